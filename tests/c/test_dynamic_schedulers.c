@@ -58,7 +58,7 @@ static tvmrt_device* by_value(const tvmrt_scheduler* scheduler, tvmrt_plan* plan
   return *(const float*)tvmrt_region_data(region, region->inputs[0]) > 10 ? found("queue") : NULL;
 }
 
-static int in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
+static int same_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   (void)scheduler;
   for (int32_t i = 0; i < plan->num_steps; ++i) {
     if (plan->run_step(plan, i) != 0) return -1;
@@ -74,7 +74,7 @@ static TVMModuleHandle make_with_scheduler(const char* scheduler) {
 
 static void test_device_is_chosen_by_the_tensors_of_a_call(void** unused) {
   static const tvmrt_scheduler judge = {
-      .struct_bytes = sizeof(judge), .name = "by_value", .run = in_order, .choose = by_value};
+      .struct_bytes = sizeof(judge), .name = "by_value", .run = same_order, .choose = by_value};
   TVMModuleHandle executor;
   (void)unused;
   assert_ok(tvmrt_scheduler_register(&judge));
@@ -122,9 +122,11 @@ static tvmrt_device* wants_queue(const tvmrt_scheduler* scheduler, tvmrt_plan* p
 
 static void test_refused_region_fails_its_step(void** unused) {
   static const tvmrt_scheduler to_cpu = {
-      .struct_bytes = sizeof(to_cpu), .name = "to_cpu", .run = in_order, .choose = wants_cpu};
-  static const tvmrt_scheduler to_queue = {
-      .struct_bytes = sizeof(to_queue), .name = "to_queue", .run = in_order, .choose = wants_queue};
+      .struct_bytes = sizeof(to_cpu), .name = "to_cpu", .run = same_order, .choose = wants_cpu};
+  static const tvmrt_scheduler to_queue = {.struct_bytes = sizeof(to_queue),
+                                           .name = "to_queue",
+                                           .run = same_order,
+                                           .choose = wants_queue};
   TVMModuleHandle executor;
   (void)unused;
   assert_ok(tvmrt_scheduler_register(&to_cpu));
@@ -215,7 +217,7 @@ static void test_events_report_end_of_steps(void** unused) {
 
 /* A scheduler that was built before there was `choose`: what lies behind its struct is not read. */
 static void test_scheduler_of_the_first_version_is_taken(void** unused) {
-  tvmrt_scheduler first = {.name = "first_version", .run = in_order};
+  tvmrt_scheduler first = {.name = "first_version", .run = same_order};
   TVMModuleHandle executor;
   (void)unused;
   first.struct_bytes = offsetof(tvmrt_scheduler, choose);

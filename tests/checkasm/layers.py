@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.codegen.c.text import initializer, laid_out
 from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.codegen.window.tile_definitions import merge_rests
+from tvmrt.compiler.codegen.window.tile_definitions import merge_remainder_tiles
 
 Pads = tuple[tuple[int, int], ...]
 NO_PADS: Pads = ((0, 0), (0, 0), (0, 0))
@@ -344,7 +344,7 @@ class Layers:
             "#include <math.h>",
             *(f"#include <tvm/runtime/kernels/{name}>" for name in self.headers),
             extra,
-            *merge_rests(self.definitions),
+            *merge_remainder_tiles(self.definitions),
             *self.functions,
             "static const ck_layer layers[] = {",
             *(f"    {entry}," for entry in self.entries),

@@ -15,12 +15,15 @@ from layers_i8 import Quantised, ck_range
 from tvmrt.compiler.codegen.c.text import initializer
 from tvmrt.compiler.codegen.c_source import operator_file
 from tvmrt.compiler.codegen.target import Target
-from tvmrt.compiler.codegen.window.boards.factors import all_fixed, factors
 from tvmrt.compiler.codegen.window.boards.float32 import KERNELS as FLOATS
 from tvmrt.compiler.codegen.window.boards.int8 import KERNELS
 from tvmrt.compiler.codegen.window.boards.kernel import MicroKernel
-from tvmrt.compiler.codegen.window.boards.layer_f32 import MicroLayer as FloatLayer
-from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayer, shape_of
+from tvmrt.compiler.codegen.window.boards.layer_f32 import MicroLayerF32
+from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayerI8, micro_shape
+from tvmrt.compiler.codegen.window.boards.requant_multipliers import (
+    all_fixed_point,
+    requant_multipliers,
+)
 from tvmrt.compiler.codegen.window.boards.shape import MicroShape
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
@@ -96,10 +99,10 @@ def drawn(layers: Layers, kernel: MicroKernel):
         if q.w.dtype == np.int8 and q.extremes < 2 and layers.random.chance(0.8):
             q = replace(q, w=np.maximum(q.w, -127))  # 16 bits do not hold -128 above a negative one
         conv = ConvI8(FORMATS["plain"], window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero)
-        shape = shape_of(conv, q.scale)
+        shape = micro_shape(conv, q.scale)
         if shape is None:
             continue
-        one = MicroLayer(shape, conv, q.w, q.w_zero, q.bias)
+        one = MicroLayerI8(shape, conv, q.w, q.w_zero, q.bias)
         if kernel.supports(one):
             return s, q, one
     return None
@@ -117,10 +120,12 @@ def add_integers(kernel: MicroKernel, name: str, layers: Layers, _number: int) -
     high = low + 255
     if random.chance(0.25):
         low, high = low + 40, low + 130
-    packed, multipliers = kernel.pack(one), factors(q.scale, zero, low, high)
-    fixed = packed.shift is None and all_fixed(multipliers)
+    packed, multipliers = kernel.pack(one), requant_multipliers(q.scale, zero, low, high)
+    fixed = packed.shift is None and all_fixed_point(multipliers)
     numbers = (1, zero, low, high, signed)
-    members = one.members(kernel, *((4, 0, 0, 0, True) if is_sums else numbers), direct=fixed)
+    members = one.members(
+        kernel, *((4, 0, 0, 0, True) if is_sums else numbers), fixed_point_only=fixed
+    )
     call, scratch = kernel.call(one, "&layer"), kernel.scratch(one).bytes
     data = (
         "{t->x, t->w, (const int32_t*)t->bias, t->scale, (const int32_t*)t->shift, t->y, %s, NULL}"
@@ -159,7 +164,7 @@ def add_floats(kernel: MicroKernel, name: str, layers: Layers, number: int) -> N
         bias = random.normal(s.channels[1])
         if not shape.fits or s.groups not in (1, s.channels[0]):
             continue
-        one = FloatLayer(shape, w[:, :, 0], bias, low, high, shape.in_place and not plain, plain)
+        one = MicroLayerF32(shape, w[:, :, 0], bias, low, high, shape.in_place and not plain, plain)
         if kernel.supports(one):
             break
     else:
@@ -194,5 +199,7 @@ def kernels(able: frozenset[str] | None) -> Iterator[tuple[str, Callable[[Layers
         for name, kernel in known.items():
             # with RISC-V's vectors no others of integers are chosen, whose assembly is that of Arm
             of_vectors = kind == "i8" and "rvv" in (able or ())
-            if able is None or (kernel.needs <= able and (kernel.needs or not of_vectors)):
+            if able is None or (
+                kernel.required_features <= able and (kernel.required_features or not of_vectors)
+            ):
                 yield f"{name}_{kind}", partial(add, kernel, name)

@@ -11,7 +11,7 @@ from tvmrt.compiler.codegen.c.text import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32 as packing
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
-from tvmrt.compiler.codegen.window.tile_kinds import KINDS
+from tvmrt.compiler.codegen.window.tile_kinds import TILE_KINDS
 from tvmrt.compiler.codegen.window.winograd import WinogradLayer
 from tvmrt.compiler.ir.tuned import Choice
 
@@ -38,19 +38,19 @@ def tiles_of(layers: Layers, machine, sizes: packing.TileSizes, alone: bool) -> 
     # tiles of many registers are the rule; every second time it is any one that there is
     chosen = options[random.int(0, len(options) - 1)] if random.chance(0.5) else Choice()
     tiles = packing.choose_tiles(*sizes, chosen=chosen)
-    return replace(tiles, open_rows=random.chance(0.35))
+    return replace(tiles, dynamic_rows=random.chance(0.35))
 
 
 def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool = False) -> None:
     random, machine = layers.random, layers.target
     s = random.pictures() if planes else random.dense(number)
     window = window_of(s)
-    if kind.words:
-        make = LayerF32.planes_bf16 if planes else LayerF32.conv_bf16
+    if kind.words_per_pair:
+        make = LayerF32.conv_nchw_bf16 if planes else LayerF32.conv_bf16
         groups = () if planes else (s.groups,)
         layer = make(window, *s.channels, *groups, kind)
     elif planes:
-        layer = LayerF32.planes(window, *s.channels)
+        layer = LayerF32.conv_nchw(window, *s.channels)
     else:
         layer = LayerF32.conv(window, *s.channels, s.groups)
     outs = s.channels[1] // s.groups
@@ -59,9 +59,13 @@ def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool =
     )
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
     if window.is_pixels and s.groups == 1 and random.chance(0.3):
-        tiles = tiles.in_parts(layer.row_pixels, packing.FAR_MATRIX, machine.registers)
+        tiles = tiles.with_weight_streams(
+            layer.row_pixels, packing.MIN_STREAMED_BYTES, machine.registers
+        )
     w = random.normal(s.channels[1], s.channels[0] // s.groups, *s.kernel)
-    packed = packing.pack_conv(packing.as_pairs(w, 1) if kind.words else w, tiles, s.groups)
+    packed = packing.pack_conv(
+        packing.to_bf16_pairs(w, 1) if kind.words_per_pair else w, tiles, s.groups
+    )
     add_tiled(layers, f"conv_{kind.name}", s, layer, tiles, w, packed, f"conv_{kind.driver}")
 
 
@@ -73,7 +77,7 @@ def add_transposed(layers: Layers, number: int, kind: packing.TileKind) -> None:
     sizes = packing.TileSizes(rows, s.channels[1] // s.groups, layer.weights, machine, 0, kind)
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
     w = random.normal(s.channels[0], s.channels[1] // s.groups, *s.kernel)
-    packed = packing.pack_conv_transpose(w, tiles, s.groups, bool(kind.words))
+    packed = packing.pack_conv_transpose(w, tiles, s.groups, bool(kind.words_per_pair))
     kernel = f"conv_transpose_{kind.driver}"
     add_tiled(layers, f"transposed_{kind.name}", s, layer, tiles, w, packed, kernel)
 
@@ -89,7 +93,7 @@ def add_tiled(
     body = [struct("tvmrt_tiles_f32", "tiles", tiles.initializer()),
             struct("tvmrt_layer_f32", "layer", initializer(members)), DATA % kernel]  # fmt: skip
     layers.need([f"{kernel}.h", *tiles.headers], tiles.definitions())
-    if tiles.kind.words:
+    if tiles.kind.words_per_pair:
         fields |= {"type": "CK_BF16", "has_nan": 0, "loss": "2.0f"}
     name = f"{name} {'/'.join(tiles.names())}"
     layers.add(name, s, "\n".join(body), fields, [w, None, packed, bias, packed_bias] + [None] * 3)
@@ -165,20 +169,20 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
         number // 3 % 3
     ]
     n, k = random.int(1, 131), random.one(1, random.int(2, 20), random.int(20, 130))
-    is_far = number % 9 == 0  # read in several places at a time
+    exceeds_l1 = number % 9 == 0  # read in several places at a time
     if order == "COLUMNS" and random.chance(0.5):  # whose last block of rows is turned lacks one
         n, k = 8 * random.int(1, 9) + 7, 8 * random.int(1, 9) + 7
-    if is_far:
+    if exceeds_l1:
         m, n, k = 1, random.int(40, 131), random.one(3, 4 * random.int(5, 30) + random.int(1, 3))
     batch = random.one((1, 1), random.pair(1, 3))
     wider = random.one((0, 0, 0), (3, 5, 7))
     one_b = random.chance(0.3)
-    depth = (k + 1) // 2 if kind.words else k
+    depth = (k + 1) // 2 if kind.words_per_pair else k
     sizes = packing.TileSizes(m, n, depth, replace(machine, widest=None), 0, kind)
-    tiles = tiles_of(layers, machine, sizes, True).without_lone_row(m)
-    if is_far:
+    tiles = tiles_of(layers, machine, sizes, True).without_single_row_tail(m)
+    if exceeds_l1:
         tiles = packing.choose_tiles(*sizes)
-        tiles = tiles.in_parts(m, packing.FAR_MATRIX, machine.registers)
+        tiles = tiles.with_weight_streams(m, packing.MIN_STREAMED_BYTES, machine.registers)
     b = random.normal(*((1, 1) if one_b else batch), k, n)
     stride_b = {"PACKED": 0, "ROWS": n + wider[1], "COLUMNS": k + wider[1]}[order]
     rows_b = {"ROWS": k, "COLUMNS": n}.get(order, 0)
@@ -203,7 +207,8 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
     layers.need([f"matmul_{kind.driver}.h", *tiles.headers], tiles.definitions())
     s = Shape((1, 1, batch[0] * batch[1] * m), (k, n), slices=(wider[0], wider[2]))
     fields = {
-        "type": "CK_BF16" if kind.words else "CK_F32", "products": f"{{{batch[0] * batch[1]}, "
+        "type": "CK_BF16" if kind.words_per_pair else "CK_F32",
+        "products": f"{{{batch[0] * batch[1]}, "
         f"{int(one_b)}}}", "has_residual": {"none": 0, "rows": 1, "one_row": 2}[residual],
         "has_epilogue": has_epilogue, **low_high, "loss": "2.0f",
     }  # fmt: skip
@@ -216,7 +221,9 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
 def laid_b(b: np.ndarray, order: str, wider: int, tiles: packing.Tiles, kind) -> np.ndarray:
     """The right factor as the kernel reads it, NaN between its rows."""
     if order == "PACKED":
-        return packing.pack_matmul(packing.as_pairs(b, -2) if kind.words else b, tiles)
+        return packing.pack_matmul(
+            packing.to_bf16_pairs(b, -2) if kind.words_per_pair else b, tiles
+        )
     rows = b if order == "ROWS" else b.swapaxes(-1, -2)
     wide = np.full((*rows.shape[:-1], rows.shape[-1] + wider), np.nan, np.float32)
     wide[..., : rows.shape[-1]] = rows
@@ -225,9 +232,9 @@ def laid_b(b: np.ndarray, order: str, wider: int, tiles: packing.Tiles, kind) ->
 
 def add_all(layers: Layers, part: float) -> None:
     """Layers of all float kernels; ``part``: of how many."""
-    kinds = [KINDS["f32"]]
+    kinds = [TILE_KINDS["f32"]]
     bf16 = layers.target.bf16 or "bf16_wide"
-    kinds.append(KINDS[bf16])
+    kinds.append(TILE_KINDS[bf16])
     for kind, some in zip(kinds, (1.0, 0.6)):
         for number in spread(39, part * some):
             add_conv(layers, number, kind)

@@ -8,11 +8,11 @@ import numpy as np
 from layers import Layers, Random, Shape, spread, struct
 from layers_f32 import window_of
 
-from tvmrt.compiler.codegen.window import matrices_i8
+from tvmrt.compiler.codegen.window import amx
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
 from tvmrt.compiler.codegen.window.packing_i8 import pack_conv, pad_channels
 from tvmrt.compiler.codegen.window.quantized_computed import packing_bytes
-from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, Format
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, WeightFormat
 
 # fours of weights whose sums with the least or greatest inputs lie next to the limits of 16 bits
 LIMITS = np.array([
@@ -119,7 +119,7 @@ BODY = """{layer}
 
 
 def fitted(
-    layers: Layers, fmt: Format, s: Shape, q: Quantised, plus: str, epilogue: bool
+    layers: Layers, fmt: WeightFormat, s: Shape, q: Quantised, plus: str, epilogue: bool
 ) -> ConvI8:
     """The layer as the product has it for these weights, by any of its tiles."""
     random, target = layers.random, layers.target
@@ -129,29 +129,29 @@ def fitted(
         widest, name = FORMATS[target.widest.int8], fmt.name
         fmt = FORMATS[SHARED.get(widest.name, {}).get(name, name)]
         widest = None if fmt is widest else widest
-    elif fmt.matrices and random.chance(0.5) and not depthwise:
-        widest = FORMATS[fmt.by_vectors]
+    elif fmt.uses_amx and random.chance(0.5) and not depthwise:
+        widest = FORMATS[fmt.vector_format]
     layer = ConvI8(fmt, window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero, widest=widest)
-    layer = layer.fit(q.w, q.w_zero, has_extra=widest is None)
-    if fmt.matrices and not layer.depthwise:
+    layer = layer.fit(q.w, q.w_zero, allow_overflow_quads=widest is None)
+    if fmt.uses_amx and not layer.depthwise:
         kinds = [{}]
-        if matrices_i8._can_be_flat(layer):
-            kinds.append({"flat": True})
-        if not epilogue and matrices_i8._can_be_plane(layer):
-            kinds += [{"plane": True}] * 2
+        if amx._can_use_im2col(layer):
+            kinds.append({"im2col_rows": True})
+        if not epilogue and amx._can_copy_padded(layer):
+            kinds += [{"padded_copy": True}] * 2
         fits = pack_conv(layer, q.w, q.w_zero).shift is None
-        if fits and widest is not None and matrices_i8._can_be_rounded(layer):
-            kinds.append({"rounded": True})
-        if fits and widest is not None and matrices_i8._can_be_pairs(layer):
-            kinds += [{"rounded": True, "pairs": True}] * 2
-        return replace(layer, **random.one(*kinds), plus=plus)
+        if fits and widest is not None and amx._can_pad_segments(layer):
+            kinds.append({"quad_padded": True})
+        if fits and widest is not None and amx._can_pair_rows(layer):
+            kinds += [{"quad_padded": True, "row_pairs": True}] * 2
+        return replace(layer, **random.one(*kinds), residual_type=plus)
     options = layer.options()
     if random.chance(0.5):
         layer = layer.by(options[random.int(0, len(options) - 1)])
-    return replace(layer, plus=plus)
+    return replace(layer, residual_type=plus)
 
 
-def add_conv(layers: Layers, fmt: Format, s: Shape) -> None:
+def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
     random = layers.random
     q = Quantised.random(random, s, random.turn())
     output = random.one("CK_BYTES", "CK_BYTES", *OUTPUTS)
@@ -181,7 +181,15 @@ def add_conv(layers: Layers, fmt: Format, s: Shape) -> None:
     )  # fmt: skip
     layers.need(["depthwise_i8.h", "tile/requantize.h", *layer.headers], layer.definitions())
     name = f"{'depthwise' if layer.depthwise else 'conv'}_i8_{layer.fmt.name}"
-    kinds = ("shares", "flat", "plane", "rounded", "pairs", "extra", "plus")
+    kinds = (
+        "shares",
+        "im2col_rows",
+        "padded_copy",
+        "quad_padded",
+        "row_pairs",
+        "overflow_quads",
+        "residual_type",
+    )
     words = [kind for kind in kinds if getattr(layer, kind)] + ["shifted"] * shifted
     scale = pad_channels(layer, q.scale)
     arrays = [q.w.astype(np.int16), q.zeros, packed.weights, q.bias, packed.bias, q.scale, scale,
@@ -214,7 +222,7 @@ DYNAMIC = """{layer}
   return tvmrt_matmul_i8_dynamic(&layer, &data, &right, {x_zero});"""
 
 
-def add_product(layers: Layers, number: int, fmt: Format) -> None:
+def add_product(layers: Layers, number: int, fmt: WeightFormat) -> None:
     """A product whose right factor is packed by the run."""
     random = layers.random
     s = Shape((1, 1, random.int(1, 40)), (random.one(random.int(1, 8), random.int(9, 130)),

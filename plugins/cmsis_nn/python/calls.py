@@ -15,15 +15,15 @@ import numpy as np
 
 from tvmrt.compiler.ir import Needs, Region, Value
 from tvmrt.plugins.cmsis_nn.layers import (
-    GREATEST,
-    LEAST,
+    INT8_MAX,
+    INT8_MIN,
     Convolution,
+    ElementwisePair,
     Layer,
+    MatMul,
     Operand,
-    Pair,
     Pool,
-    Product,
-    Requantisation,
+    Requantization,
     Softmax,
     Window,
 )
@@ -128,19 +128,19 @@ def function(region: Region, layer: Layer, board: frozenset[str]) -> tuple[str, 
         parameters.append(f"const {array.dtype.name}_t *{name}")
     parameters += ["uint8_t *scratch"] if scratch else []
     head = f"int32_t {region.symbol}"
-    text = [*_listed(head, parameters, ";"), *_listed(head, parameters, " {")]
+    text = [*_format_prototype(head, parameters, ";"), *_format_prototype(head, parameters, " {")]
     text += [*(f"  {line}" for line in body.lines), "}", ""]
     return "\n".join(text), Needs(body.constants, scratch, _channels_last(layer))
 
 
-def _listed(head: str, parts: Sequence[str], end: str) -> list[str]:
+def _format_prototype(head: str, parts: Sequence[str], end: str) -> list[str]:
     return [f"{head}(", *(f"    {part}," for part in parts[:-1]), f"    {parts[-1]}){end}"]
 
 
 def _channels_last(layer: Layer) -> bool:
-    if isinstance(layer, Pair):
+    if isinstance(layer, ElementwisePair):
         return layer.a.value.type.rank > 2
-    return layer.channels_last if isinstance(layer, Softmax) else not isinstance(layer, Product)
+    return layer.channels_last if isinstance(layer, Softmax) else not isinstance(layer, MatMul)
 
 
 @singledispatch
@@ -152,7 +152,7 @@ def _dims(name: str, extents: Sequence[int]) -> str:
     return f"const cmsis_nn_dims {name} = extents({', '.join(map(str, extents))});"
 
 
-def _requantised(finish: Requantisation, x_zero: int) -> list[str]:
+def _requantization_members(finish: Requantization, x_zero: int) -> list[str]:
     """Return the parameter members shared by convolutions and fully connected layers."""
     return [
         f"params.input_offset = {-x_zero};",
@@ -166,7 +166,7 @@ def _tiles(window: Window) -> list[str]:
     return [f"params.{name} = tile({high}, {wide});" for name, (high, wide) in rows.items()]
 
 
-def _constants(layer: Convolution | Product) -> dict[str, np.ndarray]:
+def _constants(layer: Convolution | MatMul) -> dict[str, np.ndarray]:
     return {"weights": layer.weights, "bias": layer.bias}
 
 
@@ -183,12 +183,12 @@ def _convolution(layer: Convolution, names: _Names) -> _Body:
         _dims("biases", (1, 1, 1, result[3])), _dims("result", result),
         "const cmsis_nn_per_channel_quant_params quant = scales(multiplier, shift);",
         f"const cmsis_nn_context context = {names.memory};",
-        *_requantised(layer.finish, layer.x_zero), *_tiles(window),
+        *_requantization_members(layer.finish, layer.x_zero), *_tiles(window),
         f"params.dilation = tile({window.dilations[0]}, {window.dilations[1]});",
         *([f"params.ch_mult = {layer.depth};"] if layer.depth else []),
     ]  # fmt: skip
-    asked = f"arm_{kind}_wrapper_s8_get_buffer_size(&params, &source, &kernel, &result)"
-    lines += [f"if ({asked} > context.size) return short_of_scratch();"]
+    required_size = f"arm_{kind}_wrapper_s8_get_buffer_size(&params, &source, &kernel, &result)"
+    lines += [f"if ({required_size} > context.size) return short_of_scratch();"]
     call = (
         f"arm_{kind}_wrapper_s8(&context, &params, &quant, &source, {{x}},",
         "    &kernel, weights, &biases, bias, &result, {y})",
@@ -216,7 +216,7 @@ def _each_image(
 
 
 @_body.register
-def _product(layer: Product, names: _Names) -> _Body:
+def _product(layer: MatMul, names: _Names) -> _Body:
     """Call the fully connected function if one scale applies to all results. With per-channel
     scales, and with Helium, whose kernel needs sums of weights in a version-dependent form, call a
     1x1 convolution instead."""
@@ -235,7 +235,7 @@ def _product(layer: Product, names: _Names) -> _Body:
         _dims("source", (layer.rows, 1, 1, terms)), _dims("kernel", (terms, 1, 1, results)),
         _dims("biases", (1, 1, 1, results)), _dims("result", (layer.rows, 1, 1, results)),
         f"const cmsis_nn_context context = {names.memory};",
-        *_requantised(finish, layer.x_zero),
+        *_requantization_members(finish, layer.x_zero),
         "params.filter_offset = 0;",
         f"quant.multiplier = {finish.multiplier[0]};",
         f"quant.shift = {finish.shift[0]};",
@@ -258,31 +258,31 @@ def _pool(layer: Pool, names: _Names) -> _Body:
         "cmsis_nn_pool_params params;",
         _dims("source", source), _dims("kernel", (1, *window.kernel, 1)), _dims("result", result),
         f"const cmsis_nn_context context = {names.memory};",
-        *_tiles(window), f"params.activation = bounds({LEAST}, {GREATEST});",
+        *_tiles(window), f"params.activation = bounds({INT8_MIN}, {INT8_MAX});",
     ]  # fmt: skip
     if layer.is_average:
-        asked = f"arm_avgpool_s8_get_buffer_size({result[2]}, {source[3]})"
-        lines += [f"if ({asked} > context.size) return short_of_scratch();"]
+        required_size = f"arm_avgpool_s8_get_buffer_size({result[2]}, {source[3]})"
+        lines += [f"if ({required_size} > context.size) return short_of_scratch();"]
     call = [f"arm_{kind}_s8(&context, &params, &source, {{x}}, &kernel, &result, {{y}})"]
     lines += _each_image(images, source, result, names.of(layer.x), names.output, call)
     return _Body(lines, {})
 
 
 @_body.register
-def _pair(layer: Pair, names: _Names) -> _Body:
+def _pair(layer: ElementwisePair, names: _Names) -> _Body:
     constants: dict[str, np.ndarray] = {}
     sides = [_operand(operand, names, constants) for operand in (layer.a, layer.b)]
     finish, pair = layer.finish, (layer.a, layer.b)
     if layer.is_sum:
         name = "add"
-        told = [f"{-o.zero}, {o.multiplier}, {o.shift}" for o in pair] + [str(layer.bits)]
+        arguments = [f"{-o.zero}, {o.multiplier}, {o.shift}" for o in pair] + [str(layer.bits)]
     else:
-        name, told = "mul", [str(-o.zero) for o in pair]
+        name, arguments = "mul", [str(-o.zero) for o in pair]
     last = f"{finish.zero}, {finish.multiplier[0]}, {finish.shift[0]}, {finish.low}, {finish.high}"
     return _Body(
         [
             f"return finished(arm_elementwise_{name}_s8({', '.join(sides)},",
-            f"    {', '.join(told)},",
+            f"    {', '.join(arguments)},",
             f"    {names.output}, {last}, {layer.size}));",
         ],
         constants,
@@ -302,7 +302,7 @@ def _operand(operand: Operand, names: _Names, constants: dict[str, np.ndarray]) 
 
 @_body.register
 def _softmax(layer: Softmax, names: _Names) -> _Body:
-    numbers = [layer.rows, layer.size, layer.multiplier, layer.shift, layer.least]
-    told = ", ".join(map(str, numbers))
-    call = f"arm_softmax_s8({names.of(layer.x)}, {told}, {names.output});"
+    numbers = [layer.rows, layer.size, layer.multiplier, layer.shift, layer.diff_min]
+    arguments = ", ".join(map(str, numbers))
+    call = f"arm_softmax_s8({names.of(layer.x)}, {arguments}, {names.output});"
     return _Body([call, "return 0;"], {})

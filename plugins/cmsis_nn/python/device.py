@@ -9,10 +9,10 @@ from tvmrt.compiler.devices.registry import register
 from tvmrt.compiler.ir import CSource, Graph, Node, Packaged, Region, Vendor
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.calls import HEAD, function
-from tvmrt.plugins.cmsis_nn.composed import composed_layer
 from tvmrt.plugins.cmsis_nn.layers import Layer, layer_of
-from tvmrt.plugins.cmsis_nn.matching import matches
-from tvmrt.plugins.cmsis_nn.patterns import find
+from tvmrt.plugins.cmsis_nn.matching import find_layers
+from tvmrt.plugins.cmsis_nn.pattern_layers import pattern_layer
+from tvmrt.plugins.cmsis_nn.patterns import find_pattern
 
 CMSIS_NN = Vendor(
     variable="CMSIS_NN",
@@ -45,12 +45,12 @@ class CmsisNN(Device):
 
     def supports(self, node: Node) -> str | None:
         """Check a single node; ``annotate`` finds layers of several nodes."""
-        return self.annotate(_alone(node))[node]
+        return self.annotate(_single_node_graph(node))[node]
 
     def annotate(self, graph: Graph) -> Annotation:
         reasons: dict[Node, str | None] = {}
         groups: dict[Node, int] = {}
-        for number, nodes in enumerate(matches(graph)):
+        for number, nodes in enumerate(find_layers(graph)):
             reason = None
             try:
                 _layer(nodes)
@@ -59,12 +59,12 @@ class CmsisNN(Device):
             reasons.update(dict.fromkeys(nodes, reason))
             groups.update(dict.fromkeys(nodes, number))
         for node in graph.nodes:
-            reasons.setdefault(node, _foreign(node))
+            reasons.setdefault(node, _unsupported_reason(node))
         return Annotation(reasons, groups)
 
     def evaluate(self, region: Region) -> str | None:
         """Check that the region is a whole layer; a part is rejected if the rest is elsewhere."""
-        found = matches(region.graph)
+        found = find_layers(region.graph)
         if len(found) != 1 or len(found[0]) != len(region.nodes) or len(region.outputs) != 1:
             return "a part of the layer is elsewhere"
         _layer(found[0])
@@ -73,24 +73,24 @@ class CmsisNN(Device):
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
         texts, needs = [HEAD], {}
         for region in regions:
-            (nodes,) = matches(region.graph)
+            (nodes,) = find_layers(region.graph)
             text, needs[region.symbol] = function(region, _layer(nodes), context.board)
             texts.append(text)
         return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN, packaged=PACKAGED)
 
 
 def _layer(nodes: Sequence[Node]) -> Layer:
-    composed = find(nodes[-1])
-    return layer_of(nodes) if composed is None else composed_layer(composed)
+    composed = find_pattern(nodes[-1])
+    return layer_of(nodes) if composed is None else pattern_layer(composed)
 
 
-def _alone(node: Node) -> Graph:
+def _single_node_graph(node: Node) -> Graph:
     graph = Graph(node.name)
     graph.nodes, graph.outputs = [node], list(node.outputs)
     return graph
 
 
-def _foreign(node: Node) -> str:
+def _unsupported_reason(node: Node) -> str:
     kinds = {v.dtype.name for v in (*node.operands(), *node.outputs)}
     if "int8" in kinds:
         return f"CMSIS-NN has no kernel for {node.op} here"

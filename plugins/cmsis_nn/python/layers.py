@@ -15,14 +15,14 @@ from tvmrt.compiler.ir.quantized_multiplier import multiplier, multipliers
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.matching import other_operand
 
-LEAST, GREATEST = -128, 127
+INT8_MIN, INT8_MAX = -128, 127
 SUM_BITS = 20  # left shift of the operands of an add
 # Of a softmax: fraction and integer bits of an exponent, and the exclusive maximum of its scale.
-EXPONENT_BITS, INTEGER_BITS, LARGEST_SCALE = 26, 5, 8.0
+EXPONENT_BITS, INTEGER_BITS, MAX_SCALE = 26, 5, 8.0
 
 
 @dataclass(frozen=True)
-class Requantisation:
+class Requantization:
     """Requantisation of int32 sums to int8: multipliers and shifts per channel or tensor, then the
     zero point and the bounds of the result."""
 
@@ -61,12 +61,12 @@ class Convolution:
     weights: np.ndarray
     bias: np.ndarray
     x_zero: int
-    finish: Requantisation
+    finish: Requantization
     depth: int
 
 
 @dataclass(frozen=True)
-class Product:
+class MatMul:
     """Matmul of ``rows`` rows of x and ``weights`` [results, terms]."""
 
     x: Value
@@ -74,7 +74,7 @@ class Product:
     weights: np.ndarray
     bias: np.ndarray
     x_zero: int
-    finish: Requantisation
+    finish: Requantization
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ElementwisePair:
     """Sum of two tensors of equal shape, first shifted left by ``bits``, or their product."""
 
     a: Operand
@@ -103,7 +103,7 @@ class Pair:
     size: int
     is_sum: bool
     bits: int
-    finish: Requantisation
+    finish: Requantization
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,15 @@ class Softmax:
     size: int
     multiplier: int
     shift: int
-    least: int
+    diff_min: int
     channels_last: bool = field(default=False)
 
 
-Layer = Union[Convolution, Product, Pool, Pair, Softmax]
+Layer = Union[Convolution, MatMul, Pool, ElementwisePair, Softmax]
 
 
 def layer_of(nodes: Sequence[Node]) -> Layer:
-    """Return the layer of ``matches`` nodes. Raises UnsupportedError with what CMSIS-NN lacks."""
+    """Return the layer that the nodes form. Raises UnsupportedError with what CMSIS-NN lacks."""
     first, last = nodes[0], nodes[-1]
     if first.op == "qconv":
         _check_bytes(first.inputs[0], last.output)
@@ -146,18 +146,18 @@ def _check_bytes(*values: Value | None) -> None:
             raise UnsupportedError(f"CMSIS-NN takes tensors of int8, not of {value.dtype}")
 
 
-def _numbers(value: Value | None, what: str) -> np.ndarray:
+def _constant_data(value: Value | None, what: str) -> np.ndarray:
     if value is None or value.data is None:
         raise UnsupportedError(f"{what} are computed at run time")
     return value.data
 
 
 def _weights(node: Node) -> np.ndarray:
-    kernel = _numbers(node.inputs[1], "its weights")
+    kernel = _constant_data(node.inputs[1], "its weights")
     zero = node.inputs[4] if len(node.inputs) > 4 else None
     if kernel.dtype != np.int8:
         raise UnsupportedError(f"CMSIS-NN takes weights of int8, not of {kernel.dtype}")
-    if zero is not None and np.any(_numbers(zero, "zero points of weights")):
+    if zero is not None and np.any(_constant_data(zero, "zero points of weights")):
         raise UnsupportedError("CMSIS-NN takes no zero points of weights")
     return kernel
 
@@ -166,43 +166,45 @@ def _bias(node: Node, count: int) -> np.ndarray:
     value = node.inputs[3] if len(node.inputs) > 3 else None
     if value is None:
         return np.zeros(count, np.int32)
-    return _spread(_numbers(value, "its biases").astype(np.int32), count)
+    return _broadcast(_constant_data(value, "its biases").astype(np.int32), count)
 
 
-def _spread(numbers: np.ndarray, count: int) -> np.ndarray:
+def _broadcast(numbers: np.ndarray, count: int) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(numbers.reshape(-1), (count,)))
 
 
-def _requantised(reals: np.ndarray, count: int, zero: int, low: int, high: int) -> Requantisation:
+def _requantization(
+    reals: np.ndarray, count: int, zero: int, low: int, high: int
+) -> Requantization:
     try:
         m, e = multipliers(reals.reshape(-1))
     except ValueError as problem:
         raise UnsupportedError(str(problem)) from problem
-    return Requantisation(_spread(m, count), _spread(e, count), zero, low, high)
+    return Requantization(_broadcast(m, count), _broadcast(e, count), zero, low, high)
 
 
-def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantisation:
+def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantization:
     """Return the requantisation, from the node's own attributes or from the nodes after it."""
     if node.attrs["to"] == "int8":
         at = node.attrs
-        reals = _numbers(node.inputs[2], "its scales").astype(np.float64)
-        return _requantised(reals, count, at["y_zero"], at["low"], at["high"])
+        reals = _constant_data(node.inputs[2], "its scales").astype(np.float64)
+        return _requantization(reals, count, at["y_zero"], at["low"], at["high"])
     if not steps:
         raise UnsupportedError("CMSIS-NN gives no sums, but bytes alone")
-    scale, told = steps[0], {"add": 0, "max": LEAST, "min": GREATEST}
+    scale, offsets = steps[0], {"add": 0, "max": INT8_MIN, "min": INT8_MAX}
     value = scale.output
     for step in steps[1:-1]:
         number = other_operand(step, value)
         if number.data is None or number.type.size != 1:
             raise UnsupportedError("its zero point and bounds differ between channels")
-        told[step.op], value = int(number.data.reshape(-1)[0]), step.output
-    zero, low, high = told["add"], max(told["max"], LEAST), min(told["min"], GREATEST)
-    parts = [_numbers(v, "its scales") for v in scale.inputs[1:]]
+        offsets[step.op], value = int(number.data.reshape(-1)[0]), step.output
+    zero, low, high = offsets["add"], max(offsets["max"], INT8_MIN), min(offsets["min"], INT8_MAX)
+    parts = [_constant_data(v, "its scales") for v in scale.inputs[1:]]
     _check_channels(node, parts, count)
     if scale.op == "float_scale":
-        return _requantised(parts[0].astype(np.float64), count, zero, low, high)
-    m, e = (_spread(part.astype(np.int32), count) for part in parts)
-    return Requantisation(m, e, zero, low, high)
+        return _requantization(parts[0].astype(np.float64), count, zero, low, high)
+    m, e = (_broadcast(part.astype(np.int32), count) for part in parts)
+    return Requantization(m, e, zero, low, high)
 
 
 def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None:
@@ -264,13 +266,13 @@ def _convolution(node: Node, steps: Sequence[Node]) -> Convolution:
     )  # fmt: skip
 
 
-def _product(node: Node, steps: Sequence[Node]) -> Product:
+def _product(node: Node, steps: Sequence[Node]) -> MatMul:
     weights, x = _weights(node), node.inputs[0]
     assert x is not None
     terms, count = weights.shape
-    turned = np.ascontiguousarray(weights.T)
-    return Product(
-        x, x.type.size // terms, turned, _bias(node, count), node.attrs["x_zero"],
+    transposed = np.ascontiguousarray(weights.T)
+    return MatMul(
+        x, x.type.size // terms, transposed, _bias(node, count), node.attrs["x_zero"],
         _finish(node, steps, count),
     )  # fmt: skip
 
@@ -296,7 +298,7 @@ def _check_average(node: Node) -> None:
     at = node.attrs
     if (at["x_scale"], at["x_zero"]) != (at["y_scale"], at["y_zero"]):
         raise UnsupportedError("CMSIS-NN averages between equal scales and zero points alone")
-    if (at["low"], at["high"]) != (LEAST, GREATEST):
+    if (at["low"], at["high"]) != (INT8_MIN, INT8_MAX):
         raise UnsupportedError("it keeps its averages between bounds")
     if at["count_pads"] and any((*at["pads_before"], *at["pads_after"])):
         raise UnsupportedError("CMSIS-NN leaves padding out of its averages")
@@ -311,7 +313,7 @@ def _check_shapes(node: Node) -> tuple[Value, Value]:
     return a, b
 
 
-def _pair(node: Node) -> Pair:
+def _pair(node: Node) -> ElementwisePair:
     """Return an add or multiply, with the integers of ``requantize`` ``fixed-point``."""
     (a, b), at = _check_shapes(node), node.attrs
     scales = [float(at[f"{side}_scale"]) for side in "ab"]
@@ -321,44 +323,44 @@ def _pair(node: Node) -> Pair:
     if node.op == "qadd":
         twice = 2 * max(scales)
         parts, real = [s / twice for s in scales], twice / (at["y_scale"] * (1 << SUM_BITS))
-    last = _requantised(np.array([real]), 1, at["y_zero"], at["low"], at["high"])
+    last = _requantization(np.array([real]), 1, at["y_zero"], at["low"], at["high"])
     (a_m, b_m), (a_e, b_e) = multipliers(parts)
     sides = (
         Operand(a, at["a_zero"], int(a_m), int(a_e)),
         Operand(b, at["b_zero"], int(b_m), int(b_e)),
     )
-    return Pair(*sides, node.output.type.size, node.op == "qadd", SUM_BITS, last)
+    return ElementwisePair(*sides, node.output.type.size, node.op == "qadd", SUM_BITS, last)
 
 
-def _fixed_pair(node: Node) -> Pair:
+def _fixed_pair(node: Node) -> ElementwisePair:
     (a, b), at = _check_shapes(node), node.attrs
-    last = Requantisation(
+    last = Requantization(
         np.array([at["m"]]), np.array([at["e"]]), at["y_zero"],
-        max(at["low"], LEAST), min(at["high"], GREATEST),
+        max(at["low"], INT8_MIN), min(at["high"], INT8_MAX),
     )  # fmt: skip
     sides = (
         Operand(v, at[f"{s}_zero"], at[f"{s}_m"], at[f"{s}_e"]) for v, s in ((a, "a"), (b, "b"))
     )
-    return Pair(*sides, node.output.type.size, node.op == "fixed_sum", at["bits"], last)
+    return ElementwisePair(*sides, node.output.type.size, node.op == "fixed_sum", at["bits"], last)
 
 
 def _softmax(first: Node, node: Node, last: Node) -> Softmax:
     x, scale, _ = first.inputs
     assert x is not None
-    factor = _numbers(scale, "its scales").reshape(-1)
-    told = [_numbers(v, "its scales").reshape(-1) for v in last.inputs[1:]]
+    factor = _constant_data(scale, "its scales").reshape(-1)
+    result_scale = [_constant_data(v, "its scales").reshape(-1) for v in last.inputs[1:]]
     if node.attrs.get("log"):
         raise UnsupportedError("CMSIS-NN has no logarithm of a softmax")
-    if any(part.size != 1 for part in (factor, *told)):
+    if any(part.size != 1 for part in (factor, *result_scale)):
         raise UnsupportedError("it has several scales")
-    if (float(told[0][0]), int(told[1][0])) != (1 / 256, LEAST):
+    if (float(result_scale[0][0]), int(result_scale[1][0])) != (1 / 256, INT8_MIN):
         raise UnsupportedError("CMSIS-NN gives a softmax of scale 1/256 and zero point -128 alone")
     return softmax_of(x, node.attrs["axis"], float(factor[0]))
 
 
 def softmax_of(x: Value, axis: int, scale: float) -> Softmax:
     """Return a softmax along the last axis, or along the channels of NHWC images."""
-    if not 2.0**-EXPONENT_BITS <= scale < LARGEST_SCALE:
+    if not 2.0**-EXPONENT_BITS <= scale < MAX_SCALE:
         raise UnsupportedError(f"CMSIS-NN has no softmax of numbers of scale {scale}")
     return softmax_by(x, axis, *multiplier(scale * 2.0**EXPONENT_BITS))
 
@@ -370,9 +372,9 @@ def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
     if not images and axis % rank != rank - 1:
         raise UnsupportedError("its axis is neither the last one nor that of channels")
     size = x.shape[axis]
-    return Softmax(x, x.type.size // size, size, m, e, least_difference(e), images)
+    return Softmax(x, x.type.size // size, size, m, e, min_difference(e), images)
 
 
-def least_difference(e: int) -> int:
+def min_difference(e: int) -> int:
     """Return the minimum difference with a non-zero exponential for a multiplier's exponent."""
     return -math.floor((2**INTEGER_BITS - 1) * 2.0**EXPONENT_BITS / 2.0**e)

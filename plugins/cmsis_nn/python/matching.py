@@ -7,24 +7,26 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Graph, Node, Value
 from tvmrt.compiler.ir.value_users import ValueUsers
-from tvmrt.plugins.cmsis_nn.patterns import find
+from tvmrt.plugins.cmsis_nn.patterns import find_pattern
 
-ALONE = frozenset({"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"})
-PRODUCTS = frozenset({"qconv", "qmatmul"})
+SINGLE_NODE_OPS = frozenset(
+    {"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"}
+)
+MATMUL_OPS = frozenset({"qconv", "qmatmul"})
 SCALES = frozenset({"fixed_scale", "float_scale"})
 # Nodes after the scale of a matmul's sums, each at most once and in this order.
-STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
+REQUANTIZE_STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
 
 
-def matches(graph: Graph) -> list[list[Node]]:
+def find_layers(graph: Graph) -> list[list[Node]]:
     """Return the nodes of each layer in order; no node is in two layers."""
     readers = ValueUsers(graph)
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    index = {node: i for i, node in enumerate(graph.nodes)}
     found, taken = [], set[Node]()
     for node in graph.nodes:
-        composed = find(node)
+        composed = find_pattern(node)
         if composed is not None:
-            nodes = sorted(composed.nodes, key=place.__getitem__)
+            nodes = sorted(composed.nodes, key=index.__getitem__)
             if _is_closed(nodes, readers):
                 found.append(nodes)
                 taken.update(nodes)
@@ -41,37 +43,37 @@ def _is_closed(nodes: Sequence[Node], readers: ValueUsers) -> bool:
     return all(readers.all_within(v, nodes) for node in nodes[:-1] for v in node.outputs)
 
 
-def _behind(node: Node, readers: ValueUsers) -> Node | None:
+def _sole_reader(node: Node, readers: ValueUsers) -> Node | None:
     """Return the only node that reads this node's result, or None."""
     return readers.only(node.output) if len(node.outputs) == 1 else None
 
 
 def _layer(node: Node, readers: ValueUsers) -> list[Node]:
-    if node.op in ALONE:
+    if node.op in SINGLE_NODE_OPS:
         return [node]
-    if node.op in PRODUCTS:
-        return [node] if node.attrs["to"] != "int32" else _with_steps(node, readers)
+    if node.op in MATMUL_OPS:
+        return [node] if node.attrs["to"] != "int32" else _with_requantization(node, readers)
     if node.op == "dequantize":
         return _softmax(node, readers)
     return []
 
 
-def _with_steps(node: Node, readers: ValueUsers) -> list[Node]:
+def _with_requantization(node: Node, readers: ValueUsers) -> list[Node]:
     """Return the matmul and its requantisation up to the cast; without one, only the matmul."""
-    nodes, steps = [node], list(STEPS)
+    nodes, steps = [node], list(REQUANTIZE_STEPS)
     while steps:
-        behind = _behind(nodes[-1], readers)
-        at = next((i for i, ops in enumerate(steps) if behind and behind.op in ops), None)
-        if behind is None or at is None:
+        reader = _sole_reader(nodes[-1], readers)
+        at = next((i for i, ops in enumerate(steps) if reader and reader.op in ops), None)
+        if reader is None or at is None:
             return [node]
-        nodes.append(behind)
+        nodes.append(reader)
         del steps[: at + 1]
     return nodes
 
 
 def _softmax(node: Node, readers: ValueUsers) -> list[Node]:
-    middle = _behind(node, readers)
-    last = _behind(middle, readers) if middle is not None else None
+    middle = _sole_reader(node, readers)
+    last = _sole_reader(middle, readers) if middle is not None else None
     if middle is None or last is None:
         return []
     return [node, middle, last] if (middle.op, last.op) == ("softmax", "quantize") else []

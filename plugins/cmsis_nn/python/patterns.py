@@ -12,11 +12,11 @@ from typing import Union
 
 from tvmrt.compiler.ir import Node, Value
 
-Pattern = Union[str, "Application"]
+Pattern = Union[str, "OperatorPattern"]
 
 
 @dataclass(frozen=True)
-class Application:
+class OperatorPattern:
     """Operator with patterns of its operands."""
 
     op: str
@@ -24,7 +24,7 @@ class Application:
 
 
 @dataclass
-class Found:
+class PatternMatch:
     """Match of a pattern: its values by name, and its nodes."""
 
     kind: str
@@ -36,49 +36,51 @@ class Found:
         return next(node for node in self.nodes if node.op == op)
 
 
-def _of(op: str, *operands: Pattern) -> Application:
-    return Application(op, operands)
+def _op(op: str, *operands: Pattern) -> OperatorPattern:
+    return OperatorPattern(op, operands)
 
 
-def _bytes(x: Pattern) -> Application:
+def _clamped_to_int8(x: Pattern) -> OperatorPattern:
     """Return the pattern of int32 values clamped to bounds and cast to int8."""
-    return _of("cast", _of("min", _of("max", x, "low"), "high"))
+    return _op("cast", _op("min", _op("max", x, "low"), "high"))
 
 
-_WIDE = _of("cast", "x")
-_POWERS = _of("gather", "table", _of("sub", _of("reduce_max", _WIDE), _WIDE))
-_TOTAL = _of("reduce_sum", _of("fixed_shift", _POWERS, "powers_shift"))
-_ZEROS = _of("leading_zeros", _TOTAL)
-_FRACTION = _of("bit_and", _of("shift_left", _TOTAL, _ZEROS), "mask")
-_PARTS = _of("fixed_product", _of("fixed_reciprocal", _FRACTION), _POWERS)
-SOFTMAX = _bytes(_of("add", _of("fixed_shift", _PARTS, _of("sub", "shift", _ZEROS)), "zero"))
+_WIDE = _op("cast", "x")
+_POWERS = _op("gather", "table", _op("sub", _op("reduce_max", _WIDE), _WIDE))
+_TOTAL = _op("reduce_sum", _op("fixed_shift", _POWERS, "powers_shift"))
+_ZEROS = _op("leading_zeros", _TOTAL)
+_FRACTION = _op("bit_and", _op("shift_left", _TOTAL, _ZEROS), "mask")
+_PARTS = _op("fixed_product", _op("fixed_reciprocal", _FRACTION), _POWERS)
+SOFTMAX = _clamped_to_int8(
+    _op("add", _op("fixed_shift", _PARTS, _op("sub", "shift", _ZEROS)), "zero")
+)
 
 
-def _mean(total: Pattern) -> Application:
+def _mean(total: Pattern) -> OperatorPattern:
     """Return the pattern of a sum divided by its count, rounded half away from zero."""
-    away = _of("where", _of("greater", total, "nothing"), "half", "less")
-    return _bytes(_of("div", _of("add", total, away), "count"))
+    away = _op("where", _op("greater", total, "nothing"), "half", "less")
+    return _clamped_to_int8(_op("div", _op("add", total, away), "count"))
 
 
 PATTERNS = {
     "softmax": SOFTMAX,
-    "mean of all": _mean(_of("reduce_sum", _WIDE)),
-    "mean": _mean(_of("qconv", "x", "weights", "factor")),
+    "mean of all": _mean(_op("reduce_sum", _WIDE)),
+    "mean": _mean(_op("qconv", "x", "weights", "factor")),
 }
 
 
-def find(last: Node) -> Found | None:
+def find_pattern(last: Node) -> PatternMatch | None:
     """Return the matched pattern whose result a cast gives, or None."""
     if last.op != "cast":
         return None
     for kind, pattern in PATTERNS.items():
-        found = Found(kind, {}, [])
+        found = PatternMatch(kind, {}, [])
         if _match(pattern, last.output, found):
             return found
     return None
 
 
-def _match(pattern: Pattern, value: Value | None, found: Found) -> bool:
+def _match(pattern: Pattern, value: Value | None, found: PatternMatch) -> bool:
     if value is None:
         return False
     if isinstance(pattern, str):

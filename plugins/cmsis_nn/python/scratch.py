@@ -7,9 +7,9 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.plugins.cmsis_nn.layers import Convolution, Layer, Pool, Product
+from tvmrt.plugins.cmsis_nn.layers import Convolution, Layer, MatMul, Pool
 
-WINDOWS = 4  # bytes of scratch per element of a window: two of 16 bits, or four of 8
+BYTES_PER_ELEMENT = 4  # bytes of scratch per element of a window: two of 16 bits, or four of 8
 HELIUM_BLOCK = 124  # channels that Helium's depthwise kernel processes at a time
 
 
@@ -17,7 +17,7 @@ def scratch_bytes(layer: Layer, board: frozenset[str]) -> int:
     """Return the bytes for a layer on a processor with these instructions (``dsp``, ``mve``)."""
     if isinstance(layer, Convolution):
         return _depthwise(layer, board) if layer.depth else _windows(layer.weights[0].size, board)
-    if isinstance(layer, Product):
+    if isinstance(layer, MatMul):
         as_convolution = "mve" in board or not layer.finish.is_per_tensor
         return _windows(layer.weights.shape[1], board) if as_convolution else 0
     if isinstance(layer, Pool) and layer.is_average and "mve" not in board:
@@ -27,7 +27,7 @@ def scratch_bytes(layer: Layer, board: frozenset[str]) -> int:
 
 def _windows(elements: int, board: frozenset[str]) -> int:
     """Return the bytes of copied windows, padded to the read granularity."""
-    return WINDOWS * round_up(elements, 16 if "mve" in board else 4)
+    return BYTES_PER_ELEMENT * round_up(elements, 16 if "mve" in board else 4)
 
 
 def _depthwise(layer: Convolution, board: frozenset[str]) -> int:

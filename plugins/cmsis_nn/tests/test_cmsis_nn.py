@@ -23,7 +23,7 @@ from tvmrt.cli import main
 from tvmrt.compiler.export.vendors import vendor_code
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.device import CMSIS_NN
-from tvmrt.plugins.cmsis_nn.layers import Convolution, Requantisation, Window
+from tvmrt.plugins.cmsis_nn.layers import Convolution, Requantization, Window
 from tvmrt.plugins.cmsis_nn.scratch import scratch_bytes
 
 ort = pytest.importorskip("onnxruntime")
@@ -416,7 +416,7 @@ def test_scratch_memory_is_enough_for_rows_on_helium():
         window = Window((1, 1, x, channels), (1, 1, y, 3), (1, kernel), (1, stride), (0, pads[0]),
                         (1, 1))  # fmt: skip
         none, weights = np.zeros(3, np.int32), np.zeros((3, 1, kernel, channels), np.int8)
-        finish = Requantisation(none, none, 0, -128, 127)
+        finish = Requantization(none, none, 0, -128, 127)
         layer = Convolution(None, window, weights, none, 0, finish, 0)
         wanted = asked_by_helium(x, y, kernel, stride, pads[0], channels)
         assert scratch_bytes(layer, frozenset({"dsp", "mve"})) >= wanted, (layer.window, wanted)

@@ -17,15 +17,15 @@ from tvmrt.cli import console, files
 
 if TYPE_CHECKING:
     from tvmrt.compiler.codegen.target import Target
-    from tvmrt.plugins.cycles.estimate import Layer
-    from tvmrt.plugins.cycles.parts import Part
-    from tvmrt.plugins.cycles.program import Input, Network, Run
+    from tvmrt.plugins.cycles.estimate import LayerCycles
+    from tvmrt.plugins.cycles.mcu_parts import Mcu
+    from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CountedRun, Input
 
-HOTTEST = 12  # C functions listed in one table
+MAX_FUNCTIONS = 12  # C functions listed in one table
 
 
 @dataclass(frozen=True)
-class Asked:
+class BoardOptions:
     """Board options of the command line; None: use the value of the board's row."""
 
     board: str
@@ -36,7 +36,7 @@ class Asked:
     inputs_file: Path | None
 
 
-def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
+def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
     """Print the estimate as text or JSON, or write it as a page; ``options`` are Asked's fields.
 
     Raises
@@ -50,7 +50,7 @@ def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None
         page = plugin.hook("pages", "inspect --board --output")
         page.check_name(output)
         files.check_target(output)
-    found = {"file": str(path), **estimate(path, Asked(**options))}
+    found = {"file": str(path), **estimate(path, BoardOptions(**options))}
     if output is not None:
         as_page = output.suffix == ".html"
         text = board_page.html(found, page.Files()) if as_page else json.dumps(found)
@@ -63,7 +63,7 @@ def tell(path: Path, output: Path | None, as_json: bool, **options: Any) -> None
         console.print_pairs({"wrote": output, "networks": len(found["networks"])})
 
 
-def estimate(path: Path, asked: Asked) -> dict[str, Any]:
+def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:
     """Return the estimates of an archive's networks, or of a network compiled for the board.
 
     Raises
@@ -73,49 +73,55 @@ def estimate(path: Path, asked: Asked) -> dict[str, Any]:
     CompileError
         If a tool is missing or fails.
     """
-    from tvmrt.plugins.cycles.cores import CORES, core_of
+    from tvmrt.plugins.cycles.core_timing import CORES, core_of
 
-    machine, part = _board(asked)
+    machine, part = _board(board_options)
     core = CORES[part.core] if part.core else core_of(machine.name)
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        archive = path if path.suffix == ".tar" else _compiled(path, asked, Path(folder))
+        archive = path if path.suffix == ".tar" else _compiled(path, board_options, Path(folder))
         found = {}
-        for i, network in enumerate(_networks(archive, machine, asked, Path(folder, "net"))):
-            place = Path(folder, f"run{i}")
-            place.mkdir()
-            found[network.name] = _one(network, machine, part, core, asked, place)
+        for i, network in enumerate(
+            _networks(archive, machine, board_options, Path(folder, "net"))
+        ):
+            run_folder = Path(folder, f"run{i}")
+            run_folder.mkdir()
+            found[network.name] = _estimate_network(
+                network, machine, part, core, board_options, run_folder
+            )
     return {
-        "board": asked.board,
+        "board": board_options.board,
         "target": machine.name,
         "core": core.name,
         "source": core.source,
         "published": core.published,
         "manual": part.manual or None,
         "wait_states": part.wait_states,
-        "scale": asked.scale,
+        "scale": board_options.scale,
         "clock_hz": part.clock or None,
         "picojoules": part.picojoules or None,
-        **_room(asked.board),
+        **_memory_sizes(board_options.board),
         "networks": found,
     }
 
 
-def _board(asked: Asked) -> tuple[Target, Part]:
+def _board(board_options: BoardOptions) -> tuple[Target, Mcu]:
     """Return the processor of a family or target, and its row with the command line's values."""
     from tvmrt.compiler.codegen.families import FAMILIES, find_family
     from tvmrt.compiler.codegen.target import FIRMWARE, get_target
-    from tvmrt.plugins.cycles.parts import part_of
+    from tvmrt.plugins.cycles.mcu_parts import part_of
 
-    known = asked.board in FIRMWARE and asked.board not in FAMILIES
-    machine = get_target(asked.board) if known else find_family(asked.board).machine()
-    changes = {"wait_states": asked.wait_states, "picojoules": asked.picojoules}
-    if asked.clock is not None:
-        changes["clock"] = asked.clock * 1e6
-    told = {name: value for name, value in changes.items() if value is not None}
-    return machine, replace(part_of(asked.board), **told)
+    known = board_options.board in FIRMWARE and board_options.board not in FAMILIES
+    machine = (
+        get_target(board_options.board) if known else find_family(board_options.board).machine()
+    )
+    changes = {"wait_states": board_options.wait_states, "picojoules": board_options.picojoules}
+    if board_options.clock is not None:
+        changes["clock"] = board_options.clock * 1e6
+    overrides = {name: value for name, value in changes.items() if value is not None}
+    return machine, replace(part_of(board_options.board), **overrides)
 
 
-def _room(board: str) -> dict[str, int | None]:
+def _memory_sizes(board: str) -> dict[str, int | None]:
     """Return a family's bytes of RAM (all regions) and flash; None for a processor name."""
     from tvmrt.compiler.codegen.families import FAMILIES
 
@@ -126,7 +132,7 @@ def _room(board: str) -> dict[str, int | None]:
     }
 
 
-def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
+def _compiled(path: Path, board_options: BoardOptions, folder: Path) -> Path:
     """Compile a network for the board and return the archive's path."""
     if not plugin.is_network(path):
         suffixes = ", ".join(plugin.network_suffixes())
@@ -136,19 +142,25 @@ def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
     from tvmrt.compiler.codegen.families import FAMILIES
     from tvmrt.compiler.pipeline import compile as compile_network
 
-    where = "board" if asked.board in FAMILIES else "target"
-    choices: dict[str, Any] = {where: asked.board, "interface_api": "c", "unpacked_api": True}
+    where = "board" if board_options.board in FAMILIES else "target"
+    choices: dict[str, Any] = {
+        where: board_options.board,
+        "interface_api": "c",
+        "unpacked_api": True,
+    }
     archive = folder / "net.tar"
     compile_network(str(path), **choices).export(str(archive))
     return archive
 
 
-def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[Network]:
+def _networks(
+    path: Path, machine: Target, board_options: BoardOptions, folder: Path
+) -> list[ArchiveNetwork]:
     from tvmrt.cli.describe.archive import METADATA, unpack_code
     from tvmrt.compiler.export.vendors import vendor_code, vendor_includes, vendors_of
     from tvmrt.compiler.symbols import prefix_of
-    from tvmrt.plugins.cycles.cores import core_of
-    from tvmrt.plugins.cycles.program import Network
+    from tvmrt.plugins.cycles.core_timing import core_of
+    from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork
 
     try:
         with tarfile.open(path) as archive:
@@ -165,30 +177,33 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
     except (tarfile.TarError, KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
         raise ValueError(
             f"{path} is not an archive of a network for a board ({error}); 'tvmrt compile "
-            f"NET.onnx -o NET.tar --board {asked.board}' writes one"
+            f"NET.onnx -o NET.tar --board {board_options.board}' writes one"
         ) from None
     if executors != ["aot"]:
         raise ValueError(f"{path} is for the graph executor; compile it with --executor aot")
     if core_of(target).name != core_of(machine.name).name:
         raise ValueError(
-            f"{path} is for {target}, and {asked.board} has a {machine.name}; compile the network "
-            f"with --board {asked.board}"
+            f"{path} is for {target}, and {board_options.board} has a {machine.name}; "
+            "compile the network "
+            f"with --board {board_options.board}"
         )
     code = [source for source in sources if source.suffix == ".c"] + vendor_code(vendors)
     includes += vendor_includes(vendors)
     return [
-        Network(name, prefix_of(module.get("model_name", "")), module, code, includes)
+        ArchiveNetwork(name, prefix_of(module.get("model_name", "")), module, code, includes)
         for name, module in modules.items()
     ]
 
 
-def _inputs(network: Network, asked: Asked) -> list[Input]:
+def _inputs(network: ArchiveNetwork, board_options: BoardOptions) -> list[Input]:
     import numpy as np
 
     from tvmrt.network.inputs import TensorInfo, random_inputs
-    from tvmrt.plugins.cycles.program import checked_inputs
+    from tvmrt.plugins.cycles.qemu_run import checked_inputs
 
-    given = {} if asked.inputs_file is None else files.load_inputs(asked.inputs_file)
+    given = (
+        {} if board_options.inputs_file is None else files.load_inputs(board_options.inputs_file)
+    )
     infos = []
     for name, row in network.main["inputs"].items():
         if not isinstance(row["size"], int):
@@ -201,15 +216,20 @@ def _inputs(network: Network, asked: Asked) -> list[Input]:
     return checked_inputs(network, given, random_inputs(i for i in infos if i.name not in given))
 
 
-def _one(
-    network: Network, machine: Target, part: Part, core: Any, asked: Asked, folder: Path
+def _estimate_network(
+    network: ArchiveNetwork,
+    machine: Target,
+    part: Mcu,
+    core: Any,
+    board_options: BoardOptions,
+    folder: Path,
 ) -> dict[str, Any]:
     from tvmrt.cli import memory_report
-    from tvmrt.plugins.cycles.estimate import layers
-    from tvmrt.plugins.cycles.program import run
+    from tvmrt.plugins.cycles.estimate import estimate_layers
+    from tvmrt.plugins.cycles.qemu_run import run
 
-    counted = run(network, machine, part, _inputs(network, asked), folder)
-    rows = layers(network, counted, core, part, asked.scale)
+    counted = run(network, machine, part, _inputs(network, board_options), folder)
+    rows = estimate_layers(network, counted, core, part, board_options.scale)
     measured = memory_report.measured(network.sources, network.includes, machine)
     stack = measured.stack(network.module)
     found = [_row(layer, part) for layer in rows]
@@ -219,7 +239,7 @@ def _one(
     }  # fmt: skip
     return {
         **total,
-        **_physical(total["cycles"], part),
+        **_time_and_energy(total["cycles"], part),
         "ram": _ram(network, counted, None if stack is None else stack.nbytes),
         "flash_bytes": counted.image.flash_bytes,
         "weights_bytes": network.main["constants_size_bytes"],
@@ -228,7 +248,7 @@ def _one(
     }
 
 
-def _row(layer: Layer, part: Part) -> dict[str, Any]:
+def _row(layer: LayerCycles, part: Mcu) -> dict[str, Any]:
     cycles = round(layer.cycles)
     return {
         "name": layer.name,
@@ -236,11 +256,11 @@ def _row(layer: Layer, part: Part) -> dict[str, Any]:
         "instructions": layer.instructions,
         "cycles": cycles,
         "wait_cycles": round(layer.wait_cycles),
-        **_physical(cycles, part),
+        **_time_and_energy(cycles, part),
     }
 
 
-def _physical(cycles: int, part: Part) -> dict[str, float | None]:
+def _time_and_energy(cycles: int, part: Mcu) -> dict[str, float | None]:
     """Return time and energy of a number of cycles; None if the part's row lacks the data."""
     return {
         "seconds": cycles / part.clock if part.clock else None,
@@ -248,7 +268,7 @@ def _physical(cycles: int, part: Part) -> dict[str, float | None]:
     }
 
 
-def _ram(network: Network, counted: Run, stack: int | None) -> dict[str, Any]:
+def _ram(network: ArchiveNetwork, counted: CountedRun, stack: int | None) -> dict[str, Any]:
     """Return the bytes of RAM by purpose. Weights in a pool count as part of the arena."""
     parts = {
         "arena_bytes": sum(pool["used_bytes"] for pool in network.memory["pools"]),
@@ -260,14 +280,14 @@ def _ram(network: Network, counted: Run, stack: int | None) -> dict[str, Any]:
     return {**parts, "total_bytes": sum(parts.values()) if stack is not None else None}
 
 
-def _functions(rows: list[Layer]) -> list[dict[str, Any]]:
+def _functions(rows: list[LayerCycles]) -> list[dict[str, Any]]:
     """Return C functions by descending cycles, excluding wait states."""
     from collections import Counter
 
     total: Counter[str] = Counter()
     for layer in rows:
         total.update(layer.functions)
-    return [{"name": name, "cycles": cycles} for name, cycles in total.most_common(HOTTEST)]
+    return [{"name": name, "cycles": cycles} for name, cycles in total.most_common(MAX_FUNCTIONS)]
 
 
 def show(path: Path, found: Mapping[str, Any]) -> None:
@@ -324,8 +344,8 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
     total = "no bound" if ram["total_bytes"] is None else size(ram["total_bytes"])
     pairs["RAM in all"] = f"{total}: {parts}"
     flash = f"{size(network['flash_bytes'])}: weights {size(network['weights_bytes'])}"
-    rest = network["flash_bytes"] - network["weights_bytes"]
-    return {**pairs, "flash in all": f"{flash}, code and constants {size(rest)}"}
+    other_bytes = network["flash_bytes"] - network["weights_bytes"]
+    return {**pairs, "flash in all": f"{flash}, code and constants {size(other_bytes)}"}
 
 
 def _energy(joules: float | None) -> str:

@@ -46,16 +46,16 @@ def _bars(data: Mapping[str, Any], network: Mapping[str, Any]) -> list[dict[str,
 
 
 def _bar(
-    what: str, parts: Sequence[tuple[str, int, str]], room: int | None, open_end: bool = False
+    what: str, parts: Sequence[tuple[str, int, str]], capacity: int | None, open_end: bool = False
 ) -> dict[str, Any]:
-    """Return one bar, scaled to the board's ``room``, or to the used bytes if they exceed it."""
-    taken = sum(nbytes for _, nbytes, _ in parts)
-    whole = max(taken, room or 0, 1)
+    """Return one bar, scaled to the board's ``capacity``, or to the used bytes if they exceed it."""
+    used = sum(nbytes for _, nbytes, _ in parts)
+    whole = max(used, capacity or 0, 1)
     return {
         "what": what,
-        "taken": taken,
-        "room": room,
-        "over": max(0, taken - room) if room is not None else 0,
+        "taken": used,
+        "room": capacity,
+        "over": max(0, used - capacity) if capacity is not None else 0,
         "open_end": open_end,
         "parts": [
             {"name": name, "bytes": nbytes, "colour": colour, "percent": 100 * nbytes / whole}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tvmrt.plugins.cycles.code import LOADS, Instruction, pairs, walk
-from tvmrt.plugins.cycles.cores import Core
-from tvmrt.plugins.cycles.parts import Part
-from tvmrt.plugins.cycles.program import Call, Network, Run, main_functions
+from tvmrt.plugins.cycles.core_timing import Core
+from tvmrt.plugins.cycles.disassembly import LOADS, Instruction, can_dual_issue, with_predecessor
+from tvmrt.plugins.cycles.mcu_parts import Mcu
+from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CallCounts, CountedRun, main_functions
 
 MAIN = "between operators"
 
 
 @dataclass
-class Layer:
+class LayerCycles:
     """Work of one call: instructions, core cycles, and wait states of the flash."""
 
     name: str
@@ -31,29 +31,33 @@ class Layer:
 
 def block_cycles(block: list[Instruction], core: Core) -> float:
     """Return the cycles of a block, without the cost of a taken branch at its end."""
-    total, free = 0.0, True  # free: the previous instruction was not paired
-    for instruction, before in walk(block):
-        cost = _alone(instruction, before, core)
-        if before is None:
-            free = True
-        elif core.overlap and _overlaps(before, instruction):
+    total, can_pair = 0.0, True  # free: the previous instruction was not paired
+    for instruction, previous in with_predecessor(block):
+        cost = _issue_cycles(instruction, previous, core)
+        if previous is None:
+            can_pair = True
+        elif core.overlap and _overlaps(previous, instruction):
             cost -= 1
-        elif core.pairs and free and cost == 1 and pairs(before, instruction):
-            free = False
+        elif core.dual_issue and can_pair and cost == 1 and can_dual_issue(previous, instruction):
+            can_pair = False
             continue
         else:
-            free = True
+            can_pair = True
         total += cost
     return total
 
 
-def _alone(instruction: Instruction, before: Instruction | None, core: Core) -> float:
+def _issue_cycles(instruction: Instruction, previous: Instruction | None, core: Core) -> float:
     kind = instruction.kind
     cost = core.costs.get(kind, 1)
-    if kind in ("load", "float_load") and before is not None and before.kind in (*LOADS, "store"):
+    if (
+        kind in ("load", "float_load")
+        and previous is not None
+        and previous.kind in (*LOADS, "store")
+    ):
         return min(cost, core.costs.get("load_next", cost))
     if kind in ("multiple", "pop_pc"):
-        return cost + core.each * instruction.registers
+        return cost + core.per_register * instruction.registers
     if kind.startswith("vector"):
         return cost * max(1, instruction.registers)
     return cost
@@ -65,7 +69,9 @@ def _overlaps(first: Instruction, second: Instruction) -> bool:
     return a.startswith("vector") and b.startswith("vector") and a != b and "gather" not in b
 
 
-def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1) -> list[Layer]:
+def estimate_layers(
+    network: ArchiveNetwork, run: CountedRun, core: Core, part: Mcu, scale: float = 1
+) -> list[LayerCycles]:
     """Return the operators in execution order, and the code between them last. ``scale`` is the
     measured ratio of real to modelled cycles."""
     rows = network.memory["functions"].get("operator_functions", [])
@@ -74,14 +80,14 @@ def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1)
     # two operators with equal code share one function, which has both names
     operators = [i for i, callee in enumerate(callees) if callee in names]
     by_order = len(operators) == len(rows)
-    found: list[Layer] = []
+    found: list[LayerCycles] = []
     for i, call in enumerate(run.calls):
         name = MAIN if i == 0 else callees[i] or run.code.function_at(call.site)
         if by_order and i in operators:
             name = rows[operators.index(i)]["function_name"]
         if i > 0 and name in main_functions(network):
             name = MAIN  # one main function calls the other
-        layer = Layer(name.removeprefix(f"{network.prefix}_"), names.get(name, []))
+        layer = LayerCycles(name.removeprefix(f"{network.prefix}_"), names.get(name, []))
         layer = found[0] if name == MAIN and found else layer
         _add(layer, call, run, core)
         waits = call.code_jump + call.data + (0 if part.prefetch else call.code_next)
@@ -94,12 +100,12 @@ def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1)
     return [*found[1:], found[0]]
 
 
-def _add(layer: Layer, call: Call, run: Run, core: Core) -> None:
+def _add(layer: LayerCycles, call: CallCounts, run: CountedRun, core: Core) -> None:
     for address, count, times, jumps in call.blocks:
         block = run.code.block(address, count)
         cycles = block_cycles(block, core) * times
         if block[-1].kind == "branch":
-            cycles += core.taken * jumps
+            cycles += core.taken_branch * jumps
         layer.instructions += count * times
         layer.core_cycles += cycles
         layer.functions[run.code.function_at(address)] += round(cycles)

@@ -21,7 +21,7 @@ from tvmrt.cli import main
 from tvmrt.compiler.codegen.families import FAMILIES
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.error import CompileError
-from tvmrt.plugins.cycles import board_estimate, board_page, code, cores, parts
+from tvmrt.plugins.cycles import board_estimate, board_page, core_timing, disassembly, mcu_parts
 from tvmrt.plugins.cycles.estimate import block_cycles
 
 
@@ -110,7 +110,9 @@ def test_options_change_what_is_told(capsys, digits_net, tmp_path):
     base = only(without)
     assert base["wait_cycles"] == 0
     assert base["seconds"] == pytest.approx(base["cycles"] / 64e6)
-    assert base["joules"] == pytest.approx(base["cycles"] * parts.PARTS["nrf52"].picojoules * 1e-12)
+    assert base["joules"] == pytest.approx(
+        base["cycles"] * mcu_parts.PARTS["nrf52"].picojoules * 1e-12
+    )
     slow = ["--wait-states", 7, "--clock", 32, "--picojoules", 100, "--scale", 2]
     other = only(told(capsys, tmp_path / "net.tar", "--board", "nrf52", *slow))
     waits = other["wait_cycles"]
@@ -227,7 +229,7 @@ TIMED = {name for name, family in FAMILIES.items() if not is_xtensa(family.targe
 
 
 def test_every_family_names_the_manual_of_its_row():
-    assert [name for name in TIMED if not parts.part_of(name).manual] == []
+    assert [name for name in TIMED if not mcu_parts.part_of(name).manual] == []
 
 
 @pytest.mark.parametrize(
@@ -263,16 +265,16 @@ def test_what_cannot_be_told_is_a_sentence(capsys, digits, digits_net, tmp_path,
     assert "has no input nobody" in refused(capsys, archive, *given)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CompileError, match="gcc is not installed; inspect --board"):
-        from tvmrt.plugins.cycles import program
+        from tvmrt.plugins.cycles import qemu_run
 
-        program.tools_of_board("cortex-m4")
+        qemu_run.board_tools("cortex-m4")
 
 
 def test_every_target_and_family_has_a_row():
-    assert all(cores.core_of(name) for name in FIRMWARE if not is_xtensa(name))
-    assert parts.PARTS.keys() == TIMED
+    assert all(core_timing.core_of(name) for name in FIRMWARE if not is_xtensa(name))
+    assert mcu_parts.PARTS.keys() == TIMED
     with pytest.raises(ValueError, match="z80 has no published table of cycles"):
-        cores.core_of("z80")
+        core_timing.core_of("z80")
 
 
 def test_a_board_whose_core_has_no_row_is_refused_by_name(capsys, digits):
@@ -285,8 +287,8 @@ def test_a_board_whose_core_has_no_row_is_refused_by_name(capsys, digits):
 def cycles(core, riscv, *lines):
     """Cycles of a block, written as objdump prints it."""
     text = "".join(f"   {4 * i:x}:\t{line}\n" for i, line in enumerate(lines))
-    read = code.read("00000000 <f>:\n" + text, riscv)
-    return block_cycles(read.block(0, len(lines)), cores.CORES[core])
+    read = disassembly.read("00000000 <f>:\n" + text, riscv)
+    return block_cycles(read.block(0, len(lines)), core_timing.CORES[core])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Region
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.plugins.ethos_u.stream import Stream
+from tvmrt.plugins.ethos_u.command_stream import CommandStream
 
 ALIGN_BYTES = 16  # alignment of each base address, required by the driver
 
@@ -75,21 +75,21 @@ END_C = "#ifdef __cplusplus\n}\n#endif\n"
 
 
 def source_text(
-    regions: Sequence[Region], streams: Mapping[str, Stream], told: str, accelerator: str
+    regions: Sequence[Region], streams: Mapping[str, CommandStream], origin: str, accelerator: str
 ) -> str:
-    """Return the whole text; ``streams`` by the regions' symbols, ``told`` names their origin."""
-    parts = [f"/* Compiled by {told} */", HEAD.replace("ACCELERATOR", accelerator), BEGIN_C]
+    """Return the whole text; ``streams`` by the regions' symbols, ``origin`` names their origin."""
+    parts = [f"/* Compiled by {origin} */", HEAD.replace("ACCELERATOR", accelerator), BEGIN_C]
     for region in regions:
         parts.append(_region(region, streams[region.symbol]))
     return "\n".join([*parts, END_C])
 
 
-def scratch_bytes(stream: Stream) -> int:
+def scratch_bytes(stream: CommandStream) -> int:
     """Return a region's scratch bytes: the scratch memory, followed by its fast part."""
     return round_up(stream.scratch_bytes, ALIGN_BYTES) + stream.fast_bytes
 
 
-def _region(region: Region, stream: Stream) -> str:
+def _region(region: Region, stream: CommandStream) -> str:
     """Return the function of a region; commands and weights are constants of the network."""
     values = [*region.inputs, *region.outputs]
     count = len(region.inputs)
@@ -100,17 +100,17 @@ def _region(region: Region, stream: Stream) -> str:
     declared += ["uint8_t *scratch"] if scratch_bytes(stream) else []
     signature = f"int32_t {region.symbol}({', '.join(declared)})"
     sizes = [v.type.nbytes for v in values]
-    moved = [] if stream.is_separate else list(zip(names, stream.places, sizes))
+    copied = [] if stream.is_separate else list(zip(names, stream.offsets, sizes))
     body = [
-        *(f"  memcpy(scratch + {place}, {name}, {n});" for name, place, n in moved[:count]),
+        *(f"  memcpy(scratch + {offset}, {name}, {n});" for name, offset, n in copied[:count]),
         *_call(stream, list(zip(names, sizes)) if stream.is_separate else []),
-        *(f"  memcpy({name}, scratch + {place}, {n});" for name, place, n in moved[count:]),
+        *(f"  memcpy({name}, scratch + {offset}, {n});" for name, offset, n in copied[count:]),
         "  return 0;",
     ]
     return "\n".join([f"{signature};", f"{signature} {{", *body, "}", ""])
 
 
-def constants(stream: Stream) -> dict[str, np.ndarray]:
+def constants(stream: CommandStream) -> dict[str, np.ndarray]:
     """Return the constants that follow the function's tensors."""
     weights = stream.weights or bytes(ALIGN_BYTES)
     return {
@@ -119,7 +119,7 @@ def constants(stream: Stream) -> dict[str, np.ndarray]:
     }
 
 
-def _call(stream: Stream, tensors: Sequence[tuple[str, int]]) -> list[str]:
+def _call(stream: CommandStream, tensors: Sequence[tuple[str, int]]) -> list[str]:
     """Return the call with the stream's base addresses and their sizes."""
     fast = round_up(stream.scratch_bytes, ALIGN_BYTES)
     main = ("scratch", stream.scratch_bytes) if scratch_bytes(stream) else ("weights", 0)

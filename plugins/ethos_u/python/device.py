@@ -14,22 +14,31 @@ from tvmrt.compiler.ir import CSource, Needs, Node, Packaged, Region, Value
 from tvmrt.error import TvmrtWarning, UnsupportedError
 from tvmrt.plugins.ethos_u import vela
 from tvmrt.plugins.ethos_u.c_text import ALIGN_BYTES, constants, scratch_bytes, source_text
-from tvmrt.plugins.ethos_u.stream import Left, Stream, read_stream
+from tvmrt.plugins.ethos_u.command_stream import CommandStream, CpuFallbackError, read_stream
 from tvmrt.plugins.region_writers.fixed_point_binary import PAIRS
 from tvmrt.plugins.region_writers.fixed_point_matmul import MATMUL_OPERATORS, STEPS
 from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES
 from tvmrt.plugins.region_writers.to_tflite import write_region
 
 SOFTMAX = ("dequantize", "softmax", "quantize")
-MOVES = ("concat", "reshape", "transpose")
-ALONE = (*MOVES, *PAIRS, "qadd", "qavg_pool", "qconv", "qmatmul", "qmax_pool", "qmul")
+DATA_MOVEMENT_OPS = ("concat", "reshape", "transpose")
+SINGLE_NODE_OPS = (
+    *DATA_MOVEMENT_OPS,
+    *PAIRS,
+    "qadd",
+    "qavg_pool",
+    "qconv",
+    "qmatmul",
+    "qmax_pool",
+    "qmul",
+)
 PACKAGED = Packaged(
     kconfig=("ARM_ETHOS_U",),
     component=("Machine Learning", "NPU Support", "Ethos-U Driver"),
     pack=("Arm", "ethos-u-core-driver"),
     align_bytes=ALIGN_BYTES,
 )
-HEAVY = frozenset(ALONE).difference(MOVES)
+COMPUTE_OPS = frozenset(SINGLE_NODE_OPS).difference(DATA_MOVEMENT_OPS)
 
 
 def _fixed_chains() -> list[tuple[str, ...]]:
@@ -43,7 +52,7 @@ def _fixed_chains() -> list[tuple[str, ...]]:
     return found
 
 
-INSIDE_CHAINS = frozenset(op for chain in [*_fixed_chains(), SOFTMAX] for op in chain)
+CHAIN_OPS = frozenset(op for chain in [*_fixed_chains(), SOFTMAX] for op in chain)
 
 
 @register
@@ -51,7 +60,7 @@ class EthosU(Device):
     """Int8 networks on Arm's Ethos-U in firmware, with command streams of Arm's compiler Vela."""
 
     name = "ethos-u"
-    patterns = (*_fixed_chains(), SOFTMAX, *((op,) for op in ALONE))
+    patterns = (*_fixed_chains(), SOFTMAX, *((op,) for op in SINGLE_NODE_OPS))
 
     def absent(self) -> str | None:
         return vela.absent()
@@ -70,19 +79,19 @@ class EthosU(Device):
         return reason
 
     def supports(self, node: Node) -> str | None:
-        if node.op not in (*ALONE, *INSIDE_CHAINS):
+        if node.op not in (*SINGLE_NODE_OPS, *CHAIN_OPS):
             return f"ethos-u gets no {node.op}"
         for value in (*node.operands(), *node.outputs):
-            if not _is_taken(node, value):
+            if not _is_supported_type(node, value):
                 return f"ethos-u gets no {node.op} of {value.dtype}"
         return None
 
     def evaluate(self, region: Region) -> str | None:
         """Let Vela decide; a node that Vela leaves to the CPU is rejected alone."""
-        if not HEAVY.intersection(node.op for node in region.nodes):
+        if not COMPUTE_OPS.intersection(node.op for node in region.nodes):
             return "the region only moves elements"
         try:
-            _compiled(region)
+            _compile_region(region)
         except _NodeError as problem:
             return Refusal(str(problem), region.nodes[problem.node_index])
         return None
@@ -91,13 +100,13 @@ class EthosU(Device):
         settings = context.options.get(self.name, {})
         streams, needs = {}, {}
         for region in regions:
-            stream, last = _compiled(region)
+            stream, last = _compile_region(region)
             streams[region.symbol] = stream
             needs[region.symbol] = Needs(constants(stream), scratch_bytes(stream), last)
         accelerator = str(settings.get("accelerator", vela.DEFAULT_ACCELERATOR))
-        told = f"{vela.version()}, {' '.join(vela.arguments(settings))}"
+        origin = f"{vela.version()}, {' '.join(vela.arguments(settings))}"
         return CSource(
-            source_text(regions, streams, told, accelerator),
+            source_text(regions, streams, origin, accelerator),
             needs=needs,
             packaged=PACKAGED,
             notes={symbol: _note(stream) for symbol, stream in streams.items()},
@@ -112,13 +121,13 @@ class _NodeError(UnsupportedError):
         self.node_index = place
 
 
-def _is_taken(node: Node, value: Value) -> bool:
+def _is_supported_type(node: Node, value: Value) -> bool:
     """Whether the value is int8 or allowed in a chain, whose sums and scales the writer checks."""
     kind = value.dtype.name
-    return kind in INT8_TYPES or value.is_constant or (node.op in INSIDE_CHAINS and kind != "int64")
+    return kind in INT8_TYPES or value.is_constant or (node.op in CHAIN_OPS and kind != "int64")
 
 
-def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
+def _compile_region(region: Region) -> tuple[CommandStream, tuple[bool, ...]]:
     """Compile a region with Vela; also return which inputs, then outputs, are NHWC images."""
     constants = Constants()
     described = describe_region(region, constants) | {"name": "region"}
@@ -127,21 +136,21 @@ def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
     except UnsupportedError as problem:
         raise _NodeError(str(problem), problem.node_index) from problem
     alone = len(region.inputs) == len(region.outputs) == 1
-    separate = alone and bool(region.settings.get(vela.SEPARATE))
-    answer = vela.run(writer.model(), vela.arguments(region.settings, separate))
-    if not answer.model:
-        raise UnsupportedError(f"vela failed: {answer.said}")
+    separate = alone and bool(region.settings.get(vela.SEPARATE_IO))
+    result = vela.run(writer.model(), vela.arguments(region.settings, separate))
+    if not result.model:
+        raise UnsupportedError(f"vela failed: {result.error_text}")
     names = [writer.tensors[place].name for place in (*writer.inputs, *writer.outputs)]
     sizes = [v.type.nbytes for v in (*region.inputs, *region.outputs)]
     try:
-        stream = read_stream(answer.model, dict(zip(names, sizes)), separate, answer.estimates)
-    except Left as problem:
+        stream = read_stream(result.model, dict(zip(names, sizes)), separate, result.estimates)
+    except CpuFallbackError as problem:
         raise _node_error(writer, problem, region) from problem
     borders = [*described["inputs"], *described["outputs"]]
     return stream, tuple(border in writer.channels_last_boundaries for border in borders)
 
 
-def _node_error(writer: Any, problem: Left, region: Region) -> UnsupportedError:
+def _node_error(writer: Any, problem: CpuFallbackError, region: Region) -> UnsupportedError:
     """Return the error for the first operator that Vela left to the CPU."""
     origins = {t.name: place for t, place in zip(writer.tensors, writer.origins)}
     places = sorted(origins.get(name, -1) for name in problem.names)
@@ -152,7 +161,7 @@ def _node_error(writer: Any, problem: Left, region: Region) -> UnsupportedError:
     return _NodeError(f"vela leaves this {op} to the CPU", known[0])
 
 
-def _note(stream: Stream) -> str:
+def _note(stream: CommandStream) -> str:
     """Describe a region: its sizes, and Vela's estimate of its time."""
     text = (
         f"commands {len(stream.commands)} B, weights {len(stream.weights)} B, "
@@ -177,6 +186,6 @@ def try_options(arguments: tuple[str, ...]) -> None:
         "inputs": [0],
         "outputs": [1],
     }  # fmt: skip
-    answer = vela.run(write_region(region, b"").model(), arguments)
-    if not answer.model:
-        raise ValueError(f"device ethos-u: vela does not take its options: {answer.said}")
+    result = vela.run(write_region(region, b"").model(), arguments)
+    if not result.model:
+        raise ValueError(f"device ethos-u: vela does not take its options: {result.error_text}")

@@ -19,7 +19,7 @@ from typing import Any
 from tvmrt.error import UnsupportedError
 
 PACKAGE = "ethos-u-vela"
-ABSENT = "vela is not installed: pip install 'tvmrt[ethos-u]'"
+NOT_INSTALLED = "vela is not installed: pip install 'tvmrt[ethos-u]'"
 # The device's options, and the corresponding flags of Vela.
 FLAGS = {
     "accelerator": "--accelerator-config",
@@ -29,29 +29,29 @@ FLAGS = {
     "optimise": "--optimise",
     "system_config": "--system-config",
 }
-SEPARATE = "separate_io"
-MOST_SECONDS = 3600  # time limit of one run; a large network takes minutes
+SEPARATE_IO = "separate_io"
+TIMEOUT_SECONDS = 3600  # time limit of one run; a large network takes minutes
 # Prefixes of an error message: the program, an exception's name, a quote.
-HEADS = re.compile(r"^(?:vela: error: |[\w.]*(?:Error|Exception): |['\"])+")
+ERROR_PREFIXES = re.compile(r"^(?:vela: error: |[\w.]*(?:Error|Exception): |['\"])+")
 DEFAULT_ACCELERATOR = "ethos-u55-128"
 
 
 @dataclass(frozen=True)
-class Answer:
+class VelaResult:
     """Result of a Vela run: its output file, its estimates, and its message.
 
-    ``model`` is empty if it failed; ``said`` is then its last line.
+    ``model`` is empty if it failed; ``error_text`` is then its last line.
     """
 
     model: bytes
     estimates: Mapping[str, str]
-    said: str = ""
+    error_text: str = ""
 
 
 def absent() -> str | None:
     """Return what to install if something is missing, else None; Vela itself is not imported."""
     if _command() is None:
-        return ABSENT
+        return NOT_INSTALLED
     if importlib.util.find_spec("ai_edge_litert") is None:
         return "ai-edge-litert, which describes .tflite files, is not installed: " + (
             "pip install 'tvmrt[ethos-u]'"
@@ -85,23 +85,23 @@ def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str,
     ValueError
         For an unknown option.
     """
-    unknown = sorted(set(settings).difference(FLAGS, [SEPARATE]))
+    unknown = sorted(set(settings).difference(FLAGS, [SEPARATE_IO]))
     if unknown:
         raise ValueError(
             f"device ethos-u has no option {unknown[0]}; choose of "
-            f"{', '.join(sorted([*FLAGS, SEPARATE]))}"
+            f"{', '.join(sorted([*FLAGS, SEPARATE_IO]))}"
         )
     given = {"accelerator": DEFAULT_ACCELERATOR, **settings}
     found = []
     for name, flag in FLAGS.items():
         if name in given:
-            found += [flag, _word(name, str(given[name]))]
-    if separate and given.get(SEPARATE):
+            found += [flag, _option_value(name, str(given[name]))]
+    if separate and given.get(SEPARATE_IO):
         found += ["--cop-format", "COP2", "--separate-io-regions"]
     return tuple(found)
 
 
-def _word(name: str, text: str) -> str:
+def _option_value(name: str, text: str) -> str:
     if name == "optimise":
         return text.capitalize()
     if name == "config" and Path(text).exists():  # otherwise it is one of Vela's own
@@ -109,7 +109,7 @@ def _word(name: str, text: str) -> str:
     return text
 
 
-def run(model: bytes, arguments: tuple[str, ...]) -> Answer:
+def run(model: bytes, arguments: tuple[str, ...]) -> VelaResult:
     """Compile a file with Vela in a temporary folder; recent results are cached.
 
     Raises
@@ -118,15 +118,17 @@ def run(model: bytes, arguments: tuple[str, ...]) -> Answer:
         If Vela is missing or does not finish.
     """
     files = [Path(word) for word in arguments if Path(word).is_file()]
-    return answer_of(model, arguments, tuple(file.read_bytes() for file in files))
+    return run_cached(model, arguments, tuple(file.read_bytes() for file in files))
 
 
 @functools.lru_cache(maxsize=16)
-def answer_of(model: bytes, arguments: tuple[str, ...], configuration: tuple[bytes, ...]) -> Answer:
+def run_cached(
+    model: bytes, arguments: tuple[str, ...], configuration: tuple[bytes, ...]
+) -> VelaResult:
     """Compile a file with Vela; ``configuration`` is the content of files in the command line."""
     command = _command()
     if command is None:
-        raise UnsupportedError(ABSENT)
+        raise UnsupportedError(NOT_INSTALLED)
     with tempfile.TemporaryDirectory(prefix="tvmrt-vela-") as name:
         folder = Path(name)
         (folder / "region.tflite").write_bytes(model)
@@ -134,21 +136,21 @@ def answer_of(model: bytes, arguments: tuple[str, ...], configuration: tuple[byt
         try:
             done = subprocess.run(
                 whole, cwd=folder, capture_output=True, text=True, errors="replace",
-                timeout=MOST_SECONDS, check=False,
+                timeout=TIMEOUT_SECONDS, check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise UnsupportedError(f"vela cannot be run: {problem}") from problem
         made = folder / "out" / "region_vela.tflite"
         if done.returncode != 0 or not made.exists():
-            return Answer(b"", {}, _last_line(done.stderr or done.stdout))
-        return Answer(made.read_bytes(), _estimates(folder / "out"))
+            return VelaResult(b"", {}, _last_line(done.stderr or done.stdout))
+        return VelaResult(made.read_bytes(), _estimates(folder / "out"))
 
 
 def _last_line(text: str) -> str:
     """Return the last line of an error, without the exception's name and quotes."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
-    return HEADS.sub("", last).strip("'\" ")
+    return ERROR_PREFIXES.sub("", last).strip("'\" ")
 
 
 def _estimates(folder: Path) -> dict[str, str]:

@@ -39,14 +39,14 @@ def places_in(model: bytes, arguments, folder: Path) -> dict[bytes, Places]:
         capture_output=True, env={**os.environ},
     )  # fmt: skip
     (path,) = folder.glob("*.npz")
-    told = np.load(path, allow_pickle=True)
+    origin = np.load(path, allow_pickle=True)
 
     def pairs(kind):
-        numbers = told[f"{kind}_region"], told[f"{kind}_offset"]
+        numbers = origin[f"{kind}_region"], origin[f"{kind}_offset"]
         return [(int(base), int(at)) for base, at in zip(*numbers)]
 
-    sizes = len(told["weight_data"].tobytes()), int(told["scratch_size"])
-    return {told["cmd_data"].tobytes(): Places(pairs("input"), pairs("output"), *sizes)}
+    sizes = len(origin["weight_data"].tobytes()), int(origin["scratch_size"])
+    return {origin["cmd_data"].tobytes(): Places(pairs("input"), pairs("output"), *sizes)}
 
 
 class Call(NamedTuple):
@@ -65,7 +65,7 @@ class Device:
     def __init__(self, shared: ctypes.CDLL, models, places) -> None:
         self.calls: list[Call] = []
         self.problems: list[str] = []
-        self._models, self._places = models, places
+        self._models, self._tensor_addresses = models, places
         self._keep = SIGNATURE(self._answer)
         ctypes.c_void_p.in_dll(shared, "ethosu_answer").value = ctypes.cast(
             self._keep, ctypes.c_void_p
@@ -84,7 +84,7 @@ class Device:
 
         net = Interpreter(model_content=self._models[commands])
         net.allocate_tensors()
-        places = self._places[commands]
+        places = self._tensor_addresses[commands]
         given, results = [], []
         for row, (base, at) in zip(net.get_input_details(), places.inputs):
             nbytes = int(np.prod(row["shape"])) * np.dtype(row["dtype"]).itemsize

@@ -87,9 +87,9 @@ class Built:
             )  # fmt: skip
         self.models, self.places = (like.models, like.places) if like else ({}, {})
         for number, (file, arguments) in enumerate([] if like else dict.fromkeys(seen)):
-            told = places_in(file, arguments, folder / f"raw{number}")
-            self.places |= told
-            self.models |= dict.fromkeys(told, file)
+            origin = places_in(file, arguments, folder / f"raw{number}")
+            self.places |= origin
+            self.models |= dict.fromkeys(origin, file)
         self.shared = build(self.library, folder / "net")
         self.device = Device(self.shared, self.models, self.places)
         self.network = Network(self.library, self.shared)

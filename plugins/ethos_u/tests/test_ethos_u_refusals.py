@@ -12,8 +12,8 @@ from test_ethos_u import layers, needs_vela
 import tvmrt
 from tvmrt.error import TvmrtWarning, UnsupportedError
 from tvmrt.plugins.ethos_u import vela
+from tvmrt.plugins.ethos_u.command_stream import CpuFallbackError, read_stream
 from tvmrt.plugins.ethos_u.device import try_options
-from tvmrt.plugins.ethos_u.stream import Left, read_stream
 
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
 FIRMWARE = {"target": "cortex-m55", "interface_api": "c", "devices": ["ethos-u"]}
@@ -31,8 +31,8 @@ def test_without_vela_the_cpu_computes_and_says_what_to_install(monkeypatch):
     with pytest.warns(
         TvmrtWarning, match=r"ethos-u takes nothing: vela is not installed: pip install"
     ):
-        told = reasons(model)
-    assert told == {"ethos-u: vela is not installed: pip install 'tvmrt[ethos-u]'"}
+        origin = reasons(model)
+    assert origin == {"ethos-u: vela is not installed: pip install 'tvmrt[ethos-u]'"}
     with (
         pytest.warns(TvmrtWarning),
         pytest.raises(UnsupportedError, match=r"vela is not installed: pip install"),
@@ -55,12 +55,12 @@ def test_what_vela_says_is_the_reason(monkeypatch, answer):
     monkeypatch.setattr(vela, "_command", lambda: ["vela"])
     monkeypatch.setattr("tvmrt.plugins.ethos_u.device.try_options", lambda arguments: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
-    vela.answer_of.cache_clear()
+    vela.run_cached.cache_clear()
     model, _ = layers()
     try:
         assert reasons(model) == {"ethos-u: vela failed: no way"}
     finally:
-        vela.answer_of.cache_clear()
+        vela.run_cached.cache_clear()
 
 
 def test_an_option_that_there_is_not():
@@ -144,7 +144,7 @@ BORDERS = {"x": 16, "y": 16}
 def test_a_command_stream_is_read():
     found = read_stream(file(), BORDERS, False, {})
     assert found.commands[:4] == b"COP1"
-    assert (found.scratch_bytes, found.fast_bytes, found.places) == (32, 0, (0, 16))
+    assert (found.scratch_bytes, found.fast_bytes, found.offsets) == (32, 0, (0, 16))
     assert not found.is_separate
     assert read_stream(file(), BORDERS, True, {}).is_separate
 
@@ -161,6 +161,6 @@ def test_a_file_that_is_no_region_is_refused(changed, why):
 
 
 def test_operators_left_to_the_cpu_are_named():
-    with pytest.raises(Left) as raised:
+    with pytest.raises(CpuFallbackError) as raised:
         read_stream(file(cpu=True), BORDERS, False, {})
     assert raised.value.names == ["y"]

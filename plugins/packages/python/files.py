@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.compiler.codegen.firmware import names
+from tvmrt.compiler.codegen.firmware import tensor_names
 from tvmrt.compiler.codegen.operators.custom_files import header_name
 from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
 from tvmrt.compiler.export.headers import runtime_headers
@@ -134,9 +134,10 @@ def _package(library, files: Mapping[str, str]) -> Package:
     needs = list(dict.fromkeys(library.sources.packaged.values()))
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{library.module_name}_network").strip("_")
     return Package(
-        name, names.header_name(prefix), prefix, library.options.origin or library.module_name,
-        {t.member: t.type.nbytes for t in names.input_tensors(program)},
-        {t.member: t.type.nbytes for t in names.output_tensors(program)},
+        name, tensor_names.header_name(prefix), prefix,
+        library.options.origin or library.module_name,
+        {t.member: t.type.nbytes for t in tensor_names.input_tensors(program)},
+        {t.member: t.type.nbytes for t in tensor_names.output_tensors(program)},
         sorted(f for f in files if f.endswith(".c")),
         sorted(f for f in files if f.endswith(".h")),
         "-mfloat-abi=hard" in library.target.flags,

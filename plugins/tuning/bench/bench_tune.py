@@ -34,12 +34,12 @@ from statistics import median
 
 import tvmrt
 from tvmrt.compiler.ir.tuned import Layer, parse_layer
-from tvmrt.plugins.tuning import database, model
-from tvmrt.plugins.tuning.database import Entry, Measured
-from tvmrt.plugins.tuning.search import Effort, layers_of, missing
-from tvmrt.plugins.tuning.spread import search_all
+from tvmrt.plugins.tuning import database, fitted_model
+from tvmrt.plugins.tuning.database import DatabaseModel, TuningEntry
+from tvmrt.plugins.tuning.ray_search import search_all
+from tvmrt.plugins.tuning.search import SearchSettings, layers_of, layers_to_tune
 
-Known = list[tuple[Layer, Entry]]
+Known = list[tuple[Layer, TuningEntry]]
 GROUPS = 10  # of layers for cross-validation; each is left out once
 WORST = 5  # number of worst layers to print
 COPIES = 3  # loaded copies of each library
@@ -52,14 +52,14 @@ def known_of(path: Path) -> Known:
     return [(parse_layer(each.layer), each) for each in entries]
 
 
-def fill(models: Sequence[Path], path: Path, effort: Effort) -> dict[Path, list[Layer]]:
+def fill(models: Sequence[Path], path: Path, settings: SearchSettings) -> dict[Path, list[Layer]]:
     """Return the layers of the networks, after measuring those that the database lacks."""
     found = {}
     for each in models:
         program = tvmrt.compile(str(each), target="native").program
         found[each] = list(layers_of(program))
-        left = missing(found[each], [entry for _, entry in known_of(path)], effort)
-        for entry in search_all([layer.text for layer in left], effort):
+        left = layers_to_tune(found[each], [entry for _, entry in known_of(path)], settings)
+        for entry in search_all([layer.text for layer in left], settings):
             database.add(path, [entry])
     return found
 
@@ -109,24 +109,24 @@ def mean(ratios: Sequence[float]) -> float:
 
 
 def networks(models: Sequence[Path], path: Path, rounds: int, winograd: bool) -> None:
-    layers = fill(models, path, Effort(winograd=winograd))
+    layers = fill(models, path, SearchSettings(winograd=winograd))
     known = known_of(path)
-    best = Measured([entry for _, entry in known], None)
+    best = DatabaseModel([entry for _, entry in known], None)
     columns = ("ms", "gain", "least", "model", "least", "noise")
     print(f"{'network':28} " + " ".join(f"{name:>8}" for name in columns))
     rows = []
     for each in models:
         others = [row for row in known if row[0] not in layers[each]]
-        guides = (None, model.Model(model.fit(others)), best)
+        guides = (None, fitted_model.FittedModel(fitted_model.fit(others)), best)
         asked = {"target": "native", "executor": "aot", "winograd": winograd}
         libraries = [tvmrt.compile(str(each), tuned=guide, **asked) for guide in guides]
         times = measured(libraries, rounds)
-        usual, chosen, tuned, one, other = map(min, zip(*times))
+        baseline, chosen, tuned, one, other = map(min, zip(*times))
         rows.append((
-            median(row[0] / row[2] for row in times), usual / tuned,
+            median(row[0] / row[2] for row in times), baseline / tuned,
             median(row[1] / row[2] for row in times), chosen / tuned, one / other,
         ))  # fmt: skip
-        print_row(each.stem, f"{1e3 * usual:8.4f}", rows[-1])
+        print_row(each.stem, f"{1e3 * baseline:8.4f}", rows[-1])
     same = sum(row[3] == 1.0 for row in rows)
     print_row("geometric mean", " " * 8, [mean(column) for column in zip(*rows)])
     print(f"the model's code is that of tuning in {same} of {len(rows)} networks")
@@ -136,26 +136,28 @@ def print_row(name: str, first: str, numbers: Sequence[float]) -> None:
     print(f"{name:28} {first} " + " ".join(f"{each:8.3f}" for each in numbers), flush=True)
 
 
-def lost(entry: Entry, choice) -> float:
+def lost(entry: TuningEntry, choice) -> float:
     """Return the time of a choice relative to the fastest measured one."""
-    direct = [each for each in entry.tried if not each.choice.square]
+    direct = [each for each in entry.measurements if not each.choice.square]
     least = min(each.seconds for each in direct)
     return next(each.seconds for each in direct if each.choice == choice) / least
 
 
 def fit(path: Path, output: Path) -> None:
-    known = [row for row in known_of(path) if len(row[1].tried) > 1]
+    known = [row for row in known_of(path) if len(row[1].measurements) > 1]
     rows: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
     for group in range(GROUPS):
-        fitted = model.fit([row for i, row in enumerate(known) if i % GROUPS != group])
-        guide = model.Model(fitted)
+        fitted = fitted_model.fit([row for i, row in enumerate(known) if i % GROUPS != group])
+        guide = fitted_model.FittedModel(fitted)
         for layer, entry in known[group::GROUPS]:
-            choices = [each.choice for each in entry.tried if not each.choice.square]
+            choices = [each.choice for each in entry.measurements if not each.choice.square]
             found = guide.choice(layer, entry.level, lambda choices=choices: choices)
             losses = [
                 lost(entry, choice) for choice in (found[0] if found else choices[0], choices[0])
             ]
-            rows.setdefault((entry.level, model.kind_of(layer)), []).append((*losses, layer.text))
+            rows.setdefault((entry.level, fitted_model.kind_of(layer)), []).append(
+                (*losses, layer.text)
+            )
     print(
         "each layer left out once; how many times as long as the fastest that was tried it takes:"
     )
@@ -167,8 +169,10 @@ def fit(path: Path, output: Path) -> None:
         )
         for ratio, _, text in sorted(losses, reverse=True)[:WORST]:
             print(f"    {ratio:.3f} {text}")
-    enough = {k: v for k, v in model.fit(known).items() if v.layers >= model.FEWEST_LAYERS}
-    data = model.as_json(enough)
+    enough = {
+        k: v for k, v in fitted_model.fit(known).items() if v.layers >= fitted_model.MIN_LAYERS
+    }
+    data = fitted_model.as_json(enough)
     here = {row["processor"] for row in data["coefficients"]}
     before = json.loads(output.read_text())["coefficients"] if output.exists() else []
     data["coefficients"][:0] = [row for row in before if row["processor"] not in here]
@@ -180,7 +184,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
     parser.add_argument("--networks", nargs="*", help="their names; all in float32 if left out")
     parser.add_argument("--rounds", type=int, default=41)
-    parser.add_argument("--database", type=Path, default=database.own_path())
+    parser.add_argument("--database", type=Path, default=database.user_database_path())
     parser.add_argument("--winograd", action="store_true")
     parser.add_argument("--fit", type=Path, metavar="MODEL.json")
     given = parser.parse_args()

@@ -17,10 +17,10 @@ from tvmrt.cli.option_groups import HostCompileCommand
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned import Layer
-    from tvmrt.plugins.tuning.database import Entry
-    from tvmrt.plugins.tuning.search import Effort
+    from tvmrt.plugins.tuning.database import TuningEntry
+    from tvmrt.plugins.tuning.search import SearchSettings
 
-MIN_ROUNDS, MOST_ROUNDS = 11, 2000
+MIN_ROUNDS, MAX_ROUNDS = 11, 2000
 
 
 @dataclass(frozen=True)
@@ -67,35 +67,35 @@ class NetworkGain:
 @console.json_option
 def command(
     models: tuple, named: str, candidates: int, seconds: float, again: bool, address: str | None,
-    threads: int, as_json: bool, **asked: Any,
+    threads: int, as_json: bool, **compile_options: Any,
 ) -> None:  # fmt: skip
     """Measure the fastest way to compute each layer of the networks MODEL on this machine. Results
     go to a database for 'compile --tuned'. With --threads, also measure the threads per layer."""
     from tvmrt.cli.session import THREADS_VARIABLE
     from tvmrt.compiler.option_rules import uses_winograd
     from tvmrt.plugins.tuning import database
-    from tvmrt.plugins.tuning.search import Effort, layers_of, missing
+    from tvmrt.plugins.tuning.search import SearchSettings, layers_of, layers_to_tune
 
     for model in models:
         files.check_file(model)
-    path = database.path_of(named)
+    path = database.database_path(named)
     known = database.read(path) if path.exists() else []
     os.environ[THREADS_VARIABLE] = str(threads)
-    squares = uses_winograd(asked["winograd"], asked["precision"])
-    effort = Effort(candidates, seconds, threads, squares, asked["cc"])
+    squares = uses_winograd(compile_options["winograd"], compile_options["precision"])
+    settings = SearchSettings(candidates, seconds, threads, squares, compile_options["cc"])
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
-        usual = [_compiled(model, None, asked) for model in models]
-        for library in usual:
+        baseline = [_compiled(model, None, compile_options) for model in models]
+        for library in baseline:
             for layer, count in layers_of(library.program).items():
                 layers[layer] = layers.get(layer, 0) + count
-        wanted = list(layers) if again else missing(layers, known, effort)
-        _search(wanted, effort, path, address, report)
-        pairs = zip(models, usual) if layers else ()
+        wanted = list(layers) if again else layers_to_tune(layers, known, settings)
+        _search(wanted, settings, path, address, report)
+        pairs = zip(models, baseline) if layers else ()
         gains = [
             gain
             for model, library in pairs
-            for gain in _gains(model, library, path, threads, asked, report)
+            for gain in _gains(model, library, path, threads, compile_options, report)
         ]
     rows = _rows(layers, database.read(path) if path.exists() else [])
     if as_json:
@@ -110,55 +110,60 @@ def command(
         _print(rows, gains, path, len(wanted))
 
 
-def _compiled(model: Path, tuned: Path | None, asked: Mapping[str, Any]) -> Any:
+def _compiled(model: Path, tuned: Path | None, compile_options: Mapping[str, Any]) -> Any:
     from tvmrt.compiler.pipeline import compile as compile_network
 
-    return compile_network(str(model), target="native", tuned=tuned, **asked)
+    return compile_network(str(model), target="native", tuned=tuned, **compile_options)
 
 
 def _search(
-    layers: Sequence[Layer], effort: Effort, path: Path, address: str | None, report: Any
+    layers: Sequence[Layer], settings: SearchSettings, path: Path, address: str | None, report: Any
 ) -> None:
     """Measure layers, adding each result to the database immediately."""
     from tvmrt.plugins.tuning import database
-    from tvmrt.plugins.tuning.spread import search_all
+    from tvmrt.plugins.tuning.ray_search import search_all
 
-    for done, entry in enumerate(search_all([each.text for each in layers], effort, address)):
+    for done, entry in enumerate(search_all([each.text for each in layers], settings, address)):
         database.add(path, [entry])
         if report is not None:
             report(console.shorten(entry.layer), done + 1, len(layers))
 
 
 def _gains(
-    model: Path, usual: Any, path: Path, threads: int, asked: Mapping[str, Any], report: Any
+    model: Path,
+    baseline: Any,
+    path: Path,
+    threads: int,
+    compile_options: Mapping[str, Any],
+    report: Any,
 ) -> list[NetworkGain]:
-    """Time the untuned network ``usual`` and the tuned one in turn, per number of threads."""
+    """Time the untuned network ``baseline`` and the tuned one in turn, per number of threads."""
     from tvmrt.network.loading import load
-    from tvmrt.plugins.tuning.search import counts_of
+    from tvmrt.plugins.tuning.search import thread_counts
     from tvmrt.runtime import get_global_func
 
     if report is not None:
         report(f"{model.name} before and after", 0, 1)
-    tuned = _compiled(model, path if path.exists() else None, asked)
-    runs = [load(library).warm_executor().run for library in (usual, tuned)]
+    tuned = _compiled(model, path if path.exists() else None, compile_options)
+    runs = [load(library).warm_executor().run for library in (baseline, tuned)]
     found = []
-    for count in counts_of(threads):  # the process keeps the last setting
+    for count in thread_counts(threads):  # the process keeps the last setting
         get_global_func("runtime.config_threadpool")(0, count)
         found.append(_gain(model.name, count, runs))
     return found
 
 
 def _gain(name: str, threads: int, runs: Sequence[Any]) -> NetworkGain:
-    rounds = [_round(runs) for _ in range(2)][1:]  # the first round starts with cold caches
-    count = min(MOST_ROUNDS, max(MIN_ROUNDS, int(2.0 / sum(rounds[0]))))
-    rounds = [_round(runs) for _ in range(count)]
+    rounds = [_time_round(runs) for _ in range(2)][1:]  # the first round starts with cold caches
+    count = min(MAX_ROUNDS, max(MIN_ROUNDS, int(2.0 / sum(rounds[0]))))
+    rounds = [_time_round(runs) for _ in range(count)]
     before, after = (min(column) for column in zip(*rounds))
     return NetworkGain(
         name, threads, before, after, median(a / b for a, b in rounds), before / after
     )
 
 
-def _round(runs: Sequence[Any]) -> list[float]:
+def _time_round(runs: Sequence[Any]) -> list[float]:
     times = []
     for run in runs:
         start = time.perf_counter()
@@ -167,25 +172,26 @@ def _round(runs: Sequence[Any]) -> list[float]:
     return times
 
 
-def _rows(layers: Mapping[Layer, int], entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def _rows(layers: Mapping[Layer, int], entries: Iterable[TuningEntry]) -> list[dict[str, Any]]:
     """Return the database's results for the networks' layers on this kind of processor."""
     from tvmrt.compiler import processor
 
     found = {each.layer: each for each in entries if each.processor == processor.name()}
     return [
         {
-            "layer": layer.text, "count": count, "before_seconds": entry.usual.seconds,
-            "after_seconds": entry.best.seconds, "choice": _words(entry), "square": entry.square,
+            "layer": layer.text, "count": count, "before_seconds": entry.baseline.seconds,
+            "after_seconds": entry.best.seconds, "choice": _describe_choice(entry),
+            "square": entry.square,
         }
         for layer, count in layers.items()
         if (entry := found.get(layer.text))
     ]  # fmt: skip
 
 
-def _words(entry: Entry) -> str:
+def _describe_choice(entry: TuningEntry) -> str:
     """Describe the best choice; a tile that the estimate also selects is omitted."""
-    best, usual = entry.best.choice, entry.usual.choice
-    if (best.tile, best.at_once, best.pixels) == (usual.tile, usual.at_once, usual.pixels):
+    best, baseline = entry.best.choice, entry.baseline.choice
+    if (best.tile, best.at_once, best.pixels) == (baseline.tile, baseline.at_once, baseline.pixels):
         best = replace(best, tile=None, at_once=0)
     return str(best)
 

@@ -1,7 +1,7 @@
 """Database of tuning results: a file with an entry per layer, ISA level and processor.
 
 The file is JSON, ``{"schema": "tvmrt/tuning/1", "entries": [...]}``, with the members of
-:class:`Entry`; docs/tune.md has an example. Writers take a lock and replace the file atomically:
+:class:`TuningEntry`; docs/tune.md has an example. Writers take a lock and replace the file atomically:
 any number of processes may add entries, and readers see either the old or the new content.
 """
 
@@ -21,15 +21,15 @@ from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
 SCHEMA = "tvmrt/tuning/1"
 OWN, MODEL = "own", "model"  # special values instead of a file name
 VARIABLE = "TVMRT_TUNING"
-MOST_BYTES = 256 << 20  # maximum size of a file
-MOST_NUMBER = 1 << 16  # maximum number in a choice
-MOST_SECONDS = 1e6
-AGAIN = "remove it, or what is wrong in it, and run 'tvmrt tune' again"
+MAX_BYTES = 256 << 20  # maximum size of a file
+MAX_NUMBER = 1 << 16  # maximum number in a choice
+MAX_SECONDS = 1e6
+RETRY_HINT = "remove it, or what is wrong in it, and run 'tvmrt tune' again"
 _MEMBERS = {"tile", "at_once", "pixels", "threads", "square"}
 
 
 @dataclass(frozen=True)
-class Tried:
+class Measurement:
     """A measured choice and its time in seconds."""
 
     choice: Choice
@@ -37,7 +37,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TuningEntry:
     """Tuning result of a layer.
 
     Parameters
@@ -67,13 +67,13 @@ class Entry:
     layer: str
     level: str
     processor: str
-    usual: Tried
-    best: Tried
+    baseline: Measurement
+    best: Measurement
     square: int = 0
-    tried: Sequence[Tried] = field(default_factory=tuple)
+    measurements: Sequence[Measurement] = field(default_factory=tuple)
     tool: str = ""
     threads: int = 0
-    shared: Sequence[Tried] = field(default_factory=tuple)
+    shared: Sequence[Measurement] = field(default_factory=tuple)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -82,10 +82,10 @@ class Entry:
     @property
     def gain(self) -> float:
         """Speed-up of the best choice."""
-        return self.usual.seconds / self.best.seconds
+        return self.baseline.seconds / self.best.seconds
 
 
-def own_path() -> Path:
+def user_database_path() -> Path:
     """Return the user's database: $TVMRT_TUNING, or a file in the cache folder."""
     named = os.environ.get(VARIABLE)
     if named:
@@ -94,27 +94,27 @@ def own_path() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tvmrt" / "tuning.json"
 
 
-def path_of(named: str | os.PathLike[str]) -> Path:
+def database_path(named: str | os.PathLike[str]) -> Path:
     """Return the file of a database given by the user as a path or ``own``."""
-    return own_path() if str(named) == OWN else Path(named)
+    return user_database_path() if str(named) == OWN else Path(named)
 
 
-def file_of(named: str | os.PathLike[str]) -> Path | None:
+def tuned_dependency(named: str | os.PathLike[str]) -> Path | None:
     """Return the file that a compiled network depends on, or None for the model."""
-    return None if str(named) == MODEL else path_of(named)
+    return None if str(named) == MODEL else database_path(named)
 
 
-def read(path: Path) -> list[Entry]:
+def read(path: Path) -> list[TuningEntry]:
     """Read the entries of a file. Raises OSError if it cannot be read, and ValueError if it is not
     a valid database."""
-    if path.stat().st_size > MOST_BYTES:
+    if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path} is too large for a tuning database; give another file")
     try:
         data = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as problem:
-        raise ValueError(f"{path} is not a tuning database ({problem}); {AGAIN}") from None
+        raise ValueError(f"{path} is not a tuning database ({problem}); {RETRY_HINT}") from None
     if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
-        raise ValueError(f"{path} is not a tuning database: it has no entries; {AGAIN}")
+        raise ValueError(f"{path} is not a tuning database: it has no entries; {RETRY_HINT}")
     if data.get("schema") != SCHEMA:
         raise ValueError(
             f"{path} has format {str(data.get('schema'))[:80]!r}, this tvmrt reads {SCHEMA}; "
@@ -123,7 +123,7 @@ def read(path: Path) -> list[Entry]:
     return [_entry(path, number, each) for number, each in enumerate(data["entries"])]
 
 
-def add(path: Path, entries: Iterable[Entry]) -> None:
+def add(path: Path, entries: Iterable[TuningEntry]) -> None:
     """Add entries to a file, replacing those with equal layer, level and processor. Safe for
     concurrent processes. Raises the errors of ``read``, and OSError if writing fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,70 +147,70 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _text(entries: Iterable[Entry]) -> str:
+def _text(entries: Iterable[TuningEntry]) -> str:
     """Return the file's text, one entry per line."""
     lines = ",\n".join(json.dumps(as_json(each)) for each in entries)
     return f'{{"schema": "{SCHEMA}", "entries": [\n{lines}\n]}}\n'
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
+def as_json(entry: TuningEntry) -> dict[str, Any]:
     """Return an entry as JSON data."""
     return {
         "layer": entry.layer, "level": entry.level, "processor": entry.processor,
-        "usual": _tried_json(entry.usual), "best": _tried_json(entry.best),
+        "usual": _measurement_json(entry.baseline), "best": _measurement_json(entry.best),
         "square": entry.square, "threads": entry.threads,
-        "shared": [_tried_json(each) for each in entry.shared],
-        "tried": [_tried_json(each) for each in entry.tried], "tool": entry.tool,
+        "shared": [_measurement_json(each) for each in entry.shared],
+        "tried": [_measurement_json(each) for each in entry.measurements], "tool": entry.tool,
     }  # fmt: skip
 
 
-def _tried_json(tried: Tried) -> dict[str, Any]:
-    return {**tried.choice.members(), "seconds": tried.seconds}
+def _measurement_json(measurements: Measurement) -> dict[str, Any]:
+    return {**measurements.choice.members(), "seconds": measurements.seconds}
 
 
-def entry_of(data: Any) -> Entry:
+def parse_entry(data: Any) -> TuningEntry:
     """Parse the JSON data of ``as_json``. Raises ValueError with the reason."""
     if not isinstance(data, Mapping):
         raise ValueError("it is not an object")
-    texts = [_text_of(data, name) for name in ("layer", "level", "processor")]
+    texts = [_parse_text(data, name) for name in ("layer", "level", "processor")]
     parse_layer(texts[0])
     square, threads = data.get("square", 0), data.get("threads", 0)
-    tried, shared = data.get("tried", []), data.get("shared", [])
+    measurements, shared = data.get("tried", []), data.get("shared", [])
     if square not in (0, 1, 2, 4) or isinstance(square, bool):
         raise ValueError("its square is none of 0, 1, 2, 4")
-    if not isinstance(tried, list) or not isinstance(shared, list):
+    if not isinstance(measurements, list) or not isinstance(shared, list):
         raise ValueError("tried or shared is not a list")
     if threads and not _is_size(threads):
         raise ValueError("its threads are not a whole number")
-    return Entry(
-        *texts, _tried_of(data.get("usual")), _tried_of(data.get("best")), square,
-        tuple(map(_tried_of, tried)), str(data.get("tool", ""))[:100], int(threads),
-        tuple(map(_tried_of, shared)),
+    return TuningEntry(
+        *texts, _parse_measurement(data.get("usual")), _parse_measurement(data.get("best")), square,
+        tuple(map(_parse_measurement, measurements)), str(data.get("tool", ""))[:100], int(threads),
+        tuple(map(_parse_measurement, shared)),
     )  # fmt: skip
 
 
-def _entry(path: Path, number: int, data: Any) -> Entry:
+def _entry(path: Path, number: int, data: Any) -> TuningEntry:
     try:
-        return entry_of(data)
+        return parse_entry(data)
     except ValueError as problem:
-        raise ValueError(f"{path}: entry {number} is damaged: {problem}; {AGAIN}") from None
+        raise ValueError(f"{path}: entry {number} is damaged: {problem}; {RETRY_HINT}") from None
 
 
-def _text_of(data: Mapping[str, Any], name: str) -> str:
+def _parse_text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str) or len(value) > 1000:
         raise ValueError(f"its {name} is not a short text")
     return value
 
 
-def _tried_of(data: Any) -> Tried:
+def _parse_measurement(data: Any) -> Measurement:
     if not isinstance(data, Mapping):
         raise ValueError("a choice is not an object")
     unknown = data.keys() - _MEMBERS - {"seconds"}
     if unknown:
         raise ValueError(f"a choice has the member {min(map(str, unknown))[:80]}, which is unknown")
     seconds = data.get("seconds")
-    if not _is_number(seconds) or not 0 < seconds < MOST_SECONDS:
+    if not _is_number(seconds) or not 0 < seconds < MAX_SECONDS:
         raise ValueError("the seconds of a choice are not a number above 0")
     tile = data.get("tile")
     if tile is not None:
@@ -223,7 +223,7 @@ def _tried_of(data: Any) -> Tried:
     if any(n and not _is_size(n) for n in counts) or numbers["square"] not in (0, 1, 2, 4):
         raise ValueError("a choice has a number that none can have")
     whole = {name: int(n) for name, n in numbers.items()}
-    return Tried(
+    return Measurement(
         Choice(tile, threads=None if threads is None else int(threads), **whole), float(seconds)
     )
 
@@ -233,10 +233,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_NUMBER
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_NUMBER
 
 
-class Measured:
+class DatabaseModel:
     """A database as a guide of the compiler.
 
     Parameters
@@ -248,13 +248,13 @@ class Measured:
         entry for a layer, the one with the largest gain is used.
     """
 
-    def __init__(self, entries: Sequence[Entry], processor: str | None) -> None:
-        self._known: dict[tuple[str, str], Entry] = {}
+    def __init__(self, entries: Sequence[TuningEntry], processor: str | None) -> None:
+        self._known: dict[tuple[str, str], TuningEntry] = {}
         for each in sorted(entries, key=lambda each: (each.gain, each.key)):
             if processor in (None, each.processor):
                 self._known[each.layer, each.level] = each
 
-    def find(self, layer: Layer, level: str) -> Entry | None:
+    def find(self, layer: Layer, level: str) -> TuningEntry | None:
         """Return the entry of a layer, or None."""
         return self._known.get((layer.text, level))
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MIN_ROUNDS = 4
 COUNT_BYTES = 8  # size of the node count before the nodes' times
-IN_A_ROW = 3  # consecutive runs of a function; the first is not counted
+CONSECUTIVE_RUNS = 3  # consecutive runs of a function; the first is not counted
 CLOCK = 1e-8  # resolution of the clock in seconds
 OPS = {"conv": "qconv", "matmul": "qmatmul"}  # int8 operators
 
@@ -52,7 +52,7 @@ class Timing:
     ratio: float
 
 
-class _Forced(Tuned):
+class _FixedChoices(Tuned):
     """Choices by node name, for graphs that contain one layer several times."""
 
     def __init__(self, choices: dict[str, Choice]) -> None:
@@ -102,33 +102,35 @@ def measure(
 
     program = _program(layer, choices, target)
     executor, nodes = _load(program, target, cc)
-    executor.set_input(0, _numbers(layer.x, _element(layer), 1))
+    executor.set_input(0, _random_values(layer.x, _element(layer), 1))
     before = get_global_func("runtime.NumThreads")()
     get_global_func("runtime.config_threadpool")(0, threads)
     try:
-        rows = rounds(executor, nodes, seconds)
+        rows = measure_rounds(executor, nodes, seconds)
     finally:
         get_global_func("runtime.config_threadpool")(0, before)
     columns = list(zip(*rows))
     return [
-        Timing(choice, _short(min(column)), median(row[i] / row[0] for row in rows))
+        Timing(choice, _round_seconds(min(column)), median(row[i] / row[0] for row in rows))
         for i, (choice, column) in enumerate(zip(choices, columns))
     ]
 
 
-def rounds(executor: GraphModule, nodes: Sequence[int], seconds: float) -> list[list[float]]:
+def measure_rounds(
+    executor: GraphModule, nodes: Sequence[int], seconds: float
+) -> list[list[float]]:
     """Return the seconds of each function, in rounds that run all of them."""
     rows: list[list[float]] = []
     run = executor.module["run_individual"]
     end = time.perf_counter() + seconds
     while len(rows) < MIN_ROUNDS or time.perf_counter() < end:
-        times = np.frombuffer(run(1, IN_A_ROW, 0), np.float64, offset=COUNT_BYTES)
-        fastest = times.reshape(-1, IN_A_ROW)[:, 1:].min(1)
+        times = np.frombuffer(run(1, CONSECUTIVE_RUNS, 0), np.float64, offset=COUNT_BYTES)
+        fastest = times.reshape(-1, CONSECUTIVE_RUNS)[:, 1:].min(1)
         rows.append([max(float(fastest[node]), CLOCK) for node in nodes])
     return rows
 
 
-def _short(seconds: float) -> float:
+def _round_seconds(seconds: float) -> float:
     """Round to four significant digits."""
     return float(f"{seconds:.4g}")
 
@@ -151,7 +153,7 @@ def _program(layer: Layer, choices: Sequence[Choice], target: Target) -> Program
         first = b.emit("slice", [y], starts=zeros, steps=ones, sizes=ones)
         graph.outputs.append(first)
         graph.output_names.append(f"y{number}")
-    forced = _Forced({_name(i): choice for i, choice in enumerate(choices)})
+    forced = _FixedChoices({_name(i): choice for i, choice in enumerate(choices)})
     program = builder.build_program(graph, replace(target, tuned=forced))
     plan_program(program)
     return program
@@ -162,7 +164,7 @@ def _element(layer: Layer) -> str:
     return layer.element if layer.element in BYTES else "float32"
 
 
-def _numbers(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
+def _random_values(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if dtype == "float32":
         return rng.standard_normal(shape, np.float32)
@@ -172,12 +174,15 @@ def _numbers(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
 def _weights(layer: Layer) -> dict[str, np.ndarray]:
     """Return random constants of a layer; weights are small, so that cells stay in bounds."""
     if layer.op in CELLS:
-        return {"r": _numbers(layer.w, "float32", 0) / np.float32(layer.w[1])}
+        return {"r": _random_values(layer.w, "float32", 0) / np.float32(layer.w[1])}
     channels = layer.out[1]
     if layer.element not in BYTES:
-        return {"w": _numbers(layer.w, "float32", 0), "bias": _numbers((channels,), "float32", 2)}
+        return {
+            "w": _random_values(layer.w, "float32", 0),
+            "bias": _random_values((channels,), "float32", 2),
+        }
     scale = np.float32(channels / (64.0 * np.prod(layer.w)))
-    return {"w": _numbers(layer.w, "int8", 0), "scale": np.full(channels, scale, np.float32)}
+    return {"w": _random_values(layer.w, "int8", 0), "scale": np.full(channels, scale, np.float32)}
 
 
 def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value | None], name: str) -> Value:

@@ -9,24 +9,24 @@ from tvmrt.error import UnsupportedError
 from tvmrt.plugin import Option
 
 
-def _guided(target: Any, tuned: Any) -> Any:
-    """Return the target with the guide of ``tuned``. Raises the errors of ``guide_of``."""
+def _with_cost_model(target: Any, tuned: Any) -> Any:
+    """Return the target with the guide of ``tuned``. Raises the errors of ``load_cost_model``."""
     if not isinstance(tuned, (str, os.PathLike)):
         return target.by(tuned)
-    from tvmrt.plugins.tuning.guides import guide_of
+    from tvmrt.plugins.tuning.cost_models import load_cost_model
 
-    return target.by(guide_of(tuned, target.name == "native"))
+    return target.by(load_cost_model(tuned, target.name == "native"))
 
 
 def _file(tuned: Any) -> Any:
     if not isinstance(tuned, (str, os.PathLike)):
         return None
-    from tvmrt.plugins.tuning.database import file_of
+    from tvmrt.plugins.tuning.database import tuned_dependency
 
-    return file_of(tuned)
+    return tuned_dependency(tuned)
 
 
-def _refused(request: Any) -> None:
+def _check_runtime(request: Any) -> None:
     if request.tuned is not None and request.runtime == "crt":
         raise UnsupportedError("tuned needs runtime host")
 
@@ -40,8 +40,8 @@ TUNED = Option(
     kind="path",
     type="str | os.PathLike[str] | Guide | None",
     commands=("verify", "bench"),
-    refused=_refused,
-    target=_guided,
+    refused=_check_runtime,
+    target=_with_cost_model,
     file=_file,
     recorded=False,
 )

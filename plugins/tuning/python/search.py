@@ -24,16 +24,18 @@ from tvmrt.compiler.ir.tuned import (
 )
 from tvmrt.compiler.ir.winograd import SIZES, TAPS
 from tvmrt.libinfo import __version__
-from tvmrt.plugins.tuning.database import Entry, Tried
+from tvmrt.plugins.tuning.database import Measurement, TuningEntry
 from tvmrt.plugins.tuning.measure import Timing, measure, options_of
 
-WIN = 0.98  # maximum time relative to the usual choice; a smaller gain may be noise
-THREADS_WIN = 0.95  # maximum time relative to fewer threads, which leave some to other programs
-SURELY_PARALLEL = 250 * PARALLEL_WORK  # multiply-adds; larger layers always use all threads
+MAX_TIME_RATIO = 0.98  # maximum time relative to the usual choice; a smaller gain may be noise
+MAX_TIME_RATIO_THREADS = (
+    0.95  # maximum time relative to fewer threads, which leave some to other programs
+)
+ALWAYS_PARALLEL = 250 * PARALLEL_WORK  # multiply-adds; larger layers always use all threads
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchSettings:
     """Settings of a search.
 
     Parameters
@@ -70,62 +72,62 @@ def layers_of(program: Program) -> dict[Layer, int]:
     return found
 
 
-def search(text: str, effort: Effort) -> Entry:
+def search(text: str, settings: SearchSettings) -> TuningEntry:
     """Search the layer with a signature on this machine. Raises ValueError for an invalid
     signature, CompileError and OSError if compilation fails."""
     layer, target = parse_layer(text), get_target("native")
-    choices = options_of(layer, target)[: effort.candidates]
-    squares = [Choice(square=size) for size in _sizes(layer, effort)]
-    rows = measure(layer, [*choices, *squares], target, effort.seconds, 1, effort.cc)
+    choices = options_of(layer, target)[: settings.candidates]
+    winograd_choices = [Choice(square=size) for size in _winograd_tiles(layer, settings)]
+    rows = measure(layer, [*choices, *winograd_choices], target, settings.seconds, 1, settings.cc)
     direct = min(rows[: len(choices)], key=lambda row: row.seconds)
-    usual, best = _confirmed(layer, target, rows[0].choice, direct.choice, effort)
+    baseline, best = _confirm_best(layer, target, rows[0].choice, direct.choice, settings)
     shared: list[Timing] = []
-    if _may_be_shared(layer, effort):
-        shared = _by_threads(layer, target, best.choice, effort)
-        best = replace(best, choice=_fewest(shared))
-    return Entry(
-        text, level_for(layer, vectors_of(target)), processor.name(), usual, best,
-        _square(rows, len(choices)), _tried(rows), f"tvmrt {__version__}",
-        effort.threads if shared else 0, _tried(shared),
+    if _may_use_threads(layer, settings):
+        shared = _measure_threads(layer, target, best.choice, settings)
+        best = replace(best, choice=_fewest_threads(shared))
+    return TuningEntry(
+        text, level_for(layer, vectors_of(target)), processor.name(), baseline, best,
+        _best_winograd_tile(rows, len(choices)), _measurements(rows), f"tvmrt {__version__}",
+        settings.threads if shared else 0, _measurements(shared),
     )  # fmt: skip
 
 
-def _tried(rows: Sequence[Timing]) -> tuple[Tried, ...]:
-    return tuple(Tried(row.choice, row.seconds) for row in rows)
+def _measurements(rows: Sequence[Timing]) -> tuple[Measurement, ...]:
+    return tuple(Measurement(row.choice, row.seconds) for row in rows)
 
 
-def _sizes(layer: Layer, effort: Effort) -> Sequence[int]:
+def _winograd_tiles(layer: Layer, settings: SearchSettings) -> Sequence[int]:
     """Return the Winograd tile sizes to try."""
     ones = (*layer.strides, *layer.dilations, layer.groups)
     of_floats = layer.op == "conv" and layer.element not in BYTES
     fits = of_floats and layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
-    return SIZES if effort.winograd and fits else ()
+    return SIZES if settings.winograd and fits else ()
 
 
-def _square(rows: Sequence[Timing], direct: int) -> int:
+def _best_winograd_tile(rows: Sequence[Timing], direct: int) -> int:
     """Return the fastest Winograd tile size, or 1 if direct convolution is as fast."""
     if len(rows) == direct:
         return 0
     fastest = min(row.seconds for row in rows[:direct])
     best = min(rows[direct:], key=lambda row: row.seconds)
-    return best.choice.square if best.seconds < WIN * fastest else 1
+    return best.choice.square if best.seconds < MAX_TIME_RATIO * fastest else 1
 
 
-def _confirmed(
-    layer: Layer, target: Target, usual: Choice, best: Choice, effort: Effort
-) -> tuple[Tried, Tried]:
+def _confirm_best(
+    layer: Layer, target: Target, baseline: Choice, best: Choice, settings: SearchSettings
+) -> tuple[Measurement, Measurement]:
     """Measure the usual and the best choice again, next to each other: the fastest of many
     measurements is often a lucky one. Also try the best choice with other numbers of weight blocks
     in cache and, for int8, of pixels per requantisation."""
-    choices = [usual, *_by_weights(layer, best), *_by_pixels(layer, best)]
-    first, *others = measure(layer, choices, target, effort.seconds, 1, effort.cc)
+    choices = [baseline, *_cache_variants(layer, best), *_pixel_variants(layer, best)]
+    first, *others = measure(layer, choices, target, settings.seconds, 1, settings.cc)
     row = min(others, key=lambda row: row.seconds)
-    before = Tried(usual, first.seconds)
-    wins = row.seconds < WIN * first.seconds and row.ratio < 1
-    return before, Tried(row.choice, row.seconds) if wins else before
+    before = Measurement(baseline, first.seconds)
+    wins = row.seconds < MAX_TIME_RATIO * first.seconds and row.ratio < 1
+    return before, Measurement(row.choice, row.seconds) if wins else before
 
 
-def _by_weights(layer: Layer, choice: Choice) -> list[Choice]:
+def _cache_variants(layer: Layer, choice: Choice) -> list[Choice]:
     """Return the choice, and variants with other numbers of weight blocks kept in cache."""
     if choice.tile is None or layer.depthwise or layer.op in CELLS:
         return [choice]
@@ -135,7 +137,7 @@ def _by_weights(layer: Layer, choice: Choice) -> list[Choice]:
     return [choice, *(replace(choice, at_once=each) for each in sorted(wanted))]
 
 
-def _by_pixels(layer: Layer, choice: Choice) -> list[Choice]:
+def _pixel_variants(layer: Layer, choice: Choice) -> list[Choice]:
     """Return variants with other numbers of pixels that are requantised together."""
     if choice.tile is None or layer.element not in BYTES:
         return []
@@ -146,43 +148,47 @@ def _by_pixels(layer: Layer, choice: Choice) -> list[Choice]:
     ]
 
 
-def _may_be_shared(layer: Layer, effort: Effort) -> bool:
-    return effort.threads > 1 and layer.macs < SURELY_PARALLEL and layer.op not in CELLS
+def _may_use_threads(layer: Layer, settings: SearchSettings) -> bool:
+    return settings.threads > 1 and layer.macs < ALWAYS_PARALLEL and layer.op not in CELLS
 
 
-def counts_of(threads: int) -> list[int]:
+def thread_counts(threads: int) -> list[int]:
     """Return the numbers of threads to try: powers of two below ``threads``, then ``threads``."""
     return [*takewhile(lambda n: n < threads, (1 << i for i in range(20))), threads]
 
 
-def _by_threads(layer: Layer, target: Target, best: Choice, effort: Effort) -> list[Timing]:
+def _measure_threads(
+    layer: Layer, target: Target, best: Choice, settings: SearchSettings
+) -> list[Timing]:
     """Measure the choice with several numbers of threads; the last one uses all threads."""
-    *fewer, _ = counts_of(effort.threads)
-    ways = [replace(best, threads=count) for count in (*fewer, 0)]
-    return measure(layer, ways, target, effort.seconds, effort.threads, effort.cc)
+    *fewer, _ = thread_counts(settings.threads)
+    variants = [replace(best, threads=count) for count in (*fewer, 0)]
+    return measure(layer, variants, target, settings.seconds, settings.threads, settings.cc)
 
 
-def _fewest(rows: Sequence[Timing]) -> Choice:
+def _fewest_threads(rows: Sequence[Timing]) -> Choice:
     """Return the choice with the fewest threads that more threads do not clearly beat."""
     best = rows[0]
     for row in rows[1:]:
-        if row.seconds < THREADS_WIN * best.seconds and row.ratio < best.ratio:
+        if row.seconds < MAX_TIME_RATIO_THREADS * best.seconds and row.ratio < best.ratio:
             best = row
     return best.choice
 
 
-def missing(layers: Iterable[Layer], known: Iterable[Entry], effort: Effort) -> list[Layer]:
+def layers_to_tune(
+    layers: Iterable[Layer], known: Iterable[TuningEntry], settings: SearchSettings
+) -> list[Layer]:
     """Return the layers without a sufficient entry for this machine's kind of processor."""
     here, level = processor.name(), vectors_of(get_target("native"))
     by_key = {each.key: each for each in known}
     found = []
     for layer in layers:
         entry = by_key.get((layer.text, level_for(layer, level), here))
-        asked = entry is not None
-        if entry is not None and _sizes(layer, effort):
-            asked = entry.square != 0
-        if entry is not None and _may_be_shared(layer, effort):
-            asked = asked and entry.threads >= effort.threads
-        if not asked:
+        is_known = entry is not None
+        if entry is not None and _winograd_tiles(layer, settings):
+            is_known = entry.square != 0
+        if entry is not None and _may_use_threads(layer, settings):
+            is_known = is_known and entry.threads >= settings.threads
+        if not is_known:
             found.append(layer)
     return found

@@ -15,13 +15,14 @@ from tvmrt.cli import main
 from tvmrt.compiler.ir.tuned import Choice, parse_layer
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tuning import database
-from tvmrt.plugins.tuning.database import Entry, Measured, Tried
+from tvmrt.plugins.tuning.database import DatabaseModel, Measurement, TuningEntry
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
 LAYER = "matmul float32 6x5 by 5x7"
-ENTRY = Entry(
-    LAYER, "16x32", "some processor", Tried(Choice((16, 1, 6), 1), 2e-6),
-    Tried(Choice((8, 1, 6), 2, threads=1), 1e-6), 4, (Tried(Choice(square=2), 3e-6),), "t",
+ENTRY = TuningEntry(
+    LAYER, "16x32", "some processor", Measurement(Choice((16, 1, 6), 1), 2e-6),
+    Measurement(Choice((8, 1, 6), 2, threads=1), 1e-6), 4,
+    (Measurement(Choice(square=2), 3e-6),), "t",
 )  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def test_entries_take_the_place_of_their_like(tmp_path):
     path = tmp_path / "tuning.json"
     others = [replace(ENTRY, processor="another"), replace(ENTRY, level="8x16")]
     database.add(path, [ENTRY, *others])
-    newer = replace(ENTRY, best=Tried(Choice((16, 2, 3)), 5e-7))
+    newer = replace(ENTRY, best=Measurement(Choice((16, 2, 3)), 5e-7))
     database.add(path, [newer])
     assert sorted(database.read(path), key=repr) == sorted([newer, *others], key=repr)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".tuning.json.lock", "tuning.json"]
@@ -83,8 +84,8 @@ DAMAGED = {
     "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
     "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
-    "seconds of a choice are not a number above 0": with_member(usual={"seconds": float("nan")}),
-    "are not a number above 0; remove": with_member(usual={"seconds": 10**400}),
+    "seconds of a choice are not a number above 0": with_member(baseline={"seconds": float("nan")}),
+    "are not a number above 0; remove": with_member(baseline={"seconds": 10**400}),
     "tried or shared is not a list": with_member(shared=7),
     "its threads are not a whole number": with_member(threads=-1),
 }
@@ -109,26 +110,26 @@ def test_bytes_that_are_no_text_are_answered(tmp_path):
 
 def test_a_user_has_one_of_his_own(monkeypatch, tmp_path):
     monkeypatch.setenv("TVMRT_TUNING", str(tmp_path / "mine.json"))
-    assert database.path_of("own") == tmp_path / "mine.json"
+    assert database.database_path("own") == tmp_path / "mine.json"
     monkeypatch.delenv("TVMRT_TUNING")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert database.path_of("own") == tmp_path / "tvmrt" / "tuning.json"
-    assert str(database.path_of("other.json")) == "other.json"
+    assert database.database_path("own") == tmp_path / "tvmrt" / "tuning.json"
+    assert str(database.database_path("other.json")) == "other.json"
 
 
 def test_the_processor_that_is_compiled_for_decides():
-    slower = replace(ENTRY, processor="b", best=Tried(Choice((16, 3, 2)), 1.5e-6))
+    slower = replace(ENTRY, processor="b", best=Measurement(Choice((16, 3, 2)), 1.5e-6))
     layer = parse_layer(LAYER)
 
     def choice(processor):
-        return Measured([ENTRY, slower], processor).choice(layer, "16x32", lambda: [])
+        return DatabaseModel([ENTRY, slower], processor).choice(layer, "16x32", lambda: [])
 
     assert choice("b") == (slower.best.choice, "measured")
     assert choice("some processor") == (ENTRY.best.choice, "measured")
     assert choice("a third") is None
     # a library for a family of processors: the one that gains most
     assert choice(None) == (ENTRY.best.choice, "measured")
-    assert Measured([ENTRY], None).choice(layer, "8x16", lambda: []) is None
+    assert DatabaseModel([ENTRY], None).choice(layer, "8x16", lambda: []) is None
 
 
 def test_a_database_that_is_not_there_is_told(digits, tmp_path, capsys):

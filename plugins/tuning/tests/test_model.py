@@ -12,8 +12,8 @@ import pytest
 import tvmrt
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
-from tvmrt.plugins.tuning import model
-from tvmrt.plugins.tuning.database import Entry, Tried
+from tvmrt.plugins.tuning import fitted_model
+from tvmrt.plugins.tuning.database import Measurement, TuningEntry
 from tvmrt.plugins.tuning.measure import options_of
 
 LEVEL, LANES = "16x32", 16
@@ -26,9 +26,11 @@ TEXTS = [
 ]  # fmt: skip
 
 
-def entry(layer: Layer, choices: list[Choice], costs: np.ndarray) -> Entry:
-    tried = tuple(Tried(choice, float(cost)) for choice, cost in zip(choices, costs))
-    return Entry(layer.text, LEVEL, "a processor", tried[0], tried[0], 0, tried)
+def entry(layer: Layer, choices: list[Choice], costs: np.ndarray) -> TuningEntry:
+    measurements = tuple(Measurement(choice, float(cost)) for choice, cost in zip(choices, costs))
+    return TuningEntry(
+        layer.text, LEVEL, "a processor", measurements[0], measurements[0], 0, measurements
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,30 +40,32 @@ def measured():
     tiles = [(16, 1, 5), (16, 1, 9), (16, 2, 4), (16, 2, 8), (8, 1, 7), (8, 3, 6)]
     for layer in map(parse_layer, TEXTS):
         choices = [Choice(tile) for tile in tiles]
-        rows = np.array([model.features(layer, each, LANES) for each in choices])
+        rows = np.array([fitted_model.features(layer, each, LANES) for each in choices])
         names = rows[:, 0] + 3.0 * rows[:, 4] + 2.0 * rows[:, 5]
         found.append((layer, entry(layer, choices, 1e-9 * np.exp(names))))
     return found
 
 
 def test_it_finds_the_law_behind_times_for_layers_that_it_has_not_seen(measured, monkeypatch):
-    monkeypatch.setattr(model, "RIDGE", 1e-9)
-    monkeypatch.setattr(model, "STRAY", 1e9)
+    monkeypatch.setattr(fitted_model, "RIDGE", 1e-9)
+    monkeypatch.setattr(fitted_model, "MAX_SLOWDOWN", 1e9)
     for number, (layer, one) in enumerate(measured):
         others = measured[:number] + measured[number + 1 :]
-        choices = [each.choice for each in one.tried]
-        found = model.Model(model.fit(others)).choice(layer, LEVEL, lambda c=choices: c)
-        fastest = min(one.tried, key=lambda each: each.seconds)
+        choices = [each.choice for each in one.measurements]
+        found = fitted_model.FittedModel(fitted_model.fit(others)).choice(
+            layer, LEVEL, lambda c=choices: c
+        )
+        fastest = min(one.measurements, key=lambda each: each.seconds)
         assert found == (fastest.choice, "model")
 
 
-def slower(layer: Layer, one: Entry, guide: model.Model) -> tuple[float, float]:
+def slower(layer: Layer, one: TuningEntry, guide: fitted_model.FittedModel) -> tuple[float, float]:
     """How many times as long as the fastest the choices of the model and of the estimate took."""
-    seconds = {each.choice: each.seconds for each in one.tried}
+    seconds = {each.choice: each.seconds for each in one.measurements}
     found = guide.choice(layer, one.level, lambda: list(seconds))
-    usual = next(iter(seconds))
+    baseline = next(iter(seconds))
     least = min(seconds.values())
-    return seconds[found[0] if found else usual] / least, seconds[usual] / least
+    return seconds[found[0] if found else baseline] / least, seconds[baseline] / least
 
 
 @pytest.mark.parametrize(("level", "nearest"), [("16x32", 1.012), ("vnni512", 1.013)])
@@ -70,16 +74,18 @@ def test_layers_left_out_are_chosen_nearer_to_the_fastest_than_by_the_estimate(l
     rows = json.loads(Path(__file__).with_name("measured_layers.json").read_text())["layers"]
     known = []
     for row in (row for row in rows if row["level"] == level):
-        tried = tuple(
-            Tried(Choice(tuple(map(int, tile.split("x")))), 1e-6 * us)
+        measurements = tuple(
+            Measurement(Choice(tuple(map(int, tile.split("x")))), 1e-6 * us)
             for tile, us in row["us"].items()
         )
-        entry = Entry(row["layer"], level, "a processor", tried[0], tried[0], 0, tried)
+        entry = TuningEntry(
+            row["layer"], level, "a processor", measurements[0], measurements[0], 0, measurements
+        )
         known.append((parse_layer(row["layer"]), entry))
     found = []
     for group in range(10):
-        fitted = model.fit([row for i, row in enumerate(known) if i % 10 != group])
-        guide = model.Model(fitted)
+        fitted = fitted_model.fit([row for i, row in enumerate(known) if i % 10 != group])
+        guide = fitted_model.FittedModel(fitted)
         found += [slower(*row, guide) for row in known[group::10]]
     by_model, by_estimate = np.mean(found, axis=0)
     assert by_model < by_estimate
@@ -89,20 +95,25 @@ def test_layers_left_out_are_chosen_nearer_to_the_fastest_than_by_the_estimate(l
 @pytest.mark.parametrize(("wins", "taken"), [(0.5, 0), (2.0, 1)])
 def test_what_wins_less_than_the_model_errs_by_is_left_to_the_estimate(measured, wins, taken):
     layer, one = measured[0]
-    costs = {each.choice: model.features(layer, each.choice, LANES)[0] for each in one.tried}
+    costs = {
+        each.choice: fitted_model.features(layer, each.choice, LANES)[0]
+        for each in one.measurements
+    }
     choices = [max(costs, key=costs.get), min(costs, key=costs.get)]
-    weight = wins * model.WIN / (costs[choices[0]] - costs[choices[1]])
-    known = {(LEVEL, model.DENSE): model.Coefficients([weight], model.FEWEST_LAYERS)}
-    found = model.Model(known).choice(layer, LEVEL, lambda: choices)
+    weight = wins * fitted_model.MIN_LOG_GAIN / (costs[choices[0]] - costs[choices[1]])
+    known = {
+        (LEVEL, fitted_model.DENSE): fitted_model.Coefficients([weight], fitted_model.MIN_LAYERS)
+    }
+    found = fitted_model.FittedModel(known).choice(layer, LEVEL, lambda: choices)
     assert found == (choices[taken], "model")
 
 
 def test_too_small_layers_and_too_few_that_were_measured_are_left_to_the_estimate(measured):
-    guide = model.Model(model.fit(measured[: model.FEWEST_LAYERS - 1]))
+    guide = fitted_model.FittedModel(fitted_model.fit(measured[: fitted_model.MIN_LAYERS - 1]))
     layer, one = measured[-1]
-    choices = [each.choice for each in one.tried]
+    choices = [each.choice for each in one.measurements]
     assert guide.choice(layer, LEVEL, lambda: choices) is None
-    guide = model.Model(model.fit(measured))
+    guide = fitted_model.FittedModel(fitted_model.fit(measured))
     assert guide.choice(layer, LEVEL, lambda: choices) is not None
     small = parse_layer("matmul float32 1x90 by 90x100")
     assert guide.choice(small, LEVEL, lambda: choices) is None
@@ -110,30 +121,40 @@ def test_too_small_layers_and_too_few_that_were_measured_are_left_to_the_estimat
 
 def test_what_met_other_programs_does_not_count(measured):
     layer, one = measured[2]
-    slow = Tried(one.tried[-1].choice, 100 * one.tried[-1].seconds)
-    stray = (layer, Entry(*one.key, one.usual, one.best, 0, (*one.tried, slow)))
-    assert model.fit([*measured[:2], stray]) == model.fit(measured[:3])
+    slow = Measurement(one.measurements[-1].choice, 100 * one.measurements[-1].seconds)
+    stray = (layer, TuningEntry(*one.key, one.baseline, one.best, 0, (*one.measurements, slow)))
+    assert fitted_model.fit([*measured[:2], stray]) == fitted_model.fit(measured[:3])
 
 
 def test_the_file_has_what_was_fitted(measured):
-    (row,) = model.as_json(model.fit(measured))["coefficients"]
+    (row,) = fitted_model.as_json(fitted_model.fit(measured))["coefficients"]
     assert (row["level"], row["kind"], row["layers"]) == (LEVEL, "dense", len(measured))
-    assert len(row["weights"]) == len(model.features(measured[0][0], Choice((16, 1, 5)), LANES))
+    assert len(row["weights"]) == len(
+        fitted_model.features(measured[0][0], Choice((16, 1, 5)), LANES)
+    )
 
 
 def test_the_coefficients_that_come_along_fit_the_features():
-    assert json.loads(model.FILE.read_text(encoding="utf-8"))["schema"] == model.SCHEMA
+    assert (
+        json.loads(fitted_model.FILE.read_text(encoding="utf-8"))["schema"] == fitted_model.SCHEMA
+    )
     depthwise = parse_layer(TEXTS[0].replace("16x8x3x3", "8x1x3x3").replace("groups 1", "groups 8"))
-    for (_, kind), each in (*model.shipped(None).items(), *model.shipped(ZEN_4).items()):
-        layer = depthwise if kind == model.DEPTHWISE else parse_layer(TEXTS[0])
-        assert model.kind_of(layer) == kind
-        assert len(each.weights) == len(model.features(layer, Choice((16, 1, 5)), LANES))
+    for (_, kind), each in (
+        *fitted_model.default_coefficients(None).items(),
+        *fitted_model.default_coefficients(ZEN_4).items(),
+    ):
+        layer = depthwise if kind == fitted_model.DEPTHWISE else parse_layer(TEXTS[0])
+        assert fitted_model.kind_of(layer) == kind
+        assert len(each.weights) == len(fitted_model.features(layer, Choice((16, 1, 5)), LANES))
         assert 0 < exp(each.cost(layer, Choice((16, 1, 5)), LANES)) < 1e12
 
 
 def test_each_kind_of_processor_has_its_own_coefficients_where_there_are_some():
-    key = "16x32", model.DENSE
-    own, other = model.shipped(ZEN_4)[key], model.shipped("another")[key]
+    key = "16x32", fitted_model.DENSE
+    own, other = (
+        fitted_model.default_coefficients(ZEN_4)[key],
+        fitted_model.default_coefficients("another")[key],
+    )
     assert own.processor == ZEN_4
     assert other.processor != ZEN_4
 
@@ -142,7 +163,7 @@ def test_a_level_without_coefficients_is_left_to_the_estimate():
     layer = parse_layer(TEXTS[0])
     options = options_of(layer, get_target("native"))
     assert options
-    assert model.Model().choice(layer, "1x8", lambda: options) is None
+    assert fitted_model.FittedModel().choice(layer, "1x8", lambda: options) is None
 
 
 @pytest.mark.parametrize(
@@ -157,10 +178,10 @@ def test_a_level_without_coefficients_is_left_to_the_estimate():
 def test_kinds_of_layers_have_coefficients_of_their_own(text, level):
     layer = parse_layer(text)
     choices = [Choice((16, vectors, 1)) for vectors in (1, 2)]
-    assert model.Model({}).choice(layer, level, lambda: choices) is None
-    tried = tuple(Tried(choice, cost) for choice, cost in zip(choices, (1.5e-6, 1e-6)))
-    one = Entry(text, level, "a processor", tried[0], tried[1], 0, tried)
-    fitted = model.Model(model.fit([(layer, one)] * model.FEWEST_LAYERS))
+    assert fitted_model.FittedModel({}).choice(layer, level, lambda: choices) is None
+    measurements = tuple(Measurement(choice, cost) for choice, cost in zip(choices, (1.5e-6, 1e-6)))
+    one = TuningEntry(text, level, "a processor", measurements[0], measurements[1], 0, measurements)
+    fitted = fitted_model.FittedModel(fitted_model.fit([(layer, one)] * fitted_model.MIN_LAYERS))
     assert fitted.choice(layer, level, lambda: choices) == (choices[1], "model")
 
 

@@ -20,8 +20,8 @@ from tvmrt.compiler.codegen.target import get_target, vectors_of
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 from tvmrt.compiler.ir.tuned import Choice
 from tvmrt.plugins.tuning import database, measure
-from tvmrt.plugins.tuning.database import Entry, Tried
-from tvmrt.plugins.tuning.search import Effort, layers_of, search
+from tvmrt.plugins.tuning.database import Measurement, TuningEntry
+from tvmrt.plugins.tuning.search import SearchSettings, layers_of, search
 
 CONV = "conv float32 1x8x8x8 by 16x8x3x3 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1"
 FIRST = "conv float32 1x1x8x8 by 8x1x3x3 stride 1x1 dilation 1x1 pads 1x1 1x1 groups 1"
@@ -37,8 +37,13 @@ def write(tmp_path):
         path = tmp_path / "tuning.json"
         level = level or vectors_of(get_target("native")).partition(" ")[0]
         entries = [
-            Entry(
-                layer, level, processor.name(), Tried(Choice(), 2e-6), Tried(choice, 1e-6), square
+            TuningEntry(
+                layer,
+                level,
+                processor.name(),
+                Measurement(Choice(), 2e-6),
+                Measurement(choice, 1e-6),
+                square,
             )
             for layer, choice in choices.items()
         ]
@@ -93,10 +98,10 @@ def test_entries_decide_tiles_and_results_stay_right(digits, write):
         CONV: Choice((lanes, 1, 3), 1), DEPTHWISE: Choice((lanes, 1, 2)),
         PRODUCT: Choice((lanes, 1, 1), threads=1),
     }  # fmt: skip
-    usual, tuned = compiled(digits), compiled(digits, tuned=write(choices))
+    baseline, tuned = compiled(digits), compiled(digits, tuned=write(choices))
     names = (f"tvmrt_tile_f32_{lanes}x1x3", f"tvmrt_depthwise_f32_{lanes}k3s1x2")
     for name in names:
-        assert name not in operators(usual)
+        assert name not in operators(baseline)
         assert name in operators(tuned)
     image = images(digits)[:1]
     session = onnxruntime.InferenceSession(str(digits / "digits_f32.onnx"))
@@ -117,9 +122,9 @@ def test_entries_decide_tiles_of_layers_in_8_bits(digits, write):
         pytest.skip("this processor has one tile for bytes")
     conv, depthwise = (text.replace("float32", "int8") for text in (CONV, DEPTHWISE))
     choices = {conv: Choice((lanes, 1, 3), 1, pixels=3), depthwise: Choice((lanes, 1, 2))}
-    usual = compiled(digits, "digits_int8.onnx")
+    baseline = compiled(digits, "digits_int8.onnx")
     tuned = compiled(digits, "digits_int8.onnx", tuned=write(choices, level=fmt))
-    assert "tvmrt_tile_i8_1x3_" not in operators(usual)
+    assert "tvmrt_tile_i8_1x3_" not in operators(baseline)
     assert "tvmrt_tile_i8_1x3_" in operators(tuned)
     assert {row["layer"] for row in tuned.manifest["tuned"]} == {conv, depthwise}
     image = images(digits)[:1]
@@ -127,7 +132,7 @@ def test_entries_decide_tiles_of_layers_in_8_bits(digits, write):
     found = np.asarray(tvmrt.load(tuned)(image))
     expected = right(model, {model.graph.input[0].name: image})
     np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
-    np.testing.assert_array_equal(found, np.asarray(tvmrt.load(usual)(image)))
+    np.testing.assert_array_equal(found, np.asarray(tvmrt.load(baseline)(image)))
 
 
 @pytest.mark.parametrize("op", ["ConvTranspose", "GRU"])
@@ -136,12 +141,12 @@ def test_entries_decide_tiles_of_transposed_and_recurrent_layers(write, op):
     (layer,) = layers_of(tvmrt.compile(model).program)
     lanes = get_target("native").lanes // 2
     tile = (lanes, 1, 1)
-    usual, tuned = (
+    baseline, tuned = (
         tvmrt.compile(model),
         tvmrt.compile(model, tuned=write({layer.text: Choice(tile)})),
     )
     name = f"tvmrt_tile_f32_{lanes}x1x1"
-    assert name not in operators(usual)
+    assert name not in operators(baseline)
     assert name in operators(tuned)
     np.testing.assert_allclose(
         np.asarray(tvmrt.load(tuned)(x)), right(model, {"x": x}), rtol=1e-4, atol=1e-5
@@ -233,9 +238,9 @@ def test_levels_share_weights_in_the_order_of_the_widest_ones_choice(digits, wri
         return "".join(t for name, t in library.sources.files.items() if f"_{level}_lib" in name)
 
     product = "conv float32 1x16x4x4 by 32x16x1x1 stride 1x1 dilation 1x1 pads 0x0 0x0 groups 1"
-    usual, _ = weights()
+    baseline, _ = weights()
     tuned, narrow = weights(tuned=write({product: Choice((16, 1, 8))}, level="16x32"))
-    assert tuned == usual
+    assert tuned == baseline
     assert ".packed = 32" not in narrow  # two vectors of 16, as the estimate has it
 
 
@@ -260,14 +265,14 @@ SEARCHED = [
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("text", SEARCHED, ids=lambda text: " ".join(text.split()[:2]))
 def test_a_search_tells_what_it_has_tried(text):
-    entry = search(text, Effort(candidates=2, seconds=0.01, threads=3))
+    entry = search(text, SearchSettings(candidates=2, seconds=0.01, threads=3))
     assert entry.processor == processor.name()
-    assert len({tried.choice for tried in entry.tried}) == 2
-    assert entry.usual.choice == entry.tried[0].choice
-    assert entry.best.seconds <= entry.usual.seconds
+    assert len({measurements.choice for measurements in entry.measurements}) == 2
+    assert entry.baseline.choice == entry.measurements[0].choice
+    assert entry.best.seconds <= entry.baseline.seconds
     assert entry.square == 0
     counts = [] if text.startswith("gru") else [1, 2, 0]  # cells run on their callers
-    assert [tried.choice.threads for tried in entry.shared] == counts
+    assert [measurements.choice.threads for measurements in entry.shared] == counts
     assert entry.best.choice.threads in (counts or [None])
 
 
@@ -281,7 +286,7 @@ def test_the_first_run_of_a_choice_does_not_count():
         return data
 
     executor = SimpleNamespace(module={"run_individual": run})
-    rows = measure.rounds(executor, [2, 1], 0.0)
+    rows = measure.measure_rounds(executor, [2, 1], 0.0)
     assert rows == [[2e-6, 4e-6]] * measure.MIN_ROUNDS
 
 

@@ -117,7 +117,7 @@ def program_text(library, stack: str = "") -> str:
 
 def _refusals(library, pools) -> str:
     """A claim a line: what is wrong, the code, and that nothing was written."""
-    from tvmrt.compiler.codegen.firmware.names import input_tensors, output_tensors
+    from tvmrt.compiler.codegen.firmware.tensor_names import input_tensors, output_tensors
 
     members = [(t.member, -1) for t in input_tensors(library.program) if t.type.nbytes]
     members += [(t.member, 1) for t in input_tensors(library.program)]

@@ -13,7 +13,7 @@ from kernel_build import OPTIMISE
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.tiles_i8 import Format
+from tvmrt.compiler.codegen.window.tiles_i8 import WeightFormat
 
 AMX = "amx_int8" in processor.flags()
 FLAGS = {
@@ -76,7 +76,7 @@ def three(values: tuple[int, ...], fill: int) -> tuple[int, int, int]:
     return (*([fill] * (3 - len(values))), *values)  # type: ignore[return-value]
 
 
-def layer(fmt: Format, s: Shape, x_signed: bool, x_zero: int, **more: object) -> ConvI8:
+def layer(fmt: WeightFormat, s: Shape, x_signed: bool, x_zero: int, **more: object) -> ConvI8:
     pads = tuple(p[0] for p in s.pad)
     window = Window(
         s.batch,

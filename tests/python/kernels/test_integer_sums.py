@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.compiler.codegen.window.boards.sums import integer_sum
+from tvmrt.compiler.codegen.window.boards.fixed_point_add import find_fixed_point_add
 
 
 def side(scale, zero, low=-128, high=127):
@@ -26,7 +26,7 @@ def side(scale, zero, low=-128, high=127):
     ],
 )
 def test_sums_are_those_of_floats_for_every_two_bytes(own, other, result):
-    found = integer_sum(own, other, result)
+    found = find_fixed_point_add(own, other, result)
     q, b = np.meshgrid(*(np.arange(s["low"], s["high"] + 1) for s in (own, other)), indexing="ij")
     floats = [
         np.float32(s["scale"]) * (v - s["zero"]).astype(np.float32)
@@ -37,14 +37,14 @@ def test_sums_are_those_of_floats_for_every_two_bytes(own, other, result):
     parts = [np.int64(q) * found.own, np.int64(b) * found.other]
     total = parts[0] + parts[1] + found.add
     assert max(np.abs(parts[0] + found.add).max(), np.abs(total).max()) < 1 << 31
-    got = np.clip(total >> found.places, result["low"], result["high"])
+    got = np.clip(total >> found.shift, result["low"], result["high"])
     np.testing.assert_array_equal(got, wanted)
 
 
 def test_sums_that_integers_cannot_give_are_left_to_floats():
     # half steps, which floats round to even
-    assert integer_sum(side(0.5, 0), side(1.0, 0), side(1.0, 0)) is None
-    assert integer_sum(side(1e6, 0), side(1.0, 0), side(1e-3, 0)) is None
+    assert find_fixed_point_add(side(0.5, 0), side(1.0, 0), side(1.0, 0)) is None
+    assert find_fixed_point_add(side(1e6, 0), side(1.0, 0), side(1e-3, 0)) is None
 
 
 def network(kind):

@@ -9,7 +9,10 @@ from i8_case import requantise
 from kernel_build import CHECKED, ROOT, build, pointer
 
 from tvmrt.compiler.codegen.c.text import laid_out
-from tvmrt.compiler.codegen.window.boards.factors import factors, fixed_factors
+from tvmrt.compiler.codegen.window.boards.requant_multipliers import (
+    fixed_point_multipliers,
+    requant_multipliers,
+)
 
 BYTES = """
 #define TVMRT_MICRO_HAS_FPU {fpu}
@@ -33,7 +36,7 @@ def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
     rng = np.random.default_rng(3)
     scale = np.exp2(rng.uniform(-14, -2, 400)).astype(np.float32)
     scale[:40] = np.exp2(-rng.integers(4, 12, 40))
-    fixed = fixed_factors(scale, zero, low, high)
+    fixed = fixed_point_multipliers(scale, zero, low, high)
     assert 40 < np.count_nonzero(fixed) < len(fixed)
     chosen = np.where(fixed > 0, (-fixed).astype(np.int32).view(np.float32), scale)
     ties = (np.arange(low - zero - 2, high - zero + 3) + 0.5) / scale[:, None].astype(np.float64)
@@ -79,11 +82,11 @@ def test_boards_give_the_bytes_of_floats(target, bounds, tmp_path):
         pytest.skip(f"{board.missing_tool()} is not installed")
     rng = np.random.default_rng(5)
     pool = np.exp2(rng.uniform(-14, -2, 400)).astype(np.float32)
-    fixed = fixed_factors(pool, zero, low, high) > 0
+    fixed = fixed_point_multipliers(pool, zero, low, high) > 0
     scale = rng.choice(pool[~fixed], (rows, most))
     scale[:, :4] = rng.choice(pool[fixed], (rows, 4))
     scale[1::2, 8:] = rng.choice(pool[fixed], (rows // 2, 4))
-    used = np.stack([factors(row, zero, low, high) for row in scale])
+    used = np.stack([requant_multipliers(row, zero, low, high) for row in scale])
     assert (used[:, :4].view(np.int32) < 0).all() and (used[:, 4:8].view(np.int32) > 0).all()
     ties = (rng.integers(low - zero - 3, high - zero + 4, scale.shape) + 0.5) / scale
     sums = (np.floor(ties.astype(np.float64)) + rng.integers(-1, 3, scale.shape)).astype(np.int32)
@@ -108,7 +111,7 @@ def test_boards_give_the_bytes_of_floats(target, bounds, tmp_path):
 
 def test_four_channels_have_fixed_factors_or_none():
     scale = np.array([0.0112, 0.0123, 0.0134, 0.5, 0.014142, 0.015708], np.float32)
-    found = factors(scale, 0, -128, 127)
+    found = requant_multipliers(scale, 0, -128, 127)
     assert (found[:4] == scale[:4]).all()
     assert (found.view(np.int32)[4:6] < 0).all()
 

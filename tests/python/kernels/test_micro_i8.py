@@ -12,7 +12,7 @@ from kernel_build import ROOT
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.codegen.window.boards.float32 import KERNELS as FLOATS
 from tvmrt.compiler.codegen.window.boards.int8 import KERNELS
-from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayer, shape_of
+from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayerI8, micro_shape
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 SHAPES = {
@@ -62,9 +62,9 @@ SHAPES = {
 POINT = {"kernel": (1, 1), "pad": ((0, 0), (0, 0))}
 
 
-def described(shape: Shape, x_signed: bool, x_zero: int, w, *more, scale=None) -> MicroLayer:
+def described(shape: Shape, x_signed: bool, x_zero: int, w, *more, scale=None) -> MicroLayerI8:
     conv = layer(FORMATS["plain"], shape, x_signed, x_zero)
-    return MicroLayer(shape_of(conv, scale), conv, w, *more)
+    return MicroLayerI8(micro_shape(conv, scale), conv, w, *more)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_every_layer_has_a_kernel_on_every_board(target):
         w = np.full((shape.out_c, shape.in_c // shape.groups, *shape.kernel), 255, np.uint8)
         one = described(shape, False, 0, w)
         kernel = KERNELS.choose(one, get_target(target).board)
-        assert kernel.needs <= get_target(target).board
+        assert kernel.required_features <= get_target(target).board
         assert kernel.supports(one)
 
 
@@ -96,7 +96,7 @@ def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
     for n in (508, 520):
         shape = Shape(in_c=n, out_c=4, size=(1, 1), **POINT)
         one = described(shape, True, 0, np.full((4, n, 1, 1), 127, np.int8))
-        joined[n] = KERNELS.choose(one, frozenset({"dsp"})) is KERNELS["conv_joint"]
+        joined[n] = KERNELS.choose(one, frozenset({"dsp"})) is KERNELS["conv_2ch_dsp"]
     assert joined == {508: True, 520: False}  # 508 * 127 * 128 < 2 ** 23 < 520 * 127 * 128
 
 
@@ -104,7 +104,7 @@ def test_weights_that_16_bits_do_not_hold_are_not_joined():
     shape = Shape(in_c=8, out_c=2, size=(1, 1), **POINT)
     w = np.zeros((2, 8, 1, 1), np.int8)
     w[1, 3] = -128
-    assert KERNELS["conv_joint"].supports(described(shape, True, 0, w))
+    assert KERNELS["conv_2ch_dsp"].supports(described(shape, True, 0, w))
     w = w.copy()
     w[0, 3] = -1
-    assert not KERNELS["conv_joint"].supports(described(shape, True, 0, w))
+    assert not KERNELS["conv_2ch_dsp"].supports(described(shape, True, 0, w))

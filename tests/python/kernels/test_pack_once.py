@@ -41,13 +41,13 @@ def floats():
     ):
         tiles = tiles_f32.Tiles(8, block // 8, (1,))
         w = RNG.standard_normal((groups * outputs, inputs, taps)).astype(np.float32)
-        order = packing_f32.Order(outputs, inputs, taps, groups)
+        order = packing_f32.PackingOrder(outputs, inputs, taps, groups)
         yield (order, block), w, packing_f32.pack_conv(w, tiles, groups)
         w = RNG.standard_normal((groups * inputs, outputs, taps)).astype(np.float32)
         packed = packing_f32.pack_conv_transpose(w, tiles, groups)
         yield (replace(order, transposed=True), block), w, packed
     w = RNG.standard_normal((21, 1, 9)).astype(np.float32)
-    yield (packing_f32.Order(21, 1, 9), 16), w, packing_f32.pack_depthwise(w, 16)
+    yield (packing_f32.PackingOrder(21, 1, 9), 16), w, packing_f32.pack_depthwise(w, 16)
 
 
 def formats():
@@ -70,9 +70,10 @@ def bytes_():
             w = RNG.integers(low, low + 256, (outputs * groups, inputs, *kernel)).astype(kind)
             zeros = RNG.integers(low, low + 256, outputs * groups).astype(np.int32)
             layer = ConvI8(window=window, in_c=inputs * groups, out_c=outputs * groups,
-                           groups=groups, **chosen).fit(w, zeros, has_extra=False)  # fmt: skip
+                           groups=groups, **chosen).fit(
+                                w, zeros, allow_overflow_quads=False)  # fmt: skip
             packed = packing_i8.pack_conv(layer, w, zeros)
-            order = packing_i8.OrderI8(layer, int(np.prod(kernel)), False, signed)
+            order = packing_i8.PackingOrderI8(layer, int(np.prod(kernel)), False, signed)
             if packed.shift is not None:
                 zeros = zeros + packed.shift.reshape(groups, -1)[:, :outputs].reshape(-1)
             yield (order,), w, zeros.astype(np.int32), packed.weights
@@ -85,13 +86,13 @@ def test_a_run_packs_as_the_compiler(tmp_path):
         found = np.full(order.floats(block), np.nan, np.float32)
         made.pack_f32(number, kb.pointer(w), None, kb.pointer(found))
         np.testing.assert_array_equal(found, packed)
-        assert found.nbytes <= order.most_bytes
+        assert found.nbytes <= order.max_bytes
     for number, ((order,), w, zeros, packed) in enumerate(whole):
         found = np.full(order.elements, 99, np.int16 if order.wide else np.int8)
         made.pack_i8(number, kb.pointer(w), kb.pointer(zeros), kb.pointer(found))
         np.testing.assert_array_equal(found.view(np.int8), packed)
         sizes = (order.channels, order.inputs, order.taps, order.layer.groups)
-        assert found.nbytes <= packing_i8.most_packed_bytes(*sizes)
+        assert found.nbytes <= packing_i8.max_packed_bytes(*sizes)
 
 
 ONCE = """

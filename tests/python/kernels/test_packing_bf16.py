@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from tvmrt.compiler.codegen.window.tile_kinds import AMX
+from tvmrt.compiler.codegen.window.tile_kinds import BF16_AMX
 
 packing = kb.packing
 
@@ -17,7 +17,7 @@ packing = kb.packing
 )
 def test_registers_of_amx_are_as_full_in_all_tiles_of_a_row(pixels, widths) -> None:
     machine = kb.Machine(16, 32, 1 << 20)
-    assert packing.choose_tiles(pixels, 64, 256, machine, kind=AMX).widths == widths
+    assert packing.choose_tiles(pixels, 64, 256, machine, kind=BF16_AMX).widths == widths
 
 
 def test_weights_are_rounded_to_the_nearest_halfway_to_even() -> None:

@@ -101,17 +101,17 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
     ],
 )
 def test_a_lone_row_of_a_product_shares_two_tiles(rows: int, widths: tuple, last: int) -> None:
-    tiles = packing.Tiles(16, 2, (14, 1)).without_lone_row(rows)
+    tiles = packing.Tiles(16, 2, (14, 1)).without_single_row_tail(rows)
     assert (tiles.widths, tiles.last) == (widths, last)
 
 
 def test_a_lone_row_stays_where_tiles_are_narrow_or_rows_are_any() -> None:
     size = Symbol("n", 1, 197, "n_n").extent
     for tiles, rows in ((packing.Tiles(8, 2, (6, 1)), 61), (packing.Tiles(16, 2, (14, 1)), size)):
-        assert tiles.without_lone_row(rows) is tiles
+        assert tiles.without_single_row_tail(rows) is tiles
 
 
-FAR = packing.FAR_MATRIX // 4
+FAR = packing.MIN_STREAMED_BYTES // 4
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ FAR = packing.FAR_MATRIX // 4
 def test_far_weights_of_a_row_are_read_in_as_many_places_as_sums_have_registers(
     lanes: int, vectors: int, registers: int, name: str
 ) -> None:
-    tiles = packing.Tiles(lanes, vectors, (1,)).in_parts(1, FAR, registers)
-    assert tiles.parts == (int(name.split("x")[2]) if name.count("x") == 2 else 0)
-    if tiles.parts:
+    tiles = packing.Tiles(lanes, vectors, (1,)).with_weight_streams(1, FAR, registers)
+    assert tiles.streams == (int(name.split("x")[2]) if name.count("x") == 2 else 0)
+    if tiles.streams:
         assert tiles.names() == [f"tvmrt_gemv_f32_{name}"]
         assert tiles.headers == ["tile/gemv_f32.h"]
 
@@ -132,9 +132,9 @@ def test_weights_are_read_in_one_place_where_they_are_near_or_rows_share_them() 
     size = Symbol("n", 1, 8, "n_n").extent
     for rows, floats in ((1, FAR - 1), (2, FAR), (size, FAR), (1, size * FAR)):
         tiles = packing.Tiles(16, 2, (1,))
-        assert tiles.in_parts(rows, floats, 32) is tiles
+        assert tiles.with_weight_streams(rows, floats, 32) is tiles
     for tiles in (packing.Tiles(1, 2, (1,)), packing.Tiles(16, 1, (1,))):
-        assert tiles.in_parts(1, FAR, 32) is tiles
+        assert tiles.with_weight_streams(1, FAR, 32) is tiles
 
 
 ROWS = {
@@ -162,8 +162,11 @@ def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
     tile, rest, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
     same = "#define tvmrt_remainder_f32_8x1x5 tvmrt_tile_f32_8x1x5"
     lines = ["TVMRT_DEFINE_TILE_F32(8, 1, 5)", "TVMRT_DEFINE_REMAINDER_F32(8, 1, 3)"]
-    assert packing.merge_rests([rest, tile, other]) == [same, *lines]
-    assert packing.merge_rests([rest, other]) == ["TVMRT_DEFINE_REMAINDER_F32(8, 1, 5)", lines[1]]
+    assert packing.merge_remainder_tiles([rest, tile, other]) == [same, *lines]
+    assert packing.merge_remainder_tiles([rest, other]) == [
+        "TVMRT_DEFINE_REMAINDER_F32(8, 1, 5)",
+        lines[1],
+    ]
 
 
 @pytest.mark.parametrize(("channels", "window"), [(240, 960), (168, 672), (48, 1152), (400, 512)])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from i8_case import Shape, layer
 
-from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.matrices_i8 import (
-    FETCHED_AHEAD,
-    bytes_ahead,
-    looks_ahead,
-    suited,
+from tvmrt.compiler.codegen.window.amx import (
+    PREFETCH_BYTES,
+    choose_variant,
+    prefetch_distance,
+    prefetches_weights,
 )
+from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, choose_tile
 
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
@@ -22,42 +22,42 @@ THREE = ((3, 3), (3, 3))
 
 # what of a layer differs from the usual, and its shape
 CASES = {
-    "plane": ("plane", Shape(in_c=64, out_c=48, size=(7, 7))),
-    "plane-batch-odd": ("plane", Shape(batch=2, in_c=64, out_c=37, size=(5, 9))),
+    "plane": ("padded_copy", Shape(in_c=64, out_c=48, size=(7, 7))),
+    "plane-batch-odd": ("padded_copy", Shape(batch=2, in_c=64, out_c=37, size=(5, 9))),
     "plane-5x3": (
-        "plane",
+        "padded_copy",
         Shape(in_c=64, out_c=80, size=(6, 8), kernel=(5, 3), pad=((2, 2), (0, 1))),
     ),
-    "plane-ahead": ("plane", Shape(in_c=128, out_c=144, size=(6, 7))),
+    "plane-ahead": ("padded_copy", Shape(in_c=128, out_c=144, size=(6, 7))),
     "flat-stride": (
-        "flat",
+        "im2col_rows",
         Shape(batch=3, in_c=64, out_c=96, size=(7, 9), kernel=ONE, pad=NONE, stride=TWO),
     ),
     "flat-first-layer": (
-        "flat",
+        "im2col_rows",
         Shape(in_c=3, out_c=32, size=(15, 17), kernel=(7, 7), pad=((3, 3), (3, 3)), stride=TWO),
     ),
-    "flat-groups": ("flat", Shape(in_c=16, out_c=40, size=(6, 6), groups=2)),
-    "flat-dilated": ("flat", Shape(in_c=8, out_c=24, size=(11, 9), dilation=TWO)),
-    "flat-deep": ("flat", Shape(in_c=256, out_c=112, size=(5, 9), stride=TWO)),
+    "flat-groups": ("im2col_rows", Shape(in_c=16, out_c=40, size=(6, 6), groups=2)),
+    "flat-dilated": ("im2col_rows", Shape(in_c=8, out_c=24, size=(11, 9), dilation=TWO)),
+    "flat-deep": ("im2col_rows", Shape(in_c=256, out_c=112, size=(5, 9), stride=TWO)),
     "rounded-first-layer": (
-        "rounded",
+        "quad_padded",
         Shape(in_c=3, out_c=64, size=(21, 45), kernel=(7, 7), pad=((3, 3), (3, 3)), stride=TWO),
     ),
-    "rounded-odd": ("rounded", Shape(batch=2, in_c=13, out_c=37, size=(7, 11))),
+    "rounded-odd": ("quad_padded", Shape(batch=2, in_c=13, out_c=37, size=(7, 11))),
     "pairs-colours": (
-        "pairs",
+        "row_pairs",
         Shape(batch=2, in_c=3, out_c=64, size=(21, 45), kernel=(7, 7), pad=THREE, stride=TWO),
     ),
     "pairs-even": (
-        "pairs",
+        "row_pairs",
         Shape(in_c=2, out_c=37, size=(14, 43), kernel=(4, 6), pad=((1, 2), (0, 1)), stride=TWO),
     ),
     "pairs-unpadded": (
-        "pairs",
+        "row_pairs",
         Shape(in_c=1, out_c=32, size=(15, 37), kernel=(5, 3), pad=NONE, stride=(2, 1)),
     ),
-    "pairs-four": ("pairs", Shape(in_c=4, out_c=16, size=(9, 40), stride=TWO)),
+    "pairs-four": ("row_pairs", Shape(in_c=4, out_c=16, size=(9, 40), stride=TWO)),
     "ahead": ("", Shape(in_c=512, out_c=300, size=(5, 7), kernel=ONE, pad=NONE)),
     "single-products": ("", Shape(in_c=64, out_c=150, size=(3, 43), kernel=ONE, pad=NONE)),
     "three-vectors": ("", Shape(in_c=40, out_c=144, size=(3, 40), kernel=ONE, pad=NONE)),
@@ -69,14 +69,16 @@ def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
     """The layer, whose weights lie as vectors read them."""
     kind, shape = CASES[name]
     conv = layer(FORMATS["amx"], shape, signed, 3, widest=FORMATS["vnni512"])
-    conv = conv.fit(w, w_zero, has_extra=False)
-    kind = kind if w_zero == 0 or kind not in ("rounded", "pairs") else ""  # sums of windows
-    kinds = {kind: True, "rounded": kind in ("rounded", "pairs")}
+    conv = conv.fit(w, w_zero, allow_overflow_quads=False)
+    kind = (
+        kind if w_zero == 0 or kind not in ("quad_padded", "row_pairs") else ""
+    )  # sums of windows
+    kinds = {kind: True, "quad_padded": kind in ("quad_padded", "row_pairs")}
     return replace(conv, **kinds) if kind else conv
 
 
 def test_layers_look_ahead_where_weights_are_many():
-    ahead = [name for name in CASES if looks_ahead(made(name, False, _zeros(name), 0))]
+    ahead = [name for name in CASES if prefetches_weights(made(name, False, _zeros(name), 0))]
     assert ahead == ["plane-ahead", "flat-deep", "ahead"]
 
 
@@ -84,8 +86,8 @@ def test_weights_of_a_run_are_fetched_no_further_than_they_go():
     """Behind those of a library lie the next layer's."""
     for name in CASES:
         conv = made(name, False, _zeros(name), 0)
-        assert bytes_ahead(conv) == FETCHED_AHEAD
-        assert bytes_ahead(replace(conv, widest=None)) <= conv.weight_bytes
+        assert prefetch_distance(conv) == PREFETCH_BYTES
+        assert prefetch_distance(replace(conv, widest=None)) <= conv.weight_bytes
 
 
 def _zeros(name: str) -> np.ndarray:
@@ -131,13 +133,13 @@ def _zeros(name: str) -> np.ndarray:
 )
 def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
     w = np.zeros((shape.out_c, shape.in_c, *shape.kernel), np.int8)
-    found = suited(layer(FORMATS["amx"], shape, False, 0).fit(w), True, True)
+    found = choose_variant(layer(FORMATS["amx"], shape, False, 0).fit(w), True, True)
     kinds = {
-        "plane": found.plane,
-        "flat": found.flat,
-        "pairs": found.pairs,
-        "rounded": found.rounded and not found.pairs,
-        "vectors": not found.fmt.matrices,
+        "plane": found.padded_copy,
+        "flat": found.im2col_rows,
+        "pairs": found.row_pairs,
+        "rounded": found.quad_padded and not found.row_pairs,
+        "vectors": not found.fmt.uses_amx,
     }
     assert [kind for kind, is_so in kinds.items() if is_so] == [chosen] * (chosen != "matrices")
 

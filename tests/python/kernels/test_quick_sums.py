@@ -10,7 +10,7 @@ import pytest
 from i8_case import FLAGS, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.compiler.codegen.window.quick_sums import found
+from tvmrt.compiler.codegen.window.fused_requant_add import find_constants
 
 SOURCE = """
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
@@ -57,7 +57,7 @@ class Quick(ctypes.Structure):
 def test_sums_of_all_bytes_are_numpys(tmp_path, name, is_vbmi):
     fa, fb, bounds, b_zero, y_zero = CASES[name]
     fa, fb = np.float32(fa), np.float32(fb)
-    by = found(float(fa), float(fb), bounds, b_zero, y_zero)
+    by = find_constants(float(fa), float(fb), bounds, b_zero, y_zero)
     assert by is not None
     whole = np.arange(bounds[0] - 3, bounds[1] + 4)
     near = [np.nextafter(np.float32(whole + 0.5), np.float32(end)) for end in (-1e9, 1e9)]
@@ -76,4 +76,4 @@ def test_sums_of_all_bytes_are_numpys(tmp_path, name, is_vbmi):
 
 def test_what_always_ties_is_added_as_usual():
     """Halves that are exact: next to none is not enough."""
-    assert found(0.5, 0.5, (-128, 127), 0, 0) is None
+    assert find_constants(0.5, 0.5, (-128, 127), 0, 0) is None

@@ -167,20 +167,20 @@ def unique_cases(dtype, shapes, constants=()):
         for axis in (None, *range(len(shape))):
             x = RNG.integers(0, 3, shape).astype(dtype)
             x[RNG.random(shape) < 0.35] = NAN
-            for in_order in (1, 0):
-                wanted = unique_parts(x, axis, in_order)
+            for same_order in (1, 0):
+                wanted = unique_parts(x, axis, same_order)
                 name = "x".join(map(str, shape))
-                id = f"{np.dtype(dtype).name}-{name}-axis{axis}-sorted{in_order}-{len(constants)}"
-                attrs = {"sorted": in_order, **({} if axis is None else {"axis": axis})}
+                id = f"{np.dtype(dtype).name}-{name}-axis{axis}-sorted{same_order}-{len(constants)}"
+                attrs = {"sorted": same_order, **({} if axis is None else {"axis": axis})}
                 keywords = {"outputs": 4, "wanted": wanted, "rtol": 0, "atol": 0}
                 yield case(id, "Unique", [x], constants, **keywords, **attrs)
 
 
-def unique_parts(x, axis, in_order):
+def unique_parts(x, axis, same_order):
     """Values, first indices, inverse indices and counts, sorted or in order of occurrence."""
     _, first, inverse, counts = np.unique(x.astype("f4"), True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
-    if not in_order:
+    if not same_order:
         order = np.argsort(first)
         first, inverse, counts = first[order], np.argsort(order)[inverse], counts[order]
     return [np.take(x, first, axis), first, inverse, counts]

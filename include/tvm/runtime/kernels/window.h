@@ -3,7 +3,7 @@
  * \brief Sliding windows over channels-last images, and the reading of the rows under them.
  *
  * Images are [batch][depth][height][width] pixels; 1-D and 2-D layers have the missing extents 1.
- * The compiler (tvmrt.compiler.codegen.window.plan) derives everything that depends on a layer's
+ * The compiler (tvmrt.compiler.codegen.window.window_plan) derives everything that depends on a layer's
  * shape and prints it as constants of tvmrt_window and tvmrt_row_plan: kernels derive nothing.
  *
  * A window is read as contiguous segments:

@@ -52,7 +52,7 @@ from .loops.nest import PointwiseLowering
 from .lowering import Lowering, has_lowering, lowering_for
 from .target import Target
 from .tied_tables import tie_tables
-from .window.tile_sums import PRODUCTS, other_summand
+from .window.fused_residual import MATMUL_OPS, residual_operand
 
 KERNEL_ALIGN_BYTES = 16  # alignment of blocks from tvmrt_scratch_alloc()
 
@@ -181,10 +181,10 @@ class _ProgramBuilder:
         row functions on microcontrollers, into tile epilogues, which end with the add, on hosts."""
         pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
         if BOARD_KERNELS.of(self.target):
-            return pointwise or (root.op in PRODUCTS and node.op in ("qadd", "qmul"))
+            return pointwise or (root.op in MATMUL_OPS and node.op in ("qadd", "qmul"))
         if pointwise:
             return inside[-1] is root or inside[-1].op != "qadd"
-        return inside[-1] is root and other_summand(root, node) is not None
+        return inside[-1] is root and residual_operand(root, node) is not None
 
     def _apart(self, node: Node) -> bool:
         """Return whether a node is fused only with pointwise nodes; see loops/nest.py on angles."""

@@ -27,7 +27,7 @@ from .operators.custom_files import add_custom_files, split_functions
 from .options import HeldConstant, Options, Sources, WeightPlaces, content_key
 from .target import Target
 from .weight_bytes import lay_out
-from .window.tile_definitions import merge_rests
+from .window.tile_definitions import merge_remainder_tiles
 
 OPERATORS_PER_FILE = 24  # several files compile in parallel
 
@@ -247,7 +247,7 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     macros += print_macros(target, headers)
     defined = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
-    definitions = merge_rests(defined)
+    definitions = merge_remainder_tiles(defined)
     lines = [
         "#include <math.h>",
         "#include <stddef.h>",

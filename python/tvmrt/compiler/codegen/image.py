@@ -10,8 +10,8 @@ from tvmrt.compiler.symbols import prefix_of
 from .c.text import guarded, laid_out
 from .c.writer import Function
 from .c_source import LOCAL, PLACEMENT, counted_loops, operator_file
-from .firmware import seal
-from .firmware.names import header_name
+from .firmware import link_guard
+from .firmware.tensor_names import header_name
 from .options import Sources
 from .pools import ALIGN_BYTES, definition, memory_header, pool_macro, pool_symbol
 from .target import Target
@@ -30,7 +30,7 @@ def memory_files(
     numbers of the networks.
     """
     prefix = prefix_of(name)
-    number = seal.identity(*prefixes, *numbers)
+    number = link_guard.identity(*prefixes, *numbers)
     files = {header_name(prefix): _header(prefix, number, pools, prefixes, concurrent)}
     own = [pool for pool in pools if pool.used_bytes and not pool.lent]
     if own:
@@ -75,7 +75,7 @@ def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent
         how += f", or {groups}"
     lines = [
         f"/* Networks compiled together: {', '.join(prefixes)}. */",
-        *seal.guard_lines(prefix, number, *seal.IMAGES),
+        *link_guard.guard_lines(prefix, number, *link_guard.IMAGES),
         *(f'#include "{header_name(p)}"' for p in prefixes),
         "",
         f"/*! \\brief Memory for intermediate values {how}, in bytes. */",

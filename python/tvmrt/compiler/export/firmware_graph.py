@@ -16,9 +16,9 @@ import numpy as np
 
 from tvmrt.compiler.codegen.c.text import wrap
 from tvmrt.compiler.codegen.c.writer import comment_text
-from tvmrt.compiler.codegen.firmware import extents, seal
-from tvmrt.compiler.codegen.firmware.graph import module_symbol
-from tvmrt.compiler.codegen.firmware.names import (
+from tvmrt.compiler.codegen.firmware import dynamic_dims, link_guard
+from tvmrt.compiler.codegen.firmware.function_table import module_symbol
+from tvmrt.compiler.codegen.firmware.tensor_names import (
     header_name,
     input_tensors,
     output_tensors,
@@ -55,7 +55,7 @@ def print_files(
     prefix = sources.prefix
     params = place_params(arrays) if arrays else None
     texts = [text for _, text in sorted(sources.files.items())]
-    sources.number = seal.identity(sources.weights, graph_json, *texts)
+    sources.number = link_guard.identity(sources.weights, graph_json, *texts)
     return {
         header_name(prefix): _header(program, sources, json.loads(graph_json), params),
         f"{prefix}_graph.c": _source(sources, graph_json, params),
@@ -124,8 +124,8 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
     declarations = []
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for i, tensor in enumerate(tensors):
-            type_text = extents.shape_text(tensor.type)
-            bounds = extents.bounds_text(tensor.type.shape)
+            type_text = dynamic_dims.shape_text(tensor.type)
+            bounds = dynamic_dims.bounds_text(tensor.type.shape)
             declarations += [
                 f"/*! \\brief {what} {i}, {comment_text(tensor.origin)}: {type_text}; in bytes"
                 f"{bounds}. */",
@@ -133,7 +133,7 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
             ]
     declarations += [
         "",
-        *extents.bounds_macros(program, prefix),
+        *dynamic_dims.bounds_macros(program, prefix),
         "/*! \\brief Bytes that the graph executor needs in addition to inputs and weights. */",
         f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
         "",
@@ -152,15 +152,15 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         *wrap(
             f"tvm_crt_error_t {prefix}_graph_create",
             _CREATE_PARAMETERS,
-            seal.linked(prefix, "graph_create"),
+            link_guard.prototype_end(prefix, "graph_create"),
         ),
         "",
     ]
     lines = [
-        *seal.guard_lines(prefix, sources.number, *seal.NETWORKS),
+        *link_guard.guard_lines(prefix, sources.number, *link_guard.NETWORKS),
         "#include <tvm/runtime/crt/graph_arena.h>",
         "",
-        *seal.declaration_lines(prefix, sources.number, declarations),
+        *link_guard.declaration_lines(prefix, sources.number, declarations),
     ]
     return "\n".join(lines)
 
@@ -206,7 +206,9 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
             "  if (rc != kTvmErrorNoError) *executor = NULL;",
         ]
     create = f"{prefix}_graph_create"
-    twin = seal.definition(create, sources.number, _CREATE_PARAMETERS, "tvm_crt_error_t")
+    twin = link_guard.alias_definition(
+        create, sources.number, _CREATE_PARAMETERS, "tvm_crt_error_t"
+    )
     return "\n".join([*lines, "  return rc;", "}", "", *twin])
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.compiler.codegen.firmware.state import refuse_sharing
+from tvmrt.compiler.codegen.firmware.state import reject_shared_workspace
 from tvmrt.compiler.codegen.image_memory import plan_memory
 from tvmrt.compiler.codegen.options import SharedImage
 from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
@@ -157,7 +157,7 @@ def _generate_image(
 ) -> list[CompiledLibrary]:
     """Generate code that shares memory and weights. ``live``: groups that run at the same time."""
     needs = [lowered.need for lowered in lowered_networks]
-    refuse_sharing([need.program for need in needs], live)
+    reject_shared_workspace([need.program for need in needs], live)
     with lowered_networks[0].clock.stage("plan"), on_board(lowered_networks[0]):
         planned = plan_memory(needs, lowered_networks[0].placement, live)
     image, made = SharedImage(prefix_of(image_name)), []

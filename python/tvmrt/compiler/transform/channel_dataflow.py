@@ -81,7 +81,7 @@ def is_depthwise(node: Node) -> bool:
     return groups > 1 and groups == node.inputs[0].shape[1]
 
 
-def centred_weights(node: Node) -> np.ndarray:
+def weights_minus_zero_point(node: Node) -> np.ndarray:
     """Return the weights minus their zero points: [outputs, inputs of each output, taps]."""
     w = node.inputs[1].data
     w = w.reshape(*w.shape[:2], -1) if node.op in ("conv", "qconv") else w.T[:, :, None]
@@ -137,7 +137,7 @@ def _matmul_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
         return None  # each group would have to keep the same number of channels
     if given is None or elsewhere:
         given = unknown_channels(x, in_axis)
-    w = centred_weights(node)
+    w = weights_minus_zero_point(node)
     used, constant_inputs = w.any(axis=2), constant_contribution(node, given)
     links = []
     if depthwise:

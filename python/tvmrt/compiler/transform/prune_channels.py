@@ -22,11 +22,11 @@ from .channel_dataflow import (
     MATMUL_OPS,
     Channels,
     Flow,
-    centred_weights,
     channel_contribution,
     constant_contribution,
     flow,
     unknown_channels,
+    weights_minus_zero_point,
 )
 from .form_quantized_ops import form_quantized_ops
 from .rewrite import rewrite
@@ -131,7 +131,7 @@ class _Reader:
 
 def nonzero_weights(node: Node) -> np.ndarray | None:
     """Return which weights are not zero; None for grouped convolutions."""
-    return None if node.attrs.get("groups", 1) > 1 else centred_weights(node).any(axis=2)
+    return None if node.attrs.get("groups", 1) > 1 else weights_minus_zero_point(node).any(axis=2)
 
 
 def _inner_axis(node: Node) -> int:
@@ -218,7 +218,7 @@ def _bias_with_removed(node: Node, plan: _PruningPlan) -> Value | None:
     removed = ~plan.operand & plan.known.constant_mask
     if node.attrs.get("groups", 1) > 1 or not removed.any():
         return bias
-    row = channel_contribution(node, centred_weights(node), plan.known, removed)
+    row = channel_contribution(node, weights_minus_zero_point(node), plan.known, removed)
     if not row.any():
         return bias
     if bias is not None:

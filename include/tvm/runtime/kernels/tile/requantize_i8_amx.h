@@ -27,7 +27,7 @@
 
 /*!
  * \brief Constants of tvmrt_i8_add_residual() in fewer operations, for two scales, a range and zero points;
- * a compiler has tried all pairs of bytes (tvmrt.compiler.codegen.window.quick_sums).
+ * a compiler has tried all pairs of bytes (tvmrt.compiler.codegen.window.fused_requant_add).
  *
  *     u = (q + round) * fa - fa_round    the addition rounds q; clamped to +-most
  *     v = (b + high) * fb - fb_high      b is a byte as uint8, 128 higher if it is int8

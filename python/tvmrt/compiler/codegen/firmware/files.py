@@ -9,9 +9,19 @@ from ..entries.arguments import Arguments
 from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
 from ..options import Options
 from ..target import Target
-from . import checked, extents, graph, main, pool_calls, seal, state, step, trace
+from . import (
+    dynamic_dims,
+    function_table,
+    link_guard,
+    main,
+    pool_functions,
+    run_checked,
+    state,
+    step,
+    trace,
+)
 from . import header as header_file
-from .names import header_name, own_include
+from .tensor_names import header_name, own_include
 
 
 def add_firmware_files(
@@ -20,14 +30,14 @@ def add_firmware_files(
     """Add the files that call the operators; ``head`` is the comment at the start of all files."""
     arguments = Arguments(program, sources, options)
     if options.executor == "graph":
-        text = graph.print_file(program, prefix, sources, options, arguments)
+        text = function_table.print_file(program, prefix, sources, options, arguments)
         sources.files[f"{prefix}_lib0.c"] = text
         return
     sliced = options.interface_api == "c"
-    more = checked.declarations(program, prefix, options)
-    more += extents.declarations(program, prefix)
+    more = run_checked.declarations(program, prefix, options)
+    more += dynamic_dims.declarations(program, prefix)
     more += accessor_declarations(prefix) if sliced else []
-    more += pool_calls.load_declarations(program, prefix, options, sources)
+    more += pool_functions.load_declarations(program, prefix, options, sources)
     more += state.declarations(program, prefix)
     more += step.declarations(program, prefix) if sliced else []
     if options.traced:
@@ -36,18 +46,18 @@ def add_firmware_files(
     body = header_file.print_body(program, prefix, options, sources.flash_bytes, more)
     parts = [head + text for _, text in sorted(sources.files.items())]
     parts += [*body, *arguments.places(), program.name, options.executor]
-    sources.number = seal.identity(sources.weights, *parts)
+    sources.number = link_guard.identity(sources.weights, *parts)
     files, number = sources.files, sources.number
     files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
     files[f"{prefix}_lib0.c"] = main.print_file(program, prefix, sources, options, arguments)
-    files[f"{prefix}_checked.c"] = checked.print_file(program, prefix, number, options)
-    files |= extents.print_file(program, prefix, number)
-    files |= pool_calls.print_files(program, prefix, sources, options, arguments)
+    files[f"{prefix}_checked.c"] = run_checked.print_file(program, prefix, number, options)
+    files |= dynamic_dims.print_file(program, prefix, number)
+    files |= pool_functions.print_files(program, prefix, sources, options, arguments)
     if sliced:
         text = step.print_step_file(program, prefix, sources, options, arguments)
         files[f"{prefix}_step.c"] = text
     else:
-        files[f"{prefix}_system_lib.c"] = graph.print_system_library(prefix)
+        files[f"{prefix}_system_lib.c"] = function_table.print_system_library(prefix)
     files[f"{prefix}_metadata.c"] = _metadata_file(program, prefix, sources, options)
 
 

@@ -15,15 +15,15 @@ from ..c.packed import packed_prototype
 from ..c.text import OUT_OF_RANGE
 from ..c.writer import comment_text
 from ..entries import hooks
-from . import extents, pool_calls, proof, seal
+from . import dynamic_dims, link_guard, pool_functions, size_assertions
 from .main import run_parameters
-from .names import Tensor, input_tensors, output_tensors, size_macro
+from .tensor_names import Tensor, input_tensors, output_tensors, size_macro
 
 
 def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
     """Return the text of the header; ``body`` is the result of print_body()."""
     lines = [
-        *seal.guard_lines(prefix, number, *seal.NETWORKS),
+        *link_guard.guard_lines(prefix, number, *link_guard.NETWORKS),
         "#include <stddef.h>",
         "#include <stdint.h>",
         *(
@@ -33,7 +33,7 @@ def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
         ),
         *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
         "",
-        *seal.declaration_lines(prefix, number, body),
+        *link_guard.declaration_lines(prefix, number, body),
     ]
     return "\n".join(lines)
 
@@ -52,17 +52,17 @@ def print_body(
         for tensor in tensors:
             lines += [
                 f"/*! \\brief {what} {comment_text(tensor.origin)}:"
-                f" {extents.shape_text(tensor.type)};"
-                f" in bytes{extents.bounds_text(tensor.type.shape)}. */",
+                f" {dynamic_dims.shape_text(tensor.type)};"
+                f" in bytes{dynamic_dims.bounds_text(tensor.type.shape)}. */",
                 f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
     lines.append("")
-    lines += extents.structs(program, prefix)
+    lines += dynamic_dims.structs(program, prefix)
     if packed:
         lines += _packed_run(program, prefix, inputs, outputs)
     else:
         lines += _plain_run(program, prefix, options, inputs, outputs)
-    lines += proof.header_lines(program, prefix, weights_bytes)
+    lines += size_assertions.header_lines(program, prefix, weights_bytes)
     return [*lines, *more]
 
 
@@ -82,14 +82,14 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
         ]
     lines += hooks.struct(program, prefix)
     if pools.io_in_pools(program):
-        lines += pool_calls.map_declarations(program, prefix, options)
+        lines += pool_functions.map_declarations(program, prefix, options)
     about = _RUN_SIZED if program.has_dynamic_dims() else _RUN
     return [*lines, *about, *prototype(prefix, "run", run_parameters(program, prefix)), ""]
 
 
 def prototype(prefix: str, function: str, parameters: Sequence[object]) -> list[str]:
     """Return the declaration of one of the network's functions, one parameter per line."""
-    end = seal.linked(prefix, function)
+    end = link_guard.prototype_end(prefix, function)
     rows = [f"    {p}," for p in parameters[:-1]] + [f"    {p}){end}" for p in parameters[-1:]]
     head = f"int32_t {prefix}_{function}("
     return [head, *rows] if rows else [f"{head}void){end}"]
@@ -120,7 +120,7 @@ _SIZED_TENSORS = [
 
 
 def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
-    order = [f"{t.member}, {extents.shape_text(t.type)}" for t in [*inputs, *outputs]]
+    order = [f"{t.member}, {dynamic_dims.shape_text(t.type)}" for t in [*inputs, *outputs]]
     order += [
         f"memory that the program lends: the pool {pool.name}, {pool.used_bytes} bytes"
         for pool in pools.lent(program)
@@ -137,7 +137,7 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
         " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 if an operator",
         " * fails. One call at a time: concurrent runs would share the workspace.",
         " */",
-        *packed_prototype(f"{prefix}_run", seal.linked(prefix, "run")),
+        *packed_prototype(f"{prefix}_run", link_guard.prototype_end(prefix, "run")),
         "",
         "/*! \\brief Return the network's TVMMetadata and TVMModelMetadata; see metadata.h. */",
         *packed_prototype(f"{prefix}_get_c_metadata"),
@@ -147,6 +147,6 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
 
 
 def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:
-    members = [f"  void *{t.member}; /*!< {extents.shape_text(t.type)} */" for t in tensors]
+    members = [f"  void *{t.member}; /*!< {dynamic_dims.shape_text(t.type)} */" for t in tensors]
     empty = ["  void *unused; /*!< C has no empty structs. */"]
     return [f"/*! \\brief {brief} */", f"struct {tag} {{", *(members or empty), "};", ""]

@@ -15,8 +15,8 @@ from ..c.packed import packed_prototype
 from ..c.text import Declaration, any_null, refusal, wrap
 from ..entries import graph, hooks
 from ..entries.aot import checked_call, guarded_call
-from . import extents, pool_calls, proof, seal, state, tensor_extents
-from .names import input_tensors, output_tensors, own_include
+from . import dynamic_dims, dynamic_tensor_dims, link_guard, pool_functions, size_assertions, state
+from .tensor_names import input_tensors, output_tensors, own_include
 from .trace import Tracer
 
 
@@ -41,14 +41,14 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *arguments.places(),
         *pools_file.declarations(program, prefix, options),
         *pools_file.definitions(program, prefix, options),
-        *pool_calls.loaded_declarations(program, prefix),
-        *proof.entry_lines(program, prefix, sources, options, arguments),
-        *misplaced_function(program),
+        *pool_functions.loaded_declarations(program, prefix),
+        *size_assertions.entry_lines(program, prefix, sources, options, arguments),
+        *alignment_check_function(program),
         *state.flag_declarations(program, prefix),
         *state.definitions(program, prefix),
     ]
     if packed:
-        lines += [*_TENSOR_DATA, *tensor_extents.function(program)]
+        lines += [*_TENSOR_DATA, *dynamic_tensor_dims.function(program)]
     if options.packs_operators:
         lines += graph.print_entries(program, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
@@ -56,7 +56,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         lines += _plain_main(program, prefix, sources, options, arguments, tracer)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
     parameters = PACKED_PARAMETERS if packed else run_parameters(program, prefix)
-    lines += seal.definition(f"{prefix}_run", sources.number, parameters)
+    lines += link_guard.alias_definition(f"{prefix}_run", sources.number, parameters)
     return "\n".join(lines)
 
 
@@ -70,7 +70,7 @@ _TENSOR_DATA = [
 ]
 
 
-def misplaced_function(program: Program) -> list[str]:
+def alignment_check_function(program: Program) -> list[str]:
     """Return the C function that checks pointers to tensors and caller-provided pools."""
     if not _tensors(program) and not any(p.lent for _, p in pools_file.used(program)):
         return []
@@ -107,11 +107,11 @@ def _plain_main(
     lines += tracer.locals() if program.steps else []
     lines += [f"  {line}" for line in (*tracer.begin(), *hooks.activate(program))]
     for i, function in enumerate(sources.functions):
-        lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
+        lines += guarded_call(program.steps[i], function, arguments, tracer.call_wrapper(i))
     lines += [f"  {line}" for line in hooks.deactivate(program)]
-    lines += [f"  {line}" for line in extents.print_counts(program, arguments)]
+    lines += [f"  {line}" for line in dynamic_dims.print_count_outputs(program, arguments)]
     lines += ["  return 0;", "}", ""]
-    return lines + _main_of_tvm(program, prefix, options, arguments)
+    return lines + _tvm_main_wrapper(program, prefix, options, arguments)
 
 
 def main_symbol(program: Program, prefix: str) -> str:
@@ -125,7 +125,7 @@ def _own_pools(program: Program) -> list:
     return [(i, pool) for i, pool in pools_file.used(program) if not pool.lent]
 
 
-def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]:
+def _tvm_main_wrapper(program: Program, prefix: str, options, arguments) -> list[str]:
     """Return a wrapper with TVM's name and parameters if main takes more parameters."""
     own = {
         arguments.pools[i]: pools_file.symbol(pool, prefix, options)
@@ -156,13 +156,13 @@ def main_parameters(program: Program, arguments) -> list[Declaration]:
     tensors = [pointer(b.dtype.c, arguments.names[b], b.kind != OUTPUT) for b in _tensors(program)]
     pools = [pointer("uint8_t", arguments.pools[i]) for i, _ in pools_file.used(program)]
     devices = [pointer("void", hooks.variable(d)) for d in hooks.hooked(program)]
-    return [*tensors, *pools, *devices, *extents.variables(program, arguments.prefix)]
+    return [*tensors, *pools, *devices, *dynamic_dims.variables(program, arguments.prefix)]
 
 
 def unused_names(program: Program, sources, arguments) -> list[str]:
     """Return the parameters of main that no operator takes."""
     tensors = unused_tensors(program, sources)
-    return [*(arguments.names[b] for b in tensors), *extents.unused(program, sources)]
+    return [*(arguments.names[b] for b in tensors), *dynamic_dims.unused(program, sources)]
 
 
 def unused_tensors(program: Program, sources) -> list[Buffer]:
@@ -199,13 +199,13 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
 _UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "resource_handle")
 
 
-def _call_helper(most: int) -> list[str]:
+def _call_helper(max_operands: int) -> list[str]:
     return [
         "/* Call an operator with the arguments of main that it takes. */",
         "static int call(TVMCPackedFunc entry, const TVMValue *args, const int16_t *operands,",
         "                int count) {",
-        f"  TVMValue values[{most}], result;",
-        f"  int type_codes[{most}], result_code = kTVMNullptr;",
+        f"  TVMValue values[{max_operands}], result;",
+        f"  int type_codes[{max_operands}], result_code = kTVMNullptr;",
         "  for (int i = 0; i < count; ++i) {",
         "    values[i] = args[operands[i]];",
         "    type_codes[i] = kTVMDLTensorHandle;",
@@ -217,7 +217,7 @@ def _call_helper(most: int) -> list[str]:
     ]
 
 
-def too_few_arguments(count: int) -> list[str]:
+def reject_missing_arguments(count: int) -> list[str]:
     """Return C lines that reject too few arguments. More are accepted: the executor of TVM's C
     runtime passes the pools in the metadata after the tensors."""
     test = f"  if (num_args < {count}) return kTvmErrorFunctionCallNumArguments;"
@@ -229,14 +229,14 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     count = len(tensors) + len(lent)
     lines = [
         *packed_prototype(f"{prefix}_run", " {"),
-        *too_few_arguments(count),
+        *reject_missing_arguments(count),
     ]
     pointers = [f"tensor_data(args[{i}])" for i in range(count)]
     lines += _checks(list(zip(tensors, pointers)))
     place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
     lines += _pool_checks(program, place)
-    lines += pool_calls.loaded_checks(program, prefix, options)
-    lines += tensor_extents.read(program, prefix)
+    lines += pool_functions.loaded_checks(program, prefix, options)
+    lines += dynamic_tensor_dims.read(program, prefix)
     lines += state.begin(program, prefix, options, place)
     if not count:
         lines.append("  (void)args;")
@@ -244,7 +244,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
         lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
         passed += _pool_pointers(program, prefix, options, place)
-        passed += tensor_extents.values(program)
+        passed += dynamic_tensor_dims.values(program)
         return [*lines, *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1), "}", ""]
     at = {pool.name: len(tensors) + i for i, pool in enumerate(lent)}
     return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
@@ -309,30 +309,32 @@ def run_parameters(program: Program, prefix: str) -> list[Declaration]:
         names.append("devices")
     tag = prefix.lower()
     structs = [Declaration(f"struct {tag}_{name}", name, pointer=True) for name in names]
-    return [*structs, *extents.parameters(program, prefix)]
+    return [*structs, *dynamic_dims.parameters(program, prefix)]
 
 
 def run_checks(program: Program, prefix: str, options) -> list[str]:
     """Return C lines that reject invalid arguments of run with structs."""
-    given = structs_read(program)
+    given = required_structs(program)
     names = [parameter.name for parameter in run_parameters(program, prefix)]
     lines = [f"  (void){name};" for name in names if name not in given]
     if given:
         lines += refusal(any_null(given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
-    lines += _pool_checks(program, _lent_members(program))
-    lines += pool_calls.loaded_checks(program, prefix, options)
-    lines += extents.checks(program, prefix)
+    lines += _pool_checks(program, _caller_pool_members(program))
+    lines += pool_functions.loaded_checks(program, prefix, options)
+    lines += dynamic_dims.checks(program, prefix)
     return lines + state.begin(program, prefix, options)
 
 
-def _lent_members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> dict[str, str]:
+def _caller_pool_members(
+    program: Program, structs: dynamic_dims.Structs = dynamic_dims.ARGUMENTS
+) -> dict[str, str]:
     """Return the struct members of caller-provided pools by name."""
     struct = structs.members("workspace_pools")
     return {pool.name: f"{struct}{pool.name}" for pool in pools_file.lent(program)}
 
 
-def structs_read(program: Program) -> list[str]:
+def required_structs(program: Program) -> list[str]:
     """Return the parameters of run with structs that must not be NULL."""
     passed = not pools_file.io_in_pools(program)
     read = {
@@ -346,7 +348,7 @@ def structs_read(program: Program) -> list[str]:
     return [name for name, needed in read.items() if needed]
 
 
-def _members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> list[str]:
+def _members(program: Program, structs: dynamic_dims.Structs = dynamic_dims.ARGUMENTS) -> list[str]:
     """Return the struct members of inputs and outputs that the caller passes."""
     if pools_file.io_in_pools(program):
         return []
@@ -356,14 +358,14 @@ def _members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> 
 
 
 def main_arguments(
-    program: Program, prefix: str, options, structs: extents.Structs = extents.ARGUMENTS
+    program: Program, prefix: str, options, structs: dynamic_dims.Structs = dynamic_dims.ARGUMENTS
 ) -> list[str]:
     """Return the arguments that run passes to main, in the order of main_parameters()."""
     passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, structs))]
-    passed += _pool_pointers(program, prefix, options, _lent_members(program, structs))
+    passed += _pool_pointers(program, prefix, options, _caller_pool_members(program, structs))
     devices = hooks.hooked(program)
     passed += [f"{structs.members('devices')}{device}" for device in devices]
-    return [*passed, *extents.values(program, structs)]
+    return [*passed, *dynamic_dims.values(program, structs)]
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir.program import Program
 
-from .pool_calls import base
+from .pool_functions import pool_address
 
 
 def _flag(prefix: str) -> str:
@@ -60,7 +60,7 @@ def begin(program: Program, prefix: str, options, place=None) -> list[str]:
     pool = program.pools[mark.pool]
     where = (place or {}).get(pool.name)
     if where is None:
-        where = base(pool, prefix, options)
+        where = pool_address(pool, prefix, options)
     flag = _flag(prefix)
     return [
         f"  if ({flag} == 0) ((uint8_t *){where})[{mark.address}] = 0;",
@@ -68,7 +68,7 @@ def begin(program: Program, prefix: str, options, place=None) -> list[str]:
     ]
 
 
-def refuse_sharing(programs: Sequence[Program], live: Sequence[Sequence[int]]) -> None:
+def reject_shared_workspace(programs: Sequence[Program], live: Sequence[Sequence[int]]) -> None:
     """Raise ValueError if a network with state would share its workspace with another network.
 
     ``live``: groups of network indices that do not share memory.
@@ -83,4 +83,4 @@ def refuse_sharing(programs: Sequence[Program], live: Sequence[Sequence[int]]) -
         )
 
 
-__all__ = ["begin", "declarations", "definitions", "flag_declarations", "refuse_sharing"]
+__all__ = ["begin", "declarations", "definitions", "flag_declarations", "reject_shared_workspace"]

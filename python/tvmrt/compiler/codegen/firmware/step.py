@@ -12,9 +12,9 @@ from .. import pools
 from ..c.text import GAP, refusal, wrap
 from ..entries import hooks
 from ..entries.aot import guarded_call
-from . import extents, main, pool_calls, seal, state
+from . import dynamic_dims, link_guard, main, pool_functions, state
 from .header import prototype
-from .names import own_includes
+from .tensor_names import own_includes
 from .trace import Tracer
 
 
@@ -29,14 +29,14 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         "",
         *arguments.places(),
         *pools.declarations(program, prefix, options),
-        *pool_calls.loaded_declarations(program, prefix),
-        *main.misplaced_function(program),
+        *pool_functions.loaded_declarations(program, prefix),
+        *main.alignment_check_function(program),
         *state.flag_declarations(program, prefix),
         *_begin(program, prefix, options),
-        *seal.definition(
+        *link_guard.alias_definition(
             f"{prefix}_step_begin", sources.number, _begin_parameters(program, prefix)
         ),
-        *_operator_at(program, prefix, sources, options, arguments, tracer),
+        *_run_next_function(program, prefix, sources, options, arguments, tracer),
         *_step(program, prefix),
     ]
     return "\n".join(lines)
@@ -46,7 +46,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
     """Return header lines with the state of a sliced run and its two functions."""
     state, upper = _state(prefix), prefix.upper()
     structs = main.run_parameters(program, prefix)
-    members = [f"  {p if p.name in _KEPT else p.pointee()};" for p in structs]
+    members = [f"  {p if p.name in _POINTER_MEMBERS else p.pointee()};" for p in structs]
     parameters = _begin_parameters(program, prefix)
     return [
         "/*! \\brief Operators of the network. */",
@@ -81,7 +81,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
     ]
 
 
-_KEPT = ("counts",)  # pointers to results of a run, stored in the state as pointers
+_POINTER_MEMBERS = ("counts",)  # pointers to results of a run, stored in the state as pointers
 
 
 def _state(prefix: str) -> str:
@@ -97,13 +97,13 @@ def _step_parameters(prefix: str) -> list[str]:
 
 
 def _begin(program: Program, prefix: str, options) -> list[str]:
-    given = main.structs_read(program)
+    given = main.required_structs(program)
     return [
         *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(program, prefix), " {"),
         "  if (state == NULL) return kTvmErrorFunctionCallInvalidArg;",
         "  state->next = -1;",
         *main.run_checks(program, prefix, options),
-        *(f"  state->{name} = {'' if name in _KEPT else '*'}{name};" for name in given),
+        *(f"  state->{name} = {'' if name in _POINTER_MEMBERS else '*'}{name};" for name in given),
         "  state->next = 0;",
         "  return 0;",
         "}",
@@ -111,7 +111,7 @@ def _begin(program: Program, prefix: str, options) -> list[str]:
     ]
 
 
-def _operator_at(
+def _run_next_function(
     program: Program, prefix: str, sources, options, arguments, tracer: Tracer
 ) -> list[str]:
     """Return a function with one case per operator, using the names of main's parameters."""
@@ -121,7 +121,7 @@ def _operator_at(
         "/* Run the next operator. */",
         f"static int32_t run_next(const {_state(prefix)} *state) {{",
     ]
-    passed = main.main_arguments(program, prefix, options, extents.Structs("state->", "."))
+    passed = main.main_arguments(program, prefix, options, dynamic_dims.Structs("state->", "."))
     declared = main.main_parameters(program, arguments)
     lines += [f"  {parameter} ={GAP}{text};" for parameter, text in zip(declared, passed)]
     lines += [f"  (void){name};" for name in main.unused_names(program, sources, arguments)]
@@ -133,9 +133,12 @@ def _operator_at(
     for i, function in enumerate(sources.functions):
         before = hooks.activate(program) if i == 0 else []
         after = hooks.deactivate(program) if i == last else []
-        after = [*after, *(extents.print_counts(program, arguments) if i == last else [])]
+        after = [
+            *after,
+            *(dynamic_dims.print_count_outputs(program, arguments) if i == last else []),
+        ]
         lines += [f"    case {i}:", *(f"      {line}" for line in before)]
-        lines += guarded_call(program.steps[i], function, arguments, tracer.around(i), 3)
+        lines += guarded_call(program.steps[i], function, arguments, tracer.call_wrapper(i), 3)
         lines += [*(f"      {line}" for line in after), "      return 0;"]
     lines += ["    default:", "      return kTvmErrorFunctionCallInvalidArg;", "  }"]
     return [*lines, "}", ""]

@@ -16,18 +16,18 @@ from tvmrt.error import UnsupportedError
 from ..c.text import GAP, LINE, braces, guarded, wrap
 from ..c.writer import Parameter, comment_text
 from ..kernel_features import RUNTIME
-from .names import own_include
+from .tensor_names import own_include
 
-MOST_AXES = 8  # as in kernels/trace.h
+MAX_AXES = 8  # as in kernels/trace.h
 INPUT_NUMBER = 0xFFFF
 TARGET_BYTES = 20
 _ADD_PARAMETERS = ("int32_t row", "uint32_t cycles", "const void *data")
-DEEPEST = 4  # maximum indentation of operator calls
+MAX_INDENT = 4  # maximum indentation of operator calls
 _KINDS = {0: "SIGNED", 1: "UNSIGNED", 2: "FLOAT", 4: "BFLOAT"}  # by DLPack type code
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedTensor:
     """Row of the generated table: one result of an operator, or one input."""
 
     op: int
@@ -36,17 +36,19 @@ class Traced:
     access: Access | None  # None if only cycles are recorded
 
 
-def traced_tensors(program: Program, record: bool) -> list[Traced]:
+def traced_tensors(program: Program, record: bool) -> list[TracedTensor]:
     """Return the rows in the order of records: inputs, then the results of each operator."""
     steps = list(enumerate(program.steps))
     if not record:
-        return [Traced(i, 0, step.name, None) for i, step in steps]
+        return [TracedTensor(i, 0, step.name, None) for i, step in steps]
     rows = [
-        Traced(INPUT_NUMBER, i, buffer.name, dense_access(buffer.name, buffer.dtype, type.shape))
+        TracedTensor(
+            INPUT_NUMBER, i, buffer.name, dense_access(buffer.name, buffer.dtype, type.shape)
+        )
         for i, (buffer, type) in enumerate(zip(program.inputs, program.input_types))
     ]
     for i, step in steps:
-        rows += [Traced(i, j, step.name, access) for j, access in enumerate(step.writes)]
+        rows += [TracedTensor(i, j, step.name, access) for j, access in enumerate(step.writes)]
     return rows
 
 
@@ -56,11 +58,11 @@ def network_hash(program: Program, sources) -> int:
     for step in program.steps:
         results = ", ".join(f"{a.dtype}{list(a.shape)}{list(a.at.strides)}" for a in step.writes)
         parts.append(f"{step.name} {step.group.root.op}: {results}\n")
-    found = zlib.crc32("".join(parts).encode())
+    digest = zlib.crc32("".join(parts).encode())
     for buffer in dict.fromkeys(p.buffer for f in sources.functions for p in f.parameters):
         if buffer is not None and buffer.kind == CONSTANT:
-            found = zlib.crc32(buffer.data.tobytes(), found)
-    return found
+            digest = zlib.crc32(buffer.data.tobytes(), digest)
+    return digest
 
 
 class Tracer:
@@ -91,7 +93,7 @@ class Tracer:
                 lines += self._add(INPUT_NUMBER, i, pointer, "0")
         return lines
 
-    def around(self, index: int) -> tuple[list[str], list[str]] | None:
+    def call_wrapper(self, index: int) -> tuple[list[str], list[str]] | None:
         """Return the lines before and after an operator's call."""
         if not self.options.traced:
             return None
@@ -109,7 +111,7 @@ class Tracer:
 
     def _add(self, op: int, result: int, pointer: str, cycles: str) -> list[str]:
         passed = [str(self._row[op, result]), cycles, pointer]
-        return wrap(f"{self.prefix}_trace_add", passed, ";", columns=LINE - 2 * DEEPEST)
+        return wrap(f"{self.prefix}_trace_add", passed, ";", columns=LINE - 2 * MAX_INDENT)
 
 
 def declarations(program: Program, prefix: str, options) -> list[str]:
@@ -177,7 +179,7 @@ def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
         f'#include "{prefix}_trace.h"',
         "",
         *_table(traced_tensors(program, options.record)),
-        *_fresh_header(program, prefix, sources, options, target),
+        *_initial_header(program, prefix, sources, options, target),
         f"struct {prefix.lower()}_trace {prefix}_trace TVMGEN_NOINIT;",
         "",
         f"void {prefix}_trace_begin(void) {{",
@@ -201,16 +203,16 @@ def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
     return "\n".join(lines)
 
 
-def _table(rows: list[Traced]) -> list[str]:
+def _table(rows: list[TracedTensor]) -> list[str]:
     names: dict[tuple, str] = {}
     axes_lines, lines = [], []
     for row in rows:
         kind, size, axes = "UNSIGNED", 1, ()
         if row.access is not None:
             axes = merged_axes(row.access.at)
-            if len(axes) > MOST_AXES:
+            if len(axes) > MAX_AXES:
                 raise UnsupportedError(
-                    f"{row.name} writes a tensor with gaps along more than {MOST_AXES} axes, which "
+                    f"{row.name} writes a tensor with gaps along more than {MAX_AXES} axes, which "
                     "cannot be recorded; compile without record"
                 )
             kind, size = _KINDS.get(row.access.dtype.code, "UNSIGNED"), row.access.dtype.itemsize
@@ -249,7 +251,7 @@ def merged_axes(at: Strided) -> tuple[tuple[int, int], ...]:
     return tuple(merged)
 
 
-def _fresh_header(program: Program, prefix: str, sources, options, target) -> list[str]:
+def _initial_header(program: Program, prefix: str, sources, options, target) -> list[str]:
     what = [
         *(["TVMRT_TRACE_CYCLES"] if options.profile else []),
         *(["TVMRT_TRACE_VALUES"] if options.record else []),

@@ -15,7 +15,7 @@ from ..c.text import GAP, call, plus, times
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import emit_nest, index, merge_loops, sum_size
 from ..lowering import ANY, DENSE, Lowering, lowers
-from ..window.packing_f32 import Panels
+from ..window.packing_f32 import PackedMatrix
 from .places import Block, Places
 
 
@@ -77,7 +77,7 @@ class GatherLowering(Lowering):
     the data's rows are columns of its packed weights."""
 
     in_memory = ()
-    tied: Callable[[], Panels | None] = staticmethod(lambda: None)
+    tied: Callable[[], PackedMatrix | None] = staticmethod(lambda: None)
 
     def demand(self, value: Value) -> str:
         return DENSE if value is self.node.inputs[1] else ANY

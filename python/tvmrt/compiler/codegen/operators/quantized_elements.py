@@ -20,9 +20,9 @@ from ..loops.pair_factors import pair_factors
 from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, with_sums
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..target import Target
-from ..window.boards import row_layers
+from ..window.boards import board_lowering
 from ..window.pool import pool_members, window_of
-from ..window.tiles_i8 import name_format
+from ..window.tiles_i8 import define_weight_format
 
 PARALLEL_ELEMENTS = 1 << 18  # minimum bytes to wake a second thread
 SUM_BYTES = 4  # of a channel's accumulator
@@ -101,7 +101,7 @@ class TableLowering(Bytewise):
         if by_rows:
             f.asks.add("tables")
             f.include("op/eltwise_i8.h")
-            name_format(f, self.target)
+            define_weight_format(f, self.target)
         return f.constant("table", self.node.inputs[1].data)
 
     def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
@@ -127,7 +127,7 @@ class PairLowering(Bytewise):
         by = pair_factors(node)
         factor = f", .factor = {number(by.factor)}" if node.op == "qmul" else ""
         f.include("op/eltwise_i8.h")
-        name_format(f, self.target)
+        define_weight_format(f, self.target)
         print_struct(
             f,
             f"static const {self.kernel} factors",
@@ -159,7 +159,7 @@ class QPoolLowering(ImageLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("pool_i8.h")
-        name_format(f, self.target)
+        define_weight_format(f, self.target)
         if self._sums_images(step):
             self._emit_whole(f, pixel_stride(step.reads[0].at))
         elif self._has_task(step):
@@ -198,7 +198,7 @@ class QPoolLowering(ImageLowering):
             known = not symbols_of(x.shape) and x.shape[2] > 1
             sizes = x.shape[3] * strides[0], y.shape[1], y.shape[1] * SUM_BYTES
             return layer_of_sums(x.shape[2], *sizes) if known else None
-        return row_layers.pool_layer(window_of(self.node, 1, *strides), 1, 1)
+        return board_lowering.pool_row_layer(window_of(self.node, 1, *strides), 1, 1)
 
     def row_step(self, step: Step) -> Step:
         if not self._sums_images(step):
@@ -207,12 +207,12 @@ class QPoolLowering(ImageLowering):
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         f.include("pool_i8.h")
-        name_format(f, self.target)
+        define_weight_format(f, self.target)
         if self._sums_images(step):
             self._emit_sums(step, f)
             return
         self._emit_shape(step, f)
-        self._emit_call(f, row_layers.print_part(f))
+        self._emit_call(f, board_lowering.print_pool_rows(f))
 
     def _emit_call(self, f: FunctionWriter, layer: str) -> None:
         average = self._print_average(f)

@@ -17,7 +17,7 @@ from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
-from ..window.pack_once import packed_once
+from ..window.first_run_packing import print_pack_once
 
 # Members of a job in the order of the struct.
 JOB = (
@@ -103,8 +103,10 @@ class RecurrentLowering(Lowering):
     def _sizes(self) -> packing.TileSizes:
         sizes = (self.batch, self.gates * self.hidden, self.hidden)
         widest = self.target.widest
-        of_widest = Choice() if widest is None else type(self)(self.group, widest)._chosen()
-        return packing.TileSizes(*sizes, self.target, of_widest=of_widest)
+        widest_level_choice = (
+            Choice() if widest is None else type(self)(self.group, widest)._chosen()
+        )
+        return packing.TileSizes(*sizes, self.target, widest_level_choice=widest_level_choice)
 
     def tiles(self) -> packing.Tiles:
         return packing.choose_tiles(*self._sizes(), self._chosen())
@@ -197,9 +199,9 @@ class RecurrentLowering(Lowering):
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
         source = plus(self._operand(f, 1, "r"), str(first))
         if self.node.inputs[1].is_constant:
-            order = packing.Order(rows, self.hidden, 1)
+            order = packing.PackingOrder(rows, self.hidden, 1)
             name = f"order{number or ''}"
-            return packed_once(f, order, tiles.packed, source, place, name)
+            return print_pack_once(f, order, tiles.packed, source, place, name)
         f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, place)};")
         return place
 

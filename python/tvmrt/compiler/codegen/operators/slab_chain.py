@@ -11,7 +11,7 @@ from ..c.writer import FunctionWriter
 from ..geometry import FLOAT
 from ..lowering import Lowering
 from ..target import Target
-from ..window.slabs import SlabPlan, plan_slabs
+from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 
 MOST_LAYERS = 8  # maximum layers of a chain; a task has their states on its stack
 
@@ -29,12 +29,12 @@ class SlabChainLowering(Lowering):
         self.layers = [s.lowering.slab_layer(s) for s in steps]
         self.rows, self.plan = self._plan()
 
-    def _plan(self) -> tuple[int, SlabPlan]:
+    def _plan(self) -> tuple[int, DepthFirstPlan]:
         """Return the plan with the most rows that fit into the cache."""
         widths = [s.lowering.slab_width(s) for s in self.steps]
-        found = 1, plan_slabs(self.layers, widths, 1)
+        found = 1, plan_depth_first(self.layers, widths, 1)
         for rows in range(2, MOST_ROWS + 1):
-            plan = plan_slabs(self.layers, widths, rows)
+            plan = plan_depth_first(self.layers, widths, rows)
             if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
                 break
             found = rows, plan
@@ -83,7 +83,7 @@ class SlabChainLowering(Lowering):
         inner, last = self.steps[k], k == len(self.steps) - 1
         x = f.name_read(0, "in") if k == 0 else "NULL"
         y, residual = f.write() if last else "NULL", self._residual(step, f, k)
-        place = 0 if last else self.plan.places[k] // FLOAT
+        place = 0 if last else self.plan.offsets[k] // FLOAT
         return braces([*inner.lowering.print_slab(inner, f, x, residual, y), place])
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:

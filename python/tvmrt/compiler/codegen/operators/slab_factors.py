@@ -21,7 +21,7 @@ from ..geometry import FLOAT, SlabLayer, Window
 from ..lowering import Lowering
 from ..target import Target
 from ..window.conv import print_data_f32
-from ..window.slabs import SlabPlan, plan_slabs
+from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 from .slab_chain import SlabChainLowering
 
 LEAST_TILES = 2  # minimum tiles of a slab: weights pass through the cache once per slab
@@ -65,12 +65,12 @@ class FactorsLowering(Lowering):
 class FactorsChainLowering(SlabChainLowering):
     """Depth-first chain of channel scaling and a 1x1 convolution."""
 
-    def _plan(self) -> tuple[int, SlabPlan]:
+    def _plan(self) -> tuple[int, DepthFirstPlan]:
         """Return the plan with the most tiles that leave room in the L1 cache."""
         widths = [s.lowering.slab_width(s) for s in self.steps]
-        found = LEAST_TILES, plan_slabs(self.layers, widths, LEAST_TILES)
+        found = LEAST_TILES, plan_depth_first(self.layers, widths, LEAST_TILES)
         for tiles in range(LEAST_TILES + 1, MOST_TILES + 1):
-            plan = plan_slabs(self.layers, widths, tiles)
+            plan = plan_depth_first(self.layers, widths, tiles)
             if plan.nbytes > SLAB_BYTES:
                 break
             found = tiles, plan

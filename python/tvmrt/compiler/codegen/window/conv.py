@@ -29,19 +29,19 @@ from ..kernel_features import BOARD_KERNELS, PLANES
 from ..lowering import ANY, ImageLowering, lowers
 from ..target import Target
 from . import packing_f32 as packing
+from .boards.board_lowering import BoardLowering
 from .boards.float32 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
-from .boards.layer_f32 import MicroLayer
-from .boards.row_layers import BoardLowering
+from .boards.layer_f32 import MicroLayerF32
 from .boards.shape import MicroShape
-from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
+from .depth_first_plan import can_tile_depth_first
+from .epilogue import Epilogue, emit_row_epilogue, residual_fits, split_epilogue
+from .epilogue_operands import fits_rows
+from .first_run_packing import print_pack_once
 from .layer_f32 import LayerF32
-from .pack_once import packed_once
-from .row_operands import fits_rows
-from .slabs import fits_slabs
 
 BOARD_STRUCT = "tvmrt_micro_conv_f32"
-MOST_PLANES = 4  # maximum channels of NCHW input that a layer reads directly
+MAX_NCHW_CHANNELS = 4  # maximum channels of NCHW input that a layer reads directly
 # Minimum window rows for which the kernel may write partial sums: TVMRT_DEPTHWISE_ROWS.
 DEPTHWISE_ROWS = 16
 
@@ -53,7 +53,7 @@ class ChannelsLastLowering(ImageLowering):
 
     @property
     def epilogue(self):
-        return sort_epilogue(self.node.output, self.group.after)
+        return split_epilogue(self.node.output, self.group.after)
 
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
         last = self.group.after[-1].output
@@ -62,7 +62,7 @@ class ChannelsLastLowering(ImageLowering):
         epilogue = self.epilogue
         shape = self.node.output.shape
         return residual_fits(epilogue.residual, accesses) and fits_rows(
-            epilogue.rest, shape, channels_last_order(len(shape)), accesses
+            epilogue.row_nodes, shape, channels_last_order(len(shape)), accesses
         )
 
     def demand(self, value: Value) -> str:
@@ -96,7 +96,7 @@ class TiledLayer:
 
 def tile_kind(node: Node, target: Target) -> packing.TileKind:
     """Return the kind of the tiles that compute a convolution or matmul."""
-    return packing.bf16_kind(target) if is_reduced(node) else packing.FLOATS
+    return packing.bf16_kind(target) if is_reduced(node) else packing.F32
 
 
 class ConvolutionLowering(ChannelsLastLowering):
@@ -128,18 +128,18 @@ class ConvolutionLowering(ChannelsLastLowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (self.layer(step).scratch_bytes,)
 
-    def run_order(self) -> packing.Order | None:
+    def runtime_packing_order(self) -> packing.PackingOrder | None:
         """Return the layout of weights that the run packs; None if they are packed here. A run
         packs weights of a region's fallback, which the library already stores for the device."""
         w = self.node.inputs[1]
         if not w.keeps_layout:
             return None  # includes Winograd, which has no groups
         groups = self.node.attrs["groups"]
-        return packing.Order(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
+        return packing.PackingOrder(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
 
     def scratch_bytes(self) -> int:
-        order = self.run_order()
-        return 0 if order is None else order.most_bytes
+        order = self.runtime_packing_order()
+        return 0 if order is None else order.max_bytes
 
     def bias(self) -> np.ndarray:
         """Return the bias of each output channel."""
@@ -199,18 +199,18 @@ class ConvolutionLowering(ChannelsLastLowering):
         pack: Callable[[np.ndarray], np.ndarray],
     ) -> str:
         """Return the pointer to packed weights."""
-        w, order = self.node.inputs[1].data, self.run_order()
+        w, order = self.node.inputs[1].data, self.runtime_packing_order()
         if order is None:
             return weights_text(f, pack(w))
         place = f"(float *)(void *){f.scratch()}"
-        return packed_once(f, order, tiles.packed, f.constant("weights", w), place)
+        return print_pack_once(f, order, tiles.packed, f.constant("weights", w), place)
 
 
 def conv_layer(
     window: Window, in_channels: int, out_channels: int, groups: int, kind: packing.TileKind
 ) -> LayerF32:
     """Return a dense layer for tiles of ``kind``; channel arguments count all groups."""
-    if kind.words:
+    if kind.words_per_pair:
         return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
     return LayerF32.conv(window, in_channels, out_channels, groups)
 
@@ -238,8 +238,8 @@ def print_board(
     f: FunctionWriter,
     step: Step,
     epilogue: Epilogue,
-    layer: MicroLayer,
-    kernel: MicroKernel[MicroLayer],
+    layer: MicroLayerF32,
+    kernel: MicroKernel[MicroLayerF32],
     x: str,
     residual: tuple[str, int],
     order: tuple[int, ...],
@@ -281,13 +281,13 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
 
-    def run_order(self) -> packing.Order | None:
-        order = super().run_order()
+    def runtime_packing_order(self) -> packing.PackingOrder | None:
+        order = super().runtime_packing_order()
         if order is None or not self.depthwise:
             return order
         return replace(order, channels=order.groups, groups=1)  # interleaved in vectors
 
-    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
+    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerF32 | None:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         if not BOARD_KERNELS.of(self.target) or not (self.depthwise or groups == 1):
             return None
@@ -298,10 +298,16 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
         bounds = (epilogue.low, epilogue.high)
         may_overwrite_input = shape.pointwise if by_rows else shape.in_place
-        return MicroLayer(shape, weights, self.bias(), *bounds, may_overwrite_input, epilogue.plain)
+        return MicroLayerF32(
+            shape, weights, self.bias(), *bounds, may_overwrite_input, epilogue.only_clamps
+        )
 
     def print_board(
-        self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel[MicroLayer]
+        self,
+        step: Step,
+        f: FunctionWriter,
+        layer: MicroLayerF32,
+        kernel: MicroKernel[MicroLayerF32],
     ) -> str:
         x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
         residual = self.residual_parts(step, f, self.epilogue)
@@ -309,7 +315,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         return print_board(f, step, self.epilogue, layer, kernel, x, residual, order)
 
     @property
-    def reads_planes(self) -> bool:
+    def reads_nchw(self) -> bool:
         """Whether the layer reads few-channel NCHW input of the network directly, as for pictures.
         A separate transpose would take a good part of the layer's time."""
         x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
@@ -318,23 +324,23 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
             return False
         one = x.shape[0] == 1 and attrs["dilations"][1] == 1
-        return one and 1 < x.shape[1] <= MOST_PLANES and w.shape[3] > 1
+        return one and 1 < x.shape[1] <= MAX_NCHW_CHANNELS and w.shape[3] > 1
 
     def demand(self, value: Value) -> str:
-        planes = value is self.node.inputs[0] and self.reads_planes
+        planes = value is self.node.inputs[0] and self.reads_nchw
         return DENSE if planes else super().demand(value)
 
     def window(self, step: Step) -> Window:
         window = super().window(step)
-        return replace(window, x_stride=1) if self.reads_planes else window
+        return replace(window, x_stride=1) if self.reads_nchw else window
 
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
-        if self.reads_planes:
+        if self.reads_nchw:
             planes = (self.window(step), w.shape[1], w.shape[0])
-            if self.kind.words:
-                return LayerF32.planes_bf16(*planes, self.kind)
-            return LayerF32.planes(*planes)
+            if self.kind.words_per_pair:
+                return LayerF32.conv_nchw_bf16(*planes, self.kind)
+            return LayerF32.conv_nchw(*planes)
         if self.depthwise:
             return LayerF32.depthwise(self.window(step), w.shape[0])
         sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)
@@ -367,10 +373,14 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
     def slab_layer(self, step: Step) -> SlabLayer | None:
-        if BOARD_KERNELS.of(self.target) or self.kind.words or self.run_order():
+        if (
+            BOARD_KERNELS.of(self.target)
+            or self.kind.words_per_pair
+            or self.runtime_packing_order()
+        ):
             return None
         layer = self.layer(step)
-        if not fits_slabs(layer.window, self.epilogue, step):
+        if not can_tile_depth_first(layer.window, self.epilogue, step):
             return None
         weights = layer.weights * layer.out_channels * layer.groups
         return SlabLayer(layer.window, weights * FLOAT, self.depthwise)
@@ -387,20 +397,20 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     def _dense_tiled(self, step: Step) -> TiledLayer:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
-        layer = self.layer(step).shared_out(chosen.threads)
+        layer = self.layer(step).with_threads(chosen.threads)
         tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         return TiledLayer(conv_kernel(self.kind), layer, tiles, pack, bias)
 
     def _pack(self, weights: np.ndarray, tiles: packing.Tiles, groups: int) -> np.ndarray:
-        if self.kind.words:
-            weights = packing.as_pairs(weights, 1)
+        if self.kind.words_per_pair:
+            weights = packing.to_bf16_pairs(weights, 1)
         return packing.pack_conv(weights, tiles, groups)
 
     def _depthwise_tiled(self, step: Step) -> TiledLayer:
         w, chosen = self.node.inputs[1], self.chosen(step)
-        layer = self.layer(step).shared_out(chosen.threads)
+        layer = self.layer(step).with_threads(chosen.threads)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
         pack = partial(packing.pack_depthwise, lanes=tile.packed)
         bias = packing.pad_channels(self.bias(), tile.packed)

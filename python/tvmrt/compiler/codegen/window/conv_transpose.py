@@ -24,8 +24,8 @@ class ConvTransposeLowering(ConvolutionLowering):
         w = self.node.inputs[1]
         return self.node.inputs[0].type.size * prod(w.shape[1:])
 
-    def run_order(self) -> packing.Order | None:
-        order = super().run_order()
+    def runtime_packing_order(self) -> packing.PackingOrder | None:
+        order = super().runtime_packing_order()
         if order is None:
             return None
         return replace(order, channels=order.inputs, inputs=order.channels, transposed=True)
@@ -45,13 +45,13 @@ class ConvTransposeLowering(ConvolutionLowering):
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         sizes = (rows, layer.out_channels, layer.weights)
         widest = self.chosen_by_widest(step)
-        return packing.TileSizes(*sizes, self.target, kind=self.kind, of_widest=widest)
+        return packing.TileSizes(*sizes, self.target, kind=self.kind, widest_level_choice=widest)
 
     def tiled(self, step: Step) -> TiledLayer:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
-        layer = self.layer(step).shared_out(chosen.threads)
+        layer = self.layer(step).with_threads(chosen.threads)
         tiles = packing.choose_tiles(*self._sizes(step), chosen)
-        pairs = bool(self.kind.words)
+        pairs = bool(self.kind.words_per_pair)
         pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups, pairs=pairs)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         return TiledLayer(f"conv_transpose_{self.kind.driver}", layer, tiles, pack, bias)

@@ -17,24 +17,24 @@ from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 from ..c.text import times
 from ..c.writer import FunctionWriter, literal
 from ..loops.chain import print_chain, scalar_literal
-from .row_operands import RowFunction, read_operands, row_writer
+from .epilogue_operands import RowFunction, read_operands, row_writer
 
 
 @dataclass
 class Epilogue:
     """``residual`` is added to ``start`` (the kernel's sum), then bounds are applied, then
-    ``rest``."""
+    ``row_nodes``."""
 
     start: Value
     residual: Value | None = None
     low: float = -np.inf
     high: float = np.inf
-    rest: list[Node] = field(default_factory=list)
+    row_nodes: list[Node] = field(default_factory=list)
 
     @property
-    def plain(self) -> bool:
+    def only_clamps(self) -> bool:
         """Whether there is no residual and no row function."""
-        return self.residual is None and not self.rest
+        return self.residual is None and not self.row_nodes
 
     def bounds(self) -> tuple[str, str]:
         """Return C initialisers of the bounds."""
@@ -45,30 +45,30 @@ def _bound(value: float) -> str:
     return literal(value, DTYPES["float32"])
 
 
-def sort_epilogue(start: Value, nodes: Sequence[Node]) -> Epilogue:
+def split_epilogue(start: Value, nodes: Sequence[Node]) -> Epilogue:
     """Split the nodes after a kernel. ``start`` is the value that the kernel itself computes."""
     epilogue = Epilogue(start)
     current, index = start, 0
-    if nodes and nodes[0].op == "add" and _only_next(current, nodes, 0):
+    if nodes and nodes[0].op == "add" and _is_sole_reader(current, nodes, 0):
         other = [v for v in nodes[0].inputs if v is not current]
         if len(other) == 1 and not other[0].is_constant and other[0].shape == start.shape:
             epilogue.residual = other[0]
             current, index = nodes[0].output, 1
-    while index < len(nodes) and _only_next(current, nodes, index):
-        if not _narrow(epilogue, nodes[index], current):
+    while index < len(nodes) and _is_sole_reader(current, nodes, index):
+        if not _fold_into_bounds(epilogue, nodes[index], current):
             break
         current, index = nodes[index].output, index + 1
     epilogue.start = current
-    epilogue.rest = list(nodes[index:])
+    epilogue.row_nodes = list(nodes[index:])
     return epilogue
 
 
-def _only_next(value: Value, nodes: Sequence[Node], index: int) -> bool:
+def _is_sole_reader(value: Value, nodes: Sequence[Node], index: int) -> bool:
     """Return whether nodes[index] is the only reader of the value."""
     return [n for n in nodes if value in n.inputs] == [nodes[index]]
 
 
-def _narrow(epilogue: Epilogue, node: Node, current: Value) -> bool:
+def _fold_into_bounds(epilogue: Epilogue, node: Node, current: Value) -> bool:
     """Fold relu, or max or min with a constant, into the bounds. Return whether it was possible."""
     if node.op == "relu":
         bound, op = 0.0, "max"
@@ -105,11 +105,11 @@ def emit_row_epilogue(
     ``shape`` is the logical shape of the result, ``order`` its axes with the channels last,
     ``y_stride`` its pixel stride.
     """
-    if not epilogue.rest:
+    if not epilogue.row_nodes:
         return "NULL", "NULL"
     known: dict[Value, str] = {}
-    made = {epilogue.start, *(n.output for n in epilogue.rest)}
-    operands = read_operands(f, step, epilogue.rest, made, shape, order, known)
+    made = {epilogue.start, *(n.output for n in epilogue.row_nodes)}
+    operands = read_operands(f, step, epilogue.row_nodes, made, shape, order, known)
     function = RowFunction(f, "_epilogue", operands)
     f.helper(_row_function(f, function, epilogue, y_stride, known))
     return function.print_context(f)
@@ -140,8 +140,8 @@ def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
             known[epilogue.start] = "sum"
             for o in operands:
                 inner.line(f"const {o.dtype.c} {o.name} = {o.at_pixel()};")
-            print_chain(inner, epilogue.rest, known)
-            inner.line(f"row[c] = {known[epilogue.rest[-1].output]};")
+            print_chain(inner, epilogue.row_nodes, known)
+            inner.line(f"row[c] = {known[epilogue.row_nodes[-1].output]};")
     f.include(*inner.includes)
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
     return "\n".join([*function.definition(parameters, inner), ""])

@@ -13,11 +13,18 @@ from tvmrt.compiler.ir.tuned import Choice
 
 from ..geometry import Window
 from .layer_f32 import MOST_THREADS
-from .plan import WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
-from .tiles_i8 import FORMATS, Format, choose_tile, depthwise_widths, round_run, tile_options
+from .tiles_i8 import (
+    FORMATS,
+    WeightFormat,
+    choose_tile,
+    depthwise_widths,
+    pad_im2col_segment,
+    tile_options,
+)
+from .window_plan import WindowPlan, line_buffer_of, plan_row_pairs, plan_rows, plan_window
 
 LINE = 64  # alignment of parts of scratch memory in bytes
-NEAR_WEIGHTS = 24 * 1024  # bytes that fit into the L1 cache next to a tile's input
+L1_WEIGHT_BYTES = 24 * 1024  # bytes that fit into the L1 cache next to a tile's input
 
 Layer = TypeVar("Layer", bound="LayerI8")
 
@@ -26,18 +33,18 @@ Layer = TypeVar("Layer", bound="LayerI8")
 class LayerI8:
     """Convolution of 8-bit channels-last tensors: windows and tiles.
 
-    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``overflow_row`` and ``extra``
+    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``overflow_row`` and ``overflow_quads``
     (overflow quads) come from ``ConvI8.fit``. ``widest`` is the format for which dense weights are
-    packed if it differs from the tiles' format; ``of_widest`` is the tile chosen there. ``tile``,
+    packed if it differs from the tiles' format; ``widest_tile`` is the tile chosen there. ``tile``,
     ``at_once`` and ``pixels`` come from a :class:`Choice`; None and 0 select the estimate.
-    ``plus``: type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_fused``
-    or ``s8_fused`` (:mod:`.quick_sums`). ``flat``: im2col, so that all pixels are one row of AMX
-    tiles. ``plane``: images are copied with their padding, so that each image is one such row.
-    ``rounded``: runs are read to whole quads in the line buffer, with zero weights past the end of
-    a run. ``pairs``: like ``rounded``, and rows are read in pairs.
+    ``residual_type``: type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_fused``
+    or ``s8_fused`` (:mod:`.fused_requant_add`). ``im2col_rows``: im2col, so that all pixels are one row of AMX
+    tiles. ``padded_copy``: images are copied with their padding, so that each image is one such row.
+    ``quad_padded``: runs are read to whole quads in the line buffer, with zero weights past the end of
+    a run. ``row_pairs``: like ``quad_padded``, and rows are read in pairs.
     """
 
-    fmt: Format
+    fmt: WeightFormat
     window: Window
     in_c: int
     out_c: int
@@ -47,22 +54,22 @@ class LayerI8:
     threads: int = 0
     parts: int = 1
     overflow_row: int = -1
-    extra: tuple[tuple[int, int], ...] = ()
+    overflow_quads: tuple[tuple[int, int], ...] = ()
     tile: tuple[int, int] | None = None
     at_once: int = 0
     pixels: int = 0
-    widest: Format | None = None
-    of_widest: tuple[int, int] | None = None
-    plus: str = ""
-    flat: bool = False
-    plane: bool = False
-    rounded: bool = False
-    pairs: bool = False
+    widest: WeightFormat | None = None
+    widest_tile: tuple[int, int] | None = None
+    residual_type: str = ""
+    im2col_rows: bool = False
+    padded_copy: bool = False
+    quad_padded: bool = False
+    row_pairs: bool = False
 
     @classmethod
     def matmul(
         cls: type[Layer],
-        fmt: Format,
+        fmt: WeightFormat,
         m: int,
         k: int,
         n: int,
@@ -79,28 +86,37 @@ class LayerI8:
     def plan(self) -> WindowPlan:
         """Plan for reading the windows."""
         window, fill = self.window, self.x_zero
-        if self.flat:
-            run = round_run(window.taps * self.in_c // self.groups)
-            return WindowPlan(window, 1, run, run, run, 1, gathers=True, unit=LINE)
-        if self.plane:
-            ring = replace(ring_of(window), slots=(1, window.reach(1)))
-            run = window.kernel[2] * self.in_c
+        if self.im2col_rows:
+            segment = pad_im2col_segment(window.taps * self.in_c // self.groups)
+            return WindowPlan(window, 1, segment, segment, segment, 1, im2col=True, unit=LINE)
+        if self.padded_copy:
+            line_buffer = replace(line_buffer_of(window), slots=(1, window.reach(1)))
+            segment = window.kernel[2] * self.in_c
             return plan_rows(
-                window, self.in_c, 1, copied=self.in_c, run=run, taps=1, ring=ring, unit=LINE,
+                window, self.in_c, 1, copied=self.in_c, segment=segment, taps=1,
+                line_buffer=line_buffer, unit=LINE,
                 fill=fill,
             )  # fmt: skip
-        if self.pairs:
+        if self.row_pairs:
             return plan_row_pairs(window, self.in_c, LINE, fill)
         if not self.depthwise:
             plan = plan_window(
-                window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
-                touching=True, unit=LINE, fill=fill,
+                window, self.in_c // self.groups, element=1, copied=self.in_c, min_segment=4,
+                contiguous_columns=True, unit=LINE, fill=fill,
             )  # fmt: skip
-            return replace(plan, run=round_up(plan.run, 4)) if self.rounded else plan
+            return replace(plan, segment=round_up(plan.segment, 4)) if self.quad_padded else plan
         taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
-        ring = ring_of(window) if window.overhangs(2) else None
+        line_buffer = line_buffer_of(window) if window.overhangs(2) else None
         return plan_rows(
-            window, 1, 1, copied=self.in_c, run=4, taps=taps, ring=ring, unit=LINE, fill=fill
+            window,
+            1,
+            1,
+            copied=self.in_c,
+            segment=4,
+            taps=taps,
+            line_buffer=line_buffer,
+            unit=LINE,
+            fill=fill,
         )
 
     @cached_property
@@ -136,7 +152,7 @@ class LayerI8:
         """Offset that the kernel adds to every activation before it multiplies."""
         if self.depthwise and not self.fmt.interleaves:
             return 0
-        fmt = FORMATS[self.fmt.by_vectors] if self.depthwise and self.fmt.matrices else self.fmt
+        fmt = FORMATS[self.fmt.vector_format] if self.depthwise and self.fmt.uses_amx else self.fmt
         return fmt.offset(self.x_signed)
 
     @cached_property
@@ -144,8 +160,13 @@ class LayerI8:
         """Layer whose tiles define the packing order: this one, or one of wider tiles."""
         if not self.shares:
             return self
-        usual = {"flat": False, "plane": False, "rounded": False, "pairs": False}
-        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest, **usual)
+        usual = {
+            "im2col_rows": False,
+            "padded_copy": False,
+            "quad_padded": False,
+            "row_pairs": False,
+        }
+        return replace(self, fmt=self.widest, widest=None, tile=self.widest_tile, **usual)
 
     @property
     def shares(self) -> bool:
@@ -155,16 +176,16 @@ class LayerI8:
     @property
     def width(self) -> Extent | int:
         """Output pixels of a row."""
-        if self.plane:
+        if self.padded_copy:
             return (self.window.out[1] - 1) * self.window.reach(2) + self.window.out[2]
-        return self.window.pixels if self.flat else self.window.out[2]
+        return self.window.pixels if self.im2col_rows else self.window.out[2]
 
     @property
     def rows(self) -> Extent | int:
         """Rows of output pixels."""
-        if self.plane:
+        if self.padded_copy:
             return self.window.batch
-        return 1 if self.flat else self.window.rows
+        return 1 if self.im2col_rows else self.window.rows
 
     @cached_property
     def vectors(self) -> int:
@@ -173,7 +194,7 @@ class LayerI8:
 
     @cached_property
     def tiling(self) -> tuple[int, int]:
-        """(ob, wt): vectors of channels and pixels of a tile; ob is 1 for depthwise tiles."""
+        """(nr, mr): vectors of channels and pixels of a tile; nr is 1 for depthwise tiles."""
         if self.tile is not None:
             return self.tile
         if self.depthwise:
@@ -184,14 +205,14 @@ class LayerI8:
         return depthwise_widths(self.fmt, self.window, self.depthwise_taps, self.parts)
 
     @property
-    def _tile_sizes(self) -> tuple[Format, int, int, int, bool]:
+    def _tile_sizes(self) -> tuple[WeightFormat, int, int, int, bool]:
         """Inputs of tile selection."""
         unit = 0
-        if self.shares and not self.fmt.matrices:
+        if self.shares and not self.fmt.uses_amx:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
-        near = 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
-        return self.fmt, self.vectors, upper_bound(self.width), unit, near
+        l1_resident = 4 * self.fmt.lanes * self.channel_bytes <= L1_WEIGHT_BYTES
+        return self.fmt, self.vectors, upper_bound(self.width), unit, l1_resident
 
     def options(self) -> list[Choice]:
         """Return the available tiles, the estimate's first."""
@@ -227,9 +248,9 @@ class LayerI8:
         return 1 if isinstance(left, Extent) else left
 
     @property
-    def run_quads(self) -> int:
+    def segment_quads(self) -> int:
         """Quads of a run, rounded up."""
-        return ceil_div(self.plan.run, 4)
+        return ceil_div(self.plan.segment, 4)
 
     @property
     def weight_bytes(self) -> int:
@@ -241,7 +262,7 @@ class LayerI8:
         """Bytes of the packed weights of an output channel."""
         size = 1 + self.fmt.wide
         if not self.depthwise:
-            return (self.plan.segments * self.run_quads + len(self.extra)) * 4 * size
+            return (self.plan.segments * self.segment_quads + len(self.overflow_quads)) * 4 * size
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         rows = round_up(rows, 4) * size if self.fmt.interleaves else rows
         return rows * columns * self.parts

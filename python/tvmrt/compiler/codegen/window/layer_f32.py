@@ -10,32 +10,32 @@ from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from ..c.initializers import PARALLEL_WORK
 from ..geometry import FLOAT, Window
 from ..loops.nest import MOST_THREADS
-from .plan import (
+from .tile_kinds import F32, TileKind
+from .window_plan import (
     WindowPlan,
-    plan_pairs,
-    plan_planes,
+    plan_bf16,
+    plan_nchw,
     plan_transposed,
-    plan_transposed_pairs,
+    plan_transposed_bf16,
     plan_window,
 )
-from .tile_kinds import FLOATS, TileKind
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
 WEIGHT_BYTES = 512 << 10  # of a group in bfloat16; above it channel blocks take turns
 # Work of small layers is scaled by fifths: weights used once are bound by the cache, and layers of
 # few pixels occur in networks that take microseconds.
-FEW_USES = 4
-ONE_USE = 16
-SOME_USES = 2
+FEW_PIXELS = 4
+ONE_PIXEL_FIFTHS = 16
+FEW_PIXELS_FIFTHS = 2
 MOVED_WORK = 36  # multiply-adds in the time to move half of a float to another core, twice
-MOST_MOVED = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT
-FASTEST = 16  # times the float multiply-adds per time, at most
+MAX_MOVED_WORK = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT
+MAX_SPEEDUP = 16  # times the float multiply-adds per time, at most
 
 
-def enough_work(threads: int) -> int:
+def parallel_work(threads: int) -> int:
     """Return the work that ``threads`` threads share for any arithmetic; 0 for all available."""
-    return FASTEST * PARALLEL_WORK * (threads or MOST_THREADS)
+    return MAX_SPEEDUP * PARALLEL_WORK * (threads or MOST_THREADS)
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class LayerF32:
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
         uses = window.pixels
         work = uses * out_channels * window.taps * ins
-        if not symbols_of(uses) and uses <= FEW_USES:
-            work = work * (ONE_USE if uses == 1 else SOME_USES) // 5
+        if not symbols_of(uses) and uses <= FEW_PIXELS:
+            work = work * (ONE_PIXEL_FIFTHS if uses == 1 else FEW_PIXELS_FIFTHS) // 5
         return cls(plan, groups, ins, outs, work)
 
     @classmethod
-    def planes(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
+    def conv_nchw(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
         """Return a convolution over one NCHW image."""
-        plan = plan_planes(window, in_channels)
+        plan = plan_nchw(window, in_channels)
         work = window.pixels * out_channels * window.taps * in_channels
         return cls(plan, 1, in_channels, out_channels, work)
 
@@ -77,18 +77,22 @@ class LayerF32:
     ) -> LayerF32:
         """Return a bfloat16 convolution by tiles of ``kind``; channels count all groups."""
         ins, outs = in_channels // groups, out_channels // groups
-        again = 2 * window.taps * ins * outs > WEIGHT_BYTES
-        plan = plan_pairs(window.in_rows(), ins, kind.words, kind.behind, again=again)
+        rereads = 2 * window.taps * ins * outs > WEIGHT_BYTES
+        plan = plan_bf16(
+            window.in_rows(), ins, kind.words_per_pair, kind.overread_pixels, rereads=rereads
+        )
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, groups, plan.channels, outs, work)
 
     @classmethod
-    def planes_bf16(
+    def conv_nchw_bf16(
         cls, window: Window, in_channels: int, out_channels: int, kind: TileKind
     ) -> LayerF32:
         """Return a bfloat16 convolution over one NCHW image."""
-        planes = window.in_[1] * window.in_[2]
-        plan = plan_pairs(window, in_channels, kind.words, kind.behind, planes)
+        channel_stride = window.in_[1] * window.in_[2]
+        plan = plan_bf16(
+            window, in_channels, kind.words_per_pair, kind.overread_pixels, channel_stride
+        )
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, 1, plan.channels, out_channels, work)
 
@@ -107,35 +111,35 @@ class LayerF32:
         in_channels: int,
         out_channels: int,
         groups: int,
-        kind: TileKind = FLOATS,
+        kind: TileKind = F32,
     ) -> LayerF32:
         """Return a transposed convolution; ``pad`` is cropped from the full output."""
         ins, outs = in_channels // groups, out_channels // groups
-        if kind.words:
-            plan = plan_transposed_pairs(window, ins, kind.words, kind.behind)
+        if kind.words_per_pair:
+            plan = plan_transposed_bf16(window, ins, kind.words_per_pair, kind.overread_pixels)
         else:
             plan = plan_transposed(window, ins, element=FLOAT)
         inputs = window.batch * prod(window.in_)
         work = inputs * window.taps * plan.channels * groups * outs
         return cls(plan, groups, plan.channels, outs, work)
 
-    def of_product(self) -> LayerF32:
+    def as_matmul(self) -> LayerF32:
         """Return the layer of a matmul. Threads share it only if half of it takes longer than
         moving its operands to another core, because neighbouring steps partition data differently.
         """
         rows = self.window.pixels
         moved = MOVED_WORK * upper_bound(rows) * (self.in_channels + self.out_channels)
-        if upper_bound(self.work) >= PARALLEL_WORK + min(moved, MOST_MOVED):
+        if upper_bound(self.work) >= PARALLEL_WORK + min(moved, MAX_MOVED_WORK):
             return self
         return replace(self, work=0)
 
-    def shared_out(self, threads: int | None) -> LayerF32:
+    def with_threads(self, threads: int | None) -> LayerF32:
         """Return the layer for ``threads`` threads, see ``Choice``; None: depends on its work."""
         if threads is None:
             return self
         if threads == 1:
             return replace(self, work=0)
-        return replace(self, work=max(self.work, enough_work(threads)), threads=threads)
+        return replace(self, work=max(self.work, parallel_work(threads)), threads=threads)
 
     @property
     def window(self) -> Window:
@@ -149,19 +153,19 @@ class LayerF32:
     @property
     def row_pixels(self) -> SymInt | tuple[SymInt, ...]:
         """Pixels of a row as tiles cover them; with runs, each run's once per kernel column."""
-        rows = (pixels for pixels, columns in self.plan.runs for _ in range(max(columns, 1)))
-        return tuple(rows) if self.plan.runs else self.window.out[2]
+        rows = (pixels for pixels, columns in self.plan.sections for _ in range(max(columns, 1)))
+        return tuple(rows) if self.plan.sections else self.window.out[2]
 
     @property
     def row_weights(self) -> int:
         """Weights per output channel that are read for such a row."""
-        return self.weights // self.window.kernel[2] if self.plan.runs else self.weights
+        return self.weights // self.window.kernel[2] if self.plan.sections else self.weights
 
     @property
     def pixel_step(self) -> int:
         """Elements between windows if they differ from ``weights``: for chunked pixels and runs;
         else 0."""
-        return self.plan.x_step if self.plan.chunk or self.plan.runs else 0
+        return self.plan.x_step if self.plan.chunk or self.plan.sections else 0
 
     @property
     def _segments(self) -> int:
@@ -172,7 +176,7 @@ class LayerF32:
     @property
     def scratch_bytes(self) -> int:
         """Bytes that a task requests from ``tvmrt_scratch_alloc``."""
-        return self.plan.scratch_of_rows(self._segments)[2]
+        return self.plan.scratch_offsets(self._segments)[2]
 
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
         """Return the members of the ``tvmrt_layer_f32``; ``low`` and ``high`` are clamp bounds as C

@@ -20,11 +20,11 @@ from ..loops.nest import Loop, index, loops_around, merge_loops
 from ..lowering import ANY, Lowering, lowers
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
-from .boards.layer_f32 import MicroLayer
+from .boards.layer_f32 import MicroLayerF32
 from .boards.shape import MicroShape
 from .conv import conv_kernel, conv_layer, print_board, print_data_f32, tile_kind, weights_text
-from .epilogue import emit_row_epilogue, sort_epilogue
-from .row_operands import fits_rows
+from .epilogue import emit_row_epilogue, split_epilogue
+from .epilogue_operands import fits_rows
 
 BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
@@ -40,7 +40,7 @@ class MatMulLowering(Lowering):
 
     @property
     def epilogue(self):
-        return sort_epilogue(self.node.output, self.group.after)
+        return split_epilogue(self.node.output, self.group.after)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -58,9 +58,9 @@ class MatMulLowering(Lowering):
             return False
         # the kernel's rows cover two batch axes; further axes become loops around it
         shape = self.node.output.shape
-        return not epilogue.rest or (
+        return not epilogue.row_nodes or (
             sum(n != 1 for n in shape[:-2]) <= 2
-            and fits_rows(epilogue.rest, shape, self.order, accesses)
+            and fits_rows(epilogue.row_nodes, shape, self.order, accesses)
         )
 
     def demand(self, value: Value) -> str:
@@ -80,21 +80,21 @@ class MatMulLowering(Lowering):
         return self.over(step, residual)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return _Product(self, step).kernel_blocks()
+        return _MatMulPlan(self, step).kernel_blocks()
 
     def options(self, step: Step) -> list[Choice]:
-        return _Product(self, step).options()
+        return _MatMulPlan(self, step).options()
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _MatMulPrinter(self, step, f).emit()
 
-    def panels(self, step: Step) -> packing.Panels | None:
+    def panels(self, step: Step) -> packing.PackedMatrix | None:
         """Return the constant right operand if the library stores it as one float32 matrix, else
         None."""
-        return _Product(self, step).panels()
+        return _MatMulPlan(self, step).panels()
 
 
-class _Product:
+class _MatMulPlan:
     """One matmul: its loops and its kernel; operands are numbered a, b, y, residual."""
 
     A, B, Y, RESIDUAL = range(4)
@@ -110,7 +110,7 @@ class _Product:
         self.is_packed = b.is_constant and not b.keeps_layout
         self.m, self.n = self.node.output.shape[-2:]
         self.k = self.node.inputs[0].shape[-1]
-        self.b_at = self._b_at()
+        self.b_layout = self._b_layout()
         self.row, self.batches = self._loops()
 
     def kernel_blocks(self) -> tuple[int, ...]:
@@ -118,12 +118,12 @@ class _Product:
         layer = self._board_layer()
         if layer is not None:
             return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
-        panel = 0 if self.b_at is None else upper_bound(self.depth) * self._tiles().block
+        panel = 0 if self.b_layout is None else upper_bound(self.depth) * self._tiles().block
         if not self.reduced:
             return (panel * 4,) if panel else ()
         row = 2 * upper_bound(self.depth)  # at most two parts per element
         rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
-        return ((panel + (min(rows, upper_bound(self.m)) + self.kind.behind) * row) * 4,)
+        return ((panel + (min(rows, upper_bound(self.m)) + self.kind.overread_pixels) * row) * 4,)
 
     @property
     def reduced(self) -> bool:
@@ -139,7 +139,7 @@ class _Product:
         """Rows of packed operands: floats, or pairs."""
         return ceil_div(self.k, 2) if self.reduced else self.k
 
-    def _b_at(self) -> Strided | None:
+    def _b_layout(self) -> Strided | None:
         """Return the layout of a right operand that is not packed."""
         b, batch = self.node.inputs[1], self.node.output.shape[:-2]
         return None if self.is_packed else self._at(b).expand((*batch, self.k, self.n))
@@ -166,8 +166,8 @@ class _Product:
 
     def _b_batch_strides(self, batch) -> tuple[int, ...]:
         """Return the strides by batch axis; packed operands count whole matrices (_print_layer)."""
-        if self.b_at is not None:
-            return self.b_at.strides[: len(batch)]
+        if self.b_layout is not None:
+            return self.b_layout.strides[: len(batch)]
         b = self.node.inputs[1]
         lead = (1,) * (len(batch) - (b.type.rank - 2))
         own = (*lead, *b.shape[:-2])
@@ -178,32 +178,32 @@ class _Product:
         return tuple(reversed(strides))
 
     @property
-    def is_layer(self) -> bool:
+    def is_pointwise_conv(self) -> bool:
         """Whether it is computed as a 1 x 1 convolution, for all rows at once."""
         return self.is_packed and not self.batches
 
     def options(self) -> list[Choice]:
         """See :meth:`Lowering.options`."""
-        if BOARD_KERNELS.of(self.target) or not self.is_layer:
+        if BOARD_KERNELS.of(self.target) or not self.is_pointwise_conv:
             return []
         return packing.tile_options(self._sizes())
 
     def _sizes(self) -> packing.TileSizes:
-        widest = self.lowering.chosen_by_widest(self.step) if self.is_layer else None
-        machine = self.target if self.is_layer else replace(self.target, widest=None)
+        widest = self.lowering.chosen_by_widest(self.step) if self.is_pointwise_conv else None
+        machine = self.target if self.is_pointwise_conv else replace(self.target, widest=None)
         sizes = (self.row.extent, self.n, self.depth)
-        return packing.TileSizes(*sizes, machine, kind=self.kind, of_widest=widest)
+        return packing.TileSizes(*sizes, machine, kind=self.kind, widest_level_choice=widest)
 
     def _tiles(self) -> packing.Tiles:
-        chosen = self.lowering.chosen(self.step) if self.is_layer else None
+        chosen = self.lowering.chosen(self.step) if self.is_pointwise_conv else None
         tiles = packing.choose_tiles(*self._sizes(), chosen)
         if not SHARED_TAIL.of(self.target):
             return tiles
-        rows, tiles = self.row.extent, tiles.without_lone_row(self.row.extent)
+        rows, tiles = self.row.extent, tiles.without_single_row_tail(self.row.extent)
         floats = self.k * self.n if self.is_packed else 0
-        return tiles.in_parts(rows, floats, self.target.registers)
+        return tiles.with_weight_streams(rows, floats, self.target.registers)
 
-    def _board_layer(self) -> MicroLayer | None:
+    def _board_layer(self) -> MicroLayerF32 | None:
         """Return the layer for microcontroller kernels, or None if they do not support it."""
         b = self.node.inputs[1]
         shape = MicroShape(self._window(), self.k, self.n, False)
@@ -214,25 +214,25 @@ class _Product:
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         bounds = (epilogue.low, epilogue.high)
         biases = None if bias is None else bias.data
-        return MicroLayer(shape, weights, biases, *bounds, plain=epilogue.plain)
+        return MicroLayerF32(shape, weights, biases, *bounds, only_clamps=epilogue.only_clamps)
 
     def _window(self) -> Window:
         """Return the window of a 1 x 1 convolution whose pixels are the rows."""
         rows = (1, 1, self.row.extent)
         return Window(1, rows, rows, self.row.strides[self.A], self.row.strides[self.Y])
 
-    def panels(self) -> packing.Panels | None:
+    def panels(self) -> packing.PackedMatrix | None:
         """See :meth:`MatMulLowering.panels`."""
         b, layer = self.node.inputs[1], self._board_layer()
         if not self.is_packed or b.type.rank != 2 or self.reduced:
             return None
         if layer is None:
             tiles = self._tiles()
-            return packing.Panels(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
+            return packing.PackedMatrix(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
         kernel = BOARDS.choose(layer, self.target.board)
         if not kernel.panel:
             return None
-        return packing.Panels(kernel.pack(layer).weights, self.k, kernel.panel)
+        return packing.PackedMatrix(kernel.pack(layer).weights, self.k, kernel.panel)
 
     def _at(self, value: Value) -> Strided:
         if value.is_constant:
@@ -240,7 +240,7 @@ class _Product:
         return self.step.reads[self.step.read_values.index(value)].at
 
 
-class _MatMulPrinter(_Product):
+class _MatMulPrinter(_MatMulPlan):
     """Printer of one matmul."""
 
     def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
@@ -265,20 +265,20 @@ class _MatMulPrinter(_Product):
         data["epilogue"], data["ctx"] = emit_row_epilogue(
             f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
         )
-        if self.is_layer:
+        if self.is_pointwise_conv:
             self._print_conv(tiles, data)
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
         self._print_layer(tiles, inner, tiles.block)
         self._print_calls(outer, data)
 
-    def _emit_board(self, layer: MicroLayer) -> None:
+    def _emit_board(self, layer: MicroLayerF32) -> None:
         """Print a call of the microcontroller kernel."""
         x, other = self._pointer(self.node.inputs[0], "a"), self.epilogue.residual
         residual = "NULL" if other is None else self._pointer(other, "residual")
         strided = (residual, self.row.strides[self.RESIDUAL])
-        kernel, told = BOARDS.choose(layer, self.target.board), (x, strided, self.order)
-        address = print_board(self.f, self.step, self.epilogue, layer, kernel, *told)
+        kernel, details = BOARDS.choose(layer, self.target.board), (x, strided, self.order)
+        address = print_board(self.f, self.step, self.epilogue, layer, kernel, *details)
         self.f.result(kernel.call(layer, address))
 
     def _pointer(self, value: Value, name: str) -> str:
@@ -289,7 +289,7 @@ class _MatMulPrinter(_Product):
     def _b_pointer(self, b: Value, tiles) -> str:
         if not self.is_packed:
             return self._pointer(b, "b")
-        weights = packing.as_pairs(b.data, -2) if self.reduced else b.data
+        weights = packing.to_bf16_pairs(b.data, -2) if self.reduced else b.data
         return weights_text(self.f, packing.pack_matmul(weights, tiles))
 
     def _bias(self, tiles) -> str:
@@ -302,8 +302,8 @@ class _MatMulPrinter(_Product):
         """Print a matmul with constant weights as a 1 x 1 convolution, which keeps weights
         cached."""
         f, row = self.f, self.row
-        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).of_product()
-        layer = layer.shared_out(self.lowering.chosen(self.step).threads)
+        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).as_matmul()
+        layer = layer.with_threads(self.lowering.chosen(self.step).threads)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")
@@ -313,16 +313,16 @@ class _MatMulPrinter(_Product):
         f.result(f"tvmrt_{kernel}(&layer, &tiles, &data)")
 
     def _print_layer(self, tiles, batches, block: int) -> None:
-        f, row, b_at = self.f, self.row, self.b_at
+        f, row, b_layout = self.f, self.row, self.b_layout
         padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
         scale = 1
         order, b_stride = "TVMRT_B_PACKED", 0
         if self.is_packed:
             scale = round_up(self.n, block) * self.depth
-        elif contiguous_axis(b_at, -1):
-            order, b_stride = "TVMRT_B_ROWS", b_at.strides[-2]
+        elif contiguous_axis(b_layout, -1):
+            order, b_stride = "TVMRT_B_ROWS", b_layout.strides[-2]
         else:
-            order, b_stride = "TVMRT_B_COLUMNS", b_at.strides[-1]
+            order, b_stride = "TVMRT_B_COLUMNS", b_layout.strides[-1]
 
         def by_batch(operand: int, factor: int = 1) -> tuple[SymInt, ...]:
             return tuple(loop.strides[operand] * factor for loop in padded)
@@ -330,7 +330,7 @@ class _MatMulPrinter(_Product):
         low, high = self.epilogue.bounds()
         self.scale = scale
         f.include(f"matmul_{self.kind.driver}.h")
-        if self.kind.words:
+        if self.kind.words_per_pair:
             f.macro("TVMRT_MATMUL_BF16_BYTES", str(BF16_BYTES))
         print_layer(
             f,
@@ -361,7 +361,7 @@ class _MatMulPrinter(_Product):
         variables = [f.fresh(f"i{k}") for k in range(len(outer))]
         with loops_around(f, outer, variables):
 
-            def place(key: str, operand: int) -> str:
+            def element_pointer(key: str, operand: int) -> str:
                 if data[key] == "NULL" or not outer:
                     return data[key]
                 scale = self.scale if key == "w" else 1
@@ -371,7 +371,9 @@ class _MatMulPrinter(_Product):
                 return f"{data[key]} + {index(scaled, variables, operand)}"
 
             operands = {"x": self.A, "w": self.B, "residual": self.RESIDUAL, "y": self.Y}
-            print_data_f32(f, {**data, **{key: place(key, at) for key, at in operands.items()}})
+            print_data_f32(
+                f, {**data, **{key: element_pointer(key, at) for key, at in operands.items()}}
+            )
             product = f"tvmrt_matmul_{self.kind.driver}(&layer, &tiles, &data)"
             if outer:
                 f.line(f"if ({product} != 0) return -1;")

@@ -11,10 +11,10 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
-from .tile_definitions import TileDefinition, merge_rests
-from .tile_kinds import FLOATS, TileKind, bf16_kind
+from .tile_definitions import TileDefinition, merge_remainder_tiles
+from .tile_kinds import F32, TileKind, bf16_kind
 from .tiles_f32 import (
-    FAR_MATRIX,
+    MIN_STREAMED_BYTES,
     DepthwiseTile,
     Tiles,
     TileSizes,
@@ -28,9 +28,10 @@ from .tiles_f32 import (
 )
 
 __all__ = [
-    "DepthwiseTile", "FAR_MATRIX", "FLOATS", "Order", "Panels", "TileDefinition", "TileKind",
-    "Tiles", "TileSizes", "VectorMachine", "as_pairs", "bf16_kind", "choose_depthwise",
-    "choose_tiles", "depthwise_options", "merge_rests", "pack_bias", "pack_conv",
+    "DepthwiseTile", "MIN_STREAMED_BYTES", "F32", "PackedMatrix", "PackingOrder", "TileDefinition",
+    "TileKind",
+    "Tiles", "TileSizes", "VectorMachine", "to_bf16_pairs", "bf16_kind", "choose_depthwise",
+    "choose_tiles", "depthwise_options", "merge_remainder_tiles", "pack_bias", "pack_conv",
     "pack_conv_transpose", "pack_depthwise", "pack_matmul", "pad_channels", "phase_pixels",
     "round_bf16", "splits_wide", "tile_options",
 ]  # fmt: skip
@@ -44,7 +45,7 @@ def round_bf16(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
 
 
-def as_pairs(values: np.ndarray, axis: int) -> np.ndarray:
+def to_bf16_pairs(values: np.ndarray, axis: int) -> np.ndarray:
     """Pair neighbours along an axis as bfloat16 in 32-bit words, the first in the lower half. An
     odd last one is paired with 0."""
     halves = np.moveaxis(round_bf16(values).astype(np.uint32), axis, 0)
@@ -76,12 +77,12 @@ def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
 
 
-MOST_LANES = 16  # of a vector
-MOST_PACKED = 128  # channels of a block of packed weights: 8 vectors of 16
+MAX_LANES = 16  # of a vector
+MAX_PACKED_CHANNELS = 128  # channels of a block of packed weights: 8 vectors of 16
 
 
 @dataclass(frozen=True)
-class Order:
+class PackingOrder:
     """Layout of weights that a run packs: ``[groups, channels, inputs, taps]``, or ``[groups,
     inputs, channels, taps]`` if ``transposed``; see ``pack_f32.h``."""
 
@@ -92,10 +93,10 @@ class Order:
     transposed: bool = False
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Maximum size of the packed weights, in blocks of up to all channels."""
-        whole = round_up(self.channels, MOST_LANES)
-        channels = min(round_up(self.channels, MOST_PACKED), 2 * whole)
+        whole = round_up(self.channels, MAX_LANES)
+        channels = min(round_up(self.channels, MAX_PACKED_CHANNELS), 2 * whole)
         return self.groups * channels * self.inputs * self.taps * 4
 
     def floats(self, block: int) -> int:
@@ -127,7 +128,7 @@ def pack_conv_transpose(
     weight = np.asarray(weight, np.float32)
     per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
     turned = per_group.reshape(-1, *per_group.shape[2:])
-    return pack_conv(as_pairs(turned, 1) if pairs else turned, tiles, groups)
+    return pack_conv(to_bf16_pairs(turned, 1) if pairs else turned, tiles, groups)
 
 
 def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
@@ -152,7 +153,7 @@ def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Panels:
+class PackedMatrix:
     """Matrix ``[K, N]`` in packed order: ``[block][K][packed]``, flat."""
 
     data: np.ndarray

@@ -8,10 +8,10 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
+from .dot4_packing import split_into_quads, split_into_segments, weights_minus_zero_point
 from .geometry_i8 import LayerI8
 from .layer_i8 import ConvI8
-from .quads_i8 import centred_weights, quads_of, runs_of
-from .tiles_i8 import Format
+from .tiles_i8 import WeightFormat
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class PackedI8:
 
 
 PAIRS = {None: 0, ((0, 1), (2, 3)): 1, ((0, 2), (1, 3)): 2}  # by the halves of a format
-MOST_LANES = 16
+MAX_LANES = 16
 
 
 @dataclass(frozen=True)
-class OrderI8:
+class PackingOrderI8:
     """Layout of weights that a run packs: ``[groups, channels, inputs, taps]`` of a dense layer, or
     ``[inputs, channels]`` of a matmul; see ``pack_i8.h``."""
 
@@ -51,13 +51,13 @@ class OrderI8:
         return self.layer.in_c // self.layer.groups
 
     @property
-    def run(self) -> int:
+    def segment(self) -> int:
         return self.taps * self.inputs // self.layer.plan.segments
 
     @property
     def elements(self) -> int:
         """Number of packed elements."""
-        quads = self.layer.plan.segments * ceil_div(self.run, 4)
+        quads = self.layer.plan.segments * ceil_div(self.segment, 4)
         return self.layer.groups * self.layer.padded * quads * 4
 
     def members(self) -> dict[str, object]:
@@ -69,12 +69,12 @@ class OrderI8:
             "channels": self.channels,
             "inputs": self.inputs,
             "taps": self.taps,
-            "run": self.run,
-            "gathered": int(self.layer.plan.gathers),
+            "run": self.segment,
+            "gathered": int(self.layer.plan.im2col),
             "vectors": order.vectors,
             "lanes": order.fmt.lanes,
             "block": order.tiling[0],
-            "pairs": PAIRS[order.fmt.halves],
+            "pairs": PAIRS[order.fmt.split_pairs],
             "wide": int(order.fmt.wide),
             "is_signed": int(self.is_signed),
             "group_stride": self.channels * window,
@@ -83,9 +83,9 @@ class OrderI8:
         }
 
 
-def most_packed_bytes(channels: int, inputs: int, taps: int, groups: int) -> int:
+def max_packed_bytes(channels: int, inputs: int, taps: int, groups: int) -> int:
     """Return the maximum size of such packed weights in any format."""
-    return groups * round_up(channels, MOST_LANES) * taps * round_up(inputs, 4) * 2
+    return groups * round_up(channels, MAX_LANES) * taps * round_up(inputs, 4) * 2
 
 
 def pack_conv(
@@ -107,7 +107,7 @@ def pack_conv(
     """
     fmt = layer.fmt
     out_c = layer.out_c
-    centred = centred_weights(layer, weights, w_zero)
+    centred = weights_minus_zero_point(layer, weights, w_zero)
     taps = int(np.prod(centred.shape[1:]))
     folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
     folded = folded - (layer.x_zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
@@ -115,16 +115,18 @@ def pack_conv(
         return PackedI8(
             _pack_depthwise(layer, centred), pad_channels(layer, wrap_int32(folded)), None
         )
-    runs = runs_of(layer, centred)
-    plain = fmt.wide or len(layer.extra) > 0
-    shift = np.zeros(out_c, np.int64) if plain else _shifts(runs.reshape(out_c, -1))
+    segments = split_into_segments(layer, centred)
+    plain = fmt.wide or len(layer.overflow_quads) > 0
+    shift = np.zeros(out_c, np.int64) if plain else _shifts(segments.reshape(out_c, -1))
     folded = folded + shift * taps * layer.offset
-    quads = quads_of(runs - shift.reshape(-1, 1, 1), layer.plan.gathers or layer.rounded)
-    if layer.flat:
-        more = layer.run_quads - quads.shape[1]
+    quads = split_into_quads(
+        segments - shift.reshape(-1, 1, 1), layer.plan.im2col or layer.quad_padded
+    )
+    if layer.im2col_rows:
+        more = layer.segment_quads - quads.shape[1]
         quads = np.pad(quads, ((0, 0), (0, more), (0, 0)))
-    if layer.extra:
-        quads = _with_extra_quads(layer, quads)
+    if layer.overflow_quads:
+        quads = _with_overflow_quads(layer, quads)
     return PackedI8(
         _interleave(layer.order, quads),
         pad_channels(layer, wrap_int32(folded)),
@@ -132,22 +134,22 @@ def pack_conv(
     )
 
 
-def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
+def _with_overflow_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
     """Clip quads to int8 and append the layer's overflow quads."""
     bounded = np.clip(quads, -128, 127)
     excess = quads - bounded
-    places = layer.quad_places(np.arange(quads.shape[1]))
-    added = []
-    for place in layer.extra:
+    places = layer.quad_offsets(np.arange(quads.shape[1]))
+    overflow = []
+    for place in layer.overflow_quads:
         at = places.index(place)
-        added.append(np.clip(excess[:, at], -128, 127))
-        excess[:, at] -= added[-1]
+        overflow.append(np.clip(excess[:, at], -128, 127))
+        excess[:, at] -= overflow[-1]
     if excess.any():
         raise ValueError("the layer was not fitted to these weights: call fit() before pack_conv()")
-    return np.concatenate([bounded, np.stack(added, axis=1)], axis=1)
+    return np.concatenate([bounded, np.stack(overflow, axis=1)], axis=1)
 
 
-def sums_fit(packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
+def accumulators_fit(packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
     """Return whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles require.
 
     Any sensible scale satisfies this. Otherwise use an epilogue that clamps the product
@@ -212,14 +214,14 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
     if layer.overflow_row >= 0:
         bounded = np.clip(block, -128, 127)
         quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, layer.overflow_row]
-    parts = np.stack([_depthwise_lanes(layer, part) for part in _parts_of(quads, layer.parts)])
+    parts = np.stack([_depthwise_lanes(layer, part) for part in _split_to_int8(quads, layer.parts)])
     # [part, quarter, lane, row / 4, row % 4, column]
     # -> [row / 4, column, part, quarter, lane, row % 4]
     parts = parts.reshape(layer.parts, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
     return lane_order(layer.fmt, parts).reshape(-1)
 
 
-def _parts_of(weights: np.ndarray, count: int) -> list[np.ndarray]:
+def _split_to_int8(weights: np.ndarray, count: int) -> list[np.ndarray]:
     """Split weights into ``count`` arrays that sum to them, of int8 range if ``count`` > 1."""
     if count == 1:
         return [weights]
@@ -239,7 +241,7 @@ def _shifts(flat: np.ndarray) -> np.ndarray:
 
 def _interleave(layer: LayerI8, quads: np.ndarray) -> np.ndarray:
     """Interleave quads [out_c, n, 4] in blocks of channels, as bytes."""
-    fmt, vectors, ob = layer.fmt, layer.vectors, layer.tiling[0]
+    fmt, vectors, nr = layer.fmt, layer.vectors, layer.tiling[0]
     per_group = layer.out_c // layer.groups
     count = quads.shape[1]
     padded = np.zeros((layer.groups, vectors * fmt.lanes, count, 4), np.int64)
@@ -247,15 +249,15 @@ def _interleave(layer: LayerI8, quads: np.ndarray) -> np.ndarray:
     padded = padded.reshape(layer.groups, vectors, fmt.lanes, count, 4)
     blocks = []
     for group in padded:
-        for first in range(0, vectors, ob):
-            block = group[first : first + ob].transpose(2, 0, 1, 3)
+        for first in range(0, vectors, nr):
+            block = group[first : first + nr].transpose(2, 0, 1, 3)
             blocks.append(lane_order(fmt, block).reshape(-1))
     return np.concatenate(blocks)
 
 
-def lane_order(fmt: Format, quads: np.ndarray) -> np.ndarray:
+def lane_order(fmt: WeightFormat, quads: np.ndarray) -> np.ndarray:
     """Return quads [..., lane, 4] in the memory order of the format: int8 [..., bytes]."""
     lead, kind = quads.shape[:-2], np.int16 if fmt.wide else np.int8
-    if fmt.halves is not None:
-        quads = np.stack([quads[..., list(pair)] for pair in fmt.halves], axis=-3)
+    if fmt.split_pairs is not None:
+        quads = np.stack([quads[..., list(pair)] for pair in fmt.split_pairs], axis=-3)
     return np.ascontiguousarray(quads, kind).reshape(*lead, -1).view(np.int8)

@@ -22,10 +22,10 @@ from ..c.writer import FunctionWriter, place_text
 from ..geometry import SlabLayer, Window
 from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
-from .boards import row_layers
+from .boards import board_lowering
 from .conv import ChannelsLastLowering, print_data_f32
+from .depth_first_plan import can_tile_depth_first
 from .epilogue import Epilogue, emit_row_epilogue
-from .slabs import fits_slabs
 
 FLOAT_WORK = 3  # multiply-adds in the time to move a float
 
@@ -37,7 +37,7 @@ class PoolLowering(ChannelsLastLowering):
     @property
     def epilogue(self) -> Epilogue:
         # the kernel neither adds nor clamps: the row epilogue does everything
-        return Epilogue(self.node.output, rest=list(self.group.after))
+        return Epilogue(self.node.output, row_nodes=list(self.group.after))
 
     @property
     def vectors(self) -> bool:
@@ -59,7 +59,7 @@ class PoolLowering(ChannelsLastLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         if not self.vectors:
-            emit_plain_max(self.node, f, "NULL")
+            emit_indexed_max_pool(self.node, f, "NULL")
             return
         row, context = self._print_layer(step, f)
         self._print_call(step, f, "&layer", row, context)
@@ -68,9 +68,9 @@ class PoolLowering(ChannelsLastLowering):
         if not self.vectors or not BOARD_KERNELS.of(self.target) or len(step.writes[0].shape) != 4:
             return None
         after = {v for node in self.group.after for v in node.inputs if v is not None}
-        if self.node.inputs[0] in after or not all(map(row_layers.of_channels, after)):
+        if self.node.inputs[0] in after or not all(map(board_lowering.is_per_channel, after)):
             return None
-        return row_layers.pool_layer(self._window(step), 4, 4)
+        return board_lowering.pool_row_layer(self._window(step), 4, 4)
 
     def row_operand(self, step: Step) -> int:
         return step.read_values.index(self.node.inputs[0])
@@ -79,7 +79,7 @@ class PoolLowering(ChannelsLastLowering):
         if not self.vectors or BOARD_KERNELS.of(self.target):
             return None
         window = self._window(step)
-        pools = window.out[1] > 1 and fits_slabs(window, self.epilogue, step)
+        pools = window.out[1] > 1 and can_tile_depth_first(window, self.epilogue, step)
         return SlabLayer(window) if pools else None
 
     def slab_width(self, step: Step) -> int:
@@ -102,7 +102,7 @@ class PoolLowering(ChannelsLastLowering):
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         row, context = self._print_layer(step, f)
-        part = row_layers.print_part(f)
+        part = board_lowering.print_pool_rows(f)
         self._print_call(step, f, part, row, context)
 
     def _window(self, step: Step) -> Window:
@@ -157,10 +157,10 @@ class MaxPoolIndexLowering(Lowering):
     """Plain loops that record the index of the maximum."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        emit_plain_max(self.node, f, f.name_write(1, "places"))
+        emit_indexed_max_pool(self.node, f, f.name_write(1, "places"))
 
 
-def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
+def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
     x = node.inputs[0]
     spatial = triple(x.shape[2:], 1)
     distance = (spatial[1] * spatial[2], spatial[2], 1)
@@ -177,7 +177,7 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
         "tvmrt_max_pool_indices_layer",
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
     )
-    f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {places})")
+    f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {indices})")
 
 
 def _lowest(dtype) -> str:

@@ -34,21 +34,21 @@ from ..kernel_features import BOARD_KERNELS, HELIUM
 from ..lowering import ANY, DENSE, lowers, same_place
 from ..target import Target
 from . import packing_i8 as packing
-from .boards.factors import all_fixed, factors
-from .boards.float_rows import print_floats
+from .amx import choose_variant
+from .boards.board_lowering import BoardLowering
+from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
-from .boards.layer_i8 import MicroLayer, shape_of
-from .boards.residual import FLOATS, print_sum
-from .boards.row_layers import BoardLowering
+from .boards.layer_i8 import MicroLayerI8, micro_shape
+from .boards.requant_multipliers import all_fixed_point, requant_multipliers
+from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
+from .epilogue_operands import fits_rows, row_strides
+from .first_run_packing import print_pack_once_i8
+from .fused_requant_add import FusedRequantAdd, find_fused_requant_add
+from .fused_residual import residual_initializer, residual_operand
 from .layer_i8 import ConvI8
-from .matrices_i8 import suited
-from .pack_once import packed_once_i8
 from .quantized_epilogue import emit_rows
-from .quick_sums import QuickSum, quick_sum
-from .row_operands import fits_rows, row_strides
-from .tile_sums import other_summand, plus_initializer
-from .tiles_i8 import FORMATS, SHARED, Format, name_format
+from .tiles_i8 import FORMATS, SHARED, WeightFormat, define_weight_format
 
 _DATA = (
     "x",
@@ -65,11 +65,11 @@ _DATA = (
 def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
     """Return the threads for int8 multiply-adds: 1 for the calling thread alone, 0 for all. The
     threshold is higher than for floats: depthwise layers around small ones are not shared."""
-    work = FORMATS[target.int8_tiles or target.int8].floats(upper_bound(macs), grouped)
+    work = FORMATS[target.int8_tiles or target.int8].float_macs(upper_bound(macs), grouped)
     return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
 
 
-class IntegerProduct(BoardLowering):
+class IntegerMatMulLowering(BoardLowering):
     """Common base of integer convolution and matmul: packing, clamping, row epilogue.
 
     Subclasses define the axis order (``order``), the memory layout (``demand``), and describe the
@@ -94,7 +94,7 @@ class IntegerProduct(BoardLowering):
         weights = self.weights()
         return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
 
-    def formats(self, shares: bool) -> dict[str, Format]:
+    def formats(self, shares: bool) -> dict[str, WeightFormat]:
         """Return the format of the tiles, and the packing format if a wider ISA level shares the
         weights."""
         widest = self.target.widest
@@ -130,10 +130,10 @@ class IntegerProduct(BoardLowering):
         }
 
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
-        shape, added = self.node.output.shape, self.added
+        shape, residual = self.node.output.shape, self.residual
         if not fits_rows(self.group.after, shape, self.order, accesses):
             return False
-        return added is None or row_strides(accesses[added].at, shape, self.order)[1] == 1
+        return residual is None or row_strides(accesses[residual].at, shape, self.order)[1] == 1
 
     def result_order(self, index: int, accesses) -> tuple[int, ...]:
         return self.order
@@ -163,37 +163,41 @@ class IntegerProduct(BoardLowering):
         return None if self.node.inputs[3] is None else self.node.inputs[3].data
 
     @property
-    def added(self) -> Value | None:
+    def residual(self) -> Value | None:
         """Residual that the tiles of hosts add."""
         after = self.group.after
         if BOARD_KERNELS.of(self.target) or len(after) != 1:
             return None
-        other = other_summand(self.node, after[0])
+        other = residual_operand(self.node, after[0])
         return None if other is None else after[0].inputs[other]
 
     @property
-    def direct(self) -> bool:
+    def requantizes_in_kernel(self) -> bool:
         """Whether the kernel itself requantises the result."""
-        alone = not self.group.after or self.added is not None
+        alone = not self.group.after or self.residual is not None
         return self.node.attrs["to"] in ("int8", "uint8") and alone
 
-    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
+    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerI8 | None:
         if not BOARD_KERNELS.of(self.target):
             return None
         layer = self.layer(step)
-        shape = shape_of(layer, self.scale if self.direct else None)
+        shape = micro_shape(layer, self.scale if self.requantizes_in_kernel else None)
         if shape is None:
             return None
-        return MicroLayer(shape, layer, self.weights(), self.w_zero, self.bias)
+        return MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)
 
     def tile_blocks(self, step: Step) -> tuple[int, ...]:
-        tiled, packed, direct = self._packed(step)
-        return (tiled.scratch(shifted=packed.shift is not None, epilogue=not direct).total,)
+        tiled, packed, requantizes_in_kernel = self._packed(step)
+        return (
+            tiled.scratch(
+                shifted=packed.shift is not None, epilogue=not requantizes_in_kernel
+            ).total,
+        )
 
     def print_board(
-        self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel
+        self, step: Step, f: FunctionWriter, layer: MicroLayerI8, kernel: MicroKernel
     ) -> str:
-        name_format(f, self.target)
+        define_weight_format(f, self.target)
         f.include(kernel.header)
         packed = kernel.pack(layer)
         fields = {
@@ -203,28 +207,32 @@ class IntegerProduct(BoardLowering):
         y, bounds, fixed = f.write(), (0, 0, 0, True), False
         if packed.bias is not None:
             fields["bias"] = f.constant("bias", packed.bias)
-        if self.direct:
+        if self.requantizes_in_kernel:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
-            multipliers = factors(self.scale, *bounds[:3])
+            multipliers = requant_multipliers(self.scale, *bounds[:3])
             fields["multipliers"] = f.constant("factors", multipliers)
-            fixed = all_fixed(multipliers) and packed.shift is None
+            fixed = all_fixed_point(multipliers) and packed.shift is None
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
-        members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds, direct=fixed)
+        members = layer.members(
+            kernel, step.writes[0].dtype.itemsize, *bounds, fixed_point_only=fixed
+        )
         address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
-        if not self.direct:
-            added = None
+        if not self.requantizes_in_kernel:
+            row_epilogue = None
             if not HELIUM.of(self.target):  # its calls are already nested more deeply
-                floats = any(each in FLOATS for each in self.target.flags)
+                floats = any(each in HARD_FLOAT_FLAGS for each in self.target.flags)
                 after, order = self.group.after, self.order
-                added = print_sum(f, step, self.node, after, order, self.scale, floats)
-                if added is None and floats:  # else a function of constants is smaller
-                    added = print_floats(f, self.node, after)
-            if added is None:
+                row_epilogue = print_residual_epilogue(
+                    f, step, self.node, after, order, self.scale, floats
+                )
+                if row_epilogue is None and floats:  # else a function of constants is smaller
+                    row_epilogue = print_dequantize_epilogue(f, self.node, after)
+            if row_epilogue is None:
                 f.include("tile/requantize.h")
-                added = self._epilogue(step, f, self.scale)
-            fields["epilogue"], fields["ctx"] = added
+                row_epilogue = self._epilogue(step, f, self.scale)
+            fields["epilogue"], fields["ctx"] = row_epilogue
         # name every member: compilers call memset() for missing ones
         print_struct(f, "const tvmrt_micro_data data", {**dict.fromkeys(_DATA, "NULL"), **fields})
         return address
@@ -241,59 +249,61 @@ class IntegerProduct(BoardLowering):
         weights = self.weights()
         layer = self._fitted(step).by(self.chosen(step))
         if layer.widest is not None:
-            of_widest = self.chosen_by_widest(step).tile
-            layer = replace(layer, of_widest=of_widest and of_widest[1:])
+            widest_tile = self.chosen_by_widest(step).tile
+            layer = replace(layer, widest_tile=widest_tile and widest_tile[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
-        if packed.shift is not None and layer.rounded:  # window sums cover exactly a run
-            layer = replace(layer, rounded=False, pairs=False)
+        if packed.shift is not None and layer.quad_padded:  # window sums cover exactly a run
+            layer = replace(layer, quad_padded=False, row_pairs=False)
             packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
-        fits = self.direct and packing.sums_fit(packed, self.scale, weights)
+        fits = self.requantizes_in_kernel and packing.accumulators_fit(packed, self.scale, weights)
         if not fits:
-            layer = replace(layer, plane=False)
-        if fits and self.added is not None:
-            plus = "s8" if self.added.dtype.is_signed else "u8"
-            quick = layer.fmt.matrices and self._quick_sum() is not None
-            layer = replace(layer, plus=f"{plus}_fused" if quick else plus)
+            layer = replace(layer, padded_copy=False)
+        if fits and self.residual is not None:
+            plus = "s8" if self.residual.dtype.is_signed else "u8"
+            quick = layer.fmt.uses_amx and self._fused_requant_add() is not None
+            layer = replace(layer, residual_type=f"{plus}_fused" if quick else plus)
         return layer, packed, fits
 
     def _fitted(self, step: Step) -> ConvI8:
-        layer = self.layer(step).fit(self.weights(), self.w_zero, has_extra=not self.packs)
-        return suited(layer, not self.packs, self.direct)
+        layer = self.layer(step).fit(
+            self.weights(), self.w_zero, allow_overflow_quads=not self.packs_at_run_time
+        )
+        return choose_variant(layer, not self.packs_at_run_time, self.requantizes_in_kernel)
 
     def options(self, step: Step) -> list[Choice]:
         return [] if BOARD_KERNELS.of(self.target) else self._fitted(step).options()
 
     @property
-    def packs(self) -> bool:
+    def packs_at_run_time(self) -> bool:
         """Whether the run packs the weights, because the library stores them for a device."""
         w = self.node.inputs[1]
         dense = self.groups == 1 or self.groups != len(self.weights())
         return w.keeps_layout and not BOARD_KERNELS.of(self.target) and dense
 
     def scratch_bytes(self) -> int:
-        if not self.packs:
+        if not self.packs_at_run_time:
             return super().scratch_bytes()
         outputs, inputs, *window = self.weights().shape
-        return packing.most_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
+        return packing.max_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
 
     def _print_weights(self, f: FunctionWriter, layer: ConvI8, packed: packing.PackedI8) -> str:
         """Return the pointer to packed weights."""
-        if not self.packs:
+        if not self.packs_at_run_time:
             return f.constant("weights", packed.weights)
         w, is_product = self.node.inputs[1], self.node.op == "qmatmul"
-        order = packing.OrderI8(
+        order = packing.PackingOrderI8(
             layer, prod(self.weights().shape[2:]), is_product, w.dtype.is_signed
         )
-        taken = np.broadcast_to(self.w_zero.reshape(-1), (layer.out_c,))
+        zero_points = np.broadcast_to(self.w_zero.reshape(-1), (layer.out_c,))
         if packed.shift is not None:
             padded = packed.shift.reshape(layer.groups, -1)
-            taken = taken + padded[:, : order.channels].reshape(-1)
-        names = (f.constant("weights", w.data), f.constant("zeros", taken.astype(np.int32)))
-        return packed_once_i8(f, order, *names, f.scratch())
+            zero_points = zero_points + padded[:, : order.channels].reshape(-1)
+        names = (f.constant("weights", w.data), f.constant("zeros", zero_points.astype(np.int32)))
+        return print_pack_once_i8(f, order, *names, f.scratch())
 
     def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
         node, scale = self.node, self.scale
-        layer, packed, direct = self._packed(step)
+        layer, packed, requantizes_in_kernel = self._packed(step)
         x = f.name_read(step.read_values.index(node.inputs[0]), "in")
         fields = {
             "x": x,
@@ -304,17 +314,17 @@ class IntegerProduct(BoardLowering):
         }
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
-        name_format(f, self.target)
+        define_weight_format(f, self.target)
         kernel = "depthwise_i8.h" if layer.depthwise else "conv_i8.h"
         f.include(kernel, "tile/requantize.h", *layer.headers)
-        if direct:
+        if requantizes_in_kernel:
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
             fields["range"] = "&range"
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
-            if layer.plus:
-                fields.update(self._plus(step, f))
-            if layer.plus.endswith("fused"):
-                quick = self._quick_sum().initializer
+            if layer.residual_type:
+                fields.update(self._print_residual(step, f))
+            if layer.residual_type.endswith("fused"):
+                quick = self._fused_requant_add().initializer
                 f.line(f"static const tvmrt_fused_add_i8 fused_add ={GAP}{quick};")
                 fields["fused_add"] = "&fused_add"
         else:
@@ -323,16 +333,16 @@ class IntegerProduct(BoardLowering):
         print_call_data(f, fields)
         f.result("tvmrt_conv_i8_run(&layer, &data)")
 
-    def _quick_sum(self) -> QuickSum | None:
+    def _fused_requant_add(self) -> FusedRequantAdd | None:
         (node,) = self.group.after
-        return quick_sum(self.node, node, node.inputs.index(self.added))
+        return find_fused_requant_add(self.node, node, node.inputs.index(self.residual))
 
-    def _plus(self, step: Step, f: FunctionWriter) -> dict[str, object]:
+    def _print_residual(self, step: Step, f: FunctionWriter) -> dict[str, object]:
         """Print the residual add of tiles; return its operands as members of the call's data."""
-        (node,), added = self.group.after, self.added
-        plus = plus_initializer(node, node.inputs.index(added))
+        (node,), residual = self.group.after, self.residual
+        plus = residual_initializer(node, node.inputs.index(residual))
         f.line(f"static const tvmrt_add_i8 residual_add ={GAP}{plus};")
-        at = step.read_values.index(added)
+        at = step.read_values.index(residual)
         strides = row_strides(step.reads[at].at, self.node.output.shape, self.order)
         return {
             "residual_add": "&residual_add",
@@ -353,8 +363,8 @@ class IntegerProduct(BoardLowering):
         if not self.group.after and to == "float32":
             return "tvmrt_i8_rows_float", f.constant("scale", scale)
         # at most the accumulators' lanes, so that ISA levels with equal ones share the function
-        lanes, of_sums = self.target.lanes, FORMATS[self.target.int8].lanes
-        lanes = min(lanes, of_sums) if of_sums > 1 else lanes
+        lanes, accumulator_lanes = self.target.lanes, FORMATS[self.target.int8].lanes
+        lanes = min(lanes, accumulator_lanes) if accumulator_lanes > 1 else lanes
         return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
 
 
@@ -380,7 +390,7 @@ def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilog
 
 
 @lowers("qconv")
-class QConvLowering(IntegerProduct):
+class QConvLowering(IntegerMatMulLowering):
     """Direct convolution by tiles, dense, grouped or depthwise; channels last."""
 
     @property
@@ -411,7 +421,7 @@ class QConvLowering(IntegerProduct):
 
 
 @lowers("qmatmul")
-class QMatMulLowering(IntegerProduct):
+class QMatMulLowering(IntegerMatMulLowering):
     """A matmul is a 1 x 1 convolution whose pixels are the rows."""
 
     @property

@@ -14,10 +14,10 @@ from ..c.writer import FunctionWriter
 from ..loops.nest import index, loops_around, merge_loops
 from ..lowering import Lowering, lowers
 from . import packing_i8 as packing
+from .amx import choose_variant
 from .layer_i8 import ConvI8
-from .matrices_i8 import suited
 from .quantized import print_call_data, print_tiles_layer, row_step, threads_for
-from .tiles_i8 import FORMATS, name_format
+from .tiles_i8 import FORMATS, define_weight_format
 
 
 def packing_bytes(layer: ConvI8) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class QMatMulComputedLowering(Lowering):
         strides = [at.strides[:rank] for at in (a, b, y)]
         loops = merge_loops(batch, range(rank), strides)
         layer = self._layer(a, y)
-        name_format(f, self.target)
+        define_weight_format(f, self.target)
         f.include("matmul_i8.h", "tile/requantize.h", *layer.headers)
         finish = self._finish(f, layer)
         table, packed = packing_bytes(layer)
@@ -86,7 +86,7 @@ class QMatMulComputedLowering(Lowering):
             x_zero=self.node.attrs["x_zero"],
             threads=threads,
         )
-        return suited(layer)
+        return choose_variant(layer)
 
     def _scale(self, layer: ConvI8) -> np.ndarray:
         return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))

@@ -16,9 +16,9 @@ from tvmrt.compiler.ir.quantized import storage_range
 from ..c.text import GAP, call, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
-from .row_operands import Operand, RowFunction, read_operands, row_writer
+from .epilogue_operands import Operand, RowFunction, read_operands, row_writer
 
-SOFT = "scalar/soft_float.h"
+SOFT_FLOAT = "scalar/soft_float.h"
 
 
 def register_type(dtype: DType) -> str:
@@ -44,8 +44,8 @@ def emit_rows(
     operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
     f.include("scalar/quant.h")
     one, rows = f.own("_one"), RowFunction(f, "_rows", operands)
-    f.define(_one(f, one, product, after, operands, known))
-    f.define(_rows(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
+    f.define(_element_function(f, one, product, after, operands, known))
+    f.define(_row_function(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
     return rows.print_context(f)
 
 
@@ -65,7 +65,7 @@ def _result(product: Node, after: Sequence[Node]) -> Value:
 # The function of one accumulator.
 
 
-def _one(f, name, product, after, operands, known) -> str:
+def _element_function(f, name, product, after, operands, known) -> str:
     inner = row_writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
     known[product.output] = _rescale(inner, product)
     for node in after:
@@ -85,7 +85,7 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
     if to == "int32":
         return "acc"
     scale = scalar_literal(product.inputs[2]) or "scale"
-    inner.include(SOFT)
+    inner.include(SOFT_FLOAT)
     inner.line(f"const float sum = tvmrt_mul_f32(tvmrt_int32_to_f32(acc), {scale});")
     if to == "float32":
         return "sum"
@@ -115,7 +115,9 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
 # The function of rows.
 
 
-def _rows(f, function: RowFunction, one: str, result: Value, lanes: int, in_place: bool) -> str:
+def _row_function(
+    f, function: RowFunction, one: str, result: Value, lanes: int, in_place: bool
+) -> str:
     operands = function.operands
     taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
     inner = row_writer(f, function.symbol, [*taken, *(o.member for o in operands)])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .tile_kinds import FLOATS, TileKind
+from .tile_kinds import F32, TileKind
 
-FAR_LINE = 0.4  # cycles that arithmetic waits for one L2 cache line
-FAR_STEP = 0.4  # and per step, independent of the number of lines
-LATENCY = 4.0  # latency of a multiply-add in cycles
+L2_LINE_STALL = 0.4  # cycles that arithmetic waits for one L2 cache line
+L2_STEP_STALL = 0.4  # and per step, independent of the number of lines
+FMA_LATENCY = 4.0  # latency of a multiply-add in cycles
 
 
-def chains_of(sums: int) -> int:
+def chain_count(sums: int) -> int:
     """Return into how many parts a tile splits each sum: TVMRT_TILE_F32_CHAINS."""
     return 1 if sums >= 8 else 2 if sums >= 4 else 4 if sums >= 2 else 8
 
@@ -19,7 +19,7 @@ def tile_cycles(
     width: int,
     window: int,
     fma: float,
-    kind: TileKind = FLOATS,
+    kind: TileKind = F32,
     lines: float = 0.0,
     chains: int = 0,
 ) -> float:
@@ -30,8 +30,8 @@ def tile_cycles(
     fewer than keep the multipliers busy.
     """
     multiply, load, issue = kind.step_cycles(vectors, width, fma)
-    slow = max(multiply, load, issue, LATENCY / chains if chains else 0.0)
-    slow += FAR_LINE * lines + FAR_STEP if lines else 0.0
+    slow = max(multiply, load, issue, FMA_LATENCY / chains if chains else 0.0)
+    slow += L2_LINE_STALL * lines + L2_STEP_STALL if lines else 0.0
     return window * (slow + 0.05 * (load + issue)) + 16 + 3 * vectors * width * fma
 
 
@@ -41,18 +41,18 @@ def row_cycles(
     width: int,
     window: int,
     fma: float,
-    kind: TileKind = FLOATS,
+    kind: TileKind = F32,
     lines: float = 0.0,
-    in_order: bool = False,
+    same_order: bool = False,
 ) -> float:
-    """Estimate the cycles of rows of these lengths; see :func:`tile_cycles`. ``in_order``: tails
+    """Estimate the cycles of rows of these lengths; see :func:`tile_cycles`. ``same_order``: tails
     sum in the order of whole tiles."""
-    cycles, order = 0.0, chains_of(vectors * width)
+    cycles, order = 0.0, chain_count(vectors * width)
     for row in rows:
         cycles += row // width * tile_cycles(vectors, width, window, fma, kind, lines)
-        rest = row % width
-        if rest:
-            other = in_order and kind is FLOATS and chains_of(vectors * rest) != order
+        remainder = row % width
+        if remainder:
+            other = same_order and kind is F32 and chain_count(vectors * remainder) != order
             chains = order if other else 0
-            cycles += tile_cycles(vectors, rest, window, fma, kind, lines, chains)
+            cycles += tile_cycles(vectors, remainder, window, fma, kind, lines, chains)
     return cycles

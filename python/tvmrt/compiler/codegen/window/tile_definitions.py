@@ -26,7 +26,7 @@ class TileDefinition:
         return f"TVMRT_DEFINE_{self.part.upper()}_{self.kind.upper()}({sizes})"
 
 
-def merge_rests(definitions: Collection[object]) -> list[str]:
+def merge_remainder_tiles(definitions: Collection[object]) -> list[str]:
     """Return the definitions; a rest of a tile's size is that tile: both sum in one order."""
 
     def merged(definition: object) -> str:

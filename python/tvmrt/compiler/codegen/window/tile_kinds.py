@@ -14,23 +14,23 @@ AMX_PIXELS = 16  # rows of an AMX register
 class TileKind:
     """Tiles for one kind of operands.
 
-    ``name`` is part of the names of their macros and functions. ``words`` is the number of 32-bit
+    ``name`` is part of the names of their macros and functions. ``words_per_pair`` is the number of 32-bit
     words per bfloat16 pair, 0 for float32. ``pairs`` is the descriptor that the driver needs,
     ``header`` the tiles' header if it is not the driver's.
     """
 
     name: str
-    words: int = 1
+    words_per_pair: int = 1
     pairs: str = ""
     header: str = ""
-    most_vectors = 8  # of channels
+    max_vectors = 8  # of channels
     half_vectors = True  # whether vectors of half a register are allowed
-    behind = 0  # pixels of scratch past a row they may read (TVMRT_OVERREAD_PIXELS)
+    overread_pixels = 0  # pixels of scratch past a row they may read (TVMRT_OVERREAD_PIXELS)
 
     @property
     def driver(self) -> str:
         """Name part of the kernels that loop over the tiles, and of their headers."""
-        return "bf16" if self.words else "f32"
+        return "bf16" if self.words_per_pair else "f32"
 
     def step_cycles(self, vectors: int, width: int, fma: float) -> tuple[float, float, float]:
         """Estimate cycles of a tile per element of the window: arithmetic, loads, instruction
@@ -41,14 +41,14 @@ class TileKind:
     def registers(self, vectors: int, width: int) -> int:
         """Return the registers for accumulators, weights (two words per pair: both halves), and a
         pixel."""
-        return vectors * width + vectors * max(self.words, 1) + 1
+        return vectors * width + vectors * max(self.words_per_pair, 1) + 1
 
-    def widths(self, most: int, longest_row: int) -> Sequence[int]:
-        """Return the pixel widths of tiles, at most ``most`` for registers and caches."""
-        return range(1, min(most, longest_row) + 1)
+    def widths(self, limit: int, longest_row: int) -> Sequence[int]:
+        """Return the pixel widths of tiles, at most ``limit`` for registers and caches."""
+        return range(1, min(limit, longest_row) + 1)
 
 
-class _RowPairs(TileKind):
+class _MmlaTiles(TileKind):
     """Tiles that multiply the pairs of two pixels with those of two channels per instruction."""
 
     def step_cycles(self, vectors: int, width: int, fma: float) -> tuple[float, float, float]:
@@ -63,12 +63,12 @@ class _RowPairs(TileKind):
         return vectors * width + 6 + ceil_div(width, 2)
 
 
-class _Matrices(TileKind):
+class _AmxTiles(TileKind):
     """Tiles with AMX: the pairs of 16 pixels times those of 16 channels per instruction."""
 
-    most_vectors = 2
+    max_vectors = 2
     half_vectors = False
-    behind = AMX_PIXELS - 1
+    overread_pixels = AMX_PIXELS - 1
 
     def step_cycles(self, vectors: int, width: int, fma: float) -> tuple[float, float, float]:
         """Estimate a cycle per register row for 16 pairs, half a cycle for its load."""
@@ -77,22 +77,24 @@ class _Matrices(TileKind):
     def registers(self, vectors: int, width: int) -> int:
         return 0
 
-    def widths(self, most: int, longest_row: int) -> Sequence[int]:
+    def widths(self, limit: int, longest_row: int) -> Sequence[int]:
         """Return widths of up to one or two registers that divide a row evenly; the widest tile of
         a row decides the register size."""
-        whole = (AMX_PIXELS, 2 * AMX_PIXELS)
-        even = {ceil_div(longest_row, ceil_div(longest_row, width)) for width in whole}
-        return sorted(even | {width for width in whole if width < longest_row})
+        full_registers = (AMX_PIXELS, 2 * AMX_PIXELS)
+        even = {ceil_div(longest_row, ceil_div(longest_row, width)) for width in full_registers}
+        return sorted(even | {width for width in full_registers if width < longest_row})
 
 
-FLOATS = TileKind("f32", 0)
-PAIRS = TileKind("bf16")
-WIDE = TileKind("bf16_wide", 2, "&tvmrt_pairs_wide")  # without an instruction that multiplies pairs
-ROWS = _RowPairs("bf16_mmla")
-AMX = _Matrices("bf16_amx", 1, "&tvmrt_pairs_amx", "tile/gemm_bf16_amx.h")
-KINDS = {kind.name: kind for kind in (FLOATS, PAIRS, WIDE, ROWS, AMX)}
+F32 = TileKind("f32", 0)
+BF16 = TileKind("bf16")
+BF16_WIDE = TileKind(
+    "bf16_wide", 2, "&tvmrt_pairs_wide"
+)  # without an instruction that multiplies pairs
+BF16_MMLA = _MmlaTiles("bf16_mmla")
+BF16_AMX = _AmxTiles("bf16_amx", 1, "&tvmrt_pairs_amx", "tile/gemm_bf16_amx.h")
+TILE_KINDS = {kind.name: kind for kind in (F32, BF16, BF16_WIDE, BF16_MMLA, BF16_AMX)}
 
 
 def bf16_kind(machine: object) -> TileKind:
     """Return the kind of tiles for bfloat16 matmul."""
-    return KINDS[getattr(machine, "bf16", "") or WIDE.name]
+    return TILE_KINDS[getattr(machine, "bf16", "") or BF16_WIDE.name]

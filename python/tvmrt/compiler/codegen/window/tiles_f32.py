@@ -18,30 +18,30 @@ from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.text import braces, initializer
-from .plan import PAGE
-from .tile_cycles import chains_of, row_cycles
+from .tile_cycles import chain_count, row_cycles
 from .tile_definitions import TileDefinition
-from .tile_kinds import FLOATS, TileKind, bf16_kind
+from .tile_kinds import F32, TileKind, bf16_kind
+from .window_plan import PAGE
 
 if TYPE_CHECKING:
     from tvmrt.compiler.codegen.geometry import Window
 
-MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
+MAX_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 MANY_TILES = 16  # per row; from here on the row tail hardly matters
 LINE_BYTES = 64  # of a cache line
-NEAR_BYTES = 24 << 10  # of weights that stay in the L1 cache next to streamed data
-FAR_WEIGHTS = 16 << 10  # weights read once; half of them are worth a thread
-LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
-UNEVEN = 1.2  # maximum ratio of a thread's part to its optimum
-FAR_PARTS = (4, 2)  # streams in which a tile may read weights, largest first
-FAR_MATRIX = 2 << 20  # bytes of weights of one pixel to read in several streams
+L1_WEIGHT_BYTES = 24 << 10  # of weights that stay in the L1 cache next to streamed data
+MIN_PARALLEL_WEIGHTS = 16 << 10  # weights read once; half of them are worth a thread
+MIN_SPLIT_WIDTH = 8  # pixels of a tile whose halves keep the multipliers busy
+MAX_IMBALANCE = 1.2  # maximum ratio of a thread's part to its optimum
+STREAM_COUNTS = (4, 2)  # streams in which a tile may read weights, largest first
+MIN_STREAMED_BYTES = 2 << 20  # bytes of weights of one pixel to read in several streams
 CACHE_SHARE = 0.7  # of the L2 cache; weights of larger blocks evict each other
-DRIVEN_OUT = 1.3  # slowdown of tiles of such blocks
-WIDEST = 14  # pixels of a tile
-WIDEST_IN_SET = 7  # if they map to one set of the L1 cache, which holds few lines
-FULL_REGISTERS = 1.1  # slowdown of tiles that leave the compiler no vector register
-ORDERLY = 1.02  # slowdown accepted to sum all pixels of a layer in one order
-ORDERLY_SUMS = 7  # of a tile; in the order of wider ones they wait for no sum
+EVICTION_SLOWDOWN = 1.3  # slowdown of tiles of such blocks
+MAX_WIDTH = 14  # pixels of a tile
+MAX_ALIASED_WIDTH = 7  # if they map to one set of the L1 cache, which holds few lines
+REGISTER_PRESSURE_SLOWDOWN = 1.1  # slowdown of tiles that leave the compiler no vector register
+SAME_ORDER_SLOWDOWN = 1.02  # slowdown accepted to sum all pixels of a layer in one order
+MIN_SAME_ORDER_SUMS = 7  # of a tile; in the order of wider ones they wait for no sum
 
 
 class VectorMachine(Protocol):
@@ -75,10 +75,10 @@ def splits_wide(machine: VectorMachine) -> bool:
 
     The machine's own entry decides. Without an entry, ``native`` is the build machine.
     """
-    said = getattr(machine, "splits_wide", None)
-    if said is None:
+    declared = getattr(machine, "splits_wide", None)
+    if declared is None:
         return getattr(machine, "name", "") == "native" and splits_wide_vectors()
-    return bool(said)
+    return bool(declared)
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ class Tiles:
     """Micro-kernel tiles of one layer: ``lanes`` x ``vectors`` output channels (NR) times each of
     ``widths`` pixels (MR).
 
-    ``open_rows``: row lengths are dynamic. ``shared_block``: channels of a block of packed weights
+    ``dynamic_rows``: row lengths are dynamic. ``shared_block``: channels of a block of packed weights
     that wider tiles share; 0 for the block of a tile. ``last``: pixels at the end of a row that the
-    second and the third width share; 0 for none. ``parts``: streams in which a tile of one pixel
-    reads weights that are not cached; 0 for one. ``in_order``: narrower tiles sum in the order of
+    second and the third width share; 0 for none. ``streams``: streams in which a tile of one pixel
+    reads weights that are not cached; 0 for one. ``same_order``: narrower tiles sum in the order of
     the widest.
     """
 
@@ -97,12 +97,12 @@ class Tiles:
     vectors: int
     widths: tuple[int, ...]
     blocks_per_group: int = 1
-    open_rows: bool = False
+    dynamic_rows: bool = False
     shared_block: int = 0
     last: int = 0
-    parts: int = 0
-    in_order: bool = False
-    kind: TileKind = FLOATS
+    streams: int = 0
+    same_order: bool = False
+    kind: TileKind = F32
     c_type = "tvmrt_tiles_f32"
 
     @property
@@ -119,69 +119,81 @@ class Tiles:
         """Return extra members of a kernel's layer if weights are packed for wider tiles."""
         return {"packed": self.packed} if self.packed != self.block else {}
 
-    def without_lone_row(self, rows: SymInt) -> Tiles:
+    def without_single_row_tail(self, rows: SymInt) -> Tiles:
         """Return the tiles for a matmul of ``rows`` rows with a better tail.
 
         The widest tile may leave a single row, which would read all weights for itself, or rows
         summed in another order. The tail and the last full tile are then split in halves.
         """
         widest = self.widths[0]
-        if self.kind is not FLOATS or symbols_of(rows) or self.lanes < 2 or rows <= widest:
+        if self.kind is not F32 or symbols_of(rows) or self.lanes < 2 or rows <= widest:
             return self
-        rest = rows % widest
-        halves = sorted({ceil_div(widest + rest, 2), (widest + rest) // 2}, reverse=True)
-        lone = rest == 1 and widest >= LEAST_HALVED
-        orderly = self._alike(halves) and not self._alike(self.widths) and not self.in_order
-        if not rest or not (lone or orderly):
+        remainder = rows % widest
+        halves = sorted({ceil_div(widest + remainder, 2), (widest + remainder) // 2}, reverse=True)
+        single_row = remainder == 1 and widest >= MIN_SPLIT_WIDTH
+        same_order_tiles = (
+            self._sum_in_same_order(halves)
+            and not self._sum_in_same_order(self.widths)
+            and not self.same_order
+        )
+        if not remainder or not (single_row or same_order_tiles):
             return self
-        in_order = self.in_order or halves[-1] * self.vectors >= ORDERLY_SUMS
+        same_order = self.same_order or halves[-1] * self.vectors >= MIN_SAME_ORDER_SUMS
         widths = (widest, *halves)
-        return replace(self, widths=widths, last=widest + rest, in_order=in_order)
+        return replace(self, widths=widths, last=widest + remainder, same_order=same_order)
 
-    def _alike(self, widths: Sequence[int]) -> bool:
+    def _sum_in_same_order(self, widths: Sequence[int]) -> bool:
         """Return whether tiles of these widths sum in the order of the widest."""
-        return {chains_of(self.vectors * n) for n in (self.widths[0], *widths)} == {
-            chains_of(self.vectors * self.widths[0])
+        return {chain_count(self.vectors * n) for n in (self.widths[0], *widths)} == {
+            chain_count(self.vectors * self.widths[0])
         }
 
-    def in_parts(self, rows: SymInt, floats: SymInt, registers: int) -> Tiles:
+    def with_weight_streams(self, rows: SymInt, floats: SymInt, registers: int) -> Tiles:
         """Return the tiles for a matmul of one row with ``floats`` packed weights. Weights outside
         the cache are read in as many streams as there are accumulator registers."""
-        known = self.kind is FLOATS and not symbols_of(rows, floats)
-        if not known or rows != 1 or self.lanes < 2 or self.vectors < 2 or floats * 4 < FAR_MATRIX:
+        known = self.kind is F32 and not symbols_of(rows, floats)
+        if (
+            not known
+            or rows != 1
+            or self.lanes < 2
+            or self.vectors < 2
+            or floats * 4 < MIN_STREAMED_BYTES
+        ):
             return self
-        fit = [parts for parts in FAR_PARTS if (parts + 1) * self.vectors < registers]
-        return replace(self, parts=fit[0]) if fit else self
+        fit = [streams for streams in STREAM_COUNTS if (streams + 1) * self.vectors < registers]
+        return replace(self, streams=fit[0]) if fit else self
 
     @property
     def asks(self) -> list[str]:
         """Target fields other than vectors that the speed depends on."""
-        return ["bf16"] if self.kind.words else []
+        return ["bf16"] if self.kind.words_per_pair else []
 
     @property
     def headers(self) -> list[str]:
         """Headers of the tiles in addition to the driver's."""
-        far = ["tile/gemv_f32.h"] if self.parts else []
-        return [self.kind.header, *far] if self.kind.header else far
+        beyond_l1 = ["tile/gemv_f32.h"] if self.streams else []
+        return [self.kind.header, *beyond_l1] if self.kind.header else beyond_l1
 
     def names(self) -> list[str]:
         """Return the tile functions, widest first."""
         return [definition.name for definition in self.definitions()]
 
-    def _part(self, width: int) -> tuple[str, tuple[int, ...]]:
+    def _macro_part(self, width: int) -> tuple[str, tuple[int, ...]]:
         """Return the macro part and the sizes that define the tile of a width."""
         sizes, widest = (self.lanes, self.vectors, width), self.widths[0]
-        chains = chains_of(self.vectors * widest)
-        if self.in_order and chains_of(self.vectors * width) != chains:
+        chains = chain_count(self.vectors * widest)
+        if self.same_order and chain_count(self.vectors * width) != chains:
             return "tail", (*sizes, chains)
-        return ("remainder" if self.open_rows and width != widest else "tile"), sizes
+        return ("remainder" if self.dynamic_rows and width != widest else "tile"), sizes
 
     def definitions(self) -> list[TileDefinition]:
         """Return the definitions of the tile functions; a file has each once."""
-        if self.parts:
-            return [TileDefinition("gemv", self.kind.name, (self.lanes, self.vectors, self.parts))]
-        parts = map(self._part, self.widths)
-        return [TileDefinition(part, self.kind.name, sizes) for part, sizes in parts]
+        if self.streams:
+            return [
+                TileDefinition("gemv", self.kind.name, (self.lanes, self.vectors, self.streams))
+            ]
+        streams = map(self._macro_part, self.widths)
+        return [TileDefinition(part, self.kind.name, sizes) for part, sizes in streams]
 
     def initializer(self) -> str:
         """Return the C initialiser of a ``tvmrt_tiles_f32``."""
@@ -199,7 +211,7 @@ def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
-def _rests_known(lengths: tuple[SymInt, ...], width: int) -> bool:
+def _has_static_tails(lengths: tuple[SymInt, ...], width: int) -> bool:
     """Return whether every row has a fixed tail."""
     return not symbols_of(*(length % width for length in lengths))
 
@@ -207,12 +219,12 @@ def _rests_known(lengths: tuple[SymInt, ...], width: int) -> bool:
 def _cover_any(lengths: tuple[SymInt, ...], width: int) -> tuple[int, ...]:
     """Return widths that cover rows of all these lengths, optimised for the largest."""
     rows = tuple(max(upper_bound(length), 1) for length in lengths)
-    if _rests_known(lengths, width):
+    if _has_static_tails(lengths, width):
         return _cover(rows, width)
     wanted = [width, 1, *(row % width for row in rows if row % width)]
     if max(rows) < MANY_TILES * width:
         wanted.append(ceil_div(width, 2))
-    return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
+    return tuple(sorted(list(dict.fromkeys(wanted))[:MAX_WIDTHS], reverse=True))
 
 
 class TileSizes(NamedTuple):
@@ -223,8 +235,8 @@ class TileSizes(NamedTuple):
     window: SymInt
     machine: VectorMachine
     x_stride: int = 0
-    kind: TileKind = FLOATS
-    of_widest: Choice | None = None
+    kind: TileKind = F32
+    widest_level_choice: Choice | None = None
 
 
 def choose_tiles(
@@ -233,8 +245,8 @@ def choose_tiles(
     window: SymInt,
     machine: VectorMachine,
     x_stride: int = 0,
-    kind: TileKind = FLOATS,
-    of_widest: Choice | None = None,
+    kind: TileKind = F32,
+    widest_level_choice: Choice | None = None,
     chosen: Choice | None = None,
 ) -> Tiles:
     """Select the micro-kernel tile of a convolution or matmul.
@@ -254,25 +266,27 @@ def choose_tiles(
         pixels at a distance of a large power of two would evict each other from the L1 cache.
     kind
         Kind of tiles (see :class:`Tiles`); for bfloat16 ``window`` counts pairs.
-    of_widest, chosen
+    widest_level_choice, chosen
         Tuning results for the widest ISA level and for this one, used if such a tile exists.
 
     If the machine is one ISA level of several (``widest``), the tiles read weights in blocks of the
     widest level's tiles.
     """
-    given = TileSizes(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
-    sizes = _Sizes.of(given)
+    given = TileSizes(
+        row_pixels, out_channels, window, machine, x_stride, kind, widest_level_choice
+    )
+    sizes = _TileSearch.of(given)
     tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
     if sizes.shared != tiles.block:
         tiles = replace(tiles, shared_block=sizes.shared)
     if not symbols_of(*sizes.lengths):
         return tiles
-    return replace(tiles, widths=_cover_any(sizes.lengths, tiles.widths[0]), open_rows=True)
+    return replace(tiles, widths=_cover_any(sizes.lengths, tiles.widths[0]), dynamic_rows=True)
 
 
 def tile_options(sizes: TileSizes) -> list[Choice]:
     """Return all tiles that :func:`choose_tiles` considers, by estimated cycles."""
-    found = sorted(_Sizes.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
+    found = sorted(_TileSearch.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
     return [
         Choice((tiles.lanes, tiles.vectors, tiles.widths[0]), tiles.blocks_per_group)
         for tiles in (each.tiles for each in found)
@@ -280,24 +294,27 @@ def tile_options(sizes: TileSizes) -> list[Choice]:
 
 
 @dataclass(frozen=True)
-class _Candidate:
-    """Candidate tiles with estimated cycles. ``even``: rows of all sizes leave the same tail.
-    ``ordered``: the cycles if all tiles sum in the order of the widest; None if they may not."""
+class _TileCandidate:
+    """Candidate tiles with estimated cycles. ``same_tail``: rows of all sizes leave the same tail.
+    ``same_order_cycles``: the cycles if all tiles sum in the order of the widest; None if they may not."""
 
     cycles: float
     tiles: Tiles
-    even: bool
-    ordered: float | None
+    same_tail: bool
+    same_order_cycles: float | None
 
     @property
-    def orderly(self) -> Tiles | None:
+    def same_order_tiles(self) -> Tiles | None:
         """Tiles that sum in one order, if that costs next to nothing."""
-        cheap = self.ordered is not None and self.ordered <= ORDERLY * self.cycles
-        return replace(self.tiles, in_order=True) if cheap else None
+        cheap = (
+            self.same_order_cycles is not None
+            and self.same_order_cycles <= SAME_ORDER_SLOWDOWN * self.cycles
+        )
+        return replace(self.tiles, same_order=True) if cheap else None
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class _TileSearch:
     """Inputs of tile selection; see :func:`choose_tiles`. ``shared``: channels of a block of
     weights that no tile may cross; 0 for any."""
 
@@ -310,97 +327,110 @@ class _Sizes:
     kind: TileKind
 
     @classmethod
-    def of(cls, given: TileSizes) -> _Sizes:
+    def of(cls, given: TileSizes) -> _TileSearch:
         pixels, kind = given.row_pixels, given.kind
         lengths = pixels if isinstance(pixels, tuple) else (pixels,)
         widest, shared = getattr(given.machine, "widest", None), 0
         if widest is not None:  # weights are packed for it
-            own = bf16_kind(widest) if kind.words else kind
-            wider = given._replace(machine=widest, kind=own, of_widest=None)
-            shared = choose_tiles(*wider, chosen=given.of_widest).packed
+            own = bf16_kind(widest) if kind.words_per_pair else kind
+            wider = given._replace(machine=widest, kind=own, widest_level_choice=None)
+            shared = choose_tiles(*wider, chosen=given.widest_level_choice).packed
         # a network without rows or columns is compiled as if it had one
         rows = tuple(max(upper_bound(length), 1) for length in lengths)
         sizes = (max(upper_bound(given.out_channels), 1), max(upper_bound(given.window), 1))
         return cls(lengths, rows, *sizes, given.x_stride, shared, kind)
 
-    def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
+    def tiles(self, machine: VectorMachine) -> Iterator[_TileCandidate]:
         """Yield all tiles that fit, half vectors first: faster on some processors on a tie."""
         full = machine.lanes
-        upper_bound = self.kind.most_vectors
-        most_share = self._most_share(machine)
+        upper_bound = self.kind.max_vectors
+        max_share = self._max_share(machine)
         for lanes in [full // 2, full] if full >= 8 and self.kind.half_vectors else [full]:
             fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
             for vectors in range(1, min(upper_bound, ceil_div(self.out_channels, lanes)) + 1):
                 block = lanes * vectors
-                if self._share(block) > most_share:
+                if self._share(block) > max_share:
                     continue
                 if not self.shared % block or round_up(self.out_channels, block) <= self.shared:
-                    yield from self._of_block(machine, lanes, vectors, fma)
+                    yield from self._candidates_of_block(machine, lanes, vectors, fma)
 
     def _share(self, block: int) -> int:
         """Return the channels of the larger part if two threads divide whole blocks."""
         return min(ceil_div(ceil_div(self.out_channels, block), 2) * block, self.out_channels)
 
-    def _most_share(self, machine: VectorMachine) -> float:
+    def _max_share(self, machine: VectorMachine) -> float:
         """Return the maximum channels for one of two threads, so that both have about equal parts.
         It applies if a single pixel reads enough weights to be worth a thread."""
-        alone = self.rows != (1,) or self.kind.words or not getattr(machine, "threads", False)
-        if alone or self.window * self.out_channels < FAR_WEIGHTS:
+        alone = (
+            self.rows != (1,) or self.kind.words_per_pair or not getattr(machine, "threads", False)
+        )
+        if alone or self.window * self.out_channels < MIN_PARALLEL_WEIGHTS:
             return self.out_channels
-        vectors = range(1, self.kind.most_vectors + 1)
-        return UNEVEN * min(self._share(machine.lanes * count) for count in vectors)
+        vectors = range(1, self.kind.max_vectors + 1)
+        return MAX_IMBALANCE * min(self._share(machine.lanes * count) for count in vectors)
 
-    def _of_block(
+    def _candidates_of_block(
         self, machine: VectorMachine, lanes: int, vectors: int, fma: float
-    ) -> Iterator[_Candidate]:
+    ) -> Iterator[_TileCandidate]:
         cache, open_ = machine.l2_bytes, bool(symbols_of(*self.lengths))
         aliases = (self.x_stride or self.window) * 4 % PAGE == 0
         block_bytes = self.window * lanes * vectors * 4
         blocks = ceil_div(self.out_channels, lanes * vectors)
         per_group = min(max(1, cache // 4 // block_bytes) if cache else blocks, blocks)
-        far = cache and per_group * block_bytes > NEAR_BYTES and not self.kind.words
-        lines = block_bytes / self.window / LINE_BYTES if far else 0.0
-        driven_out = DRIVEN_OUT if cache and block_bytes > CACHE_SHARE * cache else 1.0
-        widest = WIDEST_IN_SET if aliases else WIDEST
+        beyond_l1 = (
+            cache and per_group * block_bytes > L1_WEIGHT_BYTES and not self.kind.words_per_pair
+        )
+        lines = block_bytes / self.window / LINE_BYTES if beyond_l1 else 0.0
+        eviction = EVICTION_SLOWDOWN if cache and block_bytes > CACHE_SHARE * cache else 1.0
+        widest = MAX_ALIASED_WIDTH if aliases else MAX_WIDTH
         for width in self.kind.widths(widest, max(self.rows)):
-            held = self.kind.registers(vectors, width)
-            if held > machine.registers:
+            used_registers = self.kind.registers(vectors, width)
+            if used_registers > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), per_group)
             sizes = (self.rows, vectors, width, self.window, fma, self.kind, lines)
-            even = open_ and _rests_known(self.lengths, width)
-            crowded = FULL_REGISTERS if held == machine.registers else 1.0
-            times = blocks * driven_out * crowded
-            orderly = self.kind is FLOATS and lanes > 1 and not open_
+            same_tail = open_ and _has_static_tails(self.lengths, width)
+            register_pressure = (
+                REGISTER_PRESSURE_SLOWDOWN if used_registers == machine.registers else 1.0
+            )
+            times = blocks * eviction * register_pressure
+            same_order_tiles = self.kind is F32 and lanes > 1 and not open_
             cycles = row_cycles(*sizes) * times
-            ordered = row_cycles(*sizes, in_order=True) * times if orderly else None
-            yield _Candidate(cycles, tiles, even, ordered)
+            same_order_cycles = (
+                row_cycles(*sizes, same_order=True) * times if same_order_tiles else None
+            )
+            yield _TileCandidate(cycles, tiles, same_tail, same_order_cycles)
 
 
-def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
+def _fastest(candidates: list[_TileCandidate], chosen: Choice, machine: VectorMachine) -> Tiles:
     """Return the chosen tiles, or the fastest; if it costs next to nothing, ones that sum in one
     order."""
-    best: _Candidate | None = None
-    even: _Candidate | None = None  # without a tail at any size
+    best: _TileCandidate | None = None
+    same_tail: _TileCandidate | None = None  # without a tail at any size
     for each in candidates:
         tiles = each.tiles
         if chosen.tile == (tiles.lanes, tiles.vectors, tiles.widths[0]):
             return replace(
-                each.orderly or tiles, blocks_per_group=chosen.at_once or tiles.blocks_per_group
+                each.same_order_tiles or tiles,
+                blocks_per_group=chosen.at_once or tiles.blocks_per_group,
             )
         if best is None or each.cycles < best.cycles * 0.999:
             best = each
-        if each.even and (even is None or each.cycles < even.cycles * 0.999):
-            even = each
+        if each.same_tail and (same_tail is None or each.cycles < same_tail.cycles * 0.999):
+            same_tail = each
     if best is None:
         raise ValueError(f"no float32 tile fits into {machine.registers} registers")
-    if even is not None and even.cycles <= 1.001 * best.cycles:
-        best = even  # less code for the same time
-    others = (e for e in candidates if e.ordered and e.ordered <= ORDERLY * best.cycles)
-    other = min(others, key=lambda each: each.ordered or 0.0, default=None)
-    if best.orderly is None and other is not None:
-        return replace(other.tiles, in_order=True)
-    return best.orderly or best.tiles
+    if same_tail is not None and same_tail.cycles <= 1.001 * best.cycles:
+        best = same_tail  # less code for the same time
+    others = (
+        e
+        for e in candidates
+        if e.same_order_cycles and e.same_order_cycles <= SAME_ORDER_SLOWDOWN * best.cycles
+    )
+    other = min(others, key=lambda each: each.same_order_cycles or 0.0, default=None)
+    if best.same_order_tiles is None and other is not None:
+        return replace(other.tiles, same_order=True)
+    return best.same_order_tiles or best.tiles
 
 
 def phase_pixels(out_width: SymInt, stride: int) -> tuple[SymInt, ...]:

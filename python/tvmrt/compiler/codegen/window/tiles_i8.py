@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Format:
+class WeightFormat:
     """Memory order of the weights for one instruction set (the table in ``tile/simd_i8.h``).
 
     Parameters
@@ -35,11 +35,11 @@ class Format:
         The activations that the instruction multiplies: True int8, False uint8, None either.
     depthwise
         Maximum channels in a block of a depthwise layer.
-    dot_cycles, least_cycles
+    dot_cycles, min_cycles
         Cycles of one dot product of a quad with a vector, and of a chain of them.
     interleaves
         Whether the depthwise tile multiplies quads of four kernel rows (``depthwise_i8.h``).
-    halves
+    split_pairs
         The two pairs of a quad whose weights are stored separately; None for whole quads.
     splits
         Whether quads are widened to two vectors when they are loaded.
@@ -47,7 +47,7 @@ class Format:
         Whether an instruction multiplies two pixels, and eight bytes of each.
     widens
         Whether each byte of a quad becomes a vector of weights and a scalar input.
-    by_vectors
+    vector_format
         For AMX, which multiplies 16 pixels with 16 channels, 64 bytes of each (``tile/gemm_i8_amx.h``):
         the format of layers that vectors compute as fast, and of the weight order; else empty.
     pixel_cycles
@@ -63,24 +63,24 @@ class Format:
     signed: bool | None
     depthwise: int
     dot_cycles: float
-    least_cycles: float
+    min_cycles: float
     interleaves: bool = False
-    halves: tuple[tuple[int, int], tuple[int, int]] | None = None
+    split_pairs: tuple[tuple[int, int], tuple[int, int]] | None = None
     splits: bool = False
     pairs: bool = False
     widens: bool = False
-    by_vectors: str = ""
+    vector_format: str = ""
     pixel_cycles: float = 0.0
 
     @property
-    def matrices(self) -> bool:
+    def uses_amx(self) -> bool:
         """Whether tiles use AMX."""
-        return bool(self.by_vectors)
+        return bool(self.vector_format)
 
-    def floats(self, macs: SymInt, grouped: bool = False) -> SymInt:
+    def float_macs(self, macs: SymInt, grouped: bool = False) -> SymInt:
         """Return the float multiply-adds that take as long as ``macs`` of int8; AMX is for dense
         layers only."""
-        return macs // (16 if self.matrices and not grouped else 4)
+        return macs // (16 if self.uses_amx and not grouped else 4)
 
     def offset(self, x_signed: bool) -> int:
         """Return the offset that the kernel adds to every activation before it multiplies."""
@@ -90,57 +90,58 @@ class Format:
 
 
 _FORMATS = (
-    Format(
+    WeightFormat(
         "plain", macro="TVMRT_I8_PLAIN", lanes=1, registers=8, wide=False, signed=None, depthwise=4,
-        dot_cycles=4.0, least_cycles=1.0,
+        dot_cycles=4.0, min_cycles=1.0,
     ),
-    Format(
+    WeightFormat(
         "vnni512", macro="TVMRT_I8_X86_VNNI", lanes=16, registers=32, wide=False, signed=False,
-        depthwise=64, dot_cycles=1.0, least_cycles=4.0, interleaves=True, pixel_cycles=0.1,
+        depthwise=64, dot_cycles=1.0, min_cycles=4.0, interleaves=True, pixel_cycles=0.1,
     ),
-    Format(
+    WeightFormat(
         "amx", macro="TVMRT_I8_X86_VNNI", lanes=16, registers=32, wide=False, signed=None,
-        depthwise=64, dot_cycles=1.0, least_cycles=4.0, interleaves=True, by_vectors="vnni512",
+        depthwise=64, dot_cycles=1.0, min_cycles=4.0, interleaves=True, vector_format="vnni512",
     ),
-    Format(
+    WeightFormat(
         "avxvnni", macro="TVMRT_I8_X86_AVX_VNNI", lanes=8, registers=16, wide=False, signed=False,
-        depthwise=32, dot_cycles=1.0, least_cycles=4.0, interleaves=True,
+        depthwise=32, dot_cycles=1.0, min_cycles=4.0, interleaves=True,
     ),
-    Format(
+    WeightFormat(
         "avx2", macro="TVMRT_I8_X86_AVX2", lanes=8, registers=16, wide=True, signed=False,
-        depthwise=32, dot_cycles=2.0, least_cycles=4.0, interleaves=True, halves=((0, 2), (1, 3)),
+        depthwise=32, dot_cycles=2.0, min_cycles=4.0, interleaves=True,
+        split_pairs=((0, 2), (1, 3)),
     ),
-    Format(
+    WeightFormat(
         "avx2_shared", macro="TVMRT_I8_X86_AVX2", lanes=8, registers=16, wide=False, signed=False,
-        depthwise=32, dot_cycles=2.0, least_cycles=4.0, interleaves=True, splits=True,
+        depthwise=32, dot_cycles=2.0, min_cycles=4.0, interleaves=True, splits=True,
     ),
-    Format(
+    WeightFormat(
         "sse41", macro="TVMRT_I8_X86_SSE41", lanes=4, registers=16, wide=False, signed=False,
-        depthwise=16, dot_cycles=2.0, least_cycles=4.0, splits=True,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True,
     ),
-    Format(
+    WeightFormat(
         "neon", macro="TVMRT_I8_NEON", lanes=4, registers=32, wide=False, signed=True, depthwise=16,
-        dot_cycles=2.0, least_cycles=4.0, halves=((0, 1), (2, 3)),
+        dot_cycles=2.0, min_cycles=4.0, split_pairs=((0, 1), (2, 3)),
     ),
-    Format(
+    WeightFormat(
         "neon_shared", macro="TVMRT_I8_NEON", lanes=4, registers=32, wide=False, signed=True,
-        depthwise=16, dot_cycles=2.0, least_cycles=4.0, splits=True,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True,
     ),
-    Format(
+    WeightFormat(
         "neon_dot", macro="TVMRT_I8_NEON_DOT", lanes=4, registers=32, wide=False, signed=True,
-        depthwise=16, dot_cycles=0.5, least_cycles=3.0,
+        depthwise=16, dot_cycles=0.5, min_cycles=3.0,
     ),
-    Format(
+    WeightFormat(
         "neon_i8mm", macro="TVMRT_I8_NEON_I8MM", lanes=4, registers=32, wide=False, signed=True,
-        depthwise=16, dot_cycles=0.25, least_cycles=3.0, pairs=True,
+        depthwise=16, dot_cycles=0.25, min_cycles=3.0, pairs=True,
     ),
-    Format(
+    WeightFormat(
         "neon32", macro="TVMRT_I8_NEON32", lanes=4, registers=16, wide=False, signed=True,
-        depthwise=16, dot_cycles=2.0, least_cycles=4.0, splits=True,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True,
     ),
-    Format(
+    WeightFormat(
         "rvv", macro="TVMRT_I8_RVV", lanes=8, registers=16, wide=False, signed=None, depthwise=16,
-        dot_cycles=4.0, least_cycles=8.0, widens=True,
+        dot_cycles=4.0, min_cycles=8.0, widens=True,
     ),
 )  # fmt: skip
 FORMATS = {each.name: each for each in _FORMATS}
@@ -158,13 +159,13 @@ SHARED = {
 }
 
 
-MATRIX_ROWS = 16  # of an AMX register
+AMX_ROWS = 16  # of an AMX register
 
 
 def choose_tile(
-    fmt: Format, vectors: int, width: int, unit: int = 0, near: bool = False
+    fmt: WeightFormat, vectors: int, width: int, unit: int = 0, l1_resident: bool = False
 ) -> tuple[int, int]:
-    """Return (ob, wt) with the fewest estimated cycles.
+    """Return (nr, mr) with the fewest estimated cycles.
 
     Parameters
     ----------
@@ -173,84 +174,84 @@ def choose_tile(
     width
         Pixels in a row.
     unit
-        ``ob`` must divide this number of vectors, so that the last tile is whole; 0 for any.
-    near
+        ``nr`` must divide this number of vectors, so that the last tile is whole; 0 for any.
+    l1_resident
         Whether AMX tiles should fill cache lines of the output.
     """
     best, best_cost = (1, 1), float("inf")
-    for cost, tile in _tiles(fmt, vectors, width, unit, near):
+    for cost, tile in _tiles(fmt, vectors, width, unit, l1_resident):
         if cost < best_cost - 1e-9:
             best, best_cost = tile, cost
     return best
 
 
 def tile_options(
-    fmt: Format, vectors: int, width: int, unit: int = 0, near: bool = False
+    fmt: WeightFormat, vectors: int, width: int, unit: int = 0, l1_resident: bool = False
 ) -> list[tuple[int, int]]:
     """Return all tiles that :func:`choose_tile` considers, its choice first, then by cycles."""
-    best = choose_tile(fmt, vectors, width, unit, near)
-    others = sorted(_tiles(fmt, vectors, width, unit, near), key=lambda each: each[0])
+    best = choose_tile(fmt, vectors, width, unit, l1_resident)
+    others = sorted(_tiles(fmt, vectors, width, unit, l1_resident), key=lambda each: each[0])
     return list(dict.fromkeys([best, *(tile for _, tile in others)]))
 
 
 def _tiles(
-    fmt: Format, vectors: int, width: int, unit: int, near: bool
+    fmt: WeightFormat, vectors: int, width: int, unit: int, l1_resident: bool
 ) -> Iterator[tuple[float, tuple[int, int]]]:
     """Yield the tiles that fit, with their estimated cycles."""
     if fmt.lanes == 1:
         yield 0.0, (min(2, vectors), min(2, width))
         return
-    if fmt.matrices:
-        yield from _matrix_tiles(vectors, width, unit, near)
+    if fmt.uses_amx:
+        yield from _amx_tiles(vectors, width, unit, l1_resident)
         return
-    for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
-        if unit % ob:
+    for nr in range(1, min(8 if width == 1 else 4, vectors) + 1):
+        if unit % nr:
             continue
-        for wt in range(1, min(16, width) + 1):
+        for mr in range(1, min(16, width) + 1):
             # weights, inputs, a product
-            others = 2 * ob + 3 if fmt.wide or fmt.splits else ob + 1
+            others = 2 * nr + 3 if fmt.wide or fmt.splits else nr + 1
             if fmt.widens:
-                others = 4 * ob
+                others = 4 * nr
             if fmt.pairs and width > 1:
-                others = wt // 2 + 4  # inputs; two quads, zipped
-            if ob * wt + others > fmt.registers:
+                others = mr // 2 + 4  # inputs; two quads, zipped
+            if nr * mr + others > fmt.registers:
                 break
-            counted = round_up(vectors, ob) if unit else vectors
-            yield _tile_cost(fmt, counted, width, ob, wt), (ob, wt)
+            counted = round_up(vectors, nr) if unit else vectors
+            yield _tile_cost(fmt, counted, width, nr, mr), (nr, mr)
 
 
-def _matrix_tiles(
-    vectors: int, width: int, unit: int, near: bool
+def _amx_tiles(
+    vectors: int, width: int, unit: int, l1_resident: bool
 ) -> Iterator[tuple[float, tuple[int, int]]]:
     """Yield AMX tiles with their estimated cycles for 64 bytes of a window."""
 
     def tile(o: int, t: int) -> float:
         """Estimate a cycle per vector for a row of pixels, half a cycle for loading a row."""
-        filled = 1.0 if near and o < 4 else 0.0
-        return max(o * t, (o * MATRIX_ROWS + t) * 0.5) + 2.0 + filled if o and t else 0.0
+        filled = 1.0 if l1_resident and o < 4 else 0.0
+        return max(o * t, (o * AMX_ROWS + t) * 0.5) + 2.0 + filled if o and t else 0.0
 
-    for ob in range(1, min(4, vectors) + 1):
-        if unit % ob:
+    for nr in range(1, min(4, vectors) + 1):
+        if unit % nr:
             continue
-        most_pixels = min(MATRIX_ROWS * (2 if ob < 3 else 1), width)
-        fewest = ceil_div(width, most_pixels)
-        for wt in sorted({most_pixels, ceil_div(width, fewest)}):
-            yield row_cycles(tile, (ob, wt), vectors, width), (ob, wt)
+        max_pixels = min(AMX_ROWS * (2 if nr < 3 else 1), width)
+        min_tiles = ceil_div(width, max_pixels)
+        for mr in sorted({max_pixels, ceil_div(width, min_tiles)}):
+            yield row_cycles(tile, (nr, mr), vectors, width), (nr, mr)
 
 
-def words_at_once(run: int) -> int:
+def quads_per_instruction(segment: int) -> int:
     """Return the quads of a run per AMX instruction: an equal part of the run, or the maximum."""
-    quads = run // 4
-    if quads <= MATRIX_ROWS:
+    quads = segment // 4
+    if quads <= AMX_ROWS:
         return quads
-    parts = (words for words in range(MATRIX_ROWS, 7, -1) if quads % words == 0)
-    return next(parts, MATRIX_ROWS)
+    parts = (words for words in range(AMX_ROWS, 7, -1) if quads % words == 0)
+    return next(parts, AMX_ROWS)
 
 
-def round_run(run: int) -> int:
+def pad_im2col_segment(segment: int) -> int:
     """Return the run of im2col windows: equal parts, with minimal zero padding."""
-    quads = ceil_div(run, 4)
-    parts = ceil_div(quads, MATRIX_ROWS)
+    quads = ceil_div(segment, 4)
+    parts = ceil_div(quads, AMX_ROWS)
     return 4 * parts * ceil_div(quads, parts)
 
 
@@ -264,7 +265,7 @@ def row_cycles(
     )
 
 
-def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float:
+def _tile_cost(fmt: WeightFormat, vectors: int, width: int, nr: int, mr: int) -> float:
     """Estimate the cycles per quad of all tiles of one row."""
 
     def tile(o: int, t: int) -> float:
@@ -275,17 +276,17 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
             loads = 8 * o + 4 * t
         if fmt.pairs and t > 1:  # zips and loads of weights, half the loads of inputs
             loads, t = o * 2 + ceil_div(t, 2), round_up(t, 2)
-        slowest = max(o * t * fmt.dot_cycles, fmt.least_cycles, loads)
+        slowest = max(o * t * fmt.dot_cycles, fmt.min_cycles, loads)
         return slowest + t * fmt.pixel_cycles + 0.5
 
     def column(o: int) -> float:
-        return (width // wt) * tile(o, wt) + tile(o, width % wt)
+        return (width // mr) * tile(o, mr) + tile(o, width % mr)
 
-    return (vectors // ob) * column(ob) + column(vectors % ob)
+    return (vectors // nr) * column(nr) + column(vectors % nr)
 
 
 def depthwise_widths(
-    fmt: Format, window: Window, taps: tuple[int, int], parts: int = 1
+    fmt: WeightFormat, window: Window, taps: tuple[int, int], parts: int = 1
 ) -> list[int]:
     """Return the possible pixel counts of a depthwise tile, the fewest estimated operations first.
     ``taps``: rows and columns of the kernel; ``parts``: of each weight."""
@@ -297,14 +298,14 @@ def depthwise_widths(
     dot = 4 * parts * (4 if fmt.wide else 1)
     split = 8 if fmt.wide else 0
 
-    def cost(wt: int) -> float:
-        if not wt:
+    def cost(mr: int) -> float:
+        if not mr:
             return 0.0
-        hits = {t * stride + k * dilation for t in range(wt) for k in range(columns)}
-        return len(hits) * quads * (11 + split) + wt * quads * columns * dot + 25 * wt + 6
+        hits = {t * stride + k * dilation for t in range(mr) for k in range(columns)}
+        return len(hits) * quads * (11 + split) + mr * quads * columns * dot + 25 * mr + 6
 
-    def row(wt: int) -> float:
-        return (width // wt) * cost(wt) + cost(width % wt)
+    def row(mr: int) -> float:
+        return (width // mr) * cost(mr) + cost(width % mr)
 
     widest = 2 if fmt.registers < 32 else 5
     if columns * quads * widest > 128:  # such kernels would fill the instruction cache
@@ -312,7 +313,7 @@ def depthwise_widths(
     return sorted(range(1, min(widest, width) + 1), key=row)
 
 
-def name_format(f: FunctionWriter, target: Target) -> None:
+def define_weight_format(f: FunctionWriter, target: Target) -> None:
     """Define the format for which the file's weights are packed."""
     f.macro("TVMRT_I8_FORMAT", FORMATS[target.int8].macro)
     f.asks.discard("lanes")

@@ -51,12 +51,14 @@ class WinogradLayer:
     ) -> WinogradLayer:
         """Return the layer of ``channels``, (in, out), with the machine's best matmul tiles."""
         ins, outs = channels
-        squares = window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
-        tiles = packing.choose_tiles(squares, outs, ins, machine)
+        winograd_tiles = (
+            window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
+        )
+        tiles = packing.choose_tiles(winograd_tiles, outs, ins, machine)
         return cls(window, size, ins, outs, tiles)
 
     @property
-    def positions(self) -> int:
+    def transform_elements(self) -> int:
         return (self.size + 2) ** 2
 
     @property
@@ -69,19 +71,19 @@ class WinogradLayer:
         return ceil_div(self.window.out[2], self.size)
 
     @property
-    def squares(self) -> SymInt:
+    def winograd_tiles(self) -> SymInt:
         """Winograd tiles of all images; may be dynamic."""
         return self.window.batch * self.down * self.across
 
     @property
     def at_once(self) -> int:
         """Winograd tiles in scratch: whole matmul tiles in equal parts, or all if there are few."""
-        width, squares = self.tiles.widths[0], max(upper_bound(self.squares), 1)
-        each = self.positions * self.in_channels * FLOAT
-        if squares * each <= SCRATCH_BYTES:
-            return squares
-        rounds = ceil_div(squares, max(1, SCRATCH_BYTES // (each * width)) * width)
-        return round_up(ceil_div(squares, rounds), width)
+        width, winograd_tiles = self.tiles.widths[0], max(upper_bound(self.winograd_tiles), 1)
+        each = self.transform_elements * self.in_channels * FLOAT
+        if winograd_tiles * each <= SCRATCH_BYTES:
+            return winograd_tiles
+        passes = ceil_div(winograd_tiles, max(1, SCRATCH_BYTES // (each * width)) * width)
+        return round_up(ceil_div(winograd_tiles, passes), width)
 
     @property
     def x_position(self) -> int:
@@ -98,12 +100,12 @@ class WinogradLayer:
     @property
     def scratch_bytes(self) -> int:
         """Bytes that a task requests from ``tvmrt_scratch_alloc``."""
-        return self.positions * (self.x_position + self.y_position) * FLOAT
+        return self.transform_elements * (self.x_position + self.y_position) * FLOAT
 
     @property
     def macs(self) -> SymInt:
         """Multiply-adds of all matmuls."""
-        return self.squares * self.positions * self.in_channels * self.out_channels
+        return self.winograd_tiles * self.transform_elements * self.in_channels * self.out_channels
 
     def pack(self, weights: np.ndarray) -> np.ndarray:
         """Transform and pack [OC, IC, 3, 3] to [element][block][ic][packed], flat."""
@@ -140,8 +142,8 @@ class WinogradLowering(ConvolutionLowering):
 
     def macs(self) -> SymInt:
         y, size = self.node.output.shape, self.node.attrs["size"]
-        squares = y[0] * ceil_div(y[2], size) * ceil_div(y[3], size)
-        return squares * (size + 2) ** 2 * self.node.inputs[0].shape[1] * y[1]
+        winograd_tiles = y[0] * ceil_div(y[2], size) * ceil_div(y[3], size)
+        return winograd_tiles * (size + 2) ** 2 * self.node.inputs[0].shape[1] * y[1]
 
     def window(self, step: Step) -> Window:
         x, y = self.node.inputs[0], self.node.output
@@ -154,7 +156,7 @@ class WinogradLowering(ConvolutionLowering):
             x.shape[0], (1, *x.shape[2:]), (1, *y.shape[2:]), *strides, (1, 3, 3), pad=pad
         )
 
-    def squares(self, step: Step) -> WinogradLayer:
+    def winograd_layer(self, step: Step) -> WinogradLayer:
         """Return the layer as the kernel sees it."""
         channels = (self.node.inputs[0].shape[1], self.node.output.shape[1])
         return WinogradLayer.of(self.window(step), self.node.attrs["size"], channels, self.target)
@@ -163,11 +165,11 @@ class WinogradLowering(ConvolutionLowering):
         return [Choice(square=self.node.attrs["size"])]
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return (self.squares(step).scratch_bytes,)
+        return (self.winograd_layer(step).scratch_bytes,)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         epilogue, shape = self.epilogue, self.node.output.shape
-        layer = self.squares(step)
+        layer = self.winograd_layer(step)
         residual, residual_stride = self.residual_parts(step, f, epilogue)
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),

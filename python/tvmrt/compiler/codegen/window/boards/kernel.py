@@ -13,17 +13,17 @@ import numpy as np
 from tvmrt.compiler.ir.rounding import round_up
 
 from ...c.text import call
-from .shape import MicroShape, Ring, Windows
+from .shape import Im2colBuffer, LineBuffer, MicroShape
 
 
-class Shaped(Protocol):
+class BoardLayer(Protocol):
     """Minimum interface of a layer; kernels use more of it."""
 
     @property
     def shape(self) -> MicroShape: ...
 
 
-Layer = TypeVar("Layer", bound=Shaped)
+Layer = TypeVar("Layer", bound=BoardLayer)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class MicroKernel(Generic[Layer]):
     name
         Prefix of the C functions: ``NAME_run`` takes the layer's struct and its data; ``NAME_rows``
         of a depthwise kernel computes some rows of a layer (``board/partial_rows.h``).
-    more
+    extra_arguments
         Further arguments for a layer, as C.
     cost
         Instructions per multiply-add in long loops, on the processor that it is for; 0 if minimum
@@ -62,7 +62,7 @@ class MicroKernel(Generic[Layer]):
         Packs a layer's weights in the order that the kernel reads.
     scratch
         The kernel's scratch for a layer.
-    needs
+    required_features
         Required processor features, named as in ``codegen/target.py``.
     unit
         Input rows per slot of a depthwise kernel's line buffer.
@@ -75,18 +75,18 @@ class MicroKernel(Generic[Layer]):
     cost: float
     supports: Callable[[Layer], bool]
     pack: Callable[[Layer], MicroWeights]
-    scratch: Callable[[Layer], Windows | Ring]
-    needs: frozenset[str] = frozenset()
+    scratch: Callable[[Layer], Im2colBuffer | LineBuffer]
+    required_features: frozenset[str] = frozenset()
     unit: int = 1
     panel: int = 0
-    more: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
+    extra_arguments: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
     def call(self, layer: Layer, address: str) -> str:
         """Return the C expression that computes a layer at an address; its tensors are ``data``."""
-        return call(f"{self.name}_run", address, "&data", *self.more(layer))
+        return call(f"{self.name}_run", address, "&data", *self.extra_arguments(layer))
 
 
-class Kernels(dict[str, MicroKernel[Layer]]):
+class KernelRegistry(dict[str, MicroKernel[Layer]]):
     """``KERNEL`` of each module of a package, by the module's name."""
 
     def __init__(self, package: str, path: Iterable[str]) -> None:
@@ -100,12 +100,16 @@ class Kernels(dict[str, MicroKernel[Layer]]):
 
         ``by_rows``: for some rows of the layer; excludes kernels for minimum code size.
         """
-        fit = (each for each in self.values() if each.needs <= board and (each.cost or not by_rows))
-        ordered = sorted(fit, key=lambda kernel: (not kernel.needs, kernel.cost))
+        fit = (
+            each
+            for each in self.values()
+            if each.required_features <= board and (each.cost or not by_rows)
+        )
+        ordered = sorted(fit, key=lambda kernel: (not kernel.required_features, kernel.cost))
         return next(each for each in ordered if each.supports(layer))
 
 
-def padded(values: np.ndarray, unit: int) -> np.ndarray:
+def pad_to_multiple(values: np.ndarray, unit: int) -> np.ndarray:
     """Zero-pad values per channel to a whole unit."""
     out = np.zeros((round_up(len(values), unit), *values.shape[1:]), values.dtype)
     out[: len(values)] = values

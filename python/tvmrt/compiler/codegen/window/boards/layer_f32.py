@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...c.initializers import number
-from .kernel import MicroKernel, padded
+from .kernel import MicroKernel, pad_to_multiple
 from .shape import MicroShape
 
 
 @dataclass(frozen=True)
-class MicroLayer:
+class MicroLayerF32:
     """A float layer.
 
     ``w``: [out_c, in_c / groups, rows, columns]; ``bias``: of all channels, or None; ``low`` and
-    ``high``: clamp bounds; ``may_overwrite_input``: the result may overwrite the input; ``plain``: nothing
+    ``high``: clamp bounds; ``may_overwrite_input``: the result may overwrite the input; ``only_clamps``: nothing
     but clamping follows the sums.
     """
 
@@ -26,7 +26,7 @@ class MicroLayer:
     low: float = -np.inf
     high: float = np.inf
     may_overwrite_input: bool = False
-    plain: bool = False
+    only_clamps: bool = False
 
     @property
     def weights(self) -> np.ndarray:
@@ -50,8 +50,8 @@ class MicroLayer:
         }
 
 
-def by_fours(layer: MicroLayer) -> np.ndarray:
+def pack_blocks_of_4(layer: MicroLayerF32) -> np.ndarray:
     """Pack weights as [four output channels][element of the window][channel]."""
-    full = padded(layer.weights, 4)
+    full = pad_to_multiple(layer.weights, 4)
     fours = full.reshape(-1, 4, full.shape[1]).transpose(0, 2, 1)
     return np.ascontiguousarray(fours).reshape(-1)

@@ -11,21 +11,21 @@ import numpy as np
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.rounding import round_up
 
+from ..dot4_packing import weights_minus_zero_point
 from ..layer_i8 import ConvI8
 from ..packing_i8 import wrap_int32
-from ..quads_i8 import centred_weights
-from .kernel import MicroKernel, MicroWeights, padded
-from .shape import MicroShape, Windows
+from .kernel import MicroKernel, MicroWeights, pad_to_multiple
+from .shape import Im2colBuffer, MicroShape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
 # Codes in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
-WHOLE = {(True, -128, 127): 1, (False, 0, 255): 2}
+FULL_RANGE = {(True, -128, 127): 1, (False, 0, 255): 2}
 
 
 @dataclass(frozen=True)
-class MicroLayer:
+class MicroLayerI8:
     """An integer layer.
 
     ``w``: [out_c, in_c / groups, *kernel]; ``w_zero``: one, or one per channel; ``bias``: in units
@@ -41,11 +41,11 @@ class MicroLayer:
     @cached_property
     def weights(self) -> np.ndarray:
         """w - w_zero as int64 [out_c, element of the window], channels innermost."""
-        centred = centred_weights(self.layer, self.w, self.w_zero)
+        centred = weights_minus_zero_point(self.layer, self.w, self.w_zero)
         return centred.transpose(0, 2, 3, 4, 1).reshape(len(centred), -1)
 
     @property
-    def to_int8(self) -> int:
+    def int8_offset(self) -> int:
         """Offset added to activations for kernels that multiply int8 by int8."""
         return 0 if self.layer.x_signed else -128
 
@@ -54,16 +54,16 @@ class MicroLayer:
         """Whether weights minus their zero points fit into int8."""
         return bool(self.weights.min() >= -128 and self.weights.max() <= 127)
 
-    def folded(self, unit: int, offset: int = 0) -> np.ndarray:
+    def folded_bias(self, unit: int, offset: int = 0) -> np.ndarray:
         """Return the biases minus the input zero point's contribution, padded to ``unit`` channels.
 
         ``offset``: added to activations by the kernel before it multiplies them.
         """
         bias = 0 if self.bias is None else self.bias.astype(np.int64).reshape(-1)
         sums = self.weights.sum(axis=1)
-        return padded(wrap_int32(bias - (self.layer.x_zero + offset) * sums), unit)
+        return pad_to_multiple(wrap_int32(bias - (self.layer.x_zero + offset) * sums), unit)
 
-    def windows(self, unit: int) -> tuple[np.ndarray, np.ndarray]:
+    def shifted_weights(self, unit: int) -> tuple[np.ndarray, np.ndarray]:
         """Return weights shifted into int8, padded to pairs of channels and to a multiple of
         ``unit``, and the shift of each channel: the smallest that makes them fit."""
         flat = self.weights
@@ -75,22 +75,22 @@ class MicroLayer:
 
     def members(
         self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool,
-        direct: bool = False,
+        fixed_point_only: bool = False,
     ) -> dict[str, object]:  # fmt: skip
         """Return the members of the layer's ``tvmrt_micro_conv_i8``, with the output's range.
-        ``direct``: sums become bytes by fixed-point multipliers alone."""
-        whole = WHOLE.get((signed, low, high), 0)
-        direct = direct and whole == 1 and self.shape.out_c % 2 == 0
+        ``fixed_point_only``: sums become bytes by fixed-point multipliers alone."""
+        whole = FULL_RANGE.get((signed, low, high), 0)
+        fixed_point_only = fixed_point_only and whole == 1 and self.shape.out_c % 2 == 0
         return {
             "shape": self.shape.initializer(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
-            "range": f"{{{zero}, {low}, {high}, {whole}, {int(direct)}}}",
+            "range": f"{{{zero}, {low}, {high}, {whole}, {int(fixed_point_only)}}}",
         }
 
 
-def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
+def micro_shape(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
     """Return a layer's shape for these kernels, or None if they do not support it.
 
     ``scale``: the multipliers of the sums, None if an epilogue takes the sums.
@@ -103,76 +103,76 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
     return shape if shape.fits else None
 
 
-def window_kind(shape: MicroShape, lone: bool = True) -> str:
+def pixel_kind(shape: MicroShape, single_pixel: bool = True) -> str:
     """Return the ``tvmrt_micro_window_kind`` of all windows of a dense layer.
 
-    ``lone``: the kernel has smaller code for a layer of one pixel.
+    ``single_pixel``: the kernel has smaller code for a layer of one pixel.
     """
     if not shape.pointwise:
         return "TVMRT_MICRO_ANY_WINDOW"
     return (
         "TVMRT_MICRO_ONE_PIXEL"
-        if lone and upper_bound(shape.pixels) == 1
+        if single_pixel and upper_bound(shape.pixels) == 1
         else "TVMRT_MICRO_POINTWISE"
     )
 
 
-def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
+def im2col_buffer_of(layer: MicroLayerI8, unit: int, element: int) -> Im2colBuffer:
     """Return the scratch of windows: two pixels of ``element`` bytes per element, one of bytes.
 
     ``unit``: the length of a window is a multiple of it.
     """
     shape = layer.shape
     length = round_up(shape.elements, unit)
-    as_they_lie = shape.pointwise and length == shape.in_c
-    windows = min(2, upper_bound(shape.pixels)) * length * element + (0 if as_they_lie else length)
-    return Windows(length, windows if windows > STACK_WINDOWS else 0)
+    is_in_place = shape.pointwise and length == shape.in_c
+    layout = min(2, upper_bound(shape.pixels)) * length * element + (0 if is_in_place else length)
+    return Im2colBuffer(length, layout if layout > STACK_WINDOWS else 0)
 
 
-def dense(
+def dense_kernel(
     header: str,
     cost: float,
-    pack: Callable[[MicroLayer], MicroWeights],
-    windows: tuple[int, int],
-    needs: str = "",
+    pack: Callable[[MicroLayerI8], MicroWeights],
+    layout: tuple[int, int],
+    required_features: str = "",
     tile: str = "0",
-    lone: bool = True,
-    supports: Callable[[MicroLayer], bool] = lambda layer: True,
-) -> MicroKernel[MicroLayer]:
+    single_pixel: bool = True,
+    supports: Callable[[MicroLayerI8], bool] = lambda layer: True,
+) -> MicroKernel[MicroLayerI8]:
     """Return the descriptor of a tile of dense layers (``board/conv_i8_driver.h``).
 
-    ``windows``: the unit of their length, and bytes of an element; ``tile``: the name of the
-    header's tile; ``lone``: see ``window_kind``.
+    ``layout``: the unit of their length, and bytes of an element; ``tile``: the name of the
+    header's tile; ``single_pixel``: see ``pixel_kind``.
     """
     return MicroKernel(
         header=f"board/{header}.h",
         name="tvmrt_micro_conv_i8",
-        more=lambda layer: (tile, window_kind(layer.shape, lone)),
+        extra_arguments=lambda layer: (tile, pixel_kind(layer.shape, single_pixel)),
         cost=cost,
         supports=lambda layer: not layer.shape.depthwise and supports(layer),
         pack=pack,
-        scratch=lambda layer: windows_of(layer, *windows),
-        needs=frozenset(needs.split()),
+        scratch=lambda layer: im2col_buffer_of(layer, *layout),
+        required_features=frozenset(required_features.split()),
     )
 
 
 def pack_windows(
-    layer: MicroLayer, unit: int, group: int, offset: int = 0, block: int = 2
+    layer: MicroLayerI8, unit: int, group: int, offset: int = 0, block: int = 2
 ) -> MicroWeights:
     """Pack weights as int8 [block of channels][group of elements][channel of the block][element].
 
     ``block``: channels of a block; the last channels after whole blocks form pairs.
     """
-    full, shift = layer.windows(unit)
+    full, shift = layer.shifted_weights(unit)
     whole = len(full) // block * block
     parts = [
         some.astype(np.int8).reshape(-1, channels, full.shape[1] // group, group)
         for some, channels in ((full[:whole], block), (full[whole:], 2))
     ]
     weights = np.concatenate([part.transpose(0, 2, 1, 3).reshape(-1) for part in parts])
-    return MicroWeights(weights, layer.folded(2, offset), shifts(shift))
+    return MicroWeights(weights, layer.folded_bias(2, offset), padded_shifts(shift))
 
 
-def shifts(shift: np.ndarray, unit: int = 2) -> np.ndarray | None:
+def padded_shifts(shift: np.ndarray, unit: int = 2) -> np.ndarray | None:
     """Return the weight shifts padded to ``unit`` channels, or None if all are zero."""
-    return padded(shift.astype(np.int32), unit) if shift.any() else None
+    return pad_to_multiple(shift.astype(np.int32), unit) if shift.any() else None

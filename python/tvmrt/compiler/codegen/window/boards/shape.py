@@ -17,8 +17,8 @@ from tvmrt.compiler.ir.rounding import round_up
 from ...c.text import initializer, nested
 from ...geometry import Window
 
-MOST = (1 << 15) - 1  # of an extent
-MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS
+MAX_INT16 = (1 << 15) - 1  # of an extent
+MAX_KERNEL_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS
 
 
 def _pair(name: str) -> property:
@@ -45,9 +45,9 @@ class MicroShape:
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
         numbers = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
         if self.depthwise:
-            numbers += [w.batch, self.ring_columns]
-        rows = not self.depthwise or self.kernel[0] <= MOST_ROWS
-        fit = all(-MOST <= lower_bound(n) and upper_bound(n) <= MOST for n in numbers)
+            numbers += [w.batch, self.line_buffer_columns]
+        rows = not self.depthwise or self.kernel[0] <= MAX_KERNEL_ROWS
+        fit = all(-MAX_INT16 <= lower_bound(n) and upper_bound(n) <= MAX_INT16 for n in numbers)
         return w.flat and rows and fit and min(map(lower_bound, self.in_ + self.out)) > 0
 
     @property
@@ -61,7 +61,7 @@ class MicroShape:
         if self.in_ != self.out or self.stride != (1, 1) or self.in_c != self.out_c:
             return False
         if self.depthwise:
-            return self.pad[0] < self.ring_rows
+            return self.pad[0] < self.line_buffer_rows
         return self.pointwise
 
     @property
@@ -87,39 +87,43 @@ class MicroShape:
         return self.kernel[1] if touch else 1
 
     @property
-    def ring_rows(self) -> int:
+    def line_buffer_rows(self) -> int:
         """Rows under a window."""
         return self.window.span(1)
 
     @property
-    def ring_columns(self) -> SymInt:
+    def line_buffer_columns(self) -> SymInt:
         """Columns under all windows of a row, padding included."""
         return self.window.reach(2)
 
     @property
-    def whole_quads(self) -> int:
+    def padded_channels(self) -> int:
         """Input channels rounded up to a multiple of four."""
         return round_up(self.in_c, 4)
 
-    def initializer(self, scratch: Windows | Ring) -> str:
+    def initializer(self, scratch: Im2colBuffer | LineBuffer) -> str:
         """Return the C initialiser of the ``tvmrt_micro_shape``."""
-        kept = scratch.members(self)
-        pad = (self.pad[0], smaller(self.pad[1], scratch.columns)) if self.depthwise else self.pad
+        union = scratch.members(self)
+        pad = (
+            (self.pad[0], minimum_text(self.pad[1], scratch.columns))
+            if self.depthwise
+            else self.pad
+        )
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
                  "dilation": self.dilation, "pad": pad}  # fmt: skip
         fields = {
-            **{name: f"{{{short(h)}, {short(w)}}}" for name, (h, w) in pairs.items()},
+            **{name: f"{{{as_int16(h)}, {as_int16(w)}}}" for name, (h, w) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,
             "x_stride": self.window.x_stride,
             "y_stride": self.window.y_stride,
             "scratch": scratch.bytes,
-            "layout": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
+            "layout": initializer({name: initializer(numbers) for name, numbers in union.items()}),
         }
         return nested(fields)
 
 
-def smaller(a: SymInt, b: SymInt) -> SymInt | str:
+def minimum_text(a: SymInt, b: SymInt) -> SymInt | str:
     """Return the minimum of both, as a C expression if it is dynamic."""
     try:
         return min(a, b)
@@ -128,7 +132,7 @@ def smaller(a: SymInt, b: SymInt) -> SymInt | str:
 
 
 @dataclass(frozen=True)
-class Windows:
+class Im2colBuffer:
     """Windows that a dense kernel copies into scratch: elements of one, bytes of all."""
 
     length: int
@@ -147,7 +151,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Ring:
+class LineBuffer:
     """Line buffer of a depthwise kernel in scratch, see ``board/line_buffer.h``.
 
     ``slots``: rows or pairs of rows; ``columns``: of a row, padding included; ``plane``: elements
@@ -162,31 +166,36 @@ class Ring:
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
         """Return the shape's ``kept`` union."""
         left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
-        read, room = shape.in_[1] - skipped, self.columns - left
-        inside = smaller(read, room)
-        if min(lower_bound(read), lower_bound(room)) < 0:
-            inside = f"({inside} < 0 ? 0 : {inside})" if _open(inside) else max(0, inside)
+        read, capacity = shape.in_[1] - skipped, self.columns - left
+        inside = minimum_text(read, capacity)
+        if min(lower_bound(read), lower_bound(capacity)) < 0:
+            inside = f"({inside} < 0 ? 0 : {inside})" if _is_dynamic(inside) else max(0, inside)
         return {
             "line_buffer": {
                 "plane": self.plane,
-                "images": short(shape.window.batch),
+                "images": as_int16(shape.window.batch),
                 "slots": self.slots,
-                "columns": short(self.columns),
-                "inside": short(inside),
+                "columns": as_int16(self.columns),
+                "inside": as_int16(inside),
             }
         }
 
 
-def _open(value: SymInt | str) -> bool:
+def _is_dynamic(value: SymInt | str) -> bool:
     return isinstance(value, (Extent, str))
 
 
-def short(value: SymInt | str) -> SymInt | str:
+def as_int16(value: SymInt | str) -> SymInt | str:
     """Return a value for a 16-bit member, cast if it is an expression."""
-    return f"(int16_t){value}" if _open(value) else value
+    return f"(int16_t){value}" if _is_dynamic(value) else value
 
 
-def ring_of_rows(shape: MicroShape, element: int) -> Ring:
+def row_line_buffer(shape: MicroShape, element: int) -> LineBuffer:
     """Return a line buffer of all rows under a window; ``element``: bytes of an element."""
-    plane = shape.ring_rows * shape.ring_columns
-    return Ring(shape.ring_rows, shape.ring_columns, plane, shape.whole_quads * plane * element)
+    plane = shape.line_buffer_rows * shape.line_buffer_columns
+    return LineBuffer(
+        shape.line_buffer_rows,
+        shape.line_buffer_columns,
+        plane,
+        shape.padded_channels * plane * element,
+    )

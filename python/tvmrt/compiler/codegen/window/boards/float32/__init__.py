@@ -1,6 +1,6 @@
 """Float kernels of microcontrollers: each module describes one as its ``KERNEL``."""
 
-from ..kernel import Kernels
-from ..layer_f32 import MicroLayer
+from ..kernel import KernelRegistry
+from ..layer_f32 import MicroLayerF32
 
-KERNELS: Kernels[MicroLayer] = Kernels(__name__, __path__)
+KERNELS: KernelRegistry[MicroLayerF32] = KernelRegistry(__name__, __path__)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernel import MicroKernel, MicroWeights
-from ..layer_f32 import MicroLayer
-from ..shape import Windows
+from ..layer_f32 import MicroLayerF32
+from ..shape import Im2colBuffer
 
-MOST_MACS = 512  # of a matmul optimised for code size instead of speed
+MAX_MACS = 512  # of a matmul optimised for code size instead of speed
 
 
-def supports(layer: MicroLayer) -> bool:
+def supports(layer: MicroLayerF32) -> bool:
     shape, bounds = layer.shape, (layer.low, layer.high)
     row = shape.pixels == 1 and shape.pointwise and not layer.may_overwrite_input
-    few = 0 < shape.in_c * shape.out_c <= MOST_MACS
-    return row and few and layer.plain and bounds in ((0, np.inf), (-np.inf, np.inf))
+    few = 0 < shape.in_c * shape.out_c <= MAX_MACS
+    return row and few and layer.only_clamps and bounds in ((0, np.inf), (-np.inf, np.inf))
 
 
-def pack(layer: MicroLayer) -> MicroWeights:
+def pack(layer: MicroLayerF32) -> MicroWeights:
     """Pack the bias and the weights of each output."""
     packed = np.concatenate([layer.biases[:, None], layer.weights.astype(np.float32)], axis=1)
     return MicroWeights(packed.reshape(-1), None)
@@ -30,5 +30,5 @@ KERNEL = MicroKernel(
     cost=0,
     supports=supports,
     pack=pack,
-    scratch=lambda layer: Windows(layer.shape.elements, 0),
+    scratch=lambda layer: Im2colBuffer(layer.shape.elements, 0),
 )

@@ -4,7 +4,7 @@ New modules in this package are found and tested automatically;
 ``docs/how-to/add-a-board-kernel.md`` explains how to write one.
 """
 
-from ..kernel import Kernels
-from ..layer_i8 import MicroLayer
+from ..kernel import KernelRegistry
+from ..layer_i8 import MicroLayerI8
 
-KERNELS: Kernels[MicroLayer] = Kernels(__name__, __path__)
+KERNELS: KernelRegistry[MicroLayerI8] = KernelRegistry(__name__, __path__)

@@ -7,12 +7,12 @@ import numpy as np
 from tvmrt.compiler.ir.extent import SymInt, upper_bound
 from tvmrt.compiler.ir.rounding import round_up
 
-from ..kernel import MicroKernel, MicroWeights, padded
-from ..layer_i8 import MicroLayer
-from ..shape import MicroShape, Ring
+from ..kernel import MicroKernel, MicroWeights, pad_to_multiple
+from ..layer_i8 import MicroLayerI8
+from ..shape import LineBuffer, MicroShape
 from . import depthwise_3x3
 
-MOST_COLUMNS = 4680  # offsets of seven such planes fit the 16 bits of a scatter store
+MAX_COLUMNS = 4680  # offsets of seven such planes fit the 16 bits of a scatter store
 
 
 def columns(shape: MicroShape) -> SymInt:
@@ -20,23 +20,25 @@ def columns(shape: MicroShape) -> SymInt:
     return round_up(shape.out[1] * shape.stride[1], 2) + 2
 
 
-def supports(layer: MicroLayer) -> bool:
-    if not depthwise_3x3.supports(layer) or upper_bound(columns(layer.shape)) > MOST_COLUMNS:
+def supports(layer: MicroLayerI8) -> bool:
+    if not depthwise_3x3.supports(layer) or upper_bound(columns(layer.shape)) > MAX_COLUMNS:
         return False
     return layer.fits_int8
 
 
-def pack(layer: MicroLayer) -> MicroWeights:
+def pack(layer: MicroLayerI8) -> MicroWeights:
     """Pack weights as int8 [channel][4 columns][4], see ``board/depthwise_i8_3x3_mve.h``."""
-    full = padded(layer.weights.astype(np.int8), 4)
+    full = pad_to_multiple(layer.weights.astype(np.int8), 4)
     packed = np.zeros((len(full), 4, 4), np.int8)
     packed[:, 1:, :3] = full.reshape(-1, 3, 3).transpose(0, 2, 1)
-    return MicroWeights(np.append(packed, np.zeros(4, np.int8)), layer.folded(4, layer.to_int8))
+    return MicroWeights(
+        np.append(packed, np.zeros(4, np.int8)), layer.folded_bias(4, layer.int8_offset)
+    )
 
 
-def scratch(layer: MicroLayer) -> Ring:
+def scratch(layer: MicroLayerI8) -> LineBuffer:
     shape = layer.shape
-    return depthwise_3x3.ring_of_pairs(shape, columns(shape), 1, round_up(shape.out[1], 2))
+    return depthwise_3x3.row_pair_line_buffer(shape, columns(shape), 1, round_up(shape.out[1], 2))
 
 
 KERNEL = MicroKernel(
@@ -46,6 +48,6 @@ KERNEL = MicroKernel(
     supports=supports,
     pack=pack,
     scratch=scratch,
-    needs=frozenset({"mve"}),
+    required_features=frozenset({"mve"}),
     unit=2,
 )

@@ -6,47 +6,47 @@ import numpy as np
 
 from tvmrt.compiler.ir.extent import SymInt, upper_bound
 
-from ..kernel import MicroKernel, MicroWeights, padded
-from ..layer_i8 import MicroLayer
-from ..shape import Ring
+from ..kernel import MicroKernel, MicroWeights, pad_to_multiple
+from ..layer_i8 import MicroLayerI8
+from ..shape import LineBuffer
 
 ROWS = 8  # of the line buffer, TVMRT_MICRO_MVE_ROWS
-MOST_COLUMNS = 1170  # offsets of seven such planes fit the 16 bits of a scatter store
+MAX_COLUMNS = 1170  # offsets of seven such planes fit the 16 bits of a scatter store
 
 
-def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
+def mve_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
     """Return the kernel for windows of ``taps`` columns, the last of which may be zeros."""
 
-    def columns(layer: MicroLayer) -> SymInt:
+    def columns(layer: MicroLayerI8) -> SymInt:
         """Return the buffered columns of a row."""
         shape = layer.shape
         return (shape.out[1] - 1) * shape.stride[1] + taps
 
-    def supports(layer: MicroLayer) -> bool:
+    def supports(layer: MicroLayerI8) -> bool:
         shape = layer.shape
         if (
             not shape.depthwise
             or shape.dilation != (1, 1)
-            or upper_bound(columns(layer)) > MOST_COLUMNS
+            or upper_bound(columns(layer)) > MAX_COLUMNS
         ):
             return False
         if shape.kernel[0] > ROWS or shape.kernel[1] > taps:
             return False
         return layer.fits_int8
 
-    def pack(layer: MicroLayer) -> MicroWeights:
+    def pack(layer: MicroLayerI8) -> MicroWeights:
         """Pack weights as int8 [channel][column][row], see ``board/depthwise_i8_8x8_mve.h``."""
-        full = padded(layer.weights.astype(np.int8), 4)
+        full = pad_to_multiple(layer.weights.astype(np.int8), 4)
         rows, width = layer.shape.kernel
         packed = np.zeros((len(full), taps, ROWS), np.int8)
         packed[:, :width, :rows] = full.reshape(-1, rows, width).transpose(0, 2, 1)
-        return MicroWeights(packed.reshape(-1), layer.folded(4, layer.to_int8))
+        return MicroWeights(packed.reshape(-1), layer.folded_bias(4, layer.int8_offset))
 
-    def scratch(layer: MicroLayer) -> Ring:
+    def scratch(layer: MicroLayerI8) -> LineBuffer:
         shape = layer.shape
         plane = columns(layer) * ROWS
         front = shape.out[1] * 8 * 4  # accumulators
-        return Ring(ROWS, columns(layer), plane, shape.whole_quads * plane + front)
+        return LineBuffer(ROWS, columns(layer), plane, shape.padded_channels * plane + front)
 
     return MicroKernel(
         header="board/depthwise_i8_8x8_mve.h",
@@ -55,8 +55,8 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         supports=supports,
         pack=pack,
         scratch=scratch,
-        needs=frozenset({"mve"}),
+        required_features=frozenset({"mve"}),
     )
 
 
-KERNEL = windows(6, 0.45)
+KERNEL = mve_kernel(6, 0.45)

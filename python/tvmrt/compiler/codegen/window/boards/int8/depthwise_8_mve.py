@@ -1,5 +1,5 @@
 """Depthwise layers with Helium, 7 or 8 kernel columns: four instructions per window."""
 
-from .depthwise_6_mve import windows
+from .depthwise_6_mve import mve_kernel
 
-KERNEL = windows(8, 0.5)
+KERNEL = mve_kernel(8, 0.5)

@@ -7,21 +7,26 @@ import numpy as np
 from tvmrt.compiler.ir.rounding import round_up
 
 from ..kernel import MicroKernel, MicroWeights
-from ..layer_i8 import MicroLayer
-from ..shape import Ring
+from ..layer_i8 import MicroLayerI8
+from ..shape import LineBuffer
 
 
-def pack(layer: MicroLayer) -> MicroWeights:
+def pack(layer: MicroLayerI8) -> MicroWeights:
     """Pack weights as int16 [row][column][channel], see ``board/depthwise_i8_rvv.h``."""
     weights = np.ascontiguousarray(layer.weights.T.astype(np.int16))
-    return MicroWeights(weights.reshape(-1), layer.folded(4, layer.to_int8))
+    return MicroWeights(weights.reshape(-1), layer.folded_bias(4, layer.int8_offset))
 
 
-def scratch(layer: MicroLayer) -> Ring:
+def scratch(layer: MicroLayerI8) -> LineBuffer:
     """Return a line buffer of all rows under a window, in the layout of the input."""
     shape = layer.shape
-    row = shape.ring_columns * shape.in_c
-    return Ring(shape.ring_rows, shape.ring_columns, row, round_up(shape.ring_rows * row, 8))
+    row = shape.line_buffer_columns * shape.in_c
+    return LineBuffer(
+        shape.line_buffer_rows,
+        shape.line_buffer_columns,
+        row,
+        round_up(shape.line_buffer_rows * row, 8),
+    )
 
 
 KERNEL = MicroKernel(
@@ -31,5 +36,5 @@ KERNEL = MicroKernel(
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
     scratch=scratch,
-    needs=frozenset({"rvv"}),
+    required_features=frozenset({"rvv"}),
 )

@@ -1,0 +1,365 @@
+"""Run a firmware network once in QEMU and count the executions of each basic block."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.export.board_image import Board, boards, object_commands
+from tvmrt.compiler.export.firmware_build import CFLAGS
+from tvmrt.error import CompileError
+from tvmrt.libinfo import find_boards_path
+from tvmrt.plugins.cycles import disassembly
+from tvmrt.plugins.cycles.mcu_parts import Mcu
+
+SECONDS = 600  # time limit of one run in QEMU
+# QEMU board for targets without a board; its core supports all instructions of the target.
+_FALLBACK_BOARDS = {
+    "cortex-m3": "cortex-m0plus", "cortex-m4f": "cortex-m4", "cortex-m4-nofp": "cortex-m4",
+    "cortex-m23": "cortex-m55", "cortex-m33": "cortex-m55", "cortex-m85": "cortex-m55",
+    "rv32imac": "riscv32", "rv32imafc": "riscv32",
+}  # fmt: skip
+_SYMBOL = re.compile(r"^([0-9a-f]{8}) .{7} (\S+)\t([0-9a-f]{8}) (?:\.hidden )?(\S+)$", re.MULTILINE)
+_SECTION = re.compile(r"^\s*\d+ (\.\w+)\s+([0-9a-f]{8})", re.MULTILINE)
+_VERSION = re.compile(r"version (\d+)")
+_MARKERS = ("count_begin", "count_end", "count_fail")
+_HARNESS_SYMBOLS = re.compile(
+    r"(count_\w+|main|start|start_c|fault|trap|semihost|vectors|stage|board_exit|board_write|"
+    r"__aeabi_read_tp|(in|out|pool|given)\d+|tensors\.\d+)$"
+)
+
+
+@dataclass(frozen=True)
+class Input:
+    """Input tensor stored in the program's image."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ArchiveNetwork:
+    """Network called by the program: ``module`` is its metadata in the archive."""
+
+    name: str
+    prefix: str
+    module: Mapping[str, Any]
+    sources: Sequence[Path]
+    includes: Sequence[Path]
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        return self.module["memory"]
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        return self.memory["functions"]["main"][0]
+
+    def header(self) -> str:
+        for folder in self.includes:
+            path = folder / f"{self.prefix}.h"
+            if path.is_file():
+                return path.read_text(encoding="utf-8")
+        raise ValueError(f"the archive has no header {self.prefix}.h")
+
+
+@dataclass
+class CallCounts:
+    """Work of one call of the network's main function; ``site`` is the return address."""
+
+    site: int
+    code_next: int
+    code_jump: int
+    data: int
+    blocks: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Image:
+    """Linked image. ``flash_bytes`` and ``static_bytes`` (variables besides the network's
+    workspace) count only the network and the code it calls, without the surrounding program;
+    ``ram`` is the address range of RAM."""
+
+    path: Path
+    flash_bytes: int
+    static_bytes: int
+    ram: tuple[int, int]
+
+
+@dataclass
+class CountedRun:
+    """Calls in order; the first is the main function's own code."""
+
+    calls: list[CallCounts]
+    code: disassembly.Disassembly
+    image: Image
+
+
+def run(
+    network: ArchiveNetwork, target: Target, part: Mcu, inputs: Sequence[Input], folder: Path
+) -> CountedRun:
+    """Build the program, run it once in QEMU and read the counts.
+
+    Raises
+    ------
+    CompileError
+        If a tool is missing or fails, or the network is too large for the QEMU board.
+    ValueError
+        If the network fails, or cannot be called by a generic program.
+    """
+    board = board_tools(target.name)
+    path = _build(network, target, board, inputs, folder)
+    dumper = f"{board.tool}-objdump"
+    image = _read_image_sizes(path, _run_command([dumper, "-ht", str(path)]), network, inputs)
+    text = _run_command([dumper, "-d", "--no-show-raw-insn", str(path)])
+    read = disassembly.read(text, riscv="riscv" in board.tool)
+    counts = _execute(network, board, image, read, part, folder)
+    return CountedRun(_merge_register_saves(_parse_counts(counts.read_text()), read), read, image)
+
+
+def board_tools(target: str) -> Board:
+    """Return the QEMU board that runs a target's code; CompileError if a tool is missing."""
+    board = boards()[_FALLBACK_BOARDS.get(target, target)]
+    for tool in (f"{board.tool}-gcc", board.emulator[0], "cc"):
+        if shutil.which(tool) is None:
+            raise CompileError(
+                f"{tool} is not installed; inspect --board builds the network with "
+                f"{board.tool}-gcc and counts in {board.emulator[0]} by a plug-in that cc compiles"
+            )
+    return board
+
+
+def _read_image_sizes(
+    path: Path, text: str, network: ArchiveNetwork, inputs: Sequence[Input]
+) -> Image:
+    """Read an image's sizes from the output of ``objdump -ht``."""
+    sections = {name: int(size, 16) for name, size in _SECTION.findall(text)}
+    flash = sum(sections.get(name, 0) for name in (".weights", ".text", ".data"))
+    flash -= sum(len(each.data) for each in inputs)
+    addresses: dict[str, int] = {}
+    static = 0
+    own = {pool["name"] for pool in network.memory["pools"] if not pool["lent"]}
+    pools = {f"{network.prefix}_{name}" for name in own}
+    for address, section, size, name in _SYMBOL.findall(text):
+        addresses[name] = int(address, 16)
+        is_harness = _HARNESS_SYMBOLS.match(name) is not None
+        if section in (".text", ".data") and is_harness:
+            flash -= int(size, 16)
+        if (
+            section in (".data", ".bss", ".noinit", ".tbss")
+            and not is_harness
+            and name not in pools
+        ):
+            static += int(size, 16)
+    return Image(path, flash, static, (addresses["data_begin"], addresses["stack_top"]))
+
+
+def _build(
+    network: ArchiveNetwork, target: Target, board: Board, inputs: Sequence[Input], folder: Path
+) -> Path:
+    boards_folder = Path(find_boards_path())
+    main = folder / "count_network.c"
+    main.write_text(program_text(network, inputs, folder), encoding="utf-8")
+    compiler = f"{board.tool}-gcc"
+    found = _run_command([compiler, "-print-file-name=picolibc.specs"]).strip()
+    specs = ["--specs=picolibc.specs"] if "/" in found else []
+    includes = [*network.includes, boards_folder.parent]
+    usual = [compiler, *specs, "-std=gnu11", *CFLAGS, *(f"-I{path}" for path in includes)]
+    link_flags = board.flags if board.target == target.name else target.flags
+    clock = [flag for flag in board.flags if flag.startswith("-D")]
+    image = folder / "count.elf"
+    objects = object_commands([*usual, *target.flags], network.sources, folder)
+    sources = [*objects, main, boards_folder / "count.c", boards_folder / board.start]
+    link = [
+        *usual, *link_flags, *clock, "-nostartfiles", f"-L{boards_folder}",
+        "-T", f"{board.target}.ld",
+        "-Wl,--gc-sections", *map(str, sources), "-lm", "-o", str(image),
+    ]  # fmt: skip
+    for command in (*objects.values(), link):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            continue
+        details = [
+            line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line
+        ]
+        details = details or [line for line in done.stderr.splitlines() if "error" in line]
+        reason = "; ".join(details[:3]).strip() or done.stderr.strip()[-500:]
+        raise CompileError(f"the image of {network.name} for {board.target} fails: {reason}")
+    return image
+
+
+def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path) -> str:
+    """Return C code that fills the inputs and calls the network once, through its interface."""
+    header = network.header()
+    by_struct = f"struct {network.prefix}_inputs" in header
+    if f"struct {network.prefix}_devices" in header:
+        raise ValueError(
+            f"{network.name} calls devices, which are not here; inspect a network without --device"
+        )
+    lines = [f'#include "{network.prefix}.h"', "#include <string.h>", ""]
+    fills, names = [], []
+    for i, each in enumerate(inputs):
+        path = folder / f"in{i}.bin"
+        path.write_bytes(each.data)
+        lines.append(
+            f'__asm(".section .rodata.tvm.in{i},\\"a\\"\\n.balign 16\\n.global given{i}\\ngiven{i}:'
+            f'\\n.incbin \\"{path}\\"\\n.text\\n");\nextern const char given{i}[];'
+        )
+        fills.append(f"  memcpy(in{i}, given{i}, {len(each.data)});")
+        names.append((f"in{i}", len(each.data)))
+    outputs = [(f"out{i}", row["size"]) for i, row in enumerate(network.main["outputs"].values())]
+    pools = [
+        (f"pool{i}", pool["used_bytes"])
+        for i, pool in enumerate(p for p in network.memory["pools"] if p["lent"])
+    ]
+    for name, size in (*names, *outputs, *pools):
+        lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")
+    rows = [[name for name, _ in each] for each in (names, outputs, pools)]
+    body = _struct_call(network.prefix, *rows) if by_struct else _packed_call(network.prefix, *rows)
+    return "\n".join([
+        *lines, "void count_inputs(void);", "void count_inputs(void) {", *fills, "}",
+        "int count_run(void);", "int count_run(void) {", *body, "}", "",
+    ])  # fmt: skip
+
+
+def _struct_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:
+    parts = [("inputs", inputs), ("outputs", outputs)]
+    parts += [("workspace_pools", pools)] if pools else []
+    made = [
+        f"  struct {prefix}_{part} {part} = {{{', '.join(f'(void *){n}' for n in names)}}};"
+        for part, names in parts
+    ]
+    return [*made, f"  return {prefix}_run({', '.join(f'&{part}' for part, _ in parts)});"]
+
+
+def _packed_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:
+    names = [*inputs, *outputs, *pools]
+    return [
+        f"  static DLTensor tensors[{len(names)}];",
+        f"  TVMValue args[{len(names)}], value;",
+        f"  int codes[{len(names)}], code = 0;",
+        *(f"  tensors[{i}].data = {name};" for i, name in enumerate(names)),
+        f"  for (int i = 0; i < {len(names)}; ++i) {{",
+        "    args[i].v_handle = &tensors[i];",
+        "    codes[i] = kTVMDLTensorHandle;",
+        "  }",
+        f"  return {prefix}_run(args, codes, {len(names)}, &value, &code, NULL);",
+    ]
+
+
+def main_functions(network: ArchiveNetwork) -> list[str]:
+    """Return the C functions that call the operators."""
+    return [f"{network.prefix}{name}" for name in ("_run", "___main__", "___tvm_main__")]
+
+
+def _execute(
+    network: ArchiveNetwork,
+    board: Board,
+    image: Image,
+    read: disassembly.Disassembly,
+    part: Mcu,
+    folder: Path,
+) -> Path:
+    plugin, out = folder / "count_blocks.so", folder / "counts.txt"
+    release = _VERSION.search(_run_command([board.emulator[0], "--version"]))
+    api = 1 if release is None or int(release[1]) < 9 else 2
+    source = Path(find_boards_path(), "count_blocks.c")
+    _run_command(["cc", "-O2", "-shared", "-fPIC", f"-DAPI={api}", str(source), "-o", str(plugin)])
+    marks = [f"{mark.removeprefix('count_')}={read.span(mark)[0]:x}" for mark in _MARKERS]
+    settings = ["ram={:x}-{:x}".format(*image.ram), f"line={part.line:x}"]
+    settings += [f"code={part.code_cache:x}", f"data={part.data_cache:x}", f"out={out}"]
+    for name in main_functions(network):
+        if name in read.functions.values():
+            settings.append("main={:x}-{:x}".format(*read.span(name)))
+    command = [
+        *board.emulator, "-display", "none", "-monitor", "none", "-serial", "none",
+        "-plugin", ",".join([str(plugin), *marks, *settings]), "-kernel", str(image.path),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ValueError(
+            f"{network.name} runs longer than {SECONDS} s in {board.emulator[0]}"
+        ) from None
+    if done.returncode == 3:
+        raise ValueError(
+            f"{network.name} fails in {board.emulator[0]} on these inputs; give others by --inputs"
+        )
+    if done.returncode != 0 or not out.is_file():
+        reason = done.stderr.strip()[-300:] or f"exit code {done.returncode}"
+        raise CompileError(f"{board.emulator[0]} does not count: {reason}")
+    return out
+
+
+def _parse_counts(text: str) -> list[CallCounts]:
+    calls: list[CallCounts] = []
+    for line in text.splitlines():
+        kind, *fields = line.split()
+        if kind == "call":
+            calls.append(CallCounts(int(fields[0], 16), *map(int, fields[1:])))
+        else:
+            call, address, *counts = fields
+            calls[int(call)].blocks.append((int(address, 16), *map(int, counts)))
+    return calls
+
+
+def _merge_register_saves(
+    calls: list[CallCounts], read: disassembly.Disassembly
+) -> list[CallCounts]:
+    """Merge calls in which main saves its registers (``-msave-restore``) into main's own counts;
+    return the other calls."""
+    main, kept = calls[0], calls[:1]
+    for call in calls[1:]:
+        if read.calls.get(call.site, "").startswith("__riscv_save"):
+            main.code_next += call.code_next
+            main.code_jump += call.code_jump
+            main.data += call.data
+            main.blocks += call.blocks
+        else:
+            kept.append(call)
+    return kept
+
+
+def _run_command(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as problem:
+        raise CompileError(f"{command[0]} cannot be run: {problem}") from problem
+    if done.returncode != 0:
+        raise CompileError(f"{command[0]} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def checked_inputs(
+    network: ArchiveNetwork, given: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]
+) -> list[Input]:
+    """Return the bytes of a network's inputs: ``given`` by name, otherwise from ``others``.
+
+    Raises ValueError for an input of a wrong type or size, or an unknown name.
+    """
+    found = []
+    expected = network.main["inputs"]
+    for name in given.keys() - expected.keys():
+        raise ValueError(
+            f"{network.name} has no input {name}; its inputs are {', '.join(expected)}"
+        )
+    for name, row in expected.items():
+        array = np.ascontiguousarray(given[name] if name in given else others[name])
+        if str(array.dtype) != row["dtype"] or array.nbytes != row["size"]:
+            raise ValueError(
+                f"input {name} is {array.dtype} of {array.nbytes} bytes; {network.name} takes "
+                f"{row['dtype']} of {row['size']}"
+            )
+        found.append(Input(name, array.tobytes()))
+    return found

@@ -1,0 +1,137 @@
+"""Link-time protection against mixing up networks of one name.
+
+A linker resolves calls by name only, and silently takes the first of two static libraries with that
+name. The header of a network therefore declares its functions under longer symbols, which contain a
+number that identifies this very network. Another network's library does not define them, and the
+linker's error contains the reason. In C the names are unchanged, and the plain symbols exist too,
+for programs with their own declarations. Compilers without asm labels skip the check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from ..c.text import LINE, wrap
+from ..weight_bytes import WeightBytes
+
+_DIGITS = 8
+
+
+def identity(*parts: str | WeightBytes) -> str:
+    """Return hexadecimal digits of a hash over all parts, which identify a network."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        for chunk in [data] if isinstance(data, bytes) else data.chunks():
+            digest.update(chunk)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _suffix(number: str) -> str:
+    """Return the suffix of a network function's symbol in programs that include the header."""
+    return f"_needs_the_library_of_this_header_{number}"
+
+
+def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
+    """Return the first lines of a header, which reject a different header of the same name."""
+    upper = prefix.upper()
+    return [
+        f"#ifdef {upper}_H_",
+        f"#if {_number_macro(prefix)} != 0x{number}",
+        f'#error "two {what} are called {prefix}: compile one of them with another {remedy}"',
+        "#endif",
+        "#endif",
+        f"#ifndef {upper}_H_",
+        f"#define {upper}_H_",
+        "",
+        f"/*! \\brief Distinguishes it from other {what} with the same name. */",
+        f"#define {_number_macro(prefix)} 0x{number}",
+        "",
+    ]
+
+
+def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> list[str]:
+    """Return the rest of a header: declarations for C and C++; functions end with ``prototype_end``."""
+    macro = _symbol_macro(prefix)
+    return [
+        "/* Symbols that only the library of this header defines; no other library links. */",
+        f"#if {_HAS_LABELS} && !defined({_own_macro(prefix)})",
+        f'#define {macro}(name) __asm__(name "{_suffix(number)}")',
+        "#else",
+        f"#define {macro}(name)",
+        "#endif",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *declarations,
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {prefix.upper()}_H_ */",
+        "",
+    ]
+
+
+_HAS_LABELS = "defined(__GNUC__) && defined(__ELF__)"
+
+
+def prototype_end(prefix: str, function: str) -> str:
+    """Return the end of a function's declaration in the header, with its symbol for programs."""
+    return f'\n    {_symbol_macro(prefix)}("{prefix}_{function}");'
+
+
+NETWORKS = ("networks", "--module-name")
+IMAGES = ("images", "--image-name")
+
+
+def _number_macro(prefix: str) -> str:
+    return f"{prefix.upper()}_NUMBER"
+
+
+def _own_macro(prefix: str) -> str:
+    return f"{prefix.upper()}_OWN_SOURCE"
+
+
+def _symbol_macro(prefix: str) -> str:
+    return f"{prefix.upper()}_SYMBOL"
+
+
+def own_include(prefix: str, header: str) -> list[str]:
+    """Return lines that include the header in the network's own files, with plain symbols."""
+    return [f"#define {_own_macro(prefix)}", f'#include "{header}"']
+
+
+def alias_definition(
+    function: str, number: str, parameters: Iterable[str], result: str = "int32_t"
+):
+    """Return C lines that define a function's second symbol, if the compiler supports aliases, and
+    a symbol that makes the linker report two networks with this function.
+
+    ``parameters`` are declarations.
+    """
+    twice = f"{function}_is_linked_twice_compile_one_with_another_module_name"
+    long = len(f"extern const uint8_t {twice};") > LINE
+    return [
+        "/* The symbol that programs with this header call. */",
+        f"#if {_HAS_LABELS}",
+        "#ifdef __cplusplus",
+        'extern "C"',
+        "#endif",
+        *wrap(f"{result} {function}{_suffix(number)}", list(parameters) or ["void"], ""),
+        f'    __attribute__((alias("{function}"), nothrow));',
+        "#endif",
+        "",
+        "/* If two networks of a program have the same name, the linker reports this symbol. */",
+        *(
+            ["extern const uint8_t", f"    {twice};"]
+            if long
+            else [f"extern const uint8_t {twice};"]
+        ),
+        f"const uint8_t {twice} = 0;",
+        "",
+    ]

@@ -1,0 +1,62 @@
+"""Names of tensors, their size macros and the header in the files of a firmware network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir.graph import TensorType
+from tvmrt.compiler.ir.program import Program
+
+from ..c.naming import member, told_apart
+from . import link_guard
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Input or output in C: its struct member and the name of its size macro."""
+
+    member: str
+    origin: str  # name in the network
+    type: TensorType
+
+
+def header_name(prefix: str) -> str:
+    """Return the header's file name, which is always lower case."""
+    return f"{prefix.lower()}.h"
+
+
+def input_tensors(program: Program) -> list[Tensor]:
+    """Return the inputs; a number distinguishes their macros from those of outputs and pools."""
+    taken = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
+    taken |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
+    named = zip(program.input_names, program.input_types)
+    return [Tensor(told_apart(member(name), taken), name, type) for name, type in named]
+
+
+def output_tensors(program: Program) -> list[Tensor]:
+    """Return the outputs: a single one is ``output``, several are ``output0``, ``output1`` ..."""
+    names = program.output_names
+    numbered = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
+    return [Tensor(m, n, t) for m, n, t in zip(numbered, names, program.output_types)]
+
+
+def own_include(prefix: str) -> list[str]:
+    """Return lines that include the header in the network's own files."""
+    return link_guard.own_include(prefix, header_name(prefix))
+
+
+def own_includes(prefix: str) -> list[str]:
+    """Return the include lines of files that check their arguments."""
+    return [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/crt/error_codes.h>",
+        "",
+        *own_include(prefix),
+    ]
+
+
+def size_macro(prefix: str, name: str) -> str:
+    """Return the macro of a tensor's size."""
+    return f"{prefix.upper()}_{name.upper()}_SIZE"

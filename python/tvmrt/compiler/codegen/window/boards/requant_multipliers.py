@@ -1,0 +1,55 @@
+"""Requantisation multipliers as the kernels of microcontrollers read them (``board/common_i8.h``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir.float_to_int import to_integers
+
+from .kernel import pad_to_multiple
+
+
+def requant_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+    """Return a multiplier per channel, to a multiple of four: a float, or a negated fixed-point
+    integer. ``scale``: per channel; ``zero``, ``low``, ``high``: the output's zero point and
+    bounds."""
+    floats = pad_to_multiple(scale.astype(np.float32), 4)
+    fixed = fixed_point_multipliers(scale.astype(np.float32), zero, low, high)
+    fours = np.ones(len(floats), np.int64)
+    fours[: len(fixed)] = fixed
+    chosen = np.repeat(fours.reshape(-1, 4).min(axis=1) > 0, 4)
+    return np.where(chosen, (-fours).astype(np.int32).view(np.float32), floats)
+
+
+def all_fixed_point(multipliers: np.ndarray) -> bool:
+    """Return whether all multipliers are fixed-point."""
+    return bool((multipliers.view(np.int32) < 0).all())
+
+
+def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+    """Return fixed-point multipliers m < 2 ** 31 per channel; 0 where there is none.
+
+    For every sum, (sum * m + (16 * zero + 8) * 2 ** 32) >> 36, clamped, is the rounded float32
+    product with the scale. Each output q has a minimum sum, which m must map to at least q.
+    """
+    q = np.arange(low - zero + 1, high - zero + 1)[None]
+    guess = to_integers(np.rint((q - 0.5) / scale.astype(np.float64)[:, None]), np.int32)
+    near = np.int64(guess)[..., None] + np.arange(-3, 4)
+    there = np.rint(near.astype(np.float32) * scale[:, None, None]) >= q[..., None]
+    least = guess - 3 + there.argmax(axis=2)
+    found = ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)  # floats hold these sums
+    # least * m >= bound, and (least - 1) * m <= bound - 1
+    bound = (2 * q - 1) << 35
+    from_, to = np.zeros_like(least), np.full_like(least, (1 << 31) - 1)
+    for sums, most in ((least, None), (least - 1, bound - 1)):
+        size = np.maximum(np.abs(sums), 1)
+        if most is None:
+            from_ = np.where(sums > 0, -(-bound // size), from_)
+            to = np.where(sums < 0, np.minimum(to, -bound // size), to)
+            found &= (sums != 0) | (bound <= 0)
+        else:
+            to = np.where(sums > 0, np.minimum(to, most // size), to)
+            from_ = np.where(sums < 0, np.maximum(from_, -(most // size)), from_)
+            found &= (sums != 0) | (most >= 0)
+    first, last = from_.max(axis=1), to.min(axis=1)
+    return np.where(found.all(axis=1) & (first <= last), (first + last) // 2, 0)

@@ -1,0 +1,83 @@
+"""Epilogue with a residual add in integers, if they give the same bytes as floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.quantized import storage_range
+
+from ...c.initializers import print_struct
+from ...c.writer import FunctionWriter
+from ..epilogue_operands import row_strides
+from ..fused_residual import int8_residual_operand
+from .fixed_point_add import find_fixed_point_add
+from .layer_i8 import FULL_RANGE
+from .requant_multipliers import requant_multipliers
+
+HARD_FLOAT_FLAGS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # flags of targets with a float unit
+_INT8 = {"low": -128, "high": 127}
+MAX_PIXEL_STRIDE = 1 << 15  # pixel stride of the operand in bytes
+
+
+def print_residual_epilogue(
+    f: FunctionWriter,
+    step: Step,
+    product: Node,
+    after: Sequence[Node],
+    order: Sequence[int],
+    scale: np.ndarray,
+    floats: bool,
+) -> tuple[str, str] | None:
+    """Print the context of ``tvmrt_micro_residual_rows``; return C expressions for the epilogue and its
+    context, or None if it does not support the nodes after the matmul.
+
+    ``order``: the result's axes with the channels last; ``scale``: per channel, of the sums.
+    ``floats``: the processor has a float unit, which is cheaper for other ranges than int8's.
+    """
+    residual = int8_residual_operand(product, after[0]) if len(after) == 1 else None
+    if residual is None or not (scale.min() > 0 and scale.max() < 256):
+        return None
+    node = after[0]
+    value = node.inputs[residual]
+    at = step.read_values.index(value)
+    strides = row_strides(step.reads[at].at, product.output.shape, order)
+    if strides is None or strides[1] != 1 or strides[0] >= MAX_PIXEL_STRIDE:
+        return None
+    own_bounds = _bounds(product)
+    own, other = (
+        {"scale": node.attrs[f"{side}_scale"], "zero": node.attrs[f"{side}_zero"], **bounds}
+        for side, bounds in (
+            ("ba"[residual], own_bounds),
+            ("ab"[residual], dict(zip(("low", "high"), storage_range(value.dtype)))),
+        )
+    )
+    full_range = value.dtype.name == "int8" and own_bounds == _bounds(node) == _INT8
+    if floats and not full_range:
+        return None
+    found = find_fixed_point_add(own, other, {**_bounds(node), "scale": node.attrs["y_scale"],
+                                     "zero": node.attrs["y_zero"]})  # fmt: skip
+    if found is None:
+        return None
+    zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
+    multipliers = f.constant("factors", requant_multipliers(scale, zero, low, high))
+    f.include("board/residual_add_i8.h")
+    print_struct(f, "static const tvmrt_micro_residual sum", {
+        "range": f"{{{zero}, {low}, {high}, {FULL_RANGE.get((low < 0, low, high), 0)}, 0}}",
+        "own": found.own, "other": found.other, "add": found.add, "places": found.shift,
+        "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
+        "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
+    })  # fmt: skip
+    print_struct(f, "const tvmrt_micro_residual_ctx addend", {
+        "sum": "&sum", "multipliers": multipliers, "operand": f.name_read(at, "other"),
+    })  # fmt: skip
+    return f"tvmrt_micro_residual{'_full_range' if full_range else ''}_rows", "&addend"
+
+
+def _bounds(node: Node) -> dict[str, int]:
+    """Return the minimum and maximum byte of a node's result."""
+    low, high = storage_range(node.output.dtype)
+    return {"low": int(node.attrs.get("low", low)), "high": int(node.attrs.get("high", high))}

@@ -1,0 +1,60 @@
+"""Residual add in the int8 tiles on hosts."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Node
+
+from ..c.initializers import number, range_initializer
+from ..c.text import initializer
+from ..loops.pair_factors import pair_factors
+
+MATMUL_OPS = ("qconv", "qmatmul")
+INT8_TYPES = ("int8", "uint8")
+MAX_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 2 ^ 21
+
+
+def residual_operand(product: Node, node: Node) -> int | None:
+    """Return which operand of a ``qadd`` tiles can add to the matmul's bytes, or None."""
+    other = int8_residual_operand(product, node)
+    if other is None or product.op not in MATMUL_OPS or _is_depthwise(product):
+        return None
+    value, own = node.inputs[other], "ba"[other]
+    factors = pair_factors(node)
+    if factors.divisor != 1 or not abs(factors.fa) + abs(factors.fb) < MAX_FACTORS:
+        return None
+    same = (
+        value.shape == product.output.shape and product.attrs["y_zero"] == node.attrs[own + "_zero"]
+    )
+    return other if same else None
+
+
+def int8_residual_operand(product: Node, node: Node) -> int | None:
+    """Return which computed 8-bit operand of a ``qadd`` is added to the matmul's bytes, or None."""
+    if node.op != "qadd" or product.attrs["to"] not in INT8_TYPES:
+        return None
+    others = [i for i, value in enumerate(node.inputs) if value is not product.output]
+    if len(others) != 1 or node.inputs[others[0]].is_constant:
+        return None
+    kinds = {node.inputs[others[0]].dtype.name, node.output.dtype.name}
+    return others[0] if kinds.issubset(INT8_TYPES) else None
+
+
+def _is_depthwise(product: Node) -> bool:
+    """Return whether the product is a depthwise convolution."""
+    groups = product.attrs.get("groups", 1)
+    return groups > 1 and groups == product.inputs[0].shape[1] == product.output.shape[1]
+
+
+def residual_initializer(node: Node, other: int) -> str:
+    """Return the ``tvmrt_add_i8`` with which tiles add that operand of a ``qadd``; the tiles' own
+    bytes are operand a."""
+    attrs, factors, value = node.attrs, pair_factors(node), node.inputs[other]
+    of = {"a": factors.fa, "b": factors.fb}
+    own, added = "ba"[other], "ab"[other]
+    members = {
+        "fa": number(of[own]), "fb": number(of[added]), "divisor": "1.0f",
+        "a_zero": attrs[f"{own}_zero"], "a_signed": int(node.inputs[1 - other].dtype.is_signed),
+        "b_zero": attrs[f"{added}_zero"], "b_signed": int(value.dtype.is_signed),
+        "range": range_initializer(attrs),
+    }  # fmt: skip
+    return initializer(members)
