@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tvmrt.compiler.codegen.c.text import initializer, laid_out
+from tvmrt.compiler.codegen.c.formatting import break_lines, initializer
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.codegen.window.tile_definitions import merge_remainder_tiles
 
@@ -357,7 +357,7 @@ class Layers:
             calls,
             "}",
         ]
-        return laid_out("\n".join(lines)) + "\n"
+        return break_lines("\n".join(lines)) + "\n"
 
 
 def spread(full: int, part: float) -> list[int]:

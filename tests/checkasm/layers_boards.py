@@ -12,7 +12,7 @@ from layers import Layers, Shape, bounds, struct
 from layers_f32 import window_of
 from layers_i8 import Quantised, ck_range
 
-from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.c_source import operator_file
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.codegen.window.boards.float32 import KERNELS as FLOATS

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from layers import Layers, Shape, bounds, spread, struct
 
-from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32 as packing
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
@@ -58,7 +58,7 @@ def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool =
         layer.row_pixels, outs, layer.row_weights, machine, layer.pixel_step, kind
     )
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
-    if window.is_pixels and s.groups == 1 and random.chance(0.3):
+    if window.is_identity_window and s.groups == 1 and random.chance(0.3):
         tiles = tiles.with_weight_streams(
             layer.row_pixels, packing.MIN_STREAMED_BYTES, machine.registers
         )

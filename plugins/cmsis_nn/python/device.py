@@ -10,7 +10,7 @@ from tvmrt.compiler.ir import CSource, Graph, Node, Packaged, Region, Vendor
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.calls import HEAD, function
 from tvmrt.plugins.cmsis_nn.layers import Layer, layer_of
-from tvmrt.plugins.cmsis_nn.matching import find_layers
+from tvmrt.plugins.cmsis_nn.matching import find_row_layers
 from tvmrt.plugins.cmsis_nn.pattern_layers import pattern_layer
 from tvmrt.plugins.cmsis_nn.patterns import find_pattern
 
@@ -50,7 +50,7 @@ class CmsisNN(Device):
     def annotate(self, graph: Graph) -> Annotation:
         reasons: dict[Node, str | None] = {}
         groups: dict[Node, int] = {}
-        for number, nodes in enumerate(find_layers(graph)):
+        for number, nodes in enumerate(find_row_layers(graph)):
             reason = None
             try:
                 _layer(nodes)
@@ -64,7 +64,7 @@ class CmsisNN(Device):
 
     def evaluate(self, region: Region) -> str | None:
         """Check that the region is a whole layer; a part is rejected if the rest is elsewhere."""
-        found = find_layers(region.graph)
+        found = find_row_layers(region.graph)
         if len(found) != 1 or len(found[0]) != len(region.nodes) or len(region.outputs) != 1:
             return "a part of the layer is elsewhere"
         _layer(found[0])
@@ -73,7 +73,7 @@ class CmsisNN(Device):
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
         texts, needs = [HEAD], {}
         for region in regions:
-            (nodes,) = find_layers(region.graph)
+            (nodes,) = find_row_layers(region.graph)
             text, needs[region.symbol] = function(region, _layer(nodes), context.board)
             texts.append(text)
         return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN, packaged=PACKAGED)

@@ -18,7 +18,7 @@ SCALES = frozenset({"fixed_scale", "float_scale"})
 REQUANTIZE_STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
 
 
-def find_layers(graph: Graph) -> list[list[Node]]:
+def find_row_layers(graph: Graph) -> list[list[Node]]:
     """Return the nodes of each layer in order; no node is in two layers."""
     readers = ValueUsers(graph)
     index = {node: i for i, node in enumerate(graph.nodes)}

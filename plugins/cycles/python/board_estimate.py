@@ -106,13 +106,13 @@ def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:
 
 def _board(board_options: BoardOptions) -> tuple[Target, Mcu]:
     """Return the processor of a family or target, and its row with the command line's values."""
-    from tvmrt.compiler.codegen.families import FAMILIES, find_family
+    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES, find_mcu_family
     from tvmrt.compiler.codegen.target import FIRMWARE, get_target
     from tvmrt.plugins.cycles.mcu_parts import part_of
 
-    known = board_options.board in FIRMWARE and board_options.board not in FAMILIES
+    known = board_options.board in FIRMWARE and board_options.board not in MCU_FAMILIES
     machine = (
-        get_target(board_options.board) if known else find_family(board_options.board).machine()
+        get_target(board_options.board) if known else find_mcu_family(board_options.board).machine()
     )
     changes = {"wait_states": board_options.wait_states, "picojoules": board_options.picojoules}
     if board_options.clock is not None:
@@ -123,9 +123,9 @@ def _board(board_options: BoardOptions) -> tuple[Target, Mcu]:
 
 def _memory_sizes(board: str) -> dict[str, int | None]:
     """Return a family's bytes of RAM (all regions) and flash; None for a processor name."""
-    from tvmrt.compiler.codegen.families import FAMILIES
+    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 
-    family = FAMILIES.get(board)
+    family = MCU_FAMILIES.get(board)
     return {
         "ram_bytes": None if family is None else sum(family.ram.values()),
         "flash_bytes": None if family is None else family.flash,
@@ -139,10 +139,10 @@ def _compiled(path: Path, board_options: BoardOptions, folder: Path) -> Path:
         raise ValueError(
             f"{path}: --board takes an archive for a board (.tar) or a network ({suffixes})"
         )
-    from tvmrt.compiler.codegen.families import FAMILIES
+    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
     from tvmrt.compiler.pipeline import compile as compile_network
 
-    where = "board" if board_options.board in FAMILIES else "target"
+    where = "board" if board_options.board in MCU_FAMILIES else "target"
     choices: dict[str, Any] = {
         where: board_options.board,
         "interface_api": "c",

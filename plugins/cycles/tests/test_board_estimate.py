@@ -18,7 +18,7 @@ import pytest
 import tvmrt
 from tvmrt import plugin
 from tvmrt.cli import main
-from tvmrt.compiler.codegen.families import FAMILIES
+from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.error import CompileError
 from tvmrt.plugins.cycles import board_estimate, board_page, core_timing, disassembly, mcu_parts
@@ -225,7 +225,7 @@ def is_xtensa(target):
     return target.startswith("xtensa")
 
 
-TIMED = {name for name, family in FAMILIES.items() if not is_xtensa(family.target)}
+TIMED = {name for name, family in MCU_FAMILIES.items() if not is_xtensa(family.target)}
 
 
 def test_every_family_names_the_manual_of_its_row():

@@ -333,7 +333,7 @@ const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
 }
 
 /* Layout of a node's tensor, without memory. */
-static tpu_tensor laid_out(const tvmrt_region* region, int32_t tensor) {
+static tpu_tensor break_lines(const tvmrt_region* region, int32_t tensor) {
   tpu_tensor t;
   tpu_set_layout(&region->tensors[tensor], &t);
   return t;
@@ -366,9 +366,9 @@ static bool is_window(const tvmrt_region_node* node) {
 /* Divisors are checked before their use. The result's height and width are not compared with the
  * windows, since everything past the input is padding. */
 static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node) {
-  const tpu_tensor x = laid_out(region, node->inputs[0]);
-  const tpu_tensor w = laid_out(region, node->inputs[1]);
-  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  const tpu_tensor x = break_lines(region, node->inputs[0]);
+  const tpu_tensor w = break_lines(region, node->inputs[1]);
+  const tpu_tensor y = break_lines(region, node->outputs[0]);
   const int64_t groups = tvmrt_node_int(node, "groups", 1);
   if (groups < 1 || y.extent[1] % groups != 0 || x.extent[1] % groups != 0) return false;
   if (node->num_inputs > 2 && node->inputs[2] >= 0 &&
@@ -381,21 +381,21 @@ static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node)
 
 /* Channels are unchanged; for height and width see fits_conv(). */
 static bool fits_pool(const tvmrt_region* region, const tvmrt_region_node* node) {
-  const tpu_tensor x = laid_out(region, node->inputs[0]);
-  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  const tpu_tensor x = break_lines(region, node->inputs[0]);
+  const tpu_tensor y = break_lines(region, node->outputs[0]);
   return is_window(node) && x.extent[0] == y.extent[0] && x.extent[1] == y.extent[1];
 }
 
 /* The result's extents must be those of rows and columns; leading axes broadcast. */
 static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* node) {
-  tpu_tensor a = laid_out(region, node->inputs[0]);
-  tpu_tensor b = laid_out(region, node->inputs[1]);
-  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  tpu_tensor a = break_lines(region, node->inputs[0]);
+  tpu_tensor b = break_lines(region, node->inputs[1]);
+  const tpu_tensor y = break_lines(region, node->outputs[0]);
   if (a.extent[3] != b.extent[2] || a.extent[2] != y.extent[2] || b.extent[3] != y.extent[3]) {
     return false;
   }
   if (node->num_inputs > 2 && node->inputs[2] >= 0) {
-    const tpu_tensor bias = laid_out(region, node->inputs[2]);
+    const tpu_tensor bias = break_lines(region, node->inputs[2]);
     if (!broadcasts(&bias, &y)) return false;
   }
   a.extent[3] = 1; /* exclude the summed axis */
@@ -405,11 +405,11 @@ static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* nod
 
 /* Either operand may be broadcast to the result. */
 static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* node) {
-  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  const tpu_tensor y = break_lines(region, node->outputs[0]);
   int32_t i;
   /* lint: this unit's operators are those of the table */
   for (i = 0; i < unit_of(node->op)->operands; ++i) {
-    const tpu_tensor x = laid_out(region, node->inputs[i]);
+    const tpu_tensor x = break_lines(region, node->inputs[i]);
     if (!broadcasts(&x, &y)) return false;
   }
   return true;

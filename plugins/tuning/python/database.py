@@ -45,7 +45,7 @@ class TuningEntry:
     layer
         Signature of the layer, see ``ir.tuned.Layer``.
     level
-        Vectors and registers, see ``codegen.target.vectors_of``.
+        Vectors and registers, see ``codegen.target.vector_key``.
     processor
         Kind of processor of the measurement, see ``processor.name``.
     usual, best

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvmrt.compiler.codegen import builder, c_source
-from tvmrt.compiler.codegen.entries import graph as graph_file
+from tvmrt.compiler.codegen.entries import graph_json as graph_file
 from tvmrt.compiler.codegen.options import Options
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.export.library import CompiledLibrary

@@ -9,7 +9,7 @@ from math import prod
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.c.initializers import PARALLEL_WORK
-from tvmrt.compiler.codegen.target import Target, get_target, vectors_of
+from tvmrt.compiler.codegen.target import Target, get_target, vector_key
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.tuned import (
@@ -63,7 +63,7 @@ def layers_of(program: Program) -> dict[Layer, int]:
     """Return the layers of a network that have several choices, in network order, with the number
     of occurrences of each."""
     found: dict[Layer, int] = {}
-    for step in (part for whole in program.steps for part in whole.lowering.parts(whole)):
+    for step in (part for whole in program.steps for part in whole.lowering.fused_steps(whole)):
         layer = layer_of(step.group.root)
         if layer is None or layer.macs < MIN_MACS:
             continue
@@ -86,7 +86,7 @@ def search(text: str, settings: SearchSettings) -> TuningEntry:
         shared = _measure_threads(layer, target, best.choice, settings)
         best = replace(best, choice=_fewest_threads(shared))
     return TuningEntry(
-        text, level_for(layer, vectors_of(target)), processor.name(), baseline, best,
+        text, level_for(layer, vector_key(target)), processor.name(), baseline, best,
         _best_winograd_tile(rows, len(choices)), _measurements(rows), f"tvmrt {__version__}",
         settings.threads if shared else 0, _measurements(shared),
     )  # fmt: skip
@@ -179,7 +179,7 @@ def layers_to_tune(
     layers: Iterable[Layer], known: Iterable[TuningEntry], settings: SearchSettings
 ) -> list[Layer]:
     """Return the layers without a sufficient entry for this machine's kind of processor."""
-    here, level = processor.name(), vectors_of(get_target("native"))
+    here, level = processor.name(), vector_key(get_target("native"))
     by_key = {each.key: each for each in known}
     found = []
     for layer in layers:

@@ -16,7 +16,7 @@ import pytest
 import tvmrt
 from tvmrt.cli import main
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen.target import get_target, vectors_of
+from tvmrt.compiler.codegen.target import get_target, vector_key
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 from tvmrt.compiler.ir.tuned import Choice
 from tvmrt.plugins.tuning import database, measure
@@ -35,7 +35,7 @@ def write(tmp_path):
 
     def written(choices, level=None, square=0):
         path = tmp_path / "tuning.json"
-        level = level or vectors_of(get_target("native")).partition(" ")[0]
+        level = level or vector_key(get_target("native")).partition(" ")[0]
         entries = [
             TuningEntry(
                 layer,
@@ -177,7 +177,7 @@ def test_the_manifest_tells_which_entries_were_used(digits, write):
     lanes = get_target("native").lanes
     path = write({CONV: Choice((lanes, 1, 3)), "matmul float32 6x5 by 5x7": Choice()})
     manifest = compiled(digits, tuned=path).manifest
-    level = vectors_of(get_target("native")).partition(" ")[0]
+    level = vector_key(get_target("native")).partition(" ")[0]
     assert manifest["tuned"] == [
         {"layer": CONV, "level": level, "source": "measured",
          "choice": {"tile": [lanes, 1, 3]}},

@@ -207,9 +207,9 @@ def _targets() -> list[str]:
 
 
 def _boards() -> list[str]:
-    from tvmrt.compiler.codegen.families import FAMILIES
+    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 
-    return list(FAMILIES)
+    return list(MCU_FAMILIES)
 
 
 def _levels() -> list[str]:

@@ -142,7 +142,7 @@ def compile_session(
 ) -> Session:
     """Compile a network, given as ONNX or a file, into ``folder``, and load it with the network's
     names for its outputs."""
-    from tvmrt.compiler.codegen.target import target_here
+    from tvmrt.compiler.codegen.target import local_target
     from tvmrt.compiler.pipeline import compile as compile_network
 
     choices = dict(choices)
@@ -152,7 +152,7 @@ def compile_session(
     elif choices.get("target") is None:
         bf16 = choices.get("precision") == "bf16"
         levels = choices.get("levels") or ()
-        choices["target"], choices["levels"] = target_here(levels, bf16)
+        choices["target"], choices["levels"] = local_target(levels, bf16)
     library = compile_network(model, **choices)
     if remote_machine is not None:
         remote_machine.check(library)

@@ -15,8 +15,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvmrt import plugin
-from tvmrt.compiler.codegen.families import FAMILIES
-from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, target_here
+from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
+from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, local_target
 from tvmrt.option import Option, OptionDescription
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Request:
     levels: Sequence[str] = _option(
         (),
         "ISA levels to generate code for. Default: "
-        f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}; the bfloat16 "
+        f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.opt_in)}; the bfloat16 "
         "levels only for precision bf16, v4amx also for int8 layers.",
         table={name: ", ".join(t.name for t in LEVELS[name]) for name in LEVELS},
         flag="--levels", form="NAME[,NAME...]", repeated=True,
@@ -101,7 +101,7 @@ class Request:
     board: str | None = _option(
         None,
         "A microcontroller family instead of a target; sets the processor and the memory "
-        f"limits: {', '.join(FAMILIES)}.",
+        f"limits: {', '.join(MCU_FAMILIES)}.",
         flag="--board", form="NAME",
     )
     devices: Sequence[str | Device] = _option(
@@ -330,7 +330,7 @@ class Request:
         ValueError like ``with_target``."""
         if self.target is not None or self.board is not None or self.runtime == "crt":
             return self
-        target, levels = target_here(self.levels, self.precision == "bf16")
+        target, levels = local_target(self.levels, self.precision == "bf16")
         return replace(self, target=target, levels=levels)
 
     def with_defaults(self, hosted: bool) -> Request:

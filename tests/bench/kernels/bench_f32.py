@@ -26,7 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "kernels"))
 import kernel_build as kb
 
-from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.compiler.codegen.window.layer_f32 import LayerF32

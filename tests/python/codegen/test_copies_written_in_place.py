@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.compiler.codegen.concatenations import moved_access
+from tvmrt.compiler.codegen.zero_copy_concat import moved_access
 from tvmrt.compiler.ir import Strided
 from tvmrt.compiler.ir.strided import dense
 

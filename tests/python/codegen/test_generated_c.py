@@ -16,7 +16,7 @@ from tvmrt.compiler.codegen.builder import build_program
 from tvmrt.compiler.codegen.c.naming import identifier
 from tvmrt.compiler.codegen.c.writer import FunctionWriter
 from tvmrt.compiler.codegen.c_source import generate, print_function, print_functions
-from tvmrt.compiler.codegen.options import Options, SharedImage, WeightPlaces
+from tvmrt.compiler.codegen.options import Options, SharedImage, WeightPlacement
 from tvmrt.compiler.codegen.pool_options import with_io_in_pools
 from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
@@ -204,7 +204,7 @@ def test_printing_leaves_the_program_as_it_was(make, target):
     before = state_of(program)
     names = [b.name for b in print_functions(program, machine, Options()).weight_buffers]
     resident = {name: (0, 64 * i) for i, name in enumerate(names)}
-    sources = generate(program, machine, Options(executor="aot"), WeightPlaces(resident))
+    sources = generate(program, machine, Options(executor="aot"), WeightPlacement(resident))
     assert len(sources.resident) == len(names) == (make is table_of_bytes)
     assert state_of(program) == before
 

@@ -15,7 +15,7 @@ from onnx_graph import model as make_model
 
 import tvmrt
 from tvmrt.compiler.codegen.kernel_features import FEATURES, PARAMETERS, Feature, print_macros
-from tvmrt.compiler.codegen.operators import slab_chain
+from tvmrt.compiler.codegen.operators import depth_first_chain
 from tvmrt.compiler.codegen.target import FIRMWARE, get_target
 from tvmrt.compiler.codegen.window import matmul
 from tvmrt.libinfo import find_include_path
@@ -23,7 +23,7 @@ from tvmrt.libinfo import find_include_path
 CODEGEN = Path(tvmrt.__file__).parent / "compiler" / "codegen"
 KERNELS = Path(find_include_path()[0]) / "tvm/runtime/kernels"
 TABLE = CODEGEN / "kernel_features.py"
-LACKING = {feature.lacking for feature in FEATURES if feature.lacking}
+LACKING = {feature.macro_if_absent for feature in FEATURES if feature.macro_if_absent}
 CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*(?:\\\n.*)*)", re.MULTILINE)
 DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(TVMRT_\w+)", re.MULTILINE)
 
@@ -98,10 +98,10 @@ def test_a_build_that_lacks_a_feature_refuses_its_members(feature: Feature, memb
     )
     text += f"long f(void);\nlong f(void) {{ return (long)s.{name}; }}\n"
     assert syntax(compiler, text) == ""
-    error = syntax(compiler, text, f"-D{feature.lacking}")
+    error = syntax(compiler, text, f"-D{feature.macro_if_absent}")
     assert struct in error and name in error
     # and the kernels themselves use none of it there
-    assert syntax(compiler, text.partition("static")[0], f"-D{feature.lacking}") == ""
+    assert syntax(compiler, text.partition("static")[0], f"-D{feature.macro_if_absent}") == ""
 
 
 def picture() -> tuple:
@@ -145,7 +145,7 @@ def test_hosts_lack_an_operating_system_alone(target):
 def test_defaults_of_parameters_are_those_of_the_compiler():
     defaults = {
         "TVMRT_MATMUL_BF16_BYTES": ("matmul_bf16.h", matmul.BF16_BYTES),
-        "TVMRT_DEPTH_FIRST_LAYERS": ("depth_first_f32.h", slab_chain.MOST_LAYERS),
+        "TVMRT_DEPTH_FIRST_LAYERS": ("depth_first_f32.h", depth_first_chain.MAX_CHAIN_LAYERS),
     }
     for name, (header, value) in defaults.items():
         text = (KERNELS / header).read_text()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from contract_samples import sample
 
-from tvmrt.compiler.codegen.loops.chain import expression
+from tvmrt.compiler.codegen.loops.pointwise import expression
 from tvmrt.compiler.ir import DTYPES, OPS, Node, TensorType, Value
 from tvmrt.compiler.ir.conversion import Cast, PowInteger
 from tvmrt.compiler.ir.pointwise import PointwiseOp

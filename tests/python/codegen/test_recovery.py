@@ -9,7 +9,7 @@ from firmware_call import Network, build_shared
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.compiler.codegen import recovery
+from tvmrt.compiler.codegen import rematerialize
 
 OPTIONS = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}
 CHANNELS, SIDE = 8, 12
@@ -88,7 +88,7 @@ def x():
 
 
 def unrecovered(model, folder, x, monkeypatch):
-    monkeypatch.setattr(recovery, "_recoverable", lambda *_: None)
+    monkeypatch.setattr(rematerialize, "_find_rematerializable", lambda *_: None)
     try:
         return compiled(model, folder, x)
     finally:
@@ -129,5 +129,5 @@ def test_what_cannot_be_given_back_is_kept(tmp_path, x, scale, more, monkeypatch
 def test_memory_of_machines_with_an_operating_system_is_not_worth_a_pass(monkeypatch):
     model = residual_network(0.07)
     steps = [step.name for step in tvmrt.compile(model).program.steps]
-    monkeypatch.setattr(recovery, "_recoverable", lambda *_: None)
+    monkeypatch.setattr(rematerialize, "_find_rematerializable", lambda *_: None)
     assert steps == [step.name for step in tvmrt.compile(model).program.steps]

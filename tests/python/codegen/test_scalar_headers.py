@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from contract_samples import sample
 
-from tvmrt.compiler.codegen.loops.chain import expression
+from tvmrt.compiler.codegen.loops.pointwise import expression
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Value
 from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
 from tvmrt.compiler.ir.op import OPS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.compiler.codegen.c.text import GAP, LINE, call, laid_out, wrap
+from tvmrt.compiler.codegen.c.formatting import GAP, LINE, break_lines, call, wrap
 
 TERMS = ["*(y + i0 * 140)", "* edge_2[i2] * 5", "= f(a, b)", "&& x", '"a  b"', "z;", "/* q"]
 STATEMENTS = st.lists(st.sampled_from(TERMS), max_size=30).map(GAP.join)
@@ -15,7 +15,7 @@ STATEMENTS = st.lists(st.sampled_from(TERMS), max_size=30).map(GAP.join)
 @given(st.lists(STATEMENTS, max_size=5), st.integers(0, 4))
 def test_code_keeps_its_tokens(statements, depth):
     text = "\n".join("  " * depth + statement for statement in statements)
-    lines = laid_out(text).split("\n")
+    lines = break_lines(text).split("\n")
     assert " ".join(line.strip() for line in lines) == " ".join(
         line.strip() for line in text.replace(GAP, " ").split("\n")
     )
@@ -24,11 +24,11 @@ def test_code_keeps_its_tokens(statements, depth):
 
 @given(st.text(alphabet=' \n/*"\\,;(=x', max_size=400))
 def test_text_without_gaps_stays_as_it_is(text):
-    assert laid_out(text) == text
+    assert break_lines(text) == text
 
 
 def test_what_follows_a_gap_goes_on_four_columns_further_in():
-    first, second = laid_out(f"  return {call('f', 'a' * 50, 'b' * 50)};").split("\n")
+    first, second = break_lines(f"  return {call('f', 'a' * 50, 'b' * 50)};").split("\n")
     assert first == f"  return f({'a' * 50},"
     assert second == f"      {'b' * 50});"
 

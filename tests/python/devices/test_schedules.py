@@ -15,7 +15,7 @@ from sample_devices import SampleDevice
 from test_random_partitions import FEEDS, networks, sample
 
 import tvmrt
-from tvmrt.compiler.codegen.dependencies import may_meet
+from tvmrt.compiler.codegen.dependencies import may_overlap
 from tvmrt.compiler.ir import DTYPES, Strided
 from tvmrt.compiler.ir.program import ARENA, Access, Buffer
 
@@ -155,4 +155,4 @@ def test_parts_of_one_tensor(a, b, meet):
         for at in (a, b)
     ]
     assert bool(places[0] & places[1]) <= meet  # what says that they are apart is right
-    assert may_meet(Access(BUFFER, a), Access(BUFFER, b)) == meet
+    assert may_overlap(Access(BUFFER, a), Access(BUFFER, b)) == meet

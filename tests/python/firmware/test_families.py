@@ -12,7 +12,7 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.compiler.codegen.families import FAMILIES
+from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.compiler.export.firmware_build import tools_of
 
@@ -71,10 +71,10 @@ def test_a_network_runs_on_the_processor(target, tmp_path):
 
 
 def test_every_board_is_one_that_the_compiler_knows_and_that_a_board_test_runs():
-    names = {row.target for row in FAMILIES.values()}
+    names = {row.target for row in MCU_FAMILIES.values()}
     assert names - NOT_RUN <= {*BOARDS, *MORE_BOARDS, "cortex-m4f", "xtensa-lx106"}
     assert FIRMWARE["cortex-m4f"] == FIRMWARE["cortex-m4"]
-    for row in FAMILIES.values():
+    for row in MCU_FAMILIES.values():
         compiler, _ = tools_of(row.target)
         if shutil.which(compiler) is None:
             continue

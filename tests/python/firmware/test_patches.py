@@ -8,7 +8,11 @@ from itertools import product
 import pytest
 from test_layers_by_rows import compile_within, network
 
-from tvmrt.compiler.codegen.operators.patches import Columns, ColumnWindow, find_columns
+from tvmrt.compiler.codegen.operators.patch_inference import (
+    ColumnRange,
+    ColumnWindow,
+    find_layer_columns,
+)
 from tvmrt.compiler.planner import live_bytes_of_steps
 from tvmrt.compiler.planner.row_fusion_schedule import RowSources
 from tvmrt.compiler.planner.row_fusion_selection import (
@@ -41,7 +45,7 @@ def test_a_patch_has_the_columns_under_its_windows_and_no_others(seed):
     sources = [RowSources(k - 1) for k in range(len(windows))]
     wide = windows[-1].out_columns
     for begin, end in ((0, wide // 2), (wide // 2, wide), (wide // 3, wide // 3 + 1)):
-        found = find_columns(windows, sources, Columns(begin, end))
+        found = find_layer_columns(windows, sources, ColumnRange(begin, end))
         wanted = set(range(begin, end))
         for k in range(len(windows) - 1, 0, -1):
             window = windows[k]
@@ -51,14 +55,14 @@ def test_a_patch_has_the_columns_under_its_windows_and_no_others(seed):
             inside = {column for column in read if 0 <= column < window.in_columns}
             wanted = set(range(min(inside), max(inside) + 1))
             source, out = found[k - 1], found[k]
-            assert window.moved_pad(source, out) == source.begin - min(first)
+            assert window.patch_padding(source, out) == source.begin - min(first)
 
 
 def test_of_rows_that_several_layers_read_a_patch_has_the_columns_of_all():
     windows = [ColumnWindow(20, 20), ColumnWindow(20, 20, 5, 1, 2), ColumnWindow(20, 20)]
     sources = [RowSources(-1), RowSources(0), RowSources(1, (0,))]
-    found = find_columns(windows, sources, Columns(8, 12))
-    assert found == [Columns(6, 14), Columns(8, 12), Columns(8, 12)]
+    found = find_layer_columns(windows, sources, ColumnRange(8, 12))
+    assert found == [ColumnRange(6, 14), ColumnRange(8, 12), ColumnRange(8, 12)]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.compiler.codegen.c.text import laid_out
+from tvmrt.compiler.codegen.c.formatting import break_lines
 from tvmrt.compiler.codegen.window import packing_f32 as packing
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -78,7 +78,7 @@ def unique_definitions(tiles: Iterable[packing.Tiles | packing.DepthwiseTile]) -
 
 def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctypes.CDLL:
     """Compiles `source` and the backend above; the same text is compiled once a folder."""
-    text = "#include <tvm/runtime/c_backend_api.h>\n" + laid_out(source) + BACKEND
+    text = "#include <tvm/runtime/c_backend_api.h>\n" + break_lines(source) + BACKEND
     key = hashlib.sha256("\0".join([cc, *flags, text]).encode()).hexdigest()[:16]
     path, library = folder / f"{key}.c", folder / f"{key}.so"
     if not library.exists():

@@ -21,7 +21,7 @@ import pytest
 from boards import BOARDS, link_image, run_image
 
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen.target import LEVELS, Target, own_family
+from tvmrt.compiler.codegen.target import LEVELS, Target, native_family
 from tvmrt.compiler.export.toolchain import OPTIMISE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,7 +66,7 @@ class Program:
     def tools(self) -> tuple[str, list[str]]:
         """The compiler, and the command of an emulator where one is needed."""
         family, _, name = self.level.partition(":")
-        is_own = family == own_family() and name == LEVELS[family][0].name
+        is_own = family == native_family() and name == LEVELS[family][0].name
         if family not in QEMU or is_own:
             return self.cc, []
         triple, emulator = QEMU[family]

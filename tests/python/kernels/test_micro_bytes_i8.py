@@ -8,7 +8,7 @@ from boards import BOARDS, link_image, run_image
 from i8_case import requantise
 from kernel_build import CHECKED, ROOT, build, pointer
 
-from tvmrt.compiler.codegen.c.text import laid_out
+from tvmrt.compiler.codegen.c.formatting import break_lines
 from tvmrt.compiler.codegen.window.boards.requant_multipliers import (
     fixed_point_multipliers,
     requant_multipliers,
@@ -103,7 +103,7 @@ def test_boards_give_the_bytes_of_floats(target, bounds, tmp_path):
     text = BYTES_ON_BOARD.format(
         arrays="\n".join(arrays), zero=zero, low=low, high=high, whole=whole, rows=rows, most=most
     )
-    (tmp_path / "main.c").write_text(laid_out(text))
+    (tmp_path / "main.c").write_text(break_lines(text))
     includes = [ROOT / "include"]
     image = link_image(board, [tmp_path / "main.c"], [], tmp_path / "image.elf", includes)
     assert run_image(board, image, tmp_path) == ""

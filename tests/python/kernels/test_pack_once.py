@@ -9,7 +9,7 @@ import kernel_build as kb
 import numpy as np
 import pytest
 
-from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32, packing_i8, tiles_f32
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8

@@ -152,7 +152,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("window", "out"), ROWS.values(), ids=ROWS)
 def test_rows_are_as_long_as_can_be(window: Window, out: tuple) -> None:
-    rows = window.in_rows()
+    rows = window.in_longest_rows()
     assert rows.out == out
     assert rows.pixels == window.pixels
 

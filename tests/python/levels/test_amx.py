@@ -22,7 +22,7 @@ from onnx import helper
 
 import tvmrt
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen import levels, target
+from tvmrt.compiler.codegen import cpu_dispatch, target
 
 AMX = "amx_bf16" in processor.flags()
 pytestmark = pytest.mark.skipif(
@@ -84,7 +84,7 @@ def modelled(network, tmp_path_factory) -> Path:
     plain = replace(own, flags=tuple(flag for flag in own.flags if "amx" not in flag))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(target.LEVELS, "x86-64", (*target.X86_LEVELS[:-1], plain))
-        patch.setitem(levels._DEFINED, "v4amx", "__AVX512BF16__")
+        patch.setitem(cpu_dispatch._DEFINED, "v4amx", "__AVX512BF16__")
         patch.setenv("TVMRT_CFLAGS", f"-O1 -include {folder / 'fake.h'}")
         return compiled(network, folder / "net.so")
 
@@ -154,9 +154,9 @@ def test_what_runs_here_takes_it_where_the_processor_has_it(
         "flags",
         lambda: frozenset({*target._AMX, "cx16", "popcnt", "sse4_2"}),
     )
-    assert target.target_here(levels, bf16) == chosen
+    assert target.local_target(levels, bf16) == chosen
     monkeypatch.setattr(target.processor, "flags", lambda: frozenset({"cx16", "popcnt", "sse4_2"}))
-    assert target.target_here(levels, bf16)[1] == levels
+    assert target.local_target(levels, bf16)[1] == levels
 
 
 @by_a_model

@@ -129,7 +129,7 @@ def test_libraries_with_products_of_bytes_have_it_and_others_do_not(network):
 def test_it_is_taken_where_there_is_one(name, levels, flags, chosen, monkeypatch):
     monkeypatch.setattr(target.processor, "flags", lambda: flags)
     monkeypatch.setattr(target.processor, "machine", lambda: "x86_64")
-    found = target.with_matrices(
+    found = target.with_amx_level(
         target.get_target(name, levels), tvmrt.Request(target=name, levels=levels)
     )
     assert [level.name for level in found.levels] == chosen

@@ -16,7 +16,7 @@ import pytest
 
 import tvmrt
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen import levels, target
+from tvmrt.compiler.codegen import cpu_dispatch, target
 from tvmrt.contrib.graph_executor import GraphModule
 
 pytestmark = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def test_avx_vnni_computes_what_others_do(names, network, monkeypatch, tmp_path)
     as_avx512 = replace(level, flags=(*others, "-mavx512vl", "-mavx512vnni"))
     here = tuple(as_avx512 if each is level else each for each in target.X86_LEVELS)
     monkeypatch.setitem(target.LEVELS, "x86-64", here)
-    monkeypatch.setitem(levels._DEFINED, "v3vnni", "__AVX512VNNI__")
+    monkeypatch.setitem(cpu_dispatch._DEFINED, "v3vnni", "__AVX512VNNI__")
     (tmp_path / "fake.h").write_text(FAKE)
     monkeypatch.setenv("TVMRT_CFLAGS", f"-O1 -include {tmp_path / 'fake.h'}")
     tvmrt.compile(network[0], target="x86-64", levels=names).export_library(tmp_path / "net.so")

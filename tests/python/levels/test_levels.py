@@ -21,7 +21,7 @@ from onnx_graph import model
 import tvmrt
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.c.writer import Function, Parameter
-from tvmrt.compiler.codegen.levels import Levels, declarations, head
+from tvmrt.compiler.codegen.cpu_dispatch import LevelFunctions, declarations, head
 from tvmrt.compiler.codegen.target import _AMX as AMX
 from tvmrt.compiler.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule
@@ -193,8 +193,8 @@ def test_levels_with_the_same_instructions_for_bytes_share_functions():
         helper.make_node("Relu", ["f"], ["y"]),
     ]
     levels = tvmrt.compile(model(nodes, {"x": x}, ["y"], weights), target="x86-64").sources.levels
-    assert "_rows" in levels.own("v4vnni")[0].text
-    assert {name: len(levels.own(name)) for name in levels.names} == {
+    assert "_rows" in levels.functions_printed_for("v4vnni")[0].text
+    assert {name: len(levels.functions_printed_for(name)) for name in levels.names} == {
         "v2": 1, "v3": 1, "v4": 0, "v4vnni": 1, "v4vbmi": 0, "v4amx": 0,
     }  # fmt: skip
 
@@ -207,7 +207,7 @@ def test_weights_of_four_bits_have_a_function_for_products_of_bytes(weights, own
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     library = tvmrt.compile(model(nodes, {"x": x}, ["y"], held), target="x86-64", weights=weights)
     levels = library.sources.levels
-    assert {name: len(levels.own(name)) for name in levels.names} == {
+    assert {name: len(levels.functions_printed_for(name)) for name in levels.names} == {
         "v2": 1, "v3": 1, "v4": 1, "v4vnni": own, "v4vbmi": 0,
     }  # fmt: skip
 
@@ -217,7 +217,7 @@ def test_members_of_a_level_are_within_the_columns_of_generated_c():
     for length in range(1, 40):
         parameters = [Parameter(name * length, None) for name in "abcdef"]
         function = Function("tvmgen_default_f", None, parameters, "")
-        levels = Levels(["v2"], {"v2": {"tvmgen_default_f": function}})
+        levels = LevelFunctions(["v2"], {"v2": {"tvmgen_default_f": function}})
         assert max(map(len, declarations("tvmgen_default", levels))) <= 100
 
 

@@ -74,7 +74,10 @@ def test_every_level_computes_of_the_rounded_numbers(level, every_level, right, 
 def test_one_level_multiplies_pairs_and_the_others_have_their_own_code(every_level):
     summary, sources = every_level[1].summary, every_level[1].sources
     assert sources.levels.names[-1] == "v4bf16"
-    text = {name: "".join(f.text for f in sources.levels.own(name)) for name in ("v3", "v4bf16")}
+    text = {
+        name: "".join(f.text for f in sources.levels.functions_printed_for(name))
+        for name in ("v3", "v4bf16")
+    }
     assert "tvmrt_tile_bf16_wide_" in text["v3"] and "wide" not in text["v4bf16"]
     assert {row.precision for row in summary.reduced} == {"bfloat16"}
     assert {name for row in summary.reduced for name in row.nodes} >= {"rows", "columns", "conv"}

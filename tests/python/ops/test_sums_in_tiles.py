@@ -9,8 +9,8 @@ import pytest
 from quant_case import LAYERS, Net, scalar
 
 from tvmrt.compiler import pipeline
-from tvmrt.compiler.codegen.c.text import LINE
-from tvmrt.compiler.codegen.loops.pair_factors import pair_factors
+from tvmrt.compiler.codegen.c.formatting import LINE
+from tvmrt.compiler.codegen.loops.quantized_binary_scales import binary_scales
 from tvmrt.compiler.ir import DTYPES
 
 # the layer, its channels, type of bytes, whether it is the second summand, whether a bound follows
@@ -91,7 +91,7 @@ def test_no_division_is_left_where_products_give_its_bytes(op):
         node = SimpleNamespace(op=op, attrs=dict(zip(("a_scale", "b_scale", "y_scale"), scales)))
         node.attrs |= {"a_zero": 117, "b_zero": 3, "y_zero": 90, "low": 0, "high": 255}
         node.inputs = [SimpleNamespace(dtype=DTYPES["uint8"])] * 2
-        by = pair_factors(node)
+        by = binary_scales(node)
         divided += by.divisor != 1
         bytes_by = []
         for fa, fb, factor, divisor in ((*scales[:2], 1, scales[2]), vars(by).values()):

@@ -36,7 +36,7 @@ def _ints(ctx: NodeContext, name: str, count: int | None = None) -> np.ndarray:
     return found
 
 
-class Places:
+class OperandPointers:
     """Index from (tree id, node id) to the position in the list of all nodes."""
 
     def __init__(self, trees: np.ndarray, nodes: np.ndarray) -> None:
@@ -63,7 +63,7 @@ class Places:
         return self.order[at]
 
 
-def _nodes(ctx: NodeContext) -> tuple[Nodes, Places]:
+def _nodes(ctx: NodeContext) -> tuple[Nodes, OperandPointers]:
     trees = _ints(ctx, "nodes_treeids")
     count = trees.size
     own = _ints(ctx, "nodes_nodeids", count)
@@ -83,7 +83,7 @@ def _nodes(ctx: NodeContext) -> tuple[Nodes, Places]:
         raise ValueError(
             f"nodes_values has {0 if values is None else values.size} elements, expected {count}"
         )
-    places = Places(trees, own)
+    places = OperandPointers(trees, own)
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
         found = np.zeros(count, np.int64)
@@ -115,7 +115,7 @@ def _roots(trees, branch, children, numbers) -> np.ndarray:
     return roots
 
 
-def _leaves(ctx: NodeContext, stem: str, nodes: Nodes, places: Places) -> Leaves:
+def _leaves(ctx: NodeContext, stem: str, nodes: Nodes, places: OperandPointers) -> Leaves:
     """Return the leaf values; ``stem`` is the prefix of the attributes, class or target."""
     weight = _floats(ctx, f"{stem}_weights")
     weight = np.zeros(0, np.float32) if weight is None else weight
@@ -134,7 +134,12 @@ def _in_type(ctx: NodeContext, *tables: np.ndarray | None) -> Value:
 
 
 def _scores(
-    ctx: NodeContext, nodes: Nodes, places: Places, leaves: Leaves, outputs: int, aggregate: str
+    ctx: NodeContext,
+    nodes: Nodes,
+    places: OperandPointers,
+    leaves: Leaves,
+    outputs: int,
+    aggregate: str,
 ) -> Value:
     """Return the sum of all trees and the base values as float32 [N, outputs]."""
     base = _floats(ctx, "base_values")

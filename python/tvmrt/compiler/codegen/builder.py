@@ -42,17 +42,17 @@ from tvmrt.error import UnsupportedError
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
 from .c.naming import Namer, layer_name
-from .concatenations import join_concatenations
-from .copied_operands import copy_operands
 from .kernel_features import BOARD_KERNELS
 from .loops import reductions  # noqa: F401  (the same)
-from .loops.chain import measures_angle
 from .loops.fusion import form_groups
-from .loops.nest import PointwiseLowering
+from .loops.loop_nest import PointwiseLowering
+from .loops.pointwise import has_moderate_angle_form
 from .lowering import Lowering, has_lowering, lowering_for
+from .operand_copies import insert_operand_copies
 from .target import Target
-from .tied_tables import tie_tables
+from .tied_embeddings import tie_embeddings
 from .window.fused_residual import MATMUL_OPS, residual_operand
+from .zero_copy_concat import remove_concat_copies
 
 KERNEL_ALIGN_BYTES = 16  # alignment of blocks from tvmrt_scratch_alloc()
 
@@ -103,16 +103,18 @@ class _ProgramBuilder:
             access = dense_access(value.name, value.dtype, value.shape, kind=INPUT)
             self.access[value] = access
             inputs.append(access.buffer)
-        copy_operands(self.graph, _kernel_lowering)
-        groups = form_groups(self.graph, _takes_epilogue, self._follows, self._apart)
+        insert_operand_copies(self.graph, _kernel_lowering)
+        groups = form_groups(
+            self.graph, _takes_epilogue, self._can_fuse, self._fuses_only_pointwise
+        )
         for group in groups:
             with error_context(group.root.sources):
-                self._group(group)
+                self._lower_group(group)
         graph = self.graph
         shown = len(graph.outputs) - graph.state_count
-        states = self._states()
-        outputs = self._outputs(shown, states)
-        self._leave(states)
+        states = self._state_buffers()
+        outputs = self._bind_outputs(shown, states)
+        self._update_states(states)
         program = Program(
             graph.name,
             inputs,
@@ -126,35 +128,36 @@ class _ProgramBuilder:
             states=states,
         )
         _check_sizes(program)
-        self._find_counts(program)
-        join_concatenations(program, self.target.hosted)
-        tie_tables(program)
+        self._attach_data_dependent_dims(program)
+        remove_concat_copies(program, self.target.hosted)
+        tie_embeddings(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
             if not self.target.hosted:
                 reserve_kernel_scratch(step)
         return program
 
-    def _find_counts(self, program: Program) -> None:
+    def _attach_data_dependent_dims(self, program: Program) -> None:
         """Attach to steps and outputs the data-dependent dimensions that they read."""
         for step in program.steps:
-            step.data_dependent_dims = self._counts(*step.symbols())
-        program.data_dependent_dims = self._counts(
+            step.data_dependent_dims = self._data_dependent_dims(*step.symbols())
+        program.data_dependent_dims = self._data_dependent_dims(
             *symbols_of(*(t.shape for t in program.output_types))
         )
 
-    def _counts(self, *symbols: Symbol) -> dict[Symbol, Access]:
+    def _data_dependent_dims(self, *symbols: Symbol) -> dict[Symbol, Access]:
         return {
-            s: self._place(s.source) for s in data_dependent_symbols(*(s.extent for s in symbols))
+            s: self._access_of(s.source)
+            for s in data_dependent_symbols(*(s.extent for s in symbols))
         }
 
-    def _group(self, group: Group) -> None:
+    def _lower_group(self, group: Group) -> None:
         if get_op(group.root.op).kind == VIEW:
-            self._view(group.root)
+            self._lower_view(group.root)
         elif group.root.op == "concat":
-            self._concat(group.root)
+            self._lower_concat(group.root)
         else:
-            self._step(group)
+            self._lower_kernel(group)
 
     def _check_operators(self) -> None:
         problems = []
@@ -176,7 +179,7 @@ class _ProgramBuilder:
                 f"the network {self.graph.name} cannot be compiled: {'; '.join(problems)}"
             )
 
-    def _follows(self, node: Node, inside: list[Node]) -> bool:
+    def _can_fuse(self, node: Node, inside: list[Node]) -> bool:
         """Return whether a node may be fused after ``inside``. Residual adds are fused too: into
         row functions on microcontrollers, into tile epilogues, which end with the add, on hosts."""
         pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
@@ -186,13 +189,13 @@ class _ProgramBuilder:
             return inside[-1] is root or inside[-1].op != "qadd"
         return inside[-1] is root and residual_operand(root, node) is not None
 
-    def _apart(self, node: Node) -> bool:
-        """Return whether a node is fused only with pointwise nodes; see loops/nest.py on angles."""
-        return self.target.lanes > 1 and measures_angle(node)
+    def _fuses_only_pointwise(self, node: Node) -> bool:
+        """Return whether a node is fused only with pointwise nodes; see loops/loop_nest.py on angles."""
+        return self.target.lanes > 1 and has_moderate_angle_form(node)
 
     # Operands.
 
-    def _place(self, value: Value) -> Access:
+    def _access_of(self, value: Value) -> Access:
         """Return the access of a value; a constant gets a buffer on first use."""
         if value not in self.access:
             buffer = Buffer(value.name, value.dtype, value.type.size, CONSTANT)
@@ -200,18 +203,18 @@ class _ProgramBuilder:
             self.access[value] = Access(buffer, dense(value.shape))
         return self.access[value]
 
-    def _meet(self, value: Value, demand: str | tuple[int, ...]) -> Access:
+    def _access_with_layout(self, value: Value, demand: str | tuple[int, ...]) -> Access:
         """Return an access to the value that meets the demand, copying it if necessary."""
-        access = self._place(value)
+        access = self._access_of(value)
         if satisfies(access.at, demand):
             return access
         if isinstance(demand, tuple):
-            return self._copy(value, demand)
+            return self._copy_to_layout(value, demand)
         rank = value.type.rank
         order = channels_last_order(rank) if demand == CHANNELS_LAST else tuple(range(rank))
-        return self._copy(value, order)
+        return self._copy_to_layout(value, order)
 
-    def _copy(self, value: Value, order: tuple[int, ...]) -> Access:
+    def _copy_to_layout(self, value: Value, order: tuple[int, ...]) -> Access:
         """Return a copy of the value in this axis order, created once."""
         key = (value, order)
         if key not in self.copies:
@@ -226,7 +229,7 @@ class _ProgramBuilder:
         target: Access | None = None,
         cause: Node | None = None,
     ) -> Access:
-        source = self._place(value)
+        source = self._access_of(value)
         sources = _sources(value) if cause is None else cause.sources
         node = Node("identity", [value], {}, name, sources)
         node.outputs = [Value(name, value.type, node)]
@@ -242,44 +245,44 @@ class _ProgramBuilder:
                 [source] * len(reads),
                 [out],
                 ["any"] * (len(reads) + 1),
-                levels=self._levels(PointwiseLowering, group),
+                levels=self._level_lowerings(PointwiseLowering, group),
             )
         )
         return out
 
     # Groups.
 
-    def _view(self, node: Node) -> None:
+    def _lower_view(self, node: Node) -> None:
         rule = get_op(node.op)
         value = node.inputs[0]
         if value.is_constant:
             # a constant too large to fold: steps read constants only through the weights
-            self.access[value] = self._copy(value, tuple(range(value.type.rank)))
-        source = self._place(value)
+            self.access[value] = self._copy_to_layout(value, tuple(range(value.type.rank)))
+        source = self._access_of(value)
         at = rule.access(source.at, node.attrs)
         if at is None:
-            source = self._meet(value, DENSE)
+            source = self._access_with_layout(value, DENSE)
             at = rule.access(source.at, node.attrs)
         self.access[node.output] = Access(source.buffer, at)
 
-    def _step(self, group: Group) -> None:
+    def _lower_kernel(self, group: Group) -> None:
         lowering = _lowering_class(group.root.op)(group, self.target)
-        lowering.nest(partial(_nested, target=self.target))
-        levels = self._levels(type(lowering), group)
+        lowering.build_subprograms(partial(_build_subprogram, target=self.target))
+        levels = self._level_lowerings(type(lowering), group)
         if group.after:
-            accesses = {v: self._place(v) for v in group.inputs() if not v.is_constant}
+            accesses = {v: self._access_of(v) for v in group.inputs() if not v.is_constant}
             if not lowering.accepts_epilogue(accesses):
-                self._split(group)
+                self._split_epilogue(group)
                 return
         operands = lowering.operands()
-        reads = [self._meet(v, lowering.demand(v)) for v in operands]
+        reads = [self._access_with_layout(v, lowering.demand(v)) for v in operands]
         accesses = dict(zip(operands, reads))
         name = self.names.take(_main_name(group))
         writes = []
-        several = len(group.outputs) > 1
+        has_several = len(group.outputs) > 1
         for i, value in enumerate(group.outputs):
             order = lowering.result_order(i, accesses)
-            label = f"{name}_{i}" if several else name
+            label = f"{name}_{i}" if has_several else name
             access = dense_access(label, value.dtype, value.shape, order)
             self.access[value] = access
             writes.append(access)
@@ -294,10 +297,10 @@ class _ProgramBuilder:
             step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:
             condition, wanted = group.root.guard
-            step.guard = (self._place(condition), wanted)
+            step.guard = (self._access_of(condition), wanted)
         self.steps.append(step)
 
-    def _levels(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
+    def _level_lowerings(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
         """Return the lowering for each ISA level of the target. Levels differ in tiles and scratch
         memory, not in tensor layouts."""
         if group.root.op == "region":
@@ -305,14 +308,14 @@ class _ProgramBuilder:
         found = {}
         for level in self.target.levels:
             found[level.name] = lowering = kind(group, level)
-            lowering.nest(partial(_nested, target=level))
+            lowering.build_subprograms(partial(_build_subprogram, target=level))
         return found
 
-    def _concat(self, node: Node) -> None:
-        """Copy each part into its slice; join_concatenations() removes copies where it can."""
+    def _lower_concat(self, node: Node) -> None:
+        """Copy each part into its slice; remove_concat_copies() removes copies where it can."""
         orders: dict[tuple[int, ...], int] = {}
         for value in node.inputs:
-            order = self._place(value).at.order()
+            order = self._access_of(value).at.order()
             orders[order] = orders.get(order, 0) + value.type.nbytes
         order = max(orders, key=lambda o: orders[o])
         out = dense_access(node.output.name, node.output.dtype, node.output.shape, order)
@@ -326,27 +329,27 @@ class _ProgramBuilder:
             self._emit_copy(value, order, name, Access(out.buffer, at), node)
             start += value.shape[axis]
 
-    def _split(self, group: Group) -> None:
+    def _split_epilogue(self, group: Group) -> None:
         """Emit the kernel alone, then the remaining nodes as a pointwise group."""
-        self._step(Group(group.root, group.before))
+        self._lower_kernel(Group(group.root, group.before))
         rest = group.after
-        self._step(Group(rest[-1], rest[:-1]))
+        self._lower_kernel(Group(rest[-1], rest[:-1]))
 
     # Results.
 
-    def _states(self) -> list[Buffer]:
+    def _state_buffers(self) -> list[Buffer]:
         """Return the buffers that keep their contents between runs."""
         begun = [n for n in self.graph.nodes if n.op == "begin_state"]
         return [self.access[v].buffer for n in begun for v in n.outputs]
 
-    def _leave(self, states: list[Buffer]) -> None:
+    def _update_states(self, states: list[Buffer]) -> None:
         """After all other steps, copy the final state to the buffers that the next run reads. A
         value that lies in another state's buffer is saved first."""
         if not self.graph.state_count:
             return
         pairs = []
         for buffer, value in zip(states[1:], self.graph.outputs[-self.graph.state_count :]):
-            source = self._place(value)
+            source = self._access_of(value)
             if source.buffer is buffer and source.at.is_dense():
                 continue  # already in its own buffer
             if source.buffer in states:
@@ -359,19 +362,19 @@ class _ProgramBuilder:
             order = tuple(range(value.type.rank))
             self._emit_copy(value, order, f"{buffer.name}_left", target)
 
-    def _outputs(self, count: int, states: list[Buffer]) -> list[Buffer]:
+    def _bind_outputs(self, count: int, states: list[Buffer]) -> list[Buffer]:
         """Bind each output to a caller-provided buffer: its producer's buffer if that fits."""
         bound: set[Buffer] = set(states)
         outputs = []
         for name, value in zip(self.graph.output_names[:count], self.graph.outputs):
-            access = self._place(value)
+            access = self._access_of(value)
             fits = (
                 access.buffer.kind == ARENA
                 and access.buffer not in bound
                 and access.at.is_dense()
                 and access.at.size == access.buffer.size
                 and access.at.offset == 0
-                and self._know_counts(access.buffer, value)
+                and self._writers_know_dims(access.buffer, value)
             )
             if fits:
                 buffer = access.buffer
@@ -384,7 +387,7 @@ class _ProgramBuilder:
             outputs.append(buffer)
         return outputs
 
-    def _know_counts(self, buffer: Buffer, value: Value) -> bool:
+    def _writers_know_dims(self, buffer: Buffer, value: Value) -> bool:
         """Return whether every step that touches the buffer depends on all data-dependent extents
         of the value: parts of a concatenation are written before other parts are known."""
         counts = set(data_dependent_symbols(value.shape))
@@ -392,7 +395,7 @@ class _ProgramBuilder:
         return not counts or all(counts <= step.symbols() for step in touching)
 
 
-def _nested(graph: Graph, target: Target) -> Program:
+def _build_subprogram(graph: Graph, target: Target) -> Program:
     """Plan a graph nested in a node; its arena lies in the scratch of the node's step."""
     program = build_program(graph, target)
     plan_program(program)

@@ -9,24 +9,24 @@ from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.libinfo import __version__
 
-from . import levels, manifest
+from . import cpu_dispatch, manifest
 from .c import cplusplus
+from .c.formatting import LINE, break_lines, comment_lines, include_guard
 from .c.function import print_function, signature
 from .c.initializers import name_layers
 from .c.naming import Symbols
-from .c.text import LINE, comment_lines, guarded, laid_out
-from .c.writer import Common, Function, Weights, comment_text, literal
+from .c.writer import ConstantPool, Function, NetworkContext, comment_text, literal
 from .device_files import add_device_files, device_modules
-from .entries import aot, dims, graph, placement, tvm_ffi
+from .entries import aot, graph_json, symbolic_dims, tensor_placement, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
 from .kernel_features import HELIUM, print_macros
 from .operators.custom_files import add_custom_files, split_functions
-from .options import HeldConstant, Options, Sources, WeightPlaces, content_key
+from .options import DeviceModuleConstant, Options, Sources, WeightPlacement, content_key
 from .target import Target
-from .weight_bytes import lay_out
+from .weight_blob import pack_blob
 from .window.tile_definitions import merge_remainder_tiles
 
 OPERATORS_PER_FILE = 24  # several files compile in parallel
@@ -39,16 +39,18 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     """
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
-    reserved = (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ()))
+    reserved = (*_ENTRY_NAMES, *(cpu_dispatch.RESERVED_NAMES if target.levels else ()))
     symbols = Symbols(prefix, reserved, PACKED_SUFFIX if options.packs_operators else "")
-    common = Common(Weights(), symbols, target.threads)
+    common = NetworkContext(ConstantPool(), symbols, target.threads)
     named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
-        sources.levels = levels.Levels([level.name for level in target.levels])
+        sources.levels = cpu_dispatch.LevelFunctions([level.name for level in target.levels])
     for symbol, step in zip(named, program.steps):
         if step.levels and sources.levels is not None:
             names = [symbols.function(f"{step.name}_{level}") for level in step.levels]
-            function, own = levels.print_levels(prefix, symbol, names, step, common, target)
+            function, own = cpu_dispatch.print_dispatched_function(
+                prefix, symbol, names, step, common, target
+            )
             sources.levels.add(function, own)
         else:
             function = print_function(symbol, step, common)
@@ -58,19 +60,21 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     buffers = [b for b in common.weights.buffers() if b.size]
     for buffer in buffers:
         buffer.name = symbols.constant(buffer.name)
-    sources.held = _held(program, buffers)
-    sources.weight_buffers = [b for b in buffers if b not in sources.held]
+    sources.device_constants = _device_module_constants(program, buffers)
+    sources.weight_buffers = [b for b in buffers if b not in sources.device_constants]
     return sources
 
 
-def _held(program: Program, buffers: Sequence[Buffer]) -> dict[Buffer, HeldConstant]:
+def _device_module_constants(
+    program: Program, buffers: Sequence[Buffer]
+) -> dict[Buffer, DeviceModuleConstant]:
     """Return the constants that device modules contain unchanged."""
     found = {}
     for module in device_modules(program):
         for buffer in buffers if module.constants else ():
             place = module.constants.get(digest_of(buffer.data))
             if place is not None:
-                found[buffer] = HeldConstant(module, place)
+                found[buffer] = DeviceModuleConstant(module, place)
                 buffer.in_device_module = True
     return found
 
@@ -79,27 +83,27 @@ def generate(
     program: Program,
     target: Target,
     options: Options,
-    places: WeightPlaces | None = None,
+    places: WeightPlacement | None = None,
     printed: Sources | None = None,
 ) -> Sources:
     """Return all files of the network. Equal programs, options and places give equal bytes; none of
     them is modified. ``printed`` is an earlier result of :func:`print_functions` for the same
     arguments; it is completed."""
-    places = places or WeightPlaces()
+    places = places or WeightPlacement()
     sources = printed or print_functions(program, target, options)
     prefix = sources.prefix
-    sources.weights = lay_out(sources.weight_buffers)
+    sources.weights = pack_blob(sources.weight_buffers)
     sources.manifest = manifest.describe(program, target, options, sources)
     _move_to_pools(sources, places)
     if options.image is not None:
-        sources.shared = _shared(sources, options.image.weights)
+        sources.shared = _constants_of_other_networks(sources, options.image.weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
-    if sources.held:
-        sources.files[f"{prefix}_held.h"] = _held_header(sources)
+    if sources.device_constants:
+        sources.files[f"{prefix}_held.h"] = _device_constants_header(sources)
     # firmware has one operator file, so that the image contains each kernel once
-    most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
-    for i, chunk in enumerate(split_functions(sources.functions, most)):
+    functions_per_file = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
+    for i, chunk in enumerate(split_functions(sources.functions, functions_per_file)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = operator_file([prefix], chunk, target)
     if sources.levels is not None:
         _add_level_files(prefix, sources, target)
@@ -107,17 +111,17 @@ def generate(
         add_firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = _entry_file(program, prefix, sources, options)
-    sources.files.update({name: laid_out(text) for name, text in sources.files.items()})
+    sources.files.update({name: break_lines(text) for name, text in sources.files.items()})
     add_device_files(program, prefix, sources)
     if options.params == "flash":
         sources.files[f"{prefix}_weights.c"] = _weight_arrays(prefix, sources, options, places)
     for name, text in sources.files.items():
-        sources.files[name] = head + counted_loops(name, target) + text
+        sources.files[name] = head + no_counted_loops(name, target) + text
     add_custom_files(program, sources.files)
     return sources
 
 
-def counted_loops(name: str, target: Target) -> str:
+def no_counted_loops(name: str, target: Target) -> str:
     """Return the line that stops GCC from counting loops in a file, if the target needs it."""
     counts = HELIUM.of(target) and name.endswith(".c")
     return "#include <tvm/runtime/kernels/scalar/no_low_overhead_loops.h>\n" if counts else ""
@@ -127,12 +131,12 @@ def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
     """Add the functions of each ISA level, compiled with its flags, and the level selection."""
     for level in target.levels:
         for i, chunk in enumerate(
-            split_functions(sources.levels.own(level.name), OPERATORS_PER_FILE)
+            split_functions(sources.levels.functions_printed_for(level.name), OPERATORS_PER_FILE)
         ):
             name = f"{prefix}_{level.name}_lib{i + 1}.c"
-            sources.files[name] = levels.head(level) + operator_file([prefix], chunk, level)
+            sources.files[name] = cpu_dispatch.head(level) + operator_file([prefix], chunk, level)
             sources.flags[name] = level.flags
-    sources.files[f"{prefix}_levels.c"] = levels.print_choice(prefix, sources.levels)
+    sources.files[f"{prefix}_levels.c"] = cpu_dispatch.print_level_selection(prefix, sources.levels)
 
 
 # Endings of symbols that are not operators.
@@ -157,7 +161,7 @@ def _head(program: Program, options: Options) -> str:
     return "\n".join([*lines, ""])
 
 
-def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:
+def _move_to_pools(sources: Sources, places: WeightPlacement) -> None:
     """Read constants that are copied to pools from there."""
     for buffer in sources.weight_buffers:
         if buffer.name in places.resident:
@@ -166,7 +170,7 @@ def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:
             sources.resident.append(buffer)
 
 
-def _shared(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
+def _constants_of_other_networks(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
     """Return the constants that other networks already define, with their symbols."""
     keys = {buffer: content_key(buffer) for buffer in sources.weight_buffers}
     return {buffer: known[key] for buffer, key in keys.items() if key in known}
@@ -176,9 +180,13 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     lines = [
         "#include <stdint.h>",
         "",
-        *(DEVICES if any(p.device_of for fn in sources.functions for p in fn.parameters) else []),
-        *LOCAL,
-        *([*PLACEMENT, *cplusplus.WORDS, *cplusplus.BEGIN_C] if options.firmware else []),
+        *(
+            DLPACK_INCLUDE
+            if any(p.device_of for fn in sources.functions for p in fn.parameters)
+            else []
+        ),
+        *VISIBILITY_MACROS,
+        *([*SECTION_MACROS, *cplusplus.WORDS, *cplusplus.BEGIN_C] if options.firmware else []),
     ]
     if options.params == "embed" and sources.weight_buffers:
         lines += [
@@ -192,28 +200,31 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
             for b in sources.weight_buffers
         ]
         lines.append("")
-    if sources.held:
+    if sources.device_constants:
         lines += [f'#include "{prefix}_held.h"', ""]
     for function in sources.functions:
         lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     if sources.levels is not None:
-        lines += ["", *levels.declarations(prefix, sources.levels)]
+        lines += ["", *cpu_dispatch.declarations(prefix, sources.levels)]
     lines += cplusplus.END_C if options.firmware else []
-    return guarded(f"{prefix.upper()}_OPS_H_", lines)
+    return include_guard(f"{prefix.upper()}_OPS_H_", lines)
 
 
-def _held_header(sources: Sources) -> str:
+def _device_constants_header(sources: Sources) -> str:
     lines = [
         "/* Weights that are stored with those of devices' regions. */",
-        *(f"extern const unsigned char TVMGEN_LOCAL {s}[];" for s in sources.held_symbols()),
+        *(
+            f"extern const unsigned char TVMGEN_LOCAL {s}[];"
+            for s in sources.device_constant_symbols()
+        ),
         "",
     ]
     return "\n".join(lines)
 
 
-DEVICES = ["#include <dlpack/dlpack.h>", ""]
+DLPACK_INCLUDE = ["#include <dlpack/dlpack.h>", ""]
 
-LOCAL = [
+VISIBILITY_MACROS = [
     "#if defined(__GNUC__) && !defined(_WIN32)",
     '#define TVMGEN_LOCAL __attribute__((visibility("hidden")))',
     "#else",
@@ -222,7 +233,7 @@ LOCAL = [
     "",
 ]
 
-PLACEMENT = [
+SECTION_MACROS = [
     "/* Sections for a linker script to place weights and workspace. */",
     "#if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)",
     '#define TVMGEN_RODATA __attribute__((section(".rodata.tvm"), aligned(16)))',
@@ -271,7 +282,7 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     return name_layers("\n".join(lines), defined)
 
 
-def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlaces) -> str:
+def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlacement) -> str:
     place = " TVMGEN_RODATA" if options.firmware else ""
     lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
     for buffer in sources.weight_buffers:
@@ -291,8 +302,8 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options, places: Weig
     return "\n".join(lines)
 
 
-NEEDS_HEADER = "#include <tvm/runtime/kernels/cpu_requirements.h>"
-NEEDS = [
+CPU_REQUIREMENTS_HEADER = "#include <tvm/runtime/kernels/cpu_requirements.h>"
+CPU_REQUIREMENTS = [
     "#if defined(__GNUC__)",
     "/* ISA level that this code needs, checked when the library is loaded; weak because each of",
     " * several networks in one program defines it. */",
@@ -310,13 +321,13 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     sized = program.has_dynamic_dims()
     lines = [
         *METADATA_INCLUDES,
-        *(placement.HEADERS if placement.is_placed(program) else []),
-        *(dims.ON_HOSTS.headers if sized else []),
+        *(tensor_placement.HEADERS if tensor_placement.is_placed(program) else []),
+        *(symbolic_dims.ON_HOSTS.headers if sized else []),
         *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
-        *([NEEDS_HEADER] if sources.levels is None else []),
+        *([CPU_REQUIREMENTS_HEADER] if sources.levels is None else []),
         f'#include "{prefix}_ops.h"',
         "",
-        *(NEEDS if sources.levels is None else []),
+        *(CPU_REQUIREMENTS if sources.levels is None else []),
         *manifest.print_manifest(sources.manifest),
         "/* Return the address of a tensor argument's first element. */",
         "static void *tensor_data(TVMValue value) {",
@@ -324,18 +335,18 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         "  return (char *)tensor->data + tensor->byte_offset;",
         "}",
         "",
-        *(placement.READER if placement.tells_devices(program) else []),
+        *(tensor_placement.READER if tensor_placement.reads_devices(program) else []),
     ]
     arguments = Arguments(program, sources, options)
-    lines += arguments.places()
-    lines += dims.print_about(program, prefix)
+    lines += arguments.print_offsets()
+    lines += symbolic_dims.print_dims(program, prefix)
     if options.packs_operators:
-        lines += graph.print_entries(program, sources, options, arguments)
+        lines += graph_json.print_entries(program, sources, options, arguments)
     else:
         lines += aot.print_main(program, prefix, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
-    lines += print_getter(prefix, "get_dims", f"&{dims.ABOUT}") if sized else []
-    lines += placement.print_about(program, prefix)
+    lines += print_getter(prefix, "get_dims", f"&{symbolic_dims.NAME}") if sized else []
+    lines += tensor_placement.print_placement(program, prefix)
     if program.states:  # executors check for this function
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter(prefix, "get_state", "&has_state")

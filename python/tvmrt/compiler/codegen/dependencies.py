@@ -16,7 +16,7 @@ from tvmrt.compiler.ir.strided import Strided, dense
 
 
 @dataclass(frozen=True)
-class _Touch:
+class _BufferAccess:
     """One access of a step."""
 
     step: int
@@ -26,32 +26,32 @@ class _Touch:
 
 def dependencies(program: Program) -> list[list[int]]:
     """Return for each step the indices of earlier steps that it must wait for."""
-    touches: dict[Buffer, list[_Touch]] = {}
-    overlapping = _overlaps(program)
+    touches: dict[Buffer, list[_BufferAccess]] = {}
+    overlapping = _overlapping_buffers(program)
     before: list[int] = []  # bit mask of all ancestors of each step
     found = []
-    for number, step in enumerate(program.steps):
-        own = _touches(number, step)
+    for index, step in enumerate(program.steps):
+        own = _touches(index, step)
         needed = {
             other.step
             for touch in own
             for buffer in overlapping.get(touch.access.buffer, (touch.access.buffer,))
             for other in touches.get(buffer, ())
-            if (touch.writes or other.writes) and may_meet(touch.access, other.access)
+            if (touch.writes or other.writes) and may_overlap(touch.access, other.access)
         }
-        kept, above = [], 0
+        direct, above = [], 0
         for other in sorted(needed, reverse=True):
             if not above >> other & 1:
-                kept.append(other)
+                direct.append(other)
                 above |= before[other] | 1 << other
-        found.append(sorted(kept))
+        found.append(sorted(direct))
         before.append(above)
         for touch in own:
             touches.setdefault(touch.access.buffer, []).append(touch)
     return found
 
 
-def _touches(number: int, step: Step) -> list[_Touch]:
+def _touches(index: int, step: Step) -> list[_BufferAccess]:
     reads = [
         *step.reads,
         *([step.guard[0]] if step.guard else []),
@@ -60,11 +60,11 @@ def _touches(number: int, step: Step) -> list[_Touch]:
     writes = list(step.writes)
     if step.scratch is not None:
         writes.append(Access(step.scratch, dense((step.scratch.size,))))
-    found = [_Touch(number, a, False) for a in reads if a.buffer.kind != CONSTANT]
-    return [*found, *(_Touch(number, a, True) for a in writes)]
+    found = [_BufferAccess(index, a, False) for a in reads if a.buffer.kind != CONSTANT]
+    return [*found, *(_BufferAccess(index, a, True) for a in writes)]
 
 
-def _overlaps(program: Program) -> dict[Buffer, list[Buffer]]:
+def _overlapping_buffers(program: Program) -> dict[Buffer, list[Buffer]]:
     """Return for each arena buffer the buffers that share some of its bytes, including itself."""
     buffers = [b for b in program.arena_buffers() if b.kind == ARENA]
 
@@ -76,7 +76,7 @@ def _overlaps(program: Program) -> dict[Buffer, list[Buffer]]:
     return {a: [b for b in buffers if a is b or share(a, b)] for a in buffers}
 
 
-def may_meet(a: Access, b: Access) -> bool:
+def may_overlap(a: Access, b: Access) -> bool:
     """Return whether two accesses have, or may have, an element in common."""
     if a.buffer is not b.buffer:
         return True
@@ -92,7 +92,7 @@ def may_meet(a: Access, b: Access) -> bool:
     pace = reduce(gcd, strides, 0)  # all elements of both lie at multiples of it
     if pace and (a.at.offset - b.at.offset) % pace:
         return False
-    return not _apart_in_a_grid(a.at, b.at)
+    return not _are_disjoint_boxes(a.at, b.at)
 
 
 def _extent(at: Strided) -> tuple[int, int]:
@@ -104,14 +104,14 @@ def _extent(at: Strided) -> tuple[int, int]:
     )
 
 
-def _apart_in_a_grid(a: Strided, b: Strided) -> bool:
+def _are_disjoint_boxes(a: Strided, b: Strided) -> bool:
     """Return whether two boxes of one tensor, such as parts of a concatenation, are disjoint."""
-    order = [d for d in range(len(a.shape)) if a.shape[d] > 1 or _one(b, d)]
+    order = [d for d in range(len(a.shape)) if a.shape[d] > 1 or _has_several(b, d)]
     same_strides = len(a.shape) == len(b.shape) and a.strides == b.strides
     if not same_strides or any(s <= 0 for s in a.strides):
         return False
     order.sort(key=lambda d: -a.strides[d])
-    starts = _starts(a, order), _starts(b, order)
+    starts = _box_origin(a, order), _box_origin(b, order)
     if starts[0] is None or starts[1] is None:
         return False
     return any(
@@ -120,11 +120,11 @@ def _apart_in_a_grid(a: Strided, b: Strided) -> bool:
     )
 
 
-def _one(at: Strided, axis: int) -> bool:
+def _has_several(at: Strided, axis: int) -> bool:
     return len(at.shape) > axis and at.shape[axis] > 1
 
 
-def _starts(at: Strided, order: list[int]) -> dict[int, int] | None:
+def _box_origin(at: Strided, order: list[int]) -> dict[int, int] | None:
     """Return the index of the box's first element by axis; None if the box crosses a grid row."""
     rest, outer, starts = at.offset, None, {}
     for d in order:

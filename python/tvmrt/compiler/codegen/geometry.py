@@ -15,7 +15,7 @@ from .c.initializers import triple
 
 Triple = tuple[int, int, int]
 ONES, ZEROS = (1, 1, 1), (0, 0, 0)
-MOST_PIXELS = (1 << 31) - 1  # maximum pixels of a row
+MAX_ROW_PIXELS = (1 << 31) - 1  # maximum pixels of a row
 FLOAT = 4  # bytes of a float32, or of a pair of bfloat16
 
 
@@ -85,7 +85,7 @@ class Window:
         return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
 
     @property
-    def is_pixels(self) -> bool:
+    def is_identity_window(self) -> bool:
         """Whether each window covers exactly the pixel of its own index."""
         still = self.in_ == self.out and self.pad == ZEROS
         return still and self.kernel == ONES and self.stride == ONES
@@ -97,12 +97,12 @@ class Window:
         return depth == (1, 1, 1, 1, 0)
 
     @property
-    def picks_pixels(self) -> bool:
+    def is_strided_1x1(self) -> bool:
         """Whether a 1x1 window moves over a single image, possibly skipping pixels."""
         alone = self.batch == 1 and self.in_[0] == 1 and not symbols_of(*self.in_, *self.out)
         return alone and self.kernel == ONES and self.pad == ZEROS
 
-    def of_picked(self) -> Window:
+    def as_contiguous_row(self) -> Window:
         """Return the picked pixels as one contiguous row."""
         row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
         return Window(1, row, row, step, self.y_stride)
@@ -111,7 +111,7 @@ class Window:
         """Return whether a window overlaps padding along an axis."""
         return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
 
-    def column_runs(self) -> list[tuple[int, int]]:
+    def column_segments(self) -> list[tuple[int, int]]:
         """Return (pixels, columns) for each segment of a row whose windows have the same kernel
         columns inside the image."""
         columns = range(0, self.kernel[2] * self.dilation[2], self.dilation[2])
@@ -119,13 +119,13 @@ class Window:
         met = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
         return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(met)]
 
-    def in_rows(self) -> Window:
+    def in_longest_rows(self) -> Window:
         """Return the same windows over the same memory in the longest possible rows.
 
         If each window is the pixel of its own index, all pixels of all images form one row. If the
         last axis is trivial, as in an image of one column, it is moved to the front.
         """
-        if self.is_pixels and upper_bound(self.pixels) <= MOST_PIXELS:
+        if self.is_identity_window and upper_bound(self.pixels) <= MAX_ROW_PIXELS:
             row = (1, 1, self.pixels)
             return replace(self, batch=1, in_=row, out=row)
         window = self
@@ -156,7 +156,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class SlabLayer:
+class DepthFirstLayer:
     """Layer of a depth-first chain that a host computes in slabs of rows."""
 
     window: Window
@@ -172,7 +172,7 @@ class SlabLayer:
     def pixel_bytes(self) -> int:
         return self.window.y_stride * FLOAT
 
-    def unit(self, width: int) -> int:
+    def tile_pixels(self, width: int) -> int:
         """Return how many pixels are computed together, with tiles of this width."""
         return width if self.window.out[1] == 1 else self.window.out[2]
 

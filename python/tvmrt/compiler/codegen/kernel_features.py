@@ -1,6 +1,6 @@
 """Kernel features of each build, so that lowerings use only code that the C compiler compiles.
 
-A lowering checks ``PLANES.of(target)``. The generated C of a build without a feature defines the
+A lowering checks ``NCHW_CONVOLUTIONS.of(target)``. The generated C of a build without a feature defines the
 feature's macro (``print_macros``), and kernels compile the feature out if it is defined. Both come
 from the table in this file, so that no condition is written twice. Struct members of a feature do
 not exist in builds without it: code that sets them does not compile.
@@ -27,21 +27,21 @@ _INTEGER_KERNELS = re.compile(r"board/\w+_i8\w*\.h")
 class Feature:
     """Feature of the kernels and the rule that decides which builds have it.
 
-    ``lacking`` is the macro that generated C defines in builds without the feature. It is empty if
+    ``macro_if_absent`` is the macro that generated C defines in builds without the feature. It is empty if
     no kernel compiles the feature out: the feature then only selects kernels. Struct ``members``
     exist only in builds with the feature. If ``kernels`` is set, only files that include matching
     headers define the macro.
     """
 
-    lacking: str
-    meaning: str
-    rule: Callable[[Target], bool]
+    macro_if_absent: str
+    description: str
+    applies_to: Callable[[Target], bool]
     members: tuple[str, ...] = ()
     kernels: re.Pattern[str] | None = None
 
     def of(self, target: Target) -> bool:
         """Return whether builds for a target have the feature."""
-        return self.rule(target)
+        return self.applies_to(target)
 
 
 def _for_hosts(target: Target) -> bool:
@@ -60,7 +60,7 @@ HOST_INSTRUCTIONS = Feature(
     "instructions of hosts by their names, and the headers that have them",
     _for_hosts,
 )
-PLANES = Feature(
+NCHW_CONVOLUTIONS = Feature(
     "TVMRT_NO_NCHW_INPUT",
     "convolutions that read the channels of an image as planes",
     _for_hosts,
@@ -77,12 +77,12 @@ PREFETCH = Feature(
     "fetching lines of the cache ahead of a tile",
     _for_hosts,
 )
-WIDE_LOOPS = Feature(
+MULTI_VECTOR_LOOPS = Feature(
     "TVMRT_NO_WIDE_LOOPS",
     "loops over several vectors, which take more code and more of the stack",
     _for_hosts,
 )
-FLOAT_CODE = Feature(
+INLINE_FLOATS = Feature(
     "TVMRT_FEW_FLOATS",
     "float arithmetic inlined by the compiler in integer networks: calls of it are smaller",
     lambda target: "rv32" not in (target.board or ()),
@@ -101,15 +101,15 @@ HELIUM = Feature(
 )
 
 FEATURES = (
-    RUNTIME, HOST_INSTRUCTIONS, PLANES, SHARED_TAIL, PREFETCH, WIDE_LOOPS, FLOAT_CODE,
-    BOARD_KERNELS, HELIUM,
+    RUNTIME, HOST_INSTRUCTIONS, NCHW_CONVOLUTIONS, SHARED_TAIL, PREFETCH,
+    MULTI_VECTOR_LOOPS, INLINE_FLOATS, BOARD_KERNELS, HELIUM,
 )  # fmt: skip
 
 # Kernel parameters with a default in their header, and the modules that set another value.
 PARAMETERS = {
     "TVMRT_I8_FORMAT": "window/tiles_i8.py, by Target.int8",
     "TVMRT_MATMUL_BF16_BYTES": "window/matmul.py, as much as it plans scratch for",
-    "TVMRT_DEPTH_FIRST_LAYERS": "operators/slab_chain.py",
+    "TVMRT_DEPTH_FIRST_LAYERS": "operators/depth_first_chain.py",
     "TVMRT_OPENMP_SIMD": "export/toolchain.py, for compilers that are given -fopenmp-simd",
 }
 
@@ -119,9 +119,9 @@ def print_macros(target: Target, headers: Iterable[str]) -> list[tuple[str, str]
     these kernel headers."""
     included = list(headers)
     return [
-        (feature.lacking, "1")
+        (feature.macro_if_absent, "1")
         for feature in FEATURES
-        if feature.lacking
+        if feature.macro_if_absent
         and not feature.of(target)
         and (feature.kernels is None or any(map(feature.kernels.fullmatch, included)))
     ]

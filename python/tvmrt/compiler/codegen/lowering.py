@@ -30,7 +30,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .c.writer import FunctionWriter
-    from .geometry import SlabLayer
+    from .geometry import DepthFirstLayer
 
 
 # Instructions for one element of a result without multiply-adds, epilogue included.
@@ -52,7 +52,7 @@ class Lowering:
         self.node: Node = group.root
         self.target = target
 
-    def nest(self, build: Callable[[Graph], Program]) -> None:
+    def build_subprograms(self, build: Callable[[Graph], Program]) -> None:
         """Build programs, each with its own arena, from the graphs in the node's attributes."""
 
     def operands(self) -> list[Value]:
@@ -91,16 +91,16 @@ class Lowering:
         """Return (read index, write index) pairs that may share memory."""
         return []
 
-    def over(self, step: Step, operand: Value) -> list[tuple[int, int]]:
+    def in_place_pair(self, step: Step, operand: Value) -> list[tuple[int, int]]:
         """Return the in-place pair of an operand and the result if their layouts are equal."""
         i = step.read_values.index(operand)
-        return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
+        return [(i, 0)] if same_offsets(step.reads[i].at, step.writes[0].at) else []
 
     def macs(self) -> int:
         """Return the number of multiply-accumulates, for the summary."""
         return 0
 
-    def parts(self, step: Step) -> Sequence[Step]:
+    def fused_steps(self, step: Step) -> Sequence[Step]:
         """Return the steps that are computed as this one."""
         return (step,)
 
@@ -109,19 +109,19 @@ class Lowering:
         empty if there is only one."""
         return []
 
-    def chosen(self, step: Step) -> Choice:
+    def tuned_choice(self, step: Step) -> Choice:
         """Return the tuned choice among ``options(step)``, or an empty choice."""
-        return self.chosen_among(partial(self.options, step))
+        return self.tuned_choice_among(partial(self.options, step))
 
-    def chosen_among(self, options: Callable[[], list[Choice]]) -> Choice:
+    def tuned_choice_among(self, options: Callable[[], list[Choice]]) -> Choice:
         """Return the tuned choice among options that depend on the node alone."""
         tuned = self.target.tuned
         return Choice() if tuned is None else tuned.choice(self.node, options)
 
-    def chosen_by_widest(self, step: Step) -> Choice:
+    def widest_choice(self, step: Step) -> Choice:
         """Return the tuned choice of the widest ISA level, which determines the weight order."""
         widest = self.target.widest
-        return Choice() if widest is None else type(self)(self.group, widest).chosen(step)
+        return Choice() if widest is None else type(self)(self.group, widest).tuned_choice(step)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         """Print the body of the function."""
@@ -137,15 +137,15 @@ class Lowering:
         """Return the index, among the step's reads, of the operand of ``row_layer``."""
         return 0
 
-    def slab_layer(self, step: Step) -> SlabLayer | None:
+    def depth_first_layer(self, step: Step) -> DepthFirstLayer | None:
         """Return the step as a layer of a depth-first chain on hosts, or None."""
         return None
 
-    def slab_width(self, step: Step) -> int:
+    def depth_first_width(self, step: Step) -> int:
         """Return how many pixels are computed together by such a layer if it has no rows."""
         raise NotImplementedError
 
-    def print_slab(
+    def print_depth_first(
         self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str
     ) -> Sequence[str]:
         """Print a layer of a depth-first chain. Return the members of its ``tvmrt_depth_first_layer_f32``
@@ -157,19 +157,19 @@ class Lowering:
         return step
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
-        """Print the body of a function for some rows. A function without ``f.number()`` computes
+        """Print the body of a function for some rows. A function without ``f.int_parameter()`` computes
         one row from one row."""
         self.emit(step, f)
 
-    def row_blocks(self, step: Step) -> tuple[int, ...]:
+    def row_kernel_blocks(self, step: Step) -> tuple[int, ...]:
         """Return the ``kernel_blocks()`` of the function for some rows."""
         return self.kernel_blocks(step)
 
-    def row_surplus(self, step: Step) -> int:
+    def extra_row_instructions(self, step: Step) -> int:
         """Return the extra instructions of the row function if it uses another kernel."""
         return 0
 
-    def row_work(self, step: Step) -> int:
+    def row_instructions(self, step: Step) -> int:
         """Return the approximate instructions of the row function for all rows."""
         return ELEMENT_INSTRUCTIONS * upper_bound(step.writes[0].at.size)
 
@@ -229,7 +229,7 @@ def has_lowering(op: str) -> bool:
     return op in _TABLE
 
 
-def same_place(a: Strided, b: Strided) -> bool:
+def same_offsets(a: Strided, b: Strided) -> bool:
     """Return whether two accesses visit the same offsets for the same index."""
     return (
         a.shape == b.shape
@@ -238,7 +238,7 @@ def same_place(a: Strided, b: Strided) -> bool:
     )
 
 
-def thread_bytes(program: Program) -> int:
+def thread_scratch_bytes(program: Program) -> int:
     """Return the maximum runtime scratch bytes per thread on a host, over all ISA levels. On
     boards, kernel scratch lies in the arena."""
     steps = [step for step in program.steps if step.lowering.target.hosted]
@@ -257,6 +257,6 @@ __all__ = [
     "has_lowering",
     "lowering_for",
     "lowers",
-    "same_place",
-    "thread_bytes",
+    "same_offsets",
+    "thread_scratch_bytes",
 ]

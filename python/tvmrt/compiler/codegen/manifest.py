@@ -15,9 +15,9 @@ from typing import Any
 from tvmrt.compiler.ir.program import Program
 from tvmrt.libinfo import __version__
 
-from .c.packed import WEAK
-from .entries.dims import string_pieces
-from .lowering import thread_bytes
+from .c.packed_functions import WEAK
+from .entries.symbolic_dims import string_lines
+from .lowering import thread_scratch_bytes
 from .options import Options, Sources
 from .target import Target
 
@@ -54,7 +54,7 @@ def describe(
         "bytes": {
             "weights": weights,
             "arena": program.arena_bytes,
-            **({"scratch": thread_bytes(program)} if target.hosted else {}),
+            **({"scratch": thread_scratch_bytes(program)} if target.hosted else {}),
             "inputs": sum(type.nbytes for type in program.input_types),
             "outputs": sum(type.nbytes for type in program.output_types),
         },
@@ -102,6 +102,6 @@ def print_manifest(manifest: Mapping[str, Any]) -> list[str]:
         f"TVM_DLL extern const char {SYMBOL}[];",
         *WEAK,
         f"const char {SYMBOL}[] =",
-        *string_pieces(text_of(manifest)),
+        *string_lines(text_of(manifest)),
         "",
     ]

@@ -12,10 +12,10 @@ from tvmrt.compiler.ir.rounding import round_up
 
 from .c.naming import identifier
 from .c.writer import Function
-from .weight_bytes import WeightBytes
+from .weight_blob import WeightBlob
 
 if TYPE_CHECKING:
-    from .levels import Levels
+    from .cpu_dispatch import LevelFunctions
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class WeightPlaces:
+class WeightPlacement:
     """Placement of constants by the memory planner, by name.
 
     ``resident`` has the pool and address of constants that are copied at start-up, ``sections`` the
@@ -104,7 +104,7 @@ class WeightPlaces:
 
 
 @dataclass(frozen=True)
-class HeldConstant:
+class DeviceModuleConstant:
     """Constant inside a device module, at ``place`` bytes before the module's end."""
 
     module: ModuleBlob
@@ -116,20 +116,20 @@ class Sources:
     """Everything that is written to files for one network.
 
     ``resident`` are the constants that are copied to pools at start-up. ``shared`` are those that
-    another network of the image defines, with their symbols. ``held`` exist only in device modules.
-    ``number`` is a hexadecimal number that distinguishes networks of one name.
+    another network of the image defines, with their symbols. ``device_constants`` exist only in device modules.
+    ``network_id`` is a hexadecimal number that distinguishes networks of one name.
     """
 
     files: dict[str, str] = field(default_factory=dict)
-    weights: WeightBytes = field(default_factory=WeightBytes)
+    weights: WeightBlob = field(default_factory=WeightBlob)
     weight_buffers: list[Buffer] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""
-    number: str = ""
+    network_id: str = ""
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
-    held: dict[Buffer, HeldConstant] = field(default_factory=dict)
-    levels: Levels | None = None  # functions by ISA level, if there are several levels
+    device_constants: dict[Buffer, DeviceModuleConstant] = field(default_factory=dict)
+    levels: LevelFunctions | None = None  # functions by ISA level, if there are several levels
     manifest: dict[str, Any] = field(default_factory=dict)  # see manifest.py
     # additional object files by name; archives store them in codegen/host/lib
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -146,9 +146,11 @@ class Sources:
         """Size of the weights as C arrays, each aligned to 16 bytes."""
         return sum(round_up(b.nbytes, 16) for b in self.weight_buffers)
 
-    def held_symbols(self) -> dict[str, HeldConstant]:
+    def device_constant_symbols(self) -> dict[str, DeviceModuleConstant]:
         """Return the constants in device modules by their C symbols."""
-        return {self.symbol_of(buffer): held for buffer, held in self.held.items()}
+        return {
+            self.symbol_of(buffer): constant for buffer, constant in self.device_constants.items()
+        }
 
     def symbol_of(self, buffer: Buffer) -> str:
         """Return the C array of a constant, if constants are arrays."""

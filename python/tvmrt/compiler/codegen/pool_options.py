@@ -17,14 +17,14 @@ FLASH = "flash"
 _SECTION = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
-def make_pools(asked: Mapping[str, int | tuple[int, str]] | None) -> list[MemoryPool]:
+def make_pools(requested: Mapping[str, int | tuple[int, str]] | None) -> list[MemoryPool]:
     """Return the pools for options ``name: bytes`` (caller-provided) and ``name: (bytes, section)``
     (part of the image), in order. Raises ValueError for invalid ones."""
-    if not asked:
+    if not requested:
         return [MemoryPool(pools_file.WORKSPACE)]
-    if len({name.lower() for name in asked}) < len(asked):
-        raise ValueError(f"memory pools ({', '.join(asked)}) differ only in case; rename one")
-    return [_make_pool(name, value) for name, value in asked.items()]
+    if len({name.lower() for name in requested}) < len(requested):
+        raise ValueError(f"memory pools ({', '.join(requested)}) differ only in case; rename one")
+    return [_make_pool(name, value) for name, value in requested.items()]
 
 
 def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
@@ -89,12 +89,12 @@ class Placement:
                 return pool
         return None
 
-    def of_tensors(self, program: Program) -> dict[Buffer, str]:
+    def tensor_pools(self, program: Program) -> dict[Buffer, str]:
         """Return the pools of the program's intermediate tensors."""
         found = {b: self.pool_of(b.name) for b in program.arena_buffers()}
         return {buffer: pool for buffer, pool in found.items() if _is_pool(pool)}
 
-    def of_weights(
+    def weight_pools(
         self, weights: Iterable[Buffer]
     ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
         """Return the pool and bytes of weights that are copied to pools, and the sections of

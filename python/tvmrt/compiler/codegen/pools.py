@@ -17,12 +17,12 @@ def by_name(program: Program) -> list[tuple[int, MemoryPool]]:
     return sorted(enumerate(program.pools), key=lambda row: row[1].name)
 
 
-def used(program: Program) -> list[tuple[int, MemoryPool]]:
+def used_pools(program: Program) -> list[tuple[int, MemoryPool]]:
     """Return the indices and pools that main takes."""
     return [(i, pool) for i, pool in by_name(program) if pool.used_bytes]
 
 
-def lent(program: Program) -> list[MemoryPool]:
+def caller_provided(program: Program) -> list[MemoryPool]:
     """Return the caller-provided pools, including unused ones."""
     return [pool for _, pool in by_name(program) if pool.lent]
 
@@ -84,7 +84,7 @@ def definitions(program: Program, prefix: str, options) -> list[str]:
 
 
 def _own(program: Program) -> list[MemoryPool]:
-    return [pool for _, pool in used(program) if not pool.lent]
+    return [pool for _, pool in used_pools(program) if not pool.lent]
 
 
 def definition(name: str, nbytes: int, section: str | None) -> str:

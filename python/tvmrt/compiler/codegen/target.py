@@ -29,7 +29,7 @@ class Target:
     ``levels`` are the ISA levels that a library of a processor family contains, in ascending order.
     The family's common code uses only features of all its processors; its choices follow the last
     level. ``widest`` is that last level, set on the other levels, which read weights in its order.
-    A ``named`` level is included only if it is requested by name.
+    An ``opt_in`` level is included only if it is requested by name.
 
     ``tuned`` has tuning results for the layers of the compiled network.
     """
@@ -48,7 +48,7 @@ class Target:
     levels: tuple[Target, ...] = ()
     widest: Target | None = None
     triple: str = ""
-    named: bool = False
+    opt_in: bool = False
     tuned: Tuned | None = field(default=None, compare=False)
 
     def by(self, guide: Guide) -> Target:
@@ -57,9 +57,9 @@ class Target:
             Tuned,  # imports numpy, which command help does not need
         )
 
-        levels = tuple(replace(each, tuned=Tuned(vectors_of(each), guide)) for each in self.levels)
+        levels = tuple(replace(each, tuned=Tuned(vector_key(each), guide)) for each in self.levels)
         levels = tuple(replace(e, widest=e.widest and levels[-1]) for e in levels)
-        own = levels[-1].tuned if levels else Tuned(vectors_of(self), guide)
+        own = levels[-1].tuned if levels else Tuned(vector_key(self), guide)
         return replace(self, tuned=own, levels=levels)
 
     @property
@@ -84,7 +84,7 @@ class Target:
         return self.hosted
 
 
-def vectors_of(target: Target) -> str:
+def vector_key(target: Target) -> str:
     """Return what tile selection depends on, as text: ``16x32`` is 32 registers of 16 lanes,
     followed by the bfloat16 tiles, if any, and the int8 instruction set."""
     words = [f"{target.lanes}x{target.registers}", target.bf16, target.int8]
@@ -136,7 +136,7 @@ _BF16 = (*_VBMI, "-mavx512bf16")
 X86_LEVELS = (
     Target("v2", _V2, 4, 16, "sse41"),
     Target("v3", _V3, 8, 16, "avx2"),
-    Target("v3vnni", (*_V3, "-mavxvnni"), 8, 16, "avxvnni", named=True),
+    Target("v3vnni", (*_V3, "-mavxvnni"), 8, 16, "avxvnni", opt_in=True),
     Target("v4", _V4, 16, 32, "avx2", l2_bytes=1 << 20),
     Target("v4vnni", _VNNI, 16, 32, "vnni512", l2_bytes=1 << 20),
     Target("v4vbmi", _VBMI, 16, 32, "vnni512", 1 << 20, tables=True),
@@ -171,10 +171,10 @@ RISCV_LEVELS = (
 
 # ISA levels of x86-64 on Windows. GCC's stack there does not align 32-byte vectors, but GCC moves
 # them by aligned instructions: this option makes the assembler emit unaligned ones.
-_ANY_PLACE = "-Wa,-muse-unaligned-vector-move"
+_UNALIGNED_MOVES = "-Wa,-muse-unaligned-vector-move"
 WINDOWS_LEVELS = (
     X86_LEVELS[0],
-    *(replace(level, flags=(*level.flags, _ANY_PLACE)) for level in X86_LEVELS[1:-1]),
+    *(replace(level, flags=(*level.flags, _UNALIGNED_MOVES)) for level in X86_LEVELS[1:-1]),
 )
 LEVELS = {
     "x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS, "armv7-linux": ARMV7_LEVELS,
@@ -182,21 +182,21 @@ LEVELS = {
 }  # fmt: skip
 
 # Other systems and processors; each covers all of a family. RISC-V does not guarantee vectors.
-_OTHERS = (
+_CROSS_TARGETS = (
     Target("aarch64-linux", (), 4, 32, "neon", triple="aarch64-linux-gnu"),
     Target("riscv64-linux", (), triple="riscv64-linux-gnu"),
     Target("armv7-linux", _VFP, triple="arm-linux-gnueabihf"),
     Target("x86_64-windows", (), 4, 16, triple="x86_64-w64-mingw32"),
     Target("aarch64-macos", (), 4, 32, "neon", triple="aarch64-macos"),
 )
-CROSS = {each.name: each for each in _OTHERS}
+CROSS = {each.name: each for each in _CROSS_TARGETS}
 
 # Family of a Linux machine by its architecture. RISC-V has none by default, because the machine's
 # own compiler may not support vectors.
-_OWN_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
+_NATIVE_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
 DEFAULT_VARIABLE = "TVMRT_TARGET"
 HERE = "here"  # native, or the AMX level for networks with int8 matmuls
-MATRICES = "v4amx"
+AMX_LEVEL = "v4amx"
 _AMX = {"amx_tile", "amx_bf16", "amx_int8"}
 
 # instructions beyond the base set: SIMD in registers (DSP), Helium (MVE), RISC-V and its vectors
@@ -220,28 +220,28 @@ def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
     For C sources, where all files are compiled with the same flags, a family is replaced by this
     machine. Requested ``levels`` select this machine's family.
     """
-    family = own_family()
+    family = native_family()
     if levels and family:
         return family
     chosen = _named_target() or family or "native"
     return "native" if as_sources and chosen in LEVELS else chosen
 
 
-def target_here(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, Sequence[str]]:
+def local_target(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, Sequence[str]]:
     """Return the default target and levels for code that runs here immediately: code for other
     processors would only take time to compile. Raises ValueError like ``default_target``.
 
     bfloat16 matmuls use the AMX level if the processor has it, because it requests the AMX state
     from the system; other instructions are slower than float32 on such processors. Whether there
-    are int8 matmuls is known only after import (``with_matrices``).
+    are int8 matmuls is known only after import (``with_amx_level``).
     """
-    named, family = _named_target(), own_family()
-    if bf16 and _has_matrices() and not levels and not named:
-        levels = (MATRICES,)
+    named, family = _named_target(), native_family()
+    if bf16 and _has_amx() and not levels and not named:
+        levels = (AMX_LEVEL,)
     return (family if levels and family else named or HERE), levels
 
 
-class Asked(Protocol):
+class TargetRequest(Protocol):
     """Target options of a request."""
 
     @property
@@ -250,22 +250,22 @@ class Asked(Protocol):
     def levels(self) -> Sequence[str]: ...
 
 
-def _has_matrices() -> bool:
+def _has_amx() -> bool:
     """Return whether this processor has the AMX level."""
-    return _AMX <= processor.flags() and own_family() == "x86-64"
+    return _AMX <= processor.flags() and native_family() == "x86-64"
 
 
-def with_matrices(machine: Target, asked: Asked) -> Target:
+def with_amx_level(machine: Target, request: TargetRequest) -> Target:
     """Return the target for a network with int8 matmuls if no levels were requested. A family gains
     the AMX level; ``here`` becomes that level alone."""
-    name, levels = asked.target or "", asked.levels
-    if name == HERE and _has_matrices():
-        return get_target("x86-64", (MATRICES,))
+    name, levels = request.target or "", request.levels
+    if name == HERE and _has_amx():
+        return get_target("x86-64", (AMX_LEVEL,))
     names = [level.name for level in machine.levels]
     known = [level.name for level in LEVELS.get(name, ())]
-    if levels or not names or MATRICES in names or MATRICES not in known:
+    if levels or not names or AMX_LEVEL in names or AMX_LEVEL not in known:
         return machine
-    return get_target(name, (*names, MATRICES))
+    return get_target(name, (*names, AMX_LEVEL))
 
 
 def _named_target() -> str:
@@ -278,11 +278,11 @@ def _named_target() -> str:
     return named
 
 
-def own_family() -> str:
+def native_family() -> str:
     """Return the target for all processors of this machine's family; empty if there is none, or if
     this processor lacks its lowest level."""
     machine, flags = processor.machine(), processor.flags()
-    name = _OWN_FAMILIES.get(machine, "") if sys.platform == "linux" else ""
+    name = _NATIVE_FAMILIES.get(machine, "") if sys.platform == "linux" else ""
     if machine != "armv7l" and sys.maxsize < 1 << 32:
         return ""  # a 32-bit process on a 64-bit processor
     oldest = machine == "x86_64" and flags and not {"cx16", "popcnt", "sse4_2"} <= flags
@@ -294,7 +294,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     opt-in ones; bfloat16 levels only with ``bf16``). Raises ValueError listing the names if it is
     unknown.
 
-    ``native`` and ``here`` are this machine (``with_matrices`` may replace ``here``); ``host`` is
+    ``native`` and ``here`` are this machine (``with_amx_level`` may replace ``here``); ``host`` is
     any machine of its architecture.
     """
     if name in LEVELS:
@@ -320,13 +320,13 @@ def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str], bf16
     for each in wanted:
         if each not in known:
             raise ValueError(f"target {name} has no level {each}; choose from {', '.join(known)}")
-    usual = wanted or [e.name for e in all_levels if not e.named and (bf16 or not e.bf16)]
+    usual = wanted or [e.name for e in all_levels if not e.opt_in and (bf16 or not e.bf16)]
     chosen = [level for level in all_levels if level.name in usual]
     widest = chosen[-1]
     levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)
-    everybody = CROSS.get(name, Target(name))
-    triple = "" if name == own_family() else everybody.triple  # this system's own compiler
-    return replace(widest, name=name, flags=everybody.flags, levels=levels, triple=triple)
+    baseline = CROSS.get(name, Target(name))
+    triple = "" if name == native_family() else baseline.triple  # this system's own compiler
+    return replace(widest, name=name, flags=baseline.flags, levels=levels, triple=triple)
 
 
 def _native() -> Target:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.codegen.c.packed import WEAK
+from tvmrt.compiler.codegen.c.packed_functions import WEAK
 from tvmrt.compiler.ir import ModuleBlob, dtype_of
 
 NDARRAY_MAGIC = 0xDD5E40F096B4A13F

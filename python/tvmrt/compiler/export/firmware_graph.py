@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.codegen.c.text import wrap
+from tvmrt.compiler.codegen.c.formatting import wrap
 from tvmrt.compiler.codegen.c.writer import comment_text
 from tvmrt.compiler.codegen.firmware import dynamic_dims, link_guard
 from tvmrt.compiler.codegen.firmware.function_table import module_symbol
@@ -55,7 +55,7 @@ def print_files(
     prefix = sources.prefix
     params = place_params(arrays) if arrays else None
     texts = [text for _, text in sorted(sources.files.items())]
-    sources.number = link_guard.identity(sources.weights, graph_json, *texts)
+    sources.network_id = link_guard.identity(sources.weights, graph_json, *texts)
     return {
         header_name(prefix): _header(program, sources, json.loads(graph_json), params),
         f"{prefix}_graph.c": _source(sources, graph_json, params),
@@ -157,10 +157,10 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         "",
     ]
     lines = [
-        *link_guard.guard_lines(prefix, sources.number, *link_guard.NETWORKS),
+        *link_guard.guard_lines(prefix, sources.network_id, *link_guard.NETWORKS),
         "#include <tvm/runtime/crt/graph_arena.h>",
         "",
-        *link_guard.declaration_lines(prefix, sources.number, declarations),
+        *link_guard.declaration_lines(prefix, sources.network_id, declarations),
     ]
     return "\n".join(lines)
 
@@ -207,7 +207,7 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
         ]
     create = f"{prefix}_graph_create"
     twin = link_guard.alias_definition(
-        create, sources.number, _CREATE_PARAMETERS, "tvm_crt_error_t"
+        create, sources.network_id, _CREATE_PARAMETERS, "tvm_crt_error_t"
     )
     return "\n".join([*lines, "  return rc;", "}", "", *twin])
 

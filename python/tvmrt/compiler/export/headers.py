@@ -14,7 +14,7 @@ from tvmrt.libinfo import find_include_path
 _DIRECTIVE = re.compile(
     r'^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include)\b[ \t]*[<"]?([^>"\n]*)', re.MULTILINE
 )
-_BOARD = f"defined({HOST_INSTRUCTIONS.lacking})"
+_BOARD = f"defined({HOST_INSTRUCTIONS.macro_if_absent})"
 _TILE = "defined(TVMRT_MICRO_UNIT)"  # a tile's header includes its parts after defining it
 
 
@@ -31,7 +31,7 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
     board_headers: dict[str, str] = {}
     other_headers: dict[str, str] = {}
     for text in texts:
-        if f"#define {HOST_INSTRUCTIONS.lacking}" in text:
+        if f"#define {HOST_INSTRUCTIONS.macro_if_absent}" in text:
             _follow(text, Path(), boards, board_headers)
         else:
             _follow(text, Path(), others, other_headers)

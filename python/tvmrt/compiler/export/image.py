@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tvmrt import plugin
 from tvmrt.compiler.codegen.c.naming import check_module_name
-from tvmrt.compiler.codegen.image import memory_files, share_operators
+from tvmrt.compiler.codegen.firmware_image import memory_files, share_operators
 from tvmrt.compiler.ir.program import MemoryPool
 
 from .atomic import filling, replacing
@@ -74,7 +74,7 @@ class CompiledImage:
             self.pools,
             [library.sources.prefix for library in libraries],
             self.concurrent,
-            [library.sources.number for library in libraries],
+            [library.sources.network_id for library in libraries],
         )
         self.operators: str | None = None
         self.unshared: dict[str, str] = {}

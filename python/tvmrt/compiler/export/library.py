@@ -211,7 +211,7 @@ class CompiledLibrary:
 
     def _held_places(self, tree: Tree) -> dict[str, int]:
         ends = dict(zip(self.sources.modules, tree.ends))
-        held = self.sources.held_symbols()
+        held = self.sources.device_constant_symbols()
         return {symbol: ends[one.module] - one.place for symbol, one in held.items()}
 
     def write_sources(self, folder: Path) -> list[Path]:
@@ -226,7 +226,7 @@ class CompiledLibrary:
         if self.options.firmware:
             return written
         tree = self._tree()
-        if len(tree.data) > LARGEST_C_ARRAY or self.sources.held:
+        if len(tree.data) > LARGEST_C_ARRAY or self.sources.device_constants:
             places = self._held_places(tree)
             written.append(
                 _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", [tree.data], True, places)

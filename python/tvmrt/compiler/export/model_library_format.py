@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tvmrt.compiler.codegen.entries.dims import described
+from tvmrt.compiler.codegen.entries.symbolic_dims import describe_dims
 from tvmrt.compiler.ir import ModuleBlob
 from tvmrt.libinfo import __version__
 
@@ -131,11 +131,11 @@ def source_files(library) -> dict[str, str]:
         files[f"{prefix}_weights.c"] = byte_array(
             f"{prefix}_weights", bytes(library.sources.weights)
         )
-    if library.sources.held:
+    if library.sources.device_constants:
         files[f"{prefix}_held.h"] = _module_constants(library.held_places())
     if library.sources.modules:  # the archive is linked to a library with its devices' modules
         files[f"{prefix}_devc.c"] = blob.blob_source(
-            library.blob(), shared=not library.sources.held
+            library.blob(), shared=not library.sources.device_constants
         )
     return files
 
@@ -203,7 +203,7 @@ def _module(library) -> dict:
     if summary.row_plans:
         module["memory"]["row_plans"] = [asdict(plan) for plan in summary.row_plans]
     if library.program.has_dynamic_dims():
-        module["dims"] = described(library.program)
+        module["dims"] = describe_dims(library.program)
     if library.has_graph_json:
         module["memory"]["sids"] = _storages(library)
     if library.has_graph_json and library.options.firmware:

@@ -252,7 +252,7 @@ class Guide(Protocol):
 class Tuned:
     """Choices for the layers of one network and ISA level, with a record of those used.
 
-    ``level`` is the part of the target that choices depend on (``codegen.target.vectors_of``).
+    ``level`` is the part of the target that choices depend on (``codegen.target.vector_key``).
     """
 
     def __init__(self, level: str, guide: Guide) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.codegen.firmware.state import reject_shared_workspace
-from tvmrt.compiler.codegen.image_memory import plan_memory
 from tvmrt.compiler.codegen.options import SharedImage
+from tvmrt.compiler.codegen.shared_workspace import plan_memory
 from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.limits import io_bytes

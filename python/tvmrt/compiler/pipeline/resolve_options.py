@@ -11,7 +11,7 @@ from typing import Any, cast
 from tvmrt.compiler import option_rules
 from tvmrt.compiler.codegen import pool_options
 from tvmrt.compiler.codegen.c.naming import check_module_name
-from tvmrt.compiler.codegen.families import Family
+from tvmrt.compiler.codegen.mcu_families import McuFamily
 from tvmrt.compiler.codegen.options import Options, Provenance
 from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.compiler.ir.program import MemoryPool
@@ -19,7 +19,7 @@ from tvmrt.compiler.request import Request
 from tvmrt.error import TvmrtWarning
 
 
-def resolve_request(requested: Request, family: Family | None) -> tuple[Request, Target]:
+def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Request, Target]:
     """Return the request with all options resolved and checked, and its target."""
     if family is not None:
         if requested.target not in (None, "native", family.target):
@@ -55,7 +55,7 @@ def resolve_request(requested: Request, family: Family | None) -> tuple[Request,
     return request, replace(machine, hosted=False)
 
 
-def memory_pools(request: Request, family: Family | None) -> list[MemoryPool]:
+def memory_pools(request: Request, family: McuFamily | None) -> list[MemoryPool]:
     """Return the requested pools, checked against the board's memory, or all of the board."""
     if family is None:
         return pool_options.make_pools(request.pools)

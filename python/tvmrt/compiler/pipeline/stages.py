@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from tvmrt.compiler import option_rules
-from tvmrt.compiler.codegen import c_source, pool_options, recovery, row_chains
-from tvmrt.compiler.codegen.device_places import defer_regions, place_on_devices
-from tvmrt.compiler.codegen.entries import graph as graph_file
+from tvmrt.compiler.codegen import c_source, pool_options, rematerialize, row_fusion
+from tvmrt.compiler.codegen.depth_first_tiling import tile_depth_first
+from tvmrt.compiler.codegen.device_placement import defer_regions, place_on_devices
+from tvmrt.compiler.codegen.entries import graph_json as graph_file
 from tvmrt.compiler.codegen.entries import tvm_ffi
-from tvmrt.compiler.codegen.families import Family, find_family
-from tvmrt.compiler.codegen.image_memory import Need, Planned
+from tvmrt.compiler.codegen.mcu_families import McuFamily, find_mcu_family
 from tvmrt.compiler.codegen.options import SharedImage
-from tvmrt.compiler.codegen.slab_chains import with_slabs
-from tvmrt.compiler.codegen.target import Target, get_target, own_family, with_matrices
+from tvmrt.compiler.codegen.shared_workspace import PlacedNetwork, UnplannedNetwork
+from tvmrt.compiler.codegen.target import Target, get_target, native_family, with_amx_level
 from tvmrt.compiler.devices import Context, Device, resolve
 from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.firmware_graph import print_files
@@ -51,11 +51,13 @@ STAGES = 7  # the last is the C compiler, when a library is built
 
 def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     """Run the stages up to lowering."""
-    family = None if requested.board is None else find_family(requested.board)
+    family = None if requested.board is None else find_mcu_family(requested.board)
     request, machine = resolve_options.resolve_request(requested, family)
     machine = apply_plugin_options(machine, request)
     chosen = resolve(request.devices)
-    here = machine.name == "native" or (requested.target is None and machine.name == own_family())
+    here = machine.name == "native" or (
+        requested.target is None and machine.name == native_family()
+    )
     option_rules.check_required(request.require_device, chosen, here)
     memory_pools = resolve_options.memory_pools(request, family)
     placement = pool_options.Placement(request.place or {}, memory_pools)
@@ -81,14 +83,14 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(node.op in MATMUL_OPS for node in graph.nodes):
-            machine = apply_plugin_options(with_matrices(machine, request), request)
+            machine = apply_plugin_options(with_amx_level(machine, request), request)
         _join(graph, machine)
         reduced = reduced_precision.mark_bfloat16(graph, request)
         infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
-        program = recovery.build_program(graph, machine, request.schedule == "async")
+        program = rematerialize.build_program(graph, machine, request.schedule == "async")
         _copy_names(program, graph)
         program.narrowed, program.reduced, program.winograd = narrowed, reduced, winograd_rows
         if request.workspace_io:
@@ -98,7 +100,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             _check_state(program, request)
             program = _fuse_rows(program, machine, request, memory_pools)
         elif request.row_chains is not False:
-            program = with_slabs(program, machine, request.row_chains)
+            program = tile_depth_first(program, machine, request.row_chains)
         if request.abi == "tvm-ffi":
             tvm_ffi.refuse(program)
         elif request.runtime != "crt":
@@ -106,7 +108,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         if request.schedule == "async" and request.executor == "aot":
             defer_regions(program)
     given = provenance_of(model, request, graph)
-    need = Need(
+    need = UnplannedNetwork(
         program, machine, resolve_options.print_options(model, request, given), memory_pools
     )
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
@@ -135,7 +137,7 @@ def _fuse_rows(
         limit = memory_pools[0].capacity
     if limit is None or request.executor != "aot":
         return program
-    return row_chains.within(program, machine, limit, request.ram is not None)
+    return row_fusion.fit_memory_limit(program, machine, limit, request.ram is not None)
 
 
 def _check_data_dependent_sizes(program: Program, request: Request) -> None:
@@ -188,23 +190,23 @@ def on_board(lowered: LoweredNetwork) -> Iterator[None]:
     except ValueError as problem:
         if lowered.family is None:
             raise
-        raise ValueError(lowered.family.no_room(str(problem))) from problem
+        raise ValueError(lowered.family.out_of_memory_text(str(problem))) from problem
 
 
 @dataclass
 class LoweredNetwork:
     """Network that is lowered to steps, without a memory plan."""
 
-    need: Need
+    need: UnplannedNetwork
     placement: pool_options.Placement
     clock: _Clock
     dump: Dump
     cc: str | None
     cuts: Any
     bound: limits.RunBound
-    family: Family | None = None
+    family: McuFamily | None = None
 
-    def generate(self, planned: Planned, image: SharedImage | None = None) -> CompiledLibrary:
+    def generate(self, planned: PlacedNetwork, image: SharedImage | None = None) -> CompiledLibrary:
         """Generate the library of a network with planned memory; ``image``: the image it is in."""
         program, machine = self.need.program, self.need.target
         options = replace(self.need.options, image=image)

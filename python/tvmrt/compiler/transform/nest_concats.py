@@ -3,7 +3,7 @@ of a tensor, by that result.
 
 In a DenseNet each layer reads a concatenation of all previous results. Each result would be copied
 once per layer. Nested concatenations share memory, and a result is written directly to its
-location in the last of them (``codegen/concatenations.py``). A YOLO block splits a result in two
+location in the last of them (``codegen/zero_copy_concat.py``). A YOLO block splits a result in two
 and concatenates both halves with results computed from one.
 Contract: bit-equal, no additional copies, no longer lifetimes than readers need.
 """

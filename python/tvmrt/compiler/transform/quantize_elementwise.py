@@ -92,7 +92,7 @@ def _average(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     if first.op == "avg_pool":
         attrs = dict(first.attrs)
     elif first.op == "reduce_mean" and _over_image(first):
-        attrs = _whole_image(first)
+        attrs = _covers_image(first)
     else:
         return None
     operand = _operand(first.inputs[0], node)
@@ -110,7 +110,7 @@ def _over_image(node: Node) -> bool:
     return 3 <= rank <= 5 and axes == tuple(range(2, rank)) and bool(node.attrs["keepdims"])
 
 
-def _whole_image(node: Node) -> dict:
+def _covers_image(node: Node) -> dict:
     """Return attributes of an average pool with the whole image as its only window."""
     spatial = node.inputs[0].shape[2:]
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)

@@ -8,8 +8,8 @@ from tvmrt.compiler.ir.custom import shown_op
 from tvmrt.compiler.ir.extent import collect_printed_symbols, error_context
 from tvmrt.compiler.ir.program import Step
 
-from .text import GAP, call, comment_lines, plus, print_fields, wrap
-from .writer import Common, Function, FunctionWriter, Parameter, access_note, comment_text
+from .formatting import GAP, call, comment_lines, plus, print_fields, wrap
+from .writer import Function, FunctionWriter, NetworkContext, Parameter, access_note, comment_text
 
 
 def signature(
@@ -20,12 +20,14 @@ def signature(
     return wrap(f"{result} {symbol}", declared, end, depth)
 
 
-def print_function(symbol: str, step: Step, common: Common, result: str = "int32_t") -> Function:
+def print_function(
+    symbol: str, step: Step, common: NetworkContext, result: str = "int32_t"
+) -> Function:
     """Print one operator function."""
     return finish_function(write_function(symbol, step, common), result)
 
 
-def write_function(symbol: str, step: Step, common: Common) -> FunctionWriter:
+def write_function(symbol: str, step: Step, common: NetworkContext) -> FunctionWriter:
     """Write the body of one operator function; its head is not printed yet."""
     f = FunctionWriter(symbol, step, common)
     with error_context(step.sources), collect_printed_symbols() as f.printed:
@@ -45,11 +47,11 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
     lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:
         head = signature(symbol, parameters, " {", result)
-        lines += [*head, *f.count_lines(), *f.lines, "}"]
+        lines += [*head, *f.dim_lines(), *f.lines, "}"]
     else:
         lines += _parallel_function(symbol, parameters, f, result)
-    rest = f.definitions, f.includes, f.macros, f.asks, f.statics
-    return Function(symbol, step, parameters, "\n".join(lines), *rest)
+    remaining_fields = f.definitions, f.includes, f.macros, f.target_fields, f.statics
+    return Function(symbol, step, parameters, "\n".join(lines), *remaining_fields)
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
@@ -73,10 +75,10 @@ def _parallel_function(
     symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
 ) -> list[str]:
     """Return a task over part of the outermost loop, its arguments and the launch."""
-    extent, task, kind = f.parallel_extent, f.own("_task"), f.own("_args")
+    extent, task, kind = f.parallel_extent, f.static_symbol("_task"), f.static_symbol("_args")
     plain = [p.declare().aliased() for p in parameters]
-    launch = call("TVMBackendParallelLaunch", task, "&args", f.parallel_most)
-    behind = [f"  if ({launch} != 0) return -1;", *f.lines_behind]
+    launch = call("TVMBackendParallelLaunch", task, "&args", f.max_threads)
+    after_launch = [f"  if ({launch} != 0) return -1;", *f.lines_after_tasks]
     return [
         "typedef struct {",
         *(f"  {text};" for text in plain),
@@ -85,8 +87,8 @@ def _parallel_function(
         *wrap(f"static int {task}", _TASK_PARAMETERS, " {"),
         f"  const {kind} *args ={GAP}(const {kind} *)cdata;",
         *(f"  {p.declare()} = args->{p.name};" for p in parameters),
-        *(f"  (void){name};" for name in f.names_behind),
-        *f.count_lines(),
+        *(f"  (void){name};" for name in f.names_after_tasks),
+        *f.dim_lines(),
         f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
         f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",
         *f.lines,
@@ -94,6 +96,6 @@ def _parallel_function(
         "",
         *signature(symbol, parameters, " {", result),
         *print_fields(f"  {kind} args", {p.name: p.name for p in parameters}, 1),
-        *(behind if f.lines_behind else [f"  return {launch};"]),
+        *(after_launch if f.lines_after_tasks else [f"  return {launch};"]),
         "}",
     ]

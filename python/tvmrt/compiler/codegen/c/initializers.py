@@ -12,7 +12,7 @@ import numpy as np
 from tvmrt.compiler.ir import DTYPES
 from tvmrt.compiler.ir.extent import Extent, SymInt, as_extent, symbols_of, upper_bound
 
-from .text import members
+from .formatting import members
 from .writer import FunctionWriter, literal
 
 
@@ -21,7 +21,7 @@ def triple(values: Sequence[SymInt], missing: int) -> tuple[SymInt, SymInt, SymI
     return (*[missing] * (3 - len(values)), *map(as_extent, values))
 
 
-def number(value: float) -> str:
+def float_literal(value: float) -> str:
     """Return a float32 literal."""
     return literal(np.float32(value), DTYPES["float32"])
 
@@ -37,7 +37,7 @@ def print_struct(
 
 
 # From this many constant members on, copying a static struct is less code than writing each member.
-COPIED_MEMBERS = 12
+MIN_COPIED_MEMBERS = 12
 
 # TVMRT_PARALLEL_MIN_MACS for the widest vectors: minimum float multiply-adds for two threads. A
 # kernel that never exceeds it is inlined, together with the values of its struct.
@@ -57,20 +57,20 @@ def print_layer(
     struct, and the symbolic dimensions are written to a copy of it. If the kernel is inlined
     because ``work`` is always small, the struct needs no memory.
     """
-    open_ = dict(_open_members(fields))
+    symbolic = dict(_symbolic_members(fields))
     work = fields.get("work") if work is None else work
     inlined = f.threads and isinstance(work, (int, Extent)) and upper_bound(work) < PARALLEL_WORK
-    if not open_:
+    if not symbolic:
         print_struct(f, f"static const {kind} {name}", fields)
-    elif inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:
+    elif inlined or _count_members(fields) - len(symbolic) < MIN_COPIED_MEMBERS:
         print_struct(f, f"const {kind} {name}", fields)
     else:
         fixed = f.fresh(f"fixed_{name}")
-        print_struct(f, f"static const {kind} {fixed}", _closed(fields))
+        print_struct(f, f"static const {kind} {fixed}", _constant_members(fields))
         f.include("parallel.h")
         f.line(f"{kind} {name};")
         f.line(f"tvmrt_copy_struct(&{name}, &{fixed}, sizeof({name}));")
-        for path, value in open_.items():
+        for path, value in symbolic.items():
             f.line(f"{name}.{path} = {value};")
 
 
@@ -102,12 +102,12 @@ def name_layers(text: str, definitions: Iterable[object]) -> str:
 
 
 def share_layer(
-    f: FunctionWriter, kind: str, fields: Mapping[str, object], of_run: bool, layer: str
+    f: FunctionWriter, kind: str, fields: Mapping[str, object], is_dynamic: bool, layer: str
 ) -> str:
     """Return the C address of the struct (see :func:`print_layer`) of the layer with this name.
     Equal structs are defined once at file scope, so the functions are equal, too, and compiled
-    once. ``of_run``: members depend on a symbolic dimension; the struct is local."""
-    if of_run:
+    once. ``is_dynamic``: members depend on a symbolic dimension; the struct is local."""
+    if is_dynamic:
         print_struct(f, f"const {kind} layer", fields)
         return "&layer"
     lines = tuple(f"    {member}," for member in members(fields))
@@ -116,42 +116,42 @@ def share_layer(
     return f"&{struct.placeholder}"
 
 
-def _open_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+def _symbolic_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield (path, value) of members that depend on a symbolic dimension. Those are extents;
     strings among the members name C constants."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
-            yield from ((f"{name}.{path}", each) for path, each in _open_members(value))
+            yield from ((f"{name}.{path}", each) for path, each in _symbolic_members(value))
         elif isinstance(value, tuple):
             yield from ((f"{name}[{i}]", v) for i, v in enumerate(value) if symbols_of(v))
         elif symbols_of(value):
             yield name, value
 
 
-def _leaves(value: object) -> int:
+def _count_members(value: object) -> int:
     """Count the members of a struct, including nested structs and arrays."""
     if isinstance(value, Mapping):
-        return sum(map(_leaves, value.values()))
+        return sum(map(_count_members, value.values()))
     return len(value) if isinstance(value, tuple) else 1
 
 
-def _closed(fields: Mapping[str, object]) -> dict[str, object]:
+def _constant_members(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the constant members; symbolic elements of arrays become 0."""
-    kept: dict[str, object] = {}
+    constant: dict[str, object] = {}
     for name, value in fields.items():
         if isinstance(value, Mapping):
-            kept[name] = _closed(value)
+            constant[name] = _constant_members(value)
         elif isinstance(value, tuple):
-            kept[name] = tuple(0 if symbols_of(v) else v for v in value)
+            constant[name] = tuple(0 if symbols_of(v) else v for v in value)
         elif not symbols_of(value):
-            kept[name] = value
-    return kept
+            constant[name] = value
+    return constant
 
 
 def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
     """Print a float32 kernel's register tiles and the functions that they name."""
     f.include(*tiles.headers)
-    f.asks.update(tiles.asks)
+    f.target_fields.update(tiles.target_fields)
     f.line(f"static const {tiles.c_type} {name} = {tiles.initializer()};")
     for line in tiles.definitions():
         f.define(line)

@@ -11,8 +11,8 @@ _KEYWORDS = frozenset(
     "union unsigned void volatile while main".split()
 )
 MAX_LENGTH = 60
-LEAST_WORDS = 18  # minimum letters of a layer's name after a long prefix
-LEAST_WORDS_BEFORE_ENDING = 8  # minimum for static symbols, which are local to their file
+MIN_NAME_LENGTH = 18  # minimum letters of a layer's name after a long prefix
+MIN_NAME_LENGTH_BEFORE_SUFFIX = 8  # minimum for static symbols, which are local to their file
 SYMBOL_LENGTH = 48  # maximum for symbols and offsets, including their prefix
 MAX_MODULE_LENGTH = 100  # a module name begins file names
 
@@ -43,7 +43,7 @@ def identifier(name: str, limit: int = MAX_LENGTH) -> str:
     while len(name) > limit and "/" in name.strip("/"):
         name = name.strip("/").partition("/")[2]
     text = re.sub(r"_+", "_", sanitize(name)).strip("_") or "unnamed"
-    text = _last_words(text, limit)
+    text = _shorten(text, limit)
     if text[0].isdigit() or text in _KEYWORDS:
         text = f"n{text}"
     return text
@@ -71,7 +71,7 @@ _WORD = re.compile(r"_[A-Za-z]")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")  # first letter of a word in camel case
 
 
-def _last_words(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     """Shorten a name to its last words: the end of a layer's path identifies it best."""
     if len(text) <= limit:
         return text
@@ -87,7 +87,7 @@ def _last_words(text: str, limit: int) -> str:
 
 
 # Keywords of C and C++ up to C23 and C++23, and additional compiler keywords.
-_MORE_KEYWORDS = frozenset(
+_CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class "
     "co_await co_return co_yield compl concept const_cast consteval constexpr constinit decltype "
     "delete dynamic_cast explicit export false fortran friend mutable namespace new noexcept not "
@@ -106,13 +106,13 @@ _MACROS = frozenset(
 
 # Patterns of names that headers define: upper-case macros, identifiers reserved by C and C++, and
 # the families of formats, constants, struct members and generic functions of C and POSIX.
-_SHAPE = re.compile(
+_RESERVED_PATTERN = re.compile(
     r"I|(?=.*[A-Z])[A-Z0-9_]{2,}|_[A-Z_].*"
     r"|(?:PRI|SCN)[a-zX]\w*|M_[A-Z0-9_]+[fl][0-9x]*"
     r"|(?:ifa|ifc|ifr|s6|sa|si|sigev|st)_[a-z]\w*|atomic_\w+"
 )
 
-_WORDS = (_KEYWORDS - {"main"}) | _MORE_KEYWORDS | _MACROS
+_WORDS = (_KEYWORDS - {"main"}) | _CPP_KEYWORDS | _MACROS
 
 
 def is_word(name: str) -> bool:
@@ -122,7 +122,7 @@ def is_word(name: str) -> bool:
 
 def is_reserved(name: str) -> bool:
     """Return whether C, C++ or a header may use a name, judged by the word or its pattern."""
-    return is_word(name) or _SHAPE.fullmatch(name) is not None
+    return is_word(name) or _RESERVED_PATTERN.fullmatch(name) is not None
 
 
 def member(name: str) -> str:
@@ -136,7 +136,7 @@ def member(name: str) -> str:
     return f"n{text}" if is_reserved(text) else text
 
 
-def told_apart(name: str, taken: set[str]) -> str:
+def make_unique(name: str, taken: set[str]) -> str:
     """Return the name, numbered if it is taken (ignoring case), and add it to ``taken``."""
     text, count = name, 1
     while text.lower() in taken:
@@ -148,13 +148,13 @@ def told_apart(name: str, taken: set[str]) -> str:
 
 # Names other than variables in generated C: types, symbols of the runtime and of the network, and
 # functions of the C library.
-_OWN = re.compile(r"(?i:tvm|ktvm|kdl|dl)\w*|\w+_t|mem[a-z]+")
+_NON_VARIABLE = re.compile(r"(?i:tvm|ktvm|kdl|dl)\w*|\w+_t|mem[a-z]+")
 
 
 def local_name(name: str) -> str:
     """Return a readable local or parameter name that shadows nothing and is not a macro."""
     text = identifier(name)
-    return f"n{text}" if is_reserved(text) or _OWN.fullmatch(text) else text
+    return f"n{text}" if is_reserved(text) or _NON_VARIABLE.fullmatch(text) else text
 
 
 class Namer:
@@ -171,12 +171,12 @@ class Namer:
         """Never hand out this identifier."""
         self._taken.add(identifier.lower())
 
-    def take(self, name: str, prefix: str = "", ending: str = "", room: int = 0) -> str:
-        """Return ``prefix``, the name and ``ending`` as an unused identifier. ``room``: number of
+    def take(self, name: str, prefix: str = "", ending: str = "", reserved_length: int = 0) -> str:
+        """Return ``prefix``, the name and ``ending`` as an unused identifier. ``reserved_length``: number of
         letters that may be appended to it.
         """
-        least = LEAST_WORDS_BEFORE_ENDING if ending else LEAST_WORDS
-        limit = max(self._limit - len(prefix) - len(ending) - room, least)
+        min_length = MIN_NAME_LENGTH_BEFORE_SUFFIX if ending else MIN_NAME_LENGTH
+        limit = max(self._limit - len(prefix) - len(ending) - reserved_length, min_length)
         candidate, count = prefix + identifier(name, limit) + ending, 1
         while candidate.lower() in self._taken:
             count += 1
@@ -189,21 +189,21 @@ class Namer:
 class Symbols:
     """Hand out symbols that begin with a network's prefix, each once.
 
-    ``behind``: ending that callers may append to a function's symbol.
+    ``suffix``: ending that callers may append to a function's symbol.
     """
 
-    def __init__(self, prefix: str, reserved: Iterable[str], behind: str) -> None:
+    def __init__(self, prefix: str, reserved: Iterable[str], suffix: str) -> None:
         self._before = f"{prefix}_"
-        self._behind = behind
+        self._suffix = suffix
         self._namer = Namer(SYMBOL_LENGTH)
         for word in reserved:
             self._namer.reserve(self._before + word)
 
     def function(self, name: str) -> str:
         """Return the symbol of an operator, or of a step inside one."""
-        behind = self._behind
-        apart = f"{name}_op" if behind and name.lower().endswith(behind) else name
-        return self._namer.take(apart, self._before, room=len(behind))
+        suffix = self._suffix
+        base = f"{name}_op" if suffix and name.lower().endswith(suffix) else name
+        return self._namer.take(base, self._before, reserved_length=len(suffix))
 
     def layer(self, name: str) -> str:
         """Return the static symbol of the struct that describes a layer."""

@@ -22,8 +22,8 @@ from tvmrt.compiler.ir.low_bit_types import bit_codes, to_memory_format
 from tvmrt.compiler.ir.mmap_constants import mmap_array
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 
+from .formatting import Declaration
 from .naming import Symbols
-from .text import Declaration
 
 
 def literal(value: object, dtype: DType) -> str:
@@ -63,7 +63,7 @@ def comment_text(text: str) -> str:
     return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
 
 
-def place_text(node: Node, operand: str) -> str:
+def error_location(node: Node, operand: str) -> str:
     """Return a C string that locates a run-time error: operator, node and operand."""
     name = comment_text(node.name)
     short = name if len(name) <= 60 else f"{name[:57]}..."
@@ -81,7 +81,7 @@ def _octal(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "replace"))
 
 
-class Weights:
+class ConstantPool:
     """Constant arrays of a program; equal arrays are stored once."""
 
     def __init__(self) -> None:
@@ -136,15 +136,15 @@ class Function:
     definitions: list[object] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
     macros: dict[str, str] = field(default_factory=dict)
-    asks: set[str] = field(default_factory=set)
+    target_fields: set[str] = field(default_factory=set)
     statics: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Common:
+class NetworkContext:
     """Context that a network's functions share: constants, symbols, whether threads may be used."""
 
-    weights: Weights
+    weights: ConstantPool
     symbols: Symbols
     threads: bool
 
@@ -152,7 +152,7 @@ class Common:
 class FunctionWriter:
     """Writer of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
 
-    def __init__(self, symbol: str, step: Step, common: Common) -> None:
+    def __init__(self, symbol: str, step: Step, common: NetworkContext) -> None:
         self.symbol = symbol
         self.step = step
         self.common = common
@@ -161,16 +161,16 @@ class FunctionWriter:
         self.includes: set[str] = set()
         self.macros: dict[str, str] = {}
         self.definitions: list[object] = []
-        self.asks = {"lanes"}  # fields of Target that the text was optimised for
+        self.target_fields = {"lanes"}  # fields of Target that the text was optimised for
         self.helpers: list[str] = []
         self.lines: list[str] = []
         self.printed: set[Symbol] = set()  # symbols that the text names
         # set if the body is a task over [begin, end) of this extent; then the maximum of threads
         self.parallel_extent: SymInt | None = None
-        self.parallel_most = 0  # 0: all
+        self.max_threads = 0  # 0: all
         # lines that the caller runs after all tasks, and names of operands that only they read
-        self.lines_behind: list[str] = []
-        self.names_behind: list[str] = []
+        self.lines_after_tasks: list[str] = []
+        self.names_after_tasks: list[str] = []
         self._ended: list[list[str]] = []  # lines that end with a return statement
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
@@ -182,9 +182,7 @@ class FunctionWriter:
         self._devices: dict[Buffer, Parameter] = {}
         self._tickets: list[Parameter] = []
         self._numbers: list[Parameter] = []
-        self._counts = {
-            s: self._count_parameter(s, at) for s, at in step.data_dependent_dims.items()
-        }
+        self._counts = {s: self._dim_parameter(s, at) for s, at in step.data_dependent_dims.items()}
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
         self.reads = self._operands("x", step.reads, True, aliased_reads)
@@ -251,18 +249,18 @@ class FunctionWriter:
             self._constants[buffer] = Parameter(self.fresh(name), buffer)
         return self._constants[buffer].name
 
-    def own(self, ending: str) -> str:
+    def static_symbol(self, ending: str) -> str:
         """Return a symbol for a static object that only this function uses."""
         self.statics.append(self.common.symbols.derived(self.symbol, ending))
         return self.statics[-1]
 
-    def adopt(self, function: Function) -> None:
+    def embed_function(self, function: Function) -> None:
         """Print a helper function before this one, with all that it needs. Its constants become
         constants of this function, too."""
         self.helper(function.text + "\n")
         self.statics += [function.symbol, *function.statics]
         self.includes |= function.includes
-        self.asks |= function.asks
+        self.target_fields |= function.target_fields
         self.macros.update(function.macros)
         for definition in function.definitions:
             self.define(definition)
@@ -280,8 +278,8 @@ class FunctionWriter:
         """Use these constants as parameters: the function's own and those of functions that share
         its signature."""
         own = self._constants
-        spare = (b for b in buffers if b not in own)
-        others = {b: Parameter(self.fresh("unused"), b) for b in spare}
+        foreign = (b for b in buffers if b not in own)
+        others = {b: Parameter(self.fresh("unused"), b) for b in foreign}
         self.lines[:0] = [f"  (void){parameter.name};" for parameter in others.values()]
         self._constants = {b: own.get(b) or others[b] for b in buffers}
 
@@ -319,7 +317,7 @@ class FunctionWriter:
 
     def close(self) -> None:
         """End the body, and the lines after its tasks, with ``return 0`` unless they return."""
-        for lines in filter(None, (self.lines, self.lines_behind)):
+        for lines in filter(None, (self.lines, self.lines_after_tasks)):
             if not any(lines is ended for ended in self._ended):
                 lines.append("  return 0;")
 
@@ -337,11 +335,11 @@ class FunctionWriter:
         return self.block(f"for (int {name} = {first}; {name} < {last}; ++{name})")
 
     @contextmanager
-    def behind_tasks(self, names: Iterable[str]) -> Iterator[None]:
+    def after_tasks(self, names: Iterable[str]) -> Iterator[None]:
         """Print lines that the caller alone runs after the parallel tasks; the operands in
         ``names`` are used only there."""
-        self.names_behind.extend(names)
-        task, self.lines = self.lines, self.lines_behind
+        self.names_after_tasks.extend(names)
+        task, self.lines = self.lines, self.lines_after_tasks
         with collect_printed_symbols():  # collected apart: the tasks do not name these
             yield
         self.lines = task
@@ -365,7 +363,7 @@ class FunctionWriter:
         self._tickets = [Parameter(self.fresh("ticket"), None, ticket=self.step)]
         return self._tickets[0].name
 
-    def number(self, name: str) -> str:
+    def int_parameter(self, name: str) -> str:
         """Add an int parameter whose argument the compiler generates."""
         self._numbers.append(Parameter(self.fresh(name), None))
         return self._numbers[-1].name
@@ -376,12 +374,12 @@ class FunctionWriter:
         made = Parameter(name, None, device_of=parameter.buffer)
         return self._devices.setdefault(parameter.buffer, made).name
 
-    def _count_parameter(self, symbol: Symbol, access: Access) -> Parameter:
+    def _dim_parameter(self, symbol: Symbol, access: Access) -> Parameter:
         # not restrict: the pointer may alias a result that is computed in place
         name = self.fresh(f"{symbol.c}_found")
         return Parameter(name, access.buffer, access.at.offset, restrict=False)
 
-    def count_lines(self) -> list[str]:
+    def dim_lines(self) -> list[str]:
         """Return the first lines of the body: data-dependent dimensions, and a mention of symbols
         that the other lines do not name."""
         counts = [f"  const int {s.c} = *{p.name};" for s, p in self._counts.items()]

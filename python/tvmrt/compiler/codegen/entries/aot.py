@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from tvmrt.compiler.ir.extent import data_dependent_symbols
 from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
-from ..c.packed import exported_call_head
-from ..c.text import print_fields, wrap
+from ..c.formatting import print_fields, wrap
+from ..c.packed_functions import exported_call_head
 from ..c.writer import Parameter
-from . import dims, hooks, tickets
+from . import async_regions, device_hooks, symbolic_dims
 from .arguments import call_arguments, weight_inputs
 
 
@@ -63,9 +63,9 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     taken = [*declared, "void **tickets"]
     passed = [name for _, name in parameters]
     return [
-        *tickets.print_wait(arguments.tickets),
+        *async_regions.print_wait(arguments.tickets),
         *_steps(program, prefix, sources, pointers, arguments, steps, taken),
-        *tickets.print_network(name, steps, declared, passed, len(arguments.tickets)),
+        *async_regions.print_network(name, steps, declared, passed, len(arguments.tickets)),
     ]
 
 
@@ -92,7 +92,7 @@ def _steps(
     lines += [f"  (void){name};" for name, b in pointers if b not in used]
     passed = {p.name for fn in sources.functions for p in fn.parameters if p.buffer is None}
     lines += [f"  (void){symbol.c};" for symbol in program.dims() if symbol.c not in passed]
-    waits = tickets.waits_of(program) if arguments.tickets else {}
+    waits = async_regions.wait_lines(program) if arguments.tickets else {}
     for i, function in enumerate(sources.functions):
         lines += waits.get(i, [])
         around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
@@ -107,7 +107,7 @@ def guarded_call(
     margin = "  " * depth
     depth += step.guard is not None
     call = checked_call(function.symbol, call_arguments(function, arguments), depth)
-    for first, last in (hooks.around(step), around or ([], [])):
+    for first, last in (device_hooks.lines_around(step), around or ([], [])):
         before, after = (["  " * depth + line for line in lines] for lines in (first, last))
         call = [*before, *call, *after]
     if step.guard is None:
@@ -117,9 +117,9 @@ def guarded_call(
 
 def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]:
     """Return C lines that call a function and return -1 if it fails."""
-    whole = wrap(f"if ({symbol}", passed, " != 0) return -1;", depth)
-    if len(whole) == 1:
-        return whole
+    one_line = wrap(f"if ({symbol}", passed, " != 0) return -1;", depth)
+    if len(one_line) == 1:
+        return one_line
     return [
         *wrap(f"if ({symbol}", passed, " != 0) {", depth),
         "  " * (depth + 1) + "return -1;",
@@ -168,12 +168,12 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     passed += [symbol.c for symbol in symbols]
     by_name = {arguments.names[b]: name for b, name in arguments.devices.items()}
     passed += [f"tensor_device(args[{place[name]}])" for name in by_name]
-    types = dims.output_types(program)
+    types = symbolic_dims.output_types(program)
     results = {place[name]: types[b] for name, b in outputs}
     return [
         *exported_call_head(symbol, count, refusal),
-        *dims.print_read(symbols),
-        *dims.print_extents(results, before_the_run=True),
+        *symbolic_dims.print_size_variables(symbols),
+        *symbolic_dims.print_extents(results, before_the_run=True),
         *_network_call(program, f"{prefix}_network", passed, results, arguments, count - pools),
         "}",
         "",
@@ -194,8 +194,8 @@ def _network_call(
     return [
         *checked_call(name, passed, 1),
         f"  const uint8_t *{arguments.pools[0]} = {counts};",
-        *dims.print_counts(program.data_dependent_dims, arguments),
-        *dims.print_extents(found),
+        *symbolic_dims.print_data_dependent_dims(program.data_dependent_dims, arguments),
+        *symbolic_dims.print_extents(found),
         "  return 0;",
     ]
 

@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 from ..c.naming import SYMBOL_LENGTH, Namer, local_name
 from ..c.writer import Function, Parameter
 from ..options import Options, Sources
-from . import hooks
+from . import device_hooks
 
 # Other names in functions that call operators: parameters, variables and helpers.
 _LOCALS = (
@@ -23,7 +23,7 @@ _LOCALS = (
 class Arguments:
     """C expressions for the arguments of operator functions, by buffer kind.
 
-    Offsets in the workspace and in the weights get names, which ``places()`` prints.
+    Offsets in the workspace and in the weights get names, which ``print_offsets()`` prints.
     """
 
     def __init__(self, program: Program, sources: Sources, options: Options) -> None:
@@ -31,12 +31,12 @@ class Arguments:
         self.options = options
         self.names: dict[Buffer, str] = {}
         self.tickets = [step for step in program.steps if step.deferred]
-        self._places: dict[Buffer, str] = {}
+        self._offset_names: dict[Buffer, str] = {}
         self._sources = sources
         self._weights = sources.weight_buffers
         self._arena = [*program.arena_buffers(), *sources.resident]
         taken = Namer(SYMBOL_LENGTH)
-        contexts = map(hooks.variable, hooks.hooked(program))
+        contexts = map(device_hooks.variable, device_hooks.hooked_devices(program))
         sizes = [symbol.c for symbol in program.dims()]
         counts = ["counts"] if program.data_dependent_dims else []
         for word in (*_LOCALS, *contexts, *sizes, *counts):
@@ -45,7 +45,7 @@ class Arguments:
         self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
         if options.params == "file":
             for buffer in self._weights:
-                self._places[buffer] = taken.take(buffer.name, "w_")
+                self._offset_names[buffer] = taken.take(buffer.name, "w_")
         for buffer in [*program.inputs, *program.outputs]:
             self.names[buffer] = taken.take(local_name(buffer.name))
         # DLDevice parameters of tensors that may lie on a device
@@ -53,20 +53,20 @@ class Arguments:
             b: taken.take(f"{name}_device") for b, name in self.names.items() if b.memory
         }
         for buffer in self._arena:
-            self._places[buffer] = taken.take(buffer.name, "at_")
+            self._offset_names[buffer] = taken.take(buffer.name, "at_")
         if options.params == "embed":
             for buffer in self._weights:
-                self._places[buffer] = taken.take(buffer.name, "w_")
+                self._offset_names[buffer] = taken.take(buffer.name, "w_")
 
-    def place(self, buffer: Buffer) -> str:
+    def offset_name(self, buffer: Buffer) -> str:
         """Return the name of a buffer's offset in its pool."""
-        return self._places[buffer]
+        return self._offset_names[buffer]
 
-    def named_places(self) -> list[tuple[str, Buffer]]:
+    def named_offsets(self) -> list[tuple[str, Buffer]]:
         """Return the names of offsets in pools, with their buffers."""
-        return [(self._places[b], b) for b in self._arena]
+        return [(self._offset_names[b], b) for b in self._arena]
 
-    def places(self) -> list[str]:
+    def print_offsets(self) -> list[str]:
         """Return C lines that define the offsets."""
         lines = []
         for number, name in enumerate(self.pools):
@@ -80,9 +80,9 @@ class Arguments:
         if not buffers:
             return []
         if max(b.address for b in buffers) > 0x7FFFFFFF:
-            rows = [f"#define {self._places[b]} UINT64_C({b.address})" for b in buffers]
+            rows = [f"#define {self._offset_names[b]} UINT64_C({b.address})" for b in buffers]
             return [f"/* {comment} */", *rows, ""]
-        rows = [f"  {self._places[b]} = {b.address}," for b in buffers]
+        rows = [f"  {self._offset_names[b]} = {b.address}," for b in buffers]
         return [f"/* {comment} */", "enum {", *rows, "};", ""]
 
     def expression(self, parameter: Parameter) -> str:
@@ -102,20 +102,20 @@ class Arguments:
         return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
 
     def _at(self, base: str, buffer: Buffer, const: bool) -> str:
-        place = f"{base} + {self._places[buffer]}"
+        location = f"{base} + {self._offset_names[buffer]}"
         if buffer.dtype.c == "uint8_t":
-            return place
-        return f"({'const ' if const else ''}{buffer.dtype.c} *)({place})"
+            return location
+        return f"({'const ' if const else ''}{buffer.dtype.c} *)({location})"
 
     def weight(self, buffer: Buffer) -> str:
         if not buffer.size:
             return "NULL"
-        if buffer in self._sources.held:
+        if buffer in self._sources.device_constants:
             return f"(const {buffer.dtype.c} *){self._sources.symbol_of(buffer)}"
         if self.options.params == "flash":
             return self._sources.symbol_of(buffer)
         if self.options.params == "file":
-            return self._places[buffer]
+            return self._offset_names[buffer]
         return self._at(f"{self.prefix}_weights", buffer, True)
 
 

@@ -10,9 +10,9 @@ from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
 from .. import pools as pools_file
+from ..c.formatting import initializer, print_fields, rows, wrap
 from ..c.naming import sanitize
-from ..c.packed import exported_head, shared_name
-from ..c.text import initializer, print_fields, rows, wrap
+from ..c.packed_functions import exported_head, shared_name
 from ..c.writer import c_string
 from .arguments import weight_inputs
 
@@ -77,7 +77,7 @@ def _pools(program: Program, options) -> list[tuple[str, int]]:
     if not options.firmware:
         host = [("workspace", program.arena_bytes)] if program.arena_bytes else []
         return [*host, *((pool.name, pool.used_bytes) for _, pool in program.device_pools())]
-    rows = [(pool.name, pool.used_bytes) for _, pool in pools_file.used(program)]
+    rows = [(pool.name, pool.used_bytes) for _, pool in pools_file.used_pools(program)]
     if [name for name, _ in rows] == [pools_file.WORKSPACE]:
         rows = [("global_workspace", rows[0][1])]
     return [(f"{name}_{i}_var", nbytes) for i, (name, nbytes) in enumerate(rows)]

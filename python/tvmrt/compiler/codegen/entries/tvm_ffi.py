@@ -10,8 +10,8 @@ from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.program import Program
 from tvmrt.error import UnsupportedError
 
-from ..c.packed import WEAK
-from ..c.text import initializer, print_fields, rows, wrap
+from ..c.formatting import initializer, print_fields, rows, wrap
+from ..c.packed_functions import WEAK
 from ..c.writer import c_string
 
 HEADER = "#include <tvm/runtime/kernels/op/tvm_ffi.h>"

@@ -17,10 +17,10 @@ from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Program
 
 from .. import pools
-from ..c.naming import member, told_apart
-from ..c.text import GAP, OUT_OF_RANGE, Declaration, bounds_check, refusal, wrap
+from ..c.formatting import GAP, OUT_OF_RANGE, Declaration, bounds_check, reject_if, wrap
+from ..c.naming import make_unique, member
 from ..c.writer import Parameter, comment_text
-from ..entries.dims import bytes_text
+from ..entries.symbolic_dims import nbytes_expression
 from . import link_guard
 from .tensor_names import Tensor, input_tensors, output_tensors, own_includes
 
@@ -55,7 +55,7 @@ def _named(program: Program) -> list[DimMember]:
     """Return dimensions and counts with member names whose upper-case macros are distinct."""
     taken: set[str] = set()
     symbols = (*program.dims(), *program.data_dependent_dims)
-    return [(symbol, told_apart(member(symbol.name), taken)) for symbol in symbols]
+    return [(symbol, make_unique(member(symbol.name), taken)) for symbol in symbols]
 
 
 def parameters(program: Program, prefix: str) -> list[Declaration]:
@@ -236,7 +236,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
             f"{GAP}(int)counts->{name};"
             for s, name in found
         ),
-        *(refusal("dims == NULL") if rows else []),
+        *(reject_if("dims == NULL") if rows else []),
         *checks(program, prefix),
         *(line for s, name in found for line in check(s.c, prefix, name)),
         *(f"  {symbol.c} = (int)dims->{name};" for symbol, name in rows),
@@ -262,7 +262,7 @@ def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:
     """Return the members of the struct of sizes in bytes with their C expressions."""
     rows = []
     if not pools.io_in_pools(program):
-        rows = [(t.member, bytes_text(t.type)) for t in tensors(program)]
-    for pool in pools.lent(program):
+        rows = [(t.member, nbytes_expression(t.type)) for t in tensors(program)]
+    for pool in pools.caller_provided(program):
         rows.append((f"{pool.name}_workspace_pool", pools.pool_macro(prefix, pool)))
     return rows or [("unused", "0")]

@@ -10,7 +10,7 @@ from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Program
 
-from ..c.text import OUT_OF_RANGE, refusal
+from ..c.formatting import OUT_OF_RANGE, reject_if
 from . import dynamic_dims
 
 _SHAPE_OF = [
@@ -40,13 +40,13 @@ def read(program: Program, prefix: str) -> list[str]:
     lines = []
     for place, type in [*inputs, *outputs]:
         lines.append(f"  int64_t *const shape{place} = shape_of(args[{place}], {type.rank});")
-        lines += refusal(f"shape{place} == NULL")
+        lines += reject_if(f"shape{place} == NULL")
     lines += _sizes(program, prefix, inputs)
     lines += [
         line
         for place, type in outputs
         for axis, extent in enumerate(type.shape)
-        for line in refusal(
+        for line in reject_if(
             f"shape{place}[{axis}] {'<' if isinstance(extent, Extent) else '!='} {extent}",
             OUT_OF_RANGE,
         )
@@ -80,7 +80,7 @@ def _sizes(program: Program, prefix: str, inputs: list[TensorArgument]) -> list[
         for axis, extent in enumerate(type.shape):
             at = f"shape{place}[{axis}]"
             if extent not in left:
-                later += refusal(f"{at} != {extent}", OUT_OF_RANGE)
+                later += reject_if(f"{at} != {extent}", OUT_OF_RANGE)
                 continue
             symbol, name = left.pop(extent)
             lines += dynamic_dims.check(at, prefix, name)

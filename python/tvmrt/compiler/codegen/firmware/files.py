@@ -45,9 +45,9 @@ def add_firmware_files(
         sources.files.update(trace.print_files(program, prefix, sources, options, target))
     body = header_file.print_body(program, prefix, options, sources.flash_bytes, more)
     parts = [head + text for _, text in sorted(sources.files.items())]
-    parts += [*body, *arguments.places(), program.name, options.executor]
-    sources.number = link_guard.identity(sources.weights, *parts)
-    files, number = sources.files, sources.number
+    parts += [*body, *arguments.print_offsets(), program.name, options.executor]
+    sources.network_id = link_guard.identity(sources.weights, *parts)
+    files, number = sources.files, sources.network_id
     files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
     files[f"{prefix}_lib0.c"] = main.print_file(program, prefix, sources, options, arguments)
     files[f"{prefix}_checked.c"] = run_checked.print_file(program, prefix, number, options)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from tvmrt.compiler.ir.program import Program
 
-from ..c.packed import exported_head
-from ..entries import dims, graph
+from ..c.packed_functions import exported_head
+from ..entries import graph_json, symbolic_dims
 from .tensor_names import own_include
 
 OPEN_GRAPH_KEY = "+dims"  # TVMRT_GRAPH_OPEN of crt/graph_dims.h
@@ -24,17 +24,17 @@ def module_symbol(prefix: str) -> str:
 
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Return the text of the file with the operators' packed entries and their table."""
-    entries = graph.print_entries(program, sources, options, arguments)
+    entries = graph_json.print_entries(program, sources, options, arguments)
     sized = program.has_dynamic_dims()
-    table = {graph.entry_symbol(f): graph.entry_symbol(f) for f in sources.functions}
+    table = {graph_json.entry_symbol(f): graph_json.entry_symbol(f) for f in sources.functions}
     if sized:
         entries = [
-            *dims.print_struct(program, "NULL"),
-            *dims.print_reader(program, dims.ON_BOARDS),
+            *symbolic_dims.print_dims_struct(program, "NULL"),
+            *symbolic_dims.print_reader(program, symbolic_dims.ON_BOARDS),
             *entries,
             *_open_graph(prefix),
         ]
-        sizes = [graph.sizes_symbol(sources)] if program.dims() else []
+        sizes = [graph_json.sizes_symbol(sources)] if program.dims() else []
         table = {
             OPEN_GRAPH_KEY: f"{prefix}_open_graph",
             **{symbol: symbol for symbol in sizes},
@@ -47,11 +47,11 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         "#include <tvm/runtime/c_backend_api.h>",
         "#include <tvm/runtime/crt/error_codes.h>",
         "#include <tvm/runtime/crt/module.h>",
-        *(dims.ON_BOARDS.headers if sized else []),
+        *(symbolic_dims.ON_BOARDS.headers if sized else []),
         "",
         f'#include "{prefix}_ops.h"',
         "",
-        *arguments.places(),
+        *arguments.print_offsets(),
         *(_tensor_data(program) if any("tensor_data(" in line for line in entries) else []),
         *entries,
         *_table(prefix, table),
@@ -110,7 +110,7 @@ def _open_graph(prefix: str) -> list[str]:
     return [
         *exported_head(symbol, unused, "int"),
         "  if (num_args != 1) return kTvmErrorFunctionCallNumArguments;",
-        f"  return tvmrt_graph_open((TVMGraphExecutor *)args[0].v_handle, &{dims.ABOUT});",
+        f"  return tvmrt_graph_open((TVMGraphExecutor *)args[0].v_handle, &{symbolic_dims.NAME});",
         "}",
         "",
     ]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from tvmrt.compiler.ir.program import Program
 
 from .. import pools
-from ..c.packed import packed_prototype
-from ..c.text import OUT_OF_RANGE
+from ..c.formatting import OUT_OF_RANGE
+from ..c.packed_functions import packed_prototype
 from ..c.writer import comment_text
-from ..entries import hooks
+from ..entries import device_hooks
 from . import dynamic_dims, link_guard, pool_functions, size_assertions
 from .main import run_parameters
 from .tensor_names import Tensor, input_tensors, output_tensors, size_macro
@@ -72,15 +72,15 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
         *_struct(f"{tag}_inputs", "Addresses of the inputs; borrowed for the call.", inputs),
         *_struct(f"{tag}_outputs", "Addresses of the outputs; borrowed for the call.", outputs),
     ]
-    if pools.lent(program):
+    if pools.caller_provided(program):
         lines += [
             "/*! \\brief Memory that the program provides; borrowed for the call. */",
             f"struct {tag}_workspace_pools {{",
-            *(f"  void *{pool.name};" for pool in pools.lent(program)),
+            *(f"  void *{pool.name};" for pool in pools.caller_provided(program)),
             "};",
             "",
         ]
-    lines += hooks.struct(program, prefix)
+    lines += device_hooks.struct(program, prefix)
     if pools.io_in_pools(program):
         lines += pool_functions.map_declarations(program, prefix, options)
     about = _RUN_SIZED if program.has_dynamic_dims() else _RUN
@@ -123,7 +123,7 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
     order = [f"{t.member}, {dynamic_dims.shape_text(t.type)}" for t in [*inputs, *outputs]]
     order += [
         f"memory that the program lends: the pool {pool.name}, {pool.used_bytes} bytes"
-        for pool in pools.lent(program)
+        for pool in pools.caller_provided(program)
     ]
     rows = [f" *  {i}: {text}" for i, text in enumerate(order)]
     sized = bool(program.dims())

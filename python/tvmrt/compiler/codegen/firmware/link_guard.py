@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from ..c.text import LINE, wrap
-from ..weight_bytes import WeightBytes
+from ..c.formatting import LINE, wrap
+from ..weight_blob import WeightBlob
 
 _DIGITS = 8
 
 
-def identity(*parts: str | WeightBytes) -> str:
+def identity(*parts: str | WeightBlob) -> str:
     """Return hexadecimal digits of a hash over all parts, which identify a network."""
     digest = hashlib.sha256()
     for part in parts:

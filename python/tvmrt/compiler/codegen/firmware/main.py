@@ -11,9 +11,9 @@ from tvmrt.compiler.ir import PACKED_PARAMETERS
 from tvmrt.compiler.ir.program import ARENA, OUTPUT, Buffer, Program
 
 from .. import pools as pools_file
-from ..c.packed import packed_prototype
-from ..c.text import Declaration, any_null, refusal, wrap
-from ..entries import graph, hooks
+from ..c.formatting import Declaration, any_null, reject_if, wrap
+from ..c.packed_functions import packed_prototype
+from ..entries import device_hooks, graph_json
 from ..entries.aot import checked_call, guarded_call
 from . import dynamic_dims, dynamic_tensor_dims, link_guard, pool_functions, size_assertions, state
 from .tensor_names import input_tensors, output_tensors, own_include
@@ -38,7 +38,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *pools_file.includes(program, options),
         *tracer.includes(),
         "",
-        *arguments.places(),
+        *arguments.print_offsets(),
         *pools_file.declarations(program, prefix, options),
         *pools_file.definitions(program, prefix, options),
         *pool_functions.loaded_declarations(program, prefix),
@@ -50,13 +50,13 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     if packed:
         lines += [*_TENSOR_DATA, *dynamic_tensor_dims.function(program)]
     if options.packs_operators:
-        lines += graph.print_entries(program, sources, options, arguments)
+        lines += graph_json.print_entries(program, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
     else:
         lines += _plain_main(program, prefix, sources, options, arguments, tracer)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
     parameters = PACKED_PARAMETERS if packed else run_parameters(program, prefix)
-    lines += link_guard.alias_definition(f"{prefix}_run", sources.number, parameters)
+    lines += link_guard.alias_definition(f"{prefix}_run", sources.network_id, parameters)
     return "\n".join(lines)
 
 
@@ -72,7 +72,7 @@ _TENSOR_DATA = [
 
 def alignment_check_function(program: Program) -> list[str]:
     """Return the C function that checks pointers to tensors and caller-provided pools."""
-    if not _tensors(program) and not any(p.lent for _, p in pools_file.used(program)):
+    if not _tensors(program) and not any(p.lent for _, p in pools_file.used_pools(program)):
         return []
     return [
         "/* Whether p is NULL or not aligned for elements of `size` bytes. */",
@@ -105,10 +105,10 @@ def _plain_main(
     ]
     lines += [f"  (void){name};" for name in unused_names(program, sources, arguments)]
     lines += tracer.locals() if program.steps else []
-    lines += [f"  {line}" for line in (*tracer.begin(), *hooks.activate(program))]
+    lines += [f"  {line}" for line in (*tracer.begin(), *device_hooks.activate(program))]
     for i, function in enumerate(sources.functions):
         lines += guarded_call(program.steps[i], function, arguments, tracer.call_wrapper(i))
-    lines += [f"  {line}" for line in hooks.deactivate(program)]
+    lines += [f"  {line}" for line in device_hooks.deactivate(program)]
     lines += [f"  {line}" for line in dynamic_dims.print_count_outputs(program, arguments)]
     lines += ["  return 0;", "}", ""]
     return lines + _tvm_main_wrapper(program, prefix, options, arguments)
@@ -122,7 +122,7 @@ def main_symbol(program: Program, prefix: str) -> str:
 
 def _own_pools(program: Program) -> list:
     """Return the pools owned by the image that hold tensors, with their indices."""
-    return [(i, pool) for i, pool in pools_file.used(program) if not pool.lent]
+    return [(i, pool) for i, pool in pools_file.used_pools(program) if not pool.lent]
 
 
 def _tvm_main_wrapper(program: Program, prefix: str, options, arguments) -> list[str]:
@@ -154,8 +154,10 @@ def main_parameters(program: Program, arguments) -> list[Declaration]:
         return Declaration(kind, name, pointer=True, const=const)
 
     tensors = [pointer(b.dtype.c, arguments.names[b], b.kind != OUTPUT) for b in _tensors(program)]
-    pools = [pointer("uint8_t", arguments.pools[i]) for i, _ in pools_file.used(program)]
-    devices = [pointer("void", hooks.variable(d)) for d in hooks.hooked(program)]
+    pools = [pointer("uint8_t", arguments.pools[i]) for i, _ in pools_file.used_pools(program)]
+    devices = [
+        pointer("void", device_hooks.variable(d)) for d in device_hooks.hooked_devices(program)
+    ]
     return [*tensors, *pools, *devices, *dynamic_dims.variables(program, arguments.prefix)]
 
 
@@ -174,10 +176,10 @@ def unused_tensors(program: Program, sources) -> list[Buffer]:
 
 def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     """Return a main function with tensor parameters that passes each operator its operands."""
-    operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used(program))]
+    operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used_pools(program))]
     place = {operand: i for i, operand in enumerate(operands_of_main)}
     operands = [
-        [place[item] for item in graph.entry_operands(fn, options)] for fn in sources.functions
+        [place[item] for item in graph_json.entry_operands(fn, options)] for fn in sources.functions
     ]
     symbol = f"{prefix}___tvm_main__"
     lines = _call_helper(max(map(len, operands))) if operands else []
@@ -186,7 +188,7 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     if not operands:
         lines.append("  (void)args;")
     for function, which in zip(sources.functions, operands):
-        entry = graph.entry_symbol(function)
+        entry = graph_json.entry_symbol(function)
         lines += [
             "  {",
             f"    static const int16_t operands[] = {{{', '.join(map(str, which))}}};",
@@ -225,7 +227,7 @@ def reject_missing_arguments(count: int) -> list[str]:
 
 
 def _packed_run(program: Program, prefix: str, options) -> list[str]:
-    tensors, lent = _tensors(program), pools_file.lent(program)
+    tensors, lent = _tensors(program), pools_file.caller_provided(program)
     count = len(tensors) + len(lent)
     lines = [
         *packed_prototype(f"{prefix}_run", " {"),
@@ -253,7 +255,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
 def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) -> list[str]:
     """Return lines that append the pools in main's order to the tensors: caller-provided ones from
     the arguments ``at``, the image's own as tensors with only ``data`` set."""
-    tensors, used = _tensors(program), pools_file.used(program)
+    tensors, used = _tensors(program), pools_file.used_pools(program)
     own = [pool for _, pool in used if not pool.lent]
     lines = [f"  TVMValue values[{max(len(tensors) + len(used), 1)}];"]
     if own:
@@ -276,17 +278,17 @@ def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]
     """Return the arguments for main's pools; ``place`` maps caller-provided ones by name."""
     return [
         f"(uint8_t *){place[pool.name]}" if pool.lent else pools_file.symbol(pool, prefix, options)
-        for _, pool in pools_file.used(program)
+        for _, pool in pools_file.used_pools(program)
     ]
 
 
 def _pool_checks(program: Program, place: dict[str, str]) -> list[str]:
     """Return C lines that reject NULL or misaligned caller-provided pools."""
     lines = []
-    for _, pool in pools_file.used(program):
+    for _, pool in pools_file.used_pools(program):
         if pool.lent:
             test = f"misplaced({place[pool.name]}, {pools_file.ALIGN_BYTES})"
-            lines += refusal(test, "NetworkPoolMisplaced")
+            lines += reject_if(test, "NetworkPoolMisplaced")
     return lines
 
 
@@ -297,15 +299,15 @@ def _call_main(prefix: str) -> list[str]:
 
 def _checks(pairs) -> list[str]:
     tests = [f"misplaced({pointer}, {buffer.dtype.itemsize})" for buffer, pointer in pairs]
-    return [line for test in tests for line in refusal(test)]
+    return [line for test in tests for line in reject_if(test)]
 
 
 def run_parameters(program: Program, prefix: str) -> list[Declaration]:
     """Return the parameters of run with structs."""
     names = [] if pools_file.io_in_pools(program) else ["inputs", "outputs"]
-    if pools_file.lent(program):
+    if pools_file.caller_provided(program):
         names.append("workspace_pools")
-    if hooks.hooked(program):
+    if device_hooks.hooked_devices(program):
         names.append("devices")
     tag = prefix.lower()
     structs = [Declaration(f"struct {tag}_{name}", name, pointer=True) for name in names]
@@ -318,7 +320,7 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
     names = [parameter.name for parameter in run_parameters(program, prefix)]
     lines = [f"  (void){name};" for name in names if name not in given]
     if given:
-        lines += refusal(any_null(given))
+        lines += reject_if(any_null(given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, _caller_pool_members(program))
     lines += pool_functions.loaded_checks(program, prefix, options)
@@ -331,7 +333,7 @@ def _caller_pool_members(
 ) -> dict[str, str]:
     """Return the struct members of caller-provided pools by name."""
     struct = structs.members("workspace_pools")
-    return {pool.name: f"{struct}{pool.name}" for pool in pools_file.lent(program)}
+    return {pool.name: f"{struct}{pool.name}" for pool in pools_file.caller_provided(program)}
 
 
 def required_structs(program: Program) -> list[str]:
@@ -340,8 +342,8 @@ def required_structs(program: Program) -> list[str]:
     read = {
         "inputs": passed and bool(program.inputs),
         "outputs": passed and bool(program.outputs),
-        "workspace_pools": any(pool.lent for _, pool in pools_file.used(program)),
-        "devices": bool(hooks.hooked(program)),
+        "workspace_pools": any(pool.lent for _, pool in pools_file.used_pools(program)),
+        "devices": bool(device_hooks.hooked_devices(program)),
         "dims": bool(program.dims()),
         "counts": bool(program.data_dependent_dims),
     }
@@ -363,7 +365,7 @@ def main_arguments(
     """Return the arguments that run passes to main, in the order of main_parameters()."""
     passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, structs))]
     passed += _pool_pointers(program, prefix, options, _caller_pool_members(program, structs))
-    devices = hooks.hooked(program)
+    devices = device_hooks.hooked_devices(program)
     passed += [f"{structs.members('devices')}{device}" for device in devices]
     return [*passed, *dynamic_dims.values(program, structs)]
 

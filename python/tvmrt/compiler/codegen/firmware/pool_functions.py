@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir.program import MemoryPool, Program
 
-from ..pools import ALIGN_BYTES, declarations, includes, io_in_pools, lent, symbol
+from ..pools import ALIGN_BYTES, caller_provided, declarations, includes, io_in_pools, symbol
 from .tensor_names import input_tensors, output_tensors, own_include
 
 
@@ -42,7 +42,7 @@ def load_declarations(program: Program, prefix: str, options, sources) -> list[s
 
 
 def _pools_parameter(program: Program, prefix: str, options) -> str:
-    if not lent(program) or options.interface_api == "packed":
+    if not caller_provided(program) or options.interface_api == "packed":
         return "void"
     return f"struct {prefix.lower()}_workspace_pools *workspace_pools"
 
@@ -102,7 +102,7 @@ def print_files(program: Program, prefix: str, sources, options, arguments) -> d
         f'#include "{prefix}_ops.h"',
         *includes(program, options),
         "",
-        *arguments.places(),
+        *arguments.print_offsets(),
         *declarations(program, prefix, options),
     ]
     if io_in_pools(program):
@@ -124,14 +124,14 @@ def _map_functions(program: Program, prefix: str, options, arguments) -> list[st
             f"  struct {prefix.lower()}_{what} {what} = {{NULL}};",
         ]
         margin = "  "
-        if lent(program):
+        if caller_provided(program):
             lines.append("  if (workspace_pools != NULL) {")
             margin = "    "
         for tensor, buffer in zip(tensors, buffers):
             pool = program.pools[buffer.pool]
-            place = f"{pool_address(pool, prefix, options)} + {arguments.place(buffer)}"
+            place = f"{pool_address(pool, prefix, options)} + {arguments.offset_name(buffer)}"
             lines.append(f"{margin}{what}.{tensor.member} = {place};")
-        lines += [*(["  }"] if lent(program) else []), f"  return {what};", "}", ""]
+        lines += [*(["  }"] if caller_provided(program) else []), f"  return {what};", "}", ""]
     return lines
 
 
@@ -157,7 +157,7 @@ def _load_function(program: Program, prefix: str, sources, options, arguments) -
     for buffer in sources.resident:
         place = (
             f"{pool_address(program.pools[buffer.pool], prefix, options)}"
-            f" + {arguments.place(buffer)}"
+            f" + {arguments.offset_name(buffer)}"
         )
         lines.append(f"  memcpy({place}, {sources.symbol_of(buffer)}, {buffer.nbytes});")
     for pool in pools:

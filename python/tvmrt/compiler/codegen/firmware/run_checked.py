@@ -12,8 +12,8 @@ from tvmrt.compiler.ir.extent import Extent, SymInt
 from tvmrt.compiler.ir.program import Program
 
 from .. import pools as pools_file
-from ..c.packed import packed_prototype
-from ..c.text import GAP, Declaration, refusal, wrap
+from ..c.formatting import GAP, Declaration, reject_if, wrap
+from ..c.packed_functions import packed_prototype
 from . import link_guard
 from .header import prototype
 from .main import run_parameters
@@ -102,7 +102,7 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
         for tensor in output_tensors(program):
             macro = size_macro(prefix, tensor.member)
             rows.append((tensor.member, _less_than(macro, tensor.type.nbytes), invalid))
-    for pool in pools_file.lent(program):
+    for pool in pools_file.caller_provided(program):
         macro = pools_file.pool_macro(prefix, pool)
         member = f"{pool.name}_workspace_pool"
         rows.append((member, _less_than(macro, pool.used_bytes), "NetworkPoolTooSmall"))
@@ -145,14 +145,14 @@ def _plain(program: Program, prefix: str) -> list[str]:
         lines += _measure_sizes(program, prefix)
     for name, comparison, error in _members(program, prefix):
         if comparison:
-            lines += refusal(f"sizes->{name}{GAP}{comparison}", error)
+            lines += reject_if(f"sizes->{name}{GAP}{comparison}", error)
     passed = [p.name for p in parameters[:-1]]
     return [*lines, *wrap(f"  return {prefix}_run", passed, ";"), "}", ""]
 
 
 def _packed(program: Program, prefix: str) -> list[str]:
     types = [*program.input_types, *program.output_types]
-    pools = pools_file.lent(program)
+    pools = pools_file.caller_provided(program)
     lines = [
         "#include <tvm/runtime/c_backend_api.h>",
         "",

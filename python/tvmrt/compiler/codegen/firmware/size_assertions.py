@@ -5,14 +5,14 @@ from __future__ import annotations
 from tvmrt.compiler.ir.program import Buffer, Program
 
 from .. import pools
-from ..c.text import wrap
+from ..c.formatting import wrap
 
 
 def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]:
     """Return header lines with the sizes and an assertion that each pool is large enough."""
     upper = prefix.upper()
     io = sum(t.nbytes for t in [*program.input_types, *program.output_types])
-    lent = pools.lent(program)
+    lent = pools.caller_provided(program)
     lines = [
         "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
         f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
@@ -65,14 +65,14 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
     """Return assertions for the entry file: offsets are in bounds, sizes match the header."""
     tag, upper = prefix.lower(), prefix.upper()
     lines = []
-    for place, buffer in arguments.named_places():
+    for place, buffer in arguments.named_offsets():
         claim = f"{place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes}"
         lines += wrap("TVMGEN_ASSERT", [claim, f"{tag}_{place}"], ";")
     if not options.image:
         lines += [
             f"TVMGEN_ASSERT(sizeof({pools.symbol(pool, prefix, options)}) =="
             f" {pool.used_bytes}, {tag}_size_of_{pool.name});"
-            for _, pool in pools.used(program)
+            for _, pool in pools.used_pools(program)
             if not pool.lent
         ]
     sizes = [f"(sizeof({_symbol(sources, b)}) + 15) / 16" for b in sources.weight_buffers]

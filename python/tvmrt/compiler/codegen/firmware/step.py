@@ -9,8 +9,8 @@ from __future__ import annotations
 from tvmrt.compiler.ir.program import Program
 
 from .. import pools
-from ..c.text import GAP, refusal, wrap
-from ..entries import hooks
+from ..c.formatting import GAP, reject_if, wrap
+from ..entries import device_hooks
 from ..entries.aot import guarded_call
 from . import dynamic_dims, link_guard, main, pool_functions, state
 from .header import prototype
@@ -27,14 +27,14 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *pools.includes(program, options),
         *tracer.includes(),
         "",
-        *arguments.places(),
+        *arguments.print_offsets(),
         *pools.declarations(program, prefix, options),
         *pool_functions.loaded_declarations(program, prefix),
         *main.alignment_check_function(program),
         *state.flag_declarations(program, prefix),
         *_begin(program, prefix, options),
         *link_guard.alias_definition(
-            f"{prefix}_step_begin", sources.number, _begin_parameters(program, prefix)
+            f"{prefix}_step_begin", sources.network_id, _begin_parameters(program, prefix)
         ),
         *_run_next_function(program, prefix, sources, options, arguments, tracer),
         *_step(program, prefix),
@@ -131,8 +131,8 @@ def _run_next_function(
     lines.append("  switch (state->next) {")
     last = len(sources.functions) - 1
     for i, function in enumerate(sources.functions):
-        before = hooks.activate(program) if i == 0 else []
-        after = hooks.deactivate(program) if i == last else []
+        before = device_hooks.activate(program) if i == 0 else []
+        after = device_hooks.deactivate(program) if i == last else []
         after = [
             *after,
             *(dynamic_dims.print_count_outputs(program, arguments) if i == last else []),
@@ -149,11 +149,11 @@ def _step(program: Program, prefix: str) -> list[str]:
     head = wrap(f"int32_t {prefix}_step", _step_parameters(prefix), " {")
     if not program.steps:
         test = "state == NULL || max_ops < 1 || state->next != 0"
-        return [*head, *refusal(test), "  return 0;", "}", ""]
+        return [*head, *reject_if(test), "  return 0;", "}", ""]
     return [
         *head,
-        *refusal("state == NULL || max_ops < 1"),
-        *refusal(f"state->next < 0 || state->next > {count}"),
+        *reject_if("state == NULL || max_ops < 1"),
+        *reject_if(f"state->next < 0 || state->next > {count}"),
         f"  for (; max_ops > 0 && state->next < {count}; --max_ops) {{",
         "    const int32_t code = run_next(state);",
         "    if (code != 0) {",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Program
 
-from ..c.naming import member, told_apart
+from ..c.naming import make_unique, member
 from . import link_guard
 
 
@@ -30,7 +30,7 @@ def input_tensors(program: Program) -> list[Tensor]:
     taken = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
     taken |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
     named = zip(program.input_names, program.input_types)
-    return [Tensor(told_apart(member(name), taken), name, type) for name, type in named]
+    return [Tensor(make_unique(member(name), taken), name, type) for name, type in named]
 
 
 def output_tensors(program: Program) -> list[Tensor]:

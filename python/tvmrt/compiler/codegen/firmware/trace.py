@@ -13,7 +13,7 @@ from tvmrt.compiler.ir.program import CONSTANT, Access, Program, dense_access
 from tvmrt.compiler.ir.strided import Strided
 from tvmrt.error import UnsupportedError
 
-from ..c.text import GAP, LINE, braces, guarded, wrap
+from ..c.formatting import GAP, LINE, braces, include_guard, wrap
 from ..c.writer import Parameter, comment_text
 from ..kernel_features import RUNTIME
 from .tensor_names import own_include
@@ -163,7 +163,7 @@ def _private_header(prefix: str, options) -> str:
         "/* Record the tensor in this row of the table, whose elements are at data. */",
         *wrap(f"TVMGEN_LOCAL void {prefix}_trace_add", _ADD_PARAMETERS, ";"),
     ]
-    return guarded(f"{prefix.upper()}_TRACE_H_", lines)
+    return include_guard(f"{prefix.upper()}_TRACE_H_", lines)
 
 
 def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
@@ -172,7 +172,7 @@ def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
-        f"#define {RUNTIME.lacking} 1",
+        f"#define {RUNTIME.macro_if_absent} 1",
         "#include <tvm/runtime/kernels/trace.h>",
         "",
         *own_include(prefix),

@@ -18,12 +18,14 @@ def _kind(node: Node) -> str:
     return get_op(node.op).kind
 
 
-def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[Group]:
+def form_groups(
+    graph: Graph, takes_epilogue, can_fuse=None, fuses_only_pointwise=None
+) -> list[Group]:
     """Return groups in execution order; each view is a group of its own.
 
-    ``takes_epilogue(node)`` returns whether nodes may be fused after a kernel. ``follows(node,
+    ``takes_epilogue(node)`` returns whether nodes may be fused after a kernel. ``can_fuse(node,
     inside)`` returns whether a node may be fused after these nodes, the first of which is the
-    kernel; by default all pointwise nodes may. ``apart(node)`` returns whether a pointwise node may
+    kernel; by default all pointwise nodes may. ``fuses_only_pointwise(node)`` returns whether a pointwise node may
     be fused only with pointwise nodes.
     """
     readers = ValueUsers(graph)
@@ -36,30 +38,34 @@ def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[
             continue
         group = Group(node)
         if _kind(node) == REDUCE or takes_epilogue(node):
-            group.after = _followers(node, readers, taken, follows, apart, position)
-        _take(group, taken, groups)
+            group.after = _epilogue_nodes(
+                node, readers, taken, can_fuse, fuses_only_pointwise, position
+            )
+        _add_group(group, taken, groups)
     for node in reversed(graph.nodes):
         if node in taken or _kind(node) != POINTWISE:
             continue
-        group = Group(node, _feeders(node, [node], node.output.shape, readers, taken))
-        _take(group, taken, groups)
+        group = Group(node, _producer_nodes(node, [node], node.output.shape, readers, taken))
+        _add_group(group, taken, groups)
     for group in groups:
         # groups absorbed by a reduction have no root
         if group.root is not None and _kind(group.root) == REDUCE:
-            _absorb_feeders(group, readers, taken, apart)
+            _absorb_producers(group, readers, taken, fuses_only_pointwise)
     for node in graph.nodes:
         if _kind(node) == VIEW:
-            _take(Group(node), taken, groups)
-    return _ordered([g for g in groups if g.root is not None], position, taken)
+            _add_group(Group(node), taken, groups)
+    return _execution_order([g for g in groups if g.root is not None], position, taken)
 
 
-def _take(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
+def _add_group(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
     for node in group.nodes:
         taken[node] = group
     groups.append(group)
 
 
-def _followers(root: Node, readers: ValueUsers, taken, follows, apart, position) -> list[Node]:
+def _epilogue_nodes(
+    root: Node, readers: ValueUsers, taken, can_fuse, fuses_only_pointwise, position
+) -> list[Node]:
     """Return the pointwise nodes to fuse after a root: they use its output and nothing later.
 
     They are the longest prefix with exactly one value that the rest of the graph reads.
@@ -67,38 +73,38 @@ def _followers(root: Node, readers: ValueUsers, taken, follows, apart, position)
     if len(root.outputs) != 1:
         return []
     shape = root.output.shape
-    inside: list[Node] = [root]
+    fused: list[Node] = [root]
     best: list[Node] = []
     frontier = [root.output]
-    while len(inside) < MAX_NODES:
+    while len(fused) < MAX_NODES:
         candidates = [
             n
             for v in frontier
             for n in readers.of(v)
-            if n not in inside
+            if n not in fused
             and n not in taken
-            and not (apart is not None and apart(n))
-            and _joins(n, shape, inside, follows, position)
+            and not (fuses_only_pointwise is not None and fuses_only_pointwise(n))
+            and _can_join(n, shape, fused, can_fuse, position)
         ]
         if not candidates:
             break
-        inside.append(candidates[0])
+        fused.append(candidates[0])
         frontier.append(candidates[0].output)
-        if len(_live_out(inside, readers)) == 1:
-            best = inside[1:]
+        if len(_live_out(fused, readers)) == 1:
+            best = fused[1:]
     if best and _live_out([root, *best], readers) != [best[-1].output]:
         return []
     return best
 
 
-def _joins(node: Node, shape, inside: list[Node], follows, position) -> bool:
-    root = inside[0]
-    fits = _kind(node) == POINTWISE if follows is None else follows(node, inside)
+def _can_join(node: Node, shape, fused: list[Node], can_fuse, position) -> bool:
+    root = fused[0]
+    fits = _kind(node) == POINTWISE if can_fuse is None else can_fuse(node, fused)
     if not fits or node.output.shape != shape or node.guard != root.guard:
         return False
     if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):
         return False  # kernels do not write parts of bytes
-    made = {v for n in inside for v in n.outputs}
+    made = {v for n in fused for v in n.outputs}
     return all(v in made or v.is_constant or not _depends(v, root, position) for v in node.inputs)
 
 
@@ -118,13 +124,13 @@ def _depends(value: Value, root: Node, position) -> bool:
 
 
 def _live_out(nodes: list[Node], readers: ValueUsers) -> list[Value]:
-    inside = set(nodes)
-    return [v for n in nodes for v in n.outputs if not readers.all_within(v, inside)]
+    fused = set(nodes)
+    return [v for n in nodes for v in n.outputs if not readers.all_within(v, fused)]
 
 
-def _feeders(root: Node, inside: list[Node], shape, readers: ValueUsers, taken) -> list[Node]:
+def _producer_nodes(root: Node, fused: list[Node], shape, readers: ValueUsers, taken) -> list[Node]:
     """Return the pointwise nodes of this shape that only the group reads, in order."""
-    group = list(inside)
+    group = list(fused)
     found: list[Node] = []
     changed = True
     while changed and len(group) < MAX_NODES:
@@ -143,7 +149,7 @@ def _feeders(root: Node, inside: list[Node], shape, readers: ValueUsers, taken) 
     return _topological(found)
 
 
-def _absorb_feeders(group: Group, readers: ValueUsers, taken, apart) -> None:
+def _absorb_producers(group: Group, readers: ValueUsers, taken, fuses_only_pointwise) -> None:
     """Fuse the pointwise producers of a reduction into its loop."""
     root = group.root
     for value in root.inputs:
@@ -153,7 +159,7 @@ def _absorb_feeders(group: Group, readers: ValueUsers, taken, apart) -> None:
         other = taken.get(p)
         if other is None or other is group or other.root is not p or other.after:
             continue
-        if apart is not None and any(map(apart, other.nodes)):
+        if fuses_only_pointwise is not None and any(map(fuses_only_pointwise, other.nodes)):
             continue
         if readers.all_within(value, [root]) and value.shape == root.inputs[0].shape:
             group.before += other.nodes
@@ -179,7 +185,7 @@ def _topological(nodes: list[Node]) -> list[Node]:
     return order
 
 
-def _ordered(groups: list[Group], position, taken) -> list[Group]:
+def _execution_order(groups: list[Group], position, taken) -> list[Group]:
     """Sort groups depth-first by position, so that each follows the groups that it reads."""
     done: set[int] = set()
     order: list[Group] = []

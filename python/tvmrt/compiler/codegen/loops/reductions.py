@@ -13,32 +13,32 @@ from tvmrt.compiler.ir.reduction import ReduceOp
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
-from ..c.text import GAP
+from ..c.formatting import GAP
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
 from ..lowering import ANY, Lowering, lowers
-from .chain import print_chain
-from .nest import (
+from .loop_nest import (
     PARALLEL_ELEMENTS,
     Loop,
     Operands,
     emit_nest,
     index,
     load,
-    loops_around,
+    max_iterations,
     merge_loops,
-    sum_size,
+    open_loops,
 )
-from .row_steps import layer_of_sums, step_of_a_row, with_sums
+from .pointwise import print_pointwise_chain
+from .row_fusion_layers import reduction_row_layer, single_row_step, with_accumulators
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
 ACCUMULATORS_FIRMWARE = 32  # on bare metal, where the stack is small
 LANES = 32  # partial results of one long row
-PARTS = 8  # parts of a parallel fold; fixed, so that the result does not depend on threads
-MOST_SUMS = 1 << 16  # maximum bytes of their partial sums
+PARALLEL_PARTS = 8  # parts of a parallel fold; fixed, so that the result does not depend on threads
+MAX_PARTIAL_BYTES = 1 << 16  # maximum bytes of their partial sums
 SHARED_CHANNELS = 64  # channels per part of a short parallel fold
 SHARED_ELEMENTS = 1 << 14  # minimum elements to wake a thread that has some of them in its cache
-LEAST_CHANNELS = 4  # minimum contiguous channels for a row of accumulators
+MIN_CHANNELS = 4  # minimum contiguous channels for a row of accumulators
 
 REDUCTIONS = (
     "reduce_sum",
@@ -69,20 +69,20 @@ class ReduceLowering(Lowering):
     def axes(self) -> set[int]:
         return set(self.node.attrs["axes"])
 
-    def walk_order(self, accesses: dict[Value, Access]) -> tuple[int, ...]:
+    def input_order(self, accesses: dict[Value, Access]) -> tuple[int, ...]:
         """Return the axis order of the largest operand that the fold reads."""
         shape = self.node.inputs[0].shape
         found = [(v.type.nbytes, a.at.order()) for v, a in accesses.items() if v.shape == shape]
         return max(found)[1] if found else tuple(range(len(shape)))
 
     def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...]:
-        order = self.walk_order(accesses)
+        order = self.input_order(accesses)
         if self.node.attrs["keepdims"]:
             return order
-        left = [d for d in range(len(order)) if d not in self.axes]
-        return tuple(left.index(d) for d in order if d not in self.axes)
+        kept_axes = [d for d in range(len(order)) if d not in self.axes]
+        return tuple(kept_axes.index(d) for d in order if d not in self.axes)
 
-    def spread(self, at: Strided) -> tuple[int, ...]:
+    def strides_by_input_axis(self, at: Strided) -> tuple[int, ...]:
         """Return strides by input axis of an access with the result's shape."""
         strides, k = [], 0
         keep = self.node.attrs["keepdims"]
@@ -101,11 +101,15 @@ class ReduceLowering(Lowering):
         if not self.target.threads or not floats or symbols_of(*x.shape):
             return 0
         folded = prod(x.shape[d] for d in self.axes)
-        kept = prod(x.shape) // max(folded, 1)
-        if folded < PARTS * PARTS or kept < LEAST_CHANNELS or folded * kept < PARALLEL_ELEMENTS:
+        num_kept = prod(x.shape) // max(folded, 1)
+        if (
+            folded < PARALLEL_PARTS * PARALLEL_PARTS
+            or num_kept < MIN_CHANNELS
+            or folded * num_kept < PARALLEL_ELEMENTS
+        ):
             return 0
-        nbytes = PARTS * kept * x.dtype.itemsize
-        return nbytes if nbytes <= MOST_SUMS else 0
+        nbytes = PARALLEL_PARTS * num_kept * x.dtype.itemsize
+        return nbytes if nbytes <= MAX_PARTIAL_BYTES else 0
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _Printer(self, step, f, self.node.inputs[0].shape).emit()
@@ -114,19 +118,21 @@ class ReduceLowering(Lowering):
         if not BOARD_KERNELS.of(self.target) or len(step.reads) != 1:
             return None
         x = step.reads[0]
-        whole = len(x.shape) == 4 and self.axes == {2, 3} and x.shape[1] >= LEAST_CHANNELS
+        whole = len(x.shape) == 4 and self.axes == {2, 3} and x.shape[1] >= MIN_CHANNELS
         if not whole or symbols_of(x.shape) or x.shape[2] < 2 or pixel_stride(x.at) is None:
             return None
-        sums = accumulator_bytes(get_op(self.node.op), self.node.inputs[0].dtype)
+        nbytes = accumulator_bytes(get_op(self.node.op), self.node.inputs[0].dtype)
         sides = [([*self.group.before], x.shape), ([*self.group.after], step.writes[0].shape)]
         read = [(v, shape) for nodes, shape in sides for n in nodes for v in n.inputs if v]
-        if sums is None or not all(_of_channels(v, shape) for v, shape in read if v.is_constant):
+        if nbytes is None or not all(
+            _varies_by_channel_only(v, shape) for v, shape in read if v.is_constant
+        ):
             return None
         bytes_ = x.at.strides[2] * x.dtype.itemsize, x.shape[1] * step.writes[0].dtype.itemsize
-        return layer_of_sums(x.shape[2], *bytes_, sums * x.shape[1])
+        return reduction_row_layer(x.shape[2], *bytes_, nbytes * x.shape[1])
 
     def row_step(self, step: Step) -> Step:
-        return with_sums(step_of_a_row(step), self.row_layer(step).line_buffer_bytes)
+        return with_accumulators(single_row_step(step), self.row_layer(step).line_buffer_bytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         _RowPrinter(self, step, f, step.reads[0].shape).emit()
@@ -134,12 +140,12 @@ class ReduceLowering(Lowering):
 
 def accumulator_bytes(rule: ReduceOp, dtype: DType) -> int | None:
     """Return the bytes of an accumulator; None if its type is not a C integer or float."""
-    wide = rule.accumulator(dtype)
+    c_type = rule.accumulator(dtype)
     known = {"uint32_t": 4, "int64_t": 8, "uint64_t": 8, dtype.c: dtype.itemsize}
-    return known.get(wide)
+    return known.get(c_type)
 
 
-def _of_channels(value: Value, shape: Sequence[int]) -> bool:
+def _varies_by_channel_only(value: Value, shape: Sequence[int]) -> bool:
     """Return whether a constant operand varies only along the channels."""
     full = (1,) * (len(shape) - value.type.rank) + tuple(value.shape)
     return all(n == 1 for d, n in enumerate(full) if d != 1)
@@ -159,61 +165,83 @@ class _Printer:
         self.accumulators = ACCUMULATORS if self.hosted else ACCUMULATORS_FIRMWARE
         self.rule: ReduceOp = get_op(self.node.op)
         self.dtype = self.node.inputs[0].dtype
-        self.wide = self.rule.accumulator(self.dtype)
+        self.acc_type = self.rule.accumulator(self.dtype)
         self.header = self.rule.header_for(self.dtype)
         f.include(self.header)
         self.shape = tuple(shape)
-        order = lowering.walk_order(dict(zip(step.read_values, step.reads)))
+        order = lowering.input_order(dict(zip(step.read_values, step.reads)))
         self.count = prod(self.node.inputs[0].shape[d] for d in lowering.axes)
 
-        self.walked = Operands(f, step, self.shape, order)
+        self.inputs = Operands(f, step, self.shape, order)
         for value in self._read_by([*self.group.before, self.node]):
-            self.walked.add(value)
+            self.inputs.add(value)
         out = step.writes[0].at
-        self.late = Operands(f, step, out.shape, out.order())
+        self.epilogue = Operands(f, step, out.shape, out.order())
         for value in self._read_by(self.group.after):
-            self.late.add(value)
-        self.out_operand = len(self.walked.values)
+            self.epilogue.add(value)
+        self.out_operand = len(self.inputs.values)
         strides = [
-            *self.walked.strides,
-            lowering.spread(out),
-            *(lowering.spread(Strided(out.shape, s)) for s in self.late.strides),
+            *self.inputs.strides,
+            lowering.strides_by_input_axis(out),
+            *(lowering.strides_by_input_axis(Strided(out.shape, s)) for s in self.epilogue.strides),
         ]
-        self.kept = merge_loops(self.shape, [d for d in order if d not in lowering.axes], strides)
-        self.folds = merge_loops(self.shape, [d for d in order if d in lowering.axes], strides)
+        self.kept_loops = merge_loops(
+            self.shape, [d for d in order if d not in lowering.axes], strides
+        )
+        self.reduced_loops = merge_loops(
+            self.shape, [d for d in order if d in lowering.axes], strides
+        )
 
     def _read_by(self, nodes) -> list[Value]:
         made = {v for n in self.group.nodes for v in n.outputs}
         return [v for v in dict.fromkeys(v for n in nodes for v in n.inputs) if v not in made]
 
     def emit(self) -> None:
-        wide = self._kept_axis_is_densest()
-        loops = self.kept[:-1] if wide else self.kept
-        size = sum_size(self.kept) * sum_size(self.folds)
-        if wide and not loops and self.f.scratch_parameter and self.folds[0].extent > 1:
-            self._shared_body()
+        is_contiguous = self._kept_axis_is_densest()
+        loops = self.kept_loops[:-1] if is_contiguous else self.kept_loops
+        size = max_iterations(self.kept_loops) * max_iterations(self.reduced_loops)
+        if (
+            is_contiguous
+            and not loops
+            and self.f.scratch_parameter
+            and self.reduced_loops[0].extent > 1
+        ):
+            self._parallel_reduction_body()
             return
         if self.f.scratch_parameter:
             self.f.line(f"(void){self.f.scratch()};")
-        if wide and not loops and self._shares_channels(size):
-            self._shared_channels()
+        if is_contiguous and not loops and self._splits_channels(size):
+            self._split_channels()
             return
-        emit_nest(self.f, loops, self._wide_body if wide else self._narrow_body, size)
+        emit_nest(
+            self.f,
+            loops,
+            self._accumulator_row_body if is_contiguous else self._accumulator_body,
+            size,
+        )
 
     def _kept_axis_is_densest(self) -> bool:
         """Return whether consecutive elements in memory belong to different results."""
-        if not self.kept or not self.folds or upper_bound(self.kept[-1].extent) < LEAST_CHANNELS:
+        if (
+            not self.kept_loops
+            or not self.reduced_loops
+            or upper_bound(self.kept_loops[-1].extent) < MIN_CHANNELS
+        ):
             return False
-        walked = range(self.out_operand)
-        step = min((abs(self.kept[-1].strides[i]) for i in walked), default=0)
-        fold_step = min((abs(loop.strides[i]) for loop in self.folds for i in walked), default=0)
+        inputs = range(self.out_operand)
+        step = min((abs(self.kept_loops[-1].strides[i]) for i in inputs), default=0)
+        fold_step = min(
+            (abs(loop.strides[i]) for loop in self.reduced_loops for i in inputs), default=0
+        )
         return step == 1 and fold_step != 1
 
-    def _fold(self, names: Sequence[str], accumulator: str, missing: str | None = None) -> None:
+    def _accumulate(
+        self, names: Sequence[str], accumulator: str, missing: str | None = None
+    ) -> None:
         """Accumulate one element; with ``missing``, NaN is recorded there instead."""
-        known = dict(self.walked.literals)
-        load(self.f, self.walked, [*self.kept, *self.folds], names, known)
-        print_chain(self.f, self.group.before, known)
+        known = dict(self.inputs.literals)
+        load(self.f, self.inputs, [*self.kept_loops, *self.reduced_loops], names, known)
+        print_pointwise_chain(self.f, self.group.before, known)
         x = known[self.node.inputs[0]]
         if missing is None:
             update = self.rule.step_for(self.dtype, accumulator, x, self.count)
@@ -222,22 +250,22 @@ class _Printer:
             self.f.line(f"{missing} |= {x} != {x};")
         self.f.line(f"{accumulator} = {update};")
 
-    def _narrow_body(self, names: Sequence[str]) -> None:
+    def _accumulator_body(self, names: Sequence[str]) -> None:
         """Print a fold with reduced axes innermost: one accumulator, or lanes for long rows."""
         if self._folds_in_lanes():
             self._lanes_body(names)
             return
         f = self.f
         acc = f.fresh("acc")
-        f.line(f"{self.wide} {acc} = {self.rule.start_for(self.dtype)};")
-        inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+        f.line(f"{self.acc_type} {acc} = {self.rule.start_for(self.dtype)};")
+        inner = [f.fresh(f"r{k}") for k in range(len(self.reduced_loops))]
         with ExitStack() as stack:
-            for k, (loop, name) in enumerate(zip(self.folds, inner)):
-                if k == len(self.folds) - 1 and self._may_reorder():
+            for k, (loop, name) in enumerate(zip(self.reduced_loops, inner)):
+                if k == len(self.reduced_loops) - 1 and self._may_reorder():
                     f.include("scalar/compiler.h")
                     f.line(f"TVMRT_SIMD_REDUCTION({self.rule.combine}, {acc})")
                 stack.enter_context(f.loop(name, loop.extent))
-            self._fold([*names, *inner], acc)
+            self._accumulate([*names, *inner], acc)
         self._finish(names, acc)
 
     def _may_reorder(self) -> bool:
@@ -249,14 +277,14 @@ class _Printer:
 
     def _folds_in_lanes(self) -> bool:
         """Return whether to use lanes; on boards they do not speed up comparisons."""
-        walked = range(self.out_operand)
+        inputs = range(self.out_operand)
         return (
             self.dtype.is_float
             and (self.hosted or not self.rule.picks)
             and self.rule.combine is not None
-            and bool(self.folds)
-            and upper_bound(self.folds[-1].extent) >= 2 * LANES
-            and all(self.folds[-1].strides[i] in (0, 1) for i in walked)
+            and bool(self.reduced_loops)
+            and upper_bound(self.reduced_loops[-1].extent) >= 2 * LANES
+            and all(self.reduced_loops[-1].strides[i] in (0, 1) for i in inputs)
         )
 
     def _lanes_body(self, names: Sequence[str]) -> None:
@@ -264,7 +292,7 @@ class _Printer:
 
         NaN is recorded separately, so that each min or max is one instruction.
         """
-        f, last = self.f, self.folds[-1]
+        f, last = self.f, self.reduced_loops[-1]
         acc, lane = f.fresh("acc"), f.fresh("lane")
         row = f"for (int {lane} = 0; {lane} < {LANES}; ++{lane})"
         f.line(f"{self.dtype.c} {acc}[{LANES}];")
@@ -273,80 +301,84 @@ class _Printer:
         at_lane = f"{missing}[{lane}]" if missing else None
         if missing:
             f.line(f"int {missing}[{LANES}] = {{0}};")
-        outer = [f.fresh(f"r{k}") for k in range(len(self.folds))]
-        inner, rest = outer.pop(), last.extent % LANES
-        whole = last.extent - rest
-        with loops_around(f, self.folds, outer):
+        outer = [f.fresh(f"r{k}") for k in range(len(self.reduced_loops))]
+        inner, tail = outer.pop(), last.extent % LANES
+        whole = last.extent - tail
+        with open_loops(f, self.reduced_loops, outer):
             head = f"for (int {inner} = 0; {inner} < {whole}; {inner} += {LANES})"
             with f.block(head), f.block(row):
-                self._fold([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]", at_lane)
-            if rest != 0:
-                with f.loop(lane, rest):
-                    self._fold([*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]", at_lane)
+                self._accumulate([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]", at_lane)
+            if tail != 0:
+                with f.loop(lane, tail):
+                    self._accumulate(
+                        [*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]", at_lane
+                    )
         half = f.fresh("half")
         with (
             f.block(f"for (int {half} = {LANES // 2}; {half} > 0; {half} /= 2)"),
             f.loop(lane, half),
         ):
-            f.line(self._join(f"{acc}[{lane}]", f"{acc}[{lane} + {half}]"))
+            f.line(self._combine(f"{acc}[{lane}]", f"{acc}[{lane} + {half}]"))
             if missing:
                 f.line(f"{missing}[{lane}] |= {missing}[{lane} + {half}];")
         self._finish(names, f"({missing}[0] ? NAN : {acc}[0])" if missing else f"{acc}[0]")
 
-    def _join(self, a: str, b: str) -> str:
+    def _combine(self, a: str, b: str) -> str:
         """Return the statement that combines partial result ``b`` into ``a``."""
         if self.rule.picks:
             return f"{a} = {b} {'>' if self.rule.combine == 'max' else '<'} {a} ? {b} : {a};"
         return f"{a} = {a} {self.rule.combine} {b};"
 
-    def _wide_body(self, names: Sequence[str]) -> None:
+    def _accumulator_row_body(self, names: Sequence[str]) -> None:
         """Print a row of accumulators for a contiguous kept axis inside the reduced axes."""
-        first = self.folds[0]
-        self._wide_folds(names, ("0", str(first.extent)), self._finish)
+        first = self.reduced_loops[0]
+        self._print_accumulator_rows(names, ("0", str(first.extent)), self._finish)
 
-    def _shares_channels(self, size: int) -> bool:
-        extent = self.kept[-1].extent
+    def _splits_channels(self, size: int) -> bool:
+        extent = self.kept_loops[-1].extent
         many = size >= SHARED_ELEMENTS and upper_bound(extent) > SHARED_CHANNELS
         return self.f.threads and many and not symbols_of(extent)
 
-    def _shared_channels(self) -> None:
+    def _split_channels(self) -> None:
         """Split the channels over tasks, as the fold itself is too short to split."""
-        f, extent = self.f, self.kept[-1].extent
+        f, extent = self.f, self.kept_loops[-1].extent
         f.parallel_extent = ceil_div(extent, SHARED_CHANNELS)
         last, part = f.fresh("last"), SHARED_CHANNELS
         f.line(f"const int {last} = end * {part} < {extent} ? end * {part} : {extent};")
-        self._wide_folds(
-            [], ("0", str(self.folds[0].extent)), self._finish, (f"begin * {part}", last)
+        self._print_accumulator_rows(
+            [], ("0", str(self.reduced_loops[0].extent)), self._finish, (f"begin * {part}", last)
         )
 
-    def _shared_body(self) -> None:
+    def _parallel_reduction_body(self) -> None:
         """Print accumulators of all channels. Tasks split the pixels as in the steps before and
         after, so that each reads data in its own cache."""
-        f, parts = self.f, min(PARTS, self.folds[0].extent)
-        sums, part, c, acc = (f.fresh(name) for name in ("sums", "part", "c", "acc"))
-        (channels,), extent = self.kept, self.folds[0].extent
-        scratch = f"{self.wide} *{sums} = ({self.wide} *)(void *){f.scratch()};"
+        f, parts = self.f, min(PARALLEL_PARTS, self.reduced_loops[0].extent)
+        partial_sums, part, c, acc = (f.fresh(name) for name in ("sums", "part", "c", "acc"))
+        (channels,), extent = self.kept_loops, self.reduced_loops[0].extent
+        scratch = f"{self.acc_type} *{partial_sums} = ({self.acc_type} *)(void *){f.scratch()};"
         f.parallel_extent = parts
         f.line(scratch)
 
         def keep(names: Sequence[str], total: str) -> None:
-            f.line(f"{sums}[{part} * {channels.extent} + {names[0]}] = {total};")
+            f.line(f"{partial_sums}[{part} * {channels.extent} + {names[0]}] = {total};")
 
         with f.loop(part, "end", "begin"):
             begin, end = f.fresh("from"), f.fresh("to")
             f.line(f"const int {begin} = (int)((int64_t){extent} * {part} / {parts});")
             f.line(f"const int {end} = (int)((int64_t){extent} * ({part} + 1) / {parts});")
-            self._wide_folds([], (begin, end), keep)
-        behind = [f.write(), *self.late.names]
-        with f.behind_tasks(dict.fromkeys(n for n in behind if n not in self.walked.names)):
+            self._print_accumulator_rows([], (begin, end), keep)
+        epilogue_operands = [f.write(), *self.epilogue.names]
+        with f.after_tasks(
+            dict.fromkeys(n for n in epilogue_operands if n not in self.inputs.names)
+        ):
             f.line(scratch)
             with f.loop(c, channels.extent):
-                f.line(f"{self.wide} {acc} = {sums}[{c}];")
+                f.line(f"{self.acc_type} {acc} = {partial_sums}[{c}];")
                 with f.loop(part, parts, 1):
-                    f.line(f"{acc} += {sums}[{part} * {channels.extent} + {c}];")
+                    f.line(f"{acc} += {partial_sums}[{part} * {channels.extent} + {c}];")
                 self._finish([c], acc)
 
-    def _wide_folds(
+    def _print_accumulator_rows(
         self,
         names: Sequence[str],
         pixels: tuple[str, str],
@@ -357,7 +389,7 @@ class _Printer:
         the others. ``finish`` receives the loop variables and a channel's accumulator. ``channels``
         is the range of one task."""
         f = self.f
-        last = self.kept[-1]
+        last = self.kept_loops[-1]
         block = min(upper_bound(last.extent), self.accumulators)
         acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(last.extent)
         with ExitStack() as stack:
@@ -366,21 +398,21 @@ class _Printer:
                 begin, end = channels or ("0", str(last.extent))
                 head = f"for (int {first} = {begin}; {first} < {end}; {first} += {block})"
                 stack.enter_context(f.block(head))
-                rest = f"{end} - {first}"
-                f.line(f"const int {width} = {rest} < {block} ? {rest} : {block};")
-            place = c if first == "0" else f"({first} + {c})"
-            f.line(f"{self.wide} {acc}[{block}];")
+                tail = f"{end} - {first}"
+                f.line(f"const int {width} = {tail} < {block} ? {tail} : {block};")
+            channel = c if first == "0" else f"({first} + {c})"
+            f.line(f"{self.acc_type} {acc}[{block}];")
             with f.loop(c, width):
                 f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
-            inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+            inner = [f.fresh(f"r{k}") for k in range(len(self.reduced_loops))]
             with (
                 f.loop(inner[0], pixels[1], pixels[0]),
-                loops_around(f, self.folds[1:], inner[1:]),
+                open_loops(f, self.reduced_loops[1:], inner[1:]),
                 f.loop(c, width),
             ):
-                self._fold([*names, place, *inner], f"{acc}[{c}]")
+                self._accumulate([*names, channel, *inner], f"{acc}[{c}]")
             with f.loop(c, width):
-                finish([*names, place], f"{acc}[{c}]")
+                finish([*names, channel], f"{acc}[{c}]")
 
     def _finish(self, names: Sequence[str], acc: str) -> None:
         """Print the final result of the fold, its epilogue and the store."""
@@ -388,14 +420,14 @@ class _Printer:
         total = f.fresh("result")
         finished = self.rule.finish_for(self.dtype, acc, self.count)
         f.line(f"const {self.dtype.c} {total} = {finished};")
-        known: dict[Value, str] = {self.node.output: total, **self.late.literals}
-        for i, value in enumerate(self.late.values):
+        known: dict[Value, str] = {self.node.output: total, **self.epilogue.literals}
+        for i, value in enumerate(self.epilogue.values):
             variable = f.fresh("b")
-            place = index(self.kept, names, self.out_operand + 1 + i)
-            f.line(f"const {value.dtype.c} {variable} ={GAP}{self.late.names[i]}[{place}];")
+            position = index(self.kept_loops, names, self.out_operand + 1 + i)
+            f.line(f"const {value.dtype.c} {variable} ={GAP}{self.epilogue.names[i]}[{position}];")
             known[value] = variable
-        print_chain(f, self.group.after, known)
-        target = index(self.kept, names, self.out_operand)
+        print_pointwise_chain(f, self.group.after, known)
+        target = index(self.kept_loops, names, self.out_operand)
         f.line(f"{f.write()}[{target}] ={GAP}{known[self.group.outputs[0]]};")
 
 
@@ -405,20 +437,20 @@ class _RowPrinter(_Printer):
 
     def emit(self) -> None:
         f, width = self.f, self.shape[1]
-        first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
+        first, count, rows = (f.int_parameter(name) for name in ("first", "count", "rows"))
         acc, c, row = f.fresh("acc"), f.fresh("c"), f.fresh("row")
-        pixels = [f.fresh(f"r{k}") for k in range(len(self.folds))]
-        f.line(f"{self.wide} *{acc} = ({self.wide} *)(void *){f.scratch()};")
+        pixels = [f.fresh(f"r{k}") for k in range(len(self.reduced_loops))]
+        f.line(f"{self.acc_type} *{acc} = ({self.acc_type} *)(void *){f.scratch()};")
         with f.block(f"if ({first} == 0)"), f.loop(c, width):
             f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
-        with f.loop(row, count), loops_around(f, self.folds, pixels), f.loop(c, width):
-            self.folds = [self._rows(), *self.folds]
-            self._fold([c, row, *pixels], f"{acc}[{c}]")
+        with f.loop(row, count), open_loops(f, self.reduced_loops, pixels), f.loop(c, width):
+            self.reduced_loops = [self._rows(), *self.reduced_loops]
+            self._accumulate([c, row, *pixels], f"{acc}[{c}]")
         f.line(f"if ({rows} == 0) return 0;")
         with f.loop(c, width):
             self._finish([c], f"{acc}[{c}]")
 
     def _rows(self) -> Loop:
         """Return the loop over the rows, which the one-row step does not contain."""
-        others = len(self.kept[0].strides) - len(self.walked.strides)
-        return Loop(1, (*(at[2] for at in self.walked.strides), *[0] * others))
+        num_others = len(self.kept_loops[0].strides) - len(self.inputs.strides)
+        return Loop(1, (*(at[2] for at in self.inputs.strides), *[0] * num_others))

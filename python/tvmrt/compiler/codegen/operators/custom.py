@@ -12,8 +12,8 @@ from tvmrt.compiler.ir.layout import Layout, parse_layout
 from tvmrt.compiler.ir.program import DENSE, Step
 from tvmrt.error import UnsupportedError
 
+from ..c.formatting import call
 from ..c.naming import local_name
-from ..c.text import call
 from ..c.writer import FunctionWriter, literal
 from ..lowering import Lowering, lowers
 from .custom_files import header_name
@@ -50,7 +50,7 @@ class CustomLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.define(f'#include "{header_name(self.operator)}"')
         if _INSTRUCTIONS.search(self.operator.c.source):
-            f.asks.add("flags")
+            f.target_fields.add("flags")
         arguments = []
         inputs, outputs = self.operator.inputs, self.operator.outputs
         for i, operand in enumerate(inputs):

@@ -12,8 +12,8 @@ from typing import Any
 
 from tvmrt.compiler.ir.program import Program
 
+from ..c.formatting import include_guard
 from ..c.naming import identifier
-from ..c.text import guarded
 from ..c.writer import Function, comment_text
 
 
@@ -46,7 +46,7 @@ def header_text(operator: Any) -> str:
         "#pragma GCC diagnostic pop",
         "#endif",
     ]
-    return head + guarded(guard, lines)
+    return head + include_guard(guard, lines)
 
 
 def _first_line(source: str) -> int:

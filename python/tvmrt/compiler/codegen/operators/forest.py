@@ -9,14 +9,14 @@ from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.rounding import round_up
 
+from ..c.formatting import call
 from ..c.initializers import print_struct
-from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
-from ..loops.nest import shared_range
+from ..loops.loop_nest import task_range
 from ..lowering import Lowering, lowers
 from . import forest_board
-from .forest_tables import Tables, tables_of
+from .forest_tables import Tables, make_tables
 
 WALKS = 8  # TVMRT_FOREST_WALKS
 _FOLDS = {"sum": "SUM", "average": "SUM", "min": "MIN", "max": "MAX"}
@@ -28,7 +28,7 @@ class ForestLowering(Lowering):
 
     def __init__(self, group, target) -> None:
         super().__init__(group, target)
-        self.tables = tables_of(self.node)
+        self.tables = make_tables(self.node)
 
     def macs(self) -> int:
         return upper_bound(self.node.output.shape[0]) * int(self.tables.depths.sum())
@@ -47,7 +47,7 @@ class ForestLowering(Lowering):
         kind = "f32" if node.inputs[0].dtype.bits == 32 else "f64"
         f.include("op/forest.h")
         print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
-        begin, end = shared_range(f, node.output.shape[0], self.macs())
+        begin, end = task_range(f, node.output.shape[0], self.macs())
         x = self.pointer(step, f, 0, "x")
         f.result(call(f"tvmrt_forest_run_{kind}", "&forest", x, f.write(), begin, end))
 

@@ -9,10 +9,10 @@ import numpy as np
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.float_to_int import to_integers
 
-from ..c.initializers import number, print_struct
-from ..c.text import call
+from ..c.formatting import call
+from ..c.initializers import float_literal, print_struct
 from ..c.writer import FunctionWriter
-from .forest_tables import Tables, largest_of
+from .forest_tables import Tables, largest_leaves
 
 _LARGEST = 2**31 - 1
 
@@ -29,13 +29,13 @@ def _fraction_bits(tables: Tables, base: np.ndarray) -> int:
     """Return the maximum fraction bits with which no sum over the trees overflows 32 bits."""
     largest = np.abs(tables.values.astype(np.float64)).max(axis=1, initial=0.0)[tables.leaves]
     left = np.arange(tables.steps.size) + tables.steps
-    of_trees = largest_of(left, tables.roots, largest)
+    of_trees = largest_leaves(left, tables.roots, largest)
     total = float(of_trees.sum() + np.abs(base).max(initial=0.0))
     room = _LARGEST - tables.roots.size - 1  # reserve for rounding of each summand
     return 30 if total == 0.0 else math.floor(math.log2(room / total))
 
 
-def _narrow(array: np.ndarray) -> np.ndarray:
+def _smallest_int_array(array: np.ndarray) -> np.ndarray:
     return array.astype(np.uint8 if array.max(initial=0) < 1 << 8 else np.uint16)
 
 
@@ -48,7 +48,7 @@ def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
     single = rows.shape[1] == 1
     payload = rows[tables.leaves, 0] if single else tables.leaves
     keys = np.where(tables.steps == 0, payload, tables.thresholds).astype(np.int32)
-    columns, steps = _narrow(tables.features), _narrow(tables.steps)
+    columns, steps = _smallest_int_array(tables.features), _smallest_int_array(tables.steps)
     kind = f"u{8 * columns.itemsize}_u{8 * steps.itemsize}"
 
     def stored(name: str, array: np.ndarray | None) -> str:
@@ -71,7 +71,7 @@ def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
         "trees": tables.roots.size,
         "width": rows.shape[1],
         "outputs": node.output.shape[1],
-        "unit": number(math.ldexp(1.0, -bits) / trees),
+        "unit": float_literal(math.ldexp(1.0, -bits) / trees),
     }
     print_struct(f, f"const tvmrt_board_forest_{kind} forest", fields)
     called = call(f"tvmrt_board_forest_run_{kind}", "&forest", x, f.write(), node.output.shape[0])

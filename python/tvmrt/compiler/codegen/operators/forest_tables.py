@@ -9,24 +9,24 @@ import numpy as np
 from tvmrt.compiler.ir import Node
 
 
-def keys_of(numbers: np.ndarray) -> np.ndarray:
+def sortable_keys(values: np.ndarray) -> np.ndarray:
     """Return integers ordered like the floats; NaN has the minimum key, so no float is <= NaN."""
-    integer = np.dtype(f"int{8 * numbers.itemsize}")
-    bits = np.ascontiguousarray(numbers).view(integer)
+    integer = np.dtype(f"int{8 * values.itemsize}")
+    bits = np.ascontiguousarray(values).view(integer)
     size = bits & np.iinfo(integer).max
     keys = np.where(bits < 0, -size, size)
-    return np.where(np.isnan(numbers), np.iinfo(integer).min, keys)
+    return np.where(np.isnan(values), np.iinfo(integer).min, keys)
 
 
-def depths_of(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
+def tree_depths(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
     """Return the depth of each tree; children follow their parent in the arrays."""
     return _upwards(left, np.zeros(left.size, np.int32), 1)[roots]
 
 
-def largest_of(left: np.ndarray, roots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def largest_leaves(left: np.ndarray, roots: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the maximum over the leaves of each tree of these non-negative numbers."""
     leaf = left == np.arange(left.size)
-    return _upwards(left, np.where(leaf, numbers, 0), 0)[roots]
+    return _upwards(left, np.where(leaf, values, 0), 0)[roots]
 
 
 def _upwards(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
@@ -85,7 +85,7 @@ class Tables:
         return np.stack([keys, links], 1).astype(signed).view(f"u{signed.itemsize}")
 
 
-def tables_of(node: Node) -> Tables:
+def make_tables(node: Node) -> Tables:
     """Return the tables of a ``forest`` node."""
     _, thresholds, features, left, nan_left, leaves, roots, targets, values, _ = (
         v.data for v in node.inputs
@@ -98,11 +98,11 @@ def tables_of(node: Node) -> Tables:
     nan = "RIGHT" if not lefts.any() else "LEFT" if lefts.all() else "BOTH"
     if nan == "BOTH":
         column[branches & ~nan_left] += used.size
-    depths = depths_of(left, roots)
+    depths = tree_depths(left, roots)
     order = np.argsort(depths, kind="stable")
     columns = node.inputs[0].shape[1]
     return Tables(
-        keys_of(thresholds),
+        sortable_keys(thresholds),
         np.where(branches, left - np.arange(left.size), 0).astype(np.int32),
         column,
         np.where(branches, 0, leaves).astype(np.int32),

@@ -10,9 +10,9 @@ from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.compiler.ir.rounding import round_up
 
+from ..c.formatting import byte_size, plus
 from ..c.function import print_function
-from ..c.text import bytes_of, plus
-from ..c.writer import Function, FunctionWriter, Parameter, place_text
+from ..c.writer import Function, FunctionWriter, Parameter, error_location
 from ..entries.aot import checked_call, guard_text
 from ..lowering import Lowering, lowers
 
@@ -24,15 +24,17 @@ class LoopLowering(Lowering):
 
     program: Program
 
-    def nest(self, build: Callable[[Graph], Program]) -> None:
+    def build_subprograms(self, build: Callable[[Graph], Program]) -> None:
         self.program = build(self.node.attrs["body"])
         carried = self.node.outputs[: self.node.attrs["carried"]]
-        self.turns: list[int] = []  # scratch offsets of the second buffers of loop-carried values
+        self.second_buffers: list[
+            int
+        ] = []  # scratch offsets of the second buffers of loop-carried values
         end = round_up(self.program.arena_bytes, ALIGN_BYTES)
         for value in carried:
-            self.turns.append(end)
+            self.second_buffers.append(end)
             end += round_up(max(value.type.nbytes, 1), ALIGN_BYTES)
-        self.go_at = end
+        self.condition_offset = end
         self.end = end + ALIGN_BYTES
 
     def operands(self) -> list[Value]:
@@ -48,13 +50,13 @@ class LoopLowering(Lowering):
         return max(blocks, key=lambda each: sum(map(upper_bound, each)), default=())
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        functions = [self._adopted(f, inner) for inner in self.program.steps]
+        functions = [self._print_body_function(f, inner) for inner in self.program.steps]
         _Printer(self, step, f, functions).print()
 
-    def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
+    def _print_body_function(self, f: FunctionWriter, inner: Step) -> Function:
         symbol = f.common.symbols.function(inner.name)
         function = print_function(symbol, inner, f.common, "static int32_t")
-        f.adopt(function)
+        f.embed_function(function)
         return function
 
 
@@ -71,8 +73,8 @@ class _Printer:
         self.conditional, self.upper_bound = attrs["conditional"], attrs["most"]
         self.backward = attrs["backward"]
         self.number = attrs["round"].c if "round" in attrs else ""
-        self.grows: tuple[Growth, ...] = attrs.get("grows", ())
-        inside = symbols_of(*(each.after for each in self.grows))
+        self.growing_extents: tuple[Growth, ...] = attrs.get("grows", ())
+        inside = symbols_of(*(each.after for each in self.growing_extents))
         self.counts = {
             symbol: access
             for step in self.program.steps
@@ -80,37 +82,37 @@ class _Printer:
             if symbol in inside
         }
         self.passed = {p.name for function in functions for p in function.parameters}
-        self.places: dict[Buffer, str] = {}  # pointers to the body's inputs and outputs
+        self.pointers: dict[Buffer, str] = {}  # pointers to the body's inputs and outputs
 
     def print(self) -> None:
         f = self.f
         self.scratch = f.scratch()
         if not (self.conditional or self.carried or self.program.arena_bytes):
             f.line(f"(void){self.scratch};")
-        for each in self.grows:
+        for each in self.growing_extents:
             f.line(f"int {each.symbol.c} = {each.first};")
-        self.round = f.fresh("done")
+        self.iteration = f.fresh("done")
         self._print_carried()
         self._print_head()
-        with f.block(f"for (; {self.condition}; ++{self.round})"):
+        with f.block(f"for (; {self.condition}; ++{self.iteration})"):
             self._print_limit()
             if self.number in self.passed or self.number in self._growing:
-                f.line(f"const int {self.number} = (int){self.round};")
+                f.line(f"const int {self.number} = (int){self.iteration};")
             known: set[Symbol] = set()
             self._print_growth(known)
             self._print_pointers()
             for inner, function in zip(self.program.steps, self.functions):
                 self._print_call(inner, function)
                 self._print_counts(inner, known)
-            self._print_turn()
-            for each in self.grows:
+            self._print_buffer_swap()
+            for each in self.growing_extents:
                 f.line(f"{each.symbol.c} = {each.symbol.c}_after;")
         for i in range(self.carried):
             y, nbytes = f.write(i), self._nbytes(i)
-            f.line(f"if ({self.now[i]} != {y}) memcpy({y}, {self.now[i]}, {nbytes});")
-        last = len(self.step.writes) - 1 - len(self.grows)
-        f.line(f"*{f.write(last)} = {self.round};")
-        for i, each in enumerate(self.grows):
+            f.line(f"if ({self.current[i]} != {y}) memcpy({y}, {self.current[i]}, {nbytes});")
+        last = len(self.step.writes) - 1 - len(self.growing_extents)
+        f.line(f"*{f.write(last)} = {self.iteration};")
+        for i, each in enumerate(self.growing_extents):
             f.line(f"*{f.write(last + 1 + i)} = {each.symbol.c};")
 
     def _nbytes(self, index: int, first: bool = False) -> str:
@@ -118,20 +120,22 @@ class _Printer:
         type = self.node.attrs["body"].inputs[1 + index].type
         if first:
             type = self.node.inputs[2 + index].type
-        return bytes_of(type.size, type.dtype.c)
+        return byte_size(type.size, type.dtype.c)
 
     @property
     def _growing(self) -> set[str]:
         """Symbols that the extents after an iteration depend on."""
-        return {s.c for each in self.grows for s in symbols_of(each.after)}
+        return {s.c for each in self.growing_extents for s in symbols_of(each.after)}
 
     def _print_counts(self, inner: Step, known: set[Symbol]) -> None:
         """Print data-dependent dimensions of a body step that later extents depend on."""
         written = {access.buffer for access in inner.writes}
         for symbol, access in self.counts.items():
             if access.buffer in written:
-                place = self.expression(Parameter(symbol.c, access.buffer, access.at.offset, True))
-                self.f.line(f"const int {symbol.c} = *({place});")
+                position = self.expression(
+                    Parameter(symbol.c, access.buffer, access.at.offset, True)
+                )
+                self.f.line(f"const int {symbol.c} = *({position});")
                 self._print_growth(known, {symbol})
 
     def _print_growth(self, known: set[Symbol], found: Collection[Symbol] = ()) -> None:
@@ -139,12 +143,12 @@ class _Printer:
         depend on ``found`` and ``known``; then ``found`` is added to ``known``."""
         f = self.f
         known.update(found)
-        for each in self.grows:
+        for each in self.growing_extents:
             needed = self.counts.keys() & symbols_of(each.after)
             if not needed <= known or bool(needed) != bool(needed & set(found)):
                 continue
             f.include("op/nonzero.h")
-            where = place_text(self.node, f"axis {each.axis} of what it carries")
+            where = error_location(self.node, f"axis {each.axis} of what it carries")
             after = f"{each.symbol.c}_after"
             f.line(f"int32_t {after};")
             call = f"tvmrt_count({each.after}, 0, {each.upper_bound}, {where}, &{after})"
@@ -153,73 +157,77 @@ class _Printer:
     def _print_carried(self) -> None:
         """Print both buffers of each loop-carried value, and copy its initial value."""
         f = self.f
-        self.now, self.next = [], []
+        self.current, self.next = [], []
         for i in range(self.carried):
             kind = self.node.outputs[i].dtype.c
             x = self.lowering.pointer(self.step, f, 2 + i, f"first{i}")
-            now, later = f.fresh(f"now{i}"), f.fresh(f"next{i}")
-            f.line(f"{kind} *{now} = {f.write(i)};")
-            place = self._in_scratch(self.lowering.turns[i])
-            f.line(f"{kind} *{later} = ({kind} *)(void *)({place});")
-            f.line(f"memcpy({now}, {x}, {self._nbytes(i, True)});")
-            self.now.append(now)
-            self.next.append(later)
+            current, following = f.fresh(f"now{i}"), f.fresh(f"next{i}")
+            f.line(f"{kind} *{current} = {f.write(i)};")
+            position = self._in_scratch(self.lowering.second_buffers[i])
+            f.line(f"{kind} *{following} = ({kind} *)(void *)({position});")
+            f.line(f"memcpy({current}, {x}, {self._nbytes(i, True)});")
+            self.current.append(current)
+            self.next.append(following)
 
     def _print_head(self) -> None:
         f = self.f
-        limit, go = self.node.inputs[:2]
-        counted = limit is not None or (go is None and not self.conditional)
+        limit, loop_condition = self.node.inputs[:2]
+        counted = limit is not None or (loop_condition is None and not self.conditional)
         conditions = []
         if counted:
             given = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
-            conditions = [f"{self.round} < {given or self.upper_bound}"]
-        f.line(f"int64_t {self.round} = 0;")
-        if self.conditional or go is not None:
-            self.go = f.fresh("go")
-            first = "1" if go is None else f"*{self.lowering.pointer(self.step, f, 1, 'first_go')}"
-            f.line(f"uint8_t {self.go} = {first};")
-            conditions.append(self.go)
+            conditions = [f"{self.iteration} < {given or self.upper_bound}"]
+        f.line(f"int64_t {self.iteration} = 0;")
+        if self.conditional or loop_condition is not None:
+            self.loop_condition = f.fresh("go")
+            first = (
+                "1"
+                if loop_condition is None
+                else f"*{self.lowering.pointer(self.step, f, 1, 'first_go')}"
+            )
+            f.line(f"uint8_t {self.loop_condition} = {first};")
+            conditions.append(self.loop_condition)
         self.condition = " && ".join(conditions) or "1"
 
     def _print_limit(self) -> None:
         """Print the check that scan outputs have room for this iteration."""
-        collected = len(self.step.writes) - 1 - self.carried - len(self.grows)
+        collected = len(self.step.writes) - 1 - self.carried - len(self.growing_extents)
         if not collected or self.node.inputs[0] is None:
             return
         f = self.f
         f.include("op/nonzero.h")
-        where, unused = place_text(self.node, "the trip count"), f.fresh("unused")
+        where, unused = error_location(self.node, "the trip count"), f.fresh("unused")
         f.line(f"int32_t {unused};")
-        call = f"tvmrt_count({self.round} + 1, 0, {self.upper_bound}, {where}, &{unused})"
+        call = f"tvmrt_count({self.iteration} + 1, 0, {self.upper_bound}, {where}, &{unused})"
         f.line(f"if ({call} != 0) return -1;")
 
     def _print_pointers(self) -> None:
         """Set the pointers to the body's inputs and outputs in this iteration."""
         f, inputs, outputs = self.f, self.program.inputs, self.program.outputs
-        self.places[inputs[0]] = f"&{self.round}"
+        self.pointers[inputs[0]] = f"&{self.iteration}"
         first = 1 + self.carried
         for i, buffer in enumerate(inputs[1:first]):
-            self.places[buffer] = self.now[i]
+            self.pointers[buffer] = self.current[i]
         for i, buffer in enumerate(inputs[first:]):
             name = f"slice{i}" if i < self.sliced else f"same{i}"
             x = self.lowering.pointer(self.step, f, 2 + self.carried + i, name)
-            self.places[buffer] = self._slice(x, buffer, i) if i < self.sliced else x
+            self.pointers[buffer] = self._slice(x, buffer, i) if i < self.sliced else x
         results = list(outputs)
         if self.conditional:
-            place = self._in_scratch(self.lowering.go_at)
-            self.places[results.pop(0)] = f"(uint8_t *)({place})"
+            position = self._in_scratch(self.lowering.condition_offset)
+            self.pointers[results.pop(0)] = f"(uint8_t *)({position})"
         for i, buffer in enumerate(results):
             if i < self.carried:
-                self.places[buffer] = self.next[i]
+                self.pointers[buffer] = self.next[i]
             else:
                 number = self.sliced + i - self.carried
-                self.places[buffer] = self._slice(f.write(i), buffer, number)
+                self.pointers[buffer] = self._slice(f.write(i), buffer, number)
 
     def _slice(self, pointer: str, buffer: Buffer, number: int) -> str:
-        place = self.round
+        position = self.iteration
         if self.backward[number]:
-            place = f"({self.upper_bound} - 1 - {self.round})"
-        return plus(pointer, place if buffer.size == 1 else f"{place} * {buffer.size}")
+            position = f"({self.upper_bound} - 1 - {self.iteration})"
+        return plus(pointer, position if buffer.size == 1 else f"{position} * {buffer.size}")
 
     def _in_scratch(self, offset: int) -> str:
         return f"{self.scratch} + {offset}" if offset else self.scratch
@@ -234,7 +242,7 @@ class _Printer:
             const = "const " if parameter.const else ""
             text = f"({const}{buffer.dtype.c} *)(void *)({self._in_scratch(buffer.address)})"
         else:
-            text = self.places[buffer]
+            text = self.pointers[buffer]
         return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
 
     def _print_call(self, inner: Step, function: Function) -> None:
@@ -243,13 +251,15 @@ class _Printer:
         for line in checked_call(f"{guard}{function.symbol}", passed, 2):
             self.f.line(line[4:])
 
-    def _print_turn(self) -> None:
+    def _print_buffer_swap(self) -> None:
         """Print the swap of the buffers: results become the inputs of the next iteration."""
         f = self.f
-        for i, (now, later) in enumerate(zip(self.now, self.next)):
-            kind, kept = self.node.outputs[i].dtype.c, f.fresh("kept")
-            f.line(f"{kind} *{kept} = {now};")
-            f.line(f"{now} = {later};")
-            f.line(f"{later} = {kept};")
+        for i, (current, following) in enumerate(zip(self.current, self.next)):
+            kind, swapped = self.node.outputs[i].dtype.c, f.fresh("kept")
+            f.line(f"{kind} *{swapped} = {current};")
+            f.line(f"{current} = {following};")
+            f.line(f"{following} = {swapped};")
         if self.conditional:
-            f.line(f"{self.go} = *({self._in_scratch(self.lowering.go_at)});")
+            f.line(
+                f"{self.loop_condition} = *({self._in_scratch(self.lowering.condition_offset)});"
+            )

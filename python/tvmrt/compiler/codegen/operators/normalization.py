@@ -6,8 +6,8 @@ from math import prod
 
 from tvmrt.compiler.ir.program import Step, pixel_stride
 
-from ..c.initializers import number, print_layer
-from ..c.text import call
+from ..c.formatting import call
+from ..c.initializers import float_literal, print_layer
 from ..c.writer import FunctionWriter
 from ..lowering import ImageLowering, Lowering, lowers
 
@@ -16,7 +16,7 @@ class _NormLowering(Lowering):
     """Base class: scale and shift are optional and may be dynamic; in-place is possible."""
 
     kernel: str
-    factors: tuple[str, ...] = ("scale", "shift")
+    parameter_names: tuple[str, ...] = ("scale", "shift")
 
     def members(self, step: Step) -> dict[str, object]:
         """Return the members of the kernel's layer."""
@@ -25,13 +25,13 @@ class _NormLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/norm.h")
         print_layer(f, f"{self.kernel}_layer", self.members(step))
-        factors = self.pointers(step, f, *self.factors, first=1)
-        f.result(call(self.kernel, "&layer", f.read(0), *factors, f.write()))
+        parameter_names = self.pointers(step, f, *self.parameter_names, first=1)
+        f.result(call(self.kernel, "&layer", f.read(0), *parameter_names, f.write()))
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
             return []
-        return self.over(step, self.node.inputs[0])
+        return self.in_place_pair(step, self.node.inputs[0])
 
 
 @lowers("layer_norm")
@@ -48,7 +48,7 @@ class LayerNormLowering(_NormLowering):
             "n": width,
             "x_stride": width,
             "y_stride": width,
-            "epsilon": number(self.node.attrs["epsilon"]),
+            "epsilon": float_literal(self.node.attrs["epsilon"]),
             "centre": int(self.node.attrs["centre"]),
         }
 
@@ -80,7 +80,7 @@ class GroupNormLowering(_ImageNormLowering):
             "channels": shape[1],
             "groups": self.node.attrs["groups"],
             **self.strides(step),
-            "epsilon": number(self.node.attrs["epsilon"]),
+            "epsilon": float_literal(self.node.attrs["epsilon"]),
         }
 
 
@@ -89,7 +89,7 @@ class LocalResponseNormLowering(_ImageNormLowering):
     """Local response norm over neighbouring channels of a pixel."""
 
     kernel = "tvmrt_lrn_f32"
-    factors = ()
+    parameter_names = ()
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return ((2 * self.node.output.shape[1] + self.node.attrs["size"]) * 4,)
@@ -101,7 +101,7 @@ class LocalResponseNormLowering(_ImageNormLowering):
             "channels": shape[1],
             **self.strides(step),
             "size": attrs["size"],
-            "alpha": number(attrs["alpha"]),
-            "beta": number(attrs["beta"]),
-            "bias": number(attrs["bias"]),
+            "alpha": float_literal(attrs["alpha"]),
+            "beta": float_literal(attrs["beta"]),
+            "bias": float_literal(attrs["bias"]),
         }

@@ -7,12 +7,12 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
-from ..c.text import plus, times
+from ..c.formatting import plus, times
 from ..c.writer import FunctionWriter
-from ..loops.chain import scalar_literal
-from ..loops.nest import index, loops_around, merge_loops
+from ..loops.loop_nest import index, merge_loops, open_loops
+from ..loops.pointwise import scalar_literal
 from ..lowering import ANY, Lowering, lowers
-from .places import Block, Places
+from .operand_pointers import OperandPointers, StridedBlock
 
 
 @lowers("pad")
@@ -39,7 +39,7 @@ class _PadPrinter:
         self.dtype = self.data.dtype
         self.mode = node.attrs["mode"]
         self.before, self.after = node.attrs["before"], node.attrs["after"]
-        places = Places(step, f)
+        places = OperandPointers(step, f)
         self.x = places.pointer(self.data, "data")
         self.y = f.write()
         self.source, self.target = places.at(self.data), step.writes[0].at
@@ -69,39 +69,49 @@ class _PadPrinter:
         return self.f.constant(f"{self.mode}_{axis}", table)
 
     def emit(self) -> None:
-        self._level(0, [], [])
+        self._print_axis(0, [], [])
 
-    def _level(self, position: int, to: list[str], of: list[str]) -> None:
-        """Print the loops from one axis on; ``to`` and ``of`` are the offsets so far."""
+    def _print_axis(
+        self, position: int, target_offsets: list[str], source_offsets: list[str]
+    ) -> None:
+        """Print the loops from one axis on; ``target_offsets`` and ``source_offsets`` are the offsets so far."""
         if position > self.last:
-            self._rest(position, to, of)
+            self._print_inner_axes(position, target_offsets, source_offsets)
             return
         axis = self.order[position]
         if not self._pads(axis):
-            self._plain_axes(position, to, of)
+            self._print_copied_axes(position, target_offsets, source_offsets)
         elif self.mode == "constant":
-            self._filled_axis(position, to, of)
-        elif position == self.last and self._steps_of(position) == (1, 1):
-            self._mirrored_row(axis, to, of)
+            self._print_filled_axis(position, target_offsets, source_offsets)
+        elif position == self.last and self._strides_at(position) == (1, 1):
+            self._print_mirrored_row(axis, target_offsets, source_offsets)
         else:
-            self._mapped_axis(position, to, of)
+            self._print_mapped_axis(position, target_offsets, source_offsets)
 
-    def _steps_of(self, position: int) -> tuple[int, int]:
+    def _strides_at(self, position: int) -> tuple[int, int]:
         axis = self.order[position]
         return self.target.strides[axis], self.source.strides[axis]
 
-    def _rest(self, position: int, to: list[str], of: list[str], extra: int | None = None) -> None:
+    def _print_inner_axes(
+        self,
+        position: int,
+        target_offsets: list[str],
+        source_offsets: list[str],
+        extra: int | None = None,
+    ) -> None:
         """Copy all axes from one on, and the axis ``extra`` before them if it is contiguous."""
         axes = self.order[position:] if extra is None else (extra, *self.order[position:])
-        block = Block(
+        block = StridedBlock(
             [self.data.shape[d] for d in axes],
             [self.target.strides[d] for d in axes],
             [self.source.strides[d] for d in axes],
             self.dtype,
         )
-        block.copy(self.f, plus(self.y, *to), plus(self.x, *of))
+        block.copy(self.f, plus(self.y, *target_offsets), plus(self.x, *source_offsets))
 
-    def _plain_axes(self, position: int, to: list[str], of: list[str]) -> None:
+    def _print_copied_axes(
+        self, position: int, target_offsets: list[str], source_offsets: list[str]
+    ) -> None:
         """Print merged loops over consecutive axes without padding."""
         end = position
         while not self._pads(self.order[end]):
@@ -110,56 +120,66 @@ class _PadPrinter:
         strides = [self.target.strides, self.source.strides]
         loops = merge_loops(self.data.shape, axes, strides)
         names = [self.f.fresh(f"i{position + k}") for k in range(len(loops))]
-        with loops_around(self.f, loops, names):
-            self._level(end, [*to, index(loops, names, 0)], [*of, index(loops, names, 1)])
+        with open_loops(self.f, loops, names):
+            self._print_axis(
+                end,
+                [*target_offsets, index(loops, names, 0)],
+                [*source_offsets, index(loops, names, 1)],
+            )
 
-    def _filled_axis(self, position: int, to: list[str], of: list[str]) -> None:
+    def _print_filled_axis(
+        self, position: int, target_offsets: list[str], source_offsets: list[str]
+    ) -> None:
         f, axis = self.f, self.order[position]
         step = self.target.strides[axis]
         begin = self.before[axis] * step
         extent = self.data.shape[axis]
-        self._fill([*to], begin)
-        inside = [*to, str(begin)]
+        self._fill([*target_offsets], begin)
+        inside = [*target_offsets, str(begin)]
         if position == self.last:
-            self._rest(position + 1, inside, of, extra=axis)
+            self._print_inner_axes(position + 1, inside, source_offsets, extra=axis)
         elif extent != 0:
             i = f.fresh(f"i{position}")
             with f.loop(i, extent):
-                self._level(
+                self._print_axis(
                     position + 1,
                     [*inside, times(i, step)],
-                    [*of, times(i, self.source.strides[axis])],
+                    [*source_offsets, times(i, self.source.strides[axis])],
                 )
-        self._fill([*to, str(begin + extent * step)], self.after[axis] * step)
+        self._fill([*target_offsets, str(begin + extent * step)], self.after[axis] * step)
 
-    def _fill(self, to: list[str], count: int) -> None:
+    def _fill(self, target_offsets: list[str], count: int) -> None:
         if count != 0:
             e, row = self.f.fresh("e"), self.f.fresh("row")
-            self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *to)};")
+            self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *target_offsets)};")
             self.f.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};")
 
-    def _mirrored_row(self, axis: int, to: list[str], of: list[str]) -> None:
+    def _print_mirrored_row(
+        self, axis: int, target_offsets: list[str], source_offsets: list[str]
+    ) -> None:
         """Print the innermost axis; its interior is one copy."""
         f, before, extent = self.f, self.before[axis], self.data.shape[axis]
         end = before + extent
         total = end + self.after[axis]
         row, line, e = f.fresh("row"), f.fresh("line"), f.fresh("e")
-        f.line(f"{self.dtype.c} *{row} = {plus(self.y, *to)};")
-        f.line(f"const {self.dtype.c} *{line} = {plus(self.x, *of)};")
+        f.line(f"{self.dtype.c} *{row} = {plus(self.y, *target_offsets)};")
+        f.line(f"const {self.dtype.c} *{line} = {plus(self.x, *source_offsets)};")
         for first, last in ((0, before), (end, total)):
             if first < last:
                 head = f"for (int {e} = {first}; {e} < {last}; ++{e})"
                 f.line(f"{head} {row}[{e}] = {line}[{self.maps[axis]}[{e}]];")
-        Block((extent,), (1,), (1,), self.dtype).copy(f, plus(row, str(before)), line)
+        StridedBlock((extent,), (1,), (1,), self.dtype).copy(f, plus(row, str(before)), line)
 
-    def _mapped_axis(self, position: int, to: list[str], of: list[str]) -> None:
+    def _print_mapped_axis(
+        self, position: int, target_offsets: list[str], source_offsets: list[str]
+    ) -> None:
         f, axis = self.f, self.order[position]
-        step, source = self._steps_of(position)
+        step, source = self._strides_at(position)
         total = self.data.shape[axis] + self.before[axis] + self.after[axis]
         i = f.fresh(f"i{position}")
         with f.loop(i, total):
-            self._level(
+            self._print_axis(
                 position + 1,
-                [*to, times(i, step)],
-                [*of, f"{self.maps[axis]}[{i}] * {source}"],
+                [*target_offsets, times(i, step)],
+                [*source_offsets, f"{self.maps[axis]}[{i}] * {source}"],
             )

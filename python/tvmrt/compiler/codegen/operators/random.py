@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir.program import Step
 
-from ..c.text import call
+from ..c.formatting import call
 from ..c.writer import FunctionWriter, literal
 from ..lowering import Lowering, lowers
 

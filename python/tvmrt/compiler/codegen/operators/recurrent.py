@@ -11,8 +11,8 @@ from tvmrt.compiler.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.tuned import Choice
 
-from ..c.initializers import number, print_layer, print_struct, print_tiles
-from ..c.text import call, plus
+from ..c.formatting import call, plus
+from ..c.initializers import float_literal, print_layer, print_struct, print_tiles
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
@@ -43,7 +43,7 @@ class RecurrentLowering(Lowering):
 
     gates = 1
     scratch_rows = 1  # floats of scratch per batch row and hidden unit
-    products: tuple[tuple[int, ...], ...] = ((0,),)  # gates with jointly packed weights, per matmul
+    matmuls: tuple[tuple[int, ...], ...] = ((0,),)  # gates with jointly packed weights, per matmul
 
     def demand(self, value: Value) -> str:
         return ROWS if value is self.node.inputs[0] else DENSE
@@ -68,7 +68,7 @@ class RecurrentLowering(Lowering):
 
     def _packed_bytes(self) -> int:
         """Return the scratch bytes, before the accumulators, of operands packed at run time."""
-        floats = 0 if self._is_packed() else sum(map(self._packed_floats, self.products))
+        floats = 0 if self._is_packed() else sum(map(self._packed_floats, self.matmuls))
         bias = self.hidden_bias()
         if bias is not None and not bias.is_constant:
             floats += self._bias_floats()
@@ -98,7 +98,7 @@ class RecurrentLowering(Lowering):
         return packing.tile_options(self._sizes())
 
     def _chosen(self) -> Choice:
-        return self.chosen_among(self._options)
+        return self.tuned_choice_among(self._options)
 
     def _sizes(self) -> packing.TileSizes:
         sizes = (self.batch, self.gates * self.hidden, self.hidden)
@@ -119,7 +119,9 @@ class RecurrentLowering(Lowering):
             if name in ("sigmoid", "tanh"):
                 names.append((name, f"tvmrt_{name}_f32"))
                 continue
-            text = _EXPRESSIONS[name].format(alpha=_number(alpha), beta=_number(beta))
+            text = _EXPRESSIONS[name].format(
+                alpha=_optional_literal(alpha), beta=_optional_literal(beta)
+            )
             parts = [name, *(_word(v) for v in (alpha, beta) if v is not None)]
             symbol = "_".join(["recurrent", *parts])
             f.define(f"static inline float {symbol}(float x) {{ return {text}; }}")
@@ -138,7 +140,7 @@ class RecurrentLowering(Lowering):
         print_tiles(f, tiles)
         ordered = {member: job[member] for member in JOB if member in job}
         print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
-        f.result(call(kernel, "&layer", "&tiles", "&job", *self.extra()))
+        f.result(call(kernel, "&layer", "&tiles", "&job", *self.extra_arguments()))
 
     @property
     def variant(self) -> list[str]:
@@ -149,7 +151,7 @@ class RecurrentLowering(Lowering):
         """Return the arguments of the defining macro after the activations."""
         return []
 
-    def extra(self) -> list[str]:
+    def extra_arguments(self) -> list[str]:
         """Return the arguments of the kernel after the job."""
         return []
 
@@ -179,7 +181,7 @@ class RecurrentLowering(Lowering):
                 "x_row": x.strides[1],
                 "y_step": y.strides[0],
                 "y_row": y.strides[1],
-                "clip": _number(self.node.attrs["clip"]),
+                "clip": _optional_literal(self.node.attrs["clip"]),
                 **self.tiles().members(),
             },
         )
@@ -187,23 +189,25 @@ class RecurrentLowering(Lowering):
     def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
         """Return the packed recurrence weights of some gates."""
         if not self._is_packed():
-            return self._packed_here(f, tiles, tuple(gates))
+            return self._packed_at_run_time(f, tiles, tuple(gates))
         r = self.node.inputs[1].data.reshape(self.gates, self.hidden, self.hidden)
         matrix = r[list(gates)].reshape(-1, self.hidden).T
         return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
 
-    def _packed_here(self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]) -> str:
+    def _packed_at_run_time(
+        self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]
+    ) -> str:
         """Print code that packs recurrence weights into scratch; constants are packed once."""
-        number = self.products.index(gates)
-        place = _floats(f, sum(map(self._packed_floats, self.products[:number])))
+        number = self.matmuls.index(gates)
+        offset = _floats(f, sum(map(self._packed_floats, self.matmuls[:number])))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
         source = plus(self._operand(f, 1, "r"), str(first))
         if self.node.inputs[1].is_constant:
             order = packing.PackingOrder(rows, self.hidden, 1)
             name = f"order{number or ''}"
-            return print_pack_once(f, order, tiles.packed, source, place, name)
-        f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, place)};")
-        return place
+            return print_pack_once(f, order, tiles.packed, source, offset, name)
+        f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, offset)};")
+        return offset
 
     def _operand(self, f: FunctionWriter, index: int, name: str) -> str:
         if self.node.inputs[index].is_constant:
@@ -211,9 +215,9 @@ class RecurrentLowering(Lowering):
         return f.name_read(f.step.read_values.index(self.node.inputs[index]), name)
 
 
-def _floats(f: FunctionWriter, place: int) -> str:
+def _floats(f: FunctionWriter, offset: int) -> str:
     """Return a scratch pointer at an offset in floats."""
-    return plus(f"(float *){f.scratch()}", str(place))
+    return plus(f"(float *){f.scratch()}", str(offset))
 
 
 @lowers("lstm")
@@ -221,7 +225,7 @@ class LstmLowering(RecurrentLowering):
     """LSTM: gates i, o, f, c in one matmul per step."""
 
     gates = scratch_rows = 4
-    products = ((0, 1, 2, 3),)
+    matmuls = ((0, 1, 2, 3),)
 
     @property
     def variant(self) -> list[str]:
@@ -240,7 +244,7 @@ class LstmLowering(RecurrentLowering):
             "c": f.name_write(2, "last_cell"),
         }
 
-    def extra(self) -> list[str]:
+    def extra_arguments(self) -> list[str]:
         return [str(int(self.node.attrs["input_forget"]))]
 
 
@@ -252,7 +256,7 @@ class GruLowering(RecurrentLowering):
     scratch_rows = 4
 
     @property
-    def products(self):
+    def matmuls(self):
         return ((0, 1, 2),) if self.node.attrs["linear_before_reset"] else ((0, 1), (2,))
 
     def hidden_bias(self) -> Value | None:
@@ -273,11 +277,11 @@ class GruLowering(RecurrentLowering):
         if bias.is_constant:
             row = np.concatenate([np.zeros(2 * self.hidden, np.float32), bias.data])
             return {**job, "bias": f.constant("bias", packing.pad_channels(row, tiles.packed))}
-        place = _floats(f, self._packed_bytes() // 4 - self._bias_floats())
-        f.line(f"memset({place}, 0, {4 * self._bias_floats()});")
-        hidden = plus(place, str(2 * self.hidden))
+        offset = _floats(f, self._packed_bytes() // 4 - self._bias_floats())
+        f.line(f"memset({offset}, 0, {4 * self._bias_floats()});")
+        hidden = plus(offset, str(2 * self.hidden))
         f.line(f"memcpy({hidden}, {self._operand(f, 3, 'bias')}, {4 * self.hidden});")
-        return {**job, "bias": place}
+        return {**job, "bias": offset}
 
 
 @lowers("rnn")
@@ -292,10 +296,10 @@ class RnnLowering(RecurrentLowering):
         }
 
 
-def _number(value: float | None) -> str:
-    return "0.0f" if value is None else number(value)
+def _optional_literal(value: float | None) -> str:
+    return "0.0f" if value is None else float_literal(value)
 
 
 def _word(value: float) -> str:
     """Return a number as part of a C identifier."""
-    return number(value).translate(str.maketrans(".-+", "_mp"))
+    return float_literal(value).translate(str.maketrans(".-+", "_mp"))

@@ -10,15 +10,15 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt, symbols_of
 from tvmrt.compiler.ir.program import ANY, Access, Step
 
-from ..c.text import GAP, plus
+from ..c.formatting import GAP, plus
 from ..c.writer import FunctionWriter
-from ..loops.nest import Loop, emit_nest, index, loops_around, merge_loops, sum_size
+from ..loops.loop_nest import Loop, emit_nest, index, max_iterations, merge_loops, open_loops
 from ..lowering import Lowering, lowers
 
 UNROLLED_TAPS = 8  # longer sums are accumulated in memory
 
 
-class TableLowering(Lowering):
+class IndexTableLowering(Lowering):
     """Base class: operands in any layout; the result has the axis order of the input."""
 
     def demand(self, value: Value) -> str:
@@ -35,13 +35,13 @@ class TableLowering(Lowering):
         result, and an index for each axis of ``axes``."""
         x, y = step.reads[0].at, step.writes[0].at
         rank = len(y.shape)
-        still = tuple(0 if d in axes else x.strides[d] for d in range(rank))
-        counts = [tuple(int(d == axis) for d in range(rank)) for axis in axes]
-        return merge_loops(y.shape, y.order(), [still, y.strides, *counts])
+        input_strides = tuple(0 if d in axes else x.strides[d] for d in range(rank))
+        index_strides = [tuple(int(d == axis) for d in range(rank)) for axis in axes]
+        return merge_loops(y.shape, y.order(), [input_strides, y.strides, *index_strides])
 
 
 @lowers("pick")
-class PickLowering(TableLowering):
+class PickLowering(IndexTableLowering):
     """Copy of whole pixels; the tables hold offsets in the input."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -57,29 +57,29 @@ class PickLowering(TableLowering):
             terms = [index(loops, names, 0)]
             for k, (table, times) in enumerate(tables):
                 terms.append(f"{table}[{index(loops, names, 2 + k)}]{times}")
-            place = " + ".join(t for t in terms if t != "0") or "0"
-            f.line(f"{f.write()}[{index(loops, names, 1)}] = {f.read(0)}[{place}];")
+            offset = " + ".join(t for t in terms if t != "0") or "0"
+            f.line(f"{f.write()}[{index(loops, names, 1)}] = {f.read(0)}[{offset}];")
 
-        emit_nest(f, loops, body, sum_size(loops))
+        emit_nest(f, loops, body, max_iterations(loops))
 
 
-def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: SymInt) -> tuple[str, str]:
+def _table(f: FunctionWriter, name: str, indices: np.ndarray, stride: SymInt) -> tuple[str, str]:
     """Return a table of offsets, and the text that multiplies its entries by a dynamic stride, or
     ""."""
     if symbols_of(stride):
-        return f.constant(name, _distances(places, 1)), f" * {stride}"
-    return f.constant(name, _distances(places, int(stride))), ""
+        return f.constant(name, _offsets(indices, 1)), f" * {stride}"
+    return f.constant(name, _offsets(indices, int(stride))), ""
 
 
-def _distances(places: np.ndarray, stride: int) -> np.ndarray:
+def _offsets(indices: np.ndarray, stride: int) -> np.ndarray:
     """Return the indices times stride, as int32 if they fit."""
-    distances = places.astype(np.int64) * stride
-    small = distances.size == 0 or np.abs(distances).max() < 1 << 31
-    return distances.astype(np.int32) if small else distances
+    offsets = indices.astype(np.int64) * stride
+    small = offsets.size == 0 or np.abs(offsets).max() < 1 << 31
+    return offsets.astype(np.int32) if small else offsets
 
 
 @lowers("resample")
-class ResampleLowering(TableLowering):
+class ResampleLowering(IndexTableLowering):
     """Weighted sums of a few pixels, vectorised over the axes inside of the resampled one."""
 
     def macs(self) -> int:
@@ -87,12 +87,12 @@ class ResampleLowering(TableLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         axis = self.node.attrs["axis"]
-        places, weights = self.node.inputs[1].data, self.node.inputs[2].data
+        indices, weights = self.node.inputs[1].data, self.node.inputs[2].data
         loops = self.loops(step, [axis])
         at = next((k for k, loop in enumerate(loops) if loop.strides[2]), -1)
-        table, times = _table(f, "places", places, step.reads[0].at.strides[axis])
+        table, times = _table(f, "places", indices, step.reads[0].at.strides[axis])
         weight = f.constant("weights", weights)
-        taps = places.shape[1]
+        taps = indices.shape[1]
         outer, inner = loops[: at + 1], loops[at + 1 :]
 
         def body(names: Sequence[str]) -> None:
@@ -101,26 +101,30 @@ class ResampleLowering(TableLowering):
             terms = []
             for t in range(taps):
                 entry = row if taps == 1 else f"{row} * {taps}" + (f" + {t}" if t else "")
-                factor, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
-                f.line(f"const {self._type()} {factor} = {weight}[{entry}];")
+                weight_variable, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
+                f.line(f"const {self._type()} {weight_variable} = {weight}[{entry}];")
                 pixel = plus(f.read(0), base, f"{table}[{entry}]{times}")
                 f.line(f"const {self._type()} *{source} = {pixel};")
-                terms.append((factor, source))
+                terms.append((weight_variable, source))
             result = f.fresh("out")
             f.line(f"{self._type()} *{result} = {plus(f.write(), index(outer, names, 1))};")
-            self._sums(f, inner, result, terms)
+            self._print_weighted_sums(f, inner, result, terms)
 
-        emit_nest(f, outer, body, sum_size(loops))
+        emit_nest(f, outer, body, max_iterations(loops))
 
     def _type(self) -> str:
         return self.node.output.dtype.c
 
-    def _sums(self, f: FunctionWriter, inner: list[Loop], result: str, terms: list) -> None:
+    def _print_weighted_sums(
+        self, f: FunctionWriter, inner: list[Loop], result: str, terms: list
+    ) -> None:
         """Print the sum for a pixel in passes of at most UNROLLED_TAPS terms."""
         for first in range(0, len(terms), UNROLLED_TAPS):
             names = [f.fresh(f"c{k}") for k in range(len(inner))]
             source, target = index(inner, names, 0), index(inner, names, 1)
             part = terms[first : first + UNROLLED_TAPS]
-            total = f"{GAP}+ ".join(f"{factor} * {pointer}[{source}]" for factor, pointer in part)
-            with loops_around(f, inner, names):
+            total = f"{GAP}+ ".join(
+                f"{weight_variable} * {pointer}[{source}]" for weight_variable, pointer in part
+            )
+            with open_loops(f, inner, names):
                 f.line(f"{result}[{target}] {'=' if first == 0 else '+='}{GAP}{total};")

@@ -9,12 +9,12 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
-from ..c.text import bytes_of, plus, times
-from ..c.writer import FunctionWriter, place_text
-from ..loops.nest import index, loops_around, merge_loops
+from ..c.formatting import byte_size, plus, times
+from ..c.writer import FunctionWriter, error_location
+from ..loops.loop_nest import index, merge_loops, open_loops
 from ..lowering import ANY, DENSE, Lowering, lowers
-from .indexing import Tuples, checked_index, dense_strides, index_operand
-from .places import Block, Places
+from .gather import IndexTuples, dense_strides, index_operand, print_checked_index
+from .operand_pointers import OperandPointers, StridedBlock
 
 
 class ScatterLowering(Lowering):
@@ -29,10 +29,10 @@ class ScatterLowering(Lowering):
         data = self.node.inputs[0]
         if data.is_constant or data in self.node.inputs[1:]:
             return []
-        return self.over(step, data)
+        return self.in_place_pair(step, data)
 
     def copy_data(self, f: FunctionWriter, x: str, y: str, count: int, ctype: str) -> None:
-        copy = f"memcpy({y}, {x}, {bytes_of(count, ctype)});"
+        copy = f"memcpy({y}, {x}, {byte_size(count, ctype)});"
         f.line(f"if ({y} != {x}) {copy}" if self.in_place(f.step) else copy)
 
 
@@ -46,7 +46,7 @@ class ScatterElementsLowering(ScatterLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices, updates = self.node.inputs
         axis = self.node.attrs["axis"]
-        places = Places(step, f)
+        places = OperandPointers(step, f)
         x, y = places.pointer(data, "data"), f.write()
         extent = data.shape[axis]
         ids, where = index_operand(f, places, self.node, extent)
@@ -55,11 +55,11 @@ class ScatterElementsLowering(ScatterLowering):
         moving = [0 if d == axis else s for d, s in enumerate(out.strides)]
         operands = [moving, places.at(indices).strides, places.at(updates).strides]
         loops = merge_loops(indices.shape, range(indices.type.rank), operands)
-        element = Block((), (), (), data.dtype)
+        element = StridedBlock((), (), (), data.dtype)
         self.copy_data(f, x, y, data.type.size, data.dtype.c)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
-        with loops_around(f, loops, names):
-            k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
+        with open_loops(f, loops, names):
+            k = print_checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             target = plus(y, index(loops, names, 0), times(k, out.strides[axis]))
             source = plus(new, index(loops, names, 2))
             element.join(f, target, source, self.node.attrs["reduction"])
@@ -73,19 +73,19 @@ class ScatterNdLowering(ScatterLowering):
         data, indices, updates = self.node.inputs
         depth = indices.shape[-1]
         block = prod(data.shape[depth:])
-        places = Places(step, f)
+        places = OperandPointers(step, f)
         x, y = places.pointer(data, "data"), f.write()
         strides = dense_strides(data.shape)[:depth]
-        tuples = Tuples(self.node, data.shape[:depth], strides, block)
+        tuples = IndexTuples(self.node, data.shape[:depth], strides, block)
         ids, new = tuples.pointer(f, places), places.pointer(updates, "updates")
         count = prod(indices.shape[:-1]) // tuples.run
         block *= tuples.run
         width = 1 if tuples.offsets is not None else depth
         loops = merge_loops((count,), (0,), [(width,), (block,)])
-        written = Block((block,), (1,), (1,), data.dtype)
+        written = StridedBlock((block,), (1,), (1,), data.dtype)
         self.copy_data(f, x, y, data.type.size, data.dtype.c)
         names = [f.fresh("i")] if loops else []
-        with loops_around(f, loops, names):
+        with open_loops(f, loops, names):
             offset = tuples.offset(f, ids, index(loops, names, 0))
             source = plus(new, index(loops, names, 1))
             written.join(f, plus(y, offset), source, self.node.attrs["reduction"])
@@ -98,21 +98,21 @@ class TensorScatterLowering(ScatterLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         cache, update, start = self.node.inputs
         axis = self.node.attrs["axis"]
-        places = Places(step, f)
+        places = OperandPointers(step, f)
         x, y = places.pointer(cache, "cache"), f.write()
         new, begin = places.pointer(update, "update"), places.pointer(start, "start")
         extent, steps, block = cache.shape[axis], update.shape[axis], prod(cache.shape[axis + 1 :])
         rows = prod(cache.shape[1:axis])
         self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
         b, r, s, first = f.fresh("b"), f.fresh("r"), f.fresh("s"), f.fresh("first")
-        written = Block((block,), (1,), (1,), cache.dtype)
+        written = StridedBlock((block,), (1,), (1,), cache.dtype)
         circular = self.node.attrs["circular"]
         with f.loop(b, cache.shape[0]):
             if circular:
                 f.include("scalar/int.h")
                 f.line(f"const int64_t {first} = tvmrt_floor_mod_int64({begin}[{b}], {extent});")
             else:
-                where, places_left = place_text(self.node, "write_indices"), extent - steps + 1
+                where, places_left = error_location(self.node, "write_indices"), extent - steps + 1
                 f.include("op/index_bounds.h")
                 f.line(f"const int64_t {first} = {begin}[{b}];")
                 with f.block(f"if ({first} < 0 || {first} >= {places_left})"):
@@ -135,13 +135,13 @@ class SumIntoLowering(Lowering):
         rows, count = x.shape
         size = self.node.attrs["size"]
         kept = np.flatnonzero(table.data >= 0)
-        places = Places(step, f)
+        places = OperandPointers(step, f)
         source, y = places.pointer(x, "x"), f.write()
         to = f.constant("to", table.data[kept].astype(np.int32))
         of = f.constant("of", kept.astype(np.int32))
         r, i = f.fresh("r"), f.fresh("i")
-        f.line(f"memset({y}, 0, {bytes_of(rows * size, x.dtype.c)});")
-        element = Block((), (), (), x.dtype)
+        f.line(f"memset({y}, 0, {byte_size(rows * size, x.dtype.c)});")
+        element = StridedBlock((), (), (), x.dtype)
         with (
             f.loop(r, rows),
             f.loop(i, len(kept)),

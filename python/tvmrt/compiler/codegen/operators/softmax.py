@@ -31,7 +31,7 @@ class SoftmaxLowering(Lowering):
         return channels_last_order(self.node.output.type.rank) if self.over_channels else None
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        return self.over(step, step.read_values[0])
+        return self.in_place_pair(step, step.read_values[0])
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, axis = self.node.output.shape, self.node.attrs["axis"]

@@ -8,10 +8,10 @@ from math import prod
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import CHANNELS_LAST, Step, pixel_stride
 
-from ..c.initializers import number, print_layer, triple
-from ..c.text import call
-from ..c.writer import FunctionWriter, place_text
-from ..loops.nest import shared_range
+from ..c.formatting import call
+from ..c.initializers import float_literal, print_layer, triple
+from ..c.writer import FunctionWriter, error_location
+from ..loops.loop_nest import task_range
 from ..lowering import ImageLowering, lowers
 
 
@@ -31,7 +31,7 @@ class SamplingLowering(ImageLowering):
     def finish(self, f: FunctionWriter, called: Sequence[object], extent: int) -> None:
         """Print the call over ``extent``, or over a task's part of it if it is worth threads.
         ``called`` has the function and its first arguments."""
-        begin, end = shared_range(f, extent, self.macs())
+        begin, end = task_range(f, extent, self.macs())
         f.result(call(*called, f.write(), begin, end))
 
 
@@ -87,7 +87,7 @@ class RegionLowering(SamplingLowering):
                 "out": tuple(attrs["out"]),
                 "x_stride": self.stride(step, x),
                 "y_stride": pixel_stride(step.writes[0].at),
-                "scale": number(attrs["scale"]),
+                "scale": float_literal(attrs["scale"]),
                 "ratio": attrs.get("ratio", 0),
                 "largest": int(attrs.get("largest", True)),
                 "half_pixel": int(attrs.get("half_pixel", False)),
@@ -96,7 +96,7 @@ class RegionLowering(SamplingLowering):
         names = ("in", "regions", "images")[: len(self.node.inputs)]
         pointers = self.pointers(step, f, *names)
         operand = "batch_indices" if "images" in names else "rois"
-        where = place_text(self.node, operand)
+        where = error_location(self.node, operand)
         called = (f"tvmrt_{self.node.op}_f32", "&layer", *pointers, where)
         self.finish(f, called, self.node.output.shape[0])
 

@@ -61,7 +61,7 @@ def _can_use_im2col(layer: LayerI8) -> bool:
     taps = layer.window.taps * layer.in_c // layer.groups
     same = layer.plan.segment % 4 == 0 and pad_im2col_segment(taps) == taps
     few = taps * layer.out_c <= MAX_REPACKED_BYTES
-    usual = _is_static(layer) and not layer.window.is_pixels
+    usual = _is_static(layer) and not layer.window.is_identity_window
     small = taps <= MAX_IM2COL_WINDOW or _has_few_windows(layer)
     return usual and small and (same or few)
 

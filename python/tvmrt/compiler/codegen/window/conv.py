@@ -24,8 +24,8 @@ from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
-from ..geometry import FLOAT, SlabLayer, Window
-from ..kernel_features import BOARD_KERNELS, PLANES
+from ..geometry import FLOAT, DepthFirstLayer, Window
+from ..kernel_features import BOARD_KERNELS, NCHW_CONVOLUTIONS
 from ..lowering import ANY, ImageLowering, lowers
 from ..target import Target
 from . import packing_f32 as packing
@@ -72,7 +72,7 @@ class ChannelsLastLowering(ImageLowering):
         residual = self.epilogue.residual
         if residual is None or residual is self.node.inputs[0]:
             return []
-        return self.over(step, residual)
+        return self.in_place_pair(step, residual)
 
     def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
         """Return the pointer and pixel stride of the residual."""
@@ -319,7 +319,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         """Whether the layer reads few-channel NCHW input of the network directly, as for pictures.
         A separate transpose would take a good part of the layer's time."""
         x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
-        if not PLANES.of(self.target) or x.producer is not None:
+        if not NCHW_CONVOLUTIONS.of(self.target) or x.producer is not None:
             return False
         if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
             return False
@@ -351,7 +351,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         if self.depthwise and prod(self.node.inputs[1].shape[2:-1]) >= DEPTHWISE_ROWS:
             pairs = []  # the kernel writes partial results before it adds the residual
         if layer is not None and layer.shape.in_place:
-            pairs += self.over(step, self.node.inputs[0])
+            pairs += self.in_place_pair(step, self.node.inputs[0])
         return pairs
 
     def options(self, step: Step) -> list[Choice]:
@@ -366,13 +366,13 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     def _sizes(self, step: Step, layer: LayerF32) -> packing.TileSizes:
         sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
-        widest = self.chosen_by_widest(step)
+        widest = self.widest_choice(step)
         return packing.TileSizes(*sizes, self.target, layer.pixel_step, self.kind, widest)
 
     def tiled(self, step: Step) -> TiledLayer:
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
-    def slab_layer(self, step: Step) -> SlabLayer | None:
+    def depth_first_layer(self, step: Step) -> DepthFirstLayer | None:
         if (
             BOARD_KERNELS.of(self.target)
             or self.kind.words_per_pair
@@ -383,20 +383,20 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         if not can_tile_depth_first(layer.window, self.epilogue, step):
             return None
         weights = layer.weights * layer.out_channels * layer.groups
-        return SlabLayer(layer.window, weights * FLOAT, self.depthwise)
+        return DepthFirstLayer(layer.window, weights * FLOAT, self.depthwise)
 
-    def slab_width(self, step: Step) -> int:
+    def depth_first_width(self, step: Step) -> int:
         tiles = self.tiled(step).tiles
         return tiles.width if self.depthwise else tiles.widths[0]
 
-    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
+    def print_depth_first(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
         names = self.print_layer(step, f, self.tiled(step), x, residual, y)
         layer, tiles, data = (f"&{name}" for name in names)
         kinds = ("NULL", tiles) if self.depthwise else (tiles, "NULL")
         return [layer, *kinds, "NULL", data]
 
     def _dense_tiled(self, step: Step) -> TiledLayer:
-        groups, chosen = self.node.attrs["groups"], self.chosen(step)
+        groups, chosen = self.node.attrs["groups"], self.tuned_choice(step)
         layer = self.layer(step).with_threads(chosen.threads)
         tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
         pack = partial(self._pack, tiles=tiles, groups=groups)
@@ -409,7 +409,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         return packing.pack_conv(weights, tiles, groups)
 
     def _depthwise_tiled(self, step: Step) -> TiledLayer:
-        w, chosen = self.node.inputs[1], self.chosen(step)
+        w, chosen = self.node.inputs[1], self.tuned_choice(step)
         layer = self.layer(step).with_threads(chosen.threads)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
         pack = partial(packing.pack_depthwise, lanes=tile.packed)

@@ -44,11 +44,11 @@ class ConvTransposeLowering(ConvolutionLowering):
         layer = self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         sizes = (rows, layer.out_channels, layer.weights)
-        widest = self.chosen_by_widest(step)
+        widest = self.widest_choice(step)
         return packing.TileSizes(*sizes, self.target, kind=self.kind, widest_level_choice=widest)
 
     def tiled(self, step: Step) -> TiledLayer:
-        groups, chosen = self.node.attrs["groups"], self.chosen(step)
+        groups, chosen = self.node.attrs["groups"], self.tuned_choice(step)
         layer = self.layer(step).with_threads(chosen.threads)
         tiles = packing.choose_tiles(*self._sizes(step), chosen)
         pairs = bool(self.kind.words_per_pair)

@@ -10,7 +10,7 @@ from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.rounding import round_up
 
-from ..geometry import SlabLayer, Window
+from ..geometry import DepthFirstLayer, Window
 from .boards.board_lowering import is_per_channel
 from .epilogue import Epilogue
 from .tiles_f32 import LINE_BYTES
@@ -34,7 +34,7 @@ def can_tile_depth_first(window: Window, epilogue: Epilogue, step: Step) -> bool
         return False
     flat = (window.in_[0], window.out[0], window.kernel[0], window.pad[0]) == (1, 1, 1, 0)
     # windows over an image of one row would be mistaken for pixels
-    if not flat or (window.out[1] == 1 and not window.is_pixels):
+    if not flat or (window.out[1] == 1 and not window.is_identity_window):
         return False
     made = {epilogue.start, *(node.output for node in epilogue.row_nodes)}
     read = {v for node in epilogue.row_nodes for v in node.inputs} - made
@@ -42,19 +42,19 @@ def can_tile_depth_first(window: Window, epilogue: Epilogue, step: Step) -> bool
 
 
 def plan_depth_first(
-    layers: Sequence[SlabLayer], widths: Sequence[int], rows: int
+    layers: Sequence[DepthFirstLayer], widths: Sequence[int], rows: int
 ) -> DepthFirstPlan:
     """Plan a chain in slabs of ``rows`` rows of its last layer that has rows (or all pixels).
 
     ``widths`` are the tile widths of the layers.
     """
-    units = [layer.unit(width) for layer, width in zip(layers, widths)]
+    units = [layer.tile_pixels(width) for layer, width in zip(layers, widths)]
     row = next((x.window.out[2] for x in reversed(layers) if x.window.out[1] > 1), units[-1])
     span = pixels = max(rows * row // units[-1], 1) * units[-1]
     spans = []
-    for (before, after), unit in zip(reversed(list(pairwise(layers))), reversed(units[:-1])):
+    for (before, after), tile_pixels in zip(reversed(list(pairwise(layers))), reversed(units[:-1])):
         # the computed span begins and ends with a unit
-        span = min(after.needed(span) + 2 * (unit - 1), before.pixels)
+        span = min(after.needed(span) + 2 * (tile_pixels - 1), before.pixels)
         spans.append(round_up(span * before.pixel_bytes, LINE_BYTES))
     offsets, nbytes = [], 0
     for size in reversed(spans):

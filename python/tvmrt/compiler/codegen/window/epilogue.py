@@ -14,9 +14,9 @@ import numpy as np
 from tvmrt.compiler.ir import DTYPES, Node, Value
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 
-from ..c.text import times
+from ..c.formatting import times
 from ..c.writer import FunctionWriter, literal
-from ..loops.chain import print_chain, scalar_literal
+from ..loops.pointwise import print_pointwise_chain, scalar_literal
 from .epilogue_operands import RowFunction, read_operands, row_writer
 
 
@@ -140,7 +140,7 @@ def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
             known[epilogue.start] = "sum"
             for o in operands:
                 inner.line(f"const {o.dtype.c} {o.name} = {o.at_pixel()};")
-            print_chain(inner, epilogue.row_nodes, known)
+            print_pointwise_chain(inner, epilogue.row_nodes, known)
             inner.line(f"row[c] = {known[epilogue.row_nodes[-1].output]};")
     f.include(*inner.includes)
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]

@@ -15,9 +15,9 @@ from tvmrt.compiler.ir import DType, Node, Strided, Value, dense
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Access, Step
 
-from ..c.text import GAP, braces, times, wrap
+from ..c.formatting import GAP, braces, times, wrap
 from ..c.writer import FunctionWriter
-from ..loops.chain import scalar_literal
+from ..loops.pointwise import scalar_literal
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ class RowFunction:
     operands, and the struct of operand pointers passed to each call."""
 
     def __init__(self, f: FunctionWriter, ending: str, operands: Sequence[Operand]) -> None:
-        self.symbol = f.own(ending)
+        self.symbol = f.static_symbol(ending)
         self.operands = operands
-        self._type = f.own("_operands") if operands else ""
+        self._type = f.static_symbol("_operands") if operands else ""
 
     def definition(self, parameters: Sequence[str], inner: FunctionWriter) -> list[str]:
         """Return the lines of the struct and of the function around the finished body."""

@@ -37,7 +37,7 @@ def print_pack_once_i8(
 
 def _declare_packed_memory(f: FunctionWriter, kind: str, size: int) -> str:
     """Declare memory for packed weights with the library's lifetime, outside of its file."""
-    kept, weights, state = (f.own(ending) for ending in ("_kept", "_weights", "_state"))
+    kept, weights, state = (f.static_symbol(ending) for ending in ("_kept", "_weights", "_state"))
     f.helper(
         f"static {kind} {weights}[{size}];\n"
         f"static int {state};\n"

@@ -19,9 +19,9 @@ from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.quantized import storage_range
 
-from ..c.initializers import number
-from ..c.text import braces
-from ..loops.pair_factors import pair_factors
+from ..c.formatting import braces
+from ..c.initializers import float_literal
+from ..loops.quantized_binary_scales import binary_scales
 
 MIN_EXACT_ROUNDING = 2.0**23  # floats from here to 2^24 are exactly the integers
 MARGIN = 1024.0  # integers outside a byte's range that the sum must round too
@@ -38,10 +38,10 @@ class FusedRequantAdd:
     """Members of ``tvmrt_fused_add_i8``."""
 
     round: float
-    fa: float
+    a_scale: float
     fa_round: float
     most: float
-    fb: float
+    b_scale: float
     fb_high: float
     last: float
     high: float
@@ -51,14 +51,16 @@ class FusedRequantAdd:
         """C initialiser of the struct."""
         *numbers, high = astuple(self)
         bits = int(np.float32(high).view(np.int32))
-        return braces([*map(number, numbers), f"0x{bits:08X}"])
+        return braces([*map(float_literal, numbers), f"0x{bits:08X}"])
 
     def results(self, q: np.ndarray) -> np.ndarray:
         """Return the tile's results for integers ``q`` and all bytes, minus the type's minimum, as
         int32; -1 everywhere if a sum is too large."""
         b = np.arange(256) + float(self.high)
-        u = ((q + float(self.round)) * float(self.fa) - float(self.fa_round)).astype(np.float32)
-        v = (b * float(self.fb) - float(self.fb_high)).astype(np.float32)
+        u = ((q + float(self.round)) * float(self.a_scale) - float(self.fa_round)).astype(
+            np.float32
+        )
+        v = (b * float(self.b_scale) - float(self.fb_high)).astype(np.float32)
         most = np.float32(self.most)
         both = np.clip(u, -most, most)[:, None] + v
         if not np.abs(both).max() < MAX_SUM:
@@ -78,39 +80,48 @@ def find_fused_requant_add(product: Node, node: Node, other: int) -> FusedRequan
     least, most = storage_range(product.output.dtype)
     bounds = own.get("low", least) - own["y_zero"], own.get("high", most) - own["y_zero"]
     b_zero = attrs[f"{added}_zero"] - storage_range(node.inputs[other].dtype)[0]
-    factors = pair_factors(node)
-    pair = (factors.fa, factors.fb) if other else (factors.fb, factors.fa)
+    factors = binary_scales(node)
+    pair = (factors.a_scale, factors.b_scale) if other else (factors.b_scale, factors.a_scale)
     return find_constants(*map(float, map(np.float32, pair)), bounds, b_zero, attrs["y_zero"] - low)
 
 
 @lru_cache(maxsize=512)
 def find_constants(
-    fa: float, fb: float, bounds: tuple[int, int], b_zero: int, y_zero: int
+    a_scale: float, b_scale: float, bounds: tuple[int, int], b_zero: int, y_zero: int
 ) -> FusedRequantAdd | None:
     """Find the constants for two scales, the bounds of the matmul's values, and the zero points of
     the added bytes and of the result, minus their types' minimum."""
     q = np.arange(bounds[0] - 1, bounds[1] + 2)
-    expected = _reference_results(fa, fb, np.clip(q, *bounds), b_zero, y_zero)
-    middle, half = (bounds[0] + bounds[1]) / 2 * fa, (bounds[1] - bounds[0]) / 2 * fa
+    expected = _reference_results(a_scale, b_scale, np.clip(q, *bounds), b_zero, y_zero)
+    middle, half = (bounds[0] + bounds[1]) / 2 * a_scale, (bounds[1] - bounds[0]) / 2 * a_scale
     most = float(np.float32(abs(half)))
     highs = _nearest_to_floats(
-        MIN_EXACT_ROUNDING + 256 * np.arange(HIGH_CANDIDATES), fb, b_zero * fb - middle, BEST_HIGHS
+        MIN_EXACT_ROUNDING + 256 * np.arange(HIGH_CANDIDATES),
+        b_scale,
+        b_zero * b_scale - middle,
+        BEST_HIGHS,
     )
     rounds = MIN_EXACT_ROUNDING + MARGIN + 2 * np.arange(ROUNDING_CANDIDATES)
     for high, fb_high, error in highs:
-        for round_by, fa_round, _ in _nearest_to_floats(rounds, fa, middle + error, BEST_ROUNDINGS):
+        for round_by, fa_round, _ in _nearest_to_floats(
+            rounds, a_scale, middle + error, BEST_ROUNDINGS
+        ):
             last = ROUND_TO_INT + y_zero
-            candidate = FusedRequantAdd(round_by, fa, fa_round, most, fb, fb_high, last, high)
-            saturated = (q[[0, -1]] + round_by) * fa - fa_round
+            candidate = FusedRequantAdd(
+                round_by, a_scale, fa_round, most, b_scale, fb_high, last, high
+            )
+            saturated = (q[[0, -1]] + round_by) * a_scale - fa_round
             if (np.abs(saturated) >= most).all() and np.array_equal(candidate.results(q), expected):
                 return candidate
     return None
 
 
-def _reference_results(fa: float, fb: float, q: np.ndarray, b_zero: int, y_zero: int) -> np.ndarray:
+def _reference_results(
+    a_scale: float, b_scale: float, q: np.ndarray, b_zero: int, y_zero: int
+) -> np.ndarray:
     """Return the results of all other tiles for integers and bytes, minus the type's minimum."""
-    u = q.astype(np.float32) * np.float32(fa)
-    v = (np.arange(256) - b_zero).astype(np.float32) * np.float32(fb)
+    u = q.astype(np.float32) * np.float32(a_scale)
+    v = (np.arange(256) - b_zero).astype(np.float32) * np.float32(b_scale)
     return np.clip(to_integers(np.rint(u[:, None] + v), np.int32) + np.int64(y_zero), 0, 255)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import Node
 
-from ..c.initializers import number, range_initializer
-from ..c.text import initializer
-from ..loops.pair_factors import pair_factors
+from ..c.formatting import initializer
+from ..c.initializers import float_literal, range_initializer
+from ..loops.quantized_binary_scales import binary_scales
 
 MATMUL_OPS = ("qconv", "qmatmul")
 INT8_TYPES = ("int8", "uint8")
@@ -19,8 +19,8 @@ def residual_operand(product: Node, node: Node) -> int | None:
     if other is None or product.op not in MATMUL_OPS or _is_depthwise(product):
         return None
     value, own = node.inputs[other], "ba"[other]
-    factors = pair_factors(node)
-    if factors.divisor != 1 or not abs(factors.fa) + abs(factors.fb) < MAX_FACTORS:
+    factors = binary_scales(node)
+    if factors.divisor != 1 or not abs(factors.a_scale) + abs(factors.b_scale) < MAX_FACTORS:
         return None
     same = (
         value.shape == product.output.shape and product.attrs["y_zero"] == node.attrs[own + "_zero"]
@@ -48,11 +48,11 @@ def _is_depthwise(product: Node) -> bool:
 def residual_initializer(node: Node, other: int) -> str:
     """Return the ``tvmrt_add_i8`` with which tiles add that operand of a ``qadd``; the tiles' own
     bytes are operand a."""
-    attrs, factors, value = node.attrs, pair_factors(node), node.inputs[other]
-    of = {"a": factors.fa, "b": factors.fb}
+    attrs, factors, value = node.attrs, binary_scales(node), node.inputs[other]
+    of = {"a": factors.a_scale, "b": factors.b_scale}
     own, added = "ba"[other], "ab"[other]
     members = {
-        "fa": number(of[own]), "fb": number(of[added]), "divisor": "1.0f",
+        "fa": float_literal(of[own]), "fb": float_literal(of[added]), "divisor": "1.0f",
         "a_zero": attrs[f"{own}_zero"], "a_signed": int(node.inputs[1 - other].dtype.is_signed),
         "b_zero": attrs[f"{added}_zero"], "b_signed": int(value.dtype.is_signed),
         "range": range_initializer(attrs),

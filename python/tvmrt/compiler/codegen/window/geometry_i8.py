@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..geometry import Window
-from .layer_f32 import MOST_THREADS
+from .layer_f32 import MAX_THREADS
 from .tiles_i8 import (
     FORMATS,
     WeightFormat,
@@ -224,7 +224,7 @@ class LayerI8:
 
     def by(self: Layer, chosen: Choice) -> Layer:
         """Return the layer with the given choice, as far as such a tile exists."""
-        threads = self.threads if chosen.threads is None else chosen.threads or MOST_THREADS
+        threads = self.threads if chosen.threads is None else chosen.threads or MAX_THREADS
         layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
         known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
         return replace(layer, tile=chosen.tile[1:]) if chosen.tile and known else layer

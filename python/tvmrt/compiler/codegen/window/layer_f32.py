@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 
 from ..c.initializers import PARALLEL_WORK
 from ..geometry import FLOAT, Window
-from ..loops.nest import MOST_THREADS
+from ..loops.loop_nest import MAX_THREADS
 from .tile_kinds import F32, TileKind
 from .window_plan import (
     WindowPlan,
@@ -35,7 +35,7 @@ MAX_SPEEDUP = 16  # times the float multiply-adds per time, at most
 
 def parallel_work(threads: int) -> int:
     """Return the work that ``threads`` threads share for any arithmetic; 0 for all available."""
-    return MAX_SPEEDUP * PARALLEL_WORK * (threads or MOST_THREADS)
+    return MAX_SPEEDUP * PARALLEL_WORK * (threads or MAX_THREADS)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class LayerF32:
     def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
         """Return a convolution; channel arguments count all groups."""
         ins, outs = in_channels // groups, out_channels // groups
-        plan = plan_window(window.in_rows(), ins, element=FLOAT)
+        plan = plan_window(window.in_longest_rows(), ins, element=FLOAT)
         uses = window.pixels
         work = uses * out_channels * window.taps * ins
         if not symbols_of(uses) and uses <= FEW_PIXELS:
@@ -79,7 +79,11 @@ class LayerF32:
         ins, outs = in_channels // groups, out_channels // groups
         rereads = 2 * window.taps * ins * outs > WEIGHT_BYTES
         plan = plan_bf16(
-            window.in_rows(), ins, kind.words_per_pair, kind.overread_pixels, rereads=rereads
+            window.in_longest_rows(),
+            ins,
+            kind.words_per_pair,
+            kind.overread_pixels,
+            rereads=rereads,
         )
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, groups, plan.channels, outs, work)
@@ -99,7 +103,7 @@ class LayerF32:
     @classmethod
     def depthwise(cls, window: Window, channels: int) -> LayerF32:
         """Return a depthwise convolution; its tile handles columns in the padding."""
-        window = window.in_rows()
+        window = window.in_longest_rows()
         plan = WindowPlan(window, FLOAT, channels, channels, channels, window.kernel[2])
         # a multiply-add takes about twice the time of one of a dense layer
         return cls(plan, 1, 1, channels, 2 * window.pixels * channels * window.taps)

@@ -17,7 +17,7 @@ import numpy as np
 from tvmrt.compiler.ir.extent import Extent, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
-from ..c.text import braces, initializer, wrap
+from ..c.formatting import braces, initializer, wrap
 from .amx import amx_members, exceeds_l1, prefetches_weights
 from .dot4_packing import split_into_quads, split_into_segments, weights_minus_zero_point
 from .geometry_i8 import LINE, LayerI8
@@ -45,7 +45,7 @@ class ConvI8(LayerI8):
         Call it before anything is printed or packed. Without ``allow_overflow_quads`` all weights of a dense
         layer are shifted instead.
         """
-        layer = replace(self, window=self.window.in_rows())
+        layer = replace(self, window=self.window.in_longest_rows())
         if layer.fmt.wide or not (allow_overflow_quads or layer.depthwise):
             return layer
         return layer._with_overflow_groups(weights_minus_zero_point(layer, weights, w_zero))

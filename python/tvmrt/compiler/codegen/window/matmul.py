@@ -16,7 +16,7 @@ from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
-from ..loops.nest import Loop, index, loops_around, merge_loops
+from ..loops.loop_nest import Loop, index, merge_loops, open_loops
 from ..lowering import ANY, Lowering, lowers
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
@@ -77,7 +77,7 @@ class MatMulLowering(Lowering):
         residual = self.epilogue.residual
         if residual is None or residual in self.node.inputs:
             return []
-        return self.over(step, residual)
+        return self.in_place_pair(step, residual)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return _MatMulPlan(self, step).kernel_blocks()
@@ -189,13 +189,13 @@ class _MatMulPlan:
         return packing.tile_options(self._sizes())
 
     def _sizes(self) -> packing.TileSizes:
-        widest = self.lowering.chosen_by_widest(self.step) if self.is_pointwise_conv else None
+        widest = self.lowering.widest_choice(self.step) if self.is_pointwise_conv else None
         machine = self.target if self.is_pointwise_conv else replace(self.target, widest=None)
         sizes = (self.row.extent, self.n, self.depth)
         return packing.TileSizes(*sizes, machine, kind=self.kind, widest_level_choice=widest)
 
     def _tiles(self) -> packing.Tiles:
-        chosen = self.lowering.chosen(self.step) if self.is_pointwise_conv else None
+        chosen = self.lowering.tuned_choice(self.step) if self.is_pointwise_conv else None
         tiles = packing.choose_tiles(*self._sizes(), chosen)
         if not SHARED_TAIL.of(self.target):
             return tiles
@@ -303,7 +303,7 @@ class _MatMulPrinter(_MatMulPlan):
         cached."""
         f, row = self.f, self.row
         layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).as_matmul()
-        layer = layer.with_threads(self.lowering.chosen(self.step).threads)
+        layer = layer.with_threads(self.lowering.tuned_choice(self.step).threads)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")
@@ -359,7 +359,7 @@ class _MatMulPrinter(_MatMulPlan):
     def _print_calls(self, outer, data: dict[str, str]) -> None:
         f = self.f
         variables = [f.fresh(f"i{k}") for k in range(len(outer))]
-        with loops_around(f, outer, variables):
+        with open_loops(f, outer, variables):
 
             def element_pointer(key: str, operand: int) -> str:
                 if data[key] == "NULL" or not outer:

@@ -16,10 +16,10 @@ from tvmrt.compiler.ir.program import (
 )
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
+from ..c.formatting import braces, call
 from ..c.initializers import print_layer, triple
-from ..c.text import braces, call
-from ..c.writer import FunctionWriter, place_text
-from ..geometry import SlabLayer, Window
+from ..c.writer import FunctionWriter, error_location
+from ..geometry import DepthFirstLayer, Window
 from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
 from .boards import board_lowering
@@ -75,17 +75,17 @@ class PoolLowering(ChannelsLastLowering):
     def row_operand(self, step: Step) -> int:
         return step.read_values.index(self.node.inputs[0])
 
-    def slab_layer(self, step: Step) -> SlabLayer | None:
+    def depth_first_layer(self, step: Step) -> DepthFirstLayer | None:
         if not self.vectors or BOARD_KERNELS.of(self.target):
             return None
         window = self._window(step)
         pools = window.out[1] > 1 and can_tile_depth_first(window, self.epilogue, step)
-        return SlabLayer(window) if pools else None
+        return DepthFirstLayer(window) if pools else None
 
-    def slab_width(self, step: Step) -> int:
+    def depth_first_width(self, step: Step) -> int:
         return 1  # of a layer that has rows, which are computed whole
 
-    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
+    def print_depth_first(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
         names = "layer", "pool", "kernel", "data"
         layer, pool, kernel, data = (f.fresh(name) for name in names)
         window, channels = self._window(step), self.node.output.shape[1]
@@ -194,7 +194,7 @@ class MaxUnpoolLowering(Lowering):
         x = self.node.inputs[0]
         pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
         f.include("op/max_pool_indices.h")
-        where, size = place_text(self.node, "indices"), self.node.output.type.size
+        where, size = error_location(self.node, "indices"), self.node.output.type.size
         f.result(
             f"tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "
             f"{size}, {x.dtype.itemsize}, {where})"

@@ -21,17 +21,17 @@ from tvmrt.compiler.ir.program import (
 from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.tuned import Choice
 
+from ..c.formatting import GAP
 from ..c.initializers import (
     PARALLEL_WORK,
     print_layer,
     print_struct,
     share_layer,
 )
-from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, HELIUM
-from ..lowering import ANY, DENSE, lowers, same_place
+from ..lowering import ANY, DENSE, lowers, same_offsets
 from ..target import Target
 from . import packing_i8 as packing
 from .amx import choose_variant
@@ -147,7 +147,7 @@ class IntegerMatMulLowering(BoardLowering):
             for i, access in enumerate(step.reads)
             if (may_overwrite_input or step.read_values[i] is not self.node.inputs[0])
             and access.dtype.itemsize == out.dtype.itemsize
-            and same_place(access.at, out.at)
+            and same_offsets(access.at, out.at)
         ]
 
     def read_at(self, step: Step, value: Value):
@@ -247,9 +247,9 @@ class IntegerMatMulLowering(BoardLowering):
         """Return the layer for tiles, its constants, and whether the kernel itself requantises the
         result, which requires that no sum can overflow."""
         weights = self.weights()
-        layer = self._fitted(step).by(self.chosen(step))
+        layer = self._fitted(step).by(self.tuned_choice(step))
         if layer.widest is not None:
-            widest_tile = self.chosen_by_widest(step).tile
+            widest_tile = self.widest_choice(step).tile
             layer = replace(layer, widest_tile=widest_tile and widest_tile[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         if packed.shift is not None and layer.quad_padded:  # window sums cover exactly a run

@@ -8,10 +8,10 @@ from tvmrt.compiler.ir import Strided, Value
 from tvmrt.compiler.ir.program import MATRIX, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
 
+from ..c.formatting import plus
 from ..c.initializers import print_struct, range_initializer
-from ..c.text import plus
 from ..c.writer import FunctionWriter
-from ..loops.nest import index, loops_around, merge_loops
+from ..loops.loop_nest import index, merge_loops, open_loops
 from ..lowering import Lowering, lowers
 from . import packing_i8 as packing
 from .amx import choose_variant
@@ -68,7 +68,7 @@ class QMatMulComputedLowering(Lowering):
         table, packed = packing_bytes(layer)
         print_tiles_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
-        with loops_around(f, loops, names):
+        with open_loops(f, loops, names):
             at = [index(loops, names, k) for k in range(3)]
             self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
 

@@ -13,9 +13,9 @@ from tvmrt.compiler.ir import DTYPES, DType, Node, Value
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.quantized import storage_range
 
-from ..c.text import GAP, call, wrap
+from ..c.formatting import GAP, call, wrap
 from ..c.writer import FunctionWriter
-from ..loops.chain import expression, pair_expression, scalar_literal
+from ..loops.pointwise import expression, quantized_binary_expression, scalar_literal
 from .epilogue_operands import Operand, RowFunction, read_operands, row_writer
 
 SOFT_FLOAT = "scalar/soft_float.h"
@@ -43,7 +43,7 @@ def emit_rows(
     scale = _scale(f, product)
     operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
     f.include("scalar/quant.h")
-    one, rows = f.own("_one"), RowFunction(f, "_rows", operands)
+    one, rows = f.static_symbol("_one"), RowFunction(f, "_rows", operands)
     f.define(_element_function(f, one, product, after, operands, known))
     f.define(_row_function(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
     return rows.print_context(f)
@@ -103,7 +103,7 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
         low, high = storage_range(node.output.dtype)
         text = f"tvmrt_quantize_and_clamp({x}, {scale}, {zero}, {low}, {high})"
     elif node.op in ("qadd", "qmul"):
-        text = pair_expression(node, *(known[v] for v in node.inputs))
+        text = quantized_binary_expression(node, *(known[v] for v in node.inputs))
     else:
         text, header = expression(node, known)
         inner.include(header)

@@ -17,7 +17,7 @@ from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
-from ..c.text import braces, initializer
+from ..c.formatting import braces, initializer
 from .tile_cycles import chain_count, row_cycles
 from .tile_definitions import TileDefinition
 from .tile_kinds import F32, TileKind, bf16_kind
@@ -164,7 +164,7 @@ class Tiles:
         return replace(self, streams=fit[0]) if fit else self
 
     @property
-    def asks(self) -> list[str]:
+    def target_fields(self) -> list[str]:
         """Target fields other than vectors that the speed depends on."""
         return ["bf16"] if self.kind.words_per_pair else []
 
@@ -454,7 +454,7 @@ class DepthwiseTile:
     stride: int = 0
     shared_block: int = 0
     c_type = "tvmrt_depthwise_f32_tile"
-    headers = asks = ()
+    headers = target_fields = ()
 
     def name(self) -> str:
         """Return the name of the tile function."""

@@ -316,5 +316,5 @@ def depthwise_widths(
 def define_weight_format(f: FunctionWriter, target: Target) -> None:
     """Define the format for which the file's weights are packed."""
     f.macro("TVMRT_I8_FORMAT", FORMATS[target.int8].macro)
-    f.asks.discard("lanes")
-    f.asks.add("int8")
+    f.target_fields.discard("lanes")
+    f.target_fields.add("int8")

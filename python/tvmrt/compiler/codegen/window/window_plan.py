@@ -281,10 +281,10 @@ def plan_bf16(
     pairs = ceil_div(channels, 2)
     words = pairs * words_per_pair
     line, line_step = 0, 0
-    if window.picks_pixels and not window.is_pixels:
+    if window.is_strided_1x1 and not window.is_identity_window:
         line, line_step = window.out[2], window.stride[1] * window.in_[2] * window.x_stride
-        window = window.of_picked()
-    if window.rows == 1 and window.is_pixels:
+        window = window.as_contiguous_row()
+    if window.rows == 1 and window.is_identity_window:
         # a distance of a large power of two would map many pixels to few cache sets
         pixel_padding = LINE if words * FLOAT % PAGE == 0 else 0
         held = RESIDENT_BYTES if rereads else CHUNK_BYTES
@@ -335,7 +335,7 @@ def row_sections(window: Window) -> tuple[tuple[int, int], ...]:
     fixed = not symbols_of(*window.in_, *window.out)
     if not fixed or window.dilation[2] == 1 or window.rows == 1 or not window.overhangs(2):
         return ()
-    sections = window.column_runs()
+    sections = window.column_segments()
     work = sum(pixels * columns for pixels, columns in sections)
     if work > MAX_SECTION_WORK * window.out[2] * window.kernel[2]:
         return ()

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, Step
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
-from ...c.text import braces
+from ...c.formatting import braces
 from ...c.writer import FunctionWriter
 from ...geometry import Window
 from ...lowering import Lowering
@@ -78,17 +78,17 @@ class BoardLowering(Lowering):
     def row_step(self, step: Step) -> Step:
         return with_line_buffer(step, *self._row_kernel(step))
 
-    def row_blocks(self, step: Step) -> tuple[int, ...]:
+    def row_kernel_blocks(self, step: Step) -> tuple[int, ...]:
         layer, kernel = self._row_kernel(step)
         return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
 
-    def row_work(self, step: Step) -> int:
+    def row_instructions(self, step: Step) -> int:
         _, kernel = self._row_kernel(step)
-        return super().row_work(step) + int(
+        return super().row_instructions(step) + int(
             upper_bound(self.macs()) * kernel.cost * SHORT_LOOP_FACTOR
         )
 
-    def row_surplus(self, step: Step) -> int:
+    def extra_row_instructions(self, step: Step) -> int:
         layer, kernel = self._row_kernel(step)
         alone = self.kernels.choose(layer, self.target.board)
         return int(upper_bound(self.macs()) * (kernel.cost - alone.cost)) if alone.cost else 0
@@ -175,5 +175,5 @@ def print_pool_rows(f: FunctionWriter) -> str:
 def print_row_range(f: FunctionWriter) -> None:
     """Print ``at``, the rows that a call of the function computes."""
     f.include("board/partial_rows.h")
-    numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
+    numbers = [f.int_parameter(name) for name in ("first", "count", "row", "rows")]
     f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")

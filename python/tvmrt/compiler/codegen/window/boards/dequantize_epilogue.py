@@ -8,7 +8,7 @@ from tvmrt.compiler.ir import Node
 
 from ...c.initializers import print_struct
 from ...c.writer import FunctionWriter
-from ...loops.chain import scalar_literal
+from ...loops.pointwise import scalar_literal
 from ..fused_residual import INT8_TYPES
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import round_up
 
-from ...c.text import call
+from ...c.formatting import call
 from .shape import Im2colBuffer, LineBuffer, MicroShape
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...c.initializers import number
+from ...c.initializers import float_literal
 from .kernel import MicroKernel, pad_to_multiple
 from .shape import MicroShape
 
@@ -45,8 +45,8 @@ class MicroLayerF32:
         return {
             "shape": self.shape.initializer(kernel.scratch(self)),
             "residual_stride": residual_stride,
-            "lo": number(self.low),
-            "hi": number(self.high),
+            "lo": float_literal(self.low),
+            "hi": float_literal(self.high),
         }
 
 

@@ -14,7 +14,7 @@ from tvmrt.compiler.ir.extent import (
 )
 from tvmrt.compiler.ir.rounding import round_up
 
-from ...c.text import initializer, nested
+from ...c.formatting import initializer, nested
 from ...geometry import Window
 
 MAX_INT16 = (1 << 15) - 1  # of an extent
@@ -53,7 +53,7 @@ class MicroShape:
     @property
     def pointwise(self) -> bool:
         """Whether the window of an output pixel is the input pixel with the same index."""
-        return self.window.is_pixels and not self.depthwise
+        return self.window.is_identity_window and not self.depthwise
 
     @property
     def in_place(self) -> bool:

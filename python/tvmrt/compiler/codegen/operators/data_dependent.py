@@ -1,0 +1,122 @@
+"""Operators with data-dependent output sizes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.program import Step
+
+from ..c.initializers import print_layer, print_struct
+from ..c.writer import FunctionWriter, error_location
+from ..lowering import Lowering, lowers
+
+
+@lowers("count")
+class RuntimeSizeLowering(Lowering):
+    """Bounds check of a run-time size."""
+
+    in_memory = (0,)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/nonzero.h")
+        attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
+        where = error_location(self.node, attrs["what"])
+        f.result(f"tvmrt_count(*{x}, {attrs['low']}, {attrs['high']}, {where}, {f.write()})")
+
+
+@lowers("count_nonzero")
+class CountNonzeroLowering(Lowering):
+    """One pass over the elements."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/nonzero.h")
+        x = self.node.inputs[0]
+        call = f"tvmrt_count_nonzero_{x.dtype.name}({f.read(0)}, {x.type.size})"
+        f.line(f"*{f.write()} = {call};")
+
+
+@lowers("nonzero")
+class NonzeroLowering(Lowering):
+    """One pass until the last non-zero element is found."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/nonzero.h")
+        x, shape = self.node.inputs[0], f.fresh("shape")
+        pointer = self.pointer(step, f, 0, "x")
+        f.line(f"{f.storage} int32_t {shape}[] = {{{', '.join(map(str, x.shape))}}};")
+        passed = f"{pointer}, {len(x.shape)}, {shape}, {self.node.attrs['count']}, {f.write()}"
+        f.line(f"tvmrt_nonzero_{x.dtype.name}({passed});")
+
+
+@lowers("choice")
+class SelectTensorLowering(Lowering):
+    """Copy of one of two tensors."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        pointers = self.pointers(step, f, "condition", "a", "b")
+        condition, y = pointers[0], f.write()
+        head = f"if (*{condition})"
+        for value, pointer in zip(self.node.inputs[1:], pointers[1:]):
+            with f.block(head):
+                f.line(f"memcpy({y}, {pointer}, {value.type.size} * sizeof({value.dtype.c}));")
+            head = "else"
+
+
+@lowers("unique", "unique_equal_nan")
+class UniqueLowering(Lowering):
+    """Sort of indices by their slices, then a pass over neighbours."""
+
+    def scratch_bytes(self) -> int:
+        return max(12 * upper_bound(self.node.outputs[0].type.size), 4)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/unique.h")
+        x, axis = self.node.inputs[0], self.node.attrs["axis"]
+        fields = {
+            "outer": prod(x.shape[:axis]),
+            "count": x.shape[axis],
+            "inner": prod(x.shape[axis + 1 :]),
+            "sorted": int(self.node.attrs["sorted"]),
+        }
+        if self.node.op == "unique_equal_nan":
+            fields["equal_nan"] = 1
+        print_layer(f, "tvmrt_unique_layer", fields)
+        pointer = self.pointer(step, f, 0, "x")
+        first, inverse, counts, kept = (
+            f.name_write(i, name) for i, name in enumerate(("first", "inverse", "counts", "kept"))
+        )
+        scratch = f"(int32_t *)(void *){f.scratch()}"
+        f.line(f"*{kept} = tvmrt_unique_{x.dtype.name}(&layer, {pointer}, {scratch},")
+        f.line(f"    {first}, {inverse}, {counts});")
+
+
+@lowers("non_max_suppression")
+class NonMaxSuppressionLowering(Lowering):
+    """One heap of boxes per class."""
+
+    def scratch_bytes(self) -> int:
+        return max(4 * upper_bound(self.node.inputs[0].shape[1]), 4)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/nms.h")
+        names = ("boxes", "scores", "most", "overlap", "score")
+        boxes, scores, limit, overlap, score = self.pointers(step, f, *names)
+        batch, classes, count = self.node.inputs[1].shape
+        print_struct(
+            f,
+            "const tvmrt_nms_layer layer",
+            {
+                "batch": batch,
+                "classes": classes,
+                "boxes": count,
+                "centred": int(self.node.attrs["centred"]),
+                "most": f"*{limit}",
+                "rows": self.node.attrs["rows"],
+                "overlap": f"*{overlap}",
+                "score": f"*{score}",
+            },
+        )
+        selected, kept = f.name_write(0, "selected"), f.name_write(1, "kept")
+        heap = f"(int32_t *)(void *){f.scratch()}"
+        f.line(f"*{kept} = tvmrt_nms(&layer, {boxes}, {scores}, {heap}, {selected});")

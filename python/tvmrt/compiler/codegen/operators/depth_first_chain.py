@@ -1,0 +1,98 @@
+"""Depth-first chain of float layers as one step that hosts compute in slabs of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import Group, Step, pixel_stride
+
+from ..c.formatting import braces
+from ..c.writer import FunctionWriter
+from ..geometry import FLOAT
+from ..lowering import Lowering
+from ..target import Target
+from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
+
+MAX_CHAIN_LAYERS = 8  # maximum layers of a chain; a task has their states on its stack
+
+MIN_TILE_ROWS = (
+    4  # minimum rows of a slab; with fewer, keeping rows for the next slab costs too much
+)
+MAX_TILE_ROWS = 8  # maximum rows of a slab; more only take memory
+CACHE_SHARE = 0.5  # of the L2 cache, for intermediate results of a chain
+
+
+class DepthFirstLowering(Lowering):
+    """Depth-first execution of ``steps``, each of which reads the result of the previous one."""
+
+    def __init__(self, group: Group, target: Target, steps: Sequence[Step]) -> None:
+        super().__init__(group, target)
+        self.steps = steps
+        self.layers = [s.lowering.depth_first_layer(s) for s in steps]
+        self.rows, self.plan = self._plan()
+
+    def _plan(self) -> tuple[int, DepthFirstPlan]:
+        """Return the plan with the most rows that fit into the cache."""
+        widths = [s.lowering.depth_first_width(s) for s in self.steps]
+        found = 1, plan_depth_first(self.layers, widths, 1)
+        for rows in range(2, MAX_TILE_ROWS + 1):
+            plan = plan_depth_first(self.layers, widths, rows)
+            if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
+                break
+            found = rows, plan
+        return found
+
+    def fused_steps(self, step: Step) -> Sequence[Step]:
+        return self.steps
+
+    @property
+    def fits_cache(self) -> bool:
+        """Whether slabs have enough rows, and the cache also holds the weights, which are read
+        again for each of several slabs."""
+        weights = sum(layer.weight_bytes for layer in self.layers)
+        if self.plan.pixels >= self.layers[-1].pixels:
+            weights = 0
+        return self.rows >= MIN_TILE_ROWS and self.plan.nbytes + weights <= self.target.l2_bytes
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.plan.nbytes, max(sum(s.lowering.kernel_blocks(s)) for s in self.steps))
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        last, x = self.steps[-1], step.reads[0].buffer
+        own = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
+        # excluding the chain's input: other tasks may still read where this one writes
+        return [(step.reads.index(a), w) for a, w in own if a in step.reads and a.buffer is not x]
+
+    def macs(self) -> int:
+        return sum(s.lowering.macs() for s in self.steps)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("depth_first_f32.h")
+        f.macro("TVMRT_DEPTH_FIRST_LAYERS", str(MAX_CHAIN_LAYERS))
+        rows = [self._print_layer(step, f, k) for k in range(len(self.steps))]
+        layers = f.fresh("layers")
+        f.line(f"const tvmrt_depth_first_layer_f32 {layers}[] = {{")
+        for row in rows:
+            f.line(f"    {row},")
+        f.line("};")
+        chain, plan = f.fresh("chain"), self.plan
+        members = [layers, len(rows), plan.pixels, plan.nbytes]
+        f.line(f"const tvmrt_depth_first_chain_f32 {chain} = {braces(members)};")
+        f.result(f"tvmrt_depth_first_f32(&{chain})")
+
+    def _print_layer(self, step: Step, f: FunctionWriter, k: int) -> str:
+        """Print a layer's variables and return its row in the table of layers."""
+        inner, last = self.steps[k], k == len(self.steps) - 1
+        x = f.name_read(0, "in") if k == 0 else "NULL"
+        y, residual = f.write() if last else "NULL", self._residual(step, f, k)
+        place = 0 if last else self.plan.offsets[k] // FLOAT
+        return braces([*inner.lowering.print_depth_first(inner, f, x, residual, y), place])
+
+    def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
+        """Return the pointer to a layer's residual operand, and its pixel stride."""
+        inner = self.steps[k]
+        value = inner.lowering.epilogue.residual
+        if value is None:
+            return "NULL", 0
+        access = inner.reads[inner.read_values.index(value)]
+        return f.name_read(step.reads.index(access), "residual"), pixel_stride(access.at)

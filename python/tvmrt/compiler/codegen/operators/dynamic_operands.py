@@ -1,0 +1,58 @@
+"""Operators on dynamic operands: elements at computed indices, and checks of run-time values."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir.program import Step
+
+from ..c.formatting import call, wrap
+from ..c.writer import FunctionWriter, c_string, comment_text, error_location
+from ..lowering import Lowering, lowers
+from .operand_pointers import OperandPointers
+
+
+@lowers("take_at")
+class TakeAtLowering(Lowering):
+    """Elements at dynamic indices: one kernel call, which loops over rows of the last axis."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/dynamic_operands.h")
+        x, value, *tables = self.node.inputs
+        operands = OperandPointers(step, f)
+        data = operands.pointer(x, "x")
+        fill = "NULL" if value is None else operands.pointer(value, "value")
+        names = [operands.pointer(t, f"places{d}") for d, t in enumerate(tables)]
+        for name, extents in (("extents", x.shape), ("counts", self.node.output.shape)):
+            for line in wrap(f"{f.storage} int64_t {name}[] = ", extents, ";", brackets="{}"):
+                f.line(line)
+        for line in wrap("const int64_t *const places[] = ", names, ";", brackets="{}"):
+            f.line(line)
+        rank = len(names)
+        f.line(f"int64_t at[{rank}];")
+        where = error_location(self.node, "places")
+        size = f"sizeof({x.dtype.c})"
+        arguments = [data, fill, f.write(), size, rank, "extents", "counts", "places", "at", where]
+        f.result(call("tvmrt_take_at", *arguments))
+
+
+@lowers("require")
+class RequireLowering(Lowering):
+    """Check of a run-time value in one call. The error names the operator as in the network."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/dynamic_operands.h")
+        found, given = self.node.inputs
+        operands = OperandPointers(step, f)
+        pointers = [operands.pointer(found, "found"), operands.pointer(given, "given")]
+        attrs = self.node.attrs
+        expected = attrs["expected"] or (0,)
+        for line in wrap(f"{f.storage} int64_t expected[] = ", expected, ";", brackets="{}"):
+            f.line(line)
+        where = c_string(comment_text(attrs["where"]))
+        count, shown = found.type.size, given.type.size
+        arguments = [pointers[0], "expected", count, pointers[1], shown, where]
+        f.line(f"*{f.write()} = 1;")
+        f.result(call("tvmrt_require", *arguments, c_string(attrs["text"])))

@@ -1,0 +1,196 @@
+"""String operators, and n-gram counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir.program import Step
+
+from ..c.formatting import call, wrap
+from ..c.initializers import print_struct
+from ..c.writer import FunctionWriter, c_string, error_location
+from ..lowering import Lowering, lowers
+
+
+class StringLowering(Lowering):
+    """Base class: one kernel call over all elements."""
+
+    def body(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
+        f.include("op/string_tensors.h")
+        f.line(f"{call(f'tvmrt_text_{name}', *arguments)};")
+
+    def print_checked_call(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
+        """Print a kernel call that may fail, with the location for its error text."""
+        f.include("op/string_tensors.h")
+        where = error_location(self.node, "strings")
+        f.result(call(f"tvmrt_text_{name}", *arguments, where))
+
+    @property
+    def count(self):
+        return self.node.output.type.size
+
+
+def print_strings(f: FunctionWriter, name: str, texts: Sequence[str]) -> None:
+    """Print a table of strings with at least one element."""
+    strings = [c_string(text) for text in texts] or ["NULL"]
+    for line in wrap(f"static const char *const {name}[] = ", strings, ";", brackets="{}"):
+        f.line(line)
+
+
+@lowers("text_in", "text_out")
+class StringBoundaryLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x = self.pointer(step, f, 0, "x")
+        f.line(f"memcpy({f.write()}, {x}, {self.count} * sizeof(int64_t));")
+
+
+@lowers("texts")
+class StringConstantsLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        values = self.node.attrs["values"]
+        print_strings(f, "texts", values)
+        i = f.fresh("i")
+        with f.loop(i, len(values)):
+            f.line(f"{f.write()}[{i}] = (int64_t)(intptr_t)texts[{i}];")
+        f.line("(void)texts;")
+
+
+@lowers("text_heap")
+class StringHeapLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        self.body(f, "reset", [f.write(), self.node.attrs["bytes"]])
+
+
+@lowers("text_equal")
+class StringEqualLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/string_tensors.h")
+        a, b = self.pointers(step, f, "a", "b")
+        i = f.fresh("i")
+        with f.loop(i, self.count):
+            f.line(f"{f.write()}[{i}] = strcmp(tvmrt_text({a}[{i}]), tvmrt_text({b}[{i}])) == 0;")
+
+
+@lowers("text_find")
+class StringFindLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        keys = self.node.attrs["keys"]
+        order = sorted(range(len(keys)), key=lambda i: keys[i].encode("utf-8", "replace"))
+        print_strings(f, "keys", [keys[i] for i in order])
+        places = f.constant("places", np.array(order or [0], np.int64))
+        x = self.pointer(step, f, 0, "x")
+        self.body(f, "find", [x, self.count, "keys", places, len(keys), f.write()])
+
+
+@lowers("text_join")
+class StringJoinLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        heap, a, b = self.pointers(step, f, "heap", "a", "b")
+        self.print_checked_call(f, "join", [heap, a, b, self.count, f.write()])
+
+
+def case_pairs(to: str) -> np.ndarray:
+    """Return pairs of code points with their other case, if that is a single code point."""
+    turn = str.upper if to == "upper" else str.lower
+    points = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+    pairs = [(c, turn(chr(c))) for c in points if turn(chr(c)) != chr(c)]
+    return np.array([(c, ord(text)) for c, text in pairs if len(text) == 1], np.int32)
+
+
+@lowers("text_case")
+class StringCaseLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        heap, x = self.pointers(step, f, "heap", "x")
+        pairs = case_pairs(self.node.attrs["to"])
+        table = f.constant(self.node.attrs["to"], pairs)
+        self.print_checked_call(f, "case", [heap, x, self.count, table, len(pairs), f.write()])
+
+
+@lowers("text_keep")
+class StringFilterLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x, kept = self.pointers(step, f, "x", "kept")
+        before = self.node.inputs[0].type.size
+        self.body(f, "keep", [x, kept, before, f.write(), self.count])
+
+
+@lowers("text_parts")
+class StringPartsLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
+        delimiter = c_string(attrs["delimiter"])
+        self.body(f, "parts", [x, self.count, delimiter, attrs["most"], f.write()])
+
+
+@lowers("text_split")
+class StringSplitLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        attrs = self.node.attrs
+        heap, x = self.pointers(step, f, "heap", "x")
+        delimiter, count = c_string(attrs["delimiter"]), self.node.inputs[1].type.size
+        passed = [heap, x, count, delimiter, attrs["most"], attrs["width"], f.write()]
+        self.print_checked_call(f, "split", passed)
+
+
+@lowers("text_match")
+class StringMatchLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x, classes, table = self.pointers(step, f, "x", "classes", "table")
+        width = self.node.inputs[2].shape[1] - 1
+        self.body(f, "match", [x, self.count, classes, table, width, f.write()])
+
+
+@lowers("text_tokens_count", "text_tokens")
+class StringTokensLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        makes = self.node.op == "text_tokens"
+        names = (*(["heap"] if makes else []), "x", "classes", "table")
+        *heap, x, classes, table = self.pointers(step, f, *names)
+        attrs, inputs = self.node.attrs, self.node.inputs
+        automaton = [classes, table, inputs[-1].shape[1] - 3, attrs["least"]]
+        count = inputs[-3].type.size
+        if makes:
+            row = [attrs["width"], c_string(attrs["pad"]), f.write()]
+            self.print_checked_call(f, "tokens", [*heap, x, count, *automaton, *row])
+        else:
+            self.body(f, "tokens_count", [x, count, *automaton, f.write()])
+
+
+@lowers("text_to_number")
+class StringToNumberLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x = self.pointer(step, f, 0, "x")
+        self.print_checked_call(f, f"to_{self.node.attrs['to']}", [x, self.count, f.write()])
+
+
+@lowers("number_to_text")
+class NumberToStringLowering(StringLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        heap, x = self.pointers(step, f, "heap", "x")
+        kind = self.node.inputs[1].dtype.name
+        single = [int(self.node.attrs["single"])] if kind == "float64" else []
+        self.print_checked_call(f, f"of_{kind}", [heap, x, self.count, *single, f.write()])
+
+
+@lowers("count_ngrams")
+class CountNgramsLowering(Lowering):
+    """N-gram counts by one kernel call."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/ngrams.h")
+        attrs, (rows, length) = self.node.attrs, self.node.inputs[0].shape
+        x, grams, columns = self.pointers(step, f, "x", "grams", "columns")
+        counts = f.constant("counts", np.array(attrs["lengths"] or [0], np.int32))
+        fields = {
+            "rows": rows,
+            "length": length,
+            "least": attrs["least"],
+            "most": len(attrs["lengths"]),
+            "skips": attrs["skips"],
+            "width": attrs["width"],
+            "counts": counts,
+        }
+        print_struct(f, "const tvmrt_ngrams of", fields)
+        f.line(f"tvmrt_count_ngrams(&of, {x}, {grams}, {columns}, {f.write()});")

@@ -1,0 +1,402 @@
+"""Row-wise fusion: compute neighbouring steps a few rows at a time, which needs less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir import program as ir_program
+from tvmrt.compiler.ir.program import (
+    ARENA,
+    Access,
+    Buffer,
+    Group,
+    Program,
+    RowFusionPlan,
+    Step,
+    pixel_stride,
+)
+from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.planner import live_bytes_of_steps, plan_program
+from tvmrt.compiler.planner.row_fusion_schedule import (
+    OUTSIDE,
+    ChainPlan,
+    RowLayer,
+    RowSources,
+    ScheduleCache,
+    plan_chain,
+)
+from tvmrt.compiler.planner.row_fusion_selection import (
+    CORTEX_M,
+    RISCV,
+    ChainRange,
+    FusableChain,
+    FusionChoice,
+    live_bytes,
+    pareto_frontier,
+)
+
+from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
+from .lowering import Lowering, same_offsets
+from .operators.patch_inference import (
+    ColumnRange,
+    ColumnWindow,
+    Patch,
+    PatchLayer,
+    PatchLayerCache,
+    column_window,
+    find_layer_columns,
+    make_patch,
+    single_patch,
+)
+from .operators.row_fused_chain import (
+    RowFusedLowering,
+    external_operands,
+    main_operand,
+    producers_by_buffer,
+)
+from .pools import ALIGN_BYTES
+from .target import Target
+
+MAX_CHAIN_STEPS = 16  # maximum steps of a chain
+PATCH_COUNTS = (2, 3, 4, 6)  # numbers of patches that the columns of an image are split into
+MAX_CALL_ROWS = 255  # maximum rows in a field of tvmrt_row_fusion_call
+
+
+def find_row_layers(program: Program) -> list[RowLayer | None]:
+    """Return for each step how its rows depend on rows of an operand, or None."""
+    layers = []
+    for step in program.steps:
+        alone = bool(step.reads) and len(step.writes) == 1 and step.guard is None
+        plain = alone and not step.data_dependent_dims and not step.levels and not step.symbols()
+        layers.append(step.lowering.row_layer(step) if plain else None)
+    return layers
+
+
+@dataclass(frozen=True)
+class FusedChain:
+    """Planner's view of a chain; with patches, the columns of its layers in each patch."""
+
+    chain: FusableChain
+    windows: tuple[ColumnWindow, ...] = ()
+    columns: tuple[tuple[ColumnRange, ...], ...] = ()
+
+    def patches(self, steps: Sequence[Step]) -> list[Patch]:
+        """Return the patches of the chain; one patch of whole rows if it is not split."""
+        if not self.columns:
+            return [single_patch(steps, self.chain.plans[0])]
+        each = zip(self.columns, self.chain.plans)
+        return [make_patch(steps, self.windows, columns, plan) for columns, plan in each]
+
+
+def find_row_chains(program: Program) -> dict[ChainRange, FusedChain]:
+    """Find all candidate chains."""
+    layers = find_row_layers(program)
+    live = live_bytes_of_steps(program, ALIGN_BYTES)
+    peak = max(live, default=0)
+    last_use = last_uses_of_buffers(program)
+    candidates = [layer and PatchLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
+    found: dict[ChainRange, FusedChain] = {}
+    for first in range(len(layers)):
+        for last in range(first, min(first + MAX_CHAIN_STEPS, len(layers))):
+            chain, steps = candidates[first : last + 1], program.steps[first : last + 1]
+            if chain[-1] is None or sum(each.layer.line_buffer_bytes for each in chain) > peak:
+                break
+            sources = _sources(steps)
+            if sources is None:
+                break
+            if last == first or any(last_use[b] > last for b in producers_by_buffer(steps)):
+                continue
+            if _bytes_outside(program, first, last) >= max(live[first : last + 1]):
+                continue
+            made = _whole_row_chain(steps, chain, sources)
+            if _fits_call_table(made):
+                found[first, last, 1] = FusedChain(made)
+    return found | _PatchSearch(program, candidates, found).find()
+
+
+def _bytes_outside(program: Program, first: int, last: int) -> int:
+    """Return the minimum live bytes outside the memory of a chain of these steps."""
+    return live_bytes(program, (first, last, 1), FusableChain((), 0, True), ALIGN_BYTES)
+
+
+def _fits_call_table(chain: FusableChain) -> bool:
+    """Return whether all values of the chain's calls fit into their table."""
+    calls = [call for plan in chain.plans for call in plan.calls]
+    return all(max(call.rows, call.dropped) <= MAX_CALL_ROWS for call in calls)
+
+
+class _PatchSearch:
+    """Search for patch-based chains, for segments where rows dominate the memory and chains over
+    whole rows need too much."""
+
+    def __init__(
+        self,
+        program: Program,
+        candidates: Sequence[PatchLayer | None],
+        chains: Mapping[ChainRange, FusedChain],
+    ) -> None:
+        self.program, self.candidates, self.chains = program, candidates, chains
+        self.windows = [
+            None if cut is None else column_window(step)
+            for cut, step in zip(candidates, program.steps)
+        ]
+        self.cutter = PatchLayerCache()
+        self.schedules = ScheduleCache()
+        self.live = {
+            way: live_bytes(program, way, joined.chain, ALIGN_BYTES)
+            for way, joined in chains.items()
+        }
+        # minimum live bytes of each step with chains over whole rows
+        self.smallest = live_bytes_of_steps(program, ALIGN_BYTES)
+        for (first, last, _), live in self.live.items():
+            for i in range(first, last + 1):
+                self.smallest[i] = min(self.smallest[i], live)
+
+    def find(self) -> dict[ChainRange, FusedChain]:
+        """Return all patch-based chains that reduce the peak."""
+        bound, found = max(self.smallest, default=0), {}
+        for way, joined in self.chains.items():
+            first, last, _ = way
+            around = self.live[way] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
+            tight = max(self.smallest[first : last + 1]) > bound // 2
+            if tight and around < self.live[way] // 2 and all(self.windows[first : last + 1]):
+                found |= self._split_chain(way, around, bound)
+        return found
+
+    def _split_chain(
+        self, way: ChainRange, around: int, bound: int
+    ) -> dict[ChainRange, FusedChain]:
+        """Increase the patch count while memory shrinks and work at most doubles."""
+        first, last, _ = way
+        macs = sum(cut.macs for cut in self.candidates[first : last + 1])
+        found: dict[ChainRange, FusedChain] = {}
+        before = self.chains[way].chain.scratch_bytes
+        for count in PATCH_COUNTS:
+            made = self._split_columns(first, last, count)
+            if made is None or not _fits_call_table(made.chain):
+                break
+            if made.chain.surplus_macs > macs or made.chain.scratch_bytes >= before:
+                break
+            before = made.chain.scratch_bytes
+            if around + before < bound:
+                found[first, last, count] = made
+        return found
+
+    def _split_columns(self, first: int, last: int, count: int) -> FusedChain | None:
+        steps, windows = self.program.steps[first : last + 1], self.windows[first : last + 1]
+        sources, wide = self.chains[first, last, 1].chain.plans[0].sources, windows[-1].out_columns
+        ends = [wide * i // count for i in range(count + 1)]
+        plans, found, cuts = [], [], []
+        for part in map(ColumnRange, ends[:-1], ends[1:]):
+            columns = find_layer_columns(windows, sources, part) if part.count else None
+            cut = columns and self.cutter.cut(steps, windows, sources, columns)
+            if not cut:
+                return None
+            layers = [each.layer for each in cut]
+            plans.append(plan_chain(layers, ALIGN_BYTES, sources, self.schedules))
+            found.append(tuple(columns))
+            cuts += cut
+        whole = self.candidates[first : last + 1]
+        images = steps[0].writes[0].shape[0]
+        return FusedChain(_chain(plans, cuts, whole, images), tuple(windows), tuple(found))
+
+
+def last_uses_of_buffers(program: Program) -> dict[Buffer, int]:
+    """Return each buffer's last step; the number of steps for outputs, states and counts."""
+    found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
+    kept = [
+        *program.outputs,
+        *program.states,
+        *(a.buffer for a in program.data_dependent_dims.values()),
+    ]
+    return found | dict.fromkeys(kept, len(program.steps))
+
+
+def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
+    """Return the sources of each step's rows; None if a step reads anything but whole rows of
+    another step."""
+    inside, found = producers_by_buffer(steps), []
+    images = {step.writes[0].shape[0] for step in steps}
+    for step in steps:
+        main, added = main_operand(step), []
+        for access in step.reads:
+            source = inside.get(access.buffer)
+            if source is None:
+                continue
+            if not matches_rows(steps[source].writes[0], access):
+                return None
+            if access is not main:
+                added.append(source)
+        found.append(RowSources(inside.get(main.buffer, OUTSIDE), tuple(dict.fromkeys(added))))
+        if any(step.writes[0].shape != steps[k].writes[0].shape for k in added):
+            return None
+    return found if len(images) == 1 else None
+
+
+def _whole_row_chain(
+    steps: Sequence[Step], layers: Sequence[PatchLayer], sources: Sequence[RowSources]
+) -> FusableChain:
+    plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources)
+    made = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
+    return replace(made, in_place=_may_overwrite_input(steps, plan))
+
+
+def _chain(
+    plans: Sequence[ChainPlan], cut: Sequence[PatchLayer], whole: Sequence[PatchLayer], images: int
+) -> FusableChain:
+    """Return the planner's description of plans with the layers ``cut`` over all patches."""
+    kernel_bytes, nbytes = (
+        max(each.kernel_bytes for each in cut),
+        max(plan.nbytes for plan in plans),
+    )
+    scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(kernel_bytes, KERNEL_ALIGN_BYTES)
+    extra_instructions = sum(each.extra_instructions + each.work for each in cut) - sum(
+        each.work for each in whole
+    )
+    recomputed_macs = sum(each.macs for each in cut) - sum(each.macs for each in whole)
+    return FusableChain(
+        tuple(plans),
+        scratch if kernel_bytes else nbytes,
+        False,
+        extra_instructions,
+        images,
+        recomputed_macs,
+    )
+
+
+def _may_overwrite_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
+    """Return whether the chain's result may start at its input's address."""
+    x, y = main_operand(steps[0]), steps[-1].writes[0]
+    if not (plan.in_place and x.covers_buffer() and y.covers_buffer()):
+        return False
+    again = [
+        k
+        for k, step in enumerate(steps)
+        if any(a.buffer is x.buffer and a is not main_operand(step) for a in step.reads)
+    ]
+    # a residual add reads a row of the input while the same row of the result is written
+    return not again or (again == [len(steps) - 1] and same_offsets(x.at, y.at))
+
+
+def matches_rows(written: Access, read: Access) -> bool:
+    """Return whether rows are contiguous, and read as they are written."""
+    whole = written.buffer.kind == ARENA and written.covers_buffer()
+    same = written.buffer is read.buffer and same_offsets(written.at, read.at)
+    return whole and same and pixel_stride(written.at) == written.shape[1]
+
+
+def with_fused_chains(
+    program: Program, target: Target, chains: Mapping[ChainRange, FusedChain]
+) -> Program:
+    """Return the program with these disjoint chains as one step each."""
+    steps: list[Step] = []
+    begins = {way[0]: (way[1], joined) for way, joined in chains.items()}
+    at = 0
+    while at < len(program.steps):
+        last, joined = begins.get(at, (at, None))
+        if joined is None:
+            steps.append(program.steps[at])
+        else:
+            steps.append(_fuse(program.steps[at : last + 1], target, joined))
+        at = last + 1
+    return replace(program, steps=steps)
+
+
+def merge_steps(steps: Sequence[Step], make: Callable[[Group], Lowering]) -> Step:
+    """Return one step that replaces consecutive steps, each of which reads results of earlier ones;
+    ``make`` creates its lowering."""
+    last = steps[-1]
+    before = [node for step in steps[:-1] for node in step.group.nodes]
+    group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
+    values, reads, demands = zip(*external_operands(steps))
+    return Step(
+        f"{last.name}_chain", group, make(group), list(values), list(reads), last.writes,
+        [*demands, last.demands[-1]],
+    )  # fmt: skip
+
+
+def _fuse(steps: Sequence[Step], target: Target, joined: FusedChain) -> Step:
+    patches = joined.patches(steps)
+    chain = merge_steps(steps, lambda group: RowFusedLowering(group, target, steps, patches))
+    chain.shrinks, chain.scratch_bytes = True, chain.lowering.scratch_bytes()
+    if chain.scratch_bytes:
+        name = f"{chain.name}_scratch"
+        chain.scratch = Buffer(name, DTYPES["uint8"], chain.scratch_bytes, ARENA)
+    chain.in_place = [(0, 0)] if joined.chain.in_place else []
+    reserve_kernel_scratch(chain)
+    return chain
+
+
+def find_plans(program: Program, target: Target) -> list[tuple[RowFusionPlan, Program]]:
+    """Return plans with their programs, ordered by decreasing memory, beginning without chains.
+
+    Sizes are those of complete plans in one pool.
+    """
+    chains = find_row_chains(program)
+    found: list[tuple[RowFusionPlan, Program]] = []
+    candidates = {way: joined.chain for way, joined in chains.items()}
+    costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
+    for choice in pareto_frontier(program, candidates, ALIGN_BYTES, costs):
+        made = with_fused_chains(program, target, {way: chains[way] for way in choice.chains})
+        plan_program(made, align_bytes=ALIGN_BYTES)
+        if found and made.arena_bytes >= found[-1][0].ram_bytes:
+            continue
+        found.append((_row_plan(program, made.arena_bytes, choice, candidates), made))
+    return found
+
+
+def _row_plan(
+    program: Program, nbytes: int, choice: FusionChoice, chains: Mapping[ChainRange, FusableChain]
+) -> RowFusionPlan:
+    names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
+    counts = [count for _, _, count in choice.chains]
+    recomputed_macs = sum(chains[way].surplus_macs for way in choice.chains)
+    return RowFusionPlan(nbytes, choice.instructions, tuple(names), tuple(counts), recomputed_macs)
+
+
+def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: bool) -> Program:
+    """Return the fastest program that fits into ``limit`` bytes. A program other than the given one
+    lists all plans.
+
+    If none fits: raise ValueError with the alternatives if the limit is explicit (``is_explicit``), else
+    return the smallest program, for which the planner reports what is missing.
+    """
+    if not is_explicit and _fits(program, limit):
+        return program
+    found = find_plans(program, target)
+    plans = [plan for plan, _ in found]
+    fits = [made for plan, made in found if plan.ram_bytes <= limit]
+    if not fits and is_explicit:
+        raise ValueError(_error_text(limit, *found[-1], plans))
+    chosen = fits[0] if fits else found[-1][1]
+    chosen.row_plans = plans
+    return chosen
+
+
+def _fits(program: Program, limit: int) -> bool:
+    if max(live_bytes_of_steps(program), default=0) > limit:
+        return False
+    plan_program(program, align_bytes=ALIGN_BYTES)
+    return program.arena_bytes <= limit
+
+
+def _error_text(
+    limit: int, smallest: RowFusionPlan, made: Program, plans: Sequence[RowFusionPlan]
+) -> str:
+    live = live_bytes_of_steps(made, ALIGN_BYTES)
+    fullest = live.index(max(live))
+    sizes = [f"{p.ram_bytes} bytes{_cost_text(p)}" for p in plans]
+    return (
+        f"ram of {limit} bytes is {smallest.ram_bytes - limit} bytes too small for the network, "
+        f"even with row-wise fusion; the peak is at operator {made.steps[fullest].name} with "
+        f"{live[fullest]} bytes; give {'one of ' * (len(sizes) > 1)}{', '.join(reversed(sizes))}"
+    )
+
+
+def _cost_text(plan: RowFusionPlan) -> str:
+    if not plan.chains:
+        return ""
+    patches = ", in patches" if plan.surplus_macs else ""
+    return f" (about {max(1, round(plan.instructions / 1000)):,},000 instructions more{patches})"
