@@ -18,7 +18,7 @@ import click
 
 from tvmrt import optional_dependencies, plugin
 from tvmrt.cli import plugin_commands
-from tvmrt.compiler.frontend import wording
+from tvmrt.compiler.frontend import option_syntax
 from tvmrt.error import TvmrtWarning
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
@@ -189,7 +189,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = _print_warning
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        with _sigterm_as_interrupt(given), wording.command_line():
+        with _sigterm_as_interrupt(given), option_syntax.command_line():
             result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE

@@ -17,10 +17,10 @@ def sequences_to_tensors(
     """Return the model with one tensor per sequence element, as any runtime accepts, and the
     options to compile it with. Raises the errors of ``border.sequences_to_tensors``."""
     from tvmrt.compiler.frontend.dims import Dims
-    from tvmrt.compiler.frontend.onnx.border import sequences_to_tensors, shapes_of_parts
+    from tvmrt.compiler.frontend.onnx.flatten_io import sequences_to_tensors, shapes_by_tensor
 
     found, bundles = sequences_to_tensors(model, choices["sequences"], Dims(choices["dims"]))
-    shapes = shapes_of_parts(choices["shapes"], bundles)
+    shapes = shapes_by_tensor(choices["shapes"], bundles)
     return found, {**choices, "sequences": {}, "shapes": shapes}
 
 

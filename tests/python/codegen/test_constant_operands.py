@@ -7,7 +7,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tvmrt
-from tvmrt.compiler.frontend.onnx import fallback
+from tvmrt.compiler.frontend.onnx import constant_folding
 from tvmrt.compiler.ir import Builder
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import UnsupportedError
@@ -40,7 +40,7 @@ def with_constants(case, count: int) -> onnx.ModelProto:
 @pytest.fixture
 def nothing_folds(monkeypatch):
     monkeypatch.setattr(Builder, "_fold", lambda *args: None)
-    monkeypatch.setattr(fallback, "evaluate", lambda *args: None)
+    monkeypatch.setattr(constant_folding, "fold_node", lambda *args: None)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from sized_call import results_on_board, sizes_of
 from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  # noqa: F401
 
 import tvmrt
-from tvmrt.compiler.frontend.size_numbers import bounds, cast_to, combined, exact_extent, leaf
+from tvmrt.compiler.frontend.size_expressions import bounds, cast_to, combine, exact_extent, leaf
 from tvmrt.compiler.ir.extent import Symbol
 from tvmrt.error import UnsupportedError
 
@@ -116,8 +116,8 @@ def test_sizes_are_those_of_onnxruntime():
 
 def number_of(op: str, by: float, rounding: str, dtype: str, most: int):
     symbol = Symbol("n", 1, most, "n_n")
-    size = combined(op, [cast_to(leaf(symbol.extent), dtype), leaf(by, dtype)], dtype)
-    return cast_to(combined(rounding, [size], dtype), "int64")
+    size = combine(op, [cast_to(leaf(symbol.extent), dtype), leaf(by, dtype)], dtype)
+    return cast_to(combine(rounding, [size], dtype), "int64")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -206,11 +206,11 @@ def test_bounds_where_all_sizes_cannot_be_tried():
     h, w = (leaf(Symbol(name, 200, 4000, f"n_{name}").extent) for name in "hw")
     sides = [cast_to(each, "float32") for each in (h, w)]
     ends = [
-        combined("div", [leaf(n, "float32"), combined(op, sides, "float32")], "float32")
+        combine("div", [leaf(n, "float32"), combine(op, sides, "float32")], "float32")
         for n, op in ((800.0, "min"), (1333.0, "max"))
     ]
-    scale = combined("min", ends, "float32")
-    side = combined("floor", [combined("mul", [sides[0], scale], "float32")], "float32")
+    scale = combine("min", ends, "float32")
+    side = combine("floor", [combine("mul", [sides[0], scale], "float32")], "float32")
     low, high = bounds(cast_to(side, "int64"))
     assert 0 < low <= 66 and 1333 <= high <= 1400
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.frontend.onnx.light_file import read_light
+from tvmrt.compiler.frontend.onnx.lazy_weights import read_without_weights
 from tvmrt.compiler.ir import mmap_constants
 
 ROWS, COLUMNS = 160, 128  # 80 KiB of float32
@@ -123,7 +123,7 @@ def test_of_weights_that_are_given_twice_the_last_count():
     graph = onnx.GraphProto(name="net").SerializeToString()
     graph += b"\x2a" + varint(len(tensor)) + tensor
     data = b"\x3a" + varint(len(graph)) + graph
-    light, kept = read_light(io.BytesIO(data), len(data))
+    light, kept = read_without_weights(io.BytesIO(data), len(data))
     np.testing.assert_array_equal(kept[0].view(np.float32), last.reshape(-1))
     parsed = onnx.ModelProto.FromString(light)
     assert parsed.graph.initializer[0].dims == [ROWS, COLUMNS]
@@ -132,7 +132,7 @@ def test_of_weights_that_are_given_twice_the_last_count():
 
 @pytest.mark.parametrize("data", [b"\x3b", b"\x3a\x7f", b"\xff" * 12, b"\x3a\x03\x2a\x7f\x00"])
 def test_what_is_no_message_is_left_to_protobuf(data):
-    assert read_light(io.BytesIO(data), len(data)) is None
+    assert read_without_weights(io.BytesIO(data), len(data)) is None
 
 
 def varint(number: int) -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx.activation import gelu_of, softmax_along, swish_of
+from tvmrt.compiler.frontend.onnx.activation import emit_gelu, emit_swish, softmax_along
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.linear import scaled
+from tvmrt.compiler.frontend.onnx.matmul import scale_by
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only
@@ -13,27 +13,27 @@ _BIASED = "x: E=float[*X], bias?: E[_]"
 
 
 def _biased(ctx: NodeContext) -> Value:
-    return ctx.added(ctx.required(0), ctx.input(1))
+    return ctx.add_optional(ctx.required(0), ctx.input(1))
 
 
 @ms_op("Gelu", takes="x: float[*X]")
 def gelu(ctx: NodeContext) -> Value:
-    return gelu_of(ctx, ctx.required(0))
+    return emit_gelu(ctx, ctx.required(0))
 
 
 @ms_op("BiasGelu", takes="x: E=float[*X], bias: E[_]")
 def bias_gelu(ctx: NodeContext) -> Value:
-    return gelu_of(ctx, _biased(ctx))
+    return emit_gelu(ctx, _biased(ctx))
 
 
 @ms_op("FastGelu", takes=_BIASED)
 def fast_gelu(ctx: NodeContext) -> Value:
-    return gelu_of(ctx, _biased(ctx), tanh=True)
+    return emit_gelu(ctx, _biased(ctx), tanh=True)
 
 
 @ms_op("QuickGelu", takes="x: float[*X]", attributes="alpha?: float")
 def quick_gelu(ctx: NodeContext) -> Value:
-    return swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.702))
+    return emit_swish(ctx, ctx.required(0), ctx.attr("alpha", 1.702))
 
 
 @ms_op("ScaledSiLU", takes="x: float[*X], scale?: float[*]", attributes="alpha?: float")
@@ -41,10 +41,10 @@ def scaled_silu(ctx: NodeContext) -> Value:
     """Compute z * sigmoid(z) of the scaled input z."""
     x, scale = ctx.required(0), ctx.input(1)
     if scale is None:
-        x = scaled(ctx, x, ctx.attr("alpha", 1.0))
+        x = scale_by(ctx, x, ctx.attr("alpha", 1.0))
     else:
         x = ctx.emit("mul", [x, ctx.reshape(scale, ())])
-    return swish_of(ctx, x, 1.0)
+    return emit_swish(ctx, x, 1.0)
 
 
 @ms_op("GatedAdd", takes="x: E=float[*X], y: E[*X], gate: E[*]")
@@ -64,7 +64,7 @@ def bias_split_gelu(ctx: NodeContext) -> Value:
     x = _biased(ctx)
     half = x.shape[2] // 2
     first, second = (ctx.slice_axis(x, 2, i * half, half) for i in (0, 1))
-    return ctx.emit("mul", [first, gelu_of(ctx, second)])
+    return ctx.emit("mul", [first, emit_gelu(ctx, second)])
 
 
 @ms_op(

@@ -7,15 +7,15 @@ from math import sqrt
 import numpy as np
 
 from tvmrt.compiler.frontend.onnx.attention import (
-    Heads,
-    ahead,
-    bias_of,
+    AttentionHeads,
+    append_past,
     join_heads,
+    key_distances,
+    mask_to_bias,
     split_heads,
-    with_past,
 )
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.linear import product
+from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
 from tvmrt.compiler.frontend.onnx.quantize import integer_product, scaled_back
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt
@@ -43,7 +43,7 @@ def scale_of(ctx: NodeContext, query: Value) -> float:
 )
 def packed_attention(ctx: NodeContext) -> list[Value]:
     """Attention that projects its input itself, to concatenated query, key and value."""
-    packed = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
+    packed = ctx.add_optional(emit_matmul(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
     return _of_packed(ctx, packed, ctx.input(3), ctx.input(4), ctx.input(5))
 
 
@@ -76,21 +76,21 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
     )
     if past is not None:
         before = [ctx.element(past, 0, i) for i in (0, 1)]
-        key, value = with_past(ctx, before[0], key), with_past(ctx, before[1], value)
+        key, value = append_past(ctx, before[0], key), append_past(ctx, before[1], value)
     steps, length = query.shape[2], key.shape[2]
     biases = [] if extra is None else [extra]
     if mask is not None:
         biases.append(_key_mask(ctx, mask, query, length))
     if ctx.attr("unidirectional", 0):
         biases.append(_causal(ctx, query, length, length - steps))
-    y, _ = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True).attend(
-        ctx
-    )
+    y, _ = AttentionHeads(
+        query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True
+    ).attend(ctx)
     if len(ctx.node.output) < 2 or not ctx.node.output[1]:
         return [join_heads(ctx, y)]
     if key.type != value.type:
         raise UnsupportedError(f"keys {key.type} and values {value.type} as one tensor")
-    both = [ctx.with_axis(v, 0) for v in (key, value)]
+    both = [ctx.unsqueeze(v, 0) for v in (key, value)]
     return [join_heads(ctx, y), ctx.emit("concat", both, axis=0)]
 
 
@@ -107,13 +107,13 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     without(ctx, past_sequence_length=8, cache_indirection=9)
     query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(3))
     past = 0 if ctx.input(6) is None else ctx.required(6).shape[2]
-    key, value = with_past(ctx, ctx.input(6), key), with_past(ctx, ctx.input(7), value)
+    key, value = append_past(ctx, ctx.input(6), key), append_past(ctx, ctx.input(7), value)
     biases = [] if ctx.input(5) is None else [ctx.required(5)]
     if ctx.input(4) is not None:
         biases.append(_key_mask(ctx, ctx.required(4), query, key.shape[2]))
     if ctx.attr("unidirectional", 0):
         biases.append(_causal(ctx, query, key.shape[2], past))
-    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
+    heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
     y, stages = heads.attend(ctx)
     return [join_heads(ctx, y), key, value, stages[0]]
 
@@ -142,17 +142,17 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
         at = ctx.reshape(ctx.cast(at, "int64"), (1, 1, 1, 1))
         key = put(ctx, ctx.required(5), key, at)
         value = put(ctx, ctx.required(6), value, at)
-        places = ctx.reshape(ctx.counted(key.shape[2]), (1, 1, 1, key.shape[2]))
+        places = ctx.reshape(ctx.iota(key.shape[2]), (1, 1, 1, key.shape[2]))
         there = ctx.emit("less_equal", [places, at])
-        biases.append(bias_of(ctx, there, query))
+        biases.append(mask_to_bias(ctx, there, query))
         extra, mask = (None if v is None else fitted(ctx, v, key.shape[2]) for v in (extra, mask))
     else:
-        key, value = with_past(ctx, ctx.input(5), key), with_past(ctx, ctx.input(6), value)
+        key, value = append_past(ctx, ctx.input(5), key), append_past(ctx, ctx.input(6), value)
     if extra is not None:
         biases.append(extra)
     if mask is not None and not across:
         biases.append(_key_mask(ctx, mask, query, key.shape[2]))
-    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
+    heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
     y, stages = heads.attend(ctx)
     return [join_heads(ctx, y), key, value, stages[0]]
 
@@ -164,13 +164,13 @@ def fitted(ctx: NodeContext, x: Value, length: SymInt) -> Value:
         return x
     if missing < 0:
         raise ValueError(f"{x.type} has more keys than the maximum {length}")
-    return ctx.filled_up(x, -1, missing, ctx.like(0, x))
+    return ctx.pad_end(x, -1, missing, ctx.like(0, x))
 
 
 def put(ctx: NodeContext, buffer: Value, now: Value, at: Value) -> Value:
     """Return the buffer [B, heads, T, D] with row ``at`` replaced by ``now`` [B, heads, 1, D]."""
     length = buffer.shape[2]
-    places = ctx.reshape(ctx.counted(length), (1, 1, length, 1))
+    places = ctx.reshape(ctx.iota(length), (1, 1, length, 1))
     return ctx.emit("where", [ctx.emit("equal", [places, at]), now, buffer])
 
 
@@ -209,8 +209,8 @@ def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
 
 
 def _causal(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> Value:
-    distance = ahead(ctx, query.shape[2], length, past)
-    return bias_of(ctx, ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)]), query)
+    distance = key_distances(ctx, query.shape[2], length, past)
+    return mask_to_bias(ctx, ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)]), query)
 
 
 def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: SymInt) -> Value:
@@ -218,7 +218,7 @@ def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: SymInt) -> Va
     from their end and start [2 * B]."""
     batch = query.shape[0]
     if mask.shape in ((batch,), (2 * batch,)):
-        places = ctx.reshape(ctx.cast(ctx.counted(length), "int32"), (1, 1, 1, length))
+        places = ctx.reshape(ctx.cast(ctx.iota(length), "int32"), (1, 1, 1, length))
         ends = ctx.reshape(ctx.slice_axis(mask, 0, 0, batch), (batch, 1, 1, 1))
         allowed = ctx.emit("less", [places, ends])
         if mask.shape != (batch,):
@@ -232,4 +232,4 @@ def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: SymInt) -> Va
         allowed = ctx.emit("greater", [allowed, ctx.const(0, np.int32)])
     else:
         raise UnsupportedError(f"a key mask of shape {list(mask.shape)}")
-    return bias_of(ctx, allowed, query, ctx.attr("mask_filter_value", -10000.0))
+    return mask_to_bias(ctx, allowed, query, ctx.attr("mask_filter_value", -10000.0))

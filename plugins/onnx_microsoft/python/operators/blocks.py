@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices
-from tvmrt.compiler.frontend.onnx.linear import product
+from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
 from tvmrt.compiler.ir.op import normalize_axis
@@ -52,8 +52,8 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
         point = (1 << (bits - 1)) if points is None else points[..., None]
         wide = (numbers.astype(np.float32) - point) * scales[..., None]
         wide = wide.reshape(columns, -1)[:, : x.shape[-1]].T
-        y = product(ctx, x, ctx.const(np.ascontiguousarray(wide), x.dtype.numpy))
-    return ctx.added(y, ctx.input(5))
+        y = emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(wide), x.dtype.numpy))
+    return ctx.add_optional(y, ctx.input(5))
 
 
 def _weights(
@@ -61,14 +61,14 @@ def _weights(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return integers [N, blocks, block] in bytes; float32 scales, zero points [N, blocks]."""
     rows, blocks = ctx.attr("N"), ceil_div(ctx.attr("K"), block)
-    packed = ctx.constant_of(1, "the packed weights")
+    packed = ctx.constant_operand(1, "the packed weights")
     if packed.size * 8 != rows * blocks * block * bits:
         raise ValueError(f"{packed.size} bytes are not {rows} rows of {blocks} blocks of {block}")
     numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)
-    scales = ctx.constant_of(2, "the scales")
+    scales = ctx.constant_operand(2, "the scales")
     if scales.size != rows * blocks:
         raise ValueError(f"{scales.size} scales for {rows} rows of {blocks} blocks")
-    points = ctx.constant_of(3, "the zero points")
+    points = ctx.constant_operand(3, "the zero points")
     if points is not None and points.dtype == np.uint8:
         points = _unpacked(points.reshape(rows, -1), bits)[:, :blocks]
     if points is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx import quantize
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.convolution import convolution, cropped, window_attrs
+from tvmrt.compiler.frontend.onnx.convolution import convolution, crop_negative_pads, window_attrs
 from tvmrt.compiler.frontend.onnx.pooling import pool_window, pooled
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
@@ -27,7 +27,7 @@ def channels_last(ctx: NodeContext, x: Value) -> Value:
 
 def _convolved(ctx: NodeContext, x: Value, w: Value, bias: Value | None) -> Value:
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    return convolution(ctx, cropped(ctx, x, attrs), w, bias, ctx.attr("group", 1), attrs)
+    return convolution(ctx, crop_negative_pads(ctx, x, attrs), w, bias, ctx.attr("group", 1), attrs)
 
 
 def _activated(ctx: NodeContext, y: Value) -> Value:
@@ -41,7 +41,7 @@ def _activated(ctx: NodeContext, y: Value) -> Value:
 )
 def fused_conv(ctx: NodeContext) -> Value:
     y = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
-    return _activated(ctx, ctx.added(y, ctx.input(3)))
+    return _activated(ctx, ctx.add_optional(y, ctx.input(3)))
 
 
 @ms_op("NhwcConv", takes="x: E=float[*X], w: E[*W], bias?: E[_]", attributes=_CONV)
@@ -60,7 +60,7 @@ def nhwc_fused_conv(ctx: NodeContext) -> Value:
     """Fused convolution with channels-last input and output, and weights in ONNX's layout."""
     x = channels_first(ctx, ctx.required(0))
     y = channels_last(ctx, _convolved(ctx, x, ctx.required(1), ctx.input(2)))
-    return _activated(ctx, ctx.added(y, ctx.input(3)))
+    return _activated(ctx, ctx.add_optional(y, ctx.input(3)))
 
 
 @ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.indexing import rows_at
+from tvmrt.compiler.frontend.onnx.indexing import gather_rows
 from tvmrt.compiler.frontend.onnx.normalization import over_rows
 from tvmrt.compiler.frontend.onnx.quantize import dequantized
 from tvmrt.compiler.ir import Value
@@ -22,10 +22,10 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 )
 def embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     ids = ctx.required(0)
-    total = rows_at(ctx, ctx.required(2), ids)
+    total = gather_rows(ctx, ctx.required(2), ids)
     total = ctx.emit("add", [total, _positions(ctx, ctx.required(3), ids, ctx.input(8))])
     if ctx.input(1) is not None and ctx.input(4) is not None:
-        segments = rows_at(ctx, ctx.required(4), ctx.required(1))
+        segments = gather_rows(ctx, ctx.required(4), ctx.required(1))
         total = ctx.emit("add", [total, segments])
     y = _normalised(ctx, total, ctx.required(5), ctx.required(6))
     return [y, _counted(ctx, ids, ctx.input(7)), total]
@@ -33,7 +33,7 @@ def embed_layer_normalization(ctx: NodeContext) -> list[Value]:
 
 def _positions(ctx: NodeContext, table: Value, ids: Value, places: Value | None) -> Value:
     if places is not None:
-        return rows_at(ctx, table, places)
+        return gather_rows(ctx, table, places)
     steps = ids.shape[1]
     if steps > table.shape[0]:
         raise ValueError(f"{steps} positions have no row in a table of {table.shape[0]}")
@@ -70,9 +70,11 @@ def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
         return dequantized(ctx, rows, ctx.required(8 + number), ctx.input(13 + number))
 
     ids = ctx.required(0)
-    total = wide(0, rows_at(ctx, ctx.required(2), ids))
+    total = wide(0, gather_rows(ctx, ctx.required(2), ids))
     total = ctx.emit("add", [total, wide(1, _positions(ctx, ctx.required(3), ids, None))])
     if ctx.input(1) is not None:
-        total = ctx.emit("add", [total, wide(2, rows_at(ctx, ctx.required(4), ctx.required(1)))])
+        total = ctx.emit(
+            "add", [total, wide(2, gather_rows(ctx, ctx.required(4), ctx.required(1)))]
+        )
     y = _normalised(ctx, total, wide(3, ctx.required(5)), wide(4, ctx.required(6)))
     return [y, _counted(ctx, ids, ctx.input(7))]

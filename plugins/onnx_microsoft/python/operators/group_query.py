@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.compiler.frontend.onnx.activation import softmax_along
-from tvmrt.compiler.frontend.onnx.attention import Heads, bias_of, join_heads, split_heads, turned
+from tvmrt.compiler.frontend.onnx.attention import (
+    AttentionHeads,
+    join_heads,
+    mask_to_bias,
+    rotate_features,
+    split_heads,
+)
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices
 from tvmrt.compiler.ir import Value
@@ -18,7 +24,7 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
 
 @dataclass
-class _WithSink(Heads):
+class _WithSink(AttentionHeads):
     """Softmax with an attention sink: exp(``sink``), [heads] or [], is added to the sum."""
 
     sink: Value | None = None
@@ -63,7 +69,7 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     length, fresh = _lengths(ctx, steps)
     start = None if fresh else _starts(ctx, ends, steps)
     # position of each query, [B or 1, S]
-    places = ctx.reshape(ctx.counted(steps), (1, steps))
+    places = ctx.reshape(ctx.iota(steps), (1, steps))
     places = places if start is None else ctx.emit("add", [places, start])
     if ctx.attr("do_rotary", 0):
         query, key = (_rotated(ctx, v, places) for v in (query, key))
@@ -127,7 +133,7 @@ def _lengths(ctx: NodeContext, steps: SymInt) -> tuple[SymInt, bool]:
                 "dimension, or the shape of present_key be declared"
             )
         return (steps if declared is None else declared), past == 0
-    total = ctx.ints_of(6, "total_sequence_length")[0]
+    total = ctx.int_operand(6, "total_sequence_length")[0]
     return (total if total >= past else past), bool(total == steps)
 
 
@@ -142,7 +148,7 @@ def _declared_length(ctx: NodeContext) -> SymInt | None:
 def _starts(ctx: NodeContext, ends: Value, steps: SymInt) -> Value:
     """Return the index of each sequence's first new key, [B, 1]: after the past, or 0 in a first
     prompt, where sequences may be shorter than the batch."""
-    count = ctx.reshape(ctx.whole_numbers(np.array([steps], object)), (1, 1))
+    count = ctx.reshape(ctx.integer_tensor(np.array([steps], object)), (1, 1))
     found = ctx.emit("sub", [ends, count])
     return ctx.emit("max", [found, ctx.const(0, np.int64)])
 
@@ -152,13 +158,13 @@ def _rotated(ctx: NodeContext, x: Value, places: Value) -> Value:
     if given is not None and given.type.size != 1:
         places = ctx.reshape(given, (x.shape[0], x.shape[2]))
     elif given is not None:
-        places = ctx.emit("add", [ctx.reshape(given, (1, 1)), ctx.counted(x.shape[2])])
+        places = ctx.emit("add", [ctx.reshape(given, (1, 1)), ctx.iota(x.shape[2])])
     tables = [ctx.required(i) for i in (7, 8)]
     places = checked_indices(ctx, places, tables[0].shape[0])
     cos, sin = (ctx.emit("gather", [t, places], axis=0) for t in tables)
     by_step = ctx.transpose(x, (0, 2, 1, 3))
     interleaved = bool(ctx.attr("rotary_interleaved", 0))
-    y = turned(ctx, by_step, cos, sin, 2 * cos.shape[-1], interleaved)
+    y = rotate_features(ctx, by_step, cos, sin, 2 * cos.shape[-1], interleaved)
     return ctx.transpose(y, (0, 2, 1, 3))
 
 
@@ -178,9 +184,9 @@ def _joined(
     start = ctx.reshape(start, (batch, 1, 1, 1))
     if steps == 1:
         return put(ctx, room, now, start)
-    places = ctx.reshape(ctx.counted(length), (1, 1, length, 1))
+    places = ctx.reshape(ctx.iota(length), (1, 1, length, 1))
     offset = ctx.emit("sub", [places, start])
-    last = ctx.reshape(ctx.whole_numbers(np.array([steps - 1], object)), (1, 1, 1, 1))
+    last = ctx.reshape(ctx.integer_tensor(np.array([steps - 1], object)), (1, 1, 1, 1))
     zero = ctx.const(0, np.int64)
     inside = ctx.emit("min", [ctx.emit("max", [offset, zero]), last])
     new = ctx.emit("equal", [inside, offset])
@@ -208,20 +214,20 @@ def _biases(
 ) -> list[Value]:
     """Return the biases of scores [B, heads, S, T]: the given one, and a mask of valid keys."""
     found = [] if ctx.input(10) is None else [fitted(ctx, ctx.required(10), length)]
-    keys = ctx.reshape(ctx.counted(length), (1, 1, 1, length))
+    keys = ctx.reshape(ctx.iota(length), (1, 1, 1, length))
     window = ctx.attr("local_window_size", -1)
     if not ctx.attr("causal", 1):
         if window != -1:
             raise UnsupportedError("a window of keys without causal order")
         last = ctx.reshape(ends, (ends.shape[0], 1, 1, 1))
-        return [*found, bias_of(ctx, ctx.emit("less", [keys, last]), query)]
+        return [*found, mask_to_bias(ctx, ctx.emit("less", [keys, last]), query)]
     at = ctx.reshape(places, (places.shape[0], 1, places.shape[1], 1))
     distance = ctx.emit("sub", [at, keys])
     allowed = ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)])
     if window > 0:
         near = ctx.emit("less", [distance, ctx.const(window, np.int64)])
         allowed = ctx.emit("logical_and", [allowed, near])
-    return [*found, bias_of(ctx, allowed, query)]
+    return [*found, mask_to_bias(ctx, allowed, query)]
 
 
 def _sink(ctx: NodeContext, query: Value) -> Value | None:

@@ -47,7 +47,7 @@ def skip_rms_normalization(ctx: NodeContext) -> list[Value | None]:
 
 
 def _with_skip(ctx: NodeContext, bias: Value | None) -> Value:
-    return ctx.added(ctx.emit("add", [ctx.required(0), ctx.required(1)]), bias)
+    return ctx.add_optional(ctx.emit("add", [ctx.required(0), ctx.required(1)]), bias)
 
 
 def _normalised(ctx: NodeContext, x: Value, shift: Value | None, centre: bool = True) -> Value:
@@ -115,7 +115,7 @@ def skip_group_norm(ctx: NodeContext) -> list[Value]:
         raise UnsupportedError("channels_last is 0, with something to add; 1 alone is known")
     if len(skip.shape) == 2:
         skip = ctx.reshape(skip, (skip.shape[0], 1, 1, skip.shape[1]))
-    total = ctx.added(ctx.emit("add", [x, skip]), ctx.input(4))
+    total = ctx.add_optional(ctx.emit("add", [x, skip]), ctx.input(4))
     return [_by_groups(ctx, total), total]
 
 
@@ -124,7 +124,7 @@ def _by_groups(ctx: NodeContext, x: Value) -> Value:
     order: Sequence[int] = (0, 3, 1, 2) if last else (0, 1, 2, 3)
     x = ctx.transpose(x, order)
     groups, epsilon = ctx.attr("groups"), ctx.attr("epsilon", 1e-5)
-    ctx.only_float32(x)
+    ctx.require_float32(x)
     inputs = [x, ctx.required(1), ctx.required(2)]
     y = ctx.emit("group_norm", inputs, groups=groups, epsilon=epsilon)
     if ctx.attr("activation"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx import counts, indexing, shape, vision
+from tvmrt.compiler.frontend.onnx import data_dependent_shapes, indexing, shape, vision
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
@@ -35,15 +35,15 @@ def range_(ctx: NodeContext) -> Value:
 @ms_op("Unique", takes="x: float[_]")
 def unique(ctx: NodeContext) -> list[Value]:
     """Return distinct elements in order of first occurrence, the index of each, and counts."""
-    values, _, inverse, number = counts.unique_of(ctx, ctx.required(0), 0, False)
+    values, _, inverse, number = data_dependent_shapes.unique_slices(ctx, ctx.required(0), 0, False)
     return [values, inverse, number]
 
 
 @ms_op("ExpandDims", takes="x: any[*X], axis: int32[*]")
 def expand_dims(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    axis = ctx.ints_of(1, "the axis")
-    return ctx.with_axis(x, normalize_axis(axis[0], len(x.shape) + 1))
+    axis = ctx.int_operand(1, "the axis")
+    return ctx.unsqueeze(x, normalize_axis(axis[0], len(x.shape) + 1))
 
 
 @ms_op("CDist", takes="a: E=float[M N], b: E[K N]", attributes="metric?: text")
@@ -64,8 +64,8 @@ def unfold_tensor(ctx: NodeContext) -> Value:
     count = (x.shape[axis] - size) // step + 1
     if count < 1:
         raise ValueError(f"slices of {size} do not fit axis {axis} of {x.type}")
-    ctx.table_size(size, "the slice")
+    ctx.check_table_size(size, "the slice")
     # element i of all windows, for each i
     last = len(x.shape)
     parts = (ctx.slice_axis(x, axis, place, count, step) for place in range(size))
-    return ctx.joined([ctx.with_axis(part, last) for part in parts], last)
+    return ctx.concat([ctx.unsqueeze(part, last) for part in parts], last)

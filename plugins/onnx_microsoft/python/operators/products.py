@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx import activation as curves
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.linear import gemm, product, vector_product
+from tvmrt.compiler.frontend.onnx.matmul import emit_matmul, gemm, numpy_matmul
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
@@ -25,9 +25,9 @@ def fused_matmul(ctx: NodeContext) -> Value:
             # the batch axes are between the two axes of the matrix
             x = ctx.transpose(x, (*range(1, rank - 1), 0, rank - 1))
         if ctx.attr(f"trans{side}", 0) and rank > 1:
-            x = ctx.swapped(x)
+            x = ctx.swap_last_axes(x)
         factors.append(x)
-    return vector_product(ctx, *factors, ctx.attr("alpha", 1.0))
+    return numpy_matmul(ctx, *factors, ctx.attr("alpha", 1.0))
 
 
 @ms_op(
@@ -64,8 +64,8 @@ def _named_numbers(ctx: NodeContext) -> list[float | None]:
 
 @ms_op("GemmFastGelu", takes="x: E=float[*X], w: E[_ N], bias?: E[N]")
 def gemm_fast_gelu(ctx: NodeContext) -> Value:
-    y = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
-    return curves.gelu_of(ctx, y, tanh=True)
+    y = ctx.add_optional(emit_matmul(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
+    return curves.emit_gelu(ctx, y, tanh=True)
 
 
 @ms_op("MatMulInteger16", takes="a: int16[*A], b: int16[*B]")
@@ -73,7 +73,7 @@ def matmul_integer_16(ctx: NodeContext) -> Value:
     a, b = (ctx.cast(ctx.required(i), "int32") for i in (0, 1))
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("an integer matmul of vectors; reshape them to matrices")
-    return product(ctx, a, b)
+    return emit_matmul(ctx, a, b)
 
 
 _PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "softplus", "Tanh": "tanh"}
@@ -93,8 +93,8 @@ def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float 
         return ctx.emit(_PLAIN[name], [x])
     if name == "Clip":
         return ctx.clamp(x, number(0, -3.4028234663852886e38), number(1, 3.4028234663852886e38))
-    if name in curves.CURVES:
-        of, defaults = curves.CURVES[name]
+    if name in curves.ACTIVATIONS:
+        of, defaults = curves.ACTIVATIONS[name]
         given = {key: number(_NUMBERS.index(key), n) for key, n in defaults.items()}
         return of(ctx, x, **given)
     raise UnsupportedError(f"fused activation {name}")

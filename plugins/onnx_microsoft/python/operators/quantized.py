@@ -148,7 +148,7 @@ def qlinear_softmax(ctx: NodeContext) -> Value:
 def qlinear_concat(ctx: NodeContext) -> Value:
     parts = [_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
     axis = normalize_axis(ctx.attr("axis"), len(parts[0].shape))
-    return _result(ctx, ctx.joined(parts, axis), 0, like=2)
+    return _result(ctx, ctx.concat(parts, axis), 0, like=2)
 
 
 @ms_op(

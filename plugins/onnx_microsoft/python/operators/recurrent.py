@@ -31,7 +31,7 @@ def dynamic_quantize_lstm(ctx: NodeContext) -> list[Value]:
     """The input is quantised by its range, as in onnxruntime. The state, which onnxruntime also
     quantises at each step, stays in float32, so that results are closer to a float LSTM."""
     x, lengths = ctx.required(0), lengths_of(ctx, ctx.required(0).shape[0])
-    ctx.only_float32(x)
+    ctx.require_float32(x)
     direction = ctx.attr("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     if ctx.required(1).shape[0] != directions:

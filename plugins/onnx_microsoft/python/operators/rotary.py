@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx.attention import turned
+from tvmrt.compiler.frontend.onnx.attention import rotate_features
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.indexing import rows_at
+from tvmrt.compiler.frontend.onnx.indexing import gather_rows
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only
 
@@ -27,8 +27,8 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     x, places = ctx.required(0), ctx.required(1)
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
     if places.type.size == 1:
-        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.counted(steps)])
-    return _in_layout(ctx, x, *(rows_at(ctx, ctx.required(i), places) for i in (2, 3)))
+        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.iota(steps)])
+    return _in_layout(ctx, x, *(gather_rows(ctx, ctx.required(i), places) for i in (2, 3)))
 
 
 @ms_op(
@@ -52,7 +52,7 @@ def m_rotary_embedding(ctx: NodeContext) -> Value:
         owner = np.repeat(np.arange(3), sections)
     mixed = []
     for i in (2, 3):
-        found = rows_at(ctx, ctx.required(i), places)
+        found = gather_rows(ctx, ctx.required(i), places)
         total, *others = (ctx.element(found, 0, k) for k in range(3))
         for stream, part in enumerate(others, 1):
             total = ctx.emit("where", [ctx.const(owner == stream), part, total])
@@ -78,5 +78,5 @@ def _in_layout(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
             raise ValueError(f"{shape[2]} features are not divisible into {heads} heads")
         x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
     width = ctx.attr("rotary_embedding_dim", 0) or 2 * cos.shape[-1]
-    y = turned(ctx, x, cos, sin, width, interleaved)
+    y = rotate_features(ctx, x, cos, sin, width, interleaved)
     return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)

@@ -42,8 +42,8 @@ def feature_vectorizer(ctx: NodeContext) -> Value:
             x = ctx.reshape(x, (1, *x.shape))
         if len(x.shape) != 2:
             raise ValueError(f"input {i} has {len(x.shape)} axes, expected rows of columns")
-        parts.append(ctx.fitted(x, 1, width))
-    return ctx.joined(parts, 1)
+        parts.append(ctx.pad_or_truncate(x, 1, width))
+    return ctx.concat(parts, 1)
 
 
 @onnx_op("ZipMap", domain=DOMAIN)

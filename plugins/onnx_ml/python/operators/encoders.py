@@ -74,7 +74,7 @@ def looked_up(
         kept.setdefault(None if isinstance(key, float) and math.isnan(key) else key, value)
     keys = np.array([np.nan if key is None else key for key in kept], keys.dtype)
     values = np.array([*kept.values(), default], values.dtype)
-    ctx.table_size(values.size, "the keys")
+    ctx.check_table_size(values.size, "the keys")
     if x.dtype.is_int and keys.size and 0 <= keys.min() and keys.max() < _WHOLE:
         return _by_place(ctx, x, keys, values)
     order = ctx.reshape(x, (*x.shape, 1))

@@ -136,7 +136,7 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
         )
     if rho.size != count * (count - 1) // 2:
         raise ValueError(f"rho has {rho.size} elements, expected {count * (count - 1) // 2}")
-    ctx.table_size(rho.size, "the pairs of classes", total)
+    ctx.check_table_size(rho.size, "the pairs of classes", total)
     pairs = _pairs(coefficients, per_class)
     scores = decisions(ctx, x, _vectors(ctx, total, x.shape[1]), pairs.weights, rho)
     prob_a, prob_b = _floats(ctx, "prob_a"), _floats(ctx, "prob_b")

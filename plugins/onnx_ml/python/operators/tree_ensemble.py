@@ -150,7 +150,7 @@ def tree_ensemble(ctx: NodeContext) -> Value:
     nodes = _nodes(ctx, weight.size)
     members = _members(ctx, _tensor(ctx, "nodes_modes"))
     ends = np.flatnonzero(nodes.mode == LEAF)
-    ctx.table_size(ends.size, "the leaves' numbers", outputs)
+    ctx.check_table_size(ends.size, "the leaves' numbers", outputs)
     leaves = Leaves(ends, target[nodes.rows[ends]], weight[nodes.rows[ends]])
     branch = nodes.mode != LEAF
     values, rows, targets = leaf_table(leaves, branch, _tree_of(nodes), outputs, aggregate)

@@ -145,7 +145,7 @@ def _scores(
     base = _floats(ctx, "base_values")
     if leaves.target.size and not (0 <= leaves.target.min() and leaves.target.max() < outputs):
         raise ValueError(f"a leaf gives to output {leaves.target.max()} of {outputs}")
-    ctx.table_size(int((nodes.mode == LEAF).sum()), "the leaves' numbers", outputs)
+    ctx.check_table_size(int((nodes.mode == LEAF).sum()), "the leaves' numbers", outputs)
     branch = nodes.mode != LEAF
     values, rows, targets = leaf_table(leaves, branch, places.tree, outputs, aggregate)
     start = np.zeros(outputs) if base is None else base

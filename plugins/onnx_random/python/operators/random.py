@@ -42,7 +42,7 @@ def random_like(ctx: NodeContext) -> Value:
 def bernoulli(ctx: NodeContext) -> Value:
     p = ctx.required(0)
     hit = ctx.emit("less", [uniform(ctx, p.shape, p.dtype.name), p])
-    return ctx.converted(hit, _element_type(ctx, p))
+    return ctx.convert(hit, _element_type(ctx, p))
 
 
 @onnx_op("Multinomial")

@@ -70,7 +70,7 @@ def tf_idf_vectorizer(ctx: NodeContext) -> Value:
     kept = sum(lengths)
     total = sum(n * count for n, count in enumerate(lengths, 1))
     width = max(_required(ctx, "ngram_indexes"), default=-1) + 1
-    ctx.table_size(width, "the columns")
+    ctx.check_table_size(width, "the columns")
     one_row = len(x.shape) == 1
     counts = ctx.emit(
         "count_ngrams",

@@ -34,7 +34,7 @@ def _most_of(ctx: NodeContext, counts: Value, limit: int, what: str) -> SymInt:
         return 0
     flat = ctx.reshape(counts, (counts.type.size,))
     widest = ctx.emit("reduce_max", [flat], axes=(0,), keepdims=0)
-    return ctx.found(widest, 0, limit, what)
+    return ctx.data_dependent_extent(widest, 0, limit, what)
 
 
 @string_op("StringSplit", makes=True)
@@ -94,7 +94,7 @@ def _without(ctx: NodeContext, x: Value, stops: list[str]) -> Value:
     number = ctx.emit("count_nonzero", [kept])
     number = ctx.emit("max", [number, ctx.const(1, np.int64)])
     limit = x.shape[0] if upper_bound(x.shape[0]) else 1
-    count = ctx.found(number, 1, limit, "strings")
+    count = ctx.data_dependent_extent(number, 1, limit, "strings")
     return ctx.emit("text_keep", [x, kept], count=count)
 
 

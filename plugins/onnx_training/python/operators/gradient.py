@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvmrt.compiler.frontend.onnx.arithmetic import Numbers
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.linear import product
+from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
+from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.error import UnsupportedError
 
@@ -34,19 +34,19 @@ def gradient(ctx: NodeContext) -> list[Value]:
     return [_of(ctx, found, x).value for x in wanted]
 
 
-def _of(ctx: NodeContext, found: dict[Value, Numbers], x: Value) -> Numbers:
+def _of(ctx: NodeContext, found: dict[Value, TensorExpr], x: Value) -> TensorExpr:
     """Return the gradient accumulated for a value, or zeros."""
-    return found.get(x) or Numbers(ctx, ctx.expand(ctx.like(0, x), x.shape))
+    return found.get(x) or TensorExpr(ctx, ctx.expand(ctx.like(0, x), x.shape))
 
 
-def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, Numbers]:
+def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, TensorExpr]:
     """Return the gradients of all values on paths from ``wanted`` to y."""
     before = list(ctx.builder.graph.nodes)
     depends = set(wanted)
     for node in before:
         if any(v in depends for v in node.inputs):
             depends.update(node.outputs)
-    found = {y: Numbers(ctx, ctx.expand(ctx.like(1, y), y.shape))}
+    found = {y: TensorExpr(ctx, ctx.expand(ctx.like(1, y), y.shape))}
     for node in reversed(before):
         (result, *others) = node.outputs or [None]
         if result not in found or result not in depends or result in wanted:
@@ -61,7 +61,7 @@ def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, N
     return found
 
 
-def _summed(ctx: NodeContext, part: Numbers, operand: Value) -> Numbers:
+def _summed(ctx: NodeContext, part: TensorExpr, operand: Value) -> TensorExpr:
     """Sum a gradient over the axes along which the operand was broadcast."""
     more = len(part.shape) - len(operand.shape)
     own = (1,) * more + operand.shape
@@ -69,32 +69,34 @@ def _summed(ctx: NodeContext, part: Numbers, operand: Value) -> Numbers:
     value = part.value
     if axes:
         value = ctx.emit("reduce_sum", [value], axes=axes, keepdims=1)
-    return Numbers(ctx, ctx.reshape(value, operand.shape))
+    return TensorExpr(ctx, ctx.reshape(value, operand.shape))
 
 
 def _rule(function: Callable) -> Callable:
     """Make a rule from a function of the result's gradient, the result and the operands."""
 
-    def rule(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
-        return function(g, Numbers(ctx, node.outputs[0]), *(Numbers(ctx, v) for v in node.inputs))
+    def rule(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
+        return function(
+            g, TensorExpr(ctx, node.outputs[0]), *(TensorExpr(ctx, v) for v in node.inputs)
+        )
 
     return rule
 
 
-def _product(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
+def _product(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
     a, b = node.inputs
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("the derivative of a matmul of vectors is not implemented")
 
-    pairs = ((g.value, ctx.swapped(b)), (ctx.swapped(a), g.value))
-    return [Numbers(ctx, product(ctx, *pair)) for pair in pairs]
+    pairs = ((g.value, ctx.swap_last_axes(b)), (ctx.swap_last_axes(a), g.value))
+    return [TensorExpr(ctx, emit_matmul(ctx, *pair)) for pair in pairs]
 
 
-def _repeated(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
+def _repeated(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
     """Return the gradient of a sum over axes: the result's gradient, broadcast."""
     x, axes = node.inputs[0], node.attrs["axes"]
     kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
-    return [Numbers(ctx, ctx.expand(ctx.reshape(g.value, kept), x.shape))]
+    return [TensorExpr(ctx, ctx.expand(ctx.reshape(g.value, kept), x.shape))]
 
 
 _RULES: dict[str, Callable] = {
@@ -108,7 +110,7 @@ _RULES: dict[str, Callable] = {
     "sqrt": _rule(lambda g, y, a: [g / (y * 2)]),
     "tanh": _rule(lambda g, y, a: [g * (y * y * -1 + 1)]),
     "sigmoid": _rule(lambda g, y, a: [g * y * (y * -1 + 1)]),
-    "relu": _rule(lambda g, y, a: [(a > 0).choose(g, 0)]),
+    "relu": _rule(lambda g, y, a: [(a > 0).where(g, 0)]),
     "matmul": _product,
     "reduce_sum": _repeated,
     "reshape": _rule(lambda g, y, a: [g.reshape(*a.shape)]),

@@ -7,10 +7,10 @@ from typing import Callable
 import numpy as np
 
 from tvmrt.compiler.frontend.onnx.activation import softmax_along
-from tvmrt.compiler.frontend.onnx.arithmetic import Numbers
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
+from tvmrt.compiler.frontend.onnx.tensor_expressions import TensorExpr
 from tvmrt.compiler.ir import Value
 
 _TRAINING = "ai.onnx.preview.training"
@@ -35,22 +35,22 @@ def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
         raise ValueError(f"labels {labels.type} do not fit {x.type} with reduction {reduction}")
     skipped = None
     if ignored is not None:
-        skipped = Numbers(ctx, labels).equals(ignored)
-        labels = skipped.choose(0, Numbers(ctx, labels)).value
+        skipped = TensorExpr(ctx, labels).equals(ignored)
+        labels = skipped.where(0, TensorExpr(ctx, labels)).value
     labels = checked_indices(ctx, labels, x.shape[1])
     column = ctx.reshape(labels, (x.shape[0], 1, *x.shape[2:]))
     picked = ctx.emit("gather_elements", [x, column], axis=1)
-    loss = Numbers(ctx, ctx.reshape(picked, labels.shape)) * -1
+    loss = TensorExpr(ctx, ctx.reshape(picked, labels.shape)) * -1
     share = None
     if weights is not None:
-        share = Numbers(ctx, ctx.emit("gather", [weights, labels], axis=0))
+        share = TensorExpr(ctx, ctx.emit("gather", [weights, labels], axis=0))
     elif skipped is not None:
-        share = Numbers(ctx, ctx.expand(ctx.like(1, x), labels.shape))
+        share = TensorExpr(ctx, ctx.expand(ctx.like(1, x), labels.shape))
     if share is not None:
         loss = loss * share
     if skipped is not None:
         # ignored elements may be infinite
-        loss, share = skipped.choose(0, loss), skipped.choose(0, share)
+        loss, share = skipped.where(0, loss), skipped.where(0, share)
     if reduction == "none":
         return loss.value
     total = _sum(loss)
@@ -59,16 +59,16 @@ def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
     return total.value
 
 
-def _sum(x: Numbers) -> Numbers:
+def _sum(x: TensorExpr) -> TensorExpr:
     axes = tuple(range(len(x.shape)))
-    return Numbers(x.ctx, x.ctx.emit("reduce_sum", [x.value], axes=axes, keepdims=0))
+    return TensorExpr(x.ctx, x.ctx.emit("reduce_sum", [x.value], axes=axes, keepdims=0))
 
 
 def _optimiser(name: str, count: int) -> Callable:
     """Register the decorated optimiser step for one tensor. A node's operands are the rate, the
     update count and ``count`` + 1 groups with one operand per tensor; results, ``count`` groups."""
 
-    def add(step: Callable[..., list[Numbers]]) -> Callable:
+    def add(step: Callable[..., list[TensorExpr]]) -> Callable:
         @onnx_op(name, domain=_TRAINING)
         def importer(ctx: NodeContext) -> list[Value]:
             several = (len(ctx.inputs) - 2) // (count + 1)
@@ -79,9 +79,10 @@ def _optimiser(name: str, count: int) -> Callable:
                 tensors = [ctx.required(2 + i + k * several) for k in range(count + 1)]
                 kind = tensors[0].dtype.name
                 rate, updates = (
-                    Numbers(ctx, ctx.reshape(ctx.cast(ctx.required(k), kind), ())) for k in (0, 1)
+                    TensorExpr(ctx, ctx.reshape(ctx.cast(ctx.required(k), kind), ()))
+                    for k in (0, 1)
                 )
-                columns.append(step(ctx, rate, updates, *(Numbers(ctx, t) for t in tensors)))
+                columns.append(step(ctx, rate, updates, *(TensorExpr(ctx, t) for t in tensors)))
             return [column[k].value for k in range(count) for column in columns]
 
         return importer
@@ -90,7 +91,7 @@ def _optimiser(name: str, count: int) -> Callable:
 
 
 @_optimiser("Adagrad", 2)
-def adagrad(ctx: NodeContext, rate, updates, x, gradient, squares) -> list[Numbers]:
+def adagrad(ctx: NodeContext, rate, updates, x, gradient, squares) -> list[TensorExpr]:
     rate = rate / (updates * ctx.attr("decay_factor", 0.0) + 1)
     gradient = x * ctx.attr("norm_coefficient", 0.0) + gradient
     squares = squares + gradient * gradient
@@ -98,30 +99,30 @@ def adagrad(ctx: NodeContext, rate, updates, x, gradient, squares) -> list[Numbe
 
 
 @_optimiser("Momentum", 2)
-def momentum(ctx: NodeContext, rate, updates, x, gradient, velocity) -> list[Numbers]:
+def momentum(ctx: NodeContext, rate, updates, x, gradient, velocity) -> list[TensorExpr]:
     mode, alpha = ctx.attr("mode"), ctx.attr("alpha")
     if mode not in ("standard", "nesterov"):
         raise ValueError(f"mode {mode} is not known; standard or nesterov expected")
     gradient = x * ctx.attr("norm_coefficient") + gradient
-    beta = (updates > 0).choose(updates * 0 + ctx.attr("beta"), 1)
+    beta = (updates > 0).where(updates * 0 + ctx.attr("beta"), 1)
     velocity = velocity * alpha + beta * gradient
     direction = velocity if mode == "standard" else gradient + velocity * alpha
     return [x - rate * direction, velocity]
 
 
 @_optimiser("Adam", 3)
-def adam(ctx: NodeContext, rate, updates, x, gradient, mean, squares) -> list[Numbers]:
+def adam(ctx: NodeContext, rate, updates, x, gradient, mean, squares) -> list[TensorExpr]:
     alpha, beta = ctx.attr("alpha", 0.9), ctx.attr("beta", 0.999)
     gradient = x * ctx.attr("norm_coefficient", 0.0) + gradient
     mean = mean * alpha + gradient * (1 - alpha)
     squares = squares * beta + gradient * gradient * (1 - beta)
     left = [1 - _power(factor, updates) for factor in (alpha, beta)]
-    rate = (updates > 0).choose(rate * left[1].apply("sqrt") / left[0], rate)
+    rate = (updates > 0).where(rate * left[1].apply("sqrt") / left[0], rate)
     new = x - rate * mean / (squares.apply("sqrt") + ctx.attr("epsilon", 0.0))
     return [new * (1 - ctx.attr("norm_coefficient_post", 0.0)), mean, squares]
 
 
-def _power(base: float, exponent: Numbers) -> Numbers:
+def _power(base: float, exponent: TensorExpr) -> TensorExpr:
     ctx = exponent.ctx
     number = ctx.const(np.asarray(base), exponent.value.dtype.numpy)
-    return Numbers(ctx, ctx.emit("pow", [number, exponent.value]))
+    return TensorExpr(ctx, ctx.emit("pow", [number, exponent.value]))

@@ -42,7 +42,7 @@ def product(ctx: OpContext, rows: Value) -> Value:
             f"{rows.dtype} activations with weights of {tensor.dtype} in blocks; convert the "
             "network with activations in float32"
         )
-    numbers = ctx.constant_of(1, "the weights").astype(np.int16)
+    numbers = ctx.constant_operand(1, "the weights").astype(np.int16)
     units, depth = numbers.shape
     numbers = numbers.reshape(units, depth // blocks.size, blocks.size)
     zero = 0 if blocks.zero is None else blocks.zero[..., None]

@@ -65,7 +65,7 @@ class OpContext(OperatorContext):
             raise ValueError("it has no result")
         return self.subgraph.tensors[self.op.outputs[index]]
 
-    def constant_of(self, index: int, what: str) -> np.ndarray:
+    def constant_operand(self, index: int, what: str) -> np.ndarray:
         """Return the elements of an operand that must be a compile-time constant."""
         value = self.required(index)
         if value.data is None:
@@ -75,11 +75,11 @@ class OpContext(OperatorContext):
             )
         return value.data
 
-    def ints_of(self, index: int, what: str) -> list[SymInt]:
+    def int_operand(self, index: int, what: str) -> list[SymInt]:
         """Return a constant operand, or one computed from shapes, as a flat list of integers."""
         data = self.importer.extents.get(self.required(index))
         if data is None:
-            data = self.constant_of(index, what)
+            data = self.constant_operand(index, what)
         return [as_extent(n) for n in data.reshape(-1)]
 
     def set_variable_operand(self, index: int, value: Value) -> None:

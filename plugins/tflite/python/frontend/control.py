@@ -107,4 +107,4 @@ def call(ctx: OpContext) -> list[Value]:
 @tflite_op(DENSIFY=1)
 def densify(ctx: OpContext) -> Value:
     """Return the operand, which the file reader has already converted to a dense tensor."""
-    return ctx.const(ctx.constant_of(0, "the sparse tensor"))
+    return ctx.const(ctx.constant_operand(0, "the sparse tensor"))

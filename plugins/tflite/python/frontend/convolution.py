@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
@@ -106,7 +106,7 @@ def _finished(ctx: OpContext, y: Value, bias: Value | None) -> Value:
 @tflite_op(TRANSPOSE_CONV=5)
 def transpose_conv(ctx: OpContext) -> Value:
     """Operands: the shape of the result, weights [OC, kh, kw, C], x, bias."""
-    extents = ctx.ints_of(0, "the shape of the result")
+    extents = ctx.int_operand(0, "the shape of the result")
     w, x = weights_of(ctx, 1), ctx.channels_second(ctx.required(2))
     fits = len(extents) == 4 and all(n > 0 for n in extents) and w.type.rank == 4
     if fits and symbols_of(x.shape[0]) and not symbols_of(extents[0]):
@@ -125,7 +125,7 @@ def transpose_conv(ctx: OpContext) -> Value:
         )
         return _finished(ctx, y, ctx.input(3))
     flipped = ctx.const(w.data[:, ::-1, ::-1].transpose(0, 3, 1, 2))
-    plain = plain_window(2, groups=1)
+    plain = default_window(2, groups=1)
     if x.dtype.name == "float32":
 
         def dilate_image(image: Value, zero: Value) -> Value:
@@ -184,7 +184,11 @@ def conv_3d(ctx: OpContext) -> Value:
 @tflite_op(CONV_3D_TRANSPOSE=1)
 def conv_3d_transpose(ctx: OpContext) -> Value:
     """Operands: the shape of the result, weights [kd, kh, kw, OC, C], x [N, D, H, W, C], bias."""
-    extents, w, x = ctx.ints_of(0, "the shape of the result"), weights_of(ctx, 1), ctx.required(2)
+    extents, w, x = (
+        ctx.int_operand(0, "the shape of the result"),
+        weights_of(ctx, 1),
+        ctx.required(2),
+    )
     if x.dtype.name != "float32":
         raise UnsupportedError(f"a convolution of volumes of {x.dtype}")
     fits = len(extents) == x.type.rank == w.type.rank == 5 and w.shape[4] == x.shape[4]

@@ -16,7 +16,7 @@ def where(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if not x.shape:
         raise UnsupportedError("the place of a scalar")
-    count = ctx.found(ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
+    count = ctx.data_dependent_extent(ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
     return ctx.transpose(ctx.emit("nonzero", [x], count=count), (1, 0))
 
 
@@ -27,7 +27,7 @@ def unique(ctx: OpContext) -> list[Value]:
     if x.type.rank != 1:
         raise ValueError(f"different elements of {x.type}")
     first, inverse, _, number = ctx.emit_many("unique", [x], axis=0, sorted=False)
-    kept = ctx.found(number, min(1, x.shape[0]), x.shape[0], "count")
+    kept = ctx.data_dependent_extent(number, min(1, x.shape[0]), x.shape[0], "count")
     first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
     values = ctx.emit("gather", [x, first], axis=0)
     return [values, ctx.cast(inverse, ctx.result(1).dtype)]
@@ -35,7 +35,7 @@ def unique(ctx: OpContext) -> list[Value]:
 
 @tflite_op(SPARSE_TO_DENSE=3)
 def sparse_to_dense(ctx: OpContext) -> Value:
-    places, shape = ctx.required(0), tuple(ctx.ints_of(1, "the shape of the result"))
+    places, shape = ctx.required(0), tuple(ctx.int_operand(1, "the shape of the result"))
     values, default = ctx.required(2), ctx.required(3)
     rank = places.type.rank
     if rank < 2:

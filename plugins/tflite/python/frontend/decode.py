@@ -29,8 +29,8 @@ def decode(ctx: OpContext) -> list[Value]:
 
 
 def _unpacked(ctx: OpContext, index: int) -> np.ndarray:
-    packed = ctx.constant_of(2 * index, "a packed tensor").tobytes()
-    descriptor = ctx.constant_of(2 * index + 1, "how a tensor is packed").tobytes()
+    packed = ctx.constant_operand(2 * index, "a packed tensor").tobytes()
+    descriptor = ctx.constant_operand(2 * index + 1, "how a tensor is packed").tobytes()
     result = ctx.result(index)
     if result.dtype not in TYPES:
         raise UnsupportedError(f"packed elements of type {result.dtype}")

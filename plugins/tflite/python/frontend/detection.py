@@ -90,5 +90,5 @@ def _gather_rows(
     """Gather rows of a table, zeros for invalid ones; flatten to [1, most * K, ...]."""
     rows = ctx.emit("gather", [table, box_indices], axis=0)
     mask = ctx.reshape(is_valid, (*is_valid.shape, *[1] * (table.type.rank - 1)))
-    rows = ctx.fitted(ctx.emit("where", [mask, rows, ctx.like(0, rows)]), 0, maximum)
+    rows = ctx.pad_or_truncate(ctx.emit("where", [mask, rows, ctx.like(0, rows)]), 0, maximum)
     return ctx.reshape(rows, (1, maximum * table.shape[1], *table.shape[2:]))

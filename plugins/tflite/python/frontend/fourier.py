@@ -19,11 +19,11 @@ FAST_LENGTH, MAX_FAST_LENGTH = 256, 65536
 @tflite_op(RFFT2D=1)
 def rfft2d(ctx: OpContext) -> list:
     """Transform [..., H, W] to [..., h, w / 2 + 1]; the operand is cropped or padded to h, w."""
-    x, lengths = ctx.required(0), ctx.ints_of(1, "the lengths of the transform")
+    x, lengths = ctx.required(0), ctx.int_operand(1, "the lengths of the transform")
     if x.type.rank < 2 or len(lengths) != 2 or min(lengths) < 1:
         raise ValueError(f"no transform of {x.type} over {lengths}")
     for axis, length in enumerate(lengths, x.type.rank - 2):
-        x = ctx.fitted(x, axis, length)
+        x = ctx.pad_or_truncate(x, axis, length)
     real, imaginary = _along_rows(ctx, x, lengths[1])
     if lengths[0] == 1:
         return [Complex(real, imaginary)]

@@ -99,7 +99,7 @@ def float_operand(ctx: OpContext, index: int) -> Value | None:
     if value is None or value.dtype.name == "float32":
         return value
     scale, zero = ctx.per_tensor(ctx.tensor(index))
-    whole = ctx.constant_of(index, "the weights").astype(np.float32) - np.float32(zero)
+    whole = ctx.constant_operand(index, "the weights").astype(np.float32) - np.float32(zero)
     return ctx.const(whole * scale)
 
 
@@ -184,7 +184,7 @@ def hybrid_images(
         for i in range(x.shape[0]):
             value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
             images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
-        together = ctx.joined(images, 0)
+        together = ctx.concat(images, 0)
     given = [together, w, ctx.const(1.0, np.float32), None, None]
     accumulators = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
     of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)

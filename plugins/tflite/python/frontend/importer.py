@@ -30,7 +30,10 @@ from tvmrt.plugins.tflite.frontend.options import BUILTIN
 from tvmrt.plugins.tflite.frontend.registry import ImporterEntry, find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # storage of sub-byte constants
-NO_TENSORS = ("resource", "complex64")  # types without an IR tensor, allowed between operators
+NON_TENSOR_TYPES = (
+    "resource",
+    "complex64",
+)  # types without an IR tensor, allowed between operators
 MAX_UNROLLED = 20_000  # maximum number of operators imported from loops, branches and calls
 
 
@@ -255,7 +258,7 @@ class GraphImporter(ImportState):
             raise ValueError(f"it has {len(op.outputs)} outputs, not {len(outputs)}")
         for index, value in zip(op.outputs, outputs):
             tensor = subgraph.tensors[index]
-            if tensor.dtype in NO_TENSORS:
+            if tensor.dtype in NON_TENSOR_TYPES:
                 continue
             if value is None:
                 raise UnsupportedError("what it calls is not supported")
@@ -276,5 +279,5 @@ class GraphImporter(ImportState):
 def made_by_operators(subgraph: Subgraph) -> list[int]:
     """Return the indices of tensors that operators compute and that are not graph outputs."""
     made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
-    shown = [i for i in made if subgraph.tensors[i].dtype not in NO_TENSORS]
+    shown = [i for i in made if subgraph.tensors[i].dtype not in NON_TENSOR_TYPES]
     return [i for i in shown if i not in subgraph.outputs]

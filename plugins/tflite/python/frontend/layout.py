@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import range_taken
+from tvmrt.compiler.frontend.shapes import slice_range
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.float_to_int import to_integers
@@ -51,7 +51,7 @@ def _alike(ctx: OpContext, index: int, part: Value) -> Value:
 def pack(ctx: OpContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     axis = normalize_axis(ctx.options["axis"], parts[0].type.rank + 1)
-    return ctx.emit("concat", [ctx.with_axis(part, axis) for part in parts], axis=axis)
+    return ctx.emit("concat", [ctx.unsqueeze(part, axis) for part in parts], axis=axis)
 
 
 @tflite_op(UNPACK=6)
@@ -63,7 +63,7 @@ def unpack(ctx: OpContext) -> list[Value]:
 
 @tflite_op(SPLIT=5)
 def split(ctx: OpContext) -> list[Value]:
-    (axis,), x, count = ctx.ints_of(0, "the axis"), ctx.required(1), ctx.options["num_splits"]
+    (axis,), x, count = ctx.int_operand(0, "the axis"), ctx.required(1), ctx.options["num_splits"]
     axis = normalize_axis(axis, x.type.rank)
     if count < 1 or x.shape[axis] % count:
         raise ValueError(f"{x.type} is not split in {count} along axis {axis}")
@@ -73,7 +73,11 @@ def split(ctx: OpContext) -> list[Value]:
 
 @tflite_op(SPLIT_V=3)
 def split_v(ctx: OpContext) -> list[Value]:
-    x, sizes, (axis,) = ctx.required(0), ctx.ints_of(1, "the sizes"), ctx.ints_of(2, "the axis")
+    x, sizes, (axis,) = (
+        ctx.required(0),
+        ctx.int_operand(1, "the sizes"),
+        ctx.int_operand(2, "the axis"),
+    )
     axis = normalize_axis(axis, x.type.rank)
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
@@ -85,7 +89,7 @@ def split_v(ctx: OpContext) -> list[Value]:
 
 @tflite_op(TRANSPOSE=8)
 def transpose(ctx: OpContext) -> Value:
-    x, perm = ctx.required(0), ctx.ints_of(1, "the order")
+    x, perm = ctx.required(0), ctx.int_operand(1, "the order")
     perm = [normalize_axis(p, x.type.rank) for p in perm]
     if sorted(perm) != list(range(x.type.rank)):
         raise ValueError(f"{perm} is not a permutation of the axes of {x.type}")
@@ -95,7 +99,7 @@ def transpose(ctx: OpContext) -> Value:
 @tflite_op(REVERSE_V2=4)
 def reverse(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    axes = {normalize_axis(a, x.type.rank) for a in ctx.ints_of(1, "the axes")}
+    axes = {normalize_axis(a, x.type.rank) for a in ctx.int_operand(1, "the axes")}
     starts = [n - 1 if d in axes and n else 0 for d, n in enumerate(x.shape)]
     steps = [-1 if d in axes else 1 for d in range(x.type.rank)]
     return ctx.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=x.shape)
@@ -104,7 +108,7 @@ def reverse(ctx: OpContext) -> Value:
 @tflite_op(SLICE=8)
 def slice_(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    starts, sizes = ctx.ints_of(1, "the starts"), ctx.ints_of(2, "the sizes")
+    starts, sizes = ctx.int_operand(1, "the starts"), ctx.int_operand(2, "the sizes")
     if len(starts) != x.type.rank or len(sizes) != x.type.rank:
         raise ValueError(f"starts {starts} and sizes {sizes} do not fit {x.type}")
     sizes = [n - a if s == -1 else s for n, a, s in zip(x.shape, starts, sizes)]
@@ -120,7 +124,7 @@ def _slice(ctx: OpContext, x: Value, starts: Sequence[int], steps, sizes) -> Val
 @tflite_op(STRIDED_SLICE=8)
 def strided_slice(ctx: OpContext) -> Value:
     x, o = ctx.required(0), ctx.options
-    begin, end, step = (ctx.ints_of(i, "the slice") for i in (1, 2, 3))
+    begin, end, step = (ctx.int_operand(i, "the slice") for i in (1, 2, 3))
     if not len(begin) == len(end) == len(step) or 0 in step:
         raise ValueError(f"begin {begin}, end {end} and steps {step} make no slice")
     starts, steps, sizes, shape = [], [], [], []
@@ -184,7 +188,7 @@ def _range_of_extents(
         begin = 0 if step > 0 else n - 1
     if o["end_mask"] >> i & 1:
         end = n if step > 0 else -n - 1
-    return range_taken(n, begin, end, step)
+    return slice_range(n, begin, end, step)
 
 
 @tflite_op(GATHER=8)
@@ -222,14 +226,14 @@ def _gather_in_batches(ctx: OpContext, x: Value, indices: Value, axis: int) -> V
 
 @tflite_op(SCATTER_ND=1)
 def scatter_nd(ctx: OpContext) -> Value:
-    updates, shape = ctx.required(1), tuple(ctx.ints_of(2, "the shape"))
+    updates, shape = ctx.required(1), tuple(ctx.int_operand(2, "the shape"))
     start = ctx.emit("expand", [ctx.like(0, updates)], shape=shape)
     return ctx.emit("scatter_nd", [start, ctx.required(0), updates], reduction="add")
 
 
 @tflite_op(TOPK_V2=3)
 def topk(ctx: OpContext) -> list[Value]:
-    x, (k,) = ctx.required(0), ctx.ints_of(1, "k")
+    x, (k,) = ctx.required(0), ctx.int_operand(1, "k")
     attrs = {"k": k, "axis": x.type.rank - 1, "largest": 1}
     values, places = ctx.emit_many("topk", [x], **attrs)
     return [values, ctx.cast(places, ctx.result(1).dtype)]
@@ -237,10 +241,10 @@ def topk(ctx: OpContext) -> list[Value]:
 
 @tflite_op(ONE_HOT=1)
 def one_hot(ctx: OpContext) -> Value:
-    indices, (depth,) = ctx.required(0), ctx.ints_of(1, "the depth")
+    indices, (depth,) = ctx.required(0), ctx.int_operand(1, "the depth")
     on, off = ctx.required(2), ctx.required(3)
     axis = normalize_axis(ctx.options["axis"], indices.type.rank + 1)
-    raised = ctx.with_axis(indices, axis)
+    raised = ctx.unsqueeze(indices, axis)
     shape = [1] * (indices.type.rank + 1)
     shape[axis] = depth
     places = ctx.const(np.arange(depth).reshape(shape), indices.dtype.numpy)
@@ -294,7 +298,7 @@ def gather_nd(ctx: OpContext) -> Value:
 
 def padding(ctx: OpContext, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the padding before and after each axis."""
-    pads = np.asarray(ctx.constant_of(1, "the padding"), np.int64)
+    pads = np.asarray(ctx.constant_operand(1, "the padding"), np.int64)
     if pads.shape != (x.type.rank, 2) or pads.min(initial=0) < 0:
         raise ValueError(f"padding {pads.tolist()} does not fit {x.type}")
     return tuple(int(n) for n in pads[:, 0]), tuple(int(n) for n in pads[:, 1])

@@ -29,11 +29,11 @@ def fully_connected(ctx: OpContext) -> Value:
     shape = (*x.shape[:-1], units) if keep else (x.type.size // depth, units)
     rows = ctx.reshape(x, (x.type.size // depth, depth))
     if ctx.tensor(1).blocks is not None:
-        y = ctx.added(blockwise_quantization.product(ctx, rows), ctx.input(2))
+        y = ctx.add_optional(blockwise_quantization.product(ctx, rows), ctx.input(2))
         return ctx.reshape(activated(ctx, y), shape)
     columns = ctx.transpose(w, (1, 0))
     if x.dtype.name == "float32" and w.dtype.name == "float32":
-        y = ctx.added(ctx.emit("matmul", [rows, columns]), ctx.input(2))
+        y = ctx.add_optional(ctx.emit("matmul", [rows, columns]), ctx.input(2))
         return ctx.reshape(activated(ctx, y), shape)
 
     if x.dtype.name == "float32":
@@ -54,8 +54,8 @@ def batch_matmul(ctx: OpContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
     if min(a.type.rank, b.type.rank) < 2:
         raise ValueError(f"{a.type} and {b.type} are no matrices")
-    a = ctx.swapped(a) if ctx.options["adj_x"] else a
-    b = ctx.swapped(b) if ctx.options["adj_y"] else b
+    a = ctx.swap_last_axes(a) if ctx.options["adj_x"] else a
+    b = ctx.swap_last_axes(b) if ctx.options["adj_y"] else b
     if a.dtype.name == "float32" and b.dtype.name == "float32":
         return ctx.emit("matmul", [a, b])
     if a.dtype.name == "float32":

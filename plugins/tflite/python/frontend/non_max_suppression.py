@@ -13,20 +13,20 @@ from tvmrt.plugins.tflite.frontend.registry import tflite_op
 @tflite_op(NON_MAX_SUPPRESSION_V4=1, NON_MAX_SUPPRESSION_V5=1)
 def non_max_suppression(ctx: OpContext) -> list[Value]:
     """Return the selected boxes' indices padded with zeros, their scores (V5), and their count."""
-    boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.ints_of(2, "the most boxes")
+    boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.int_operand(2, "the most boxes")
     overlap, minimum_score = (ctx.reshape(ctx.required(i), ()) for i in (3, 4))
-    if len(ctx.op.inputs) > 5 and ctx.constant_of(5, "sigma").any():
+    if len(ctx.op.inputs) > 5 and ctx.constant_operand(5, "sigma").any():
         raise UnsupportedError("scores that overlapping boxes make smaller (sigma is not 0)")
     if boxes.type.rank != 2 or scores.shape != boxes.shape[:1] or limit < 0:
         raise ValueError(f"{boxes.type} and {scores.type} are no boxes and scores")
     # lower the threshold by one step: a box whose overlap equals it is suppressed, too
     smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
     places, there, kept = best_boxes(ctx, boxes, scores, limit, smaller, minimum_score)
-    results = [ctx.fitted(ctx.cast(places, "int32"), 0, limit)]
+    results = [ctx.pad_or_truncate(ctx.cast(places, "int32"), 0, limit)]
     if ctx.op.name.endswith("5"):
         taken = ctx.emit("gather", [scores, places], axis=0)
         taken = ctx.emit("where", [there, taken, ctx.like(0, taken)])
-        results.append(ctx.fitted(taken, 0, limit))
+        results.append(ctx.pad_or_truncate(taken, 0, limit))
     return [*results, ctx.cast(kept, "int32")]
 
 

@@ -161,7 +161,9 @@ class _Cell:
         c = self._clipped(ctx.emit("add", [kept, added]), "cell_clip")
         h = ctx.emit("mul", [self._gate(OUTPUT, x, h, c), self._activated(c)])
         if self.projection is not None:
-            h = ctx.added(times(ctx, h, self.operand_indices.projection), self.projection_bias)
+            h = ctx.add_optional(
+                times(ctx, h, self.operand_indices.projection), self.projection_bias
+            )
             h = self._clipped(h, "proj_clip")
         return h, c
 

@@ -52,7 +52,7 @@ class _Cell:
         """Return the weights [K, gates * H], and a quantized multiplier for each column."""
         ctx, parts, pairs = self.ctx, [], []
         for gate in self.gates:
-            w = ctx.constant_of(first + gate, "the weights")
+            w = ctx.constant_operand(first + gate, "the weights")
             if w.dtype != np.int8:
                 raise UnsupportedError(f"weights of {w.dtype}")
             own = ctx.per_tensor(ctx.tensor(first + gate))[0]
@@ -72,7 +72,7 @@ class _Cell:
     def run(self, x: Value) -> Value:
         ctx = self.ctx
         steps, batch, depth = x.shape
-        bias = [ctx.constant_of(12 + gate, "the bias") for gate in self.gates]
+        bias = [ctx.constant_operand(12 + gate, "the bias") for gate in self.gates]
         rows = ctx.reshape(x, (steps * batch, depth))
         weights = self._weights(1, self.x_scale)
         projected = self._projected(rows, self.x_zero, weights, ctx.const(np.concatenate(bias)))

@@ -21,7 +21,7 @@ from tvmrt.plugins.tflite.frontend.sequence_loop import step_by_step
 
 def axes_of(ctx: OpContext, rank: int) -> tuple[int, ...]:
     """Return the distinct axes in operand 1, sorted."""
-    return tuple(sorted({normalize_axis(a, rank) for a in ctx.ints_of(1, "the axes")}))
+    return tuple(sorted({normalize_axis(a, rank) for a in ctx.int_operand(1, "the axes")}))
 
 
 _FOLDS = {
@@ -99,7 +99,7 @@ def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Val
 @tflite_op(ARG_MAX=3, ARG_MIN=3)
 def arg_extreme(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    (axis,) = ctx.ints_of(1, "the axis")
+    (axis,) = ctx.int_operand(1, "the axis")
     op = "argmax" if ctx.op.name == "ARG_MAX" else "argmin"
     axis = normalize_axis(axis, x.type.rank)
     y = ctx.emit(op, [x], axis=axis, keepdims=False, select_last=False)
@@ -109,7 +109,7 @@ def arg_extreme(ctx: OpContext) -> Value:
 @tflite_op(CUMSUM=1)
 def cumulative_sum(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    (axis,) = ctx.ints_of(1, "the axis")
+    (axis,) = ctx.int_operand(1, "the axis")
     return ctx.emit(
         "cumulative_sum",
         [x],

@@ -18,14 +18,14 @@ _JOINS = {"SUM": "add", "PROD": "mul", "MAX": "max", "MIN": "min"}
     UNSORTED_SEGMENT_SUM=1, UNSORTED_SEGMENT_PROD=1, UNSORTED_SEGMENT_MAX=1, UNSORTED_SEGMENT_MIN=1
 )
 def unsorted_segments(ctx: OpContext) -> Value:
-    (count,) = ctx.ints_of(2, "the number of segments")
+    (count,) = ctx.int_operand(2, "the number of segments")
     return _segments(ctx, count, ctx.op.name.rpartition("_")[2])
 
 
 @tflite_op(SEGMENT_SUM=1)
 def segment_sum(ctx: OpContext) -> Value:
     """Sum rows per segment; the last element of the constant segment ids is the highest."""
-    ids = ctx.ints_of(1, "the segments")
+    ids = ctx.int_operand(1, "the segments")
     return _segments(ctx, ids[-1] + 1 if ids else 0, "SUM")
 
 

@@ -27,8 +27,8 @@ def step_by_step(
     now, results = list(states), [x] * count
     for number in reversed(range(count)) if backward else range(count):
         made, *now = step(ctx.element(x, 0, number), *now)
-        results[number] = ctx.with_axis(made, 0)
-    return ctx.joined(results, 0), now
+        results[number] = ctx.unsqueeze(made, 0)
+    return ctx.concat(results, 0), now
 
 
 def _is_state(ctx: OpContext, index: int) -> bool:

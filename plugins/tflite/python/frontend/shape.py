@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import rest_of
+from tvmrt.compiler.frontend.shapes import infer_extent
 from tvmrt.compiler.ir import Value, broadcast
 from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
@@ -23,12 +23,12 @@ def reshape(ctx: OpContext) -> Value:
     given = ctx.options["new_shape"]
     known = ctx.input(1)
     if known is not None and (known.is_constant or known in ctx.importer.extents):
-        given = ctx.ints_of(1, "the shape")
+        given = ctx.int_operand(1, "the shape")
     elif given is None:
         given = list(ctx.result().shape)
     shape = list(given)
     if shape.count(-1) == 1:
-        rest = rest_of(x, [n for n in shape if n != -1])
+        rest = infer_extent(x, [n for n in shape if n != -1])
         shape[shape.index(-1)] = 0 if rest is None else rest
     if shape == [0] and x.type.size == 1:  # old converters' spelling of a scalar
         shape = []
@@ -52,14 +52,14 @@ def squeeze(ctx: OpContext) -> Value:
 @tflite_op(EXPAND_DIMS=1)
 def expand_dims(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    (axis,) = ctx.ints_of(1, "the axis")
-    return ctx.with_axis(x, normalize_axis(axis, x.type.rank + 1))
+    (axis,) = ctx.int_operand(1, "the axis")
+    return ctx.unsqueeze(x, normalize_axis(axis, x.type.rank + 1))
 
 
 @tflite_op(SHAPE=1)
 def shape_of(ctx: OpContext) -> Value:
     extents = np.asarray(ctx.required(0).shape, object)
-    return ctx.whole_numbers(extents, element_type(ctx.options["out_type"]))
+    return ctx.integer_tensor(extents, element_type(ctx.options["out_type"]))
 
 
 @tflite_op(RANK=1)
@@ -69,24 +69,24 @@ def rank(ctx: OpContext) -> Value:
 
 @tflite_op(BROADCAST_TO=4)
 def broadcast_to(ctx: OpContext) -> Value:
-    return ctx.emit("expand", [ctx.required(0)], shape=tuple(ctx.ints_of(1, "the shape")))
+    return ctx.emit("expand", [ctx.required(0)], shape=tuple(ctx.int_operand(1, "the shape")))
 
 
 @tflite_op(BROADCAST_ARGS=1)
 def broadcast_args(ctx: OpContext) -> Value:
-    shapes = [tuple(ctx.ints_of(i, "a shape")) for i in (0, 1)]
-    return ctx.whole_numbers(np.asarray(broadcast(*shapes), object), ctx.required(0).dtype.name)
+    shapes = [tuple(ctx.int_operand(i, "a shape")) for i in (0, 1)]
+    return ctx.integer_tensor(np.asarray(broadcast(*shapes), object), ctx.required(0).dtype.name)
 
 
 @tflite_op(FILL=5)
 def fill(ctx: OpContext) -> Value:
-    shape = tuple(ctx.ints_of(0, "the shape"))
+    shape = tuple(ctx.int_operand(0, "the shape"))
     return ctx.emit("expand", [ctx.required(1)], shape=shape)
 
 
 @tflite_op(TILE=3)
 def tile(ctx: OpContext) -> Value:
-    x, counts = ctx.required(0), ctx.ints_of(1, "the counts")
+    x, counts = ctx.required(0), ctx.int_operand(1, "the counts")
     if len(counts) != x.type.rank or any(n < 0 for n in counts):
         raise ValueError(f"{x.type} is repeated {counts} times")
     span = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
@@ -98,8 +98,8 @@ def tile(ctx: OpContext) -> Value:
 @tflite_op(RANGE=2)
 def number_range(ctx: OpContext) -> Value:
     if any(ctx.required(i) in ctx.importer.extents for i in range(3)):
-        return _range_of_extents(ctx, *(ctx.ints_of(i, "the range")[0] for i in range(3)))
-    start, limit, step = (ctx.constant_of(i, "the range").reshape(-1)[0] for i in range(3))
+        return _range_of_extents(ctx, *(ctx.int_operand(i, "the range")[0] for i in range(3)))
+    start, limit, step = (ctx.constant_operand(i, "the range").reshape(-1)[0] for i in range(3))
     return ctx.const(np.arange(start, limit, step), ctx.required(0).dtype.numpy)
 
 

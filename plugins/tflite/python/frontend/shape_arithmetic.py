@@ -10,15 +10,15 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.extents import (
+from tvmrt.compiler.frontend.data_propagation import (
     Elements,
-    chosen,
-    each,
-    elements_of,
+    apply_rule,
+    divide_truncated,
+    elementwise,
     equal,
-    followed,
-    taken,
-    truncated,
+    known_elements,
+    take,
+    where,
 )
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.tflite.frontend.context import OpContext
@@ -29,13 +29,13 @@ def evaluate(ctx: OpContext) -> list[Value] | None:
     rule, known = _RULES.get(ctx.op.name), ctx.importer.extents
     if rule is None or ctx.op.is_custom or not any(v in known for v in ctx.inputs):
         return None
-    operands = [elements_of(v, known) for v in ctx.inputs]
+    operands = [known_elements(v, known) for v in ctx.inputs]
     if any(o is None for o in operands) or ctx.options.get("act"):
         return None
-    parts = followed(rule, ctx, operands)
+    parts = apply_rule(rule, ctx, operands)
     if parts is None:
         return None
-    return [ctx.whole_numbers(part, ctx.result(i).dtype) for i, part in enumerate(parts)]
+    return [ctx.integer_tensor(part, ctx.result(i).dtype) for i, part in enumerate(parts)]
 
 
 def _known(*operands: Elements) -> list[list[int]]:
@@ -49,7 +49,7 @@ def _unpacked(ctx: OpContext, x: Elements) -> list[Elements]:
 
 
 def _gathered(ctx: OpContext, x: Elements, indices: Elements) -> Elements | None:
-    return None if ctx.options["batch_dims"] else taken(x, indices, ctx.options["axis"])
+    return None if ctx.options["batch_dims"] else take(x, indices, ctx.options["axis"])
 
 
 def _sliced(ctx: OpContext, x: Elements, starts: Elements, sizes: Elements) -> Elements:
@@ -88,28 +88,28 @@ def _reduced(function: Callable) -> Callable:
 
 
 _RULES: dict[str, Callable] = {
-    "ADD": each(lambda a, b: a + b),
+    "ADD": elementwise(lambda a, b: a + b),
     "CAST": lambda ctx, x: x if ctx.result().dtype in ("int32", "int64") else None,
     "CONCATENATION": lambda ctx, *parts: np.concatenate(parts, ctx.options["axis"]),
-    "DIV": each(truncated),
-    "EQUAL": each(equal),
+    "DIV": elementwise(divide_truncated),
+    "EQUAL": elementwise(equal),
     "EXPAND_DIMS": lambda ctx, x, axis: np.expand_dims(x, _known(axis)[0][0]),
-    "FLOOR_DIV": each(lambda a, b: a // b),
-    "FLOOR_MOD": each(lambda a, b: a % b),
+    "FLOOR_DIV": elementwise(lambda a, b: a // b),
+    "FLOOR_MOD": elementwise(lambda a, b: a % b),
     "GATHER": _gathered,
-    "MAXIMUM": each(lambda a, b: a if a >= b else b),
-    "MINIMUM": each(lambda a, b: a if a <= b else b),
-    "MUL": each(lambda a, b: a * b),
+    "MAXIMUM": elementwise(lambda a, b: a if a >= b else b),
+    "MINIMUM": elementwise(lambda a, b: a if a <= b else b),
+    "MUL": elementwise(lambda a, b: a * b),
     "NEG": lambda ctx, x: -x,
     "PACK": lambda ctx, *parts: np.stack(parts, ctx.options["axis"]),
     "REDUCE_PROD": _reduced(prod),
     "RESHAPE": _reshaped,
-    "SELECT": chosen,
-    "SELECT_V2": chosen,
+    "SELECT": where,
+    "SELECT_V2": where,
     "SLICE": _sliced,
     "SQUEEZE": lambda ctx, x: np.squeeze(x, tuple(ctx.options["squeeze_dims"] or ()) or None),
     "STRIDED_SLICE": _strided,
-    "SUB": each(lambda a, b: a - b),
+    "SUB": elementwise(lambda a, b: a - b),
     "SUM": _reduced(sum),
     "UNPACK": _unpacked,
 }

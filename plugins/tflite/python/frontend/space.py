@@ -33,8 +33,8 @@ def depth_to_space(ctx: OpContext) -> Value:
 
 @tflite_op(SPACE_TO_BATCH_ND=4)
 def space_to_batch(ctx: OpContext) -> Value:
-    x, blocks = ctx.required(0), ctx.ints_of(1, "the blocks")
-    pads = np.asarray(ctx.constant_of(2, "the padding")).reshape(-1, 2)
+    x, blocks = ctx.required(0), ctx.int_operand(1, "the blocks")
+    pads = np.asarray(ctx.constant_operand(2, "the padding")).reshape(-1, 2)
     m = len(blocks)
     if pads.shape[0] != m or x.type.rank <= m or min(blocks) < 1 or pads.min() < 0:
         raise ValueError(f"blocks {blocks} and padding {pads.tolist()} do not fit {x.type}")
@@ -56,8 +56,8 @@ def space_to_batch(ctx: OpContext) -> Value:
 
 @tflite_op(BATCH_TO_SPACE_ND=4)
 def batch_to_space(ctx: OpContext) -> Value:
-    x, blocks = ctx.required(0), ctx.ints_of(1, "the blocks")
-    crops = np.asarray(ctx.constant_of(2, "the crops")).reshape(-1, 2)
+    x, blocks = ctx.required(0), ctx.int_operand(1, "the blocks")
+    crops = np.asarray(ctx.constant_operand(2, "the crops")).reshape(-1, 2)
     m, count = len(blocks), int(np.prod(blocks))
     if crops.shape[0] != m or x.type.rank <= m or count < 1 or x.shape[0] % count:
         raise ValueError(f"blocks {blocks} and crops {crops.tolist()} do not fit {x.type}")
@@ -75,7 +75,7 @@ def batch_to_space(ctx: OpContext) -> Value:
 
 
 def _extents(ctx: OpContext) -> tuple[list[int], bool, bool]:
-    extents = ctx.ints_of(1, "the size")
+    extents = ctx.int_operand(1, "the size")
     if len(extents) != 2 or min(extents) < 1 or len(ctx.required(0).shape) != 4:
         raise ValueError(f"{ctx.required(0).type} does not become a picture of {extents}")
     return extents, bool(ctx.options["align_corners"]), bool(ctx.options["half_pixel_centers"])

@@ -36,7 +36,7 @@ def svdf(ctx: OpContext) -> Value:
     else:
         new = hybrid_matmul(ctx, x, 1, bool(ctx.options["asymmetric"]))
     units = _filtered(ctx, _pushed(ctx, past, new), float_operand(ctx, 2), rank)
-    return activated(ctx, ctx.added(units, ctx.input(3)))
+    return activated(ctx, ctx.add_optional(units, ctx.input(3)))
 
 
 def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
@@ -62,7 +62,7 @@ def _svdf_int8(ctx: OpContext, x: Value, past: Value) -> Value:
     (x_scale, x_zero), (w_scale, w_zero), (t_scale, _), (s_scale, s_zero) = (
         ctx.per_tensor(ctx.tensor(i)) for i in (0, 1, 2, 4)
     )
-    w = ctx.constant_of(1, "the weights")
+    w = ctx.constant_operand(1, "the weights")
     if w.dtype != np.int8 or w_zero or past.dtype.name not in ("int8", "int16"):
         raise UnsupportedError(f"weights of {w.dtype} and a memory of {past.dtype}")
     operands = [x, ctx.const(w.T), ctx.const(1.0, np.float32), None, None]
@@ -75,8 +75,8 @@ def _svdf_int8(ctx: OpContext, x: Value, past: Value) -> Value:
     now = ctx.cast(_pushed(ctx, past, new), "int32")
     if s_zero:
         now = ctx.emit("sub", [now, ctx.const(s_zero, np.int32)])
-    over_time = ctx.const(ctx.constant_of(2, "the weights over time").astype(np.int32))
+    over_time = ctx.const(ctx.constant_operand(2, "the weights over time").astype(np.int32))
     units = _filtered(ctx, now, over_time, ctx.options["rank"])
-    units = ctx.added(units, ctx.input(3))
+    units = ctx.add_optional(units, ctx.input(3))
     y_scale, zero = ctx.per_tensor(ctx.result())
     return clamped(ctx, scaled(ctx, units, float(ratio(f32(s_scale * t_scale), y_scale))), zero)

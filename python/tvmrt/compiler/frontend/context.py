@@ -55,7 +55,7 @@ class OperatorContext:
         """Add a constant named after this operator."""
         return self.builder.const(np.asarray(array, dtype), f"{self.name}_const")
 
-    def whole_numbers(self, array: np.ndarray, dtype: str = "int64") -> Value:
+    def integer_tensor(self, array: np.ndarray, dtype: str = "int64") -> Value:
         """Return a tensor of integers from integers and extents."""
         elements = array.reshape(-1).tolist()
         if not any(isinstance(n, Extent) for n in elements):
@@ -65,29 +65,29 @@ class OperatorContext:
         self.importer.extents[value] = array
         return value
 
-    def found(self, number: Value, low: int, high: SymInt, what: str) -> SymInt:
+    def data_dependent_extent(self, scalar: Value, low: int, high: SymInt, what: str) -> SymInt:
         """Turn a data-dependent int64 scalar into an extent from ``low`` to ``high``. A run with a
         number outside of these bounds ends with an error that names ``what``."""
         dims = self.importer.dims
 
-        def make(number: Value, low: int, high: SymInt) -> SymInt:
-            return dims.found(self.emit, number, low, high, self.name, what)
+        def make(scalar: Value, low: int, high: SymInt) -> SymInt:
+            return dims.data_dependent_extent(self.emit, scalar, low, high, self.name, what)
 
-        if number.data is not None:
-            return int(number.data)
-        return dims.run_counts.found(self.builder, self.emit, number, (low, high), make)
+        if scalar.data is not None:
+            return int(scalar.data)
+        return dims.data_dependent_sizes.intern(self.builder, self.emit, scalar, (low, high), make)
 
     # Compositions. Each returns its operand unchanged if there is nothing to do.
 
-    def like(self, number: float, value: Value) -> Value:
+    def like(self, scalar: float, value: Value) -> Value:
         """Return a constant with the element type of a value."""
-        return self.const(number, value.dtype.numpy)
+        return self.const(scalar, value.dtype.numpy)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         perm = tuple(perm)
         return x if perm == tuple(range(len(perm))) else self.emit("transpose", [x], perm=perm)
 
-    def swapped(self, x: Value) -> Value:
+    def swap_last_axes(self, x: Value) -> Value:
         """Transpose a matrix or a batch of matrices."""
         rank = len(x.shape)
         return self.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
@@ -99,21 +99,21 @@ class OperatorContext:
     def cast(self, x: Value, to: str) -> Value:
         return x if x.dtype.name == to else self.emit("cast", [x], to=to)
 
-    def added(self, x: Value, more: Value | None) -> Value:
+    def add_optional(self, x: Value, more: Value | None) -> Value:
         """Return the sum of both, or x if ``more`` is None."""
         return x if more is None else self.emit("add", [x, more])
 
-    def joined(self, parts: Sequence[Value], axis: int) -> Value:
+    def concat(self, parts: Sequence[Value], axis: int) -> Value:
         """Concatenate parts along an axis; a single part is returned unchanged."""
         return parts[0] if len(parts) == 1 else self.emit("concat", parts, axis=axis)
 
-    def with_axis(self, x: Value, axis: int) -> Value:
+    def unsqueeze(self, x: Value, axis: int) -> Value:
         """Insert a new axis of extent 1 at an index."""
         return self.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
-    def element(self, x: Value, axis: int, place: int) -> Value:
+    def element(self, x: Value, axis: int, index: int) -> Value:
         """Return the element at an index of an axis, without that axis."""
-        part = self.slice_axis(x, axis, place, 1)
+        part = self.slice_axis(x, axis, index, 1)
         return self.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]))
 
     def clamp(self, x: Value, low: float | None, high: float | None) -> Value:
@@ -132,15 +132,15 @@ class OperatorContext:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
-    def fitted(self, x: Value, axis: int, length: SymInt) -> Value:
+    def pad_or_truncate(self, x: Value, axis: int, length: SymInt) -> Value:
         """Truncate x along an axis to ``length`` elements, or pad it with zeros at the end."""
         missing = length - x.shape[axis]
         low, high = bounds(missing)
         if low < 0:
             x = self.slice_axis(x, axis, 0, sym_min(length, x.shape[axis]))
-        return self.filled_up(x, axis, sym_max(missing, 0)) if high > 0 else x
+        return self.pad_end(x, axis, sym_max(missing, 0)) if high > 0 else x
 
-    def filled_up(self, x: Value, axis: int, count: SymInt, value: Value | None = None) -> Value:
+    def pad_end(self, x: Value, axis: int, count: SymInt, value: Value | None = None) -> Value:
         """Pad x at the end of an axis by ``count`` elements of ``value`` (default: zeros)."""
         inputs, before, after = [x], (0,) * len(x.shape), [0] * len(x.shape)
         after[axis] = count

@@ -26,7 +26,7 @@ MAX_SIZE = 1 << 28  # limit for sizes derived from the windows of a file
 # to 100 per second, and networks compute at least 6 results per second from them.
 SAMPLES_PER_STEP = 16
 # Total bytes of tensors at default bounds: a larger library needs bounds from the user.
-MAX_CHOSEN_BYTES = 1 << 30
+MAX_DEFAULT_BYTES = 1 << 30
 
 
 class Role(enum.Enum):
@@ -40,7 +40,7 @@ class Role(enum.Enum):
     COUNT = "count"
 
 
-_HIGHEST = {
+_MAX_SIZES = {
     Role.BATCH: MAX_BATCH,
     Role.PICTURE: MAX_PICTURE,
     Role.VOLUME: MAX_VOLUME,
@@ -49,7 +49,7 @@ _HIGHEST = {
     Role.COUNT: MAX_COUNT,
 }
 # The size to try first for a network that may run at one size only.
-_USUAL = {
+_DEFAULT_SIZES = {
     Role.BATCH: 1,
     Role.PICTURE: 224,
     Role.VOLUME: 32,
@@ -58,11 +58,11 @@ _USUAL = {
     Role.COUNT: 16,
 }
 # Picture sizes to try for a network that runs at one size only, but not at the usual one.
-OTHER_PICTURES = (256, 384, 512, 192)
+OTHER_PICTURE_SIZES = (256, 384, 512, 192)
 
 
 @dataclass
-class Uses:
+class DimUses:
     """How a network uses the axes of one dimension.
 
     Parameters
@@ -97,14 +97,14 @@ class Uses:
     batch: bool = False
     window_ranks: set[int] = field(default_factory=set)
     step: Fraction = Fraction(1)
-    least: int = 1
+    min_size: int = 1
     signal: bool = False
     sequence: bool = False
     mixed: bool = False
-    joined: bool = False
+    concatenated: bool = False
     limit: int | None = None
-    equal: set[tuple[int, int]] = field(default_factory=set)
-    same: set[str] = field(default_factory=set)
+    equal_ranges: set[tuple[int, int]] = field(default_factory=set)
+    combined_with: set[str] = field(default_factory=set)
 
     def role(self) -> Role | None:
         """Return the role; None if it only passes through and is not the leading axis."""
@@ -123,7 +123,7 @@ class Uses:
 
 
 @dataclass(frozen=True)
-class ChosenSize:
+class DefaultBounds:
     """Bounds of one dimension by its role.
 
     ``step``: the usual divisor of sizes; ``in_steps``: whether only multiples of it are valid.
@@ -135,15 +135,15 @@ class ChosenSize:
     step: int = 1
     in_steps: bool = False
 
-    def usual(self, picture: int | None = None) -> int:
+    def default_size(self, picture: int | None = None) -> int:
         """Return one usual size for networks of this kind. ``picture``: size for picture axes."""
-        size = picture if picture and self.role is Role.PICTURE else _USUAL[self.role]
+        size = picture if picture and self.role is Role.PICTURE else _DEFAULT_SIZES[self.role]
         return min(max(size, self.low), self.high)
 
 
-def choose_sizes(
-    uses: Mapping[str, Uses], stated: int | None = None, names: Iterable[str] = ()
-) -> dict[str, ChosenSize]:
+def bounds_by_role(
+    uses: Mapping[str, DimUses], stated: int | None = None, names: Iterable[str] = ()
+) -> dict[str, DefaultBounds]:
     """Return the bounds of each dimension.
 
     ``stated``: the picture size that the file states, used if it is larger than ``MAX_PICTURE``.
@@ -153,29 +153,29 @@ def choose_sizes(
     passing = Role.COUNT if Role.BATCH in roles.values() else Role.BATCH
     for name, each in uses.items():
         if roles[name] in (None, Role.BATCH):
-            found = [roles[other] for other in sorted(each.same) if roles.get(other)]
+            found = [roles[other] for other in sorted(each.combined_with) if roles.get(other)]
             others = [role for role in found if role is not Role.BATCH]
             roles[name] = next(iter([*others, *found]), roles[name])
     wanted = list(names) or list(uses)
-    return {name: _chosen(uses[name], roles[name] or passing, stated) for name in wanted}
+    return {name: _bounds_of_role(uses[name], roles[name] or passing, stated) for name in wanted}
 
 
-def _chosen(uses: Uses, role: Role, stated: int | None) -> ChosenSize:
-    low, high = max(uses.least, 1), _HIGHEST[role]
+def _bounds_of_role(uses: DimUses, role: Role, stated: int | None) -> DefaultBounds:
+    low, high = max(uses.min_size, 1), _MAX_SIZES[role]
     step = max(math.ceil(uses.step), 1)
     if role is Role.PICTURE:
         high = max(high, stated or 0)
-    high = max(high, 2 * uses.least)
+    high = max(high, 2 * uses.min_size)
     if role in (Role.PICTURE, Role.VOLUME):
         # half of a step gives one result, too, but pictures of that size do not occur
         low = max(low, step)
         high = max(high // step * step, low)
-    if uses.joined and role in (Role.LENGTH, Role.COUNT):
+    if uses.concatenated and role in (Role.LENGTH, Role.COUNT):
         low = 0
     if uses.limit is not None:
         high = min(high, uses.limit) if role is not Role.PICTURE else uses.limit
-    for first, last in sorted(uses.equal):
+    for first, last in sorted(uses.equal_ranges):
         if max(low, first) <= last:
             low, high = max(low, first), last
     low, high = min(low, MAX_SIZE), min(high, MAX_SIZE)
-    return ChosenSize(role, min(low, high), max(high, low), step)
+    return DefaultBounds(role, min(low, high), max(high, low), step)

@@ -22,17 +22,17 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 
-from .run_counts import RunCounts
+from .data_dependent_sizes import DataDependentSizes
 
 # ``N<=8``, ``N=1..8``, ``N=M+1``
 _DECLARED = re.compile(
-    r"(?P<name>[^<=]+)(?:<=(?P<most>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
+    r"(?P<name>[^<=]+)(?:<=(?P<max>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
 )
-HIGHEST = 2**31 - 1
-MOST_POWER = 8  # maximum exponent in an expression of dimensions
+MAX_DIM = 2**31 - 1
+MAX_EXPONENT = 8  # maximum exponent in an expression of dimensions
 # Maximum number of factors and bits of an expression. Five times halving a height and a width with
 # rounding up gives a hundred. Nested powers in a file would take years to expand.
-MOST_FACTORS = 1024
+MAX_FACTORS = 1024
 
 Declaration = Union[int, str, Sequence[int]]
 
@@ -49,13 +49,13 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
     name = match["name"].strip()
     if match["sum"]:
         return name, match["sum"]
-    if match["most"]:
-        return name, (1, int(match["most"]))
+    if match["max"]:
+        return name, (1, int(match["max"]))
     return name, (int(match["low"]), int(match["high"]))
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class ValidSizes:
     """The sizes of a dimension at which a network is valid: ``step * n + first`` for n from ``low``
     to ``high``, or the extent ``same``. ``node``: for a data-dependent dimension, the node that
     needs that size; each run checks it.
@@ -74,8 +74,8 @@ class Narrowed:
         low, high = (n * self.step + self.first for n in (self.low, self.high))
         if low == high:
             return f"is {low}"
-        plus = f" plus {self.first}" if self.first else ""
-        steps = f" in multiples of {self.step}{plus}" if self.step > 1 else ""
+        offset = f" plus {self.first}" if self.first else ""
+        steps = f" in multiples of {self.step}{offset}" if self.step > 1 else ""
         return f"ranges from {low} to {high}{steps}"
 
 
@@ -90,24 +90,24 @@ class Dims:
     def __init__(
         self,
         declared: Mapping[str, Declaration] | None = None,
-        narrowed: Mapping[str, Narrowed] | None = None,
+        narrowed: Mapping[str, ValidSizes] | None = None,
         zeros: Sequence[Extent] = (),
     ) -> None:
         self._narrowed = dict(narrowed or {})
         self._zeros = zeros
         self._bounds: dict[str, tuple[int, int]] = {}
-        self._sums: dict[str, str] = {}
-        self._open: list[str] = []  # expressions under evaluation
+        self._expressions: dict[str, str] = {}
+        self._evaluating: list[str] = []  # expressions under evaluation
         self._symbols: dict[str, Symbol] = {}
-        self._replaced: set[str] = set()  # data-dependent sizes that equal other extents
-        self.run_counts = RunCounts()
+        self._unified: set[str] = set()  # data-dependent sizes that equal other extents
+        self.data_dependent_sizes = DataDependentSizes()
         for name, bounds in (declared or {}).items():
             self.declare(name, bounds)
 
     def declare(self, name: str, bounds: Declaration) -> None:
         """Give a dimension its bounds. Raises ValueError if it has different bounds already."""
         if isinstance(bounds, str):
-            self._sums[name] = bounds
+            self._expressions[name] = bounds
             return
         try:
             low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
@@ -115,10 +115,10 @@ class Dims:
             raise TypeError(
                 f"dimension {name} is declared {bounds!r}; give the maximum, or minimum and maximum"
             ) from None
-        if not 0 <= low <= high <= HIGHEST:
+        if not 0 <= low <= high <= MAX_DIM:
             raise ValueError(
                 f"dimension {name} is declared from {low} to {high}; "
-                f"its bounds are two numbers from 0 to {HIGHEST}, the lower one first"
+                f"its bounds are two numbers from 0 to {MAX_DIM}, the lower one first"
             )
         before = self._bounds.setdefault(name, (low, high))
         if before != (low, high):
@@ -129,7 +129,7 @@ class Dims:
 
     def __contains__(self, name: object) -> bool:
         """Whether a dimension is declared, or is a sum or product of declared dimensions."""
-        if name in self._bounds or name in self._sums:
+        if name in self._bounds or name in self._expressions:
             return True
         names = _names_in(name) if isinstance(name, str) else None
         return bool(names) and names != {name} and all(n in self for n in names)
@@ -153,20 +153,20 @@ class Dims:
         if name in self._bounds:
             low, high = self._bounds[name]
             return low if low == high else self._symbol(name, low, high).extent
-        text = self._sums.get(name, name)
-        if name in self._open:
+        text = self._expressions.get(name, name)
+        if name in self._evaluating:
             raise ValueError(f"dimension {name} is defined by itself; declare its bounds")
-        self._open.append(name)
-        found = self._computed(name, text)
-        self._open.pop()
-        if lower_bound(found) < 0 or upper_bound(found) > HIGHEST:
+        self._evaluating.append(name)
+        found = self._evaluate(name, text)
+        self._evaluating.pop()
+        if lower_bound(found) < 0 or upper_bound(found) > MAX_DIM:
             raise ValueError(
                 f"dimension {name} = {text} is from {lower_bound(found)} to {upper_bound(found)}; declare "
                 "bounds that keep it from being negative"
             )
         return found
 
-    def _narrowed_extent(self, name: str, sizes: Narrowed) -> SymInt:
+    def _narrowed_extent(self, name: str, sizes: ValidSizes) -> SymInt:
         if sizes.same is not None:
             names = {symbol.name for symbol in symbols_of(sizes.same)}
             return as_extent(sizes.same.at({n: self.extent(n) for n in names}))
@@ -175,28 +175,28 @@ class Dims:
         if sizes.step == 1:
             return self._symbol(name, sizes.low, sizes.high).extent
         steps = f"{name}_by_{sizes.step}"
-        inner = self._narrowed.get(steps, Narrowed(sizes.low, sizes.high))
+        inner = self._narrowed.get(steps, ValidSizes(sizes.low, sizes.high))
         return self._narrowed_extent(steps, inner) * sizes.step + sizes.first
 
-    def _computed(self, name: str, text: str) -> SymInt:
-        left: list[SymInt] = []
-        for term in _terms(name, text):
+    def _evaluate(self, name: str, text: str) -> SymInt:
+        stack: list[SymInt] = []
+        for term in _parse_postfix(name, text):
             if isinstance(term, str):
                 if term not in self:
                     raise ValueError(f"dimension {name} depends on {term}; declare {term}, too")
-                left.append(self.extent(term))
+                stack.append(self.extent(term))
             elif isinstance(term, int):
-                left.append(term)
+                stack.append(term)
             else:
-                by = left.pop()
+                by = stack.pop()
                 try:
-                    left.append(term(left.pop(), by))
+                    stack.append(term(stack.pop(), by))
                 except (OverflowError, ZeroDivisionError) as problem:
                     raise ValueError(
-                        f"dimension {_short(name, text)} {problem}; give the shapes of the "
+                        f"dimension {_shorten(name, text)} {problem}; give the shapes of the "
                         "inputs that have it, or name it by a word"
                     ) from None
-        return left[0]
+        return stack[0]
 
     def _symbol(self, name: str, low: int, high: int) -> Symbol:
         if name not in self._symbols:
@@ -204,7 +204,7 @@ class Dims:
             self._symbols[name] = Symbol(name, low, high, self._parameter(name), zeros=zeros)
         return self._symbols[name]
 
-    def counted(
+    def declare_symbol(
         self,
         name: str,
         low: int,
@@ -222,7 +222,7 @@ class Dims:
         self._symbols[name] = symbol
         return symbol.extent
 
-    def found(
+    def data_dependent_extent(
         self,
         emit: Callable[..., Value],
         number: Value,
@@ -236,23 +236,23 @@ class Dims:
         operators for the network's node ``node``."""
         if number.data is not None:
             return int(number.data)
-        name = self.fresh(size_name(node, what))
-        same, reader = self._required(name)
+        name = self.unique_name(size_name(node, what))
+        same, reader = self._required_extent(name)
         if same is not None:
-            self._replaced.add(name)
+            self._unified.add(name)
             vector = emit("reshape", [number], shape=(1,))
             text = f"{extent_text(same)}, which node {reader} needs"
             emit("require", [vector] * 2, expected=(same,), where=f"'{node}', {what}", text=text)
             return same
         source = emit("count", [number], extent=name, what=what, low=low, high=high)
-        return self.counted(name, low, high, source)
+        return self.declare_symbol(name, low, high, source)
 
-    def bound_of(self, name: str) -> int | None:
+    def implied_bound(self, name: str) -> int | None:
         """Return the upper bound of a data-dependent size as far as the network implies one."""
         found = self._narrowed.get(name)
         return found.high if found is not None and found.high else None
 
-    def _required(self, name: str) -> tuple[SymInt | None, str]:
+    def _required_extent(self, name: str) -> tuple[SymInt | None, str]:
         """Return the extent that a data-dependent size must equal, in terms of sizes known before
         it, and the node that needs it; None if the size is unconstrained."""
         for other, sizes in self._narrowed.items():
@@ -262,43 +262,43 @@ class Dims:
             unknown = [n for n in (other, *symbols) if n not in self._symbols and n not in self]
             if unknown != [name]:
                 continue
-            known = {n: self._named(n) for n in symbols if n != name}
+            known = {n: self._extent_by_name(n) for n in symbols if n != name}
             if other == name:
                 return as_extent(_at(sizes.same, known)), sizes.node
             factor = dict(sizes.same.terms).get((symbols[name],))
             if factor is None:
                 continue
-            rest = _at(sizes.same - factor * symbols[name].extent, known)
-            found = exact_quotient(self._named(other) - rest, abs(factor))
+            remaining = _at(sizes.same - factor * symbols[name].extent, known)
+            found = exact_quotient(self._extent_by_name(other) - remaining, abs(factor))
             if found is not None:
                 return (found if factor > 0 else -found), sizes.node
         return None, ""
 
-    def _named(self, name: str) -> SymInt:
+    def _extent_by_name(self, name: str) -> SymInt:
         return self.extent(name) if name in self else self._symbols[name].extent
 
-    def factors(
+    def data_dependent_factors(
         self,
         emit: Callable[..., Value],
         numbers: Sequence[Value],
         highs: Sequence[int],
         size: int,
-        told: tuple[str, Sequence[str]],
+        labels: tuple[str, Sequence[str]],
     ) -> list[SymInt]:
         """Turn data-dependent numbers into extents up to ``highs``. The caller ensures that their
-        product never exceeds ``size``. ``told``: the node, and a name for each number."""
-        node, what = told
-        names = [self.fresh(f"{node}_{each}".replace(" ", "_")) for each in what]
+        product never exceeds ``size``. ``labels``: the node, and a name for each number."""
+        node, what = labels
+        names = [self.unique_name(f"{node}_{each}".replace(" ", "_")) for each in what]
         found = []
         for name, number, high, each in zip(names, numbers, highs, what):
             source = emit("count", [number], extent=name, what=each, low=0, high=high)
             product = (frozenset(names), size)
-            found.append(self.counted(name, 0, high, source, product=product))
+            found.append(self.declare_symbol(name, 0, high, source, product=product))
         return found
 
-    def fresh(self, name: str) -> str:
+    def unique_name(self, name: str) -> str:
         """Return the name, or a similar one that is unused."""
-        taken = (self._symbols, self._replaced, self)
+        taken = (self._symbols, self._unified, self)
         return unused_name(name, lambda found: any(found in each for each in taken))
 
     def _parameter(self, name: str) -> str:
@@ -311,10 +311,10 @@ class Dims:
         """Return the declared dimensions that the network does not have."""
         known = set(names)
         known |= {n for name in known if name in self for n in self._parts(name)}
-        return [name for name in (*self._bounds, *self._sums) if name not in known]
+        return [name for name in (*self._bounds, *self._expressions) if name not in known]
 
     def _parts(self, name: str) -> set[str]:
-        text = self._sums.get(name, name)
+        text = self._expressions.get(name, name)
         return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
 
 
@@ -333,52 +333,52 @@ def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
     return next(trial for trial in trials if not is_used(trial))
 
 
-def _short(name: str, text: str) -> str:
-    told = text if name == text else f"{name} = {text}"
-    return told if len(told) <= 80 else f"{told[:80]}..."
+def _shorten(name: str, text: str) -> str:
+    shortened = text if name == text else f"{name} = {text}"
+    return shortened if len(shortened) <= 80 else f"{shortened[:80]}..."
 
 
 def _count_terms(number: SymInt) -> int:
     return len(number.terms) if isinstance(number, Extent) else 1
 
 
-def _bounded(number: SymInt) -> SymInt:
+def _check_factors(number: SymInt) -> SymInt:
     """Return the number. Raises OverflowError for too many factors, including in quotients."""
-    count, rest = 0, [number]
-    while rest:
-        some = rest.pop()
+    count, remaining = 0, [number]
+    while remaining:
+        some = remaining.pop()
         for atoms, factor in some.terms if isinstance(some, Extent) else [((), some)]:
             count += len(atoms) + factor.bit_length()
-            rest += [atom.number for atom in atoms if not isinstance(atom, Symbol)]
-        if count > MOST_FACTORS:
-            raise OverflowError(f"expands to more than {MOST_FACTORS} factors and bits")
+            remaining += [atom.number for atom in atoms if not isinstance(atom, Symbol)]
+        if count > MAX_FACTORS:
+            raise OverflowError(f"expands to more than {MAX_FACTORS} factors and bits")
     return number
 
 
 def _multiply(a: SymInt, b: SymInt) -> SymInt:
-    many = _count_terms(a) * _count_terms(b) > MOST_FACTORS
-    return _bounded(1 << MOST_FACTORS if many else a * b)
+    many = _count_terms(a) * _count_terms(b) > MAX_FACTORS
+    return _check_factors(1 << MAX_FACTORS if many else a * b)
 
 
 def _divide(a: SymInt, b: SymInt) -> SymInt:
     if isinstance(b, int) and b == 0:
         raise ZeroDivisionError("is divided by 0")
-    return _bounded(a // b)
+    return _check_factors(a // b)
 
 
 _ARITHMETIC: dict[type, Callable[[SymInt, SymInt], SymInt]] = {
-    ast.Add: lambda a, b: _bounded(a + b),
-    ast.Sub: lambda a, b: _bounded(a - b),
+    ast.Add: lambda a, b: _check_factors(a + b),
+    ast.Sub: lambda a, b: _check_factors(a - b),
     ast.Mult: _multiply,
     ast.FloorDiv: _divide,
 }
 
 
-def _terms(name: str, text: str) -> list[int | str | Callable[[SymInt, SymInt], SymInt]]:
+def _parse_postfix(name: str, text: str) -> list[int | str | Callable[[SymInt, SymInt], SymInt]]:
     """Parse an expression to numbers, names and operators in postfix order. Raises ValueError if it
     is not a supported expression: exporters name dimensions by any function."""
     try:
-        return _in_order(ast.parse(text.strip(), mode="eval").body)
+        return _to_postfix(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ValueError(
             f"dimension {name}: '{text}' is not a sum or product of dimensions"
@@ -393,18 +393,18 @@ def _power(base: SymInt, times: int) -> SymInt:
     return number
 
 
-def _in_order(node: ast.expr) -> list:
+def _to_postfix(node: ast.expr) -> list:
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return [node.value]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return [0, *_in_order(node.operand), _ARITHMETIC[ast.Sub]]
+        return [0, *_to_postfix(node.operand), _ARITHMETIC[ast.Sub]]
     if isinstance(node, ast.BinOp):
-        left, right = _in_order(node.left), _in_order(node.right)
+        left, right = _to_postfix(node.left), _to_postfix(node.right)
         if type(node.op) in _ARITHMETIC:
             return [*left, *right, _ARITHMETIC[type(node.op)]]
-        if isinstance(node.op, ast.Pow) and right[0] in range(MOST_POWER + 1) and len(right) == 1:
+        if isinstance(node.op, ast.Pow) and right[0] in range(MAX_EXPONENT + 1) and len(right) == 1:
             return [*left, *right, _power]
     raise ValueError
 
@@ -412,6 +412,6 @@ def _in_order(node: ast.expr) -> list:
 def _names_in(text: str) -> set[str] | None:
     """Return the names in an expression; None if the text is not an expression."""
     try:
-        return {term for term in _terms("", text) if isinstance(term, str)}
+        return {term for term in _parse_postfix("", text) if isinstance(term, str)}
     except ValueError:
         return None

@@ -20,29 +20,29 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.rounding import ceil_div
 
 
-def plain_window(rank: int, **others: Any) -> dict:
+def default_window(rank: int, **others: Any) -> dict:
     """Return attributes of a window with strides of 1, without padding, but for ``others``."""
     ones, zeros = (1,) * rank, (0,) * rank
     plain = {"strides": ones, "dilations": ones, "pads_before": zeros, "pads_after": zeros}
     return {**plain, **others}
 
 
-def rest_of(x: Value, others: Sequence[SymInt]) -> SymInt | None:
+def infer_extent(x: Value, others: Sequence[SymInt]) -> SymInt | None:
     """Return the extent that completes the others to x's elements; None if there is none. If
     divisibility depends on dynamic sizes, it is the quotient for divisible ones."""
     known = prod(others)
     if not symbols_of(known):
-        return None if known == 0 else _divided(x.type.size, known)
+        return None if known == 0 else _exact_quotient(x.type.size, known)
     # an extent in both shapes may be 0, so divide without it
     left = list(x.shape)
     for n in others:
         if n in left:
             left.remove(n)
             known = exact_quotient(known, n)
-    return _divided(prod(left), known) if known else None
+    return _exact_quotient(prod(left), known) if known else None
 
 
-def _divided(number: SymInt, divisor: SymInt) -> SymInt | None:
+def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
     found = exact_quotient(number, divisor)
     if found is not None or not isinstance(number, Extent):
         return found
@@ -51,27 +51,27 @@ def _divided(number: SymInt, divisor: SymInt) -> SymInt | None:
     # for axis / k, a part of an axis in k equal ones, multiply by k and divide by the axis
     parts = {a for atoms, _ in divisor.terms for a in atoms if isinstance(a, Quotient)}
     for part in parts:
-        several = exact_quotient(divisor, Extent({(part,): 1}))
-        if several is not None:
-            return exact_quotient(number * part.divisor, part.number * several)
+        cofactor = exact_quotient(divisor, Extent({(part,): 1}))
+        if cofactor is not None:
+            return exact_quotient(number * part.divisor, part.number * cofactor)
     return None
 
 
-def range_taken(extent: SymInt, start: SymInt, end: SymInt, step: int) -> tuple[SymInt, SymInt]:
+def slice_range(extent: SymInt, start: SymInt, end: SymInt, step: int) -> tuple[SymInt, SymInt]:
     """Return the first index of a slice and the number of its elements."""
     if not symbols_of(extent, start, end):
         found = range(extent)[start:end:step]
         return (found.start if found else 0), len(found)
     if step < 0:
-        first, last = (_inside(n, extent, -1) for n in (start, end))
+        first, last = (_clamp_index(n, extent, -1) for n in (start, end))
         count = ceil_div(sym_max(first - last, 0), -step)
         return (sym_max(first, 0) if upper_bound(count) else 0), count
-    first, last = (_inside(n, extent) for n in (start, end))
+    first, last = (_clamp_index(n, extent) for n in (start, end))
     return first, ceil_div(sym_max(last - first, 0), step)
 
 
-def _inside(place: SymInt, extent: SymInt, shift: int = 0) -> SymInt:
+def _clamp_index(index: SymInt, extent: SymInt, shift: int = 0) -> SymInt:
     """Return a non-negative index, clamped to ``shift`` .. ``extent + shift``."""
-    if place < 0:
-        return sym_max(extent + place, shift)
-    return sym_min(place, extent + shift)
+    if index < 0:
+        return sym_max(extent + index, shift)
+    return sym_min(index, extent + shift)

@@ -28,11 +28,11 @@ EXACT, ROUNDED, UNPROVEN = range(3)  # ordered: the state of a result is its ope
 
 @dataclass(frozen=True)
 class Ratio:
-    """``number / divisor`` in exact arithmetic. ``state``: the network's float is that number
+    """``numerator / denominator`` in exact arithmetic. ``state``: the network's float is that number
     (EXACT), the nearest float with ``bits`` bits (ROUNDED), or an approximation (UNPROVEN)."""
 
-    number: SymInt
-    divisor: int = 1
+    numerator: SymInt
+    denominator: int = 1
     state: int = EXACT
     bits: int = BITS["int64"]
 
@@ -68,114 +68,126 @@ def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | N
     found = rule(*known)
     if found is None:
         return None
-    number, divisor, whole = found
+    numerator, denominator, is_integer = found
     state = max(each.state for each in known)
-    if whole and state == ROUNDED:
-        is_near = all(_bits(each.number) < each.bits for each in known)
+    if is_integer and state == ROUNDED:
+        is_near = all(_bits(each.numerator) < each.bits for each in known)
         state = EXACT if is_near else UNPROVEN
     elif state == ROUNDED and op in ("cast", *_ROUNDED_AGAIN):
         state = UNPROVEN
-    return _reduced(number, divisor, state, dtype)
+    return _reduced(numerator, denominator, state, dtype)
 
 
 _ROUNDED_AGAIN = ("add", "sub", "mul", "div")
 
 
-def _bits(number: SymInt) -> int:
-    return max(abs(end) for end in bounds(number)).bit_length()
+def _bits(numerator: SymInt) -> int:
+    return max(abs(end) for end in bounds(numerator)).bit_length()
 
 
-def _reduced(number: SymInt, divisor: int, state: int, dtype: str) -> Ratio | None:
+def _reduced(numerator: SymInt, denominator: int, state: int, dtype: str) -> Ratio | None:
     """Cancel common factors; None if the quotient is too large."""
-    terms = dict(number.terms) if isinstance(number, Extent) else {(): number}
-    common = gcd(divisor, *terms.values())
+    terms = dict(numerator.terms) if isinstance(numerator, Extent) else {(): numerator}
+    common = gcd(denominator, *terms.values())
     if common > 1:
-        number = exact_quotient(number, common) if isinstance(number, Extent) else number // common
-        divisor //= common
-    bits = _bits(number)
-    if max(bits, divisor.bit_length()) > MAX_BITS or len(terms) > MAX_TERMS:
+        numerator = (
+            exact_quotient(numerator, common)
+            if isinstance(numerator, Extent)
+            else numerator // common
+        )
+        denominator //= common
+    bits = _bits(numerator)
+    if max(bits, denominator.bit_length()) > MAX_BITS or len(terms) > MAX_TERMS:
         return None
-    is_float = bits <= BITS[dtype] and divisor & (divisor - 1) == 0
+    is_float = bits <= BITS[dtype] and denominator & (denominator - 1) == 0
     state = ROUNDED if state == EXACT and not is_float else state
-    return Ratio(number, divisor, state, BITS[dtype])
+    return Ratio(numerator, denominator, state, BITS[dtype])
 
 
 # Rules: numerator, divisor, and whether the result is rounded to an integer.
 
 
 def _add(a: Ratio, b: Ratio) -> tuple:
-    return a.number * b.divisor + b.number * a.divisor, a.divisor * b.divisor, False
+    return (
+        a.numerator * b.denominator + b.numerator * a.denominator,
+        a.denominator * b.denominator,
+        False,
+    )
 
 
 def _sub(a: Ratio, b: Ratio) -> tuple:
-    return a.number * b.divisor - b.number * a.divisor, a.divisor * b.divisor, False
+    return (
+        a.numerator * b.denominator - b.numerator * a.denominator,
+        a.denominator * b.denominator,
+        False,
+    )
 
 
 def _mul(a: Ratio, b: Ratio) -> tuple:
-    return a.number * b.number, a.divisor * b.divisor, False
+    return a.numerator * b.numerator, a.denominator * b.denominator, False
 
 
 def _div(a: Ratio, b: Ratio) -> tuple | None:
-    number, by = a.number * b.divisor, b.number
+    numerator, by = a.numerator * b.denominator, b.numerator
     if isinstance(by, int):
         sign = -1 if by < 0 else 1
-        return (number * sign, a.divisor * abs(by), False) if by else None
+        return (numerator * sign, a.denominator * abs(by), False) if by else None
     if bounds(by)[0] <= 0:
         return None
-    if isinstance(number, int) and number:
+    if isinstance(numerator, int) and numerator:
         return None
-    quotient = exact_quotient(number, by) if isinstance(number, Extent) else 0
-    return None if quotient is None else (quotient, a.divisor, False)
+    quotient = exact_quotient(numerator, by) if isinstance(numerator, Extent) else 0
+    return None if quotient is None else (quotient, a.denominator, False)
 
 
 def _floor(a: Ratio) -> tuple:
-    return a.number // a.divisor, 1, True
+    return a.numerator // a.denominator, 1, True
 
 
 def _ceil(a: Ratio) -> tuple:
-    return ceil_div(a.number, a.divisor), 1, True
+    return ceil_div(a.numerator, a.denominator), 1, True
 
 
 def _round(a: Ratio) -> tuple:
-    """Round to the nearest integer, ties to even. Subtract 1 if ``number / divisor`` is 1/2 below
-    an odd integer, that is, if 2 number - divisor is a multiple of 4 divisor.
+    """Round to the nearest integer, ties to even. Subtract 1 if ``numerator / denominator`` is 1/2 below
+    an odd integer, that is, if 2 numerator - denominator is a multiple of 4 denominator.
     """
-    twice, unit = 2 * a.number + a.divisor, 2 * a.divisor
+    twice, unit = 2 * a.numerator + a.denominator, 2 * a.denominator
     odd = (twice + unit) // (2 * unit) - (twice + unit - 1) // (2 * unit)
     return twice // unit - odd, 1, True
 
 
 def _cast(a: Ratio) -> tuple | None:
-    return (a.number, a.divisor, False)
+    return (a.numerator, a.denominator, False)
 
 
-def _chosen(rule: Callable) -> Callable:
+def _select(rule: Callable) -> Callable:
     def pick(a: Ratio, b: Ratio) -> tuple:
-        number = rule(a.number * b.divisor, b.number * a.divisor)
-        return number, a.divisor * b.divisor, False
+        numerator = rule(a.numerator * b.denominator, b.numerator * a.denominator)
+        return numerator, a.denominator * b.denominator, False
 
     return pick
 
 
 def _trunc(a: Ratio) -> tuple | None:
     """Truncate a number that has one sign at all sizes."""
-    low, high = bounds(a.number)
-    if a.divisor == 1 or low >= 0:
+    low, high = bounds(a.numerator)
+    if a.denominator == 1 or low >= 0:
         return _floor(a)
     return _ceil(a) if high <= 0 else None
 
 
 _RULES: dict[str, Callable] = {
-    "abs": lambda a: (sym_max(a.number, -a.number), a.divisor, False),
+    "abs": lambda a: (sym_max(a.numerator, -a.numerator), a.denominator, False),
     "add": _add,
     "cast": _cast,
     "ceil": _ceil,
     "div": _div,
     "floor": _floor,
-    "max": _chosen(sym_max),
-    "min": _chosen(sym_min),
+    "max": _select(sym_max),
+    "min": _select(sym_min),
     "mul": _mul,
-    "neg": lambda a: (-a.number, a.divisor, False),
+    "neg": lambda a: (-a.numerator, a.denominator, False),
     "round": _round,
     "sub": _sub,
     "trunc": _trunc,

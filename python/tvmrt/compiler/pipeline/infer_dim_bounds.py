@@ -17,13 +17,13 @@ from typing import Any
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.frontend.dimension_roles import (
-    MAX_CHOSEN_BYTES,
-    OTHER_PICTURES,
-    ChosenSize,
+    MAX_DEFAULT_BYTES,
+    OTHER_PICTURE_SIZES,
+    DefaultBounds,
     Role,
 )
 from tvmrt.compiler.frontend.onnx.open_axes import OpenAxes, find_open_axes
-from tvmrt.compiler.frontend.wording import word_dims
+from tvmrt.compiler.frontend.option_syntax import format_dims
 from tvmrt.compiler.ir.limits import MemoryBoundError
 from tvmrt.compiler.request import Request
 from tvmrt.error import SizesWarning, TvmrtWarning, UnboundedDimensionsError, UnsupportedError
@@ -64,7 +64,7 @@ def compile_with_inferred_bounds(
     Return the library, and the ``dims`` of the request with these bounds. ``attempt`` must call its
     second argument with the bytes of the network's tensors. A Remark states the chosen bounds and
     their memory. If no bounds work, the error of ``attempt`` is raised. UnboundedDimensionsError with
-    bounds that work is raised if their memory exceeds ``MAX_CHOSEN_BYTES`` or the request's
+    bounds that work is raised if their memory exceeds ``MAX_DEFAULT_BYTES`` or the request's
     ``max_memory``, and always for a board.
     """
     try:
@@ -85,7 +85,7 @@ def compile_with_inferred_bounds(
     chosen = axes.fitting(dict(zip(names, found.result.program.input_types)))
     _warn(
         "the network has dynamic dimensions; bounds inferred from their use: "
-        f"{word_dims(chosen)}, with up to {_size(found.nbytes)} for tensors; declare them to "
+        f"{format_dims(chosen)}, with up to {_size(found.nbytes)} for tensors; declare them to "
         "change the bounds"
     )
     related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
@@ -100,7 +100,7 @@ class _Search:
         self.request = request
         self.attempt = attempt
         self.axes = axes
-        self.limit = request.max_memory or MAX_CHOSEN_BYTES
+        self.limit = request.max_memory or MAX_DEFAULT_BYTES
         self.nbytes = 0  # of the last attempt
 
     def run(self, name: str) -> _Compiled:
@@ -109,7 +109,7 @@ class _Search:
         try:
             found = self._largest_batch_within_limit(sizes, same)
             return (
-                self._independent_bounds((None, *OTHER_PICTURES)) or found
+                self._independent_bounds((None, *OTHER_PICTURE_SIZES)) or found
                 if found.is_related
                 else found
             )
@@ -133,7 +133,7 @@ class _Search:
     def _working_image_size(self, problem: Exception) -> int | None:
         """Return the image size with which the network compiles, None for the usual one. Raise
         ``problem`` if there is none."""
-        for image_size in (None, *OTHER_PICTURES):
+        for image_size in (None, *OTHER_PICTURE_SIZES):
             sizes = self.axes.usual(False, image_size)
             if image_size and sizes == self.axes.usual(False):
                 break  # it has no image input
@@ -156,11 +156,11 @@ class _Search:
 
     def _candidate_bounds(
         self, image_sizes: Sequence[int | None]
-    ) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+    ) -> Iterator[tuple[dict[str, DefaultBounds], dict[str, str]]]:
         """Yield bounds to try; ``pictures``: image sizes to try if only one size may work."""
         yield from self.axes.choices()
         for dynamic_batch in (True, False):
-            tried: list[dict[str, ChosenSize]] = []
+            tried: list[dict[str, DefaultBounds]] = []
             for image_size in image_sizes:
                 sizes = self.axes.usual(dynamic_batch, image_size)
                 if sizes not in tried:
@@ -170,25 +170,25 @@ class _Search:
     def on_board(self, problem: UnboundedDimensionsError) -> _Compiled:
         """Raise an error with sizes that compile. Bounds are not chosen for a board, because its
         memory would be planned for them."""
-        usual = [self.axes.usual(False, image_size) for image_size in (None, *OTHER_PICTURES)]
+        usual = [self.axes.usual(False, image_size) for image_size in (None, *OTHER_PICTURE_SIZES)]
         for sizes in (usual[0], self.axes.with_batch(self._minimum_sizes(), 1), *usual[1:]):
             found = self._try_sizes(sizes, {})
             if found is not None:
                 raise UnboundedDimensionsError(
                     "memory of a board is planned for the largest sizes; declare bounds of "
                     f"{', '.join(problem.names)}, for example "
-                    f"{word_dims(self.axes.declare(sizes, {}))}"
+                    f"{format_dims(self.axes.declare(sizes, {}))}"
                 ) from None
         raise problem
 
-    def _minimum_sizes(self) -> dict[str, ChosenSize]:
+    def _minimum_sizes(self) -> dict[str, DefaultBounds]:
         return {
             n: replace(size, low=max(size.low, 1), high=max(size.low, 1))
             for n, size in self.axes.sizes.items()
         }
 
     def _largest_batch_within_limit(
-        self, sizes: dict[str, ChosenSize], same: dict[str, str]
+        self, sizes: dict[str, DefaultBounds], same: dict[str, str]
     ) -> _Compiled:
         """Return the network with the largest batch within the limit. Raise MemoryBoundError if a
         batch of one exceeds it."""
@@ -206,7 +206,7 @@ class _Search:
             sizes = self.axes.with_batch(sizes, batch)
 
     def _try_sizes(
-        self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]
+        self, sizes: Mapping[str, DefaultBounds], same: Mapping[str, str]
     ) -> _Compiled | None:
         """Return the network at some sizes; None if it does not compile."""
         try:
@@ -214,7 +214,7 @@ class _Search:
         except (ValueError, UnsupportedError):
             return None
 
-    def _compiled(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled:
+    def _compiled(self, sizes: Mapping[str, DefaultBounds], same: Mapping[str, str]) -> _Compiled:
         dims = {**(self.request.dims or {}), **self.axes.declare(sizes, same)}
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -229,19 +229,19 @@ class _Search:
             raise _MemoryLimitError(nbytes)
 
     def _over_limit_error(
-        self, name: str, sizes: dict[str, ChosenSize], same: dict[str, str]
+        self, name: str, sizes: dict[str, DefaultBounds], same: dict[str, str]
     ) -> UnboundedDimensionsError:
         """Return the error for a network that needs too much memory with the inferred bounds, with
         smaller bounds that fit."""
-        small: dict[str, ChosenSize] | None = self.axes.with_batch(sizes, 1)
-        text = word_dims(self.axes.declare(small or sizes, same))
+        small: dict[str, DefaultBounds] | None = self.axes.with_batch(sizes, 1)
+        text = format_dims(self.axes.declare(small or sizes, same))
         example = ""
         for _ in range(MAX_HALVINGS):
             small = None if small is None else self.axes.smaller(small)
             found = None if small is None else self._try_sizes(small, same)
             if found is not None and small is not None:
                 declared = self.axes.declare(small, same)
-                example = f"for example {word_dims(declared)}, which takes {_size(found.nbytes)}"
+                example = f"for example {format_dims(declared)}, which takes {_size(found.nbytes)}"
                 break
         return UnboundedDimensionsError(
             f"{name} has dynamic dimensions and needs more than {_size(self.limit)} for tensors "

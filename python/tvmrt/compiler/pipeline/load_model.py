@@ -32,13 +32,13 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
             raise ValueError(row.other_networks)
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)
-        adopters = {
+        fallback_handlers = {
             d.name: partial(call_device, d, "adopt")
             for d in chosen
             if type(d).adopt is not Device.adopt
         }
         return onnx.import_model(
-            model, request.shapes, operators, request.dims, request.sequences, adopters
+            model, request.shapes, operators, request.dims, request.sequences, fallback_handlers
         )
     if request.shapes or request.dims or request.operators or request.sequences:
         raise ValueError("a GraphBuilder already has shapes and operators; do not give them again")

@@ -34,7 +34,7 @@ def spectrogram(ctx: OpContext) -> Value:
 @tflite_op(Mfcc=1)
 def mfcc(ctx: OpContext) -> Value:
     """Operands: squared spectra [channels, frames, frequencies], and the sample rate in Hz."""
-    x, rate = operand(ctx, 0, "float32", 3), ctx.ints_of(1, "the sample rate")
+    x, rate = operand(ctx, 0, "float32", 3), ctx.int_operand(1, "the sample rate")
     given = read_map(ctx.op.custom_options)
     limits = [given.get(f"{end}_frequency_limit") for end in ("lower", "upper")]
     bands, count = integer_options(ctx, "filterbank_channel_count", "dct_coefficient_count")

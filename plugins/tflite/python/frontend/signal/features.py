@@ -18,7 +18,7 @@ def filter_bank(ctx: OpContext) -> Value:
     (channels,) = integer_options(ctx, "num_channels")
     tables = [operand(ctx, i, "int16", 1) for i in range(1, 6)]
     for i in range(1, 6):
-        ctx.constant_of(i, "a table of the filter bank")
+        ctx.constant_operand(i, "a table of the filter bank")
     if channels < 1 or any(len(t.data) <= channels for t in tables[2:]):
         raise ValueError(f"its tables are not of {channels} channels and the one in front")
     if len(tables[0].data) != len(tables[1].data):
@@ -54,7 +54,7 @@ def gain(ctx: OpContext) -> Value:
     shift = check_range("snr_shift", *integer_options(ctx, "snr_shift"), 0, 63)
     if x.shape != noise.shape:
         raise ValueError(f"{noise.type} does not match the noise of {x.type}")
-    if len(ctx.constant_of(2, "the table of gains")) < GAIN_PLACES:
+    if len(ctx.constant_operand(2, "the table of gains")) < GAIN_PLACES:
         raise ValueError(f"its table of gains has fewer than {GAIN_PLACES} places")
     return ctx.emit("signal_gain", [x, noise, table], shift=shift)
 

@@ -62,7 +62,7 @@ def framer(ctx: OpContext) -> list[Value]:
     frames, steps = rows.shape[1] // step, ceil_div(size, step)
     whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
     parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
-    y = ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-1], frames, size))
+    y = ctx.reshape(ctx.concat(parts, 1), (*x.shape[:-1], frames, size))
     return [y, ctx.const(True) if prefill else _has_enough(ctx, frames, steps)]
 
 
@@ -101,7 +101,7 @@ def overlap_add(ctx: OpContext) -> Value:
         parts.append(ctx.slice_axis(frame, 1, 0, step))
     if kept:
         ctx.importer.set_state(state, before)
-    return ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-2], frames * step))
+    return ctx.reshape(ctx.concat(parts, 1), (*x.shape[:-2], frames * step))
 
 
 def _saturated_sum(ctx: OpContext, a: Value, b: Value) -> Value:

@@ -10,14 +10,14 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
 
 from .context import NodeContext
-from .linear import scaled
+from .matmul import scale_by
 from .registry import onnx_op
 
 _SELU_ALPHA = 1.67326319217681884765625
 _SELU_GAMMA = 1.05070102214813232421875
 
 
-def _shifted(ctx: NodeContext, x: Value, amount: float) -> Value:
+def _add_constant(ctx: NodeContext, x: Value, amount: float) -> Value:
     return x if amount == 0.0 else ctx.emit("add", [x, ctx.like(amount, x)])
 
 
@@ -30,56 +30,58 @@ def thresholded_relu(ctx: NodeContext, x: Value, alpha: float) -> Value:
     return ctx.emit("where", [above, x, ctx.like(0, x)])
 
 
-def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
+def elu(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
     """Return x if it is positive, else alpha * (exp(x / slope) - 1)."""
     below = ctx.emit("min", [x, ctx.like(0, x)])
-    curve = scaled(ctx, ctx.emit("expm1", [scaled(ctx, below, 1.0 / slope)]), alpha)
+    curve = scale_by(ctx, ctx.emit("expm1", [scale_by(ctx, below, 1.0 / slope)]), alpha)
     positive = ctx.emit("greater", [x, ctx.like(0, x)])
     return ctx.emit("where", [positive, x, curve])
 
 
 def selu(ctx: NodeContext, x: Value, alpha: float, gamma: float) -> Value:
-    return scaled(ctx, exponential_unit(ctx, x, alpha), gamma)
+    return scale_by(ctx, elu(ctx, x, alpha), gamma)
 
 
-def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
+def hard_sigmoid(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
     """Return alpha * x + beta, clamped to 0..1."""
-    line = _shifted(ctx, scaled(ctx, x, alpha), beta)
+    line = _add_constant(ctx, scale_by(ctx, x, alpha), beta)
     return ctx.clamp(line, 0, 1)
 
 
 def hard_swish(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
-    return ctx.emit("mul", [x, hard_gate(ctx, x, alpha, beta)])
+    return ctx.emit("mul", [x, hard_sigmoid(ctx, x, alpha, beta)])
 
 
 def softsign(ctx: NodeContext, x: Value) -> Value:
-    return ctx.emit("div", [x, _shifted(ctx, ctx.emit("abs", [x]), 1.0)])
+    return ctx.emit("div", [x, _add_constant(ctx, ctx.emit("abs", [x]), 1.0)])
 
 
-class Curve(NamedTuple):
+class Activation(NamedTuple):
     """A function of a tensor, and the node attributes it takes with their defaults."""
 
-    of: Callable[..., Value]
-    numbers: Mapping[str, float]
+    function: Callable[..., Value]
+    defaults: Mapping[str, float]
 
 
-CURVES = {
-    "Celu": Curve(lambda ctx, x, alpha: exponential_unit(ctx, x, alpha, alpha), {"alpha": 1.0}),
-    "Elu": Curve(exponential_unit, {"alpha": 1.0}),
-    "HardSigmoid": Curve(hard_gate, {"alpha": 0.2, "beta": 0.5}),
+ACTIVATIONS = {
+    "Celu": Activation(lambda ctx, x, alpha: elu(ctx, x, alpha, alpha), {"alpha": 1.0}),
+    "Elu": Activation(elu, {"alpha": 1.0}),
+    "HardSigmoid": Activation(hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     # 1/6 as in the specification's function body: float64 needs more than the float32 default
-    "HardSwish": Curve(hard_swish, {"alpha": 1 / 6, "beta": 0.5}),
-    "LeakyRelu": Curve(leaky_relu, {"alpha": 0.01}),
-    "Selu": Curve(selu, {"alpha": _SELU_ALPHA, "gamma": _SELU_GAMMA}),
-    "Softsign": Curve(softsign, {}),
-    "ThresholdedRelu": Curve(thresholded_relu, {"alpha": 1.0}),
+    "HardSwish": Activation(hard_swish, {"alpha": 1 / 6, "beta": 0.5}),
+    "LeakyRelu": Activation(leaky_relu, {"alpha": 0.01}),
+    "Selu": Activation(selu, {"alpha": _SELU_ALPHA, "gamma": _SELU_GAMMA}),
+    "Softsign": Activation(softsign, {}),
+    "ThresholdedRelu": Activation(thresholded_relu, {"alpha": 1.0}),
 }
 
 
-@onnx_op(*CURVES)
+@onnx_op(*ACTIVATIONS)
 def curve(ctx: NodeContext) -> Value:
-    of, numbers = CURVES[ctx.op]
-    return of(ctx, ctx.required(0), **{name: ctx.attr(name, n) for name, n in numbers.items()})
+    function, defaults = ACTIVATIONS[ctx.op]
+    return function(
+        ctx, ctx.required(0), **{name: ctx.attr(name, n) for name, n in defaults.items()}
+    )
 
 
 @onnx_op("Mish")
@@ -88,31 +90,31 @@ def mish(ctx: NodeContext) -> Value:
     return ctx.emit("mul", [x, ctx.emit("tanh", [ctx.emit("softplus", [x])])])
 
 
-def swish_of(ctx: NodeContext, x: Value, alpha: float) -> Value:
+def emit_swish(ctx: NodeContext, x: Value, alpha: float) -> Value:
     """Return x * sigmoid(alpha * x)."""
-    return ctx.emit("mul", [x, ctx.emit("sigmoid", [scaled(ctx, x, alpha)])])
+    return ctx.emit("mul", [x, ctx.emit("sigmoid", [scale_by(ctx, x, alpha)])])
 
 
 @onnx_op("Swish")
 def swish(ctx: NodeContext) -> Value:
-    return swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+    return emit_swish(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
 
 
 @onnx_op("SwiGLU")
 def swiglu(ctx: NodeContext) -> Value:
-    gate = swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+    gate = emit_swish(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
     return ctx.emit("mul", [gate, ctx.required(1)])
 
 
-def gelu_of(ctx: NodeContext, x: Value, tanh: bool = False) -> Value:
+def emit_gelu(ctx: NodeContext, x: Value, tanh: bool = False) -> Value:
     """Return x / 2 * (1 + erf(x / sqrt(2))), or its approximation by tanh."""
     if tanh:
         cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
-        inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
-        curve = ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))])
+        inner = ctx.emit("add", [x, scale_by(ctx, cube, 0.044715)])
+        curve = ctx.emit("tanh", [scale_by(ctx, inner, sqrt(2 / pi))])
     else:
-        curve = ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))])
-    return ctx.emit("mul", [scaled(ctx, x, 0.5), _shifted(ctx, curve, 1.0)])
+        curve = ctx.emit("erf", [scale_by(ctx, x, sqrt(0.5))])
+    return ctx.emit("mul", [scale_by(ctx, x, 0.5), _add_constant(ctx, curve, 1.0)])
 
 
 @onnx_op("Gelu")
@@ -120,7 +122,7 @@ def gelu(ctx: NodeContext) -> Value:
     mode = ctx.attr("approximate", "none")
     if mode not in ("none", "tanh"):
         raise ValueError(f"approximate is {mode}; none or tanh expected")
-    return gelu_of(ctx, ctx.required(0), mode == "tanh")
+    return emit_gelu(ctx, ctx.required(0), mode == "tanh")
 
 
 @onnx_op("Shrink")
@@ -130,8 +132,8 @@ def shrink(ctx: NodeContext) -> Value:
     zero = ctx.like(0, x)
     above = ctx.emit("greater", [x, ctx.like(limit, x)])
     below = ctx.emit("less", [x, ctx.like(-limit, x)])
-    lifted = ctx.emit("where", [below, _shifted(ctx, x, bias), zero])
-    return ctx.emit("where", [above, _shifted(ctx, x, -bias), lifted])
+    lifted = ctx.emit("where", [below, _add_constant(ctx, x, bias), zero])
+    return ctx.emit("where", [above, _add_constant(ctx, x, -bias), lifted])
 
 
 @onnx_op("Softmax", "LogSoftmax")
@@ -164,8 +166,8 @@ def hardmax(ctx: NodeContext) -> Value:
     winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
     count = rows.shape[axis]
     shape = [count if d == axis else 1 for d in range(len(rows.shape))]
-    places = ctx.reshape(ctx.counted(count, what="the axis"), shape)
-    out = ctx.cast(ctx.emit("equal", [winner, places]), x.dtype.name)
+    positions = ctx.reshape(ctx.iota(count, what="the axis"), shape)
+    out = ctx.cast(ctx.emit("equal", [winner, positions]), x.dtype.name)
     return ctx.reshape(out, x.shape)
 
 

@@ -18,26 +18,26 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.error import TvmrtWarning, UnsupportedError
 
-from .apart import names_read
+from .conditionals import guards
 from .context import NodeContext
-from .control import guards
-from .either import either_rank
-from .held import Alternatives, Held
 from .import_state import ImportState
+from .outline_subgraph import captured_names
+from .select import select_any_rank
+from .sequence_values import Alternatives, OnnxValue
 from .tensors import subgraphs
 
-Results = Sequence["Held | None"]
+Results = Sequence["OnnxValue | None"]
 
 
-def read_by(
-    node: onnx.NodeProto, inputs: Sequence[Held | None], scope: Mapping[str, Any]
+def first_alternatives(
+    node: onnx.NodeProto, inputs: Sequence[OnnxValue | None], scope: Mapping[str, Any]
 ) -> Alternatives | None:
     """Return the first such value that a node, or a graph inside of it, reads."""
-    inner = [scope.get(name) for graph in subgraphs(node) for name in names_read(graph)]
+    inner = [scope.get(name) for graph in subgraphs(node) for name in captured_names(graph)]
     return next((v for v in (*inputs, *inner) if isinstance(v, Alternatives)), None)
 
 
-def import_each(ctx: NodeContext, found: Alternatives) -> Results:
+def import_alternatives(ctx: NodeContext, found: Alternatives) -> Results:
     """Import a node for both alternatives of a value that it reads, and return its results.
 
     An alternative that is invalid for the node is left out; runs that take it fail.
@@ -45,8 +45,8 @@ def import_each(ctx: NodeContext, found: Alternatives) -> Results:
     importer, outer = ctx.importer, ctx.builder.guard
     sides: list[Results] = []
     for taken, guard in zip((True, False), guards(ctx, found.condition)):
-        scope = {name: _side(value, found, taken) for name, value in ctx.scope.items()}
-        made = importer.graph.nodes, importer.problems, importer.refused
+        scope = {name: _pick_side(value, found, taken) for name, value in ctx.scope.items()}
+        made = importer.graph.nodes, importer.problems, importer.unsupported_nodes
         before = [len(each) for each in made]
         ctx.builder.guard = (guard, True)
         try:
@@ -67,30 +67,30 @@ def import_each(ctx: NodeContext, found: Alternatives) -> Results:
         sides.append(results)
     if len(sides) == 1:
         return sides[0]
-    return [_joined(ctx, found, *pair) for pair in zip(*sides)]
+    return [_merge_results(ctx, found, *pair) for pair in zip(*sides)]
 
 
-def _joined(
-    ctx: NodeContext, found: Alternatives, yes: Held | None, no: Held | None
-) -> Held | None:
+def _merge_results(
+    ctx: NodeContext, found: Alternatives, yes: OnnxValue | None, no: OnnxValue | None
+) -> OnnxValue | None:
     """Return one value for a result of both alternatives, or a pair of alternatives."""
     if found.extent is not None and isinstance(yes, Value) and isinstance(no, Value):
-        at_one = tuple(_at_one(n, found.extent) for n in no.shape)
+        at_one = tuple(_substitute_one(n, found.extent) for n in no.shape)
         if yes.dtype == no.dtype and yes.shape == at_one and yes.shape != no.shape:
-            return _chosen(ctx, found, yes, no)
-    result = either_rank(ctx, found.condition, yes, no, found.name)
+            return _select(ctx, found, yes, no)
+    result = select_any_rank(ctx, found.condition, yes, no, found.name)
     if isinstance(result, Alternatives) and result.condition is found.condition:
         return replace(result, extent=found.extent)
     return result
 
 
-def _chosen(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Value:
+def _select(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Value:
     """Return one value of two that have equally many elements if the condition holds."""
     both = ctx.emit("choice", [found.condition, yes, no], shape=tuple(no.shape))
     return ctx.alike(both, no)
 
 
-def _at_one(value: SymInt, extent: SymInt) -> SymInt:
+def _substitute_one(value: SymInt, extent: SymInt) -> SymInt:
     """Return the value of an extent if another extent is 1; unchanged if it is unrelated."""
     symbols = symbols_of(extent)
     if not isinstance(value, Extent) or not any(s.extent == extent for s in symbols):
@@ -99,7 +99,7 @@ def _at_one(value: SymInt, extent: SymInt) -> SymInt:
     return value.at({s.name: 1 if s == one else s.extent for s in symbols_of(value)})
 
 
-def _without(ctx: NodeContext, x: Value, axis: int) -> Value:
+def _drop_axis(ctx: NodeContext, x: Value, axis: int) -> Value:
     """Return x without an axis that has one element whenever this branch runs."""
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     if lower_bound(x.shape[axis]) > 0:
@@ -108,22 +108,22 @@ def _without(ctx: NodeContext, x: Value, axis: int) -> Value:
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
 
 
-def _choices(held: Any) -> Iterator[Alternatives]:
+def _nested_alternatives(onnx_value: Any) -> Iterator[Alternatives]:
     """Yield all alternatives in a value, including nested ones."""
-    if isinstance(held, Alternatives):
-        yield held
-        yield from (*_choices(held.yes), *_choices(held.no))
+    if isinstance(onnx_value, Alternatives):
+        yield onnx_value
+        yield from (*_nested_alternatives(onnx_value.yes), *_nested_alternatives(onnx_value.no))
 
 
-def squeezed(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Held:
+def squeeze_dynamic(ctx: NodeContext, x: Value, axes: Sequence[int]) -> OnnxValue:
     """Remove those axes of x that have one element, which depends on the sizes of a run."""
-    held = (each for value in ctx.scope.values() for each in _choices(value))
-    conditions = {each.extent: each.condition for each in held if each.extent is not None}
+    existing = (each for value in ctx.scope.values() for each in _nested_alternatives(value))
+    conditions = {each.extent: each.condition for each in existing if each.extent is not None}
     outer, ctx.builder.guard = ctx.builder.guard, None
     for axis in axes:
         extent = x.shape[axis]
         if extent not in conditions:
-            number = ctx.whole_numbers(np.asarray(extent, object))
+            number = ctx.integer_tensor(np.asarray(extent, object))
             conditions[extent] = ctx.emit("equal", [number, ctx.const(np.asarray(1, np.int64))])
     ctx.builder.guard = outer
     return _squeezed(ctx, x, axes, conditions)
@@ -131,30 +131,30 @@ def squeezed(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Held:
 
 def _squeezed(
     ctx: NodeContext, x: Value, axes: Sequence[int], conditions: Mapping[SymInt, Value]
-) -> Held:
+) -> OnnxValue:
     if not axes:
         return x
     axis, later = axes[0], [d - 1 for d in axes[1:]]
     condition = conditions[x.shape[axis]]
     outer, builder = ctx.builder.guard, ctx.builder
-    sides: list[Held] = []
+    sides: list[OnnxValue] = []
     for taken, guard in zip((True, False), guards(ctx, condition)):
         builder.guard = (guard, True)
         try:
-            side, rest = (_without(ctx, x, axis), later) if taken else (x, axes[1:])
-            sides.append(_squeezed(ctx, side, rest, conditions))
+            side, remaining = (_drop_axis(ctx, x, axis), later) if taken else (x, axes[1:])
+            sides.append(_squeezed(ctx, side, remaining, conditions))
         finally:
             builder.guard = outer
     return Alternatives(ctx.name, condition, sides[0], sides[1], x.shape[axis])
 
 
-def _side(value: Any, found: Alternatives, taken: bool) -> Any:
+def _pick_side(value: Any, found: Alternatives, taken: bool) -> Any:
     """Return one alternative of a value, also if the choice is nested in another one."""
     if not isinstance(value, Alternatives):
         return value
     if value.condition is found.condition:
         return value.yes if taken else value.no
-    yes, no = (_side(each, found, taken) for each in (value.yes, value.no))
+    yes, no = (_pick_side(each, found, taken) for each in (value.yes, value.no))
     unchanged = yes is value.yes and no is value.no
     return value if unchanged else replace(value, yes=yes, no=no)
 
@@ -168,10 +168,10 @@ def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str)
         TvmrtWarning,
         stacklevel=2,
     )
-    hold(ctx, found, not taken)
+    require_side(ctx, found, not taken)
 
 
-def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
+def require_side(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
     """End runs that take the other side with an error."""
     text = f"[{int(taken)}]: its {found.side(not taken)} is incompatible with its consumers"
     ctx.emit(
@@ -183,7 +183,7 @@ def hold(ctx: NodeContext, found: Alternatives, taken: bool) -> None:
     )
 
 
-def output_of(importer: ImportState, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
+def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alternatives) -> Value:
     """Return the alternative whose rank equals the declared rank of a network output."""
     tensor = info.type.tensor_type
     rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
@@ -205,30 +205,34 @@ def output_of(importer: ImportState, info: onnx.ValueInfoProto, found: Alternati
             f"output{found.remedy}"
         )
     taken, side = fitting[0]
-    hold(ctx, found, taken)
+    require_side(ctx, found, taken)
     return side
 
 
-def _values(held: Held) -> list[Value]:
-    if isinstance(held, Alternatives):
-        return [*_values(held.yes), *_values(held.no)]
-    return [held] if isinstance(held, Value) else []
+def _values(onnx_value: OnnxValue) -> list[Value]:
+    if isinstance(onnx_value, Alternatives):
+        return [*_values(onnx_value.yes), *_values(onnx_value.no)]
+    return [onnx_value] if isinstance(onnx_value, Value) else []
 
 
-def _with_all_axes(ctx: NodeContext, held: Held) -> Value | None:
+def _with_all_axes(ctx: NodeContext, onnx_value: OnnxValue) -> Value | None:
     """Return the value with all axes that a Squeeze may remove; None if an If decides."""
-    if not isinstance(held, Alternatives):
-        return held if isinstance(held, Value) else None
-    if held.extent is None:
+    if not isinstance(onnx_value, Alternatives):
+        return onnx_value if isinstance(onnx_value, Value) else None
+    if onnx_value.extent is None:
         return None
     sides, outer = [], ctx.builder.guard
-    for side, guard in zip((held.yes, held.no), guards(ctx, held.condition)):
+    for side, guard in zip((onnx_value.yes, onnx_value.no), guards(ctx, onnx_value.condition)):
         ctx.builder.guard = (guard, True)
         try:
             sides.append(_with_all_axes(ctx, side))
         finally:
             ctx.builder.guard = outer
     yes, no = sides
-    if yes is None or no is None or _at_one(no.type.size, held.extent) != yes.type.size:
+    if (
+        yes is None
+        or no is None
+        or _substitute_one(no.type.size, onnx_value.extent) != yes.type.size
+    ):
         return None
-    return _chosen(ctx, held, yes, no)
+    return _select(ctx, onnx_value, yes, no)

@@ -14,12 +14,12 @@ from tvmrt.error import UnsupportedError
 from .activation import softmax_along
 from .context import NodeContext
 from .indexing import checked_indices
-from .linear import product, scaled, scaled_product
+from .matmul import emit_matmul, emit_scaled_matmul, scale_by
 from .registry import onnx_op
 
 
 @dataclass
-class Heads:
+class AttentionHeads:
     """Scaled dot-product attention over [B, heads, S, D]. With fewer key heads, consecutive query
     heads share one. ``biases`` are added to the scores [B, heads, S, T] and broadcast.
     ``scaled_last``: scale the scores with their product, not its smaller operand first.
@@ -43,32 +43,32 @@ class Heads:
         # the query heads of a key head are further rows of one matmul
         rows = (batch, shared, heads // shared * steps)
         query = ctx.reshape(self.query, (*rows, self.query.shape[3]))
-        key = ctx.swapped(self.key)
+        key = ctx.swap_last_axes(self.key)
         if self.scaled_last:
-            raw = scaled(ctx, product(ctx, query, key), self.scale)
+            raw = scale_by(ctx, emit_matmul(ctx, query, key), self.scale)
         else:
-            raw = scaled_product(ctx, query, key, self.scale)
+            raw = emit_scaled_matmul(ctx, query, key, self.scale)
         raw = ctx.reshape(raw, (batch, heads, steps, self.key.shape[2]))
         capped = raw
         if self.softcap:
-            bent = ctx.emit("tanh", [scaled(ctx, raw, 1.0 / self.softcap)])
-            capped = scaled(ctx, bent, self.softcap)
+            squashed = ctx.emit("tanh", [scale_by(ctx, raw, 1.0 / self.softcap)])
+            capped = scale_by(ctx, squashed, self.softcap)
         biased = capped
         for bias in self.biases:
             biased = ctx.emit("add", [biased, bias])
-        chances = self._softmax(ctx, biased)
-        mixed = product(ctx, ctx.reshape(chances, (*rows, self.key.shape[2])), self.value)
+        probabilities = self._softmax(ctx, biased)
+        mixed = emit_matmul(ctx, ctx.reshape(probabilities, (*rows, self.key.shape[2])), self.value)
         y = ctx.reshape(mixed, (batch, heads, steps, self.value.shape[3]))
-        return y, [raw, capped, biased, chances]
+        return y, [raw, capped, biased, probabilities]
 
     def _softmax(self, ctx: NodeContext, scores: Value) -> Value:
         kind = scores.dtype.name
         wide = ctx.cast(scores, self.precision or kind)
-        chances = ctx.cast(softmax_along(ctx, wide, 3), kind)
+        probabilities = ctx.cast(softmax_along(ctx, wide, 3), kind)
         blocked = self._blocked_rows(ctx)
         if blocked is None:
-            return chances
-        return ctx.emit("where", [blocked, ctx.like(0, chances), chances])
+            return probabilities
+        return ctx.emit("where", [blocked, ctx.like(0, probabilities), probabilities])
 
     def _blocked_rows(self, ctx: NodeContext) -> Value | None:
         """Return a mask of the queries that may attend to no key; None if there cannot be any."""
@@ -82,7 +82,7 @@ class Heads:
         return None if blocked.data is not None and not blocked.data.any() else blocked
 
 
-def bias_of(ctx: NodeContext, allowed: Value, kind: Value, blocked: float = -np.inf) -> Value:
+def mask_to_bias(ctx: NodeContext, allowed: Value, kind: Value, blocked: float = -np.inf) -> Value:
     """Return 0 where the mask allows attention, else ``blocked``."""
     zero = ctx.like(0, kind)
     return ctx.emit("where", [allowed, zero, ctx.like(blocked, kind)])
@@ -102,7 +102,7 @@ def join_heads(ctx: NodeContext, x: Value) -> Value:
     return ctx.reshape(ctx.transpose(x, (0, 2, 1, 3)), (batch, steps, heads * width))
 
 
-def with_past(ctx: NodeContext, past: Value | None, now: Value) -> Value:
+def append_past(ctx: NodeContext, past: Value | None, now: Value) -> Value:
     return now if past is None else ctx.emit("concat", [past, now], axis=2)
 
 
@@ -114,8 +114,8 @@ def attention(ctx: NodeContext) -> list[Value]:
         query = split_heads(ctx, query, ctx.attr("q_num_heads", 0))
         key, value = (split_heads(ctx, v, ctx.attr("kv_num_heads", 0)) for v in (key, value))
     past_length = 0 if ctx.input(4) is None else ctx.required(4).shape[2]
-    key, value = with_past(ctx, ctx.input(4), key), with_past(ctx, ctx.input(5), value)
-    heads = Heads(
+    key, value = append_past(ctx, ctx.input(4), key), append_past(ctx, ctx.input(5), value)
+    heads = AttentionHeads(
         query,
         key,
         value,
@@ -135,47 +135,47 @@ def _biases(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> lis
     mask, valid = ctx.input(3), ctx.input(6)
     if mask is not None:
         if mask.dtype.name == "bool":
-            mask = bias_of(ctx, mask, query)
-        found.append(_padded_mask(ctx, mask, length))
+            mask = mask_to_bias(ctx, mask, query)
+        found.append(_pad_mask(ctx, mask, length))
     if valid is None or ctx.input(4) is not None:
-        distance = ahead(ctx, steps, length, past)
+        distance = key_distances(ctx, steps, length, past)
     else:
         offset = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
-        distance = ctx.emit("add", [ahead(ctx, steps, length, -steps), offset])
+        distance = ctx.emit("add", [key_distances(ctx, steps, length, -steps), offset])
     left, right = ctx.attr("left_window_size", -1), ctx.attr("right_window_size", -1)
     if ctx.attr("is_causal", 0):
         right = 0
     if right >= 0:
         allowed = ctx.emit("greater_equal", [distance, ctx.const(-right, np.int64)])
-        found.append(bias_of(ctx, allowed, query))
+        found.append(mask_to_bias(ctx, allowed, query))
     if left >= 0:
         allowed = ctx.emit("less_equal", [distance, ctx.const(left, np.int64)])
-        found.append(bias_of(ctx, allowed, query))
+        found.append(mask_to_bias(ctx, allowed, query))
     if valid is not None:
-        places = ctx.reshape(ctx.counted(length), (1, 1, 1, length))
+        positions = ctx.reshape(ctx.iota(length), (1, 1, 1, length))
         count = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
-        found.append(bias_of(ctx, ctx.emit("less", [places, count]), query))
+        found.append(mask_to_bias(ctx, ctx.emit("less", [positions, count]), query))
     return found
 
 
-def _padded_mask(ctx: NodeContext, mask: Value, length: SymInt) -> Value:
+def _pad_mask(ctx: NodeContext, mask: Value, length: SymInt) -> Value:
     """Pad a mask for fewer keys than there are, so that it blocks the others."""
     missing = length - mask.shape[-1]
     if missing <= 0 or mask.shape[-1] == 1:
         return mask
-    return ctx.filled_up(mask, -1, missing, ctx.like(-np.inf, mask))
+    return ctx.pad_end(mask, -1, missing, ctx.like(-np.inf, mask))
 
 
-def ahead(ctx: NodeContext, steps: SymInt, length: SymInt, past: SymInt) -> Value:
+def key_distances(ctx: NodeContext, steps: SymInt, length: SymInt, past: SymInt) -> Value:
     """Return the distance from each key to each of ``steps`` queries; the first query is at
     position ``past``."""
-    queries = ctx.reshape(ctx.counted(steps, past), (steps, 1))
-    return ctx.emit("sub", [queries, ctx.reshape(ctx.counted(length), (1, length))])
+    queries = ctx.reshape(ctx.iota(steps, past), (steps, 1))
+    return ctx.emit("sub", [queries, ctx.reshape(ctx.iota(length), (1, length))])
 
 
 @onnx_op("RotaryEmbedding")
 def rotary_embedding(ctx: NodeContext) -> Value:
-    x, cos, sin, places = ctx.required(0), ctx.required(1), ctx.required(2), ctx.input(3)
+    x, cos, sin, positions = ctx.required(0), ctx.required(1), ctx.required(2), ctx.input(3)
     shape = x.shape
     if len(shape) == 4:
         x = ctx.transpose(x, (0, 2, 1, 3))
@@ -184,19 +184,19 @@ def rotary_embedding(ctx: NodeContext) -> Value:
         heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
         x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
     width = ctx.attr("rotary_embedding_dim", 0) or x.shape[3]
-    if places is not None:
-        places = checked_indices(ctx, places, cos.shape[0])
-        cos, sin = (ctx.emit("gather", [v, places], axis=0) for v in (cos, sin))
-    y = turned(ctx, x, cos, sin, width, bool(ctx.attr("interleaved", 0)))
+    if positions is not None:
+        positions = checked_indices(ctx, positions, cos.shape[0])
+        cos, sin = (ctx.emit("gather", [v, positions], axis=0) for v in (cos, sin))
+    y = rotate_features(ctx, x, cos, sin, width, bool(ctx.attr("interleaved", 0)))
     return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)
 
 
-def turned(
+def rotate_features(
     ctx: NodeContext, x: Value, cos: Value, sin: Value, width: int, interleaved: bool
 ) -> Value:
     """Rotate the first ``width`` features of each head of x, [B, S, heads, D], by angles with
     cosines and sines [B or 1, S, width / 2]. ``interleaved``: pairs are adjacent features."""
-    turning, rest = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
+    turning, remaining = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
     if cos.shape[-1] * 2 != width or len(cos.shape) != 3:
         raise ValueError(f"cosines {cos.type} do not rotate {width} features")
     cos, sin = (ctx.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (cos, sin))
@@ -204,23 +204,25 @@ def turned(
         first, second = (ctx.slice_axis(turning, 3, i, width // 2, 2) for i in (0, 1))
     else:
         first, second = (ctx.slice_axis(turning, 3, i * width // 2, width // 2) for i in (0, 1))
-    real = _combined(ctx, "sub", (cos, first), (sin, second))
-    imaginary = _combined(ctx, "add", (sin, first), (cos, second))
+    real = _rotate_pairs(ctx, "sub", (cos, first), (sin, second))
+    imaginary = _rotate_pairs(ctx, "add", (sin, first), (cos, second))
     parts = [real, imaginary]
     if interleaved:
         pairs = [ctx.reshape(v, (*v.shape, 1)) for v in parts]
         parts = [ctx.reshape(ctx.emit("concat", pairs, axis=4), turning.shape)]
-    if rest:
-        parts.append(ctx.slice_axis(x, 3, width, rest))
-    return ctx.joined(parts, 3)
+    if remaining:
+        parts.append(ctx.slice_axis(x, 3, width, remaining))
+    return ctx.concat(parts, 3)
 
 
-def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value, Value]) -> Value:
+def _rotate_pairs(
+    ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value, Value]
+) -> Value:
     """Return a0 * a1 op b0 * b1."""
     return ctx.emit(op, [ctx.emit("mul", list(a)), ctx.emit("mul", list(b))])
 
 
-NODES_OF_STEP = 16  # an upper bound
+NODES_PER_STEP = 16  # an upper bound
 MAX_STEPS = 256  # maximum length for linear attention, which is unrolled
 
 
@@ -235,9 +237,9 @@ def linear_attention(ctx: NodeContext) -> list[Value]:
     batch, _, steps, width = key.shape
     if steps > MAX_STEPS:
         raise UnsupportedError(f"{steps} steps of linear attention; at most {MAX_STEPS} are done")
-    ctx.importer.written_out.add(steps * NODES_OF_STEP)
+    ctx.importer.written_out.add(steps * NODES_PER_STEP)
     query = ctx.reshape(query, (batch, heads, query_heads // heads, steps, width))
-    query = scaled(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
+    query = scale_by(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
     decay = split_heads(ctx, ctx.required(4), heads) if "gated" in rule else None
     rate = None
     if "delta" in rule:
@@ -249,9 +251,9 @@ def linear_attention(ctx: NodeContext) -> list[Value]:
     results = []
     for t in range(steps):
         state = _next_state(ctx, state, key, value, decay, rate, t)
-        result = product(ctx, ctx.element(query, 3, t), state)
+        result = emit_matmul(ctx, ctx.element(query, 3, t), state)
         results.append(ctx.reshape(result, (batch, 1, query_heads * value.shape[3])))
-    return [ctx.joined(results, 1), state]
+    return [ctx.concat(results, 1), state]
 
 
 def _next_state(
@@ -266,9 +268,9 @@ def _next_state(
     """Return the state [B, heads, D, E] after step t: decayed, then corrected or added to."""
     key, value = ctx.slice_axis(key, 2, t, 1), ctx.slice_axis(value, 2, t, 1)
     if decay is not None:
-        factor = ctx.swapped(ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))
+        factor = ctx.swap_last_axes(ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))
         state = ctx.emit("mul", [state, factor])
     if rate is not None:
-        error = ctx.emit("sub", [value, product(ctx, key, state)])
+        error = ctx.emit("sub", [value, emit_matmul(ctx, key, state)])
         value = ctx.emit("mul", [error, ctx.slice_axis(rate, 2, t, 1)])
-    return ctx.emit("add", [state, ctx.emit("mul", [ctx.swapped(key), value])])
+    return ctx.emit("add", [state, ctx.emit("mul", [ctx.swap_last_axes(key), value])])

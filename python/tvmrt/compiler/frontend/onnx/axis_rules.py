@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from .axis_products import extent_of, left_over, merged
+from .axis_extents import extent_of, inferred_axis, merge_axes
 from .axis_uses import (
     FIXED,
     Axis,
@@ -32,7 +32,7 @@ def _same_axes(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None
     """Rule for unknown operators: an operand of the result's rank passes its axes on."""
     name = operand(node, 0)
     rank = state.inferred.get(node.output[0]) if node.output else None
-    axes = state.of(name)
+    axes = state.axes_of(name)
     if axes is None or (rank is not None and len(rank) != len(axes)):
         return
     if rank is None and node.domain not in ("", "ai.onnx", "com.microsoft"):
@@ -53,7 +53,7 @@ _UNARY = (
 @rule(*_UNARY)
 def _unary(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
     name, out = node.input[0], node.output[0]
-    set_axes(state, node, state.of(name))
+    set_axes(state, node, state.axes_of(name))
     if node.op_type in ("Identity", "Cast", "Floor", "Ceil", "Round"):
         values = state.elements(name)
         if values is not None:
@@ -78,7 +78,9 @@ def _elementwise(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> No
     if known and len(known) == len(parts):
         count = max(map(len, known))
         rows = [part * count if len(part) == 1 else part for part in known]
-        state.values[node.output[0]] = [_combined(node.op_type, each) for each in zip(*rows)]
+        state.values[node.output[0]] = [
+            _combine_elements(node.op_type, each) for each in zip(*rows)
+        ]
     if node.op_type in ("Add", "Sub") and len(node.input) == 2:
         for name, other in (node.input, reversed(node.input)):
             added = state.read(other)
@@ -88,7 +90,7 @@ def _elementwise(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> No
                 state.positions[node.output[0]] = axis, first + more
 
 
-def _combined(op: str, numbers: Sequence[Element]) -> Element:
+def _combine_elements(op: str, numbers: Sequence[Element]) -> Element:
     """Compute an element of a shape from other elements."""
     axes = [n for n in numbers if isinstance(n, Axis)]
     if len(numbers) == 2 and all(isinstance(n, int) for n in numbers):
@@ -114,9 +116,9 @@ def _combined(op: str, numbers: Sequence[Element]) -> Element:
 
 def _product(op: str, pair: Sequence[Axis]) -> Axis:
     if op == "Mul":
-        return merged(pair)
+        return merge_axes(pair)
     number, divisor = extent_of(pair[:1]), extent_of(pair[1:])
-    found = number.over(divisor) if number and divisor else None
+    found = number.divided_by(divisor) if number and divisor else None
     return found.axis() if found else union(pair).inexact()
 
 
@@ -130,20 +132,20 @@ def _elementwise_quantized(state: AxisUses, node: onnx.NodeProto, _: dict[str, A
 
 @rule("Shape")
 def _shape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None:
         return
     chosen = axes[attributes.get("start", 0) : attributes.get("end", len(axes))]
-    state.values[node.output[0]] = [_number_of(axis) for axis in chosen]
+    state.values[node.output[0]] = [_element_of(axis) for axis in chosen]
     state.axes[node.output[0]] = (constant(len(chosen)),)
 
 
 @rule("Size")
 def _size(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     state.axes[node.output[0]] = ()
     if axes is not None:
-        state.values[node.output[0]] = [_number_of(merged(axes))]
+        state.values[node.output[0]] = [_element_of(merge_axes(axes))]
 
 
 @rule("Range")
@@ -173,13 +175,13 @@ def _axis_of(element: Element) -> Axis:
     return element if isinstance(element, Axis) else constant(element)
 
 
-def _number_of(axis: Axis) -> Element:
+def _element_of(axis: Axis) -> Element:
     return axis if axis.dims else axis.size
 
 
 @rule("Expand")
 def _expand(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes, shape = state.of(node.input[0]), state.elements(node.input[1])
+    axes, shape = state.axes_of(node.input[0]), state.elements(node.input[1])
     if axes is None or shape is None:
         return
     rank = max(len(axes), len(shape))
@@ -197,11 +199,11 @@ def _expand(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
 
 @rule("Transpose")
 def _transpose(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is not None:
         order = attributes.get("perm") or range(len(axes) - 1, -1, -1)
         set_axes(state, node, tuple(axes[i] for i in order))
-        numbers = state.numbers(node.input[0])
+        numbers = state.integer_array(node.input[0])
         if numbers is not None:
             state.values[node.output[0]] = numbers.transpose(order).reshape(-1).tolist()
 
@@ -209,28 +211,30 @@ def _transpose(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]
 @rule("Unsqueeze")
 def _unsqueeze(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     name, out = node.input[0], node.output[0]
-    axes, places = state.of(name), axes_list(state, node, attributes)
-    if axes is not None and places is not None:
-        rank = len(axes) + len(places)
-        new = {place % rank for place in places}
-        rest = iter(axes)
-        set_axes(state, node, tuple(constant(1) if i in new else next(rest) for i in range(rank)))
-    _pass_numbers(state, name, out)
+    axes, axis_indices = state.axes_of(name), axes_list(state, node, attributes)
+    if axes is not None and axis_indices is not None:
+        rank = len(axes) + len(axis_indices)
+        new = {axis_index % rank for axis_index in axis_indices}
+        remaining = iter(axes)
+        set_axes(
+            state, node, tuple(constant(1) if i in new else next(remaining) for i in range(rank))
+        )
+    _propagate_values(state, name, out)
 
 
 @rule("Squeeze")
 def _squeeze(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     name, out = node.input[0], node.output[0]
-    axes, places = state.of(name), axes_list(state, node, attributes)
-    if axes is not None and places is not None:
-        gone = {p % len(axes) for p in places} if places else {
+    axes, axis_indices = state.axes_of(name), axes_list(state, node, attributes)
+    if axes is not None and axis_indices is not None:
+        removed = {p % len(axes) for p in axis_indices} if axis_indices else {
             i for i, axis in enumerate(axes) if not axis.dims and axis.size == 1
         }  # fmt: skip
-        set_axes(state, node, tuple(a for i, a in enumerate(axes) if i not in gone))
-    _pass_numbers(state, name, out)
+        set_axes(state, node, tuple(a for i, a in enumerate(axes) if i not in removed))
+    _propagate_values(state, name, out)
 
 
-def _pass_numbers(state: AxisUses, name: str, out: str) -> None:
+def _propagate_values(state: AxisUses, name: str, out: str) -> None:
     values = state.elements(name)
     if values is not None:
         state.values[out] = values
@@ -240,34 +244,34 @@ def _pass_numbers(state: AxisUses, name: str, out: str) -> None:
 
 @rule("Flatten")
 def _flatten(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is not None:
         cut = attributes.get("axis", 1) % (len(axes) + 1)
-        set_axes(state, node, (merged(axes[:cut]), merged(axes[cut:])))
+        set_axes(state, node, (merge_axes(axes[:cut]), merge_axes(axes[cut:])))
 
 
 @rule("Reshape")
 def _reshape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     name, out = node.input[0], node.output[0]
-    axes = state.of(name)
+    axes = state.axes_of(name)
     shape: Sequence[Element] | None = attributes.get("shape") or state.elements(operand(node, 1))
-    _pass_numbers(state, name, out)
+    _propagate_values(state, name, out)
     if axes is None or shape is None:
         return
     found: list[Axis | None] = []
     copies = not attributes.get("allowzero", 0)
-    for place, element in enumerate(shape):
-        if element == 0 and copies and place < len(axes):
-            found.append(axes[place])
+    for axis_index, element in enumerate(shape):
+        if element == 0 and copies and axis_index < len(axes):
+            found.append(axes[axis_index])
         elif isinstance(element, int) and element != -1:
             found.append(constant(element))
         else:
             found.append(element if isinstance(element, Axis) else None)
     known = [axis for axis in found if axis is not None]
-    rest = left_over(axes, known)
+    remaining = inferred_axis(axes, known)
     if len(found) - len(known) > 1:  # several unknown elements
-        rest = rest.inexact()
-    set_axes(state, node, tuple(rest if axis is None else axis for axis in found))
+        remaining = remaining.inexact()
+    set_axes(state, node, tuple(remaining if axis is None else axis for axis in found))
 
 
 @rule("Concat")
@@ -276,22 +280,22 @@ def _concat(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     parts = [state.elements(name) for name in node.input]
     if all(part is not None for part in parts):
         state.values[out] = [n for part in parts for n in part or ()]
-    known = [axes for axes in map(state.of, node.input) if axes is not None]
+    known = [axes for axes in map(state.axes_of, node.input) if axes is not None]
     if not known:
         return
     rank = len(known[0])
     at = attributes.get("axis", 1) % rank if rank else 0
     known = [axes for axes in known if len(axes) == rank]
-    for name, axes in zip(node.input, map(state.of, node.input)):
+    for name, axes in zip(node.input, map(state.axes_of, node.input)):
         if axes is not None and len(axes) == rank and name in state.inputs and len(parts) > 1:
-            state.note([axes[at]], joined=True)
+            state.note([axes[at]], concatenated=True)
     found = []
-    for place in range(rank):
-        column = [axes[place] for axes in known]
-        if place != at:
+    for axis_index in range(rank):
+        column = [axes[axis_index] for axes in known]
+        if axis_index != at:
             met = column[0]
             for axis in column[1:]:
-                met = state.meet(met, axis)
+                met = state.broadcast_axis(met, axis)
             found.append(met)
         elif any(axis.dims for axis in column):
             found.append(column[0] if len(node.input) == 1 else union(column).inexact())
@@ -303,7 +307,7 @@ def _concat(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
 
 @rule("Split")
 def _split(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None:
         return
     at, count = attributes.get("axis", 0) % len(axes), len(node.output)
@@ -313,11 +317,11 @@ def _split(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) ->
     if not parts and not name and size is not None:
         most = -(-size // count)
         parts = [most] * (count - 1) + [size - most * (count - 1)]
-    for place in range(count):
+    for axis_index in range(count):
         cut = axes[at].inexact()
         if not axes[at].dims and parts and len(parts) == count:
-            cut = _axis_of(parts[place])
-        set_axes(state, node, (*axes[:at], cut, *axes[at + 1 :]), place)
+            cut = _axis_of(parts[axis_index])
+        set_axes(state, node, (*axes[:at], cut, *axes[at + 1 :]), axis_index)
 
 
 @rule("Slice")
@@ -325,26 +329,28 @@ def _slice(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) ->
     name, out = node.input[0], node.output[0]
     starts = attributes.get("starts") or state.elements(operand(node, 1))
     ends = attributes.get("ends") or state.elements(operand(node, 2))
-    places = axes_list(state, node, attributes, 3)
+    axis_indices = axes_list(state, node, attributes, 3)
     steps = state.elements(operand(node, 4)) if operand(node, 4) else None
-    axes = state.of(name)
+    axes = state.axes_of(name)
     if axes is None:
         return
-    if places is None:
+    if axis_indices is None:
         return set_axes(state, node, tuple(a.inexact() for a in axes))
-    _slice_numbers(state, node, (starts, ends, steps), places)
+    _slice_values(state, node, (starts, ends, steps), axis_indices)
     found = list(axes)
-    for i, place in enumerate(places or range(len(ends or ()))):
+    for i, axis_index in enumerate(axis_indices or range(len(ends or ()))):
         end = ends[i] if ends else None
         start = starts[i] if starts else None
         step = steps[i] if steps else 1
-        found[place % len(axes)] = _sliced(state, axes[place % len(axes)], start, end, step)
+        found[axis_index % len(axes)] = _slice_axis(
+            state, axes[axis_index % len(axes)], start, end, step
+        )
     set_axes(state, node, tuple(found))
     if name in state.positions:
         state.positions[out] = state.positions[name]
 
 
-def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element, step: Element) -> Axis:
+def _slice_axis(state: AxisUses, axis: Axis, start: Element, end: Element, step: Element) -> Axis:
     if isinstance(end, Axis) and end.dims:
         if not axis.dims and axis.size is not None:
             state.note_limit(end, axis.size)
@@ -358,29 +364,29 @@ def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element, step: Ele
     if not isinstance(start, int) or not isinstance(end, int) or end < 1 << 30:
         return axis.inexact()
     if isinstance(step, int) and 0 <= start < step:  # every step-th element
-        return axis.moved(start + 1, step) if step > 1 else axis
+        return axis.after_window(start + 1, step) if step > 1 else axis
     return axis.inexact()
 
 
-def _slice_numbers(
-    state: AxisUses, node: onnx.NodeProto, bounds: Sequence[Any], places: list[int] | None
+def _slice_values(
+    state: AxisUses, node: onnx.NodeProto, bounds: Sequence[Any], axis_indices: list[int] | None
 ) -> None:
-    numbers = state.numbers(node.input[0])
+    numbers = state.integer_array(node.input[0])
     starts, ends, steps = bounds
     if numbers is None or not starts or not ends:
         return
     chosen = [slice(None)] * numbers.ndim
-    for i, place in enumerate(places or range(len(ends))):
+    for i, axis_index in enumerate(axis_indices or range(len(ends))):
         part = starts[i], ends[i], (steps or [1] * len(ends))[i]
         if not all(isinstance(n, int) for n in part):
             return
-        chosen[place] = slice(*part)
+        chosen[axis_index] = slice(*part)
     state.values[node.output[0]] = numbers[tuple(chosen)].reshape(-1).tolist()
 
 
 @rule("Tile")
 def _tile(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes, times = state.of(node.input[0]), state.elements(operand(node, 1))
+    axes, times = state.axes_of(node.input[0]), state.elements(operand(node, 1))
     if axes is None or times is None or len(times) != len(axes):
         return
     found = []
@@ -390,7 +396,7 @@ def _tile(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
         elif count == 1:
             found.append(axis)
         elif isinstance(count, int) and count > 0:
-            found.append(merged([axis, constant(count)]))
+            found.append(merge_axes([axis, constant(count)]))
         else:
             found.append(axis.inexact())
     set_axes(state, node, tuple(found))
@@ -398,7 +404,7 @@ def _tile(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
 
 @rule("Pad")
 def _pad(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     pads = attributes.get("pads") or state.elements(operand(node, 1))
     if axes is None:
         return

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvmrt.compiler.frontend.dimension_roles import Uses
+from tvmrt.compiler.frontend.dimension_roles import DimUses
 
 MAX_READ = 1 << 14  # maximum size of a constant that is read
 MAX_NUMBERS = 256  # maximum size of a tracked integer tensor
@@ -54,7 +54,7 @@ class Axis:
         """The dimension that alone determines the extent exactly; None if there is none."""
         return next(iter(self.dims)) if len(self.dims) == 1 and self.exact else None
 
-    def moved(self, kernel: int, stride: Fraction | int, pads: int = 0) -> Axis:
+    def after_window(self, kernel: int, stride: Fraction | int, pads: int = 0) -> Axis:
         """Return the axis after a window of ``kernel`` elements has moved along it."""
         window = self.step * (kernel - pads - stride) + self.window
         return replace(self, step=self.step * stride, window=window, size=None, parts=())
@@ -67,7 +67,7 @@ class Axis:
         """Return an axis of the same dimensions whose extent is the product of parts."""
         return replace(self, exact=False, size=None, parts=tuple(parts))
 
-    def needed(self, extent: int) -> int:
+    def min_dim_size(self, extent: int) -> int:
         """Return the minimum size of the dimension at which the axis has this extent."""
         return max(ceil(self.step * extent + self.window), 0)
 
@@ -100,7 +100,7 @@ class AxisUses:
 
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]]) -> None:
         """``inputs``: the shapes of the graph's inputs, with names for symbolic dimensions."""
-        self.uses: dict[str, Uses] = {}
+        self.uses: dict[str, DimUses] = {}
         self.axes: dict[str, Axes] = {}
         self.values: dict[str, list[Element]] = {}  # integers made of extents
         self.positions: dict[str, tuple[Axis, int]] = {}  # numbers 0, 1, ... along an axis
@@ -110,16 +110,16 @@ class AxisUses:
         self.inferred: dict[str, tuple[int | str | None, ...]] = {}
         self._infer(model)
         self._add_initializers(model.graph)
-        places: dict[str, set[int]] = {}
+        axis_indices: dict[str, set[int]] = {}
         for name, shape in inputs.items():
             self.axes[name] = tuple(
                 Axis(frozenset([n])) if isinstance(n, str) else constant(n) for n in shape
             )
-            for place, extent in enumerate(shape):
+            for index, extent in enumerate(shape):
                 if isinstance(extent, str):
-                    places.setdefault(extent, set()).add(place)
-        for name, found in places.items():
-            self.uses[name] = Uses(leading=0 in found)
+                    axis_indices.setdefault(extent, set()).add(index)
+        for name, found in axis_indices.items():
+            self.uses[name] = DimUses(leading=0 in found)
 
     def _infer(self, model: onnx.ModelProto) -> None:
         if model.functions:  # remaining functions may call each other any number of times
@@ -166,9 +166,9 @@ class AxisUses:
         self.values[name] = found
         return found
 
-    def numbers(self, name: str) -> np.ndarray | None:
+    def integer_array(self, name: str) -> np.ndarray | None:
         """Return the integers of a tensor of known shape, as an array of numbers and axes."""
-        found, axes = self.elements(name), self.of(name)
+        found, axes = self.elements(name), self.axes_of(name)
         if found is None or axes is None or any(axis.size is None for axis in axes):
             return None
         array = np.empty(len(found), dtype=object)
@@ -182,7 +182,7 @@ class AxisUses:
             return len(self.axes[name])
         return len(self.inferred[name]) if name in self.inferred else None
 
-    def of(self, name: str) -> Axes | None:
+    def axes_of(self, name: str) -> Axes | None:
         """Return the axes of a tensor; None if they are unknown."""
         return self.axes.get(name)
 
@@ -201,26 +201,29 @@ class AxisUses:
                 if len(axis.dims) == 1:
                     uses.step = max(uses.step, axis.step)
                 if axis.exact:
-                    uses.least = max(uses.least, axis.needed(1))
+                    uses.min_size = max(uses.min_size, axis.min_dim_size(1))
 
     def note_limit(self, axis: Axis, extent: int) -> None:
         """Note that an axis has at most ``extent`` elements."""
         name = axis.name
         if name is not None and extent > 0:
-            uses, high = self.uses[name], axis.needed(extent + 1) - 1
+            uses, high = self.uses[name], axis.min_dim_size(extent + 1) - 1
             uses.limit = high if uses.limit is None else min(uses.limit, high)
 
-    def meet(self, a: Axis, b: Axis) -> Axis:
+    def broadcast_axis(self, a: Axis, b: Axis) -> Axis:
         """Return the result axis of an element-by-element operation along two axes."""
         for one, other in ((a, b), (b, a)):
             if one.name is not None and not other.dims and (other.size or 0) > 1:
-                first, last = one.needed(other.size or 0), one.needed((other.size or 0) + 1) - 1
-                self.uses[one.name].equal.add((first, last))
+                first, last = (
+                    one.min_dim_size(other.size or 0),
+                    one.min_dim_size((other.size or 0) + 1) - 1,
+                )
+                self.uses[one.name].equal_ranges.add((first, last))
                 return other if other.size else one
         if a.dims and b.dims:
             if a.name and b.name and a.name != b.name and (a.step, a.window) == (b.step, b.window):
-                self.uses[a.name].same.add(b.name)
-                self.uses[b.name].same.add(a.name)
+                self.uses[a.name].combined_with.add(b.name)
+                self.uses[b.name].combined_with.add(a.name)
             if a.name is not None and a.name == b.name and a.step == b.step:
                 return max(a, b, key=lambda axis: axis.window)
             return a if a == b else union([a, b]).inexact()
@@ -230,7 +233,7 @@ class AxisUses:
 
     def broadcast(self, names: Iterable[str]) -> Axes | None:
         """Return the result axes of an elementwise operator."""
-        parts = [self.of(name) for name in names if name]
+        parts = [self.axes_of(name) for name in names if name]
         known = [part for part in parts if part is not None]
         if not known or len(known) < len(parts):
             return None
@@ -238,12 +241,12 @@ class AxisUses:
         found: list[Axis] = [constant(1)] * rank
         for part in known:
             padded = (constant(1),) * (rank - len(part)) + part
-            found = [self.meet(a, b) for a, b in zip(found, padded)]
+            found = [self.broadcast_axis(a, b) for a, b in zip(found, padded)]
         return tuple(found)
 
     # ---- the walk ----
 
-    def follow(self, nodes: Iterable[onnx.NodeProto]) -> None:
+    def propagate(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Track the axes through nodes in topological order."""
         for node in nodes:
             if node.op_type == "Constant" and node.attribute:
@@ -258,7 +261,7 @@ class AxisUses:
                     del self.values[name]
             for name in node.output:
                 if name and name not in self.axes:
-                    self._by_inference(name)
+                    self._set_inferred_axes(name)
 
     def _add_constant(self, node: onnx.NodeProto) -> None:
         value = helper.get_attribute_value(node.attribute[0])
@@ -268,7 +271,7 @@ class AxisUses:
         self.tensors[node.output[0]] = tensor
         self.axes[node.output[0]] = tuple(map(constant, tensor.dims))
 
-    def _by_inference(self, name: str) -> None:
+    def _set_inferred_axes(self, name: str) -> None:
         """Set the axes of a result from its shape in the file or from shape inference."""
         shape = self.inferred.get(name)
         if shape is not None:
@@ -298,24 +301,24 @@ def _apply_rule(state: AxisUses, node: onnx.NodeProto) -> None:
     _RULES.get(node.op_type, _RULES[""])(state, node, attributes)
 
 
-def operand(node: onnx.NodeProto, place: int) -> str:
+def operand(node: onnx.NodeProto, index: int) -> str:
     """Return the name of an operand, or "" if it is omitted."""
-    return node.input[place] if len(node.input) > place else ""
+    return node.input[index] if len(node.input) > index else ""
 
 
-def set_axes(state: AxisUses, node: onnx.NodeProto, axes: Axes | None, place: int = 0) -> None:
+def set_axes(state: AxisUses, node: onnx.NodeProto, axes: Axes | None, index: int = 0) -> None:
     """Set the axes of a node's result if they are known."""
-    if axes is not None and len(node.output) > place and node.output[place]:
-        state.axes[node.output[place]] = axes
+    if axes is not None and len(node.output) > index and node.output[index]:
+        state.axes[node.output[index]] = axes
 
 
 def axes_list(
-    state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any], place: int = 1
+    state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any], index: int = 1
 ) -> list[int] | None:
     """Return the axes in an attribute or an operand; None if they are computed at run time."""
     if "axes" in attributes:
         return list(attributes["axes"])
-    name = operand(node, place)
+    name = operand(node, index)
     found = state.elements(name) if name else []
     if found is None or not all(isinstance(n, int) for n in found):
         return None

@@ -48,7 +48,7 @@ def _after_windows(
                 if same
                 else (axis.size + padded - reach) // strides[i] + 1
             )
-        moved = axis.moved(reach, strides[i], padded)
+        moved = axis.after_window(reach, strides[i], padded)
         found.append(replace(moved, size=size) if axis.dims else constant(size))
     state.note_window(found, _spatial_rank(spatial, kernel))
     return tuple(found)
@@ -56,8 +56,8 @@ def _after_windows(
 
 @rule("Conv", "ConvInteger", "QLinearConv", "FusedConv", "NhwcFusedConv", "DeformConv")
 def _conv(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
-    weights = state.of(operand(node, _WEIGHTS.get(node.op_type, 1)))
+    axes = state.axes_of(node.input[0])
+    weights = state.axes_of(operand(node, _WEIGHTS.get(node.op_type, 1)))
     if axes is None or len(axes) < 3:
         return
     kernel = attributes.get("kernel_shape") or [axis.size or 1 for axis in (weights or axes)[2:]]
@@ -72,37 +72,37 @@ def _conv(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> 
 
 @rule("ConvTranspose")
 def _conv_transpose(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes, weights = state.of(node.input[0]), state.of(operand(node, 1))
+    axes, weights = state.axes_of(node.input[0]), state.axes_of(operand(node, 1))
     if axes is None or len(axes) < 3:
         return
     rank = len(axes) - 2
     strides = _list(attributes, "strides", rank, 1)
     state.note_window(axes[2:], _spatial_rank(axes[2:]))
     state.note(axes[:1], batch=True)
-    grown = tuple(_grown(axis, Fraction(by)) for axis, by in zip(axes[2:], strides))
+    grown = tuple(_scale_axis(axis, Fraction(by)) for axis, by in zip(axes[2:], strides))
     channels = weights[1].size if weights and attributes.get("group", 1) == 1 else None
     set_axes(state, node, (axes[0], constant(channels), *grown))
 
 
-def _grown(axis: Axis, by: Fraction) -> Axis:
+def _scale_axis(axis: Axis, by: Fraction) -> Axis:
     """Return an axis with ``by`` times as many elements."""
     return replace(axis, step=axis.step / by, size=None)
 
 
 @rule("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool", "MaxRoiPool")
 def _pool(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None or len(axes) < 3 or "kernel_shape" not in attributes:
         return
     state.note(axes[:1], batch=True)
     spatial = _after_windows(state, axes[2:], attributes["kernel_shape"], attributes)
-    for place in range(len(node.output)):
-        set_axes(state, node, (*axes[:2], *spatial), place)
+    for index in range(len(node.output)):
+        set_axes(state, node, (*axes[:2], *spatial), index)
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool")
 def _global_pool(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None or len(axes) < 3:
         return
     state.note(axes[:1], batch=True)
@@ -112,7 +112,7 @@ def _global_pool(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> No
 
 @rule("InstanceNormalization", "GroupNormalization", "LRN", "BatchNormalization")
 def _normalization(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes and len(axes) > 2:
         state.note(axes[:1], batch=True)
     set_axes(state, node, axes)
@@ -120,30 +120,30 @@ def _normalization(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> 
 
 @rule("Resize", "Upsample")
 def _resize(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None:
         return
     names = [name for name in node.input[1:] if name]
     chosen = attributes.get("axes")
-    places = [place % len(axes) for place in chosen] if chosen else list(range(len(axes)))
+    axis_indices = [index % len(axes) for index in chosen] if chosen else list(range(len(axes)))
     scales = next((s for s in map(state.read, names) if s is not None and s.dtype.kind == "f"
-                   and s.size == len(places)), None)  # fmt: skip
+                   and s.size == len(axis_indices)), None)  # fmt: skip
     if "scales" in attributes:
         scales = np.asarray(attributes["scales"])
     sizes = state.elements(node.input[3]) if operand(node, 3) else None
     found, moved = list(axes), []
-    for i, place in enumerate(places):
-        axis = axes[place]
+    for i, index in enumerate(axis_indices):
+        axis = axes[index]
         if scales is not None:
             scale = Fraction(float(scales[i])).limit_denominator(1 << 12)
-            found[place] = axis if scale == 1 else _grown(axis, scale)
+            found[index] = axis if scale == 1 else _scale_axis(axis, scale)
             moved += [axis] if scale != 1 else []
         elif sizes is not None and i < len(sizes):
             size = sizes[i]
-            found[place] = size if isinstance(size, Axis) else constant(size)
+            found[index] = size if isinstance(size, Axis) else constant(size)
             moved += [axis] if size != axis else []
-        elif place > 1:
-            found[place], moved = axis.inexact(), [*moved, axis]
+        elif index > 1:
+            found[index], moved = axis.inexact(), [*moved, axis]
     spatial = [axis for axis in moved if axis.dims]
     # only axes after the batch and the channels can be axes of a picture
     if spatial and len(axes) > 2:
@@ -153,12 +153,12 @@ def _resize(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
 
 @rule("DepthToSpace", "SpaceToDepth")
 def _blocks(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None or len(axes) != 4:
         return
     by = Fraction(attributes["blocksize"])
     by = by if node.op_type == "DepthToSpace" else 1 / by
-    spatial = tuple(_grown(axis, by) for axis in axes[2:])
+    spatial = tuple(_scale_axis(axis, by) for axis in axes[2:])
     state.note(axes[:1], batch=True)
     state.note_window(spatial if by < 1 else axes[2:], 2)
     channels = None if axes[1].size is None else int(axes[1].size / by / by)
@@ -167,7 +167,7 @@ def _blocks(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
 
 @rule("GridSample", "RoiAlign", "MaxRoiPool")
 def _sample(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes, other = state.of(node.input[0]), state.of(node.input[1])
+    axes, other = state.axes_of(node.input[0]), state.axes_of(node.input[1])
     if axes is None or len(axes) < 4:
         return
     state.note_window(axes[2:], len(axes) - 2)
@@ -181,7 +181,7 @@ def _sample(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
 
 @rule("STFT", "DFT")
 def _spectrum(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is not None and len(axes) > 1:
         state.note(axes[1:2], signal=True)
         if node.op_type == "STFT":
@@ -190,44 +190,44 @@ def _spectrum(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
 
 @rule("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
 def _recurrent(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     if axes is None or len(axes) != 3:
         return
     rows_first = attributes.get("layout", 0) == 1
     batch, sequence = (axes[0], axes[1]) if rows_first else (axes[1], axes[0])
     state.note([sequence], sequence=True)
     state.note([batch], batch=True)
-    for place in (4, 5, 6):
-        other = state.of(operand(node, place)) or ()
-        if place == 4 and len(other) == 1:
-            state.meet(batch, other[0])
-        elif place > 4 and len(other) == 3:
-            state.note([state.meet(batch, other[0 if rows_first else 1])], batch=True)
+    for index in (4, 5, 6):
+        other = state.axes_of(operand(node, index)) or ()
+        if index == 4 and len(other) == 1:
+            state.broadcast_axis(batch, other[0])
+        elif index > 4 and len(other) == 3:
+            state.note([state.broadcast_axis(batch, other[0 if rows_first else 1])], batch=True)
     hidden = constant(attributes.get("hidden_size"))
     directions = constant(2 if attributes.get("direction") == b"bidirectional" else 1)
     if rows_first:
         made = (batch, sequence, directions, hidden), (batch, directions, hidden)
     else:
         made = (sequence, directions, batch, hidden), (directions, batch, hidden)
-    for place, result in enumerate((made[0], made[1], made[1])):
-        set_axes(state, node, result, place)
+    for index, result in enumerate((made[0], made[1], made[1])):
+        set_axes(state, node, result, index)
 
 
 @rule("Attention", "MultiHeadAttention", "GroupQueryAttention", "DecoderMaskedMultiHeadAttention",
       "QAttention")  # fmt: skip
 def _attention(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
     for name in node.input[:3]:
-        axes = state.of(name) if name else None
+        axes = state.axes_of(name) if name else None
         if axes is not None and len(axes) > 2:
             state.note(axes[:1], batch=True)
             state.note(axes[-2:-1] if len(axes) > 3 else axes[1:2], sequence=True)
-    axes = state.of(node.input[0])
+    axes = state.axes_of(node.input[0])
     set_axes(state, node, axes and (*axes[:-1], FIXED))
 
 
 @rule("EmbedLayerNormalization")
 def _embedding(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes, positions = state.of(node.input[0]), state.of(operand(node, 3))
+    axes, positions = state.axes_of(node.input[0]), state.axes_of(operand(node, 3))
     if axes is None or len(axes) != 2:
         return
     state.note(axes[1:], sequence=True)
@@ -239,10 +239,10 @@ def _embedding(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None
 @rule("LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization",
       "SkipSimplifiedLayerNormalization", "RMSNormalization")  # fmt: skip
 def _layer_normalization(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
-    axes = state.of(node.input[0])
-    for place in range(len(node.output)):
-        if place in (0, 3):
-            set_axes(state, node, axes, place)
+    axes = state.axes_of(node.input[0])
+    for index in range(len(node.output)):
+        if index in (0, 3):
+            set_axes(state, node, axes, index)
 
 
 @rule("If")
@@ -252,15 +252,15 @@ def _branches(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any])
         for tensor in body.initializer:
             state.tensors[tensor.name] = tensor
             state.axes[tensor.name] = tuple(map(constant, tensor.dims))
-        state.follow(body.node)
-        for place, info in enumerate(body.output):
-            set_axes(state, node, state.of(info.name), place)
+        state.propagate(body.node)
+        for index, info in enumerate(body.output):
+            set_axes(state, node, state.axes_of(info.name), index)
 
 
 @rule("Scan")
 def _scan(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     count = attributes["num_scan_inputs"]
     for name in node.input[len(node.input) - count :]:
-        axes = state.of(name)
+        axes = state.axes_of(name)
         if axes:
             state.note(axes[:1], sequence=True)

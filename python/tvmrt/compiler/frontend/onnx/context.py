@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
 
 from . import supposed
-from .halves import CARRIERS, HALF, carried, rounded
+from .half_precision import HALF, STORAGE_TYPES, round_to_half, to_storage_type
 from .onnx_node import OnnxNode
 from .run_sizes import is_computed, sizes_of
 
@@ -20,7 +20,7 @@ from .run_sizes import is_computed, sizes_of
 class NodeContext(OnnxNode):
     """One node for its importer, with compile-time operands and shared compositions."""
 
-    def constant_of(self, index: int, what: str) -> np.ndarray | None:
+    def constant_operand(self, index: int, what: str) -> np.ndarray | None:
         """Return the elements of an input that must be known at compile time; None if omitted.
 
         Values implied by the result shapes count as known; each run checks them.
@@ -42,23 +42,23 @@ class NodeContext(OnnxNode):
         """Whether an input is present and its elements are known only at run time."""
         return is_computed(self, index)
 
-    def ints_of(self, index: int, what: str) -> list[SymInt] | None:
-        """Return an input like constant_of, as a flat list that may include extents."""
+    def int_operand(self, index: int, what: str) -> list[SymInt] | None:
+        """Return an input like constant_operand, as a flat list that may include extents."""
         value = self.input(index)
         data = self.importer.extents.get(value)
         if data is None and value is not None and value.data is None:
             data = sizes_of(self, value)
         if data is None:
-            data = self.constant_of(index, what)
+            data = self.constant_operand(index, what)
         if data is None:
             return None
         return [as_extent(v) for v in np.asarray(data).reshape(-1)]
 
-    def counted(
+    def iota(
         self, count: SymInt, start: SymInt = 0, step: int = 1, what: str = "the range"
     ) -> Value:
         """Return start, start + step, ... as int64; ``what`` names the range in errors."""
-        self.table_size(upper_bound(count), what)
+        self.check_table_size(upper_bound(count), what)
         if symbols_of(count, start):
             return self.emit("iota", [], count=count, start=start, step=step)
         return self.const(start + np.arange(count) * step, np.int64)
@@ -67,47 +67,47 @@ class NodeContext(OnnxNode):
         """Return a list of ints that is an attribute in older opsets and an input in newer ones."""
         value = self.attr(name)
         if value is None:
-            return self.ints_of(index, name)
+            return self.int_operand(index, name)
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(v, int) for v in values):
             raise ValueError(f"{name} must be whole numbers, not {value}")
         return list(values)
 
-    def converted(self, x: Value, to: str, saturate: bool = True, rounding: str = "up") -> Value:
+    def convert(self, x: Value, to: str, saturate: bool = True, rounding: str = "up") -> Value:
         """Convert x as ONNX's Cast does, including from and to half precision.
 
         ``saturate`` and ``rounding`` apply to 8-bit and smaller floats, see operator ``narrow``.
         """
         source = self.half_of(x)
         if source in HALF:
-            x = rounded(self.builder, x, source)
+            x = round_to_half(self.builder, x, source)
         elif source is not None:
             x = self.emit("identity", [x])  # a tensor other than the packed one
-        x = self.widened(x)
+        x = self.widen(x)
         if to in WIDER:
-            return self._narrowed(x, to, saturate, rounding)
+            return self._narrow(x, to, saturate, rounding)
         if to not in HALF:
             return self.cast(x, to)
-        result = rounded(self.builder, self.cast(x, "float32"), to)
-        self.importer.halves[result] = to
+        result = round_to_half(self.builder, self.cast(x, "float32"), to)
+        self.importer.onnx_types[result] = to
         return result
 
-    def widened(self, x: Value) -> Value:
+    def widen(self, x: Value) -> Value:
         """Widen elements of unpacked small types; other values are returned unchanged."""
         return self.emit("widen", [x], to=WIDER[x.dtype.name]) if x.dtype.is_low_bit else x
 
-    def _narrowed(self, x: Value, to: str, saturate: bool, rounding: str) -> Value:
-        """Narrow x to a small type; a packed type is stored in its carrier type."""
+    def _narrow(self, x: Value, to: str, saturate: bool, rounding: str) -> Value:
+        """Narrow x to a small type; a packed type is stored in its storage type."""
         if WIDER[to] != "float32" and x.dtype.is_float:
             x = self.cast(x, "int32")  # integers are truncated to their lowest bits
         x = self.cast(x, WIDER[to])
         x = self.emit("narrow", [x], to=to, saturate=saturate, rounding=rounding)
-        if to in CARRIERS:
-            x = carried(self.builder, x)
-            self.importer.halves[x] = to
+        if to in STORAGE_TYPES:
+            x = to_storage_type(self.builder, x)
+            self.importer.onnx_types[x] = to
         return x
 
-    def only_float32(self, *values: Value) -> None:
+    def require_float32(self, *values: Value) -> None:
         """Raise UnsupportedError unless all values are float32, the only type with kernels."""
         for value in values:
             if value.dtype.name != "float32":
@@ -119,16 +119,16 @@ class NodeContext(OnnxNode):
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
 
-    def table_size(self, count: int, what: str, width: int = 1) -> int:
+    def check_table_size(self, count: int, what: str, width: int = 1) -> int:
         """Return the count. Raises ValueError, which names ``what``, if the table is too large.
 
         The tables of all nodes together are limited, too. ``width``: elements per row.
         """
         limits.check_table(count, what, width)
-        self.importer.tabled += count * width
-        if self.importer.tabled > limits.MAX_TABLES:
+        self.importer.table_elements += count * width
+        if self.importer.table_elements > limits.MAX_TABLES:
             raise ValueError(
                 f"with {what} of {count} elements the network's tables have "
-                f"{self.importer.tabled} elements; the maximum is {limits.MAX_TABLES}"
+                f"{self.importer.table_elements} elements; the maximum is {limits.MAX_TABLES}"
             )
         return count

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.limits import MAX_SEPARATE_TAPS
 from tvmrt.compiler.ir.rounding import ceil_div
@@ -32,7 +32,7 @@ def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[
     return tuple(values)
 
 
-def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
+def _window_params(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
     """Return strides, dilations, and the node's explicit padding before and after."""
     strides, dilations = (spatial_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
     pads = ctx.attr("pads") or [0] * 2 * rank
@@ -46,7 +46,7 @@ def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
 def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
     """Return strides, dilations and padding of a sliding window, with ``auto_pad`` resolved."""
     rank = len(spatial)
-    strides, dilations, before, after = _steps(ctx, rank)
+    strides, dilations, before, after = _window_params(ctx, rank)
     mode = ctx.attr("auto_pad", "NOTSET")
     if mode == "VALID":
         before = after = (0,) * rank
@@ -66,7 +66,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
     }
 
 
-def cropped(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+def crop_negative_pads(ctx: NodeContext, x: Value, attrs: dict) -> Value:
     """Crop x by its negative padding, and set that padding to zero."""
     for i, (before, after) in enumerate(zip(attrs["pads_before"], attrs["pads_after"])):
         start, stop = max(-before, 0), x.shape[i + 2] - max(-after, 0)
@@ -87,13 +87,13 @@ def with_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
 def conv(ctx: NodeContext) -> Value:
     x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    x = cropped(ctx, x, attrs)
+    x = crop_negative_pads(ctx, x, attrs)
     return convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
 
 
 def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
     """Emit a convolution; with weights computed at run time it becomes a matmul."""
-    ctx.only_float32(x)
+    ctx.require_float32(x)
     if x.producer is not None and x.producer.op == "dequantize":
         w = in_bytes(ctx, w)
     if w.is_constant and (bias is None or bias.is_constant):
@@ -101,10 +101,10 @@ def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: 
         return ctx.emit("conv", inputs, groups=groups, **attrs)
     if w.is_constant:
         return with_bias(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), bias)
-    return with_bias(ctx, _unfolded(ctx, x, w, groups, attrs), bias)
+    return with_bias(ctx, _im2col_matmul(ctx, x, w, groups, attrs), bias)
 
 
-def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
+def _im2col_matmul(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
     """Emit a convolution as a matmul of the weights with all windows (im2col)."""
     batch, channels = x.shape[:2]
     out_channels, depth, *kernel = w.shape
@@ -120,21 +120,21 @@ def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) ->
     if min(extents, default=1) < 1:
         raise ValueError(f"weights {w.type} with their dilation do not fit into {x.type}")
     if prod(kernel) > MAX_SEPARATE_TAPS:
-        windows = _gathered(ctx, x, kernel, extents, attrs)
+        windows = _im2col_gather(ctx, x, kernel, extents, attrs)
         windows = ctx.reshape(windows, (batch, groups, depth * prod(kernel), prod(extents)))
     else:
-        windows = _side_by_side(ctx, x, kernel, extents, groups, attrs)
+        windows = _im2col_slices(ctx, x, kernel, extents, groups, attrs)
     weights = ctx.reshape(w, (groups, out_channels // groups, depth * prod(kernel)))
     return ctx.reshape(ctx.emit("matmul", [weights, windows]), (batch, out_channels, *extents))
 
 
-def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value:
+def _im2col_gather(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value:
     """Gather the windows [batch, channels, *kernel, *extents], by one index table per axis."""
     tables = []
     for k, n, s, d in zip(kernel, extents, attrs["strides"], attrs["dilations"]):
-        ctx.table_size(k * n, "window offsets along an axis")
-        places = d * np.arange(k, dtype=np.int32)[:, None] + s * np.arange(n, dtype=np.int32)
-        tables.append(ctx.const(places.reshape(-1)))
+        ctx.check_table_size(k * n, "window offsets along an axis")
+        offsets = d * np.arange(k, dtype=np.int32)[:, None] + s * np.arange(n, dtype=np.int32)
+        tables.append(ctx.const(offsets.reshape(-1)))
     rank = len(kernel)
     picked = ctx.emit("pick", [x, *tables], axes=tuple(range(2, rank + 2)))
     pairs = [extent for pair in zip(kernel, extents) for extent in pair]
@@ -142,7 +142,7 @@ def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value
     return ctx.transpose(ctx.reshape(picked, (*x.shape[:2], *pairs)), order)
 
 
-def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attrs: dict) -> Value:
+def _im2col_slices(ctx: NodeContext, x: Value, kernel, extents, groups: int, attrs: dict) -> Value:
     """Collect the windows [batch, groups, channels of a group * taps, pixels], tap by tap."""
     batch, channels = x.shape[:2]
     depth = channels // groups
@@ -152,37 +152,37 @@ def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attr
         for i, (t, d, s, n) in enumerate(zip(tap, attrs["dilations"], attrs["strides"], extents)):
             part = ctx.slice_axis(part, i + 2, t * d, n, s)
         taps.append(ctx.reshape(part, (batch, groups, depth, 1, prod(extents))))
-    windows = ctx.joined(taps, 3)
+    windows = ctx.concat(taps, 3)
     return ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
 
 
 @onnx_op("ConvTranspose")
 def conv_transpose(ctx: NodeContext) -> Value:
     x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
-    ctx.only_float32(x)
+    ctx.require_float32(x)
     attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])
     if w.data is None:
-        x = _apart(ctx, x, attrs["strides"])
+        x = _insert_zeros(ctx, x, attrs["strides"])
     if w.data is None or all(s == 1 for s in attrs["strides"]):
-        return _mirrored(ctx, x, w, bias, attrs)
+        return _transposed_as_plain(ctx, x, w, bias, attrs)
     inputs = [x, w] if bias is None or not bias.is_constant else [x, w, bias]
     y = ctx.emit("conv_transpose", inputs, groups=ctx.attr("group", 1), **attrs)
     return y if len(inputs) > 2 else with_bias(ctx, y, bias)
 
 
-def _apart(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
+def _insert_zeros(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
     """Insert zeros between the elements of x, so that a stride of 1 replaces ``strides``."""
     for axis, stride in enumerate(strides, 2):
         if stride == 1 or x.shape[axis] < 1:
             continue
         count = x.shape[axis]
-        column = ctx.filled_up(ctx.with_axis(x, axis + 1), axis + 1, stride - 1)
+        column = ctx.pad_end(ctx.unsqueeze(x, axis + 1), axis + 1, stride - 1)
         x = ctx.reshape(column, (*x.shape[:axis], count * stride, *x.shape[axis + 1 :]))
         x = ctx.slice_axis(x, axis, 0, (count - 1) * stride + 1)
     return x
 
 
-def _mirrored_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
+def _flipped_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
     """Convert weights of a transposed convolution to weights of a plain one."""
     grouped = (groups, w.shape[0] // groups, *w.shape[1:])
     if w.data is not None:
@@ -196,32 +196,34 @@ def _mirrored_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
     return weights
 
 
-def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: dict) -> Value:
+def _transposed_as_plain(
+    ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: dict
+) -> Value:
     """Emit a transposed convolution of stride 1 as a plain one with mirrored weights."""
     groups, kernel = ctx.attr("group", 1), w.shape[2:]
     if groups < 1 or w.shape[0] % groups or w.shape[0] != x.shape[1]:
         raise ValueError(f"weights of shape {list(w.shape)} do not fit {x.type}")
-    weights = _mirrored_weights(ctx, w, groups)
+    weights = _flipped_weights(ctx, w, groups)
     reach = [d * (k - 1) for d, k in zip(attrs["dilations"], kernel)]
     before = tuple(r - b for r, b in zip(reach, attrs["pads_before"]))
     after = tuple(
         o - n + r - b for o, n, r, b in zip(attrs["out_spatial"], x.shape[2:], reach, before)
     )
     pads = {"pads_before": before, "pads_after": after}
-    window = plain_window(len(kernel), dilations=attrs["dilations"], **pads)
-    x = cropped(ctx, x, window)
+    window = default_window(len(kernel), dilations=attrs["dilations"], **pads)
+    x = crop_negative_pads(ctx, x, window)
     return convolution(ctx, x, weights, bias, groups, window)
 
 
 def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
     """Return strides, dilations, elements cropped at the start, and extents of the result."""
     rank = len(spatial)
-    strides, dilations, before, after = _steps(ctx, rank)
-    extra = spatial_ints(ctx, "output_padding", rank, 0)
+    strides, dilations, before, after = _window_params(ctx, rank)
+    output_padding = spatial_ints(ctx, "output_padding", rank, 0)
     mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
     full = [
         s * (n - 1) + e + (k - 1) * d + 1
-        for s, n, e, k, d in zip(strides, spatial, extra, kernel, dilations)
+        for s, n, e, k, d in zip(strides, spatial, output_padding, kernel, dilations)
     ]
     if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):
         # some exporters give the full shape
@@ -250,7 +252,7 @@ def causal_conv_with_state(ctx: NodeContext) -> list[Value]:
     if past is None:
         past = ctx.const(np.zeros((batch, channels, history)), x.dtype.numpy)
     sequence = ctx.emit("concat", [past, x], axis=2) if history else x
-    y = convolution(ctx, sequence, w, bias, channels, plain_window(1))
+    y = convolution(ctx, sequence, w, bias, channels, default_window(1))
     if ctx.attr("activation", "none") in ("silu", "swish"):
         y = ctx.emit("mul", [y, ctx.emit("sigmoid", [y])])
     return [y, ctx.slice_axis(sequence, 2, sequence.shape[2] - history, history)]

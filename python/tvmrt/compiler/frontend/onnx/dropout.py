@@ -11,7 +11,7 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 
 from .context import NodeContext
-from .halves import HALF
+from .half_precision import HALF
 from .registry import onnx_op
 
 
@@ -26,15 +26,15 @@ def draw(ctx: NodeContext, distribution: str, bounds: tuple[float, float], to: s
         distribution=distribution,
         first=first,
         second=second,
-        seed=0 if seed is None else _word(seed),
+        seed=0 if seed is None else _seed_bits(seed),
         stream=0 if seed is not None else streams + 1,
         to="float32" if to in HALF else to,
         shape=tuple(shape),
     )
-    return ctx.converted(y, to) if to in HALF else y
+    return ctx.convert(y, to) if to in HALF else y
 
 
-def _word(seed: float) -> int:
+def _seed_bits(seed: float) -> int:
     """Return a seed as 32 bits: the lowest bits of an integer, or the bits of the float."""
     if float(seed).is_integer():
         low = int(seed) & 0xFFFFFFFF
@@ -47,7 +47,7 @@ def uniform(ctx: NodeContext, shape: tuple, to: str = "float32") -> Value:
     return draw(ctx, "uniform", (0.0, 1.0), to, shape)
 
 
-def _known(value: Value | None, default: float) -> float | None:
+def _constant_value(value: Value | None, default: float) -> float | None:
     """Return an operand's number or the default; None if it is known only at run time."""
     if value is None:
         return default
@@ -59,7 +59,7 @@ def dropout(ctx: NodeContext) -> list[Value]:
     x, ratio, training = ctx.required(0), ctx.input(1), ctx.input(2)
     if ctx.opset < 12:
         ratio = training = None
-    mode, part = _known(training, False), _known(ratio, 0.5)
+    mode, part = _constant_value(training, False), _constant_value(ratio, 0.5)
     if (mode is not None and not mode) or part == 0:
         if len(ctx.node.output) < 2:
             return [x]
@@ -69,8 +69,8 @@ def dropout(ctx: NodeContext) -> list[Value]:
     given = ctx.cast(given, x.dtype.name)
     kept = ctx.emit("greater_equal", [uniform(ctx, x.shape, x.dtype.name), given])
     one = ctx.like(1, x)
-    grown = ctx.emit("div", [x, ctx.emit("sub", [one, given])])
-    y = ctx.emit("where", [kept, grown, ctx.like(0, x)])
+    rescaled = ctx.emit("div", [x, ctx.emit("sub", [one, given])])
+    y = ctx.emit("where", [kept, rescaled, ctx.like(0, x)])
     if mode is None:
         idle = ctx.emit("logical_not", [ctx.reshape(training, ())])
         kept = ctx.emit("logical_or", [kept, idle])

@@ -108,7 +108,7 @@ def _converted(ctx: NodeContext, to: str) -> Value:
     rounding = ctx.attr("round_mode", "up")
     if rounding not in ROUNDINGS:
         raise ValueError(f"round_mode is {rounding!r}; it is one of {', '.join(ROUNDINGS)}")
-    return ctx.converted(ctx.required(0), to, bool(ctx.attr("saturate", 1)), rounding)
+    return ctx.convert(ctx.required(0), to, bool(ctx.attr("saturate", 1)), rounding)
 
 
 @onnx_op("BitCast")
@@ -116,7 +116,7 @@ def bit_cast(ctx: NodeContext) -> Value:
     x, to = ctx.required(0), element_type(ctx.attr("to"))
     x = ctx.cast(x, ctx.half_of(x) or x.dtype.name)
     result = ctx.emit("bit_cast", [x], to=to)
-    return ctx.converted(ctx.cast(result, "float32"), to) if result.dtype.is_half else result
+    return ctx.convert(ctx.cast(result, "float32"), to) if result.dtype.is_half else result
 
 
 def element_type(code: int) -> str:

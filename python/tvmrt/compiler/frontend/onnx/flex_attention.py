@@ -12,7 +12,7 @@ from tvmrt.error import UnsupportedError
 from .activation import softmax_along
 from .context import NodeContext
 from .elementwise import element_type
-from .linear import product
+from .matmul import emit_matmul
 from .registry import onnx_op
 
 
@@ -29,21 +29,23 @@ def flex_attention(ctx: NodeContext) -> Value:
     scale = 1 / np.sqrt(max(width, 1)) if scale is None else scale
     # the heads of a group read the same keys, so their queries are rows of one matrix
     rows = ctx.reshape(q, (batch, shared, heads // shared * length, width))
-    scores = product(ctx, rows, ctx.transpose(k, (0, 1, 3, 2)))
+    scores = emit_matmul(ctx, rows, ctx.transpose(k, (0, 1, 3, 2)))
     scores = ctx.emit("mul", [scores, ctx.like(scale, scores)])
     scores = ctx.reshape(scores, (batch, heads, length, k.shape[2]))
     code = ctx.attr("softmax_precision", 0)
     wide = "float64" if q.dtype.name == "float64" else "float32"
-    scores = ctx.converted(scores, element_type(code) if code else wide)
-    scores = _modified(ctx, "score_mod", scores)
-    probabilities = _modified(ctx, "prob_mod", ctx.alike(softmax_along(ctx, scores, 3), scores))
-    probabilities = ctx.converted(probabilities, ctx.half_of(v) or v.dtype.name)
+    scores = ctx.convert(scores, element_type(code) if code else wide)
+    scores = _apply_subgraph(ctx, "score_mod", scores)
+    probabilities = _apply_subgraph(
+        ctx, "prob_mod", ctx.alike(softmax_along(ctx, scores, 3), scores)
+    )
+    probabilities = ctx.convert(probabilities, ctx.half_of(v) or v.dtype.name)
     weights = ctx.reshape(probabilities, (batch, shared, heads // shared * length, k.shape[2]))
-    y = product(ctx, weights, v)
+    y = emit_matmul(ctx, weights, v)
     return ctx.reshape(y, (batch, heads, length, v.shape[3]))
 
 
-def _modified(ctx: NodeContext, name: str, x: Value) -> Value:
+def _apply_subgraph(ctx: NodeContext, name: str, x: Value) -> Value:
     """Apply a subgraph of the node to a tensor; it must keep type and shape."""
     graph = ctx.attr(name)
     if graph is None:

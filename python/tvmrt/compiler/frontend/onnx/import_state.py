@@ -14,8 +14,8 @@ from tvmrt.compiler.ir.assumptions import Condition
 from tvmrt.compiler.ir.extent import SymInt, symbols_of
 from tvmrt.compiler.ir.value_ranges import Interval
 
-from .adoption import Adopter
-from .halves import HALF
+from .device_fallback import FallbackHandler
+from .half_precision import HALF
 from .inputs import declared_shapes
 from .model_file import licence, opsets
 from .names import Names
@@ -44,7 +44,7 @@ class ImportState:
         self.operators = operators
         self.model = model
         self.folder = folder
-        self.kept: dict[str, np.ndarray] = {}  # data of large weights, removed from the model
+        self.lazy_weights: dict[str, np.ndarray] = {}  # large weights, not in the model
         self.shapes = shapes
         self.dims = dims or Dims()
         # integer tensors made of extents, element by element
@@ -52,21 +52,21 @@ class ImportState:
         # intervals of loop-invariant values in loop bodies
         self.intervals: dict[Value, Interval] = {}
         # float and boolean tensors computed from extents, and the counts that they became
-        self.size_numbers: dict[Value, np.ndarray] = {}
-        self.size_counts: dict[tuple, SymInt] = {}
+        self.size_expressions: dict[Value, np.ndarray] = {}
+        self.expression_extents: dict[tuple, SymInt] = {}
         self.opsets = opsets(self.model)
-        self.open_functions: list[tuple[str, str]] = []
+        self.active_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in self.model.functions}
         self.graph = Graph(self.model.graph.name or "graph")
         self.graph.licence = licence(self.model)
         self.builder = Builder(self.graph)
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
-        self.refused: list[onnx.NodeProto] = []  # the nodes of unsupported operators
-        self.adopters: dict[str, Adopter] = {}
-        self.most_elements: dict[str, int] = {}  # maximum length of each output sequence
+        self.unsupported_nodes: list[onnx.NodeProto] = []  # the nodes of unsupported operators
+        self.fallback_handlers: dict[str, FallbackHandler] = {}
+        self.max_sequence_lengths: dict[str, int] = {}  # maximum length of each output sequence
         # ONNX types of half-precision and packed tensors, which have a wider type here
-        self.halves: dict[Value, str] = {}
+        self.onnx_types: dict[Value, str] = {}
         self.names = Names()
         self.texts: set[Value] = set()  # values whose elements stand for strings
         self.text_heap: Value | None = None  # memory for strings created by a run
@@ -75,28 +75,28 @@ class ImportState:
         self._declared_shapes: dict[str, tuple] | None = None
         self.is_partial = False  # whether a branch was left out, as it is invalid at these extents
         self.checked: tuple[Condition, ...] = ()  # conditions checked at the start of a run
-        self.tabled = 0  # number of elements of tables so far
+        self.table_elements = 0  # number of elements of tables so far
 
     def packed(self, value: Value) -> str | None:
         """Return the packed ONNX type of a tensor that is wider here; else None."""
-        kind = self.halves.get(value)
+        kind = self.onnx_types.get(value)
         return None if kind in HALF else kind
 
     def declared(self, name: str) -> tuple | None:
         """Return the shape that the network declares of an inner tensor; None if there is none, or
         if it has dimensions that no input has."""
-        shape = self.bounds_of(name)
+        shape = self.declared_bounds(name)
         if shape is None:
             return None
         sizes = symbols_of(*(type.shape for type in self.types.values()))
         return shape if symbols_of(shape) <= sizes else None
 
-    def bounds_of(self, name: str) -> tuple | None:
+    def declared_bounds(self, name: str) -> tuple | None:
         """Return the declared shape of a tensor, including dimensions that no input has; these have
         bounds, and the run computes their sizes."""
         if self._declared_shapes is None:
             self._declared_shapes = declared_shapes(self.model.graph, self.dims)
-        return None if self.open_functions else self._declared_shapes.get(name)
+        return None if self.active_functions else self._declared_shapes.get(name)
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
         """Import nodes in order; ``scope`` maps names to values and receives the results."""

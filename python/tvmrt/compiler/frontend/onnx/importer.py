@@ -12,29 +12,48 @@ import onnx
 
 from tvmrt import plugin
 from tvmrt.compiler.frontend.dims import Dims
-from tvmrt.compiler.frontend.size_conditions import Fitting, check_sizes, import_at_fitting_sizes
+from tvmrt.compiler.frontend.size_constraints import (
+    SizeConstraints,
+    emit_size_checks,
+    import_at_valid_sizes,
+)
 from tvmrt.compiler.ir import HANDLE, Graph, Value, constant
 from tvmrt.compiler.ir.assumptions import enter_node
 from tvmrt.error import UnexpectedImportError, UnsupportedError
 
-from . import alternatives, extents, fallback, float_sizes, sequences, text, told
-from .adoption import Adopter, adopt
-from .border import sequences_to_tensors, shapes_of_parts, taken_apart
-from .candidates import run_importer
+from . import (
+    alternatives,
+    constant_folding,
+    data_propagation,
+    float_data_propagation,
+    sequences,
+    text,
+    told,
+)
 from .context import NodeContext
-from .custom import importer_of
-from .declared_results import held_to_bounds
-from .definitions import check_inference, check_inputs, check_node
-from .functions import body_of, foreign_versions
-from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
-from .held import Alternatives
+from .custom_operators import custom_importer
+from .device_fallback import FallbackHandler, emit_device_node
+from .flatten_io import flatten_output, sequences_to_tensors, shapes_by_tensor
+from .half_precision import (
+    HALF,
+    STORAGE_TYPES,
+    result_onnx_types,
+    to_onnx_type,
+    to_storage_type,
+    widen_half,
+)
 from .import_state import ImportState, Known
-from .inputs import check_default, element_name, input_types, overrides
+from .inputs import check_default, element_name, input_types, overrides_declared
 from .model_file import load_lightly
+from .model_functions import expand_call, foreign_versions
 from .open_axes import name_open_axes
+from .operator_schemas import check_inference, check_inputs, check_node
+from .output_bounds import limit_to_declared_bounds
 from .registry import Importer, find, why_missing
 from .rows import check_row
 from .sanitize_model import sanitize_model
+from .sequence_values import Alternatives
+from .speculative_import import run_importer
 from .tensors import dense, read_weights
 from .version_converter import upgrade_opset
 from .whole import check_whole
@@ -47,7 +66,7 @@ def import_model(
     operators: Any = None,
     dims: Mapping[str, int | str | Sequence[int]] | None = None,
     sequences: Mapping[str, int | None] | None = None,
-    adopters: Mapping[str, Adopter] | None = None,
+    fallback_handlers: Mapping[str, FallbackHandler] | None = None,
 ) -> Graph:
     """Import an ONNX model.
 
@@ -58,38 +77,38 @@ def import_model(
     operator. Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
-    model, folder, kept = load_lightly(source)
+    model, folder, lazy_weights = load_lightly(source)
     model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     check_wiring(model)
-    given = shapes_of_parts(shapes or {}, bundles)
+    given = shapes_by_tensor(shapes or {}, bundles)
     model = upgrade_opset(name_open_axes(model, given))
 
-    refused: list[onnx.NodeProto] = []
-    fitting = Fitting()
+    unsupported_nodes: list[onnx.NodeProto] = []
+    constraints = SizeConstraints()
 
     def attempt(known: Known) -> Graph:
-        zeros = [condition.zero for condition in fitting.checked]
-        sizes = Dims(dims, fitting.narrowed, zeros)
+        zeros = [condition.zero for condition in constraints.checked]
+        sizes = Dims(dims, constraints.narrowed, zeros)
         importer = GraphImporter(model, folder, given, operators, sizes, known)
-        importer.checked = fitting.checked
-        importer.kept = kept
+        importer.checked = constraints.checked
+        importer.lazy_weights = lazy_weights
         importer.graph.bundles.update(bundles)
-        importer.refused = refused
-        importer.adopters = dict(adopters or {})
-        importer.most_elements = {n: most for n, most in (sequences or {}).items() if most}
+        importer.unsupported_nodes = unsupported_nodes
+        importer.fallback_handlers = dict(fallback_handlers or {})
+        importer.max_sequence_lengths = {n: most for n, most in (sequences or {}).items() if most}
         return importer.run()
 
-    def attempt_at(sizes: Fitting) -> Graph:
-        nonlocal fitting
-        fitting = sizes
+    def attempt_at(sizes: SizeConstraints) -> Graph:
+        nonlocal constraints
+        constraints = sizes
         return attempt({})
 
     try:
-        return import_at_fitting_sizes(attempt_at)
+        return import_at_valid_sizes(attempt_at)
     except UnsupportedError as problem:
         # release the frames, which hold the weights of that import
         clear_frames(problem.__traceback__)
-        known = told.by_results(model, list(refused), attempt)
+        known = told.by_results(model, list(unsupported_nodes), attempt)
         if not known:
             raise
         return attempt(known)
@@ -102,32 +121,32 @@ class GraphImporter(ImportState):
         proto = self.model.graph
         scope: dict[str, Value | None] = {}
         text.reserve(self)
-        self._add_initializers(proto, scope, self.kept)
+        self._add_initializers(proto, scope, self.lazy_weights)
         self._add_inputs(proto, scope)
-        check_sizes(self.builder, self.checked)
+        emit_size_checks(self.builder, self.checked)
         self.import_nodes(proto.node, scope)
         self._raise_problems()
         for info in proto.output:
             if scope.get(info.name) is None:
                 raise ValueError(f"output {info.name} of the graph is not produced by any node")
             if isinstance(scope[info.name], Alternatives):
-                scope[info.name] = alternatives.output_of(self, info, scope[info.name])
+                scope[info.name] = alternatives.select_output(self, info, scope[info.name])
             if not isinstance(scope[info.name], Value):
                 self._add_bundle(info, scope[info.name])
                 continue
             self._add_output(info, scope[info.name])
-            named = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
-            if named:
-                self.graph.labels[info.name] = named
-        check_whole(self.model, self.types, self.opsets, self._is_own, self.is_partial)
+            labels = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
+            if labels:
+                self.graph.labels[info.name] = labels
+        check_whole(self.model, self.types, self.opsets, self._is_custom, self.is_partial)
         return self.graph
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
-        self.graph.outputs.append(held_to_bounds(self, info, self._declared(info, value)))
+        self.graph.outputs.append(limit_to_declared_bounds(self, info, self._declared(info, value)))
         self.graph.output_names.append(info.name)
 
-    def _add_bundle(self, info: onnx.ValueInfoProto, held: sequences.Held) -> None:
-        bundle, tensors = taken_apart(info, held)
+    def _add_bundle(self, info: onnx.ValueInfoProto, onnx_value: sequences.OnnxValue) -> None:
+        bundle, tensors = flatten_output(info, onnx_value)
         self.graph.bundles[info.name] = bundle
         for part, value in tensors:
             self._add_output(part, value)
@@ -145,7 +164,7 @@ class GraphImporter(ImportState):
                 f"output {info.name} is declared a tensor without element type; "
                 "export the model again"
             )
-        name = element_name(code) if code else self.halves.get(value, value.dtype.name)
+        name = element_name(code) if code else self.onnx_types.get(value, value.dtype.name)
         given = self.packed(value) or value.dtype.name
         if name not in HALF and name != given:
             raise ValueError(
@@ -153,7 +172,7 @@ class GraphImporter(ImportState):
                 "export the model again"
             )
         self.builder.sources, self.builder.guard = (info.name,), None
-        return handed_over(self.builder, value, name, info.name)
+        return to_onnx_type(self.builder, value, name, info.name)
 
     def _raise_problems(self) -> None:
         if self.problems:
@@ -164,10 +183,10 @@ class GraphImporter(ImportState):
             )
 
     def _add_initializers(
-        self, proto: onnx.GraphProto, scope: dict, kept: Mapping[str, np.ndarray]
+        self, proto: onnx.GraphProto, scope: dict, lazy_weights: Mapping[str, np.ndarray]
     ) -> None:
         for tensor in proto.initializer:
-            array = read_weights(tensor, self.folder, kept)
+            array = read_weights(tensor, self.folder, lazy_weights)
             scope[tensor.name] = self._constant(array, tensor.name)
         for sparse in proto.sparse_initializer:
             scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
@@ -176,13 +195,13 @@ class GraphImporter(ImportState):
         if array.dtype.kind in "OSU":
             return self.names.constant(array, name)
         try:
-            value = constant(in_float32(array), name)
+            value = constant(widen_half(array), name)
         except UnsupportedError as problem:
             self.problems.append(f"weights {name} ({problem})")
             return None
-        if array.dtype.name in CARRIERS:
-            value = carried(self.builder, value, name)
-            self.halves[value] = array.dtype.name
+        if array.dtype.name in STORAGE_TYPES:
+            value = to_storage_type(self.builder, value, name)
+            self.onnx_types[value] = array.dtype.name
         return value
 
     def _add_inputs(self, proto: onnx.GraphProto, scope: dict) -> None:
@@ -193,7 +212,7 @@ class GraphImporter(ImportState):
             if info.name in given:
                 check_default(info, scope[info.name], given[info.name])
         self.types = input_types(infos, self.shapes, self.dims, [*proto.output, *proto.value_info])
-        if overrides(infos, self.types):
+        if overrides_declared(infos, self.types):
             self._declared_shapes = {}
         for name, type in self.types.items():
             value = Value(name, type)
@@ -201,10 +220,10 @@ class GraphImporter(ImportState):
             if value.dtype == HANDLE:
                 self.builder.sources = (name,)
                 value = text.marked(self, self.builder.emit("text_in", [value], name))
-            elif value.dtype.name in CARRIERS:
+            elif value.dtype.name in STORAGE_TYPES:
                 self.builder.sources = (name,)
-                value = carried(self.builder, value, name)
-                self.halves[value] = type.dtype.name
+                value = to_storage_type(self.builder, value, name)
+                self.onnx_types[value] = type.dtype.name
             if name in self.known:
                 self.builder.sources = (name,)
                 value = told.held(self, value, self.known[name])
@@ -226,12 +245,14 @@ class GraphImporter(ImportState):
             if missing:
                 outputs: Sequence[Value | None] = [None] * len(node.output)
                 if self._importer_of(node) is None and not self._function(node):
-                    self.problems.append(f"{name} ({_unknown(node, self._opset(node))})")
+                    self.problems.append(f"{name} ({_unknown_operator(node, self._opset(node))})")
             else:
                 outputs = self._import_node(node, name, inputs, scope)
                 if all(v is None or isinstance(v, Value) for v in (*inputs, *outputs)):
                     opset = self._opset(node)
-                    self.halves.update(result_halves(node, opset, inputs, outputs, self.halves))
+                    self.onnx_types.update(
+                        result_onnx_types(node, opset, inputs, outputs, self.onnx_types)
+                    )
                     self.names.carry(node, inputs, outputs)
             for key, value in zip(node.output, outputs):
                 if key:
@@ -267,7 +288,7 @@ class GraphImporter(ImportState):
     def _function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
         return self.functions.get((node.domain, node.op_type))
 
-    def _is_own(self, node: onnx.NodeProto) -> bool:
+    def _is_custom(self, node: onnx.NodeProto) -> bool:
         """Whether a node's operator is user-defined."""
         found = self.operators and self.operators.find(node.domain, node.op_type, self._opset(node))
         return found is not None
@@ -277,7 +298,7 @@ class GraphImporter(ImportState):
         builtin = find(node.domain, node.op_type)
         if record is None and self.operators is not None:
             record = self.operators.find(node.domain, node.op_type, self._opset(node))
-        return builtin if record is None else importer_of(record, builtin)
+        return builtin if record is None else custom_importer(record, builtin)
 
     def _opset(self, node: onnx.NodeProto) -> int:
         return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
@@ -299,14 +320,16 @@ class GraphImporter(ImportState):
         self.graph.op_types[name] = node.op_type
         context = NodeContext(node, name, inputs, self._opset(node), self.builder, self)
         context.scope = scope
-        both = alternatives.read_by(node, inputs, scope)
-        if both is not None:
-            return alternatives.import_each(context, both)
-        where = f"node {name} ({_qualified(node)})"
+        alternatives_read = alternatives.first_alternatives(node, inputs, scope)
+        if alternatives_read is not None:
+            return alternatives.import_alternatives(context, alternatives_read)
+        where = f"node {name} ({_qualified_name(node)})"
         try:
             outputs = self._outputs(context, record)
         except UnsupportedError as problem:
-            return self._left(context, f"{_qualified(node)}: {problem}", refused=True)
+            return self._fall_back(
+                context, f"{_qualified_name(node)}: {problem}", is_unsupported=True
+            )
         except (ValueError, MemoryError) as problem:
             why = str(problem) or "there is not enough memory for it"
             raise ValueError(f"{where}: {why}") from problem
@@ -314,33 +337,33 @@ class GraphImporter(ImportState):
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
             raise UnexpectedImportError(f"{where}: {what}; check its operands") from problem
         if outputs is None:
-            return self._left(context, _unknown(node, self._opset(node)))
+            return self._fall_back(context, _unknown_operator(node, self._opset(node)))
         return outputs
 
-    def _left(
-        self, context: NodeContext, problem: str, refused: bool = False
+    def _fall_back(
+        self, context: NodeContext, problem: str, is_unsupported: bool = False
     ) -> Sequence[Value | None]:
         """Pass an unsupported node to a device, or record why no device takes it."""
         node, inputs = context.node, context.inputs
-        for device, adopter in self.adopters.items():
+        for device, handler in self.fallback_handlers.items():
             try:
                 if not all(v is None or self._is_plain(v) for v in inputs):
                     raise UnsupportedError("its operands are not tensors of ONNX types")
-                return adopt(self.builder, adopter, node, self.opsets, inputs)
+                return emit_device_node(self.builder, handler, node, self.opsets, inputs)
             except UnsupportedError as reason:
                 problem += f"; {device}: {reason}"
-        if not self.adopters and node.domain not in ("", "ai.onnx"):
+        if not self.fallback_handlers and node.domain not in ("", "ai.onnx"):
             device = plugin.find("hooks", "unknown operators")
             problem += f"; or use the device {device}" if device else ""
         self.problems.append(f"{context.name} ({problem})")
-        if refused:
-            self.refused.append(node)
+        if is_unsupported:
+            self.unsupported_nodes.append(node)
         return [None] * len(node.output)
 
     def _is_plain(self, value: Any) -> bool:
         """Whether it is a tensor with the same contents as in ONNX."""
-        held = self.halves, self.names, self.texts
-        return isinstance(value, Value) and not any(value in table for table in held)
+        special = self.onnx_types, self.names, self.texts
+        return isinstance(value, Value) and not any(value in table for table in special)
 
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
         """Return the results of a node; None for an unknown operator."""
@@ -351,22 +374,30 @@ class GraphImporter(ImportState):
         # user-defined operators may differ from ONNX operators of the same name
         inputs = context.inputs = text.prepared(self, node, context.opset, inputs)
         # onnx would read string handles as numbers, and does not know our sequence values
-        named = self.names.among(inputs) or text.among(self, inputs)
-        named = named or sequences.concerns(node.op_type, inputs)
-        checked = record is None and not named and not self._is_own(node)
+        has_strings_or_sequences = self.names.among(inputs) or text.among(self, inputs)
+        has_strings_or_sequences = has_strings_or_sequences or sequences.concerns(
+            node.op_type, inputs
+        )
+        checked = record is None and not has_strings_or_sequences and not self._is_custom(node)
         if checked:
             check_node(node, context.opset)
             check_inputs(node, context.opset, inputs, self.packed)
             check_row(node, context.opset, inputs)
         try:
-            followed = checked and (extents.follow(context) or float_sizes.follow(context))
-            outputs = followed or self._made(context, record)
+            followed = checked and (
+                data_propagation.propagate(context) or float_data_propagation.propagate(context)
+            )
+            outputs = followed or self._import_by_rule(context, record)
             if checked and not followed:
-                outputs = float_sizes.note(context, outputs)
+                outputs = float_data_propagation.record_sizes(context, outputs)
             text.carry(self, node, context.opset, inputs, outputs or ())
         except UnsupportedError:
             del self.graph.nodes[count:]
-            folded = None if named else fallback.evaluate(node, inputs, self.model)
+            folded = (
+                None
+                if has_strings_or_sequences
+                else constant_folding.fold_node(node, inputs, self.model)
+            )
             if folded is None:
                 raise
             return folded
@@ -381,13 +412,13 @@ class GraphImporter(ImportState):
         if checked:
             check_inference(node, self.opsets, context.opset, inputs, self.packed)
             if outputs is None or any(v is not None and v.data is None for v in outputs):
-                folded = fallback.evaluate(node, inputs, self.model, outputs or ())
+                folded = constant_folding.fold_node(node, inputs, self.model, outputs or ())
                 if folded is not None:
                     del self.graph.nodes[count:]
                     return folded
         return outputs
 
-    def _made(self, context: NodeContext, record: Any) -> list[Value | None] | None:
+    def _import_by_rule(self, context: NodeContext, record: Any) -> list[Value | None] | None:
         """Import a node by its importer or by the model's function of that name."""
         importer = self._importer_of(context.node, record)
         if importer is not None:
@@ -398,28 +429,28 @@ class GraphImporter(ImportState):
     def _inline(self, function: onnx.FunctionProto, node, inputs) -> list[Value | None]:
         """Import the body of a model's own function in place of its call."""
         key = (function.domain, function.name)
-        if key in self.open_functions:
+        if key in self.active_functions:
             raise ValueError(f"the function {function.name} calls itself")
-        if not self.open_functions:
+        if not self.active_functions:
             self.written_out.add(self.written_out.size(function.node))
         scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
-        self.open_functions.append(key)
+        self.active_functions.append(key)
         saved = self.opsets
         self.opsets = {**saved, **foreign_versions(function)}
         try:
-            self.import_nodes(body_of(function, node), scope)
+            self.import_nodes(expand_call(function, node), scope)
         finally:
             self.opsets = saved
-            self.open_functions.pop()
+            self.active_functions.pop()
         return [scope.get(key) for key in function.output]
 
 
-def _qualified(node: onnx.NodeProto) -> str:
+def _qualified_name(node: onnx.NodeProto) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def _unknown(node: onnx.NodeProto, version: int) -> str:
-    what = f"unknown operator {_qualified(node)}, version {version}"
+def _unknown_operator(node: onnx.NodeProto, version: int) -> str:
+    what = f"unknown operator {_qualified_name(node)}, version {version}"
     if (reason := why_missing(node.domain, node.op_type)) is not None:
         return f"{what}; {reason}"
     if node.domain in ("", "ai.onnx"):

@@ -27,11 +27,13 @@ def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) ->
         raise ValueError(f"indices must be integers, not {value.dtype}")
     if value.data is None:
         return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
-    indices = _from_front(value.data, extent)
-    return ctx.whole_numbers(indices) if symbols_of(*indices.flat) else ctx.const(indices, np.int64)
+    indices = _normalize_negative(value.data, extent)
+    return (
+        ctx.integer_tensor(indices) if symbols_of(*indices.flat) else ctx.const(indices, np.int64)
+    )
 
 
-def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
+def _normalize_negative(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
     """Return non-negative indices, possibly extents. Raises ValueError if out of range."""
     of_each = np.broadcast_to(np.asarray(extent, object), indices.shape)
     for index, limit in zip(indices.flat, of_each.flat):
@@ -41,12 +43,12 @@ def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
     return found if symbols_of(*found.flat) else found.astype(np.int64)
 
 
-def rows_at(ctx: NodeContext, table: Value, places: Value) -> Value:
+def gather_rows(ctx: NodeContext, table: Value, indices: Value) -> Value:
     """Gather rows of a table; constant indices are checked."""
-    return ctx.emit("gather", [table, checked_indices(ctx, places, table.shape[0])], axis=0)
+    return ctx.emit("gather", [table, checked_indices(ctx, indices, table.shape[0])], axis=0)
 
 
-def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
+def _index_tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
     """Return the second operand: index tuples for the axes of ``x`` after the batch axes."""
     value = ctx.required(1)
     extents = x.shape[batch : batch + value.shape[-1]]
@@ -59,14 +61,14 @@ def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
 def gather(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    counts = _counted_from_both(ctx.required(1), x.shape[axis])
+    counts = _edge_counts(ctx.required(1), x.shape[axis])
     if counts is not None:
         # the first and the last elements only, so that all indices are constant
         first, last = counts
         parts = [ctx.slice_axis(x, axis, x.shape[axis] - last, last)]
         if first:
             parts.insert(0, ctx.slice_axis(x, axis, 0, first))
-        x = ctx.joined(parts, axis)
+        x = ctx.concat(parts, axis)
         indices = ctx.required(1).data
         return take(ctx, x, np.where(indices < 0, indices + first + last, indices), axis)
     indices = checked_indices(ctx, ctx.required(1), x.shape[axis])
@@ -75,7 +77,7 @@ def gather(ctx: NodeContext) -> Value:
     return take(ctx, x, indices.data, axis)
 
 
-def _counted_from_both(indices: Value, extent: SymInt) -> tuple[int, int] | None:
+def _edge_counts(indices: Value, extent: SymInt) -> tuple[int, int] | None:
     """Return how many first and last elements of a dynamic axis contain all constant indices, if
     some are negative and the axis is always long enough; else None."""
     if indices.data is None or not indices.dtype.is_int or not symbols_of(extent):
@@ -115,7 +117,7 @@ def gather_elements(ctx: NodeContext) -> Value:
 @onnx_op("GatherND")
 def gather_nd(ctx: NodeContext) -> Value:
     x, batch = ctx.required(0), ctx.attr("batch_dims", 0)
-    return ctx.emit("gather_nd", [x, _tuples(ctx, x, batch)], batch=batch)
+    return ctx.emit("gather_nd", [x, _index_tuples(ctx, x, batch)], batch=batch)
 
 
 @onnx_op("Scatter", "ScatterElements")
@@ -129,16 +131,16 @@ def scatter_elements(ctx: NodeContext) -> Value:
 @onnx_op("ScatterND")
 def scatter_nd(ctx: NodeContext) -> Value:
     x, updates = ctx.required(0), ctx.required(2)
-    indices = _tuples(ctx, x, 0)
+    indices = _index_tuples(ctx, x, 0)
     reduction = ctx.attr("reduction", "none")
-    slab = _slab(x, indices) if reduction == "none" else None
-    if slab is not None:
-        axis, start, extents = slab
+    covered = _covered_range(x, indices) if reduction == "none" else None
+    if covered is not None:
+        axis, start, extents = covered
         return splice(ctx, x, axis, start, ctx.reshape(updates, extents))
     return ctx.emit("scatter_nd", [x, indices, updates], reduction=reduction)
 
 
-def _slab(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]] | None:
+def _covered_range(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]] | None:
     """Return (axis, start, shape) if constant indices cover x except for a range of one axis.
 
     Exporters write x[:, a:b] = updates like this. If x may be overwritten, a scatter of the updates
@@ -174,16 +176,16 @@ def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Val
     joined = x.producer is not None and x.producer.op == "concat"
     parts = x.producer.inputs if joined and x.producer.attrs["axis"] == axis else [x]
     end = start + new.shape[axis]
-    before, after, place = [], [], 0
+    before, after, position = [], [], 0
     for part in parts:
-        last = place + part.shape[axis]
-        if place < start:
-            before.append(ctx.slice_axis(part, axis, 0, min(start, last) - place))
+        last = position + part.shape[axis]
+        if position < start:
+            before.append(ctx.slice_axis(part, axis, 0, min(start, last) - position))
         if not statically_known_true(le, last, end):
-            kept = last - max(end, place)
+            kept = last - max(end, position)
             after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
-        place = last
-    return ctx.joined([*before, new, *after], axis)
+        position = last
+    return ctx.concat([*before, new, *after], axis)
 
 
 @onnx_op("TensorScatter")
@@ -206,15 +208,15 @@ def one_hot(ctx: NodeContext) -> Value:
     """Write ``on`` where an index equals the position along the new axis, else ``off``."""
     indices = ctx.cast(ctx.required(0), "int64")
     ctx.inputs[1] = integer_of(ctx.required(1))
-    (depth,) = ctx.ints_of(1, "the depth")
+    (depth,) = ctx.int_operand(1, "the depth")
     values = ctx.required(2)
     rank = len(indices.shape) + 1
     axis = normalize_axis(ctx.attr("axis", -1), rank)
     negative = ctx.emit("less", [indices, ctx.const(0, np.int64)])
-    lifted = ctx.emit("add", [indices, ctx.whole_numbers(np.asarray(depth, object))])
+    lifted = ctx.emit("add", [indices, ctx.integer_tensor(np.asarray(depth, object))])
     indices = ctx.emit("where", [negative, lifted, indices])
-    indices = ctx.with_axis(indices, axis)
-    places = ctx.counted(depth, what="the depth")
+    indices = ctx.unsqueeze(indices, axis)
+    places = ctx.iota(depth, what="the depth")
     places = ctx.reshape(places, [depth if d == axis else 1 for d in range(rank)])
     hit = ctx.emit("equal", [indices, places])
     off, on = (ctx.element(values, 0, i) for i in (0, 1))
@@ -226,12 +228,12 @@ def top_k(ctx: NodeContext) -> list[Value]:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
     if ctx.opset >= 10 and ctx.is_computed(1):
-        told = supposed.operand(ctx, 1)
-        if told is None:
+        inferred = supposed.operand(ctx, 1)
+        if inferred is None:
             number = ctx.reshape(ctx.required(1), ())
-            k = ctx.found(number, 0, x.shape[axis], "k")
+            k = ctx.data_dependent_extent(number, 0, x.shape[axis], "k")
         else:
-            (k,) = told.reshape(-1).tolist()
+            (k,) = inferred.reshape(-1).tolist()
     else:
         (k,) = ctx.attr_or_input("k", 1)
     return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))
@@ -252,7 +254,7 @@ def reverse_sequence(ctx: NodeContext) -> Value:
 def col2im(ctx: NodeContext) -> Value:
     """Sum overlapping blocks into an image by a constant table of targets."""
     x = ctx.required(0)
-    image, block = ctx.ints_of(1, "the image's shape"), ctx.ints_of(2, "the block's shape")
+    image, block = ctx.int_operand(1, "the image's shape"), ctx.int_operand(2, "the block's shape")
     rank = len(image)
     pads = ctx.attr("pads", [0] * 2 * rank)
     targets = block_targets(
@@ -269,7 +271,7 @@ def col2im(ctx: NodeContext) -> Value:
 def block_targets(ctx: NodeContext, image, block, strides, dilations, pads) -> np.ndarray:
     """Return the flat image index of element [*block][*position], -1 in the padding."""
     rank = len(image)
-    ctx.table_size(prod(block) * prod(max(n, 1) for n in image), "the table of blocks")
+    ctx.check_table_size(prod(block) * prod(max(n, 1) for n in image), "the table of blocks")
     places, inside = np.zeros([1] * 2 * rank, np.int64), np.ones([1] * 2 * rank, bool)
     for d in range(rank):
         reach = dilations[d] * (block[d] - 1) + 1

@@ -21,7 +21,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model without functions. It is returned unchanged if it has none, if they are
     recursive, or if they expand to too many nodes."""
     functions = {(f.domain, f.name): f for f in model.functions}
-    calls = {key: set(_called(f.node, functions.keys())) for key, f in functions.items()}
+    calls = {key: set(_called_functions(f.node, functions.keys())) for key, f in functions.items()}
     depth: dict[_Key, int] = {}
     try:
         for key in TopologicalSorter(calls).static_order():
@@ -39,11 +39,11 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def _called(nodes: Iterable[onnx.NodeProto], known: Iterable[_Key]) -> Iterator[_Key]:
+def _called_functions(nodes: Iterable[onnx.NodeProto], known: Iterable[_Key]) -> Iterator[_Key]:
     """Yield the functions that nodes call, including calls in subgraphs."""
     for node in nodes:
         if (node.domain, node.op_type) in known:
             yield node.domain, node.op_type
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _called(attribute.g.node, known)
+                yield from _called_functions(attribute.g.node, known)

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
-from tvmrt.compiler.frontend.wording import word_dims, word_shape
+from tvmrt.compiler.frontend.option_syntax import format_dims, format_shape
 from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
 from tvmrt.error import UnboundedDimensionsError, UnsupportedError
@@ -34,7 +34,7 @@ def input_types(
                 f"a shape is given for {name}, which is not an input; "
                 f"the inputs are {', '.join(names) or 'none'}"
             )
-    given = {name: _declaring(shape, dims) for name, shape in shapes.items()}
+    given = {name: _declare_dims(shape, dims) for name, shape in shapes.items()}
     others = _open_names((info for info in infos if info.name not in given), dims)
     types = {info.name: _input_type(info, given.get(info.name), dims, others) for info in infos}
     _check_symbols(infos, types)
@@ -65,13 +65,15 @@ def _check_known(types: Mapping[str, TensorType]) -> None:
 
 
 # Elementwise operators with one operand, whose shape is also the result's shape.
-_SHAPED_ALIKE = {
+_SHAPE_PRESERVING = {
     "Abs", "Cast", "CastLike", "Ceil", "Erf", "Exp", "Floor", "Identity", "Log", "Neg", "Not",
     "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softmax", "Sqrt", "Tanh",
 }  # fmt: skip
 
 
-def overrides(infos: Iterable[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> bool:
+def overrides_declared(
+    infos: Iterable[onnx.ValueInfoProto], types: Mapping[str, TensorType]
+) -> bool:
     """Whether an input has another extent than the fixed one that the network declares. Other
     declared extents may then be wrong, too."""
     return any(
@@ -96,12 +98,12 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
     for node in reversed(proto.node):
         if not node.input or not node.output:
             continue
-        if node.op_type in _SHAPED_ALIKE and node.output[0] in found:
+        if node.op_type in _SHAPE_PRESERVING and node.output[0] in found:
             found.setdefault(node.input[0], found[node.output[0]])
     return found
 
 
-def _declaring(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:
+def _declare_dims(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:
     """Declare the dimensions that a shape declares, and return it with their names."""
     found: list[int | str] = []
     for extent in shape:
@@ -165,7 +167,7 @@ def _extents(
     ]
     if given is None:
         if not fixed or any(isinstance(d, str) and d not in dims for d in declared):
-            raise _unbound(info.name, declared if fixed else None, dims, others)
+            raise _undeclared_dims_error(info.name, declared if fixed else None, dims, others)
         given = declared
     given = tuple(d if isinstance(d, str) else int(d) for d in given)
     if fixed and len(given) != len(declared):
@@ -178,14 +180,14 @@ def _extents(
     return tuple(dims.extent(d) if isinstance(d, str) else d for d in given)
 
 
-def _unbound(
+def _undeclared_dims_error(
     name: str, declared: Sequence[int | str] | None, dims: Dims, others: Sequence[str]
 ) -> UnboundedDimensionsError:
     """Return the error for an input with undeclared dimensions; ``others``: those of all inputs."""
     if declared is None:
         return UnboundedDimensionsError(
             f"the file does not declare the rank of input {name}; give its shape, for example "
-            + word_shape(name, [1])
+            + format_shape(name, [1])
         )
     open_ = [d for d in dict.fromkeys(declared) if isinstance(d, str) and d not in dims]
     names = dims.undeclared(dict.fromkeys([*open_, *others]))
@@ -193,7 +195,7 @@ def _unbound(
     return UnboundedDimensionsError(
         f"input {name} has shape [{text}], where {', '.join(open_)} "
         f"{'is' if len(open_) == 1 else 'are'} open; declare the sizes, as in "
-        + word_dims({n: ("LOW", "HIGH") for n in names}),
+        + format_dims({n: ("LOW", "HIGH") for n in names}),
         tuple(names),
     )
 

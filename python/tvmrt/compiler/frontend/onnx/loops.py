@@ -22,24 +22,30 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MOST_WRITTEN
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
-from .apart import Apart, import_apart
 from .context import NodeContext
-from .foretold import foretell
-from .goes_on import induction_variables
-from .held import Stack, TensorList
-from .loop_growth import Changing, changing_axes, growths, in_shape, inside_types
-from .loop_lists import appending
+from .loop_carried_shapes import (
+    ChangingAxis,
+    axis_growths,
+    body_types,
+    changing_axes,
+    reshape_results,
+)
+from .loop_condition import induction_variables
+from .loop_sequences import convert_appends
 from .old_scan import batches
+from .outline_subgraph import OutlinedGraph, outline_subgraph
 from .registry import onnx_op
 from .rounds_up_to import rounds_up_to
 from .run_sizes import bound_of
+from .sequence_values import StackedSequence, TensorList
 from .sequences import along, axis_first, extended, first_axis_to
+from .trip_count import infer_trip_count
 
-FEW = 8  # maximum trip count that is always unrolled
+MAX_ALWAYS_UNROLLED = 8  # maximum trip count that is always unrolled
 ATTEMPTS = 4  # maximum number of imports to find shapes that hold in every iteration
 MAX_UNROLLED_ITERATIONS = 1 << 24  # a larger trip count means an unlimited number of iterations
 
@@ -50,18 +56,22 @@ INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 def loop(ctx: NodeContext) -> list[Value | None]:
     if any(info.type.tensor_type.shape.dim for info in ctx.attr("body").input[:2]):
         ctx.set_attr("body", _with_scalars(ctx.attr("body")))
-    foretell(ctx)
-    limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the trip count")
-    rounds = limit[0] if limit else None
-    most_ = [n for n in map(ctx.importer.most_elements.get, ctx.node.output) if n is not None]
+    infer_trip_count(ctx)
+    limit = None if ctx.is_computed(0) else ctx.int_operand(0, "the trip count")
+    trip_count = limit[0] if limit else None
+    max_lengths = [
+        n for n in map(ctx.importer.max_sequence_lengths.get, ctx.node.output) if n is not None
+    ]
     count = len(ctx.importer.graph.nodes)
     try:
-        return _whichever(ctx, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
+        return _unroll_or_loop(
+            ctx, trip_count, lambda: _unrolled_loop(ctx, trip_count), lambda: _loop(ctx)
+        )
     except (UnsupportedError, UndecidedExtent):
-        if not most_:
+        if not max_lengths:
             raise
         del ctx.importer.graph.nodes[count:]
-        return rounds_up_to(ctx, max(most_))
+        return rounds_up_to(ctx, max(max_lengths))
 
 
 def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
@@ -87,23 +97,23 @@ def scan(ctx: NodeContext) -> list[Value | None]:
     if ctx.opset < 9:
         return batches(ctx, scan)
     layout = _ScanLayout(ctx)
-    return _whichever(
-        ctx, layout.rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
+    return _unroll_or_loop(
+        ctx, layout.trip_count, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
     )
 
 
-def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]:
+def _unroll_or_loop(ctx: NodeContext, trip_count, unrolled, looped) -> list[Value | None]:
     """Unroll a loop with few iterations, or one that is unsupported as a loop operator but has a
     known trip count; else emit a loop operator."""
     graph = ctx.importer.graph
-    if isinstance(rounds, int) and rounds <= FEW:
+    if isinstance(trip_count, int) and trip_count <= MAX_ALWAYS_UNROLLED:
         return unrolled()
     count = len(graph.nodes)
     try:
         return looped()
     except (UnsupportedError, UndecidedExtent):
         del graph.nodes[count:]
-        if not isinstance(rounds, int) or rounds > MOST_WRITTEN:
+        if not isinstance(trip_count, int) or trip_count > MAX_UNROLLED:
             raise
         return unrolled()
 
@@ -113,9 +123,9 @@ def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]
 
 def _loop(ctx: NodeContext) -> list[Value | None]:
     given = ctx.inputs[2:]
-    lists = [i for i, v in enumerate(given) if isinstance(v, (TensorList, Stack))]
-    body, outputs = appending(ctx.attr("body"), ctx.node.output, lists)
-    carried = [_there(v) for i, v in enumerate(given) if i not in lists]
+    lists = [i for i, v in enumerate(given) if isinstance(v, (TensorList, StackedSequence))]
+    body, outputs = convert_appends(ctx.attr("body"), ctx.node.output, lists)
+    carried = [_as_tensor(v) for i, v in enumerate(given) if i not in lists]
     results = _loop_of_tensors(ctx, body, carried, outputs)
     made = len(results) - len(lists)
     for i, more in zip(lists, results[made:]):
@@ -128,9 +138,9 @@ def _loop_of_tensors(
 ) -> list[Value]:
     """Return the loop-carried values, then the scan outputs; ``outputs`` are their names."""
     limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
-    bound = _most_rounds(ctx, limit, outputs[len(carried) :])
-    number = _number(ctx, bound)
-    inside, changing = _settled_body(ctx, body, carried, outputs, number, bound)
+    bound = _max_trip_count(ctx, limit, outputs[len(carried) :])
+    number = _iteration_number(ctx, bound)
+    inside, changing = _import_body(ctx, body, carried, outputs, number, bound)
     graph = inside.graph
     # in a running iteration the condition is true
     graph.replace_many({graph.inputs.pop(1): ctx.const(True)})
@@ -150,22 +160,22 @@ def _loop_of_tensors(
         )
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
-    ends = _Ends(limit, go, conditional, bound if known else upper_bound(bound or 0), known)
+    ends = _LoopEnd(limit, go, conditional, bound if known else upper_bound(bound or 0), known)
     return _emit(ctx, inside, ends, carried, [], number, changing=changing)
 
 
-def _settled_body(
+def _import_body(
     ctx: NodeContext,
     body: onnx.GraphProto,
     carried: list[Value],
     outputs: Sequence[str],
     number: Value,
     bound: SymInt | None,
-) -> tuple[Apart, list[Changing]]:
+) -> tuple[OutlinedGraph, list[ChangingAxis]]:
     """Import the body with loop-carried values of shapes that hold in every iteration."""
     importer = ctx.importer
     count, was_partial = len(importer.graph.nodes), importer.is_partial
-    counting = _counting(ctx, body, carried, number, bound)
+    counting = _with_induction_variables(ctx, body, carried, number, bound)
     attempt = partial(_with_shapes, ctx, body, carried, outputs, number, bound)
     if counting == carried:
         return attempt(carried)
@@ -185,7 +195,7 @@ def _settled_body(
     return attempt(counting)
 
 
-def _counting(
+def _with_induction_variables(
     ctx: NodeContext,
     body: onnx.GraphProto,
     carried: Sequence[Value],
@@ -196,9 +206,9 @@ def _counting(
     found, known = list(carried), ctx.importer.extents.get(number)
     if known is None or bound is None or len(carried) != len(body.input) - 2:
         return found
-    for place, extent in induction_variables(ctx, body, carried, bound, known.item()).items():
-        found[place] = Value(carried[place].name, carried[place].type)
-        ctx.importer.extents[found[place]] = np.full(carried[place].shape, extent, object)
+    for position, extent in induction_variables(ctx, body, carried, bound, known.item()).items():
+        found[position] = Value(carried[position].name, carried[position].type)
+        ctx.importer.extents[found[position]] = np.full(carried[position].shape, extent, object)
     return found
 
 
@@ -210,14 +220,14 @@ def _with_shapes(
     number: Value,
     bound: SymInt | None,
     like_carried: Sequence[Value],
-) -> tuple[Apart, list[Changing]]:
+) -> tuple[OutlinedGraph, list[ChangingAxis]]:
     """Import the body with loop-carried values like ``like_carried``."""
-    changing: list[Changing] = []
+    changing: list[ChangingAxis] = []
     for _ in range(ATTEMPTS):
         like = [(number, INT64), (ctx.const(True), BOOL)]
-        like += list(zip(like_carried, inside_types(carried, changing)))
+        like += list(zip(like_carried, body_types(carried, changing)))
         numbers = (number, *(v for v in like_carried if v not in carried))
-        inside = import_apart(ctx.importer, body, ctx.scope, like, numbers)
+        inside = outline_subgraph(ctx.importer, body, ctx.scope, like, numbers)
         made = inside.graph.outputs[1 : 1 + len(carried)]
         found = changing_axes(ctx, carried, made, changing, bound, outputs)
         if found == changing:
@@ -227,7 +237,7 @@ def _with_shapes(
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _LoopEnd:
     """When a loop ends. ``limit``: trip count; ``go``: initial condition; None if absent.
     ``conditional``: the body has one. ``most``: maximum trip count, exact if ``known``."""
 
@@ -238,27 +248,29 @@ class _Ends:
     known: bool
 
 
-def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> SymInt | None:
+def _max_trip_count(
+    ctx: NodeContext, limit: Value | None, collected: Sequence[str]
+) -> SymInt | None:
     """Return the maximum trip count; None if it is unknown."""
     if limit is not None and not ctx.is_computed(0):
-        (number,) = ctx.ints_of(0, "the trip count")
+        (number,) = ctx.int_operand(0, "the trip count")
         if upper_bound(number) < MAX_UNROLLED_ITERATIONS:
             return number if lower_bound(number) >= 0 else max(upper_bound(number), 0)
-    shape = ctx.importer.bounds_of(collected[0]) if collected else None
+    shape = ctx.importer.declared_bounds(collected[0]) if collected else None
     if shape:
         return upper_bound(shape[0])
     return None if limit is None else bound_of(ctx, limit)
 
 
-def _number(ctx: NodeContext, bound: SymInt | None) -> Value:
+def _iteration_number(ctx: NodeContext, bound: SymInt | None) -> Value:
     """Return the iteration number; with a bound it is an extent inside the body."""
     if bound is None or upper_bound(bound) == 0:
         return ctx.const(0, np.int64)
     dims = ctx.importer.dims
-    name = dims.fresh(f"{ctx.name}_round")
+    name = dims.unique_name(f"{ctx.name}_round")
     value = Value(name, INT64)
     last = bound - 1 if lower_bound(bound) > 0 else max(upper_bound(bound) - 1, 0)
-    extent = dims.counted(name, 0, last, None)
+    extent = dims.declare_symbol(name, 0, last, None)
     ctx.importer.extents[value] = np.asarray(extent, object)
     return value
 
@@ -268,12 +280,12 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     carried = layout.carried
     like = [(v, v.type) for v in carried]
     like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
-    inside = import_apart(ctx.importer, layout.body, ctx.scope, like)
+    inside = outline_subgraph(ctx.importer, layout.body, ctx.scope, like)
     graph = inside.graph
     number = Value("round", INT64)
     graph.inputs.insert(0, number)
     backward = [*layout.backward, *layout.out_backward]
-    ends = _Ends(None, None, False, layout.rounds, True)
+    ends = _LoopEnd(None, None, False, layout.trip_count, True)
     results = _emit(ctx, inside, ends, carried, sliced, number, backward)
     out = results[len(carried) :]
     moved = [first_axis_to(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
@@ -282,13 +294,13 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
 
 def _emit(
     ctx: NodeContext,
-    inside: Apart,
-    ends: _Ends,
+    inside: OutlinedGraph,
+    ends: _LoopEnd,
     carried: list[Value],
     sliced: list[Value],
     number: Value,
     backward: Sequence[int] = (),
-    changing: Sequence[Changing] = (),
+    changing: Sequence[ChangingAxis] = (),
 ) -> list[Value]:
     """Emit the loop, and slice the scan outputs to the iterations that ran."""
     body = inside.graph
@@ -303,7 +315,7 @@ def _emit(
     collected = len(made) - len(carried)
     known_as = ctx.importer.extents.get(number)
     numbered = {} if known_as is None else {"round": next(iter(symbols_of(known_as.item())))}
-    grows = growths(changing, body, ends.conditional)
+    grows = axis_growths(changing, body, ends.conditional)
     own = {*numbered.values(), *(each.symbol for each in grows)}
     shapes = [v.shape for v in made[len(carried) :]]
     found = {v for node in body.nodes for v in node.outputs}
@@ -326,12 +338,14 @@ def _emit(
         **({"grows": grows} if grows else {}),
         extents=tuple(s.extent for s in sorted(outer, key=lambda s: s.name)),
     )
-    *results, rounds = emitted[: len(emitted) - len(grows)]
+    *results, trip_count = emitted[: len(emitted) - len(grows)]
     extents = emitted[len(emitted) - len(grows) :]
-    types = [inside.outside(v.type) for v in made]
-    in_shape(ctx, results, extents, changing, types, ends.upper_bound if ends.known else None)
+    types = [inside.to_outer_type(v.type) for v in made]
+    reshape_results(
+        ctx, results, extents, changing, types, ends.upper_bound if ends.known else None
+    )
     if not ends.known and collected:
-        found = ctx.found(rounds, 0, ends.upper_bound, "rounds")
+        found = ctx.data_dependent_extent(trip_count, 0, ends.upper_bound, "rounds")
         results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
     return [ctx.alike(v, inner) for v, inner in zip(results, made)]
 
@@ -348,7 +362,7 @@ def _scalar(ctx: NodeContext, index: int, to: str) -> Value | None:
     return None if value is None else ctx.cast(ctx.reshape(value, ()), to)
 
 
-def _there(value: Value | None) -> Value:
+def _as_tensor(value: Value | None) -> Value:
     if not isinstance(value, Value):
         raise UnsupportedError("a Loop with a sequence or a missing value as loop-carried value")
     return value
@@ -357,13 +371,13 @@ def _there(value: Value | None) -> Value:
 # Unrolled loops.
 
 
-def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
+def _unrolled_loop(ctx: NodeContext, trip_count: int) -> list[Value | None]:
     body = ctx.attr("body")
     condition = ctx.input(1)
     carried: list[Value | None] = list(ctx.inputs[2:])
     scanned: list[list[Value | None]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    for number in ctx.importer.written_out.rounds("Loop", rounds, body):
-        if condition is not None and not _known_truth(condition):
+    for number in ctx.importer.written_out.rounds("Loop", trip_count, body):
+        if condition is not None and not _constant_condition(condition):
             break
         inputs = [ctx.const(number, np.int64), condition or ctx.const(True), *carried]
         condition, *results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
@@ -371,11 +385,11 @@ def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
         for column, value in zip(scanned, results[len(carried) :]):
             column.append(value)
     if scanned and not scanned[0]:
-        return [*carried, *_of_no_rounds(ctx, body, carried)]
+        return [*carried, *_empty_scan_outputs(ctx, body, carried)]
     return [*carried, *(along(ctx, column, 0) for column in scanned)]
 
 
-def _of_no_rounds(
+def _empty_scan_outputs(
     ctx: NodeContext, body: onnx.GraphProto, carried: list[Value | None]
 ) -> list[Value]:
     """Return empty scan outputs for a loop of no iterations, shaped as if there were some."""
@@ -384,14 +398,16 @@ def _of_no_rounds(
             "a Loop of no iterations with a sequence or a missing value as loop-carried value"
         )
     like = [(ctx.const(0, np.int64), INT64), (ctx.const(True), BOOL)]
-    inside = import_apart(ctx.importer, body, ctx.scope, [*like, *((v, v.type) for v in carried)])
+    inside = outline_subgraph(
+        ctx.importer, body, ctx.scope, [*like, *((v, v.type) for v in carried)]
+    )
     made = inside.graph.outputs[1 + len(carried) :]
-    types = [inside.outside(v.type) for v in made]
+    types = [inside.to_outer_type(v.type) for v in made]
     empty = (ctx.expand(ctx.const(0, t.dtype.numpy), (0, *t.shape)) for t in types)
     return [ctx.alike(*pair) for pair in zip(empty, made)]
 
 
-def _known_truth(condition: Value) -> bool:
+def _constant_condition(condition: Value) -> bool:
     if condition.data is None:
         raise UnsupportedError("a Loop whose condition is computed at run time")
     return bool(condition.data.reshape(-1)[0])
@@ -403,7 +419,7 @@ class _ScanLayout:
     def __init__(self, ctx: NodeContext) -> None:
         self.body: onnx.GraphProto = ctx.attr("body")
         count = ctx.attr("num_scan_inputs")
-        self.carried = [_there(v) for v in ctx.inputs[: len(ctx.inputs) - count]]
+        self.carried = [_as_tensor(v) for v in ctx.inputs[: len(ctx.inputs) - count]]
         self.sequences = [ctx.required(len(self.carried) + i) for i in range(count)]
         outputs = len(self.body.output) - len(self.carried)
         axes = ctx.attr("scan_input_axes", [0] * count)
@@ -411,18 +427,18 @@ class _ScanLayout:
         self.backward = ctx.attr("scan_input_directions", [0] * count)
         self.out_axes = ctx.attr("scan_output_axes", [0] * outputs)
         self.out_backward = ctx.attr("scan_output_directions", [0] * outputs)
-        self.rounds: int | Extent = self.sequences[0].shape[self.axes[0]]
+        self.trip_count: int | Extent = self.sequences[0].shape[self.axes[0]]
 
 
 def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
-    body, rounds = layout.body, layout.rounds
+    body, trip_count = layout.body, layout.trip_count
     carried: list[Value | None] = list(layout.carried)
     columns: list[list[Value | None]] = [[] for _ in layout.out_axes]
-    for number in ctx.importer.written_out.rounds("Scan", rounds, body):
+    for number in ctx.importer.written_out.rounds("Scan", trip_count, body):
         inputs = list(carried)
         for value, axis, reverse in zip(layout.sequences, layout.axes, layout.backward):
-            place = rounds - 1 - number if reverse else number
-            inputs.append(ctx.alike(ctx.element(value, axis, place), value))
+            position = trip_count - 1 - number if reverse else number
+            inputs.append(ctx.alike(ctx.element(value, axis, position), value))
         results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
         carried = results[: len(carried)]
         for column, value in zip(columns, results[len(carried) :]):

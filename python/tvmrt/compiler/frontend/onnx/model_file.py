@@ -13,7 +13,7 @@ from onnx.external_data_helper import uses_external_data
 
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
 
-from .light_file import read_light
+from .lazy_weights import read_without_weights
 from .tensors import (
     external_tensors,
     gather_external_data,
@@ -63,7 +63,9 @@ def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] |
     """Return the model and its large weights; None if it has to be loaded completely."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        read = read_light(file, size) if size >= MIN_MMAP_BYTES and path.is_file() else None
+        read = (
+            read_without_weights(file, size) if size >= MIN_MMAP_BYTES and path.is_file() else None
+        )
     if read is None:
         return None
     model = _checked(_parsed(read[0], path, size), path, size)

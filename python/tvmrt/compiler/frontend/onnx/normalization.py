@@ -40,7 +40,7 @@ def standardized(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float
 def affine(ctx: NodeContext, x: Value, scale: Value | None, shift: Value | None) -> Value:
     if scale is not None:
         x = ctx.emit("mul", [x, scale])
-    return ctx.added(x, shift)
+    return ctx.add_optional(x, shift)
 
 
 def by_channel(ctx: NodeContext, row: Value, rank: int) -> Value:
@@ -208,7 +208,7 @@ def lp_normalization(ctx: NodeContext) -> Value:
 
 @onnx_op("LRN")
 def lrn(ctx: NodeContext) -> Value:
-    ctx.only_float32(ctx.required(0))
+    ctx.require_float32(ctx.required(0))
     return ctx.emit(
         "lrn",
         [ctx.required(0)],

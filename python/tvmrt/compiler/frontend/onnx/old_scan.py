@@ -24,7 +24,7 @@ def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]])
     count = ctx.required(1).shape[0] if operands else 0
     if not isinstance(count, int) or count < 1:
         raise UnsupportedError(f"Scan of opset 8 over a batch of {count!r}; fix it with --shape")
-    ctx.table_size(count, "the batch")
+    ctx.check_table_size(count, "the batch")
     node, columns = _newer(ctx), []
     for place in range(count):
         rows = [None if v is None else ctx.alike(ctx.element(v, 0, place), v) for v in operands]

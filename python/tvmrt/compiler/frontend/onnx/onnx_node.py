@@ -11,7 +11,7 @@ from onnx import helper
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import Builder, Value
 
-from .halves import CARRIERS, carried, in_float32
+from .half_precision import STORAGE_TYPES, to_storage_type, widen_half
 from .import_state import ImportState
 from .tensors import array_of
 
@@ -63,16 +63,16 @@ class OnnxNode(OperatorContext):
     def const(self, array: Any, dtype: Any = None) -> Value:
         """Add a constant named after this node."""
         elements = np.asarray(array, dtype)
-        value = self.builder.const(in_float32(elements), f"{self.name}_const")
-        if elements.dtype.name in CARRIERS:
-            value = carried(self.builder, value)
-            self.importer.halves[value] = elements.dtype.name
+        value = self.builder.const(widen_half(elements), f"{self.name}_const")
+        if elements.dtype.name in STORAGE_TYPES:
+            value = to_storage_type(self.builder, value)
+            self.importer.onnx_types[value] = elements.dtype.name
         return value
 
     def half_of(self, value: Value) -> str | None:
         """Return the half-precision or packed ONNX type of a tensor that is wider here; else
         None."""
-        return self.importer.halves.get(value)
+        return self.importer.onnx_types.get(value)
 
     def alike(self, result: Value, source: Value) -> Value:
         """Give a result the ONNX type of the source: half precision, packed type or strings."""
@@ -80,5 +80,5 @@ class OnnxNode(OperatorContext):
             self.importer.texts.add(result)
         kind = self.half_of(source)
         if kind is not None:
-            self.importer.halves[result] = kind
+            self.importer.onnx_types[result] = kind
         return result

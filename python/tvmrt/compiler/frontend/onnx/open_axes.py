@@ -10,14 +10,14 @@ from typing import Union
 
 import onnx
 
-from tvmrt.compiler.frontend.dimension_roles import ChosenSize, Role, Uses, choose_sizes
+from tvmrt.compiler.frontend.dimension_roles import DefaultBounds, DimUses, Role, bounds_by_role
 from tvmrt.compiler.frontend.dims import Declaration, Dims, unused_name
 from tvmrt.compiler.ir import TensorType
 from tvmrt.compiler.ir.extent import linear_form, lower_bound, upper_bound
 
-from . import axis_product_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
+from . import axis_matmul_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
 from .axis_uses import AxisUses
-from .border import sequences_to_tensors, shapes_of_parts
+from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .inline_functions import inline_functions
 from .model_file import load_lightly
 from .sanitize_model import sanitize_model
@@ -26,7 +26,7 @@ from .version_converter import upgrade_opset
 Bounds = Union[str, "tuple[int, int]"]
 _SIZES_OF_PICTURES = ("imgsz", "image_size")  # metadata: "[640, 640]"
 MAX_STATED = 4096
-Sizes = Mapping[str, ChosenSize]
+Sizes = Mapping[str, DefaultBounds]
 
 
 def name_open_axes(
@@ -62,8 +62,8 @@ def _unnamed(info: onnx.ValueInfoProto, shapes: Mapping[str, object]) -> list[in
 class OpenAxes:
     """Undeclared symbolic dimensions, their uses and their default bounds."""
 
-    uses: Mapping[str, Uses]
-    sizes: Mapping[str, ChosenSize]
+    uses: Mapping[str, DimUses]
+    sizes: Mapping[str, DefaultBounds]
     forms: Mapping[str, tuple[str, int, int]]
     inputs: Mapping[str, Sequence[int | str]]
 
@@ -101,15 +101,15 @@ class OpenAxes:
                 found[symbol.name] = symbol.low, symbol.high
         return found
 
-    def with_batch(self, sizes: Sizes, batch: int) -> dict[str, ChosenSize]:
+    def with_batch(self, sizes: Sizes, batch: int) -> dict[str, DefaultBounds]:
         """Return the bounds with at most ``batch`` batch elements."""
 
-        def limited(size: ChosenSize) -> ChosenSize:
+        def limited(size: DefaultBounds) -> DefaultBounds:
             return replace(size, high=max(min(size.high, batch), size.low))
 
         return {n: limited(s) if s.role is Role.BATCH else s for n, s in sizes.items()}
 
-    def choices(self) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+    def choices(self) -> Iterator[tuple[dict[str, DefaultBounds], dict[str, str]]]:
         """Yield bounds to try in turn if the default ones are invalid, and the dimensions that have
         to equal others."""
         sizes, same = dict(self.sizes), self._same()
@@ -144,23 +144,23 @@ class OpenAxes:
                 continue
             group, rest = {name}, [name]
             while rest:
-                for other in sorted(self.uses[rest.pop()].same):
+                for other in sorted(self.uses[rest.pop()].combined_with):
                     if other in self.sizes and other not in group | self.forms.keys():
                         group.add(other)
                         rest.append(other)
             first.update(dict.fromkeys(group - {name}, name))
         return first
 
-    def usual(self, open_batch: bool, picture: int | None = None) -> dict[str, ChosenSize]:
+    def usual(self, open_batch: bool, picture: int | None = None) -> dict[str, DefaultBounds]:
         """Return one size per dimension, ``picture`` for axes of a picture. With ``open_batch``, a
         batch keeps its range."""
         return {
             name: size if open_batch and _is_batch(size)
-            else replace(size, low=size.usual(picture), high=size.usual(picture))
+            else replace(size, low=size.default_size(picture), high=size.default_size(picture))
             for name, size in self.sizes.items()
         }  # fmt: skip
 
-    def smaller(self, sizes: Sizes) -> dict[str, ChosenSize] | None:
+    def smaller(self, sizes: Sizes) -> dict[str, DefaultBounds] | None:
         """Halve the largest of the bounds; None if none can be halved."""
         half = {n: s.high // 2 // s.step * s.step for n, s in sizes.items()}
         able = [n for n, s in sizes.items() if half[n] >= max(s.low, 1)]
@@ -173,11 +173,11 @@ class OpenAxes:
         }
 
 
-def _is_batch(size: ChosenSize) -> bool:
+def _is_batch(size: DefaultBounds) -> bool:
     return size.role is Role.BATCH
 
 
-def _is_length(size: ChosenSize) -> bool:
+def _is_length(size: DefaultBounds) -> bool:
     return size.role in (Role.LENGTH, Role.COUNT)
 
 
@@ -195,7 +195,7 @@ def find_open_axes(
     """
     model, _, _ = load_lightly(source)
     model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
-    given = shapes_of_parts(shapes or {}, bundles)
+    given = shapes_by_tensor(shapes or {}, bundles)
     model = upgrade_opset(name_open_axes(model, given))
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = {
@@ -207,9 +207,9 @@ def find_open_axes(
     }  # fmt: skip
     model = inline_functions(model)
     state = AxisUses(model, inputs)
-    state.follow(model.graph.node)
+    state.propagate(model.graph.node)
     forms = {name: form for name in names if (form := _form(name, dims)) is not None}
-    sizes = choose_sizes(state.uses, _stated(model), [n for n in names if n in state.uses])
+    sizes = bounds_by_role(state.uses, _stated(model), [n for n in names if n in state.uses])
     return OpenAxes(state.uses, sizes, forms, inputs)
 
 

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.extent import sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
-from .convolution import cropped, window_attrs
+from .convolution import crop_negative_pads, window_attrs
 from .registry import onnx_op
 
 
@@ -43,7 +43,7 @@ def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
     if len(kernel) != len(x.shape) - 2:
         raise ValueError(f"a window {list(kernel)} does not fit {x.type}")
     attrs = window_attrs(ctx, x.shape[2:], kernel)
-    x = cropped(ctx, x, attrs)
+    x = crop_negative_pads(ctx, x, attrs)
     attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
     return x, {"kernel": kernel, **attrs}
 
@@ -76,7 +76,7 @@ def max_pool(ctx: NodeContext) -> Value | list[Value]:
 @onnx_op("AveragePool")
 def average_pool(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    ctx.only_float32(x)
+    ctx.require_float32(x)
     x, attrs = pool_window(ctx, x)
     if covers_all(x, attrs):
         return _over_image(ctx, "reduce_mean", x)
@@ -85,7 +85,7 @@ def average_pool(ctx: NodeContext) -> Value:
 
 @onnx_op("LpPool")
 def lp_pool(ctx: NodeContext) -> Value:
-    ctx.only_float32(ctx.required(0))
+    ctx.require_float32(ctx.required(0))
     x, attrs = pool_window(ctx, ctx.required(0))
     return pooled(ctx, "lp_pool", x, attrs, p=ctx.attr("p", 2))[0]
 
@@ -128,7 +128,7 @@ def max_unpool(ctx: NodeContext) -> Value:
         )
     ]
     y = ctx.emit("max_unpool", [x, places], out_spatial=tuple(natural))
-    wanted = ctx.ints_of(2, "the output shape")
+    wanted = ctx.int_operand(2, "the output shape")
     if wanted is None or tuple(wanted) == y.shape:
         return y
     # indices refer to the natural shape; a larger shape is padded with zeros

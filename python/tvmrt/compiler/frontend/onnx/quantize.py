@@ -16,8 +16,8 @@ from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .convolution import convolution, cropped, window_attrs
-from .linear import vector_product
+from .convolution import convolution, crop_negative_pads, window_attrs
+from .matmul import numpy_matmul
 from .registry import onnx_op
 from .scales import aligned, dequantized, quantized
 
@@ -99,7 +99,7 @@ def qlinear_conv_of(ctx: NodeContext, q: Value) -> Value:
     w = dequantized(ctx, w, ctx.required(4), ctx.input(5), 0)
     if bias is not None:
         bias = int_bias(ctx, bias, ctx.required(1), ctx.required(4))
-    x = cropped(ctx, x, attrs)
+    x = crop_negative_pads(ctx, x, attrs)
     out = convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
     return quantized(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
 
@@ -116,7 +116,7 @@ def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> V
 def qlinear_matmul(ctx: NodeContext) -> Value:
     a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
     b = factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5), -1)
-    out = vector_product(ctx, a, b)
+    out = numpy_matmul(ctx, a, b)
     return quantized(
         ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
     )
@@ -197,7 +197,7 @@ def _centred(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
 def conv_integer(ctx: NodeContext) -> Value:
     x, w, x_zero, w_zero = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    x = cropped(ctx, x, attrs)
+    x = crop_negative_pads(ctx, x, attrs)
     if x_zero is not None and x_zero.type.size != 1:
         raise UnsupportedError("a zero point for each channel of ConvInteger's input")
     if not w.is_constant or not (w_zero is None or w_zero.is_constant):
@@ -256,4 +256,4 @@ def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | No
     a_scale = aligned(ctx, a_scale, acc.shape, -2)
     b_scale = aligned(ctx, b_scale, acc.shape, -1)
     out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])
-    return ctx.added(out, bias)
+    return ctx.add_optional(out, bias)

@@ -52,7 +52,7 @@ def recurrent(ctx: NodeContext) -> list[Value | None]:
     directions = 2 if direction == "bidirectional" else 1
     batch_first = bool(ctx.attr("layout", 0))
     x = ctx.required(0)
-    ctx.only_float32(x)
+    ctx.require_float32(x)
     if batch_first:
         x = ctx.transpose(x, (1, 0, 2))
     ctx.required(1)
@@ -72,7 +72,7 @@ def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) ->
     outputs = []
     for i, parts in enumerate(zip(*results)):
         axis = 1 if i == 0 else 0
-        joined = ctx.joined([ctx.with_axis(v, axis) for v in parts], axis)
+        joined = ctx.concat([ctx.unsqueeze(v, axis) for v in parts], axis)
         if batch_first:
             joined = ctx.transpose(joined, (2, 0, 1, 3) if i == 0 else (1, 0, 2))
         outputs.append(joined)

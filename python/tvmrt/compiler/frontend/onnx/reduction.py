@@ -106,7 +106,7 @@ def arg_reduce(ctx: NodeContext) -> Value:
 @onnx_op("CumSum", "CumProd")
 def cumulative(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    (axis,) = ctx.ints_of(1, "the axis")
+    (axis,) = ctx.int_operand(1, "the axis")
     return ctx.emit(
         "cumulative_sum" if ctx.op == "CumSum" else "cumulative_product",
         [x],

@@ -8,14 +8,13 @@ from math import floor
 
 import numpy as np
 
-from tvmrt.compiler.frontend.size_numbers import constant_value, leaf
+from tvmrt.compiler.frontend.size_expressions import constant_value, leaf
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Extent, SymInt, UndecidedExtent, exact_quotient, lower_bound
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
-from . import float_sizes, run_places, run_resize
-from .arithmetic import Numbers
+from . import float_data_propagation, run_places, run_resize
 from .context import NodeContext
 from .registry import onnx_op
 from .resize_coordinates import (
@@ -28,6 +27,7 @@ from .resize_coordinates import (
     source_coordinates,
 )
 from .supposed import is_given
+from .tensor_expressions import TensorExpr
 
 
 @onnx_op("Resize")
@@ -45,15 +45,15 @@ def resize(ctx: NodeContext) -> Value:
         bool(ctx.attr("exclude_outside", 0)),
         bool(ctx.attr("antialias", 0)),
     )
-    if ctx.input(2) in ctx.importer.size_numbers and mode.coordinates != "tf_crop_and_resize":
+    if ctx.input(2) in ctx.importer.size_expressions and mode.coordinates != "tf_crop_and_resize":
         found = _by_scales_of_sizes(ctx, x, axes, 2, mode)
         if found is not None:
             return found
     if _chosen_by_the_run(ctx, mode):
         return _by_the_run(ctx, x, axes, mode)
     # an empty tensor means an omitted one
-    scales = ctx.constant_of(2, "the scales")
-    sizes = ctx.ints_of(3, "the sizes")
+    scales = ctx.constant_operand(2, "the scales")
+    sizes = ctx.int_operand(3, "the sizes")
     if sizes:
         extents, found = _by_sizes(ctx, x, axes, sizes)
     elif scales is not None and scales.size == len(axes):
@@ -71,7 +71,7 @@ def resize(ctx: NodeContext) -> Value:
 
 
 def _given(ctx: NodeContext, scale: float) -> Scale:
-    return Scale(given=Numbers(ctx, ctx.const(np.float32(scale))))
+    return Scale(given=TensorExpr(ctx, ctx.const(np.float32(scale))))
 
 
 def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
@@ -86,11 +86,11 @@ def _by_scales_of_sizes(
 ) -> Value | None:
     """Resize by scales that are computed from dynamic sizes; None if they do not determine the size
     of the result."""
-    given = Numbers(ctx, ctx.cast(ctx.required(index), "float32"))
-    factors = ctx.importer.size_numbers[ctx.required(index)].reshape(-1)
+    given = TensorExpr(ctx, ctx.cast(ctx.required(index), "float32"))
+    factors = ctx.importer.size_expressions[ctx.required(index)].reshape(-1)
     if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
         return None
-    out = [float_sizes.scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
+    out = [float_data_propagation.scale_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
     if any(n is None for n in out):
         return None
     for i, (axis, factor) in enumerate(zip(axes, factors)):
@@ -114,7 +114,7 @@ def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Valu
     elif sizes is None or sizes.type.size != len(axes):
         raise ValueError(f"give scales or sizes for {len(axes)} axes")
     elif policy == "stretch":
-        ctx.ints_of(3, "the sizes")  # each run checks the sizes
+        ctx.int_operand(3, "the sizes")  # each run checks the sizes
         found = [Scale(m, n) for n, m in zip(before, after)]
     else:
         found = [run_resize.scale_of_sizes(ctx, sizes, before, after, policy)] * len(axes)
@@ -133,7 +133,7 @@ def _regions_of_the_run(ctx: NodeContext, count: int) -> list[Region]:
         return [Region()] * count
     if region.data is not None:
         return _as_fractions(region.data)
-    ends = Numbers(ctx, ctx.cast(region, "float32"))
+    ends = TensorExpr(ctx, ctx.cast(region, "float32"))
     return [Region(ends.at(i), ends.at(i + count)) for i in range(count)]
 
 
@@ -143,13 +143,13 @@ def upsample(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     name = ctx.attr("mode", "nearest")
     mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
-    if ctx.input(1) in ctx.importer.size_numbers:
+    if ctx.input(1) in ctx.importer.size_expressions:
         found = _by_scales_of_sizes(ctx, x, range(len(x.shape)), 1, mode)
         if found is not None:
             return found
     if is_given(ctx, 1) and ctx.required(1).type.size == len(x.shape):
         return _upsampled_by_the_run(ctx, x, mode)
-    scales = ctx.attr("scales") or ctx.constant_of(1, "the scales")
+    scales = ctx.attr("scales") or ctx.constant_operand(1, "the scales")
     if scales is None or len(scales) != len(x.shape):
         raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
     rows = [
@@ -170,7 +170,7 @@ def _scaled(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:
     """Return floor(extent * scale), computed in float32 like onnxruntime and onnx."""
     if not isinstance(extent, Extent):
         return floor(float(np.float32(factor) * np.float32(extent)))
-    found = float_sizes.scaled(ctx, extent, leaf(float(factor), "float32"))
+    found = float_data_propagation.scale_extent(ctx, extent, leaf(float(factor), "float32"))
     if found is None:
         raise UnsupportedError(
             f"the dynamic extent {extent!r} times {factor} is unbounded; resize by a finite "
@@ -226,10 +226,10 @@ def _by_sizes_of_the_run(
 ) -> tuple[list[SymInt], list[Scale]]:
     """Return extents and scales if dynamic sizes decide which axis has the extreme scale."""
     sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
-    out = float_sizes.scaled_alike(
+    out = float_data_propagation.scale_keeping_ratio(
         ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
     )
-    given = ctx.whole_numbers(np.asarray([size for size, _ in pairs], object))
+    given = ctx.integer_tensor(np.asarray([size for size, _ in pairs], object))
     scale = run_resize.scale_of_sizes(ctx, given, [n for _, n in pairs], out, policy)
     return out, [scale] * len(pairs)
 
@@ -238,7 +238,7 @@ def _regions(ctx: NodeContext, mode: Mode, count: int) -> list[Region]:
     """Return the region of interest of each axis, in units of its extent."""
     if mode.coordinates != "tf_crop_and_resize":
         return [Region()] * count
-    region = ctx.constant_of(1, "the region of interest")
+    region = ctx.constant_operand(1, "the region of interest")
     if region is None or region.size == 0:
         return [Region()] * count
     if region.size != 2 * count:

@@ -17,8 +17,8 @@ from typing import Union
 
 from tvmrt.compiler.ir.extent import SymInt, upper_bound
 
-from .arithmetic import Numbers
 from .context import NodeContext
+from .tensor_expressions import TensorExpr
 
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**62
 MAX_UNIT = 2**16  # maximum denominator of exact ends of a region: 0.75 is exact, 0.1 is not
@@ -43,15 +43,15 @@ class Scale:
     Sizes are integers, extents, or int64 Numbers.
     """
 
-    size: SymInt | Numbers | None = None
-    extent: SymInt | Numbers | None = None
-    given: Numbers | None = None
+    size: SymInt | TensorExpr | None = None
+    extent: SymInt | TensorExpr | None = None
+    given: TensorExpr | None = None
 
     @property
     def is_exact(self) -> bool:
         return self.given is None
 
-    def number(self, ctx: NodeContext, dtype: str) -> Numbers:
+    def number(self, ctx: NodeContext, dtype: str) -> TensorExpr:
         """Return the scale as a float."""
         if self.given is not None:
             return self.given.cast(dtype)
@@ -65,8 +65,8 @@ class Region:
     Constants are fractions; run-time values are float32 Numbers.
     """
 
-    start: Fraction | Numbers = Fraction(0)
-    end: Fraction | Numbers = Fraction(1)
+    start: Fraction | TensorExpr = Fraction(0)
+    end: Fraction | TensorExpr = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,16 @@ class Axis:
 class Exact:
     """Source coordinates ``number / divisor``, integers of one type; the divisor is positive."""
 
-    number: Numbers
-    divisor: Numbers
+    number: TensorExpr
+    divisor: TensorExpr
 
-    def split(self) -> tuple[Numbers, Numbers]:
+    def split(self) -> tuple[TensorExpr, TensorExpr]:
         """Return the floor of the coordinates and the fractions (below 1), in float64."""
         rest = self.number % self.divisor
         base = (self.number - rest) / self.divisor
         return base.cast("float64"), rest.cast("float64") / self.divisor.cast("float64")
 
-    def nearest(self, rule: str) -> Numbers:
+    def nearest(self, rule: str) -> TensorExpr:
         """Return the indices of the nearest elements, clamped to 0 from below."""
         number, divisor = self.number, self.divisor
         rounded = {
@@ -105,26 +105,26 @@ class Exact:
         above, below = _rule(rounded, rule)()
         return above.maximum(0) / below  # for non-negative numbers, rounding towards zero is floor
 
-    def inside(self, extent: SymInt) -> Numbers:
+    def inside(self, extent: SymInt) -> TensorExpr:
         """Whether a coordinate lies within the axis."""
         last = self.divisor * (self.number.like(extent) - 1)
-        return (self.number >= 0).both(self.number <= last)
+        return (self.number >= 0).logical_and(self.number <= last)
 
 
 @dataclass(frozen=True)
 class Rounded:
     """Source coordinates in float32, computed from a float32 scale or region."""
 
-    position: Numbers
-    scale: Numbers
+    position: TensorExpr
+    scale: TensorExpr
 
-    def split(self) -> tuple[Numbers, Numbers]:
+    def split(self) -> tuple[TensorExpr, TensorExpr]:
         """Return the floor of the coordinates and the fractions (below 1), in float64."""
         position = self.position.cast("float64")
         base = position.apply("floor")
         return base, position - base
 
-    def nearest(self, rule: str) -> Numbers:
+    def nearest(self, rule: str) -> TensorExpr:
         """Return the indices of the nearest elements, clamped to 0 from below."""
         at = self.position
         rounded = {
@@ -132,14 +132,14 @@ class Rounded:
             "ceil": lambda: at.apply("ceil"),
             "round_prefer_floor": lambda: (at - 0.5).apply("ceil"),
             "round_prefer_ceil": lambda: (at + 0.5).apply("floor"),
-            "simple": lambda: (self.scale < 1).choose(at.apply("ceil"), at.apply("floor")),
+            "simple": lambda: (self.scale < 1).where(at.apply("ceil"), at.apply("floor")),
         }
         return _rule(rounded, rule)().maximum(0)
 
-    def inside(self, extent: SymInt) -> Numbers:
+    def inside(self, extent: SymInt) -> TensorExpr:
         """Whether a coordinate lies within the axis."""
         last = self.position.like(extent) - 1
-        return (self.position >= 0).both(self.position <= last)
+        return (self.position >= 0).logical_and(self.position <= last)
 
 
 Coordinates = Union[Exact, Rounded]
@@ -153,23 +153,23 @@ def _rule(rules: dict[str, Callable], name: str) -> Callable:
 
 def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
     """Return the source coordinate of each element of the result."""
-    ctx.table_size(upper_bound(row.out), "a resized axis", 8)
+    ctx.check_table_size(upper_bound(row.out), "a resized axis", 8)
     if mode.coordinates not in _COORDINATES:
         raise ValueError(f"coordinate_transformation_mode {mode.coordinates} is not known")
     exact = _exact(ctx, row, mode)
     return _rounded(ctx, row, mode.coordinates) if exact is None else exact
 
 
-def nearest_indices(found: Coordinates, row: Axis, mode: Mode) -> Numbers:
+def nearest_indices(found: Coordinates, row: Axis, mode: Mode) -> TensorExpr:
     """Return the index of the element nearest to each source coordinate."""
     nearest = found.nearest(mode.nearest)
     return nearest.minimum(nearest.like(row.extent) - 1).cast("int64")
 
 
-def _as(ctx: NodeContext, size: SymInt | Numbers, dtype: str) -> Numbers:
-    if isinstance(size, Numbers):
+def _as(ctx: NodeContext, size: SymInt | TensorExpr, dtype: str) -> TensorExpr:
+    if isinstance(size, TensorExpr):
         return size.cast(dtype)
-    return Numbers(ctx, ctx.const(0, dtype)).like(size)
+    return TensorExpr(ctx, ctx.const(0, dtype)).like(size)
 
 
 def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
@@ -190,7 +190,7 @@ def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
     if unit > MAX_UNIT or bound > MAX_INT64:
         return None
     dtype = "int32" if bound <= MAX_INT32 else "int64"
-    at = Numbers(ctx, ctx.cast(ctx.counted(row.out), dtype))
+    at = TensorExpr(ctx, ctx.cast(ctx.iota(row.out), dtype))
     count, extent = at.like(row.out), at.like(row.extent)
     if mode.coordinates in _BY_SCALE:
         # one element of the result spans `across / size` elements of the input
@@ -202,12 +202,12 @@ def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
     if not by_region:
         return Exact(number, steps * unit)
     middle = (extent - 1) * (first + last) + at * 0
-    return Exact((count <= 1).choose(middle, number), (count <= 1).choose(2 * unit, steps * unit))
+    return Exact((count <= 1).where(middle, number), (count <= 1).where(2 * unit, steps * unit))
 
 
 def _largest(row: Axis, sizes: tuple, end: int) -> int:
     """Return a bound of all integers in the computation of exact coordinates."""
-    if any(isinstance(n, Numbers) for n in sizes):
+    if any(isinstance(n, TensorExpr) for n in sizes):
         return MAX_INT32 + 1  # each run checks them against the extents
     size, across = (max(upper_bound(n), 1) for n in sizes)
     out, extent = upper_bound(row.out) + 1, upper_bound(row.extent) + 1
@@ -219,33 +219,33 @@ def _largest(row: Axis, sizes: tuple, end: int) -> int:
 
 
 def _asymmetric(
-    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
-) -> tuple[Numbers, Numbers]:
+    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
+) -> tuple[TensorExpr, TensorExpr]:
     return at * across, size
 
 
 def _half_pixel(
-    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
-) -> tuple[Numbers, Numbers]:
+    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
+) -> tuple[TensorExpr, TensorExpr]:
     return (at * 2 + 1) * across - size, size * 2
 
 
 def _pytorch_half_pixel(
-    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
-) -> tuple[Numbers, Numbers]:
+    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
+) -> tuple[TensorExpr, TensorExpr]:
     middle, divisor = _half_pixel(at, count, extent, size, across)
-    return (count <= 1).choose(at, middle), divisor
+    return (count <= 1).where(at, middle), divisor
 
 
 def _half_pixel_for_nn(
-    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
-) -> tuple[Numbers, Numbers]:
+    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
+) -> tuple[TensorExpr, TensorExpr]:
     return (at * 2 + 1) * across, size * 2
 
 
 def _half_pixel_symmetric(
-    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
-) -> tuple[Numbers, Numbers]:
+    at: TensorExpr, count: TensorExpr, extent: TensorExpr, size: TensorExpr, across: TensorExpr
+) -> tuple[TensorExpr, TensorExpr]:
     return extent * size + across * (at * 2 + 1 - count) - size, size * 2
 
 
@@ -261,7 +261,7 @@ _COORDINATES = (*_BY_SCALE, "align_corners", "tf_crop_and_resize")
 
 def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
     """Return coordinates in float32."""
-    at = Numbers(ctx, ctx.cast(ctx.counted(row.out), "float32"))
+    at = TensorExpr(ctx, ctx.cast(ctx.iota(row.out), "float32"))
     count, extent = at.like(row.out), at.like(row.extent)
     scale = row.scale.number(ctx, "float32")
     if coordinates == "asymmetric":
@@ -269,7 +269,7 @@ def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
     elif coordinates in ("half_pixel", "pytorch_half_pixel"):
         position = (at + 0.5) / scale - 0.5
         if coordinates == "pytorch_half_pixel":
-            position = (count <= 1).choose(at, position)
+            position = (count <= 1).where(at, position)
     elif coordinates == "tf_half_pixel_for_nn":
         position = (at + 0.5) / scale
     elif coordinates == "half_pixel_symmetric":
@@ -279,9 +279,9 @@ def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
         start, end = (_end(at, each) for each in (row.region.start, row.region.end))
         last, steps = extent - 1, (count - 1).maximum(1)
         across = start * last + at * ((end - start) * last / steps)
-        position = (count <= 1).choose((start + end) * (last * 0.5) + at, across)
+        position = (count <= 1).where((start + end) * (last * 0.5) + at, across)
     return Rounded(position, scale)
 
 
-def _end(at: Numbers, end: Fraction | Numbers) -> Numbers:
-    return end if isinstance(end, Numbers) else at.like(float(end))
+def _end(at: TensorExpr, end: Fraction | TensorExpr) -> TensorExpr:
+    return end if isinstance(end, TensorExpr) else at.like(float(end))

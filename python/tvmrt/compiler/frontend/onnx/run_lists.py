@@ -8,24 +8,24 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
 
-from .arithmetic import Numbers, require
 from .context import NodeContext
-from .either import either
-from .held import Counted, Held, TensorList
+from .select import select
+from .sequence_values import DynamicTensorList, OnnxValue, TensorList
+from .tensor_expressions import TensorExpr, require
 
 MOST_PARTS = 64  # maximum number of parts of a split by a run-time size
 
 
-def _place(ctx: NodeContext, index: int, count: int, most: int) -> Numbers:
+def _place(ctx: NodeContext, index: int, count: int, most: int) -> TensorExpr:
     """Return a non-negative position up to ``most``; others end the run with an error."""
     given = ctx.required(index)
-    place = Numbers.whole(ctx, given).reshape().from_the_front(count)
-    inside = (place >= 0).both(place <= most).cast("int64").reshape(1)
+    place = TensorExpr.from_integer(ctx, given).reshape().normalize_negative(count)
+    inside = (place >= 0).logical_and(place <= most).cast("int64").reshape(1)
     require(inside, [1], given, "position", f"sequences of {count}")
     return place
 
 
-def inserted(ctx: NodeContext, values: Sequence[Held], new: Held) -> TensorList:
+def inserted(ctx: NodeContext, values: Sequence[OnnxValue], new: OnnxValue) -> TensorList:
     """Insert a tensor into a sequence at a run-time position."""
     count = len(values)
     place = _place(ctx, 2, count, count)
@@ -33,40 +33,40 @@ def inserted(ctx: NodeContext, values: Sequence[Held], new: Held) -> TensorList:
     for i in range(count + 1):
         old = values[min(i, count - 1)] if count else new
         if 0 < i < count:
-            old = either(ctx, (place < i).value, values[i - 1], old)
-        found.append(either(ctx, place.equals(i).value, new, old))
+            old = select(ctx, (place < i).value, values[i - 1], old)
+        found.append(select(ctx, place.equals(i).value, new, old))
     return TensorList(found)
 
 
-def erased(ctx: NodeContext, values: Sequence[Held]) -> TensorList:
+def erased(ctx: NodeContext, values: Sequence[OnnxValue]) -> TensorList:
     """Remove the element at a run-time position from a sequence."""
     count = len(values)
     place = _place(ctx, 1, count, count - 1)
     pairs = enumerate(zip(values[1:], values))
-    return TensorList([either(ctx, (place <= i).value, *pair) for i, pair in pairs])
+    return TensorList([select(ctx, (place <= i).value, *pair) for i, pair in pairs])
 
 
-def element(ctx: NodeContext, values: Sequence[Held]) -> Held:
+def element(ctx: NodeContext, values: Sequence[OnnxValue]) -> OnnxValue:
     """Return the element of any shape at a run-time position."""
     place = _place(ctx, 1, len(values), len(values) - 1)
     found = values[-1]
     for i in reversed(range(len(values) - 1)):
-        found = either(ctx, place.equals(i).value, values[i], found)
+        found = select(ctx, place.equals(i).value, values[i], found)
     return found
 
 
-def split(ctx: NodeContext, x: Value, axis: int) -> Held:
+def split(ctx: NodeContext, x: Value, axis: int) -> OnnxValue:
     """SplitToSequence by run-time sizes, or by one size for all parts."""
     sizes = ctx.required(1)
     if sizes.shape:
-        return _split_by_each(ctx, x, axis, Numbers.whole(ctx, sizes))
+        return _split_by_each(ctx, x, axis, TensorExpr.from_integer(ctx, sizes))
     extent = x.shape[axis]
     if not isinstance(extent, int) or extent > MOST_PARTS:
         raise UnsupportedError(
             f"an axis of {extent!r} is split by a run-time size; at most {MOST_PARTS} elements "
             "are supported, as there may be as many parts"
         )
-    size = Numbers.whole(ctx, sizes)
+    size = TensorExpr.from_integer(ctx, sizes)
     require((size > 0).cast("int64").reshape(1), [1], sizes, "split", "parts of 1 element or more")
     size = size.minimum(extent)
     count = (size + (extent - 1)) / size
@@ -74,17 +74,17 @@ def split(ctx: NodeContext, x: Value, axis: int) -> Held:
     for i in range(extent):
         length = (size * -i + extent).minimum(size).maximum(0)
         parts.append(_part(ctx, x, axis, size * i, length, extent // (i + 1)))
-    return Counted(parts, count.value)
+    return DynamicTensorList(parts, count.value)
 
 
-def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: Numbers) -> TensorList:
+def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: TensorExpr) -> TensorList:
     (count,), extent = sizes.shape, x.shape[axis]
     if not isinstance(count, int):
         raise UnsupportedError("the number of parts is known only at run time")
-    ctx.table_size(count, "the sequence")
-    least = (sizes >= 0).cast("int64").fold("reduce_min").reshape(1)
+    ctx.check_table_size(count, "the sequence")
+    least = (sizes >= 0).cast("int64").reduce("reduce_min").reshape(1)
     require(least, [1], sizes.value, "split", "parts of 0 elements or more")
-    whole = sizes.fold("reduce_sum").reshape(1)
+    whole = sizes.reduce("reduce_sum").reshape(1)
     require(whole, [extent], sizes.value, "split", f"an axis of {extent!r}")
     parts, start = [], sizes.at(0) * 0 if count else None
     for i in range(count):
@@ -94,10 +94,10 @@ def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: Numbers) -> Ten
 
 
 def _part(
-    ctx: NodeContext, x: Value, axis: int, start: Numbers, length: Numbers, bound: SymInt
+    ctx: NodeContext, x: Value, axis: int, start: TensorExpr, length: TensorExpr, bound: SymInt
 ) -> Value:
     """Return ``length`` elements (at most ``bound``) of an axis from index ``start`` on."""
-    found = ctx.found(length.value, 0, bound, f"extent of axis {axis}")
-    places = [ctx.counted(n) for n in x.shape]
-    places[axis] = (Numbers(ctx, ctx.counted(found)) + start).value
+    found = ctx.data_dependent_extent(length.value, 0, bound, f"extent of axis {axis}")
+    places = [ctx.iota(n) for n in x.shape]
+    places[axis] = (TensorExpr(ctx, ctx.iota(found)) + start).value
     return ctx.alike(ctx.emit("take_at", [x, None, *places]), x)

@@ -18,9 +18,9 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.extent_bounds import bounds
 from tvmrt.error import UnsupportedError
 
-from .arithmetic import Numbers, require
 from .context import NodeContext
 from .run_sizes import assumed_size, bound_of
+from .tensor_expressions import TensorExpr, require
 
 FAR = 2**31 - 1  # greater than any extent
 
@@ -41,7 +41,7 @@ def declared(ctx: NodeContext, rank: int, operand: str) -> tuple:
 
 def settled(
     ctx: NodeContext,
-    computed: Numbers,
+    computed: TensorExpr,
     bounds: Sequence[SymInt | None],
     given: Value,
     operand: str,
@@ -55,7 +55,7 @@ def settled(
         shape = declared(ctx, rank, operand)
         require(computed, shape, given, operand, f"results of shape {list(shape)}")
         return shape
-    named = list(ctx.importer.bounds_of(ctx.node.output[0]) or (None,) * rank)
+    named = list(ctx.importer.declared_bounds(ctx.node.output[0]) or (None,) * rank)
     closer = [_closer(n, bound_of(ctx, computed.at(d).value)) for d, n in enumerate(bounds)]
     if ctx.op == "Range" and named == closer == [None]:
         size = assumed_size(ctx, computed.at(0).value, "extent of axis 0")
@@ -73,7 +73,9 @@ def settled(
             continue
         by_name = name is not None and (bound is None or upper_bound(name) < lower_bound(bound))
         high = upper_bound(name) if by_name else bound
-        found.append(ctx.found(computed.at(d).value, 0, high, f"extent of axis {d}"))
+        found.append(
+            ctx.data_dependent_extent(computed.at(d).value, 0, high, f"extent of axis {d}")
+        )
     return tuple(found)
 
 
@@ -85,8 +87,8 @@ def _closer(a: SymInt | None, b: int | None) -> SymInt | None:
 
 
 def along_axes(
-    ctx: NodeContext, values: Numbers, axes: Value | None, rank: int, default: Sequence
-) -> Numbers:
+    ctx: NodeContext, values: TensorExpr, axes: Value | None, rank: int, default: Sequence
+) -> TensorExpr:
     """Spread numbers for some axes to one number per axis; ``default`` for the others.
 
     ``axes`` may be computed at run time; values outside of the rank are ignored.
@@ -94,36 +96,36 @@ def along_axes(
     if axes is None:
         axes = ctx.const(np.arange(values.shape[0]), np.int64)
     count = values.shape[0]
-    named = Numbers.whole(ctx, axes).reshape(count).from_the_front(rank)
+    named = TensorExpr.from_integer(ctx, axes).reshape(count).normalize_negative(rank)
     hits = named.reshape(count, 1).equals(np.arange(rank)[None])
-    chosen = hits.choose(values.reshape(count, 1), 0).fold("reduce_sum")
-    return hits.cast("int64").fold("reduce_sum").equals(0).choose(default, chosen)
+    chosen = hits.where(values.reshape(count, 1), 0).reduce("reduce_sum")
+    return hits.cast("int64").reduce("reduce_sum").equals(0).where(default, chosen)
 
 
 def sliced(ctx: NodeContext) -> Value:
     """Slice with run-time operands."""
     x, axes, steps = ctx.required(0), ctx.input(3), ctx.input(4)
     rank = len(x.shape)
-    starts, ends = (Numbers.whole(ctx, ctx.required(i)) for i in (1, 2))
+    starts, ends = (TensorExpr.from_integer(ctx, ctx.required(i)) for i in (1, 2))
     extents = np.asarray(x.shape, object)
     first = along_axes(ctx, starts, axes, rank, [0] * rank)
     last = along_axes(ctx, ends, axes, rank, x.shape)
-    step = Numbers(ctx, ctx.const([1] * rank, np.int64))
+    step = TensorExpr(ctx, ctx.const([1] * rank, np.int64))
     if steps is not None:
-        step = along_axes(ctx, Numbers.whole(ctx, steps), axes, rank, [1] * rank)
+        step = along_axes(ctx, TensorExpr.from_integer(ctx, steps), axes, rank, [1] * rank)
     step = step.minimum(FAR).maximum(-FAR)
     forward = step > 0
     # with a negative step the last element's lower limit is -1
     low, high = (
-        forward.choose([0] * rank, step * 0 - 1),
-        forward.choose(extents, step * 0 + extents),
+        forward.where([0] * rank, step * 0 - 1),
+        forward.where(extents, step * 0 + extents),
     )
-    high = forward.choose(high, high - 1)
-    low_first = forward.choose(low, step * 0)
-    first = first.from_the_front(extents).minimum(high).maximum(low_first)
-    last = last.from_the_front(extents).minimum(high).maximum(low)
+    high = forward.where(high, high - 1)
+    low_first = forward.where(low, step * 0)
+    first = first.normalize_negative(extents).minimum(high).maximum(low_first)
+    last = last.normalize_negative(extents).minimum(high).maximum(low)
     away = last - first
-    count = ((away + forward.choose(step - 1, step + 1)) / step).maximum(0)
+    count = ((away + forward.where(step - 1, step + 1)) / step).maximum(0)
     kept = _others(axes, starts.shape[0], rank)
     shape = settled(ctx, count, x.shape, starts.value, "starts", kept)
     places = [step.at(d) * _numbered(ctx, n) + first.at(d) for d, n in enumerate(shape)]
@@ -135,7 +137,7 @@ def held_to_one(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
     for axis in axes:
         extent = x.shape[axis]
         if symbols_of(extent) and lower_bound(extent) <= 1 <= upper_bound(extent):
-            number = Numbers(ctx, ctx.whole_numbers(np.asarray([extent], object)))
+            number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([extent], object)))
             require(number, [1], number.value, f"axis {axis}", "[1]")
             x = ctx.slice_axis(x, axis, 0, 1)
     return x
@@ -148,22 +150,22 @@ def _others(axes: Value | None, count: SymInt, rank: int) -> set[int]:
     return set(range(rank)) - {int(d) % rank for d in axes.data.reshape(-1)}
 
 
-def _numbered(ctx: NodeContext, count: SymInt) -> Numbers:
+def _numbered(ctx: NodeContext, count: SymInt) -> TensorExpr:
     """Return 0, 1, ..."""
-    return Numbers(ctx, ctx.counted(count))
+    return TensorExpr(ctx, ctx.iota(count))
 
 
 def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
     """Pad with run-time operands."""
     x, axes = ctx.required(0), ctx.input(3)
     rank = len(x.shape)
-    pads = Numbers.whole(ctx, ctx.required(1))
+    pads = TensorExpr.from_integer(ctx, ctx.required(1))
     both, width = pads.shape[0], pads.shape[0] // 2
     if both % 2 or (axes is None and width != rank) or mode not in _MIRRORS:
         raise ValueError(f"{both} pads in mode {mode} do not fit {x.type}")
     before, after = (
-        along_axes(ctx, Numbers(ctx, ctx.slice_axis(pads.value, 0, i * width, width)), axes, rank,
-                   [0] * rank)
+        along_axes(ctx, TensorExpr(ctx, ctx.slice_axis(pads.value, 0, i * width, width)), axes,
+                   rank, [0] * rank)
         for i in range(2)
     )  # fmt: skip
     # larger pads are equivalent to this limit
@@ -182,20 +184,20 @@ def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
 def mirrored(ctx: NodeContext, x: Value, axis: int, before: int, after: int, mode: str) -> Value:
     """Pad an axis of dynamic extent with its own elements."""
     extent = x.shape[axis]
-    number = Numbers(ctx, ctx.whole_numbers(np.asarray(extent, object)))
+    number = TensorExpr(ctx, ctx.integer_tensor(np.asarray(extent, object)))
     places = _MIRRORS[mode](_numbered(ctx, extent + before + after) - before, number)
     return ctx.emit("gather", [x, places.value], axis=axis)
 
 
-def _shifted(place: Numbers, cut: Numbers) -> Numbers:
-    return (place < 0).choose(place, place + cut)
+def _shifted(place: TensorExpr, cut: TensorExpr) -> TensorExpr:
+    return (place < 0).where(place, place + cut)
 
 
-def _constant(place: Numbers, extent: Numbers) -> Numbers:
-    return (place >= 0).both(place < extent).choose(place, place * 0 - 1)
+def _constant(place: TensorExpr, extent: TensorExpr) -> TensorExpr:
+    return (place >= 0).logical_and(place < extent).where(place, place * 0 - 1)
 
 
-def _reflected(place: Numbers, extent: Numbers) -> Numbers:
+def _reflected(place: TensorExpr, extent: TensorExpr) -> TensorExpr:
     """Reflect indices back and forth between the first and the last element."""
     period = ((extent - 1) * 2).maximum(1)
     there = place % period
@@ -214,11 +216,11 @@ def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
     """Range with run-time operands, of at most ``bound`` elements."""
     start, limit, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     wide = "int64" if start.dtype.is_int else "float64"
-    first, last, step = (Numbers(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
+    first, last, step = (TensorExpr(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
     if start.dtype.is_int:
         # a quotient by 0 is 0, so a step of 0 gives no elements
         up = step > 0
-        found = (last - first + up.choose(step - 1, step + 1)) / step
+        found = (last - first + up.where(step - 1, step + 1)) / step
     else:
         found = ((last - first) / step).apply("ceil")
     whole = found.maximum(0).minimum(FAR).cast("int64").reshape(1)
@@ -230,8 +232,8 @@ def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
 def steps(ctx: NodeContext, count: SymInt) -> Value:
     """Return the first ``count`` elements of a Range."""
     start, _, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
-    places = ctx.cast(ctx.counted(count), start.dtype.name)
-    return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value
+    places = ctx.cast(ctx.iota(count), start.dtype.name)
+    return (TensorExpr(ctx, places) * TensorExpr(ctx, delta) + TensorExpr(ctx, start)).value
 
 
 def alike_but_along(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list[Value]:
@@ -251,7 +253,7 @@ def alike_but_along(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list
 
 
 def _held(ctx: NodeContext, x: Value, axis: int, extent: SymInt) -> Value:
-    number = Numbers(ctx, ctx.whole_numbers(np.asarray([x.shape[axis]], object)))
+    number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([x.shape[axis]], object)))
     require(number, [extent], number.value, f"axis {axis}", f"{extent} elements")
     shape = [extent if d == axis else n for d, n in enumerate(x.shape)]
-    return ctx.alike(ctx.emit("take_at", [x, None, *map(ctx.counted, shape)]), x)
+    return ctx.alike(ctx.emit("take_at", [x, None, *map(ctx.iota, shape)]), x)

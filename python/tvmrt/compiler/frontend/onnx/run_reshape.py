@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import rest_of
+from tvmrt.compiler.frontend.shapes import infer_extent
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import primitive_part
 from tvmrt.compiler.ir.extent import (
@@ -22,8 +22,8 @@ from tvmrt.compiler.ir.extent import (
 )
 from tvmrt.error import UnsupportedError
 
-from .arithmetic import Numbers, require
 from .context import NodeContext
+from .tensor_expressions import TensorExpr, require
 
 
 def reshaped(ctx: NodeContext) -> Value:
@@ -34,7 +34,7 @@ def reshaped(ctx: NodeContext) -> Value:
     that many. Raises UnsupportedError if the result's rank or bounds are not declared.
     """
     x, given = ctx.required(0), ctx.required(1)
-    named = ctx.importer.bounds_of(ctx.node.output[0])
+    named = ctx.importer.declared_bounds(ctx.node.output[0])
     if named is None:
         raise UnsupportedError(
             f"shape (input 1, {given.name}) is computed at run time; make it a constant, or "
@@ -45,16 +45,16 @@ def reshaped(ctx: NodeContext) -> Value:
             f"the result is declared with rank {len(named)}, but its shape has {given.shape[0]} "
             "elements"
         )
-    sizes = _sizes(ctx, x, Numbers.whole(ctx, given).reshape(len(named)))
+    sizes = _sizes(ctx, x, TensorExpr.from_integer(ctx, given).reshape(len(named)))
     of_inputs = symbols_of(*(type.shape for type in ctx.importer.types.values()))
     told = [symbols_of(n) <= of_inputs for n in named]
-    fits = sizes.fold("reduce_prod").equals([prod(x.shape)]).reshape()
+    fits = sizes.reduce("reduce_prod").equals([prod(x.shape)]).reshape()
     for d, n in enumerate(named):
         if told[d]:
-            fits = fits.both(sizes.at(d).equals([n]).reshape())
+            fits = fits.logical_and(sizes.at(d).equals([n]).reshape())
     as_many = f"results of as many elements as {x.name} has, within [{', '.join(map(extent_text, named))}]"
     require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
-    shape = _found(ctx, x, fits.choose(sizes, -1), named, told)
+    shape = _found(ctx, x, fits.where(sizes, -1), named, told)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
 
@@ -66,7 +66,7 @@ def counted(ctx: NodeContext, x: Value, wanted: Sequence[SymInt]) -> Value | Non
     None if the extents are those of x itself, or if -1 cannot be inferred.
     """
     known = [n for n in wanted if n != -1]
-    if rest_of(x, known) is not None or set(data_dependent_symbols(x.shape)) & set(
+    if infer_extent(x, known) is not None or set(data_dependent_symbols(x.shape)) & set(
         data_dependent_symbols(known)
     ):
         return None
@@ -79,8 +79,8 @@ def counted(ctx: NodeContext, x: Value, wanted: Sequence[SymInt]) -> Value | Non
     low, high = bounds(missing)
     if not isinstance(missing, Extent) or not low <= 0 <= high:
         return None
-    extents = ctx.whole_numbers(np.asarray(shape, object))
-    size = Numbers.whole(ctx, extents).fold("reduce_prod").reshape(1)
+    extents = ctx.integer_tensor(np.asarray(shape, object))
+    size = TensorExpr.from_integer(ctx, extents).reduce("reduce_prod").reshape(1)
     as_many = f"results of as many elements as {x.name} has"
     fits = require(size, [x.type.size], extents, "shape", as_many)
     if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
@@ -89,18 +89,18 @@ def counted(ctx: NodeContext, x: Value, wanted: Sequence[SymInt]) -> Value | Non
     return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
 
 
-def _sizes(ctx: NodeContext, x: Value, wanted: Numbers) -> Numbers:
+def _sizes(ctx: NodeContext, x: Value, wanted: TensorExpr) -> TensorExpr:
     """Return the wanted extents, with 0 replaced by the extent of x and -1 inferred."""
     rank = wanted.shape[0]
     if not ctx.attr("allowzero", 0):
         own = [*x.shape[:rank], *[0] * (rank - len(x.shape))]
-        wanted = wanted.equals(0).choose(wanted.like(own), wanted)
-    others = wanted.equals(-1).choose(1, wanted).fold("reduce_prod")
-    return wanted.equals(-1).choose(others.like(prod(x.shape)) / others, wanted)
+        wanted = wanted.equals(0).where(wanted.like(own), wanted)
+    others = wanted.equals(-1).where(1, wanted).reduce("reduce_prod")
+    return wanted.equals(-1).where(others.like(prod(x.shape)) / others, wanted)
 
 
 def _found(
-    ctx: NodeContext, x: Value, sizes: Numbers, named: tuple, told: list[bool]
+    ctx: NodeContext, x: Value, sizes: TensorExpr, named: tuple, told: list[bool]
 ) -> tuple[SymInt, ...]:
     """Return the extents of the result; a run in which they are invalid ends with an error."""
     known = prod(n for n, tells in zip(named, told) if tells)
@@ -108,5 +108,7 @@ def _found(
     numbers = [sizes.at(d).value for d, tells in enumerate(told) if not tells]
     highs = [min(upper_bound(n), size) for n, tells in zip(named, told) if not tells]
     what = [f"extent of axis {d}" for d, tells in enumerate(told) if not tells]
-    found = iter(ctx.importer.dims.factors(ctx.emit, numbers, highs, size, (ctx.name, what)))
+    found = iter(
+        ctx.importer.dims.data_dependent_factors(ctx.emit, numbers, highs, size, (ctx.name, what))
+    )
     return tuple(n if tells else next(found) for n, tells in zip(named, told))

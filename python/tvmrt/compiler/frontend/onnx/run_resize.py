@@ -20,7 +20,6 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.extent_bounds import all_sizes
 from tvmrt.error import UnsupportedError
 
-from .arithmetic import Numbers, require
 from .context import NodeContext
 from .resize_coordinates import (
     Axis,
@@ -31,6 +30,7 @@ from .resize_coordinates import (
     source_coordinates,
 )
 from .run_places import FAR
+from .tensor_expressions import TensorExpr, require
 
 MOST_REACH = 32  # maximum radius of a blend; each tap is a step of the network
 
@@ -39,7 +39,7 @@ def scales_given(
     ctx: NodeContext, scales: Value, extents: Sequence[SymInt], out: Sequence[SymInt]
 ) -> list[Scale]:
     """Return the scales of an operand; each run checks that they give the declared extents."""
-    given = Numbers(ctx, ctx.cast(scales, "float32"))
+    given = TensorExpr(ctx, ctx.cast(scales, "float32"))
     found = (given.cast("float64") * list(extents)).apply("floor")
     require(_whole(found), out, scales, "scales", f"extents {list(out)}")
     return [Scale(given=given.at(i)) for i in range(len(extents))]
@@ -49,20 +49,20 @@ def scale_of_sizes(
     ctx: NodeContext, sizes: Value, extents: Sequence[SymInt], out: Sequence[SymInt], policy: str
 ) -> Scale:
     """Return the scale of all axes that keeps the aspect ratio: one size divided by its extent."""
-    given = Numbers.whole(ctx, sizes).maximum(0).minimum(FAR)
+    given = TensorExpr.from_integer(ctx, sizes).maximum(0).minimum(FAR)
     pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
     size, extent = pairs[0]
     for other, across in pairs[1:]:
         ours, theirs = size * across, other * extent
         better = theirs < ours if policy == "not_larger" else theirs > ours
-        size, extent = better.choose(other, size), better.choose(across, extent)
+        size, extent = better.where(other, size), better.where(across, extent)
     rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
     found = rounded / (extent * 2).reshape(1)
     require(found, out, sizes, "sizes", f"extents {list(out)}")
     return Scale(size, extent)
 
 
-def _whole(found: Numbers) -> Numbers:
+def _whole(found: TensorExpr) -> TensorExpr:
     return found.maximum(-1).minimum(FAR).cast("int64")
 
 
@@ -92,8 +92,8 @@ def _column(row: Axis, rank: int) -> list[SymInt]:
     return [row.out if d == row.axis else 1 for d in range(rank)]
 
 
-def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
-    tables = [places[d].value if d in places else ctx.counted(n) for d, n in enumerate(x.shape)]
+def _taken(ctx: NodeContext, x: Value, places: dict[int, TensorExpr]) -> Value:
+    tables = [places[d].value if d in places else ctx.iota(n) for d, n in enumerate(x.shape)]
     return ctx.emit("take_at", [x, None, *tables])
 
 
@@ -102,7 +102,7 @@ def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode)
     total = None
     for index, weight in _taps(ctx, row, at, mode):
         clipped = index.maximum(0).minimum(index.like(row.extent) - 1).cast("int64")
-        part = Numbers(ctx, _taken(ctx, x, {row.axis: clipped}))
+        part = TensorExpr(ctx, _taken(ctx, x, {row.axis: clipped}))
         part = part * weight.cast(x.dtype.name).reshape(*_column(row, len(x.shape)))
         total = part if total is None else total + part
     return total.value
@@ -110,7 +110,7 @@ def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode)
 
 def _taps(
     ctx: NodeContext, row: Axis, at: Coordinates, mode: Mode
-) -> list[tuple[Numbers, Numbers]]:
+) -> list[tuple[TensorExpr, TensorExpr]]:
     """Return the indices and the weights along the axis for each tap, in float64."""
     radius, stretch = (1 if mode.interpolation == "linear" else 2), None
     if mode.antialias:
@@ -122,7 +122,7 @@ def _taps(
             f"blend up to {2 * reach} elements into one; declare closer bounds (at most "
             f"{2 * MOST_REACH} elements are supported)"
         )
-    ctx.table_size(upper_bound(row.out) * 2 * reach, "a resized axis")
+    ctx.check_table_size(upper_bound(row.out) * 2 * reach, "a resized axis")
     (base, fraction), taps = at.split(), []
     for offset in range(1 - reach, reach + 1):
         index = base + offset
@@ -130,14 +130,14 @@ def _taps(
         distance = distance if stretch is None else distance * stretch
         weight = _weight(distance, mode)
         if mode.exclude_outside:
-            inside = (index >= 0).both(index <= index.like(row.extent) - 1)
-            weight = inside.choose(weight, 0)
+            inside = (index >= 0).logical_and(index <= index.like(row.extent) - 1)
+            weight = inside.where(weight, 0)
         taps.append((index, weight))
     if mode.antialias or mode.exclude_outside:
         total = taps[0][1]
         for _, weight in taps[1:]:
             total = total + weight
-        total = total.equals(0).choose(total * 0 + 1, total)
+        total = total.equals(0).where(total * 0 + 1, total)
         taps = [(index, weight / total) for index, weight in taps]
     return taps
 
@@ -160,10 +160,10 @@ def _at(extent: SymInt, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.asarray(extent.at(sizes) if isinstance(extent, Extent) else extent)
 
 
-def _weight(distance: Numbers, mode: Mode) -> Numbers:
+def _weight(distance: TensorExpr, mode: Mode) -> TensorExpr:
     if mode.interpolation == "linear":
         return (1 - distance).maximum(0)
     a = mode.cubic_a
     near = (distance * (a + 2) - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
-    return (distance <= 1).choose(near, (distance < 2).choose(far, 0))
+    return (distance <= 1).where(near, (distance < 2).where(far, 0))

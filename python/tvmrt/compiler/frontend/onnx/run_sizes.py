@@ -13,8 +13,14 @@ from typing import Optional
 
 import numpy as np
 
+from tvmrt.compiler.frontend.data_propagation import (
+    MAX_TRACKED_ELEMENTS,
+    Elements,
+    divide_truncated,
+    elementwise,
+    equal,
+)
 from tvmrt.compiler.frontend.dims import size_name
-from tvmrt.compiler.frontend.extents import MOST_ELEMENTS, Elements, each, equal, truncated
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
 from tvmrt.compiler.ir.extent import (
@@ -86,9 +92,9 @@ def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
     )
     if largest_open is None or not may_assume():
         return None
-    name = dims.fresh(size_name(ctx.name, what))
-    known = dims.bound_of(name)
-    extent = ctx.found(value, 0, largest_open if known is None else known, what)
+    name = dims.unique_name(size_name(ctx.name, what))
+    known = dims.implied_bound(name)
+    extent = ctx.data_dependent_extent(value, 0, largest_open if known is None else known, what)
     if known is None and any(s.name == name for s in symbols_of(extent)):
         assume_bound(
             name,
@@ -116,7 +122,7 @@ class _Walk:
     def _elements(self, value: Value, depth: int, alone: bool) -> Elements | None:
         if not value.dtype.is_int or not isinstance(value.type.size, int):
             return None
-        if value.type.size > MOST_ELEMENTS or depth > MAX_DEPTH:
+        if value.type.size > MAX_TRACKED_ELEMENTS or depth > MAX_DEPTH:
             return None
         if value.data is not None:
             return np.asarray(value.data.tolist(), object)
@@ -138,7 +144,9 @@ class _Walk:
         if mask is None:
             return None
         number = self.ctx.reshape(self.ctx.cast(value, "int64"), ())
-        return np.asarray(self.ctx.found(number, 0, prod(mask.shape), "count"), object)
+        return np.asarray(
+            self.ctx.data_dependent_extent(number, 0, prod(mask.shape), "count"), object
+        )
 
     def _bounded(self, value: Value, alone: bool) -> list[Extent | int] | None:
         """Return each element as a data-dependent size, if none can be too large. A possibly
@@ -153,7 +161,7 @@ class _Walk:
         if high is None:
             assumed = [assumed_size(self.ctx, n, "size") for n in numbers]
             return None if None in assumed else assumed
-        return [self.ctx.found(n, least, high, "size") for n in numbers]
+        return [self.ctx.data_dependent_extent(n, least, high, "size") for n in numbers]
 
 
 # Rules: the elements of a node's result from those of its operands; None if unknown.
@@ -174,7 +182,7 @@ def _all(node: Node, find: Find) -> list[Elements] | None:
 
 
 def _pairwise(function: Callable) -> Rule:
-    pairs = each(function)
+    pairs = elementwise(function)
 
     def rule(node: Node, find: Find) -> Elements | None:
         operands = _all(node, find)
@@ -207,7 +215,7 @@ def _chosen(node: Node, find: Find) -> Elements | None:
     if pair is None or both is None:
         return None
     if compared.op == "equal":
-        return np.where(each(equal)(None, *pair).astype(bool), *both[1:])
+        return np.where(elementwise(equal)(None, *pair).astype(bool), *both[1:])
     if any(part.size != 1 for part in (*both, *pair)):
         return None
     a, b, x, y = (as_extent(part.item()) for part in (*pair, *both[1:]))
@@ -222,7 +230,7 @@ _SMALLER = {"less": True, "less_equal": True, "greater": False, "greater_equal":
 
 _RULES: dict[str, Rule] = {
     "add": _pairwise(lambda a, b: a + b),
-    "div": _pairwise(truncated),
+    "div": _pairwise(divide_truncated),
     "floor_mod": _pairwise(lambda a, b: a % b),
     "max": _pairwise(sym_max),
     "min": _pairwise(sym_min),

@@ -46,12 +46,12 @@ def dequantized(
     ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
 ) -> Value:
     """Return (q - zero) * scale. Without a zero point, and for floats, it is 0."""
-    scale = ctx.widened(scale)
+    scale = ctx.widen(scale)
     zero = None if zero is None else widen_constants(ctx.builder, zero)
     if q.dtype.is_low_bit or q.dtype.is_float:
         if zero is not None and zero.is_constant and zero.data.astype(np.float32).any():
             raise ValueError("the zero point of a floating-point type must be 0")
-        q, zero = ctx.widened(q), None
+        q, zero = ctx.widen(q), None
     elif zero is None:
         zero = ctx.const(0, q.dtype.numpy)
     stays = q.producer is not None and q.producer.op == "widen"
@@ -112,7 +112,7 @@ def quantized(
         x = ctx.emit("div", [ctx.cast(x, "float32"), ctx.cast(scale, "float32")])
         if kind == "float4_e2m1fn":
             x = ctx.emit("add", [x, aligned(ctx, zero, x.shape, axis, block)])
-        return ctx.converted(x, kind, saturate)
+        return ctx.convert(x, kind, saturate)
     zero = aligned(ctx, zero, x.shape, axis, block)
     if zero.dtype.name not in ("int8", "uint8", "int16", "uint16"):
         raise UnsupportedError(f"quantising to {zero.dtype} is not supported; use 8 or 16 bits")
@@ -125,5 +125,5 @@ def _bounded(ctx: NodeContext, q: Value, kind: str) -> Value:
     count = 1 << DTYPES[kind].bits
     low = -count // 2 if q.dtype.is_signed else 0
     q = ctx.clamp(q, low, low + count - 1)
-    ctx.importer.halves[q] = kind
+    ctx.importer.onnx_types[q] = kind
     return q

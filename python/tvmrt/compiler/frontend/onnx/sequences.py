@@ -18,10 +18,18 @@ from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
 from . import run_lists
-from .arithmetic import Numbers, require
 from .context import NodeContext
-from .held import NO_TENSORS, Counted, Held, Nothing, Perhaps, Stack, TensorList
 from .registry import onnx_op
+from .sequence_values import (
+    NON_TENSOR_TYPES,
+    AbsentOptional,
+    DynamicOptional,
+    DynamicTensorList,
+    OnnxValue,
+    StackedSequence,
+    TensorList,
+)
+from .tensor_expressions import TensorExpr, require
 
 # Operators on sequences and optional values.
 _HANDLED = {
@@ -32,12 +40,12 @@ _HANDLED = {
 _PASSED_ON = {"Identity", "If", "Loop"}
 
 
-def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
+def concerns(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
     """Whether a node is a sequence or optional operator, or has such an operand.
 
     Raises UnsupportedError if the operator does not accept such an operand.
     """
-    held = [v for v in inputs if isinstance(v, NO_TENSORS)]
+    held = [v for v in inputs if isinstance(v, NON_TENSOR_TYPES)]
     if held and op not in _HANDLED and op not in _PASSED_ON:
         raise UnsupportedError("an operand is a sequence or an optional value; it takes tensors")
     return bool(held) or op in _HANDLED
@@ -51,19 +59,21 @@ def the_list(ctx: NodeContext) -> TensorList:
     return found
 
 
-def _sequence(ctx: NodeContext) -> TensorList | Counted | Stack:
+def _sequence(ctx: NodeContext) -> TensorList | DynamicTensorList | StackedSequence:
     found = ctx.required(0)
-    if not isinstance(found, (TensorList, Counted, Stack)):
+    if not isinstance(found, (TensorList, DynamicTensorList, StackedSequence)):
         raise ValueError(f"input 0 is {found!r}, expected a sequence")
     return found
 
 
-def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | None:
+def stacked(
+    ctx: NodeContext, given: TensorList | DynamicTensorList | StackedSequence
+) -> Value | None:
     """Stack the elements along a new first axis; None without elements. Raises UnsupportedError if
     their types differ."""
-    if isinstance(given, Stack):
+    if isinstance(given, StackedSequence):
         return given.value
-    if isinstance(given, Counted):
+    if isinstance(given, DynamicTensorList):
         raise UnsupportedError("the length of the sequence is known only at run time")
     if not given.values:
         return None
@@ -72,14 +82,16 @@ def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | No
     return ctx.emit("concat", [lifted(ctx, v, 0) for v in given.values], axis=0)
 
 
-def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack:
+def extended(
+    ctx: NodeContext, before: TensorList | StackedSequence, more: Value
+) -> StackedSequence:
     """Append the elements along the first axis of ``more`` to a sequence."""
     first = stacked(ctx, before)
     if first is None:
-        return Stack(more)
+        return StackedSequence(more)
     if first.shape[1:] != more.shape[1:]:
         raise UnsupportedError("the elements of the sequence have different types")
-    return Stack(ctx.alike(ctx.emit("concat", [first, more], axis=0), more))
+    return StackedSequence(ctx.alike(ctx.emit("concat", [first, more], axis=0), more))
 
 
 @onnx_op("SequenceEmpty")
@@ -94,7 +106,7 @@ def construct(ctx: NodeContext) -> list:
 
 def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
     """Return a non-negative position, at most ``most``."""
-    (place,) = ctx.ints_of(index, "the position")
+    (place,) = ctx.int_operand(index, "the position")
     found = place + count if place < 0 else place
     if not 0 <= found <= most:
         raise ValueError(f"position {place} is outside a sequence of {count}")
@@ -104,7 +116,7 @@ def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
 @onnx_op("SequenceInsert")
 def insert(ctx: NodeContext) -> list:
     given = _sequence(ctx)
-    if isinstance(given, Stack) and ctx.input(2) is None:
+    if isinstance(given, StackedSequence) and ctx.input(2) is None:
         return [extended(ctx, given, lifted(ctx, ctx.required(1), 0))]
     values = list(the_list(ctx).values)
     if ctx.is_computed(2):
@@ -137,23 +149,23 @@ def at(ctx: NodeContext) -> list:
     if whole is None:
         raise ValueError("an empty sequence has no elements")
     index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
-    alike = whole if isinstance(given, Stack) else given.values[0]
+    alike = whole if isinstance(given, StackedSequence) else given.values[0]
     return [ctx.alike(ctx.emit("gather", [whole, index], axis=0), alike)]
 
 
 @onnx_op("SequenceLength")
 def length(ctx: NodeContext) -> Value:
     given = _sequence(ctx)
-    if isinstance(given, Counted):
+    if isinstance(given, DynamicTensorList):
         return given.count
-    count = given.value.shape[0] if isinstance(given, Stack) else len(given.values)
-    return ctx.whole_numbers(np.asarray(count, object))
+    count = given.value.shape[0] if isinstance(given, StackedSequence) else len(given.values)
+    return ctx.integer_tensor(np.asarray(count, object))
 
 
 def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
     """Insert a new axis of extent 1."""
     axis = normalize_axis(axis, len(value.shape) + 1)
-    return ctx.alike(ctx.with_axis(value, axis), value)
+    return ctx.alike(ctx.unsqueeze(value, axis), value)
 
 
 def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
@@ -163,7 +175,7 @@ def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value 
     if any(v is None for v in values):
         return None
     axis = normalize_axis(axis, len(values[0].shape) + 1)
-    return ctx.alike(ctx.joined([lifted(ctx, v, axis) for v in values], axis), values[0])
+    return ctx.alike(ctx.concat([lifted(ctx, v, axis) for v in values], axis), values[0])
 
 
 def axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -174,7 +186,7 @@ def axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
 @onnx_op("ConcatFromSequence")
 def concatenate(ctx: NodeContext) -> Value:
     given, axis = _sequence(ctx), ctx.attr("axis")
-    if isinstance(given, Stack):
+    if isinstance(given, StackedSequence):
         return _merged(ctx, given.value, axis)
     values = given.values
     if not values:
@@ -182,7 +194,7 @@ def concatenate(ctx: NodeContext) -> Value:
     if ctx.attr("new_axis", 0):
         values = [lifted(ctx, v, axis) for v in values]
     axis = normalize_axis(axis, len(values[0].shape))
-    return ctx.alike(ctx.joined(values, axis), values[0])
+    return ctx.alike(ctx.concat(values, axis), values[0])
 
 
 def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -225,25 +237,25 @@ def split(ctx: NodeContext) -> list:
     return [TensorList(parts)]
 
 
-def _split_open(ctx: NodeContext, x: Value, axis: int) -> Stack:
+def _split_open(ctx: NodeContext, x: Value, axis: int) -> StackedSequence:
     """Return one element for each index of a dynamic axis."""
-    if ctx.input(1) is not None and ctx.ints_of(1, "the split") != [1]:
+    if ctx.input(1) is not None and ctx.int_operand(1, "the split") != [1]:
         raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
     first = axis_first(ctx, x, axis)
     if ctx.input(1) is not None or ctx.attr("keepdims", 1):
         first = lifted(ctx, first, axis + 1)
-    return Stack(ctx.alike(first, x))
+    return StackedSequence(ctx.alike(first, x))
 
 
 def _sizes(ctx: NodeContext, extent: int) -> list[int]:
-    each = [1] if ctx.input(1) is None else ctx.ints_of(1, "the split")
+    each = [1] if ctx.input(1) is None else ctx.int_operand(1, "the split")
     if ctx.input(1) is not None and ctx.required(1).shape:
         if sum(each) != extent or min(each, default=0) < 0:
             raise ValueError(f"the parts {each} do not add up to an axis of {extent}")
         return each
     if each[0] < 1:
         raise ValueError(f"parts of {each[0]} elements do not divide an axis of {extent}")
-    ctx.table_size(ceil_div(extent, each[0]), "the sequence")
+    ctx.check_table_size(ceil_div(extent, each[0]), "the sequence")
     return [min(each[0], extent - start) for start in range(0, extent, each[0])]
 
 
@@ -262,24 +274,24 @@ def map_(ctx: NodeContext) -> list:
 @onnx_op("Optional")
 def optional(ctx: NodeContext) -> list:
     given = ctx.input(0)
-    return [Nothing() if given is None else given]
+    return [AbsentOptional() if given is None else given]
 
 
 @onnx_op("OptionalHasElement")
 def has_element(ctx: NodeContext) -> Value:
     given = ctx.input(0)
-    if isinstance(given, Perhaps):
-        return given.there
-    return ctx.const(given is not None and not isinstance(given, Nothing))
+    if isinstance(given, DynamicOptional):
+        return given.is_present
+    return ctx.const(given is not None and not isinstance(given, AbsentOptional))
 
 
 @onnx_op("OptionalGetElement")
 def get_element(ctx: NodeContext) -> list:
     given = ctx.required(0)
-    if isinstance(given, Nothing):
+    if isinstance(given, AbsentOptional):
         raise ValueError("the optional value is missing")
-    if isinstance(given, Perhaps):
-        there = Numbers.whole(ctx, given.there).reshape(1)
-        require(there, [1], given.there, "input", "an optional value that is present")
+    if isinstance(given, DynamicOptional):
+        there = TensorExpr.from_integer(ctx, given.is_present).reshape(1)
+        require(there, [1], given.is_present, "input", "an optional value that is present")
         return [given.value]
     return [given]

@@ -9,7 +9,7 @@ from operator import gt
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import range_taken, rest_of
+from tvmrt.compiler.frontend.shapes import infer_extent, slice_range
 from tvmrt.compiler.ir import Value, broadcast
 from tvmrt.compiler.ir.assumptions import are_equal, is_at_least
 from tvmrt.compiler.ir.contract import ContractError
@@ -29,14 +29,14 @@ from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
-from . import float_sizes, run_places, run_reshape
-from .alternatives import squeezed
+from . import float_data_propagation, run_places, run_reshape
+from .alternatives import squeeze_dynamic
 from .context import NodeContext
-from .copied_zeros import copied_where_zero
 from .elementwise import element_type
-from .held import Held
 from .registry import onnx_op
+from .reshape_zero_extents import resolve_zero_extents
 from .run_sizes import integer_of, sizes_of
+from .sequence_values import OnnxValue
 from .supposed import is_given
 from .tensors import dense
 
@@ -61,19 +61,19 @@ def constant(ctx: NodeContext) -> Value:
 @onnx_op("Shape")
 def shape(ctx: NodeContext) -> Value:
     extents = np.asarray(ctx.required(0).shape, object)
-    return ctx.whole_numbers(extents[slice(ctx.attr("start", 0), ctx.attr("end"))])
+    return ctx.integer_tensor(extents[slice(ctx.attr("start", 0), ctx.attr("end"))])
 
 
 @onnx_op("Size")
 def size(ctx: NodeContext) -> Value:
-    return ctx.whole_numbers(np.asarray(ctx.required(0).type.size, object))
+    return ctx.integer_tensor(np.asarray(ctx.required(0).type.size, object))
 
 
 @onnx_op("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> Value:
     value = np.asarray(ctx.attr("value", np.zeros(1, np.float32)))
     number = ctx.const(value.reshape(()))
-    return ctx.alike(ctx.expand(number, ctx.ints_of(0, "the shape")), number)
+    return ctx.alike(ctx.expand(number, ctx.int_operand(0, "the shape")), number)
 
 
 @onnx_op("Range")
@@ -85,12 +85,14 @@ def range_(ctx: NodeContext) -> Value:
         ends = _whole_ends(ctx)
         if ends is not None:
             return _range_of_extents(ctx, *ends)
-        count = float_sizes.count_of_range(ctx)
+        count = float_data_propagation.range_length(ctx)
         return run_places.ranged(ctx) if count is None else run_places.steps(ctx, count)
-    start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
+    start, limit, delta = (
+        ctx.constant_operand(i, name).reshape(()) for i, name in enumerate(names)
+    )
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
         raise ValueError(f"a range from {start} to {limit} by {delta} is infinite")
-    count = ctx.table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
+    count = ctx.check_table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
 
@@ -122,9 +124,9 @@ def _range_of_extents(ctx: NodeContext, start: SymInt, limit: SymInt, delta: Sym
         return run_places.ranged(ctx, max(ceil_div(upper_bound(apart), lower_bound(step)), 0))
     dtype = ctx.required(0).dtype.name
     if isinstance(delta, int):
-        return ctx.cast(ctx.counted(count, start, delta), dtype)
-    by, first = (ctx.whole_numbers(np.asarray(n, object)) for n in (delta, start))
-    return ctx.cast(ctx.added(ctx.emit("mul", [ctx.counted(count), by]), first), dtype)
+        return ctx.cast(ctx.iota(count, start, delta), dtype)
+    by, first = (ctx.integer_tensor(np.asarray(n, object)) for n in (delta, start))
+    return ctx.cast(ctx.add_optional(ctx.emit("mul", [ctx.iota(count), by]), first), dtype)
 
 
 @onnx_op("EyeLike")
@@ -132,15 +134,15 @@ def eye_like(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rows, columns = x.shape
     if symbols_of(rows, columns):
-        row = ctx.reshape(ctx.counted(rows, ctx.attr("k", 0)), (rows, 1))
-        column = ctx.reshape(ctx.counted(columns), (1, columns))
+        row = ctx.reshape(ctx.iota(rows, ctx.attr("k", 0)), (rows, 1))
+        column = ctx.reshape(ctx.iota(columns), (1, columns))
         ones = ctx.emit("equal", [row, column])
     else:
-        ctx.table_size(rows * columns, "the matrix")
+        ctx.check_table_size(rows * columns, "the matrix")
         ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
     dtype = ctx.attr("dtype")
     like = ctx.half_of(x) or x.dtype.name
-    return ctx.converted(ones, like if dtype is None else element_type(dtype))
+    return ctx.convert(ones, like if dtype is None else element_type(dtype))
 
 
 # Reshape-like operators.
@@ -166,13 +168,13 @@ def reshape(ctx: NodeContext) -> Value:
         return found
     if free is not None:
         others = [n for n in wanted if n != -1]
-        rest = rest_of(x, others)
+        rest = infer_extent(x, others)
         if rest is None:
-            rest = rest_of(x, _with_sizes_of(x, wanted[:free]) + wanted[free + 1 :])
+            rest = infer_extent(x, _with_sizes_of(x, wanted[:free]) + wanted[free + 1 :])
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
         wanted[free] = rest
-    shape = copied_where_zero(x.shape, wanted, free) if copies else wanted
+    shape = resolve_zero_extents(x.shape, wanted, free) if copies else wanted
     if shape == wanted:
         return ctx.reshape(x, wanted)
     whole = ctx.const(np.asarray(True))
@@ -195,7 +197,7 @@ def flatten(ctx: NodeContext) -> Value:
 
 
 @onnx_op("Squeeze")
-def squeeze(ctx: NodeContext) -> Held:
+def squeeze(ctx: NodeContext) -> OnnxValue:
     x = ctx.required(0)
     axes = ctx.attr_or_input("axes", 1)
     if axes is None:
@@ -205,7 +207,7 @@ def squeeze(ctx: NodeContext) -> Held:
             for d, n in enumerate(rest.shape)
             if symbols_of(n) and lower_bound(n) <= 1 <= upper_bound(n)
         ]
-        return squeezed(ctx, rest, open_)
+        return squeeze_dynamic(ctx, rest, open_)
     axes = [normalize_axis(a, len(x.shape)) for a in axes]
     if ctx.builder.guard is not None:
         x = run_places.held_to_one(ctx, x, axes)
@@ -272,12 +274,12 @@ def space_to_depth(ctx: NodeContext) -> Value:
 @onnx_op("Expand")
 def expand(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    return ctx.expand(x, broadcast(x.shape, tuple(ctx.ints_of(1, "the shape"))))
+    return ctx.expand(x, broadcast(x.shape, tuple(ctx.int_operand(1, "the shape"))))
 
 
 @onnx_op("Tile")
 def tile(ctx: NodeContext) -> Value:
-    x, repeats = ctx.required(0), ctx.ints_of(1, "the number of repeats")
+    x, repeats = ctx.required(0), ctx.int_operand(1, "the number of repeats")
     if len(repeats) != len(x.shape) or any(lower_bound(r) < 0 for r in repeats):
         raise ValueError(f"repeats {repeats} do not fit {x.type}")
     apart = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
@@ -292,7 +294,7 @@ def concat(ctx: NodeContext) -> Value:
     if len({len(p.shape) for p in parts}) == 1:
         parts = run_places.alike_but_along(ctx, parts, axis)
     filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
-    return ctx.joined(filled, axis)
+    return ctx.concat(filled, axis)
 
 
 # Slicing and padding.
@@ -306,7 +308,7 @@ def slice_(ctx: NodeContext) -> Value:
     starts = ctx.attr_or_input("starts", 1)
     ends = ctx.attr_or_input("ends", 2)
     axes = ctx.attr_or_input("axes", 3)
-    steps = ctx.ints_of(4, "steps") or [1] * len(starts)
+    steps = ctx.int_operand(4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else axes
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match")
@@ -314,7 +316,7 @@ def slice_(ctx: NodeContext) -> Value:
     for start, end, axis, step in zip(starts, ends, places, steps):
         if step == 0:
             raise ValueError(f"the step along axis {axis} is 0")
-        x = ctx.slice_axis(x, axis, *range_taken(x.shape[axis], start, end, step), step)
+        x = ctx.slice_axis(x, axis, *slice_range(x.shape[axis], start, end, step), step)
     return x
 
 
@@ -351,7 +353,7 @@ def pad(ctx: NodeContext) -> Value:
         value = ctx.input(2) or ctx.like(0, x)
         return run_places.padded(ctx, ctx.attr("mode", "constant"), value)
     pads = ctx.attr_or_input("pads", 1)
-    axes = ctx.ints_of(3, "axes")
+    axes = ctx.int_operand(3, "axes")
     axes = list(range(rank)) if axes is None else [normalize_axis(a, rank) for a in axes]
     if pads is None or len(pads) != 2 * len(axes):
         raise ValueError(f"pads {pads} do not fit the axes {axes} of {x.type}")
@@ -399,7 +401,7 @@ def pad_with(
 
 @onnx_op("CenterCropPad")
 def center_crop_pad(ctx: NodeContext) -> Value:
-    x, wanted = ctx.required(0), ctx.ints_of(1, "the shape")
+    x, wanted = ctx.required(0), ctx.int_operand(1, "the shape")
     rank = len(x.shape)
     axes = [normalize_axis(a, rank) for a in ctx.attr("axes", list(range(rank)))]
     before, after = [0] * rank, [0] * rank
@@ -417,7 +419,7 @@ def trilu(ctx: NodeContext) -> Value:
     x, k = ctx.required(0), ctx.input(1)
     rows, columns = x.shape[-2:]
     k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())
-    first = ctx.emit("add", [ctx.reshape(ctx.counted(rows), (rows, 1)), k])
+    first = ctx.emit("add", [ctx.reshape(ctx.iota(rows), (rows, 1)), k])
     side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
-    kept = ctx.emit(side, [ctx.reshape(ctx.counted(columns), (1, columns)), first])
+    kept = ctx.emit(side, [ctx.reshape(ctx.iota(columns), (1, columns)), first])
     return ctx.emit("where", [kept, x, ctx.like(0, x)])

@@ -7,19 +7,19 @@ from math import prod
 import numpy as np
 from onnx import TensorProto
 
-from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.assumptions import is_at_least
 from tvmrt.compiler.ir.extent import SymInt, extent_text, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
-from . import fallback
-from .arithmetic import Numbers
+from . import constant_folding
 from .context import NodeContext
 from .elementwise import element_type
-from .linear import product
+from .matmul import emit_matmul
 from .registry import onnx_op
+from .tensor_expressions import TensorExpr
 
 MAX_MATRIX = 1 << 22  # elements of a transform's matrix; larger ones would need an FFT
 
@@ -69,17 +69,17 @@ def waves(
         matrix = fourier(length, bins, inputs, inverse, complex_out)
         return ctx.const(matrix, DTYPES[dtype].numpy)
     # sines and cosines of each part of the circle, gathered into the matrix
-    parts = Numbers(ctx, ctx.counted(length))
-    circle = Numbers(ctx, ctx.cast(ctx.whole_numbers(np.asarray(length, object)), "float64"))
+    parts = TensorExpr(ctx, ctx.iota(length))
+    circle = TensorExpr(ctx, ctx.cast(ctx.integer_tensor(np.asarray(length, object)), "float64"))
     angles = parts.cast("float64") * (2 * np.pi) / circle
     cos, sin = angles.apply("cos"), angles.apply("sin") * (1 if inverse else -1)
     columns = [cos, sin][: 1 + complex_out]
     if inputs == 2:
         columns += [sin * -1, cos][: 1 + complex_out]
     columns = [(c / circle if inverse else c).reshape(length, 1).value for c in columns]
-    table = ctx.cast(ctx.joined(columns, 1), dtype)
-    places = parts.reshape(length, 1) * Numbers(ctx, ctx.counted(bins)).reshape(1, bins)
-    places = places % Numbers(ctx, ctx.whole_numbers(np.asarray(length, object)))
+    table = ctx.cast(ctx.concat(columns, 1), dtype)
+    places = parts.reshape(length, 1) * TensorExpr(ctx, ctx.iota(bins)).reshape(1, bins)
+    places = places % TensorExpr(ctx, ctx.integer_tensor(np.asarray(length, object)))
     matrix = ctx.emit("gather", [table, places.value], axis=0)
     matrix = ctx.reshape(matrix, (length, bins, inputs, 1 + complex_out))
     matrix = ctx.transpose(matrix, (0, 2, 1, 3))
@@ -91,13 +91,13 @@ def dft(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
     if ctx.opset >= 20:
-        given = ctx.ints_of(2, "the axis")
+        given = ctx.int_operand(2, "the axis")
         axis = given[0] if given else -2
     else:
         axis = ctx.attr("axis", 1)
     axis = normalize_axis(axis, rank)
     inverse, onesided = bool(ctx.attr("inverse", 0)), bool(ctx.attr("onesided", 0))
-    wanted = ctx.ints_of(1, "the length")
+    wanted = ctx.int_operand(1, "the length")
     numbers = x.shape[-1]
     if axis == rank - 1 or numbers not in (1, 2):
         raise ValueError(f"a Fourier transform of {x.type} along axis {axis}")
@@ -108,12 +108,12 @@ def dft(ctx: NodeContext) -> Value:
     length = wanted[0] if wanted else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
     if full:
         moved = _mirrored(ctx, moved, length)
-    moved = ctx.fitted(moved, rank - 2, length)
+    moved = ctx.pad_or_truncate(moved, rank - 2, length)
     bins = length // 2 + 1 if onesided and not inverse else length
     matrix = waves(ctx, length, bins, numbers, inverse, x.dtype.name, complex_out=not full)
     outputs = 1 if full else 2
     flat = ctx.reshape(moved, (*moved.shape[:-2], 1, length * numbers))
-    y = product(ctx, flat, matrix)
+    y = emit_matmul(ctx, flat, matrix)
     y = ctx.reshape(y, (*moved.shape[:-2], bins, outputs))
     return ctx.transpose(y, np.argsort(order).tolist())
 
@@ -121,7 +121,7 @@ def dft(ctx: NodeContext) -> Value:
 def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
     """Append the conjugated second half to the spectrum of a real signal."""
     axis = len(x.shape) - 2
-    x = ctx.fitted(x, axis, length // 2 + 1)
+    x = ctx.pad_or_truncate(x, axis, length // 2 + 1)
     rest = sym_max(length - x.shape[axis], 0)
     if upper_bound(rest) == 0 or x.shape[-1] == 1:
         return x
@@ -134,13 +134,13 @@ def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
 def table(ctx: NodeContext) -> Value:
     """Fold a table of known size by the reference evaluator."""
     if ctx.input(0) in ctx.importer.extents:
-        return _window(ctx, *ctx.ints_of(0, "the size"))
-    extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]
+        return _window(ctx, *ctx.int_operand(0, "the size"))
+    extents = [ctx.constant_operand(i, "the size") for i in range(len(ctx.inputs))]
     # a window's length, or the numbers of mel bins and of transform elements
-    ctx.table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
+    ctx.check_table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
     if any(v.data is None for v in ctx.inputs):
         sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
-        found = fallback.evaluate(ctx.node, sizes, ctx.importer.model)
+        found = constant_folding.fold_node(ctx.node, sizes, ctx.importer.model)
         if found is not None:
             return found[0]
     raise UnsupportedError("the table could not be computed; check its sizes and element type")
@@ -148,27 +148,27 @@ def table(ctx: NodeContext) -> Value:
 
 def _window(ctx: NodeContext, size: SymInt) -> Value:
     """Return a window of dynamic size."""
-    places = Numbers(ctx, ctx.cast(ctx.counted(size, what="the window"), "float64"))
+    places = TensorExpr(ctx, ctx.cast(ctx.iota(size, what="the window"), "float64"))
     steps = size if ctx.attr("periodic", 1) else sym_max(size - 1, 1)
     angles = (
         places
         * (2 * np.pi)
-        / Numbers(ctx, ctx.whole_numbers(np.asarray(steps, object))).cast("float64")
+        / TensorExpr(ctx, ctx.integer_tensor(np.asarray(steps, object))).cast("float64")
     )
-    total = Numbers(ctx, ctx.const(0, np.float64))
+    total = TensorExpr(ctx, ctx.const(0, np.float64))
     for harmonic, factor in enumerate(_COSINES[ctx.op]):
         total = total + (angles * harmonic).apply("cos") * factor
     kind = ctx.attr("output_datatype", TensorProto.FLOAT)
-    return ctx.converted(total.value, element_type(kind))
+    return ctx.convert(total.value, element_type(kind))
 
 
 @onnx_op("STFT")
 def stft(ctx: NodeContext) -> Value:
     """Short-time Fourier transform: a convolution whose kernels are the windowed waves."""
     x, window = ctx.required(0), ctx.input(2)
-    given = ctx.ints_of(3, "the frame length")
+    given = ctx.int_operand(3, "the frame length")
     length = given[0] if given or window is None else window.shape[0]
-    step = ctx.ints_of(1, "the frame step")[0]
+    step = ctx.int_operand(1, "the frame step")[0]
     if x.dtype.name != "float32" or (len(x.shape) == 3 and x.shape[2] != 1):
         raise UnsupportedError(
             f"a short-time Fourier transform of {x.type}; only real float32 is supported"
@@ -181,7 +181,7 @@ def stft(ctx: NodeContext) -> Value:
     else:
         matrix = matrix if window is None else matrix * window.data.reshape(-1, 1)
         waves = ctx.const(matrix.T[:, None, :], np.float32)
-        y = ctx.emit("conv", [signal, waves], groups=1, **plain_window(1, strides=(step,)))
+        y = ctx.emit("conv", [signal, waves], groups=1, **default_window(1, strides=(step,)))
         frames = ctx.transpose(y, (0, 2, 1))
     return ctx.reshape(frames, (x.shape[0], frames.shape[1], bins, 2))
 
@@ -194,10 +194,10 @@ def _weighted_frames(
     if not 0 < step or not is_at_least(samples - length, 0):
         raise ValueError(f"frames of {length} elements by steps of {step} in {samples}")
     count = (samples - length) // step + 1
-    ctx.table_size(upper_bound(count) * length, "the table of frames")
-    starts = ctx.reshape(ctx.counted(count, 0, step), (count, 1))
-    places = ctx.emit("add", [starts, ctx.counted(length)])
+    ctx.check_table_size(upper_bound(count) * length, "the table of frames")
+    starts = ctx.reshape(ctx.iota(count, 0, step), (count, 1))
+    places = ctx.emit("add", [starts, ctx.iota(length)])
     frames = ctx.emit("gather", [signal, places], axis=2)
     frames = ctx.reshape(frames, (signal.shape[0], count, length))
     weighted = ctx.emit("mul", [frames, ctx.cast(window, "float32")])
-    return product(ctx, weighted, ctx.const(matrix, np.float32))
+    return emit_matmul(ctx, weighted, ctx.const(matrix, np.float32))

@@ -2,7 +2,7 @@
 
 The node is imported as if such an operand were a constant; a run with another value ends with an
 error. If several values give the same shape but different results, the node is imported for each of
-them (speculative import, see candidates.py).
+them (speculative import, see speculative_import.py).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import onnx
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import extent_text, symbols_of, upper_bound
 
-from .arithmetic import Numbers, require
 from .onnx_node import OnnxNode
 from .rows.layout import REDUCTIONS
 from .run_sizes import is_computed, sizes_of
+from .tensor_expressions import TensorExpr, require
 
 MOST_CANDIDATES = 8  # maximum number of values per operand in a speculative import
 MOST_AXES = 8  # maximum rank for trials of axis sets
@@ -64,14 +64,14 @@ def _bounded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     """Return a shape operand with data-dependent extents, up to the declared bounds."""
     if (ctx.op, index) not in _SHAPES:
         return None
-    most_ = ctx.importer.bounds_of(ctx.node.output[0])
+    most_ = ctx.importer.declared_bounds(ctx.node.output[0])
     if most_ is not None and ctx.op == "OneHot":
         most_ = tuple(_along(ctx, most_, -1))
     if most_ is None or len(most_) != value.type.size:
         return sizes_of(ctx, value, bounded=True)
-    numbers = Numbers.whole(ctx, value).reshape(len(most_))
+    numbers = TensorExpr.from_integer(ctx, value).reshape(len(most_))
     found = [
-        ctx.found(numbers.at(d).value, 0, upper_bound(n), f"extent of axis {d}")
+        ctx.data_dependent_extent(numbers.at(d).value, 0, upper_bound(n), f"extent of axis {d}")
         for d, n in enumerate(most_)
     ]
     return np.asarray(found, object)
@@ -101,7 +101,7 @@ def _exactly(ctx: OnnxNode, index: int, value: Value, wanted: Sequence) -> np.nd
     if len(wanted) != value.type.size:
         return None
     numbers = [1 if n is None else n for n in wanted]
-    found = Numbers.whole(ctx, value).reshape(len(wanted))
+    found = TensorExpr.from_integer(ctx, value).reshape(len(wanted))
     if None in wanted:
         found = found * [int(n is not None) for n in wanted]
     text = "[" + ", ".join("any" if n is None else extent_text(n) for n in wanted) + "]"
@@ -152,14 +152,16 @@ def _reshaped(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
     y, x = _declared(ctx), ctx.required(0).shape
     if y is None or len(y) != value.type.size or prod(y) != prod(x):
         return None
-    found = Numbers.whole(ctx, value).reshape(len(y))
+    found = TensorExpr.from_integer(ctx, value).reshape(len(y))
     zeros = 0 if ctx.attr("allowzero", 0) else len(x)
     kept = [i < zeros and x[i] == n for i, n in enumerate(y)]
     # a 0 copies the extent of x; if that is not 0, it cannot mean the result's 0
     copies = [n == 0 and i < zeros and x[i] != 0 for i, n in enumerate(y)]
     right = found.equals([-1 if other else n for n, other in zip(y, copies)])
-    right = right.either(found.equals(-1))
-    right = right.either(found.equals(0).both(Numbers(ctx, ctx.const(kept, np.bool_))))
+    right = right.logical_or(found.equals(-1))
+    right = right.logical_or(
+        found.equals(0).logical_and(TensorExpr(ctx, ctx.const(kept, np.bool_)))
+    )
     require(right.cast("int64"), [1] * len(y), value, "shape", _as_text(y))
     return np.asarray(y, np.int64)
 
@@ -172,9 +174,9 @@ def _expanded(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None:
         return None
     own = (1,) * (len(y) - len(x)) + tuple(x)
     wanted, own = y[len(y) - count :], own[len(y) - count :]
-    found = Numbers.whole(ctx, value).reshape(count)
-    kept = Numbers(ctx, ctx.const([a == b for a, b in zip(own, wanted)], np.bool_))
-    right = found.equals(wanted).either(found.equals(1).both(kept))
+    found = TensorExpr.from_integer(ctx, value).reshape(count)
+    kept = TensorExpr(ctx, ctx.const([a == b for a, b in zip(own, wanted)], np.bool_))
+    right = found.equals(wanted).logical_or(found.equals(1).logical_and(kept))
     require(right.cast("int64"), [1] * count, value, "shape", _as_text(wanted))
     return np.asarray(wanted, np.int64)
 
@@ -188,9 +190,9 @@ def _among(ctx: OnnxNode, index: int, value: Value, lists: Sequence) -> np.ndarr
         return _exactly(ctx, index, value, lists[0])
     if not 0 < len(lists) <= MOST_CANDIDATES or any(len(n) != value.type.size for n in lists):
         return None
-    found = Numbers.whole(ctx, value).reshape(value.type.size)
-    same = [found.equals(n).cast("int64").fold("reduce_min").equals(1) for n in lists]
-    right = reduce(Numbers.either, same)
+    found = TensorExpr.from_integer(ctx, value).reshape(value.type.size)
+    same = [found.equals(n).cast("int64").reduce("reduce_min").equals(1) for n in lists]
+    right = reduce(TensorExpr.logical_or, same)
     text = " or ".join(map(_as_text, lists))
     require(right.cast("int64").reshape(1), [1], value, _names(ctx, index), text)
     arrays = [np.asarray(n, np.int64).reshape(value.shape) for n in lists]
@@ -238,13 +240,13 @@ def _chosen(
     ctx: OnnxNode, index: int, value: Value, groups: Sequence[Sequence[tuple]], rank: int
 ) -> np.ndarray:
     """Require an operand to be a set of one of the groups, in any order and with any signs."""
-    flat = Numbers.whole(ctx, value).reshape(value.type.size).from_the_front(rank)
+    flat = TensorExpr.from_integer(ctx, value).reshape(value.type.size).normalize_negative(rank)
     named = flat.reshape(value.type.size, 1).equals(np.arange(rank)[None])
-    bits = named.fold("reduce_max").choose(Numbers(ctx, ctx.const(2 ** np.arange(rank))), 0)
-    code = bits.fold("reduce_sum")
+    bits = named.reduce("reduce_max").where(TensorExpr(ctx, ctx.const(2 ** np.arange(rank))), 0)
+    code = bits.reduce("reduce_sum")
     codes = [[sum(2**a for a in axes) for axes in group] for group in groups]
-    holds = [reduce(Numbers.either, (code.equals(n) for n in group)) for group in codes]
-    right = reduce(Numbers.either, holds)
+    holds = [reduce(TensorExpr.logical_or, (code.equals(n) for n in group)) for group in codes]
+    right = reduce(TensorExpr.logical_or, holds)
     text = " or ".join(_as_text(axes) for group in groups for axes in group)
     require(right.cast("int64"), [1], value, _names(ctx, index), text)
     arrays = [np.asarray(group[0], np.int64).reshape(value.shape) for group in groups]

@@ -15,10 +15,10 @@ from tvmrt.compiler.ir import DTYPES, Value, broadcast, constant
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .definitions import definition_of, rule_of, type_rule
-from .halves import HALF
+from .half_precision import HALF
 from .import_state import ImportState
 from .names import LOOKS_UP
+from .operator_schemas import find_schema, formal_parameter, formal_type
 from .registry import Importer, find, onnx_op
 from .tensors import nodes
 
@@ -109,7 +109,7 @@ def prepared(
         return list(inputs)
     if (node.domain, node.op_type) in state.functions:
         return list(inputs)
-    definition = definition_of(node.op_type, opset, node.domain)
+    definition = find_schema(node.op_type, opset, node.domain)
     if not all(_serves(node, definition, i) for i in (*named, *held)):
         raise UnsupportedError("it handles strings; do that before or after the network")
     return [written(state, v) if v is not None and i in named else v for i, v in enumerate(inputs)]
@@ -123,12 +123,12 @@ def carry(
     outputs: Sequence[Value | None],
 ) -> None:
     """Mark outputs that have the type of a string input."""
-    definition = definition_of(node.op_type, opset, node.domain)
+    definition = find_schema(node.op_type, opset, node.domain)
     if definition is None:
         return
-    held = {type_rule(definition.inputs, i) for i in among(state, inputs)}
+    held = {formal_type(definition.inputs, i) for i in among(state, inputs)}
     for i, value in enumerate(outputs):
-        if isinstance(value, Value) and type_rule(definition.outputs, i) in held:
+        if isinstance(value, Value) and formal_type(definition.outputs, i) in held:
             state.texts.add(value)
 
 
@@ -153,7 +153,7 @@ def _serves(node: onnx.NodeProto, definition: onnx.defs.OpSchema | None, index: 
         return False
     if definition is None:
         return bool(key[0])  # a domain that the onnx package does not know
-    rule = rule_of(definition.inputs, index)
+    rule = formal_parameter(definition.inputs, index)
     reductions = [a.s for a in node.attribute if a.name == "reduction"]
     return rule is not None and _STRING in rule.types and reductions in ([], [b"none"])
 
@@ -207,7 +207,7 @@ def cast_from_text(ctx: NodeContext, x: Value, to: str) -> Value:
         raise UnsupportedError("strings cannot be cast to bool; compare them with Equal")
     floats = to in HALF or DTYPES[to].is_float
     y = ctx.emit("text_to_number", [x], to="float64" if floats else "int64")
-    return ctx.converted(y, to)
+    return ctx.convert(y, to)
 
 
 def found(ctx: NodeContext, x: Value, keys: Sequence[str]) -> tuple[Value, list[str]]:

@@ -14,13 +14,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from tvmrt.compiler.frontend.dims import HIGHEST
+from tvmrt.compiler.frontend.dims import MAX_DIM
 from tvmrt.compiler.ir import Graph, Value, constant
 from tvmrt.compiler.ir.extent import Extent
 from tvmrt.error import TVMError
 
-from .apart import names_read
 from .import_state import ImportState, Known
+from .outline_subgraph import captured_names
 from .tensors import subgraphs
 
 Trials = Sequence[Known]
@@ -118,7 +118,7 @@ def _sources(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> set[str
 
 
 def _read_by(node: onnx.NodeProto) -> list[str]:
-    return [*node.input, *(name for inner in subgraphs(node) for name in names_read(inner))]
+    return [*node.input, *(name for inner in subgraphs(node) for name in captured_names(inner))]
 
 
 def _candidates(
@@ -201,7 +201,7 @@ def _open(importer: ImportState, emit: Callable, flat: Value, place: int) -> Ext
     """Return a run-time element as an extent."""
     part = emit("slice", [flat], starts=(place,), steps=(1,), sizes=(1,))
     dims, what = importer.dims, f"element {place}"
-    name = dims.fresh(f"{flat.name}_{place}")
+    name = dims.unique_name(f"{flat.name}_{place}")
     number = emit("reshape", [part], shape=())
-    source = emit("count", [number], extent=name, what=what, low=0, high=HIGHEST)
-    return dims.counted(name, 0, HIGHEST, source)
+    source = emit("count", [number], extent=name, what=what, low=0, high=MAX_DIM)
+    return dims.declare_symbol(name, 0, MAX_DIM, source)

@@ -6,13 +6,13 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .convolution import convolution, cropped, window_attrs, with_bias
-from .linear import product
+from .convolution import convolution, crop_negative_pads, window_attrs, with_bias
+from .matmul import emit_matmul
 from .registry import onnx_op
 
 # names before and since opset 20
@@ -28,7 +28,7 @@ _SAMPLE_MODES = {
 @onnx_op("GridSample")
 def grid_sample(ctx: NodeContext) -> Value:
     x, grid = ctx.required(0), ctx.required(1)
-    ctx.only_float32(x, grid)
+    ctx.require_float32(x, grid)
     mode, padding = ctx.attr("mode", "linear"), ctx.attr("padding_mode", "zeros")
     if mode not in _SAMPLE_MODES or padding not in ("zeros", "border", "reflection"):
         raise ValueError(f"mode {mode} with padding_mode {padding} is not known")
@@ -44,11 +44,11 @@ def grid_sample(ctx: NodeContext) -> Value:
 @onnx_op("AffineGrid")
 def affine_grid(ctx: NodeContext) -> Value:
     """Return all points of a regular grid, transformed by the matrix of each image."""
-    theta, size = ctx.required(0), ctx.ints_of(1, "the size")
+    theta, size = ctx.required(0), ctx.int_operand(1, "the size")
     spatial = size[2:]
     if len(spatial) not in (2, 3) or theta.shape != (size[0], len(spatial), len(spatial) + 1):
         raise ValueError(f"matrices {theta.type} do not fit size {size}")
-    ctx.table_size(prod(size[1:]), "the grid")
+    ctx.check_table_size(prod(size[1:]), "the grid")
     corners = bool(ctx.attr("align_corners", 0))
     axes = [_centres(n, corners) for n in spatial]
     # coordinates in the order x, y, z, 1 for the columns of the matrix
@@ -56,7 +56,7 @@ def affine_grid(ctx: NodeContext) -> Value:
     columns = np.stack([p.reshape(-1) for p in [*places, np.ones(spatial)]])
     base = ctx.const(columns.T, theta.dtype.numpy)
     turned = ctx.transpose(theta, (0, 2, 1))
-    grid = product(ctx, base, turned)
+    grid = emit_matmul(ctx, base, turned)
     return ctx.reshape(grid, (size[0], *spatial, len(spatial)))
 
 
@@ -70,7 +70,7 @@ def _centres(count: int, corners: bool) -> np.ndarray:
 @onnx_op("RoiAlign")
 def roi_align(ctx: NodeContext) -> Value:
     x, regions = ctx.required(0), ctx.required(1)
-    ctx.only_float32(x, regions)
+    ctx.require_float32(x, regions)
     mode = ctx.attr("mode", "avg")
     if mode not in ("avg", "max"):
         raise ValueError(f"mode {mode} is not known; avg or max expected")
@@ -90,7 +90,7 @@ def roi_align(ctx: NodeContext) -> Value:
 @onnx_op("MaxRoiPool")
 def max_roi_pool(ctx: NodeContext) -> Value:
     x, regions = ctx.required(0), ctx.required(1)
-    ctx.only_float32(x, regions)
+    ctx.require_float32(x, regions)
     out, scale = tuple(ctx.attr("pooled_shape")), float(ctx.attr("spatial_scale", 1.0))
     return ctx.emit("max_roi_pool", [x, regions], out=out, scale=scale)
 
@@ -98,12 +98,12 @@ def max_roi_pool(ctx: NodeContext) -> Value:
 @onnx_op("DeformConv")
 def deform_conv(ctx: NodeContext) -> Value:
     x, w, offset = ctx.required(0), ctx.required(1), ctx.required(2)
-    ctx.only_float32(x, w, offset)
+    ctx.require_float32(x, w, offset)
     if len(x.shape) != 4:
         raise UnsupportedError("deformable convolution supports only 2-D images")
     groups, kernel = ctx.attr("group", 1), w.shape[2:]
     attrs = window_attrs(ctx, x.shape[2:], kernel)
-    x = cropped(ctx, x, attrs)
+    x = crop_negative_pads(ctx, x, attrs)
     inputs = [x, offset] if ctx.input(4) is None else [x, offset, ctx.required(4)]
     columns = ctx.emit(
         "deform_columns",
@@ -118,7 +118,7 @@ def deform_conv(ctx: NodeContext) -> Value:
     weights = _taps_first(ctx, w)
     if weights.shape[1] * groups != columns.shape[1]:
         raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
-    window = plain_window(2)
+    window = default_window(2)
     if weights.data is None:
         return convolution(ctx, columns, weights, ctx.input(3), groups, window)
     y = ctx.emit("conv", [columns, weights], groups=groups, **window)

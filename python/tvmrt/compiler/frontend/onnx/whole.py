@@ -15,7 +15,7 @@ from onnx import TensorProto, checker, helper, shape_inference
 
 from tvmrt.compiler.ir import TensorType
 
-from .definitions import declared, definition_of, element_type_of, in_words
+from .operator_schemas import clean_error_text, declared, find_schema, onnx_element_type
 from .tensors import graphs, nodes
 from .wiring import label
 
@@ -121,7 +121,7 @@ def _forget_shapes(model: onnx.ModelProto) -> None:
 def _is_misjudged(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     """Whether onnx's check of an operator is wrong: it ignores defaults in inference through
     function bodies, and rejects deprecated operators that onnxruntime supports."""
-    definition = definition_of(node.op_type, opsets.get(node.domain, 1), node.domain)
+    definition = find_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
     if definition is None:
         return node.domain == ""
     inferred = definition.has_type_and_shape_inference_function
@@ -131,7 +131,7 @@ def _is_misjudged(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
 def _copy_graph(graph: onnx.GraphProto, types: Mapping, copy: onnx.GraphProto) -> None:
     copy.name = graph.name or "graph"
     for name, type in types.items():
-        element = element_type_of(type.dtype)
+        element = onnx_element_type(type.dtype)
         copy.input.append(helper.make_tensor_value_info(name, element, declared(type.shape)))
     for node in graph.node:
         value = _large_constant(node)
@@ -175,7 +175,7 @@ def _sentence(text: str, model: onnx.ModelProto) -> str:
         op, name = tag[1], tag[2] or ""
         text = re.split(r"\n(?=\(op_type)", text)[0]
     else:
-        return f"the model is not valid: {in_words(text)}; export it again"
+        return f"the model is not valid: {clean_error_text(text)}; export it again"
     found = [n for n in nodes(model) if n.op_type == op and n.name == name]
     where = label(found[0]) if len(found) == 1 else f"node {name or 'without a name'} ({op})"
-    return f"{where}: {in_words(text)}"
+    return f"{where}: {clean_error_text(text)}"

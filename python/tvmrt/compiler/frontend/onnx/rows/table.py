@@ -13,7 +13,7 @@ from onnx import helper
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.contract import Contract
 
-from ..definitions import definition_of
+from ..operator_schemas import find_schema
 
 # Each module has ROWS: an operator's name, or (name, first opset), to its contract.
 _FAMILIES = ("windows", "recurrent", "normalization", "quantize", "linear", "layout", "vision")
@@ -49,7 +49,7 @@ def contract_of(op: str, opset: int) -> Contract | None:
 
 def check_row(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) -> None:
     """Raise ValueError with the operand or attribute, the expectation and the actual value."""
-    definition = definition_of(node.op_type, opset, node.domain)
+    definition = find_schema(node.op_type, opset, node.domain)
     if definition is None:
         return
     given = {a.name: _value(a) for a in node.attribute}
@@ -68,7 +68,7 @@ def check_row(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) 
 @cache
 def _defaults(op: str, version: int) -> dict[str, Any]:
     """Return the default values of an operator's attributes."""
-    definition = definition_of(op, version, "")
+    definition = find_schema(op, version, "")
     rules = definition.attributes.values() if definition else ()
     return {rule.name: _value(rule.default_value) for rule in rules if rule.default_value.name}
 

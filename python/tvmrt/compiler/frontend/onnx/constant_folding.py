@@ -1,0 +1,108 @@
+"""Constant folding of nodes by the ONNX reference evaluator at import.
+
+It covers nodes that the IR cannot express or does not fold (NonZero, Unique, a convolution of
+constants), as long as they do not depend on an input of the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tvmrt.compiler.ir import DTYPES, Value, constant
+from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
+
+from .half_precision import widen_half
+
+_RANDOM = frozenset(
+    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
+    "RandomUniformLike".split()
+)
+
+MAX_ELEMENTS = 1 << 24
+_FOLDED = {name for name, row in DTYPES.items() if not row.is_packed}  # packed: stored wider
+MAX_SHAPE_ELEMENTS = 64  # maximum size of an input whose values determine shapes
+
+
+def fold_node(
+    node: onnx.NodeProto,
+    inputs: Sequence[Value | None],
+    model: onnx.ModelProto,
+    outputs: Sequence[Value | None] = (),
+) -> list[Value | None] | None:
+    """Return the node's outputs as constants, or None if they are unknown at compile time.
+
+    ``outputs``: the imported outputs, if any; their types give the sizes of the results.
+    """
+    if any(v is not None and v.data is None for v in inputs):
+        return None
+    if node.op_type == "DequantizeLinear":
+        return None  # integer kernels need the integers; the remaining nodes are folded later
+    if _is_random(node, model) or any(a.HasField("g") for a in node.attribute):
+        return None
+    if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
+        return None
+    given = sum(v.type.nbytes for v in inputs if v is not None)
+    if sum(v.type.nbytes for v in outputs if v is not None) > max(MAX_FOLDED_BYTES, given):
+        return None
+    feeds = {key: v.data for key, v in zip(node.input, inputs) if v is not None}
+    graph = helper.make_graph(
+        [node],
+        "one_node",
+        [
+            helper.make_tensor_value_info(
+                key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for key, array in feeds.items()
+        ],
+        [helper.make_empty_tensor_value_info(key) for key in node.output if key],
+    )
+    single = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    if _too_large(single, feeds):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(single).run(None, feeds)
+    except Exception:
+        # the evaluator raises any numpy error; the caller then reports the node by name
+        return None
+    named = dict(zip([key for key in node.output if key], results))
+    if any(not isinstance(a, (np.ndarray, np.generic)) for a in named.values()):
+        return None
+    if any(np.asarray(a).dtype.name not in _FOLDED for a in named.values()):
+        return None
+    return [
+        constant(widen_half(np.asarray(named[key])), key) if key else None for key in node.output
+    ]
+
+
+def _is_random(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
+    """Whether a node may draw random numbers, which each run must draw again."""
+    own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
+    inner = (inner for function in own for inner in function.node)
+    return node.op_type in _RANDOM or any(_is_random(n, model) for n in inner)
+
+
+def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:
+    """Whether a result would exceed the limit for folding, as far as its shape is known."""
+    model = onnx.ModelProto()
+    model.CopyFrom(single)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, key)
+        for key, array in feeds.items()
+        if array.size <= MAX_SHAPE_ELEMENTS
+    )
+    # onnx tracks the known elements of a vector as one extent each: many gigabytes
+    few = all(array.size <= MAX_SHAPE_ELEMENTS for array in feeds.values())
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=few)
+    except Exception:
+        return False  # the evaluator reports the error
+    shapes = [info.type.tensor_type.shape.dim for info in inferred.graph.output]
+    return any(8 * prod(d.dim_value for d in dims) > MAX_FOLDED_BYTES for dims in shapes if dims)

@@ -1,0 +1,171 @@
+"""Loops with a loop-carried tensor whose shape changes, such as one that grows by appending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir import Graph, TensorType, Value
+from tvmrt.compiler.ir.extent import SymInt, extent_text, lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.loop import Growth
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+
+MAX_GROWN_EXTENT = 1 << 20  # limit of an extent whose bound follows from the growth per iteration
+
+
+@dataclass(frozen=True)
+class ChangingAxis:
+    """An axis of loop-carried value ``index`` with a changing extent. ``symbol``: the extent in an
+    iteration. ``first``: before the first one. ``step``: the growth per iteration if it is
+    constant, else None. ``max_extent``: the maximum."""
+
+    index: int
+    axis: int
+    symbol: SymInt
+    first: SymInt
+    step: int | None
+    upper_bound: SymInt
+
+
+def changing_axes(
+    ctx: NodeContext,
+    carried: Sequence[Value],
+    made: Sequence[Value],
+    known: Sequence[ChangingAxis],
+    bound: SymInt | None,
+    outputs: Sequence[str],
+) -> list[ChangingAxis]:
+    """Return the axes whose extent changes in an iteration, including those of ``known``.
+
+    ``made``: the loop-carried values after an iteration; ``bound``: the maximum trip count, None if
+    unknown; ``outputs``: the names of the loop's results. Raises UnsupportedError if anything but
+    extents changes, or if an extent is unbounded.
+    """
+    found = []
+    for i, (before, after) in enumerate(zip(carried, made)):
+        if (len(before.shape), before.dtype) != (len(after.shape), after.dtype):
+            raise UnsupportedError(
+                f"a loop-carried value is {before.type} before an iteration and {after.type} "
+                "after it"
+            )
+        for axis, (first, now) in enumerate(zip(before.shape, after.shape)):
+            old = next((c for c in known if (c.index, c.axis) == (i, axis)), None)
+            if old is None and first == now:
+                continue
+            position = (i, axis)
+            found.append(_changing_axis(ctx, position, first, now, old, bound, outputs[i]))
+    return found
+
+
+def _changing_axis(
+    ctx: NodeContext,
+    position: tuple[int, int],
+    first: SymInt,
+    now: SymInt,
+    old: ChangingAxis | None,
+    bound: SymInt | None,
+    output: str,
+) -> ChangingAxis:
+    before = first if old is None else old.symbol
+    step = now - before
+    is_own_growth = old is None or bool(symbols_of(before) & symbols_of(now))
+    if is_own_growth and isinstance(step, int) and bound is not None:
+        last = first + step * bound
+        low, high = lower_bound(first), max(upper_bound(last) - step, lower_bound(first))
+        maximum = last
+        if step < 0:
+            low, high, maximum = max(lower_bound(last) - step, 0), upper_bound(first), first
+    elif not is_own_growth or (isinstance(step, int) and step < 0):
+        step, low = None, min(lower_bound(first), max(lower_bound(now), 0))
+        high = maximum = max(upper_bound(first), upper_bound(now))
+    else:
+        maximum = _max_grown_extent(ctx, first, step, bound, output) if is_own_growth else None
+        if maximum is None:
+            maximum = _declared_max(ctx, position, first, now, output)
+        low = lower_bound(before)
+        step, low, high = None, low if lower_bound(now) >= low else 0, maximum
+    if old is not None and (old.step, old.upper_bound) == (step, maximum):
+        return old
+    name = ctx.importer.dims.unique_name(f"{ctx.name}_extent")
+    symbol = ctx.importer.dims.declare_symbol(name, low, high, None)
+    return ChangingAxis(*position, symbol, first, step, maximum)
+
+
+def _max_grown_extent(
+    ctx: NodeContext, first: SymInt, step: SymInt, bound: SymInt | None, output: str
+) -> int | None:
+    """Return the maximum of an extent that grows by at most ``step`` per iteration. None if it is
+    unknown, or if the model declares the axis, which is a closer bound."""
+    if upper_bound(step) <= 0:
+        return upper_bound(first)
+    if bound is None or ctx.importer.declared_bounds(output) is not None:
+        return None
+    maximum = upper_bound(first) + upper_bound(step) * upper_bound(bound)
+    return maximum if maximum <= MAX_GROWN_EXTENT else None
+
+
+def _declared_max(
+    ctx: NodeContext, position: tuple[int, int], first: SymInt, now: SymInt, output: str
+) -> int:
+    """Return the declared maximum of an axis of a loop-carried value."""
+    shape = ctx.importer.declared_bounds(output)
+    if shape is None or len(shape) <= position[1]:
+        raise UnsupportedError(
+            f"axis {position[1]} of {output or 'a loop-carried value'} is {extent_text(first)} before an "
+            f"iteration and {extent_text(now)} after it, so it is unbounded; declare the shape of "
+            f"{output or 'the result'} in the model, or bound its dimension with --dim"
+        )
+    return max(upper_bound(shape[position[1]]), upper_bound(first))
+
+
+def body_types(carried: Sequence[Value], changing: Sequence[ChangingAxis]) -> list[TensorType]:
+    """Return the types of the loop-carried values inside the body."""
+    shapes = [list(v.shape) for v in carried]
+    for each in changing:
+        shapes[each.index][each.axis] = each.symbol
+    return [TensorType(tuple(shape), v.dtype) for shape, v in zip(shapes, carried)]
+
+
+def axis_growths(
+    changing: Sequence[ChangingAxis], graph: Graph, conditional: bool
+) -> tuple[Growth, ...]:
+    """Return the growth of each axis for the IR operator."""
+    made = graph.outputs[conditional:]
+    return tuple(
+        Growth(
+            each.index,
+            each.axis,
+            next(iter(symbols_of(each.symbol))),
+            each.first,
+            made[each.index].shape[each.axis],
+            upper_bound(each.upper_bound),
+        )
+        for each in changing
+    )
+
+
+def reshape_results(
+    ctx: NodeContext,
+    results: list[Value],
+    extents: Sequence[Value],
+    changing: Sequence[ChangingAxis],
+    types: Sequence[TensorType],
+    known_trip_count: SymInt | None,
+) -> None:
+    """Reshape loop-carried results, which are stored contiguously, to their shape after the last
+    iteration. ``known_trip_count``: the trip count if it is known."""
+    shapes = {each.index: list(types[each.index].shape) for each in changing}
+    for each, extent in zip(changing, extents):
+        if known_trip_count is not None and each.step is not None:
+            last: SymInt = each.first + each.step * known_trip_count
+        else:
+            last = ctx.data_dependent_extent(
+                extent, 0, each.upper_bound, f"extent of axis {each.axis}"
+            )
+        shapes[each.index][each.axis] = last
+    for index, shape in shapes.items():
+        type = TensorType(tuple(shape), types[index].dtype)
+        flat = ctx.slice_axis(results[index], 0, 0, type.size)
+        results[index] = ctx.reshape(flat, type.shape)

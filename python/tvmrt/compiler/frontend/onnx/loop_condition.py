@@ -1,0 +1,232 @@
+"""Loop conditions that compare linear functions of the iteration number. They decide whether a Loop
+always runs to its trip count, which may depend on a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import SymInt, as_extent, lower_bound
+from tvmrt.compiler.ir.rounding import ceil_div
+
+from .context import NodeContext
+from .tensors import array_of
+
+_EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
+_VALUE_PRESERVING = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")  # for one element
+_COMPARISONS = {"Less": (0, 1, 0), "Greater": (1, 0, 0), "LessOrEqual": (0, 1, 1)}
+_COMPARISONS["GreaterOrEqual"] = (1, 0, 1)
+
+
+@dataclass(frozen=True)
+class _LinearFunction:
+    """The number ``first + step * iteration``."""
+
+    first: SymInt
+    step: int
+
+
+def runs_to_trip_count(ctx: NodeContext, body: onnx.GraphProto, trip_count: SymInt) -> bool:
+    """Whether the condition is known to hold before the first iteration, if there is one, and after
+    each but the last of ``trip_count`` iterations."""
+    functions = _LinearFunctions(ctx, body, trip_count)
+    return functions.holds_before_loop(ctx.input(1)) and functions.holds_in_loop(
+        body.output[0].name
+    )
+
+
+def linear_trip_count(ctx: NodeContext, body: onnx.GraphProto) -> SymInt | None:
+    """Return the trip count of a loop whose condition compares a linear function of the iteration
+    number with a size; None for any other loop."""
+    functions = _LinearFunctions(ctx, body, 1)
+    distance = functions.distance(body.output[0].name)
+    if distance is None or distance.step >= 0:
+        return None
+    # it ends after the first iteration that makes the distance 0 or less
+    trip_count = ceil_div(distance.first, -distance.step) + 1
+    if lower_bound(trip_count) >= 1 and functions.holds_before_loop(ctx.input(1)):
+        return trip_count
+    # with a trip count of 0, the condition before the loop must be false
+    is_guarded = distance.step == -1 and lower_bound(trip_count) == 0
+    return (
+        trip_count if is_guarded and functions.distance_before(ctx.input(1)) == trip_count else None
+    )
+
+
+def induction_variables(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: Sequence[Value],
+    trip_count: SymInt,
+    number: SymInt,
+) -> dict[int, SymInt]:
+    """Return the loop-carried values that are extents in each iteration, by index. ``number``: the
+    iteration number."""
+    functions = _LinearFunctions(ctx, body, trip_count, carried)
+    found = {}
+    for index, (info, value) in enumerate(zip(body.input[2:], carried)):
+        function = functions.found[info.name]
+        if function is not None and function.step and value.dtype.is_int:
+            found[index] = function.first + function.step * number
+    return found
+
+
+class _LinearFunctions:
+    """Linear functions of the iteration number in a body, by name."""
+
+    def __init__(
+        self,
+        ctx: NodeContext,
+        body: onnx.GraphProto,
+        trip_count: SymInt,
+        carried: Sequence[object] | None = None,
+    ) -> None:
+        self.trip_count = trip_count
+        carried = ctx.inputs[2:] if carried is None else carried
+        self.extents: Mapping[Value, np.ndarray] = ctx.importer.extents
+        self.scope: Mapping[str, Value | None] = ctx.scope
+        self.producers = {node.output[0]: node for node in body.node if node.output}
+        self.initializers = {t.name: t for t in body.initializer}
+        self.found: dict[str, _LinearFunction | None] = {body.input[0].name: _LinearFunction(0, 1)}
+        for info, result, start in zip(body.input[2:], body.output[1:], carried):
+            self.found[info.name] = self._induction_variable(info.name, result.name, start)
+
+    def holds_before_loop(self, condition: Value | None) -> bool:
+        if condition is None or condition.data is not None:
+            return condition is None or bool(condition.data.all())
+        node = condition.producer
+        if node is not None and node.op in ("logical_and", "cast", "reshape", "identity"):
+            return all(self.holds_before_loop(each) for each in node.inputs)
+        distance = self.distance_before(condition)
+        if distance is None:
+            return False
+        # if the loop has any iterations, the condition holds before it
+        return lower_bound(distance + 1 - self.trip_count) > 0 or lower_bound(distance) > 0
+
+    def distance_before(self, condition: Value | None) -> SymInt | None:
+        """Return a number that is positive if a comparison before the loop holds."""
+        node = None if condition is None else condition.producer
+        while node is not None and node.op in ("cast", "reshape", "identity"):
+            node = node.inputs[0].producer
+        if node is None or node.op not in ("less", "less_equal", "greater", "greater_equal"):
+            return None
+        pair = node.inputs[:: 1 if node.op.startswith("less") else -1]
+        small, great = (self._known(v) for v in pair)
+        if small is None or great is None:
+            return None
+        return great.first - small.first + node.op.endswith("_equal")
+
+    def holds_in_loop(self, name: str, depth: int = 16) -> bool:
+        node = self.producers.get(name)
+        if node is None or not depth:
+            return False
+        if node.op_type == "And":
+            return all(self.holds_in_loop(each, depth - 1) for each in node.input)
+        if node.op_type in ("Identity", "Cast"):
+            return self.holds_in_loop(node.input[0], depth - 1)
+        distance = self.distance(name)
+        if distance is None:
+            return False
+        # a shrinking distance is smallest before the last iteration
+        at: SymInt = 0 if distance.step >= 0 else self.trip_count - 2
+        return lower_bound(distance.first + distance.step * at) > 0
+
+    def distance(self, name: str, depth: int = 16) -> _LinearFunction | None:
+        """Return a number that is positive after an iteration if a comparison holds."""
+        node = self.producers.get(name)
+        if node is not None and node.op_type in ("Identity", "Cast") and depth:
+            return self.distance(node.input[0], depth - 1)
+        if node is None or node.op_type not in _COMPARISONS:
+            return None
+        low, high, more = _COMPARISONS[node.op_type]
+        small, great = self.linear_function(node.input[low]), self.linear_function(node.input[high])
+        if small is None or great is None:
+            return None
+        return _LinearFunction(great.first - small.first + more, great.step - small.step)
+
+    def linear_function(self, name: str, depth: int = 16) -> _LinearFunction | None:
+        """Return the linear function of a name; None if it is not known to be one."""
+        if name in self.found or not depth:
+            return self.found.get(name)
+        node = self.producers.get(name)
+        if node is None:
+            return self._constant(name)
+        if node.op_type in _VALUE_PRESERVING and _preserves_value(node):
+            return self.linear_function(node.input[0], depth - 1)
+        if node.op_type == "Constant":
+            return _constant_node(node)
+        if node.op_type == "CastLike":
+            found = self.linear_function(node.input[0], depth - 1)
+            small = found is not None and found.step == 0 and found.first in range(128)
+            return found if small else None  # integers below 128 exist in each type but bool
+        if node.op_type not in ("Add", "Sub"):
+            return None
+        a, b = (self.linear_function(each, depth - 1) for each in node.input)
+        if a is None or b is None:
+            return None
+        sign = 1 if node.op_type == "Add" else -1
+        return _LinearFunction(a.first + sign * b.first, a.step + sign * b.step)
+
+    def _constant(self, name: str) -> _LinearFunction | None:
+        if name in self.initializers:
+            return _constant_function(array_of(self.initializers[name]))
+        value = self.scope.get(name)
+        return self._known(value) if isinstance(value, Value) else None
+
+    def _known(self, value: Value) -> _LinearFunction | None:
+        while value.data is None and value not in self.extents:
+            node = value.producer
+            if node is None or node.op not in ("cast", "reshape", "identity"):
+                return None
+            if value.dtype.name not in _EXACT:
+                return None
+            value = node.inputs[0]
+        found = self.extents.get(value)
+        return _constant_function(value.data if found is None else found)
+
+    def _induction_variable(self, name: str, result: str, start: object) -> _LinearFunction | None:
+        """Return a loop-carried value that is constant or grows by a constant step."""
+        node = self.producers.get(result)
+        while node is not None and node.op_type in ("Identity", "Cast") and _preserves_value(node):
+            result = node.input[0]
+            node = self.producers.get(result)
+        first = self._known(start) if isinstance(start, Value) else None
+        if first is not None and result == name:
+            return first
+        if first is None or node is None or node.op_type != "Add" or name not in node.input:
+            return None
+        steps = [self.linear_function(each) for each in node.input if each != name]
+        if len(steps) != 1 or steps[0] is None or steps[0].step:
+            return None
+        if not isinstance(steps[0].first, int):
+            return None
+        return _LinearFunction(first.first, steps[0].first)
+
+
+def _constant_node(node: onnx.NodeProto) -> _LinearFunction | None:
+    value = helper.get_attribute_value(node.attribute[0])
+    if node.attribute[0].name == "value":
+        return _constant_function(array_of(value))
+    numbers = node.attribute[0].name in ("value_int", "value_ints", "value_float")
+    return _constant_function(np.asarray(value)) if numbers else None
+
+
+def _preserves_value(node: onnx.NodeProto) -> bool:
+    """Whether the node preserves its operand's value."""
+    to = [helper.get_attribute_value(a) for a in node.attribute if a.name == "to"]
+    return all(helper.tensor_dtype_to_np_dtype(each).name in _EXACT for each in to)
+
+
+def _constant_function(data: np.ndarray | None) -> _LinearFunction | None:
+    """Return a loop-invariant integer."""
+    if data is None or data.size != 1:
+        return None
+    number = data.reshape(-1)[0]
+    if data.dtype != object and (not np.isfinite(number) or number != int(number)):
+        return None
+    return _LinearFunction(as_extent(int(number) if data.dtype != object else number), 0)

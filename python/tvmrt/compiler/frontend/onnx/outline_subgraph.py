@@ -1,0 +1,120 @@
+"""Subgraph outlining: import a subgraph as a graph of its own, such as a loop body."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, data_dependent_symbols
+from tvmrt.compiler.ir.value_ranges import interval
+from tvmrt.error import UnsupportedError
+
+from .import_state import ImportState
+from .tensors import subgraphs
+
+
+@dataclass(frozen=True)
+class OutlinedGraph:
+    """An outlined graph. Its inputs are the requested ones, then one for each of ``captured``, the
+    outer values that it reads. ``counts``: the outer data-dependent sizes by the symbols that stand
+    for them inside."""
+
+    graph: Graph
+    captured: list[Value]
+    counts: dict[Symbol, Symbol]
+
+    def to_outer_type(self, type: TensorType) -> TensorType:
+        """Translate a type of the graph to the outer scope."""
+        return TensorType(tuple(_replace_symbols(n, self.counts) for n in type.shape), type.dtype)
+
+
+def outline_subgraph(
+    importer: ImportState,
+    proto: onnx.GraphProto,
+    outer: Mapping[str, Value | None],
+    inputs: Sequence[tuple[Value, TensorType]],
+    numbers: Collection[Value] = (),
+) -> OutlinedGraph:
+    """Import the nodes of a subgraph as a graph of its own. ``inputs``: for each input of it, a
+    similar outer value and its type. ``numbers``: outer values whose extents stay known.
+
+    Raises UnsupportedError if one of the nodes cannot be compiled.
+    """
+    saved, known = (importer.graph, importer.builder), len(importer.problems)
+    graph = importer.graph = Graph(proto.name or "body")
+    graph.op_types = saved[0].op_types
+    importer.builder = Builder(graph, saved[1].sources)
+    counts: dict[Symbol, Symbol] = {}
+    try:
+        names = [info.name for info in proto.input]
+        given = [
+            _mirror_input(importer, v, n, t, v in numbers, counts)
+            for n, (v, t) in zip(names, inputs)
+        ]
+        read = [outer[name] for name in captured_names(proto) if outer.get(name) is not None]
+        captured = [v for v in dict.fromkeys(read) if v.data is None]
+        inside = {v: _mirror_input(importer, v, v.name, v.type, True, counts) for v in captured}
+        graph.inputs = [*given, *inside.values()]
+        scope = {name: inside.get(v, v) for name, v in outer.items()}
+        scope.update(zip(names, given))
+        importer.import_body(proto, scope)
+        found = [scope.get(info.name) for info in proto.output]
+        if len(importer.problems) > known or any(v is None for v in found):
+            reasons = importer.problems[known:] or ["one of its results cannot be compiled"]
+            raise UnsupportedError("; ".join(reasons))
+        graph.outputs = found
+        return OutlinedGraph(graph, captured, counts)
+    finally:
+        del importer.problems[known:]
+        importer.graph, importer.builder = saved
+
+
+def _mirror_input(
+    importer: ImportState,
+    value: Value,
+    name: str,
+    type: TensorType,
+    same: bool,
+    counts: dict[Symbol, Symbol],
+) -> Value:
+    """Return an input of a subgraph that mirrors an outer value; ``same``: it is loop-invariant.
+    Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
+    elements = importer.extents.get(value) if same else None
+    known = [] if elements is None else elements.reshape(-1).tolist()
+    outer = data_dependent_symbols(type.shape, known)
+    inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
+    counts.update(zip(inner.values(), outer))
+    shape = tuple(_replace_symbols(n, inner) for n in type.shape)
+    found = Value(name, TensorType(shape, type.dtype))
+    if elements is not None:
+        local = [_replace_symbols(n, inner) for n in known]
+        importer.extents[found] = np.asarray(local, object).reshape(elements.shape)
+    if same:
+        importer.intervals[found] = interval(value, importer.intervals)
+    if value in importer.onnx_types:
+        importer.onnx_types[found] = importer.onnx_types[value]
+    return found
+
+
+def _replace_symbols(extent: SymInt, symbols: Mapping[Symbol, Symbol]) -> SymInt:
+    """Replace symbols in an extent."""
+    if not isinstance(extent, Extent) or not symbols:
+        return extent
+    return extent.at({s.name: symbols.get(s, s).extent for s in extent.symbols()})
+
+
+def captured_names(proto: onnx.GraphProto, results: bool = True) -> list[str]:
+    """Return the names that a graph's nodes, including nested graphs, read from outside. With
+    ``results``, names of its outputs are included."""
+    names = dict.fromkeys(key for node in proto.node for key in node.input)
+    for node in proto.node:
+        for inner in subgraphs(node):
+            names.update(dict.fromkeys(captured_names(inner)))
+    if results:
+        names.update(dict.fromkeys(info.name for info in proto.output))
+    made = {key for node in proto.node for key in node.output}
+    return [name for name in names if name not in made]

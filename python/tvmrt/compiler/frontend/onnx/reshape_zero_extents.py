@@ -1,0 +1,55 @@
+"""Reshape with an extent of the shape that is 0 in some runs: such a 0 copies the input's extent.
+
+With ``allowzero=0`` an element 0 of the shape means the input's extent at that index. This includes
+computed elements: ``[-1, N]`` for an input ``[2, 4, N]`` means ``[8, N]`` in a run with N above 0,
+and ``[0, 4]`` in a run with N = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, lower_bound, sym_max, symbols_of
+from tvmrt.compiler.ir.extent_bounds import all_sizes
+
+
+def resolve_zero_extents(
+    input_extents: Sequence[SymInt], shape: Sequence[SymInt], free: int | None
+) -> list[SymInt]:
+    """Return the extents of the result; extents that are 0 in a run become the input's.
+
+    ``input_extents``: the extents of the input. ``free``: the index of -1 in the shape, for which ``shape``
+    has the inferred extent. If the standard makes a run invalid, such as ``[8, N]`` with N = 0, the
+    shape is kept.
+    """
+    zero = {
+        i: sym_max(1 - n, 0)  # 1 if the extent is 0, else 0
+        for i, n in enumerate(shape)
+        if i != free and i < len(input_extents) and n != input_extents[i] and can_be_zero(n)
+    }
+    found = list(shape)
+    if not zero:
+        return found
+    copied = [n + input_extents[i] * zero[i] if i in zero else n for i, n in enumerate(shape)]
+    if free is None:
+        # only a result without elements has as many elements as the input
+        if not any(can_be_zero(input_extents[i] if i in zero else n) for i, n in enumerate(shape)):
+            return found
+        empty = sym_max(1 - prod(copied), 0)
+        for i, is_zero in zero.items():
+            found[i] = shape[i] + input_extents[i] * is_zero * empty
+        return found
+    copied[free] = shape[free] * prod(1 - is_zero for is_zero in zero.values())
+    return copied
+
+
+def can_be_zero(n: SymInt) -> bool:
+    """Whether an extent may be 0 in a run."""
+    if not isinstance(n, Extent) or lower_bound(n) > 0:
+        return n == 0
+    symbols = symbols_of(n)
+    sizes = all_sizes(symbols) if len(symbols) == 1 else None
+    return bounds(n)[1] >= 0 if sizes is None else bool(np.any(n.at(sizes) == 0))

@@ -1,0 +1,92 @@
+"""Sequence values, optional values and other names of a network that are not tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import SymInt, data_dependent_symbols, extent_text
+
+
+@dataclass(eq=False, repr=False)
+class TensorList:
+    """A sequence of tensors, or of ``AbsentOptional`` for absent optional values."""
+
+    values: list[OnnxValue]
+
+
+@dataclass(eq=False, repr=False)
+class DynamicTensorList:
+    """A sequence of the first ``count`` of some tensors, with ``count`` a run-time int64 scalar.
+    The other tensors are empty along the axis along which they differ."""
+
+    values: list[Value]
+    count: Value
+
+
+@dataclass(eq=False, repr=False)
+class StackedSequence:
+    """A sequence of tensors of one type, stacked along the first axis of ``value``."""
+
+    value: Value
+
+
+class AbsentOptional:
+    """An absent optional value."""
+
+
+@dataclass(eq=False, repr=False)
+class DynamicOptional:
+    """An optional value that is present if ``is_present``, a run-time scalar, is true."""
+
+    value: OnnxValue
+    is_present: Value
+
+
+@dataclass(eq=False, repr=False)
+class Alternatives:
+    """One of two values of different rank: ``yes`` if ``condition``, a run-time scalar, is true,
+    else ``no``. ``name``: the node that produces it, an If or a Squeeze. ``extent``: for a Squeeze,
+    the extent of the axis that is removed if it is 1."""
+
+    name: str
+    condition: Value
+    yes: OnnxValue
+    no: OnnxValue
+    extent: SymInt | None = None
+
+    @property
+    def op(self) -> str:
+        """The operator of the node."""
+        return "If" if self.extent is None else "Squeeze"
+
+    @property
+    def decider(self) -> str:
+        """The deciding quantity, for messages."""
+        return "condition" if self.extent is None else f"extent {extent_text(self.extent)}"
+
+    @property
+    def remedy(self) -> str:
+        """An alternative remedy for messages, or ""."""
+        if self.extent is None or data_dependent_symbols(self.extent):
+            return ""
+        return f", or bounds at which {extent_text(self.extent)} is not 1"
+
+    def side(self, taken: bool) -> str:
+        """Return the name of a side for messages."""
+        if self.extent is None:
+            return "then branch" if taken else "else branch"
+        return f"result {'without' if taken else 'with'} the axis of {extent_text(self.extent)} elements"
+
+
+OnnxValue = Union[
+    Value,
+    TensorList,
+    DynamicTensorList,
+    StackedSequence,
+    AbsentOptional,
+    DynamicOptional,
+    Alternatives,
+]
+NON_TENSOR_TYPES = (TensorList, DynamicTensorList, StackedSequence, AbsentOptional, DynamicOptional)

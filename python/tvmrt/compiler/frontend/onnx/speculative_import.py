@@ -1,0 +1,51 @@
+"""Speculative import of nodes whose meaning depends on a run-time operand: the node is imported
+once per candidate value, and each run executes one of these imports."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .conditionals import combine_guards
+from .context import NodeContext
+from .registry import Importer
+from .supposed import Several
+
+
+def run_importer(importer: Importer, ctx: NodeContext) -> list[Value | None]:
+    """Import a node and return its results."""
+    try:
+        result = importer(ctx)
+    except Several as choice:
+        return _import_candidates(importer, ctx, choice)
+    return result if isinstance(result, list) else [result]
+
+
+def _import_candidates(importer: Importer, ctx: NodeContext, choice: Several) -> list[Value | None]:
+    outer, found = ctx.builder.guard, []
+    for value, chosen in zip(choice.values, choice.chosen):
+        ctx.supposed[choice.index] = value
+        ctx.builder.guard = None
+        ctx.builder.guard = (combine_guards(ctx, outer, chosen), True)
+        try:
+            found.append(run_importer(importer, ctx))
+        finally:
+            ctx.builder.guard = outer
+            del ctx.supposed[choice.index]
+    return [_select_result(ctx, choice.chosen, results) for results in zip(*found)]
+
+
+def _select_result(
+    ctx: NodeContext, chosen: list[Value], results: tuple[Value | None, ...]
+) -> Value | None:
+    """Return the result of the candidate that was executed."""
+    merged = results[-1]
+    for condition, result in zip(chosen[-2::-1], results[-2::-1]):
+        if result is None or merged is None:
+            return None
+        if result.type != merged.type:
+            raise UnsupportedError(
+                f"a run-time operand chooses between results of {result.type} and {merged.type}"
+            )
+        merged = ctx.alike(ctx.emit("where", [condition, result, merged]), result)
+    return merged

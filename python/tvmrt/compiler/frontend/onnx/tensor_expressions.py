@@ -1,0 +1,120 @@
+"""Tensor expressions: formulas on small run-time tensors, written like formulas on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Union
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import symbols_of
+
+from .onnx_node import OnnxNode
+
+Operand = Union["TensorExpr", int, float, Sequence, np.ndarray]
+
+
+def _binary(op: str, swapped: bool = False) -> Callable[[TensorExpr, Operand], TensorExpr]:
+    """Return a method for a binary operator whose second operand may be a constant."""
+
+    def method(self: TensorExpr, other: Operand) -> TensorExpr:
+        pair = [self.value, self._operand(other)]
+        return TensorExpr(self.ctx, self.ctx.emit(op, pair[::-1] if swapped else pair))
+
+    return method
+
+
+class TensorExpr:
+    """A tensor in formulas. Constants in a formula get its element type.
+
+    Integers are int64 and wrap around. Quotients are rounded towards zero; x / 0 is 0.
+    """
+
+    def __init__(self, ctx: OnnxNode, value: Value) -> None:
+        self.ctx = ctx
+        self.value = value
+
+    @classmethod
+    def from_integer(cls, ctx: OnnxNode, value: Value) -> TensorExpr:
+        """Make an expression of an operand of any integer type."""
+        return cls(ctx, ctx.cast(value, "int64"))
+
+    @property
+    def shape(self) -> tuple:
+        return self.value.shape
+
+    def _operand(self, other: Operand) -> Value:
+        if isinstance(other, TensorExpr):
+            return other.value
+        array = np.asarray(other, object)
+        if symbols_of(*array.reshape(-1).tolist()):
+            return self.ctx.cast(self.ctx.integer_tensor(array), self.value.dtype.name)
+        return self.ctx.const(other, self.value.dtype.numpy)
+
+    def like(self, other: Operand) -> TensorExpr:
+        """Convert an operand to an expression of this element type."""
+        return TensorExpr(self.ctx, self._operand(other))
+
+    def apply(self, op: str) -> TensorExpr:
+        """Apply a pointwise unary operator."""
+        return TensorExpr(self.ctx, self.ctx.emit(op, [self.value]))
+
+    __add__ = _binary("add")
+    __sub__ = _binary("sub")
+    __rsub__ = _binary("sub", swapped=True)
+    __mul__ = _binary("mul")
+    __truediv__ = _binary("div")
+    __rtruediv__ = _binary("div", swapped=True)
+    __mod__ = _binary("floor_mod")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    equals = _binary("equal")
+    minimum = _binary("min")  # the minimum of two
+    maximum = _binary("max")
+    logical_and = _binary("logical_and")
+    logical_or = _binary("logical_or")
+
+    def where(self, yes: Operand, no: Operand) -> TensorExpr:
+        """Select ``yes`` where this condition holds, else ``no``; one of them must be TensorExpr."""
+        kind = yes if isinstance(yes, TensorExpr) else no
+        pair = [kind._operand(yes), kind._operand(no)]
+        return TensorExpr(self.ctx, self.ctx.emit("where", [self.value, *pair]))
+
+    def cast(self, to: str) -> TensorExpr:
+        return TensorExpr(self.ctx, self.ctx.cast(self.value, to))
+
+    def reshape(self, *shape: int) -> TensorExpr:
+        return TensorExpr(self.ctx, self.ctx.reshape(self.value, shape))
+
+    def at(self, place: int) -> TensorExpr:
+        """Return the element of a vector at an index, as a scalar."""
+        return TensorExpr(self.ctx, self.ctx.element(self.value, 0, place))
+
+    def reduce(self, op: str) -> TensorExpr:
+        """Reduce along the first axis by reduce_sum, reduce_max, ... and drop that axis."""
+        return TensorExpr(self.ctx, self.ctx.emit(op, [self.value], axes=(0,), keepdims=0))
+
+    def normalize_negative(self, extent: Operand) -> TensorExpr:
+        """Convert negative indices, which count from the end, to non-negative ones."""
+        return (self < 0).where(self + extent, self)
+
+
+def require(found: TensorExpr, expected: Sequence, given: Value, operand: str, text: str) -> Value:
+    """End runs in which the integers ``found`` are not ``expected``; return True for others.
+
+    ``given`` is the node's operand for the error text, ``text`` the compiled-in expectation.
+    """
+    ctx = found.ctx
+    name = ctx.name if len(ctx.name) <= 60 else f"{ctx.name[:57]}..."
+    shown = ctx.cast(given, "int64")
+    flat = ctx.reshape(shown, (given.type.size,))
+    return ctx.emit(
+        "require",
+        [ctx.cast(found.value, "int64"), flat],
+        expected=tuple(expected),
+        where=f"{ctx.op} '{name}', {operand}",
+        text=text,
+    )

@@ -1,0 +1,293 @@
+"""Narrow the dimensions of a network to the sizes at which all its operators are valid."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder
+from tvmrt.compiler.ir.assumptions import Assumptions, Condition, collect_assumptions, is_implied_by
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Symbol,
+    SymInt,
+    data_dependent_symbols,
+    exact_quotient,
+    symbols_of,
+    upper_bound,
+)
+from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
+from tvmrt.error import SizesWarning, TvmrtWarning, UnsupportedError
+
+from .dims import ValidSizes
+
+MAX_IMPORTS = 12
+MAX_RANGES = 6  # number of ranges in an error text
+MAX_PERIOD = 512  # maximum period of the valid sizes
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SizeConstraints:
+    """Known restrictions of sizes: narrower dimensions by name, and conditions that a run checks
+    first."""
+
+    narrowed: Mapping[str, ValidSizes] = field(default_factory=dict)
+    checked: tuple[Condition, ...] = ()
+
+
+def import_at_valid_sizes(attempt: Callable[[SizeConstraints], T]) -> T:
+    """Call ``attempt`` with the known restrictions until all conditions on sizes are resolved.
+
+    ``attempt`` imports the network with them. Its error is raised if no sizes satisfy the
+    conditions.
+    """
+    constraints = SizeConstraints()
+    reasons: dict[str, str] = {}
+    for _ in range(MAX_IMPORTS):
+        result, problem = None, None
+        with collect_assumptions() as assumed:
+            try:
+                result = attempt(constraints)
+            except (ValueError, UnsupportedError) as error:
+                problem = error
+        found = solve_conditions(assumed.conditions)
+        _add_bounds(found, assumed)
+        if assumed.unbounded and problem is None and not found:
+            raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
+        checked = () if found else _satisfiable_conditions(assumed.conditions)
+        if assumed.conditions and not (found or checked):
+            return attempt(constraints)  # raises the error
+        if problem is not None and not (found or checked):
+            try:
+                raise problem
+            finally:
+                problem = None  # its traceback holds this frame and all weights of the file
+        if not (found or checked):
+            _warn(constraints, reasons)
+            return result  # type: ignore[return-value]
+        narrowed = {name: sizes for name, (sizes, _) in found.items()}
+        reasons.update((name, node) for name, (_, node) in found.items() if node)
+        # conditions refer to the current dimensions: after narrowing they are found again
+        known = () if narrowed else constraints.checked
+        constraints = SizeConstraints({**constraints.narrowed, **narrowed}, (*known, *checked))
+    return attempt(constraints)
+
+
+def _warn(constraints: SizeConstraints, reasons: Mapping[str, str]) -> None:
+    messages = [
+        f"the dimension {name} {sizes}, as node {reasons[name]} requires"
+        for name, sizes in constraints.narrowed.items()
+        if not sizes.node and name in reasons
+    ]
+    for text in messages:
+        warnings.warn(text, TvmrtWarning, stacklevel=3)
+    for words, conditions in _group_by_text(constraints.checked).items():
+        is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
+        warnings.warn(
+            f"a run needs sizes at which {words}, as node {conditions[0].node} requires",
+            SizesWarning if is_of_several else TvmrtWarning,
+            stacklevel=3,
+        )
+
+
+def _satisfiable_conditions(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Return the conditions that each run has to check, without redundant ones. Return none if no
+    size satisfies all conditions on a dimension."""
+    kept: list[Condition] = []
+    for condition in conditions:
+        if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
+            continue  # a data-dependent size is unknown at the start of a run
+        if is_implied_by(condition.zero, [other.zero for other in kept]):
+            continue
+        if condition.holds(_sample_sizes(condition.symbols)).any():
+            kept.append(condition)
+    fits = _by_dimension(kept)
+    return () if any(not fit.any() for fit in fits.values()) else tuple(kept)
+
+
+def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
+    """Return which sizes satisfy all conditions on a single dimension."""
+    fits: dict[Symbol, np.ndarray] = {}
+    for condition in conditions:
+        sizes = all_sizes(condition.symbols, MAX_SIZES)
+        if len(condition.symbols) == 1 and sizes is not None:
+            (symbol,) = condition.symbols
+            fits[symbol] = fits.get(symbol, True) & condition.holds(sizes)
+    return fits
+
+
+def _group_by_text(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
+    """Group conditions by their text; conditions on the same single dimension share one."""
+    fits, found = _by_dimension(conditions), {}
+    for condition in conditions:
+        fit = next((fits[s] for s in condition.symbols if len(condition.symbols) == 1), None)
+        (*_, last) = condition.symbols
+        words = condition.words if fit is None else describe_sizes(last, fit) or condition.words
+        found.setdefault(words, []).append(condition)
+    return found
+
+
+def describe_sizes(symbol: Symbol, fit: np.ndarray) -> str | None:
+    """Describe the valid sizes of a dimension by their remainders or as ranges; None if the text
+    would be too long."""
+    sizes = np.arange(symbol.low, symbol.high + 1)
+    for period in range(2, min(len(sizes) // 2, MAX_PERIOD) + 1):
+        left = np.unique(sizes[fit] % period)
+        if np.array_equal(np.isin(sizes % period, left), fit):
+            words = _ranges(left)
+            return words and f"{symbol.name} modulo {period} is {words}"
+    words = _ranges(sizes[fit])
+    return words and f"{symbol.name} is {words}"
+
+
+def _ranges(numbers: np.ndarray) -> str | None:
+    """Format ascending numbers as "0, 2 to 5 or 9"."""
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    if len(parts) > MAX_RANGES:
+        return None
+    words = [f"{p[0]} to {p[-1]}" if len(p) > 1 else str(p[0]) for p in parts]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _sample_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
+    """Return all combinations of sizes, or those of the largest sizes of each dimension."""
+    upper_bound = int(MAX_SIZES ** (1 / len(symbols)))
+    closer = [replace(s, low=max(s.low, s.high - upper_bound + 1)) for s in symbols]
+    return all_sizes(closer, MAX_SIZES) or {}
+
+
+def solve_conditions(conditions: Sequence[Condition]) -> dict[str, tuple[ValidSizes, str]]:
+    """Return narrower sizes by dimension, each with the node that requires them."""
+    found: dict[str, tuple[ValidSizes, str]] = {}
+    fits: dict[Symbol, np.ndarray] = {}
+    nodes: dict[str, str] = {}
+    for condition in conditions:
+        if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
+            found.update(_solve_data_dependent(condition, found))
+            continue
+        same = _solve_equality(*condition.equal, condition.node, found) if condition.equal else {}
+        found.update(same)
+        for symbol, fit in {} if same else _valid_sizes_by_symbol(condition).items():
+            fits[symbol] = fits.get(symbol, True) & fit
+            nodes.setdefault(symbol.name, condition.node)
+    for symbol, fit in fits.items():
+        sizes = None if symbol.name in found else _valid_sizes(symbol, fit)
+        if sizes is not None:
+            found[symbol.name] = sizes, nodes[symbol.name]
+    return found
+
+
+def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
+    """Return which sizes of each dimension satisfy a condition for any sizes of the others; empty
+    if the dimensions depend on each other."""
+    symbols = sorted(condition.symbols, key=lambda s: s.name)
+    sizes = all_sizes(symbols, MAX_SIZES)
+    if sizes is None:
+        return {}
+    fit = condition.holds(sizes)
+    axes = range(len(symbols))
+    alone = [fit.any(axis=tuple(d for d in axes if d != axis)) for axis in axes]
+    if not np.array_equal(fit, reduce(np.logical_and.outer, alone)):
+        return {}
+    return dict(zip(symbols, alone))
+
+
+def _valid_sizes(symbol: Symbol, fit: np.ndarray) -> ValidSizes | None:
+    """Return the valid sizes of a dimension: with a step if they are evenly spaced, else as a
+    range. None if all or none are valid."""
+    good = np.arange(symbol.low, symbol.high + 1)[fit]
+    if not len(good) or fit.all():
+        return None
+    low, high = int(good[0]), int(good[-1])
+    steps = np.unique(np.diff(good))
+    if len(steps) > 1:
+        return ValidSizes(low, high) if (low, high) != symbol.bounds else None
+    return _strided_sizes(symbol, int(steps[0]) if len(steps) else 1, low, high)
+
+
+def _strided_sizes(symbol: Symbol, step: int, low: int, high: int) -> ValidSizes:
+    first = low % step if step > 1 else 0
+    return ValidSizes((low - first) // step, (high - first) // step, step, first)
+
+
+def _solve_equality(
+    a: SymInt, b: SymInt, node: str, taken: Mapping[str, object]
+) -> dict[str, tuple[ValidSizes, str]]:
+    """Return a dimension that must equal an extent of others for two extents to be equal."""
+    difference = a - b
+    if not isinstance(difference, Extent):
+        return {}
+    for atoms, factor in difference.terms:
+        symbol = atoms[0] if len(atoms) == 1 else None
+        if not isinstance(symbol, Symbol) or abs(factor) != 1 or symbol.name in taken:
+            continue
+        remaining = difference - factor * symbol.extent
+        others = symbols_of(remaining)
+        if symbol in others or any(other.name in taken for other in others):
+            continue
+        same = -factor * remaining
+        if isinstance(same, Extent):
+            return {symbol.name: (ValidSizes(same=same), node)}
+    return {}
+
+
+def _add_bounds(found: dict[str, tuple[ValidSizes, str]], assumed: Assumptions) -> None:
+    """Add bounds of unbounded data-dependent sizes from sizes that must be equal to them."""
+    highs, unbounded = dict(assumed.bounds), assumed.unbounded
+    for condition in assumed.conditions:
+        pair = condition.equal or ()
+        for a, b in zip(pair, pair[::-1]):
+            if not any(symbol.name in unbounded for symbol in symbols_of(b)):
+                names = (s.name for s in symbols_of(a) if a == s.extent and s.name in unbounded)
+                highs.update((name, upper_bound(b)) for name in names if name not in highs)
+    for name, high in highs.items():
+        sizes, node = found.get(name, (ValidSizes(), ""))
+        found[name] = replace(sizes, high=high), node
+
+
+def _solve_data_dependent(
+    condition: Condition, taken: Mapping[str, object]
+) -> dict[str, tuple[ValidSizes, str]]:
+    """Return the value that a data-dependent size must have for two extents to be equal."""
+    a, b = condition.equal or (0, 0)
+    difference = a - b
+    if not isinstance(difference, Extent) or any(s.name in taken for s in condition.symbols):
+        return {}
+    for symbol in data_dependent_symbols(difference):
+        factor = dict(difference.terms).get((symbol,))
+        if factor is None:
+            continue
+        remaining = difference - factor * symbol.extent
+        same = (
+            exact_quotient(-remaining, factor) if factor > 0 else exact_quotient(remaining, -factor)
+        )
+        if same is None or symbol in symbols_of(same):
+            continue
+        return {symbol.name: (ValidSizes(same=same, node=condition.node), condition.node)}
+    return {}
+
+
+def emit_size_checks(builder: Builder, conditions: Sequence[Condition]) -> None:
+    """Add checks of the conditions at the start of a run."""
+    for words, those in _group_by_text(conditions).items():
+        symbols = sorted(set().union(*(c.symbols for c in those)), key=lambda s: s.name)
+        zeros, sizes = tuple(c.zero for c in those), tuple(s.extent for s in symbols)
+        name = those[0].node
+        builder.sources, builder.guard = (name,), None
+        found = builder.emit("extents", [], name, values=zeros, shape=(len(zeros),))
+        given = builder.emit("extents", [], name, values=sizes, shape=(len(sizes),))
+        builder.emit(
+            "require",
+            [found, given],
+            name,
+            expected=(0,) * len(zeros),
+            where=f"node {name}, sizes [{', '.join(s.name for s in symbols)}]",
+            text=f"sizes at which {words}",
+        )
