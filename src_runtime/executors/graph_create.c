@@ -176,7 +176,8 @@ static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid,
 
 /* Whether an entry is a parameter, which has its own memory; only those in arg_nodes are set. A
  * storage for it would be unused memory in each executor of a factory. */
-static bool is_given(const tvmrt_graph_executor* g, size_t entry, const tvmrt_params* params) {
+static bool has_runtime_operand(const tvmrt_graph_executor* g, size_t entry,
+                                const tvmrt_params* params) {
   size_t node = tvmrt__graph_node_of(&g->graph, entry);
   size_t i;
   if (g->graph.nodes[node].func_name != NULL) return false;
@@ -195,7 +196,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
     const tvmrt_graph_entry* e = &g->graph.entries[i];
     uint64_t wanted = e->bytes == 0 ? 1 : e->bytes; /* 0 means that no entry needs the storage */
     DLDevice dev = g->entries[i].device;
-    if (is_given(g, i, params)) continue;
+    if (has_runtime_operand(g, i, params)) continue;
     /* By type only: a graph contains no device number. */
     if (bytes[e->storage_id] != 0 && devs[e->storage_id].device_type != dev.device_type) {
       return tvmrt__fail_value("storage %zu of the graph is used on two devices.", e->storage_id);

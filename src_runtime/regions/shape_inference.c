@@ -14,8 +14,8 @@ typedef struct inferred_shape {
   const int64_t* shape;
   int32_t ndim; /* different from the current shape */
   bool changes;
-  bool is_given;   /* by the user, so it is not inferred */
-  int64_t* buffer; /* buffer for an inferred shape */
+  bool has_runtime_operand; /* by the user, so it is not inferred */
+  int64_t* buffer;          /* buffer for an inferred shape */
 } inferred_shape;
 
 /* Larger extents and attributes are refused, so that sums do not overflow. */
@@ -209,7 +209,7 @@ static void infer_conv(const inferred_shape* all, const tvmrt_region_node* node,
 static void infer(inferred_shape* all, const tvmrt_region_node* node) {
   inferred_shape* y = &all[node->outputs[0]];
   int32_t axis;
-  if (node->num_outputs != 1 || y->is_given) return;
+  if (node->num_outputs != 1 || y->has_runtime_operand) return;
   /* without a rule the shape is kept, and refused by fits() if it is wrong */
   memcpy(y->buffer, y->shape, (size_t)y->ndim * sizeof(*y->buffer));
   if (is_pointwise(node->op)) {
@@ -256,7 +256,7 @@ static void fill(inferred_shape* all, int64_t* buffer, const tvmrt_region* regio
   }
   for (i = 0; i < num_shapes; ++i) {
     all[shapes[i].tensor].shape = shapes[i].shape;
-    all[shapes[i].tensor].is_given = true;
+    all[shapes[i].tensor].has_runtime_operand = true;
   }
   for (i = 0; i < region->num_tensors; ++i) {
     all[i].changes = !equal_extents(all[i].shape, region->tensors[i].shape, all[i].ndim);
@@ -306,7 +306,8 @@ void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
 static void set_shapes(const inferred_shape* all, const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
-    if (all[i].changes || all[i].is_given) tvmrt__set_shape(&region->tensors[i], all[i].shape);
+    if (all[i].changes || all[i].has_runtime_operand)
+      tvmrt__set_shape(&region->tensors[i], all[i].shape);
   }
 }
 

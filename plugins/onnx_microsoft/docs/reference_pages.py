@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.plugins.onnx_microsoft.operators import domain, refused
+from tvmrt.plugins.onnx_microsoft.operators import domain, unsupported_operators
 
 HEAD = """# The operators of `com.microsoft`
 
@@ -57,12 +57,14 @@ def _code(text: str) -> str:
 def page() -> str:
     """Return the page's text."""
     lines = ["| operator | operands | attributes |", "|---|---|---|"]
-    for name, row in sorted(domain.rows().items()):
+    for name, row in sorted(domain.contracts().items()):
         operands = "<br>".join(_code(o.line) for o in row.operands)
         attributes = "<br>".join(_code(a.line) for a in row.attributes.values())
         lines.append(f"| `{name}` | {operands} | {attributes} |")
     others = ["| operator | why |", "|---|---|"]
-    others += [f"| `{name}` | {why} |" for name, why in sorted(refused.REASONS.items())]
+    others += [
+        f"| `{name}` | {why} |" for name, why in sorted(unsupported_operators.REASONS.items())
+    ]
     parts = [
         HEAD.rstrip(),
         "\n".join(lines),

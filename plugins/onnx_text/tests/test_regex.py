@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_text.operators.regex import compiled, searching
+from tvmrt.plugins.onnx_text.operators.regex import match_automaton, search_automaton
 
 LETTERS = "ab1_ -.é日"
 ATOMS = st.sampled_from(
@@ -31,7 +31,7 @@ PATTERNS = st.recursive(
 
 
 def accepts(pattern: str, text: str) -> bool:
-    classes, table = compiled(pattern)
+    classes, table = match_automaton(pattern)
     state = 0
     for byte in text.encode():
         state = table[state, classes[byte]]
@@ -49,7 +49,7 @@ def test_they_accept_what_python_matches(pattern, texts):
 
 
 def test_a_search_knows_what_stands_around():
-    classes, table = searching(r"\bab\b")
+    classes, table = search_automaton(r"\bab\b")
     width = classes.max() + 1
     for before, starts in enumerate([True, True, False]):
         state = before
@@ -76,4 +76,4 @@ def test_a_search_knows_what_stands_around():
 )
 def test_what_is_not_supported_is_a_sentence(pattern, said):
     with pytest.raises(UnsupportedError, match=said):
-        compiled(pattern)
+        match_automaton(pattern)

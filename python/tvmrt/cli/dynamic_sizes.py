@@ -47,12 +47,12 @@ def with_chosen_dims(
     """Return the model with a name for each dynamic axis, and the options with bounds for the
     undeclared dimensions. Raises the errors of ``tvmrt.compiler.pipeline.choose_dims``."""
     from tvmrt.compiler.frontend.dims import Dims
-    from tvmrt.compiler.frontend.onnx.open_axes import name_open_axes
+    from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
     from tvmrt.compiler.pipeline import choose_dims
     from tvmrt.compiler.request import make
 
     shapes, dims = choices["shapes"], Dims(choices["dims"])
-    named = name_open_axes(model, shapes)
+    named = name_symbolic_axes(model, shapes)
     weights = {tensor.name for tensor in model.graph.initializer}
     names = [
         dim.dim_param

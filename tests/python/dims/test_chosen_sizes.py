@@ -20,7 +20,7 @@ from onnx import helper
 from open_networks import NETWORKS, DynamicNetwork, branches, picture, rows, skip, words
 
 import tvmrt
-from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
+from tvmrt.compiler.frontend.onnx.default_bounds import find_undeclared_dims
 from tvmrt.error import TvmrtWarning, UnboundedDimensionsError
 
 
@@ -253,7 +253,7 @@ def test_no_file_makes_the_search_for_roles_grow_beyond_it():
         nested.functions.append(function)
     nested.graph.node.append(helper.make_node("g0", ["x"], ["z"], domain="f"))
     for model, name in ((doubled, "n"), (nested, "sequence_length")):
-        sizes = find_open_axes(model, {}, {}, {}, [name]).sizes
+        sizes = find_undeclared_dims(model, {}, {}, {}, [name]).sizes
         assert (sizes[name].low, sizes[name].high) == (1, 8)
 
 
@@ -264,7 +264,7 @@ def test_functions_of_a_file_count():
     model.functions.append(helper.make_function("f", "over", ["a"], ["b"], body, imports))
     model.opset_import.append(helper.make_opsetid("f", 1))
     model.graph.node.append(helper.make_node("over", ["x"], ["z"], domain="f"))
-    sizes = find_open_axes(model, {}, {}, {}, ["height"]).sizes
+    sizes = find_undeclared_dims(model, {}, {}, {}, ["height"]).sizes
     assert sizes["height"].high == 512
 
 

@@ -12,7 +12,11 @@ from onnx import helper
 from onnx_graph import model
 
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.frontend.onnx.rows import check_row, contract_of, rows
+from tvmrt.compiler.frontend.onnx.operator_constraints import (
+    check_constraints,
+    contract_of,
+    contracts,
+)
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -312,17 +316,17 @@ def test_operator_withdrawn_in_its_first_version_is_taken():
     assert import_model(sample.model()).outputs
 
 
-@pytest.mark.parametrize("op", sorted(rows()))
+@pytest.mark.parametrize("op", sorted(contracts()))
 def test_row_names_attributes_and_inputs_that_some_opset_has(op):
     versions = [
         s for s in onnx.defs.get_all_schemas_with_history() if s.name == op and not s.domain
     ]
     known = {name for schema in versions for name in schema.attributes}
-    for since in rows()[op]:
+    for since in contracts()[op]:
         contract = contract_of(op, since)
         assert contract.attributes.keys() <= known
         assert len(contract.operands) <= max(schema.max_input for schema in versions)
 
 
 def test_operators_of_other_domains_have_no_row():
-    check_row(helper.make_node("Conv", ["x"], ["y"], domain="somebody"), 1, [])
+    check_constraints(helper.make_node("Conv", ["x"], ["y"], domain="somebody"), 1, [])

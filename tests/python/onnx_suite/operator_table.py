@@ -24,8 +24,8 @@ from onnx.backend.test import loader
 import tvmrt
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.frontend.onnx import import_model
-from tvmrt.compiler.frontend.onnx.refused import refuse
 from tvmrt.compiler.frontend.onnx.registry import find
+from tvmrt.compiler.frontend.onnx.unsupported_operators import refuse
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[2] / "docs" / "reference"

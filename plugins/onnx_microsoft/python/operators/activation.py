@@ -7,7 +7,7 @@ from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.matmul import scale_by
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
 
 _BIASED = "x: E=float[*X], bias?: E[_]"
 
@@ -73,6 +73,6 @@ def bias_split_gelu(ctx: NodeContext) -> Value:
     attributes="axis?: int, is_inner_broadcast: int 0..1",
 )
 def bias_softmax(ctx: NodeContext) -> Value:
-    only(ctx, "is_inner_broadcast", 0)
+    require_attribute(ctx, "is_inner_broadcast", 0)
     x = _biased(ctx)
     return softmax_along(ctx, x, normalize_axis(ctx.attr("axis", 1), len(x.shape)))

@@ -16,11 +16,11 @@ from tvmrt.compiler.frontend.onnx.attention import (
 )
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
-from tvmrt.compiler.frontend.onnx.quantize import integer_product, scaled_back
+from tvmrt.compiler.frontend.onnx.quantize import dequantize_accumulator, integer_matmul
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
 
 _SCORES = "mask_filter_value?: float, num_heads: int 1.., scale?: float"
 _PACKED = (
@@ -44,7 +44,7 @@ def scale_of(ctx: NodeContext, query: Value) -> float:
 def packed_attention(ctx: NodeContext) -> list[Value]:
     """Attention that projects its input itself, to concatenated query, key and value."""
     packed = ctx.add_optional(emit_matmul(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
-    return _of_packed(ctx, packed, ctx.input(3), ctx.input(4), ctx.input(5))
+    return _attend_packed(ctx, packed, ctx.input(3), ctx.input(4), ctx.input(5))
 
 
 @ms_op(
@@ -58,14 +58,16 @@ def packed_attention(ctx: NodeContext) -> list[Value]:
 )
 def q_attention(ctx: NodeContext) -> list[Value]:
     """Attention with an int8 projection; the rest is computed in float32."""
-    sums = integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(6), ctx.input(7))
-    packed = scaled_back(ctx, sums, ctx.required(3), ctx.required(4), ctx.required(2))
-    return _of_packed(ctx, packed, ctx.input(5), ctx.input(8), None)
+    accumulators = integer_matmul(ctx, ctx.required(0), ctx.required(1), ctx.input(6), ctx.input(7))
+    packed = dequantize_accumulator(
+        ctx, accumulators, ctx.required(3), ctx.required(4), ctx.required(2)
+    )
+    return _attend_packed(ctx, packed, ctx.input(5), ctx.input(8), None)
 
 
-def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value]:
-    only(ctx, "do_rotary", 0)
-    only(ctx, "past_present_share_buffer", 0)
+def _attend_packed(ctx: NodeContext, packed: Value, mask, past, attention_bias) -> list[Value]:
+    require_attribute(ctx, "do_rotary", 0)
+    require_attribute(ctx, "past_present_share_buffer", 0)
     count = ctx.attr("num_heads")
     sizes = ctx.attr("qkv_hidden_sizes") or [packed.shape[2] // 3] * 3
     if sum(sizes) != packed.shape[2]:
@@ -78,7 +80,7 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
         before = [ctx.element(past, 0, i) for i in (0, 1)]
         key, value = append_past(ctx, before[0], key), append_past(ctx, before[1], value)
     steps, length = query.shape[2], key.shape[2]
-    biases = [] if extra is None else [extra]
+    biases = [] if attention_bias is None else [attention_bias]
     if mask is not None:
         biases.append(_key_mask(ctx, mask, query, length))
     if ctx.attr("unidirectional", 0):
@@ -104,8 +106,8 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
     attributes=f"{_SCORES}, unidirectional?: int 0..1",
 )
 def multi_head_attention(ctx: NodeContext) -> list[Value]:
-    without(ctx, past_sequence_length=8, cache_indirection=9)
-    query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(3))
+    reject_inputs(ctx, past_sequence_length=8, cache_indirection=9)
+    query, key, value = _split_projections(ctx, ctx.attr("num_heads"), ctx.input(3))
     past = 0 if ctx.input(6) is None else ctx.required(6).shape[2]
     key, value = append_past(ctx, ctx.input(6), key), append_past(ctx, ctx.input(7), value)
     biases = [] if ctx.input(5) is None else [ctx.required(5)]
@@ -130,9 +132,9 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
 )
 def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
     """Attention with one query per sequence; a shared buffer has space for future keys."""
-    without(ctx, beam_width=8, cache_indirection=9)
-    query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(10))
-    extra, mask = ctx.input(4), ctx.input(3)
+    reject_inputs(ctx, beam_width=8, cache_indirection=9)
+    query, key, value = _split_projections(ctx, ctx.attr("num_heads"), ctx.input(10))
+    attention_bias, mask = ctx.input(4), ctx.input(3)
     biases: list[Value] = []
     across = ctx.input(1) is not None and len(ctx.required(1).shape) == 4
     if ctx.attr("past_present_share_buffer", 0) and not across:
@@ -140,16 +142,19 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
         if at is None or ctx.input(5) is None:
             raise ValueError("a shared buffer needs past_key and past_sequence_length")
         at = ctx.reshape(ctx.cast(at, "int64"), (1, 1, 1, 1))
-        key = put(ctx, ctx.required(5), key, at)
-        value = put(ctx, ctx.required(6), value, at)
-        places = ctx.reshape(ctx.iota(key.shape[2]), (1, 1, 1, key.shape[2]))
-        there = ctx.emit("less_equal", [places, at])
+        key = write_cache_row(ctx, ctx.required(5), key, at)
+        value = write_cache_row(ctx, ctx.required(6), value, at)
+        positions = ctx.reshape(ctx.iota(key.shape[2]), (1, 1, 1, key.shape[2]))
+        there = ctx.emit("less_equal", [positions, at])
         biases.append(mask_to_bias(ctx, there, query))
-        extra, mask = (None if v is None else fitted(ctx, v, key.shape[2]) for v in (extra, mask))
+        attention_bias, mask = (
+            None if v is None else pad_to_length(ctx, v, key.shape[2])
+            for v in (attention_bias, mask)
+        )
     else:
         key, value = append_past(ctx, ctx.input(5), key), append_past(ctx, ctx.input(6), value)
-    if extra is not None:
-        biases.append(extra)
+    if attention_bias is not None:
+        biases.append(attention_bias)
     if mask is not None and not across:
         biases.append(_key_mask(ctx, mask, query, key.shape[2]))
     heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
@@ -157,7 +162,7 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
     return [join_heads(ctx, y), key, value, stages[0]]
 
 
-def fitted(ctx: NodeContext, x: Value, length: SymInt) -> Value:
+def pad_to_length(ctx: NodeContext, x: Value, length: SymInt) -> Value:
     """Zero-pad a tensor over keys to the length of a cache with unused space."""
     missing = length - x.shape[-1]
     if missing == 0:
@@ -167,19 +172,21 @@ def fitted(ctx: NodeContext, x: Value, length: SymInt) -> Value:
     return ctx.pad_end(x, -1, missing, ctx.like(0, x))
 
 
-def put(ctx: NodeContext, buffer: Value, now: Value, at: Value) -> Value:
+def write_cache_row(ctx: NodeContext, buffer: Value, now: Value, at: Value) -> Value:
     """Return the buffer [B, heads, T, D] with row ``at`` replaced by ``now`` [B, heads, 1, D]."""
     length = buffer.shape[2]
-    places = ctx.reshape(ctx.iota(length), (1, 1, length, 1))
-    return ctx.emit("where", [ctx.emit("equal", [places, at]), now, buffer])
+    positions = ctx.reshape(ctx.iota(length), (1, 1, length, 1))
+    return ctx.emit("where", [ctx.emit("equal", [positions, at]), now, buffer])
 
 
-def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value, Value, Value]:
+def _split_projections(
+    ctx: NodeContext, count: int, bias: Value | None
+) -> tuple[Value, Value, Value]:
     """Return query, key and value as [B, heads, S, D] from any packing that nodes may use."""
     query, key = ctx.required(0), ctx.input(1)
     if key is None and len(query.shape) == 5:
         # [B, S, heads, 3, D]
-        parts = [_unpacked(ctx, query, i) for i in range(3)]
+        parts = [_unpack_heads(ctx, query, i) for i in range(3)]
     elif key is None:
         # [B, S, 3 * heads * D]
         parts = [
@@ -188,7 +195,7 @@ def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value,
         ]
     elif len(key.shape) == 5:
         # [B, S, heads, 2, D]
-        parts = [split_heads(ctx, query, count), *(_unpacked(ctx, key, i) for i in range(2))]
+        parts = [split_heads(ctx, query, count), *(_unpack_heads(ctx, key, i) for i in range(2))]
     elif len(key.shape) == 4:
         parts = [split_heads(ctx, query, count), key, ctx.required(2)]
     else:
@@ -204,7 +211,7 @@ def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value,
     return tuple(parts)
 
 
-def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
+def _unpack_heads(ctx: NodeContext, x: Value, index: int) -> Value:
     return ctx.transpose(ctx.element(x, 3, index), (0, 2, 1, 3))
 
 
@@ -218,13 +225,13 @@ def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: SymInt) -> Va
     from their end and start [2 * B]."""
     batch = query.shape[0]
     if mask.shape in ((batch,), (2 * batch,)):
-        places = ctx.reshape(ctx.cast(ctx.iota(length), "int32"), (1, 1, 1, length))
+        positions = ctx.reshape(ctx.cast(ctx.iota(length), "int32"), (1, 1, 1, length))
         ends = ctx.reshape(ctx.slice_axis(mask, 0, 0, batch), (batch, 1, 1, 1))
-        allowed = ctx.emit("less", [places, ends])
+        allowed = ctx.emit("less", [positions, ends])
         if mask.shape != (batch,):
             starts = ctx.reshape(ctx.slice_axis(mask, 0, batch, batch), (batch, 1, 1, 1))
             allowed = ctx.emit(
-                "logical_and", [allowed, ctx.emit("greater_equal", [places, starts])]
+                "logical_and", [allowed, ctx.emit("greater_equal", [positions, starts])]
             )
     elif len(mask.shape) in (2, 3) and mask.shape[-1] == length:
         middle = (1, 1) if len(mask.shape) == 2 else (1, mask.shape[1])

@@ -8,7 +8,7 @@ from tvmrt.compiler.frontend.onnx.convolution import convolution, crop_negative_
 from tvmrt.compiler.frontend.onnx.pooling import pool_window, pooled
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
-from tvmrt.plugins.onnx_microsoft.operators.products import activated
+from tvmrt.plugins.onnx_microsoft.operators.matmul import apply_activation
 
 WINDOW = "auto_pad?: text, dilations?: ints, kernel_shape?: ints, pads?: ints, strides?: ints"
 _CONV = f"{WINDOW}, group?: int 1.."
@@ -30,8 +30,8 @@ def _convolved(ctx: NodeContext, x: Value, w: Value, bias: Value | None) -> Valu
     return convolution(ctx, crop_negative_pads(ctx, x, attrs), w, bias, ctx.attr("group", 1), attrs)
 
 
-def _activated(ctx: NodeContext, y: Value) -> Value:
-    return activated(ctx, y, ctx.attr("activation"), ctx.attr("activation_params", []))
+def _apply_activation(ctx: NodeContext, y: Value) -> Value:
+    return apply_activation(ctx, y, ctx.attr("activation"), ctx.attr("activation_params", []))
 
 
 @ms_op(
@@ -41,7 +41,7 @@ def _activated(ctx: NodeContext, y: Value) -> Value:
 )
 def fused_conv(ctx: NodeContext) -> Value:
     y = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
-    return _activated(ctx, ctx.add_optional(y, ctx.input(3)))
+    return _apply_activation(ctx, ctx.add_optional(y, ctx.input(3)))
 
 
 @ms_op("NhwcConv", takes="x: E=float[*X], w: E[*W], bias?: E[_]", attributes=_CONV)
@@ -60,7 +60,7 @@ def nhwc_fused_conv(ctx: NodeContext) -> Value:
     """Fused convolution with channels-last input and output, and weights in ONNX's layout."""
     x = channels_first(ctx, ctx.required(0))
     y = channels_last(ctx, _convolved(ctx, x, ctx.required(1), ctx.input(2)))
-    return _activated(ctx, ctx.add_optional(y, ctx.input(3)))
+    return _apply_activation(ctx, ctx.add_optional(y, ctx.input(3)))
 
 
 @ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")
@@ -80,6 +80,6 @@ def nhwc_max_pool(ctx: NodeContext) -> Value:
 )
 def qlinear_conv(ctx: NodeContext) -> Value:
     if not ctx.attr("channels_last", 0):
-        return quantize.qlinear_conv_of(ctx, ctx.required(0))
-    y = quantize.qlinear_conv_of(ctx, channels_first(ctx, ctx.required(0)))
+        return quantize.emit_qlinear_conv(ctx, ctx.required(0))
+    y = quantize.emit_qlinear_conv(ctx, channels_first(ctx, ctx.required(0)))
     return channels_last(ctx, y)

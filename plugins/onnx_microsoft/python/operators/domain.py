@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.contract import Contract
 from tvmrt.error import UnsupportedError
 
 MICROSOFT = "com.microsoft"
-_ROWS: dict[str, Contract] = {}
+_CONTRACTS: dict[str, Contract] = {}
 
 
 def ms_op(*names: str, takes: str, attributes: str = "") -> Callable[[Importer], Importer]:
@@ -24,30 +24,30 @@ def ms_op(*names: str, takes: str, attributes: str = "") -> Callable[[Importer],
             _check(ctx, contract)
             return function(ctx)
 
-        _ROWS.update(dict.fromkeys(names, contract))
+        _CONTRACTS.update(dict.fromkeys(names, contract))
         onnx_op(*names, domain=MICROSOFT)(importer)
         return function
 
     return add
 
 
-def rows() -> dict[str, Contract]:
+def contracts() -> dict[str, Contract]:
     """Return the contract of each operator; the operators' package must be imported before."""
-    return _ROWS
+    return _CONTRACTS
 
 
-def only(ctx: NodeContext, name: str, value: int | str) -> None:
+def require_attribute(ctx: NodeContext, name: str, value: int | str) -> None:
     """Raise UnsupportedError if an attribute is set to another value."""
     given = ctx.attr(name, value)
     if given != value:
         raise UnsupportedError(f"attribute {name} is {given}; {value} alone is known")
 
 
-def without(ctx: NodeContext, **inputs: int) -> None:
+def reject_inputs(ctx: NodeContext, **inputs: int) -> None:
     """Raise UnsupportedError if one of the inputs, given with their indices, is present."""
-    for name, place in inputs.items():
-        if ctx.input(place) is not None:
-            raise UnsupportedError(f"input {place} ({name}) is given, which is not known")
+    for name, index in inputs.items():
+        if ctx.input(index) is not None:
+            raise UnsupportedError(f"input {index} ({name}) is given, which is not known")
 
 
 def _check(ctx: NodeContext, contract: Contract) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import gather_rows
-from tvmrt.compiler.frontend.onnx.normalization import over_rows
+from tvmrt.compiler.frontend.onnx.normalization import normalize_rows
 from tvmrt.compiler.frontend.onnx.quantize import dequantized
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
@@ -28,12 +28,12 @@ def embed_layer_normalization(ctx: NodeContext) -> list[Value]:
         segments = gather_rows(ctx, ctx.required(4), ctx.required(1))
         total = ctx.emit("add", [total, segments])
     y = _normalised(ctx, total, ctx.required(5), ctx.required(6))
-    return [y, _counted(ctx, ids, ctx.input(7)), total]
+    return [y, _count_mask(ctx, ids, ctx.input(7)), total]
 
 
-def _positions(ctx: NodeContext, table: Value, ids: Value, places: Value | None) -> Value:
-    if places is not None:
-        return gather_rows(ctx, table, places)
+def _positions(ctx: NodeContext, table: Value, ids: Value, positions: Value | None) -> Value:
+    if positions is not None:
+        return gather_rows(ctx, table, positions)
     steps = ids.shape[1]
     if steps > table.shape[0]:
         raise ValueError(f"{steps} positions have no row in a table of {table.shape[0]}")
@@ -41,10 +41,10 @@ def _positions(ctx: NodeContext, table: Value, ids: Value, places: Value | None)
 
 
 def _normalised(ctx: NodeContext, x: Value, gamma: Value, beta: Value) -> Value:
-    return over_rows(ctx, x, [2], ctx.attr("epsilon", 1e-12), True, gamma, beta)
+    return normalize_rows(ctx, x, [2], ctx.attr("epsilon", 1e-12), True, gamma, beta)
 
 
-def _counted(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
+def _count_mask(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
     """Count the ones in each row of the mask."""
     if mask is None:
         return ctx.expand(ctx.const(np.zeros(1, np.int32)), ids.shape[:1])
@@ -66,15 +66,19 @@ def _counted(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
 def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     """Embedding with int8 tables; the gathered rows are dequantised."""
 
-    def wide(number: int, rows: Value) -> Value:
-        return dequantized(ctx, rows, ctx.required(8 + number), ctx.input(13 + number))
+    def dequantize_rows(index: int, rows: Value) -> Value:
+        return dequantized(ctx, rows, ctx.required(8 + index), ctx.input(13 + index))
 
     ids = ctx.required(0)
-    total = wide(0, gather_rows(ctx, ctx.required(2), ids))
-    total = ctx.emit("add", [total, wide(1, _positions(ctx, ctx.required(3), ids, None))])
+    total = dequantize_rows(0, gather_rows(ctx, ctx.required(2), ids))
+    total = ctx.emit(
+        "add", [total, dequantize_rows(1, _positions(ctx, ctx.required(3), ids, None))]
+    )
     if ctx.input(1) is not None:
         total = ctx.emit(
-            "add", [total, wide(2, gather_rows(ctx, ctx.required(4), ctx.required(1)))]
+            "add", [total, dequantize_rows(2, gather_rows(ctx, ctx.required(4), ctx.required(1)))]
         )
-    y = _normalised(ctx, total, wide(3, ctx.required(5)), wide(4, ctx.required(6)))
-    return [y, _counted(ctx, ids, ctx.input(7))]
+    y = _normalised(
+        ctx, total, dequantize_rows(3, ctx.required(5)), dequantize_rows(4, ctx.required(6))
+    )
+    return [y, _count_mask(ctx, ids, ctx.input(7))]

@@ -19,12 +19,16 @@ from tvmrt.compiler.frontend.onnx.indexing import checked_indices
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_microsoft.operators.attention import fitted, put, scale_of
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
+from tvmrt.plugins.onnx_microsoft.operators.attention import (
+    pad_to_length,
+    scale_of,
+    write_cache_row,
+)
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
 
 
 @dataclass
-class _WithSink(AttentionHeads):
+class _SinkHeads(AttentionHeads):
     """Softmax with an attention sink: exp(``sink``), [heads] or [], is added to the sum."""
 
     sink: Value | None = None
@@ -57,31 +61,31 @@ class _WithSink(AttentionHeads):
     ),
 )
 def group_query_attention(ctx: NodeContext) -> list[Value]:
-    for name, value in _NEITHER.items():
-        only(ctx, name, value)
-    without(ctx, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
+    for name, value in _FIXED_ATTRIBUTES.items():
+        require_attribute(ctx, name, value)
+    reject_inputs(ctx, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
     query, key, value = _parts(ctx)
     batch, _, steps, _ = query.shape
     if ctx.required(5).type.size != batch:
         raise ValueError(f"{ctx.required(5).type.size} lengths for a batch of {batch}")
     ends = ctx.reshape(ctx.cast(ctx.required(5), "int64"), (batch, 1))
     ends = ctx.emit("add", [ends, ctx.const(1, np.int64)])
-    length, fresh = _lengths(ctx, steps)
+    length, fresh = _cache_length(ctx, steps)
     start = None if fresh else _starts(ctx, ends, steps)
     # position of each query, [B or 1, S]
-    places = ctx.reshape(ctx.iota(steps), (1, steps))
-    places = places if start is None else ctx.emit("add", [places, start])
+    positions = ctx.reshape(ctx.iota(steps), (1, steps))
+    positions = positions if start is None else ctx.emit("add", [positions, start])
     if ctx.attr("do_rotary", 0):
-        query, key = (_rotated(ctx, v, places) for v in (query, key))
-    key = _joined(ctx, ctx.input(3), key, start, length)
-    value = _joined(ctx, ctx.input(4), value, start, length)
-    heads = _WithSink(
+        query, key = (_rotated(ctx, v, positions) for v in (query, key))
+    key = _update_cache(ctx, ctx.input(3), key, start, length)
+    value = _update_cache(ctx, ctx.input(4), value, start, length)
+    heads = _SinkHeads(
         query,
         key,
         value,
         scale_of(ctx, query),
         ctx.attr("softcap", 0.0),
-        _biases(ctx, query, places, ends, length),
+        _biases(ctx, query, positions, ends, length),
         scaled_last=True,
         sink=_sink(ctx, query),
     )
@@ -89,7 +93,7 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     return [join_heads(ctx, y), key, value]
 
 
-_NEITHER = {
+_FIXED_ATTRIBUTES = {
     "k_quant_type": "NONE",
     "v_quant_type": "NONE",
     "sliding_window_cache": 0,
@@ -122,7 +126,7 @@ def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
     )
 
 
-def _lengths(ctx: NodeContext, steps: SymInt) -> tuple[SymInt, bool]:
+def _cache_length(ctx: NodeContext, steps: SymInt) -> tuple[SymInt, bool]:
     """Return the length of the resulting cache, and whether no previous keys exist."""
     past = 0 if ctx.input(3) is None else ctx.required(3).shape[2]
     if ctx.is_computed(6):
@@ -153,22 +157,22 @@ def _starts(ctx: NodeContext, ends: Value, steps: SymInt) -> Value:
     return ctx.emit("max", [found, ctx.const(0, np.int64)])
 
 
-def _rotated(ctx: NodeContext, x: Value, places: Value) -> Value:
+def _rotated(ctx: NodeContext, x: Value, positions: Value) -> Value:
     given = ctx.input(9)
     if given is not None and given.type.size != 1:
-        places = ctx.reshape(given, (x.shape[0], x.shape[2]))
+        positions = ctx.reshape(given, (x.shape[0], x.shape[2]))
     elif given is not None:
-        places = ctx.emit("add", [ctx.reshape(given, (1, 1)), ctx.iota(x.shape[2])])
+        positions = ctx.emit("add", [ctx.reshape(given, (1, 1)), ctx.iota(x.shape[2])])
     tables = [ctx.required(i) for i in (7, 8)]
-    places = checked_indices(ctx, places, tables[0].shape[0])
-    cos, sin = (ctx.emit("gather", [t, places], axis=0) for t in tables)
+    positions = checked_indices(ctx, positions, tables[0].shape[0])
+    cos, sin = (ctx.emit("gather", [t, positions], axis=0) for t in tables)
     by_step = ctx.transpose(x, (0, 2, 1, 3))
     interleaved = bool(ctx.attr("rotary_interleaved", 0))
     y = rotate_features(ctx, by_step, cos, sin, 2 * cos.shape[-1], interleaved)
     return ctx.transpose(y, (0, 2, 1, 3))
 
 
-def _joined(
+def _update_cache(
     ctx: NodeContext, past: Value | None, now: Value, start: Value | None, length: SymInt
 ) -> Value:
     """Return the cache [B, heads, length, D]: the past with the new rows at their index."""
@@ -177,15 +181,15 @@ def _joined(
         raise UnsupportedError(f"a cache of {past.dtype}; {now.dtype} alone is known")
     if start is None and length == steps:
         return now
-    room = _grown(ctx, past, now, length)
+    cache = _extend_cache(ctx, past, now, length)
     if start is None:
-        rest = ctx.slice_axis(room, 2, steps, length - steps)
-        return ctx.emit("concat", [now, rest], axis=2)
+        padding = ctx.slice_axis(cache, 2, steps, length - steps)
+        return ctx.emit("concat", [now, padding], axis=2)
     start = ctx.reshape(start, (batch, 1, 1, 1))
     if steps == 1:
-        return put(ctx, room, now, start)
-    places = ctx.reshape(ctx.iota(length), (1, 1, length, 1))
-    offset = ctx.emit("sub", [places, start])
+        return write_cache_row(ctx, cache, now, start)
+    positions = ctx.reshape(ctx.iota(length), (1, 1, length, 1))
+    offset = ctx.emit("sub", [positions, start])
     last = ctx.reshape(ctx.integer_tensor(np.array([steps - 1], object)), (1, 1, 1, 1))
     zero = ctx.const(0, np.int64)
     inside = ctx.emit("min", [ctx.emit("max", [offset, zero]), last])
@@ -195,25 +199,25 @@ def _joined(
     else:
         wide = ctx.expand(inside, (batch, heads, length, width))
         taken = ctx.emit("gather_elements", [now, wide], axis=2)
-    return ctx.emit("where", [new, taken, room])
+    return ctx.emit("where", [new, taken, cache])
 
 
-def _grown(ctx: NodeContext, past: Value | None, now: Value, length: SymInt) -> Value:
+def _extend_cache(ctx: NodeContext, past: Value | None, now: Value, length: SymInt) -> Value:
     """Zero-pad the past to the length of the cache."""
     batch, heads, _, width = now.shape
     known = 0 if past is None else past.shape[2]
     if past is not None and known == length:
         return past
     zero = ctx.const(np.zeros((1, 1, 1, 1)), now.dtype.numpy)
-    rest = ctx.expand(zero, (batch, heads, length - known, width))
-    return rest if past is None or known == 0 else ctx.emit("concat", [past, rest], axis=2)
+    padding = ctx.expand(zero, (batch, heads, length - known, width))
+    return padding if past is None or known == 0 else ctx.emit("concat", [past, padding], axis=2)
 
 
 def _biases(
-    ctx: NodeContext, query: Value, places: Value, ends: Value, length: SymInt
+    ctx: NodeContext, query: Value, positions: Value, ends: Value, length: SymInt
 ) -> list[Value]:
     """Return the biases of scores [B, heads, S, T]: the given one, and a mask of valid keys."""
-    found = [] if ctx.input(10) is None else [fitted(ctx, ctx.required(10), length)]
+    found = [] if ctx.input(10) is None else [pad_to_length(ctx, ctx.required(10), length)]
     keys = ctx.reshape(ctx.iota(length), (1, 1, 1, length))
     window = ctx.attr("local_window_size", -1)
     if not ctx.attr("causal", 1):
@@ -221,12 +225,12 @@ def _biases(
             raise UnsupportedError("a window of keys without causal order")
         last = ctx.reshape(ends, (ends.shape[0], 1, 1, 1))
         return [*found, mask_to_bias(ctx, ctx.emit("less", [keys, last]), query)]
-    at = ctx.reshape(places, (places.shape[0], 1, places.shape[1], 1))
+    at = ctx.reshape(positions, (positions.shape[0], 1, positions.shape[1], 1))
     distance = ctx.emit("sub", [at, keys])
     allowed = ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)])
     if window > 0:
-        near = ctx.emit("less", [distance, ctx.const(window, np.int64)])
-        allowed = ctx.emit("logical_and", [allowed, near])
+        in_window = ctx.emit("less", [distance, ctx.const(window, np.int64)])
+        allowed = ctx.emit("logical_and", [allowed, in_window])
     return [*found, mask_to_bias(ctx, allowed, query)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.frontend.onnx import normalization as standard
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.normalization import over_rows, root_mean_square
+from tvmrt.compiler.frontend.onnx.normalization import normalize_rows, rms_normalize
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
@@ -52,7 +52,7 @@ def _with_skip(ctx: NodeContext, bias: Value | None) -> Value:
 
 def _normalised(ctx: NodeContext, x: Value, shift: Value | None, centre: bool = True) -> Value:
     epsilon = ctx.attr("epsilon", 1e-12)
-    return over_rows(ctx, x, [len(x.shape) - 1], epsilon, centre, ctx.required(2), shift)
+    return normalize_rows(ctx, x, [len(x.shape) - 1], epsilon, centre, ctx.required(2), shift)
 
 
 @ms_op(
@@ -92,8 +92,8 @@ def _rms_of_groups(ctx: NodeContext, x: Value, width: int, scale: Value | None) 
     rows = ctx.reshape(x, (*x.shape[:-1], x.shape[-1] // width, width))
     axes, epsilon = [len(rows.shape) - 1], ctx.attr("epsilon", 1e-5)
     if scale is not None:
-        return ctx.reshape(over_rows(ctx, rows, axes, epsilon, False, scale, None), x.shape)
-    return ctx.reshape(root_mean_square(ctx, rows, axes, epsilon)[0], x.shape)
+        return ctx.reshape(normalize_rows(ctx, rows, axes, epsilon, False, scale, None), x.shape)
+    return ctx.reshape(rms_normalize(ctx, rows, axes, epsilon)[0], x.shape)
 
 
 _GROUPS = "activation: int 0..1, channels_last?: int 0..1, epsilon?: float 0.., groups: int 1.."
@@ -101,7 +101,7 @@ _GROUPS = "activation: int 0..1, channels_last?: int 0..1, epsilon?: float 0.., 
 
 @ms_op("GroupNorm", takes="x: float[_ _ _ _], scale: float[C], shift: float[C]", attributes=_GROUPS)
 def group_norm(ctx: NodeContext) -> Value:
-    return _by_groups(ctx, ctx.required(0))
+    return _group_norm(ctx, ctx.required(0))
 
 
 @ms_op(
@@ -116,10 +116,10 @@ def skip_group_norm(ctx: NodeContext) -> list[Value]:
     if len(skip.shape) == 2:
         skip = ctx.reshape(skip, (skip.shape[0], 1, 1, skip.shape[1]))
     total = ctx.add_optional(ctx.emit("add", [x, skip]), ctx.input(4))
-    return [_by_groups(ctx, total), total]
+    return [_group_norm(ctx, total), total]
 
 
-def _by_groups(ctx: NodeContext, x: Value) -> Value:
+def _group_norm(ctx: NodeContext, x: Value) -> Value:
     last = ctx.attr("channels_last", 1)
     order: Sequence[int] = (0, 3, 1, 2) if last else (0, 1, 2, 3)
     x = ctx.transpose(x, order)

@@ -8,18 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.pooling import covers_all, pool_window, pooled
+from tvmrt.compiler.frontend.onnx.pooling import is_global, pool_window, pooled
 from tvmrt.compiler.frontend.onnx.quantize import (
+    dequantize_accumulator,
     dequantize_linear,
+    dequantize_operand,
     dequantized,
     dynamic_quantized,
-    factor,
-    flat,
+    flatten_parameters,
     int_bias,
-    integer_product,
+    integer_matmul,
     quantize_linear,
     quantized,
-    scaled_back,
 )
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
@@ -27,7 +27,7 @@ from tvmrt.plugins.onnx_microsoft.operators.convolution import WINDOW, channels_
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 
-def _bytes(name: str) -> str:
+def _int8_arg(name: str) -> str:
     """Return the contract text of an int8 operand, its scale and its optional zero point."""
     return f"{name}: byte[*], {name}_scale: float[*], {name}_zero?: byte[*]"
 
@@ -50,16 +50,18 @@ ms_op(
 
 @ms_op(
     "QGemm",
-    takes=f"{_bytes('a')}, {_bytes('b')}, c?: int32[*], y_scale?: float[*], y_zero?: byte[*]",
+    takes=f"{_int8_arg('a')}, {_int8_arg('b')}, c?: int32[*], y_scale?: float[*], y_zero?: byte[*]",
     attributes="alpha?: float, transA?: int 0..1, transB?: int 0..1",
 )
 def qgemm(ctx: NodeContext) -> Value:
-    a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
+    a = dequantize_operand(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
     b, w_scale = ctx.required(3), ctx.required(4)
     alpha = ctx.attr("alpha", 1.0)
     # per-column parameters of the product are per-row parameters of a transposed operand
     axis = 0 if ctx.attr("transB", 0) else 1
-    b = dequantized(ctx, b, flat(ctx, w_scale), flat(ctx, ctx.input(5)), axis)
+    b = dequantized(
+        ctx, b, flatten_parameters(ctx, w_scale), flatten_parameters(ctx, ctx.input(5)), axis
+    )
     a = ctx.transpose(a, (1, 0)) if ctx.attr("transA", 0) else a
     b = ctx.transpose(b, (1, 0)) if ctx.attr("transB", 0) else b
     out = ctx.emit("matmul", [a, b])
@@ -82,8 +84,8 @@ def qgemm(ctx: NodeContext) -> Value:
 )
 def matmul_integer_to_float(ctx: NodeContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
-    acc = integer_product(ctx, a, b, ctx.input(4), ctx.input(5))
-    return scaled_back(ctx, acc, ctx.required(2), ctx.required(3), ctx.input(6))
+    acc = integer_matmul(ctx, a, b, ctx.input(4), ctx.input(5))
+    return dequantize_accumulator(ctx, acc, ctx.required(2), ctx.required(3), ctx.input(6))
 
 
 @ms_op(
@@ -92,8 +94,8 @@ def matmul_integer_to_float(ctx: NodeContext) -> Value:
 )
 def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
     q, scale, zero = dynamic_quantized(ctx, ctx.required(0))
-    acc = integer_product(ctx, q, ctx.required(1), zero, ctx.input(3))
-    return scaled_back(ctx, acc, scale, ctx.required(2), ctx.input(4))
+    acc = integer_matmul(ctx, q, ctx.required(1), zero, ctx.input(3))
+    return dequantize_accumulator(ctx, acc, scale, ctx.required(2), ctx.input(4))
 
 
 def _operand(ctx: NodeContext, index: int) -> Value:
@@ -107,18 +109,18 @@ def _result(ctx: NodeContext, out: Value, index: int, like: int = 0) -> Value:
     )
 
 
-@ms_op("QLinearAdd", "QLinearMul", takes=f"{_bytes('a')}, {_bytes('b')}, {_RESULT}")
+@ms_op("QLinearAdd", "QLinearMul", takes=f"{_int8_arg('a')}, {_int8_arg('b')}, {_RESULT}")
 def qlinear_binary(ctx: NodeContext) -> Value:
     op = "add" if ctx.op == "QLinearAdd" else "mul"
     return _result(ctx, ctx.emit(op, [_operand(ctx, 0), _operand(ctx, 3)]), 6)
 
 
-@ms_op("QLinearSigmoid", takes=f"{_bytes('x')}, {_RESULT}")
+@ms_op("QLinearSigmoid", takes=f"{_int8_arg('x')}, {_RESULT}")
 def qlinear_sigmoid(ctx: NodeContext) -> Value:
     return _result(ctx, ctx.emit("sigmoid", [_operand(ctx, 0)]), 3)
 
 
-@ms_op("QLinearLeakyRelu", takes=f"{_bytes('x')}, {_RESULT}", attributes="alpha?: float")
+@ms_op("QLinearLeakyRelu", takes=f"{_int8_arg('x')}, {_RESULT}", attributes="alpha?: float")
 def qlinear_leaky_relu(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
     scaled = ctx.emit("mul", [x, ctx.like(ctx.attr("alpha", 0.01), x)])
@@ -126,7 +128,9 @@ def qlinear_leaky_relu(ctx: NodeContext) -> Value:
     return _result(ctx, ctx.emit("where", [negative, scaled, x]), 3)
 
 
-@ms_op("QLinearSoftmax", takes=f"{_bytes('x')}, {_RESULT}", attributes="axis?: int, opset: int 1..")
+@ms_op(
+    "QLinearSoftmax", takes=f"{_int8_arg('x')}, {_RESULT}", attributes="axis?: int, opset: int 1.."
+)
 def qlinear_softmax(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
     rank = len(x.shape)
@@ -153,7 +157,7 @@ def qlinear_concat(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearAveragePool",
-    takes=f"{_bytes('x')}, {_RESULT}",
+    takes=f"{_int8_arg('x')}, {_RESULT}",
     attributes=(
         f"{WINDOW}, ceil_mode?: int 0..1, channels_last?: int 0..1, count_include_pad?: int 0..1"
     ),
@@ -163,26 +167,26 @@ def qlinear_average_pool(ctx: NodeContext) -> Value:
     x = channels_first(ctx, ctx.required(0)) if last else ctx.required(0)
     x, attrs = pool_window(ctx, x)
     attrs["count_pads"] = ctx.attr("count_include_pad", 0)
-    out = _averaged(ctx, x, attrs)
+    out = _average_pool(ctx, x, attrs)
     return channels_last(ctx, out) if last else out
 
 
-def _averaged(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+def _average_pool(ctx: NodeContext, x: Value, attrs: dict) -> Value:
     """Average windows; onnxruntime adds the zero point before it rounds."""
-    numbers = _constants(ctx)
-    whole = covers_all(x, attrs)
-    if numbers is not None and not whole:
-        op = "qavg_pool_zero_first" if numbers["y_zero"] else "qavg_pool"
-        return pooled(ctx, op, x, attrs, **numbers)[0]
+    kernel_attrs = _kernel_attributes(ctx)
+    is_global_pool = is_global(x, attrs)
+    if kernel_attrs is not None and not is_global_pool:
+        op = "qavg_pool_zero_first" if kernel_attrs["y_zero"] else "qavg_pool"
+        return pooled(ctx, op, x, attrs, **kernel_attrs)[0]
     x = dequantized(ctx, x, ctx.required(1), ctx.input(2))
-    if whole:
+    if is_global_pool:
         out = ctx.emit("reduce_mean", [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
     else:
         (out,) = pooled(ctx, "avg_pool", x, attrs)
     return _result(ctx, out, 3)
 
 
-def _constants(ctx: NodeContext) -> dict | None:
+def _kernel_attributes(ctx: NodeContext) -> dict | None:
     """Return the attributes of an int8 kernel if all scales are constant scalars, or None."""
     kind = ctx.required(0).dtype
     ends, attrs = np.iinfo(kind.numpy), {"to": kind.name}
@@ -199,7 +203,7 @@ def _constants(ctx: NodeContext) -> dict | None:
 
 @ms_op(
     "QLinearGlobalAveragePool",
-    takes=f"{_bytes('x')}, {_RESULT}",
+    takes=f"{_int8_arg('x')}, {_RESULT}",
     attributes="channels_last?: int 0..1",
 )
 def qlinear_global_average_pool(ctx: NodeContext) -> Value:
@@ -211,7 +215,7 @@ def qlinear_global_average_pool(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearReduceMean",
-    takes=f"{_bytes('x')}, {_RESULT}",
+    takes=f"{_int8_arg('x')}, {_RESULT}",
     attributes="axes?: ints, keepdims?: int 0..1",
 )
 def qlinear_reduce_mean(ctx: NodeContext) -> Value:
@@ -222,7 +226,7 @@ def qlinear_reduce_mean(ctx: NodeContext) -> Value:
     return _result(ctx, out, 3)
 
 
-@ms_op("QLinearWhere", takes=f"condition: bool[*], {_bytes('x')}, {_bytes('y')}, {_RESULT}")
+@ms_op("QLinearWhere", takes=f"condition: bool[*], {_int8_arg('x')}, {_int8_arg('y')}, {_RESULT}")
 def qlinear_where(ctx: NodeContext) -> Value:
     out = ctx.emit("where", [ctx.required(0), _operand(ctx, 1), _operand(ctx, 4)])
     return _result(ctx, out, 7, like=1)

@@ -8,7 +8,7 @@ from tvmrt.compiler.frontend.onnx.attention import rotate_features
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import gather_rows
 from tvmrt.compiler.ir import Value
-from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribute
 
 _ATTRIBUTES = (
     "interleaved?: int 0..1, is_packed_batching?: int 0..1, num_heads?: int 0.., "
@@ -23,12 +23,12 @@ _ATTRIBUTES = (
 )
 def rotary_embedding(ctx: NodeContext) -> Value:
     """Rotate by positions; a single position applies to the first step of every sequence."""
-    _refuse(ctx)
-    x, places = ctx.required(0), ctx.required(1)
+    _reject_unsupported(ctx)
+    x, positions = ctx.required(0), ctx.required(1)
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
-    if places.type.size == 1:
-        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.iota(steps)])
-    return _in_layout(ctx, x, *(gather_rows(ctx, ctx.required(i), places) for i in (2, 3)))
+    if positions.type.size == 1:
+        positions = ctx.emit("add", [ctx.reshape(positions, (1, 1)), ctx.iota(steps)])
+    return _rotate(ctx, x, *(gather_rows(ctx, ctx.required(i), positions) for i in (2, 3)))
 
 
 @ms_op(
@@ -38,8 +38,8 @@ def rotary_embedding(ctx: NodeContext) -> Value:
 )
 def m_rotary_embedding(ctx: NodeContext) -> Value:
     """Rotate each feature pair by one of three positions: time, row or column (M-RoPE)."""
-    _refuse(ctx)
-    x, places = ctx.required(0), ctx.required(1)
+    _reject_unsupported(ctx)
+    x, positions = ctx.required(0), ctx.required(1)
     width = ctx.required(2).shape[1]
     sections = ctx.attr("mrope_section")
     if sum(sections) != width:
@@ -52,20 +52,20 @@ def m_rotary_embedding(ctx: NodeContext) -> Value:
         owner = np.repeat(np.arange(3), sections)
     mixed = []
     for i in (2, 3):
-        found = gather_rows(ctx, ctx.required(i), places)
+        found = gather_rows(ctx, ctx.required(i), positions)
         total, *others = (ctx.element(found, 0, k) for k in range(3))
         for stream, part in enumerate(others, 1):
             total = ctx.emit("where", [ctx.const(owner == stream), part, total])
         mixed.append(total)
-    return _in_layout(ctx, x, *mixed)
+    return _rotate(ctx, x, *mixed)
 
 
-def _refuse(ctx: NodeContext) -> None:
-    only(ctx, "is_packed_batching", 0)
-    only(ctx, "scale", 1.0)
+def _reject_unsupported(ctx: NodeContext) -> None:
+    require_attribute(ctx, "is_packed_batching", 0)
+    require_attribute(ctx, "scale", 1.0)
 
 
-def _in_layout(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
+def _rotate(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
     """Rotate the input, [B, heads, S, D] or [B, S, heads * D], by angles [B, S, W]."""
     shape = x.shape
     interleaved = bool(ctx.attr("interleaved", 0))

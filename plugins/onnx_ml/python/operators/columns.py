@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.frontend.onnx.text import string_op
+from tvmrt.compiler.frontend.onnx.string_tensors import string_op
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
 @string_op("ArrayFeatureExtractor", domain=DOMAIN)
 def array_feature_extractor(ctx: NodeContext) -> Value:
-    x, places = ctx.required(0), ctx.required(1)
+    x, indices = ctx.required(0), ctx.required(1)
     if not x.shape:
         raise ValueError("the input has no axes")
-    if places.data is not None and places.data.size:
-        low, high = int(places.data.min()), int(places.data.max())
+    if indices.data is not None and indices.data.size:
+        low, high = int(indices.data.min()), int(indices.data.max())
         if low < 0 or high >= x.shape[-1]:
             raise ValueError(f"a place from {low} to {high} is outside {x.shape[-1]} columns")
-    flat = ctx.reshape(places, (places.type.size,))
+    flat = ctx.reshape(indices, (indices.type.size,))
     taken = ctx.emit("gather", [x, flat], axis=len(x.shape) - 1)
     if len(x.shape) == 1:
-        taken = ctx.reshape(taken, (1, places.type.size))
-    names = ctx.importer.names.get(x)
+        taken = ctx.reshape(taken, (1, indices.type.size))
+    names = ctx.importer.string_tables.get(x)
     if names is not None:
-        ctx.importer.names[taken] = names
+        ctx.importer.string_tables[taken] = names
     return taken
 
 
@@ -37,7 +37,7 @@ def feature_vectorizer(ctx: NodeContext) -> Value:
         raise ValueError(f"inputdimensions has {len(widths)} elements for {len(ctx.inputs)} inputs")
     parts = []
     for i, width in enumerate(widths):
-        x = ctx.cast(classes.in_floats(ctx, ctx.required(i)), "float32")
+        x = ctx.cast(classifier_outputs.to_float(ctx, ctx.required(i)), "float32")
         if len(x.shape) == 1:
             x = ctx.reshape(x, (1, *x.shape))
         if len(x.shape) != 2:
@@ -49,7 +49,9 @@ def feature_vectorizer(ctx: NodeContext) -> Value:
 @onnx_op("ZipMap", domain=DOMAIN)
 def zip_map(ctx: NodeContext) -> Value:
     """Return the probabilities; attach the labels, from which the caller can build the map."""
-    numbers, names = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
+    numbers, names = classifier_outputs.parse_labels(
+        ctx, "classlabels_int64s", "classlabels_strings"
+    )
     x = ctx.emit("identity", [ctx.required(0)])
     if x.shape[-1] != numbers.size:
         raise ValueError(f"there are {numbers.size} labels for {x.shape[-1]} columns")

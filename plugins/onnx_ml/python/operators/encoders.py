@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx import text
+from tvmrt.compiler.frontend.onnx import string_tensors
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.names import text_of
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
+from tvmrt.compiler.frontend.onnx.string_table import decode_string
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 _KINDS = ("int64s", "floats", "strings", "tensor")
 _DEFAULTS = {"int64s": -1, "floats": -0.0, "strings": "_Unused"}
-_WHOLE = 1 << 16  # integer keys in [0, _WHOLE) are looked up by index
+_MAX_TABLE_KEY = 1 << 16  # integer keys in [0, _MAX_TABLE_KEY) are looked up by index
 
 
 def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
@@ -29,13 +29,15 @@ def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
     if kind == "tensor":
         elements = np.asarray(elements).reshape(-1)
         if elements.dtype.kind in "OSU":
-            return "strings", np.asarray([text_of(e) for e in elements], object)
+            return "strings", np.asarray([decode_string(e) for e in elements], object)
         return kind, elements
     types = {"int64s": np.int64, "floats": np.float32, "strings": object}
     return kind, np.asarray(elements, types[kind])
 
 
-def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Value, np.ndarray]:
+def _keys_as_numbers(
+    ctx: NodeContext, x: Value, kind: str, keys: np.ndarray
+) -> tuple[Value, np.ndarray]:
     """Return x and the keys as numbers. String keys become indices into the strings that x may
     contain, or into the keys."""
     if kind != "strings":
@@ -43,40 +45,40 @@ def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Val
             raise ValueError("the keys are numbers, the input has strings")
         return x, keys
     if x in ctx.importer.texts:
-        x, names = text.found(ctx, x, keys.tolist())
+        x, names = string_tensors.find_strings(ctx, x, keys.tolist())
     else:
-        names = ctx.importer.names.get(x)
+        names = ctx.importer.string_tables.get(x)
     if names is None:
         raise ValueError(f"the keys are strings, the input has {x.dtype} elements")
-    places = {name: i for i, name in enumerate(names)}
-    return x, np.array([places.get(key, -1) for key in keys], np.int64)
+    index_of = {name: i for i, name in enumerate(names)}
+    return x, np.array([index_of.get(key, -1) for key in keys], np.int64)
 
 
 def _has_strings(ctx: NodeContext, x: Value) -> bool:
-    return x in ctx.importer.names or x in ctx.importer.texts
+    return x in ctx.importer.string_tables or x in ctx.importer.texts
 
 
 def _default(ctx: NodeContext, kind: str):
     given = ctx.attr("default_tensor")
     if given is not None:
-        return text_of(given.reshape(-1)[0]) if kind == "strings" else given.reshape(-1)[0]
+        return decode_string(given.reshape(-1)[0]) if kind == "strings" else given.reshape(-1)[0]
     if kind == "tensor":
         return 0
     return ctx.attr(f"default_{kind[:-1]}", _DEFAULTS[kind])
 
 
-def looked_up(
+def map_keys(
     ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray, default: object
 ) -> Value:
     """Map each element to the value of the first equal key, or to the default."""
-    kept = {}
+    distinct = {}
     for key, value in zip(keys.tolist(), values.tolist()):
-        kept.setdefault(None if isinstance(key, float) and math.isnan(key) else key, value)
-    keys = np.array([np.nan if key is None else key for key in kept], keys.dtype)
-    values = np.array([*kept.values(), default], values.dtype)
+        distinct.setdefault(None if isinstance(key, float) and math.isnan(key) else key, value)
+    keys = np.array([np.nan if key is None else key for key in distinct], keys.dtype)
+    values = np.array([*distinct.values(), default], values.dtype)
     ctx.check_table_size(values.size, "the keys")
-    if x.dtype.is_int and keys.size and 0 <= keys.min() and keys.max() < _WHOLE:
-        return _by_place(ctx, x, keys, values)
+    if x.dtype.is_int and keys.size and 0 <= keys.min() and keys.max() < _MAX_TABLE_KEY:
+        return _lookup_by_index(ctx, x, keys, values)
     order = ctx.reshape(x, (*x.shape, 1))
     equal = ctx.emit("equal", [order, ctx.const(keys, x.dtype.numpy)])
     if keys.dtype.kind == "f" and np.isnan(keys).any():
@@ -84,12 +86,12 @@ def looked_up(
         equal = ctx.emit("logical_or", [equal, nan])
     # at most one key matches, so the maximum is its index + 1, or 0 without a match
     number = ctx.const(np.arange(1, keys.size + 1), np.int32)
-    place = ctx.emit("where", [equal, number, ctx.const(0, np.int32)])
-    place = ctx.emit("reduce_max", [place], axes=(len(x.shape),), keepdims=0)
-    return ctx.emit("gather", [ctx.const(np.roll(values, 1)), place], axis=0)
+    index = ctx.emit("where", [equal, number, ctx.const(0, np.int32)])
+    index = ctx.emit("reduce_max", [index], axes=(len(x.shape),), keepdims=0)
+    return ctx.emit("gather", [ctx.const(np.roll(values, 1)), index], axis=0)
 
 
-def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) -> Value:
+def _lookup_by_index(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) -> Value:
     """Look up small integer keys in a table with the default at both ends."""
     first, last = int(keys.min()), int(keys.max())
     table = np.full(last - first + 3, values[-1], values.dtype)
@@ -97,24 +99,24 @@ def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) 
     x = ctx.cast(x, "int64")
     x = ctx.emit("min", [x, ctx.like(last + 1, x)])
     x = ctx.emit("max", [x, ctx.like(first - 1, x)])
-    place = ctx.emit("sub", [x, ctx.like(first - 1, x)])
-    return ctx.emit("gather", [ctx.const(table), place], axis=0)
+    index = ctx.emit("sub", [x, ctx.like(first - 1, x)])
+    return ctx.emit("gather", [ctx.const(table), index], axis=0)
 
 
 @onnx_op("LabelEncoder", domain=DOMAIN)
 def label_encoder(ctx: NodeContext) -> Value:
     x, names = ctx.required(0), ctx.attr("classes_strings")
     if names is not None:
-        return _mapped(ctx, x, names, np.arange(len(names)))
+        return _map_categories(ctx, x, names, np.arange(len(names)))
     keys_kind, keys = _table(ctx, "keys")
     kind, values = _table(ctx, "values")
     if keys.size != values.size or keys.size == 0:
         raise ValueError(f"there are {keys.size} keys for {values.size} values")
-    x, keys = _keyed(ctx, x, keys_kind, keys)
+    x, keys = _keys_as_numbers(ctx, x, keys_kind, keys)
     default = _default(ctx, kind)
     if kind == "strings":
-        return _into_names(ctx, x, keys, list(values), default)
-    return looked_up(ctx, x, keys, values, default)
+        return _map_to_strings(ctx, x, keys, list(values), default)
+    return map_keys(ctx, x, keys, values, default)
 
 
 @onnx_op("CategoryMapper", domain=DOMAIN)
@@ -123,26 +125,26 @@ def category_mapper(ctx: NodeContext) -> Value:
     numbers = np.asarray(ctx.attr("cats_int64s") or [], np.int64)
     if len(names) != numbers.size or not names:
         raise ValueError(f"there are {len(names)} cats_strings for {numbers.size} cats_int64s")
-    return _mapped(ctx, x, names, numbers)
+    return _map_categories(ctx, x, names, numbers)
 
 
-def _mapped(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -> Value:
+def _map_categories(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -> Value:
     """Map strings to integers or integers to strings, depending on the type of x."""
     if _has_strings(ctx, x):
-        x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
-        return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
-    return _into_names(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
+        x, keys = _keys_as_numbers(ctx, x, "strings", np.asarray(names, object))
+        return map_keys(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
+    return _map_to_strings(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
 
 
-def _into_names(
+def _map_to_strings(
     ctx: NodeContext, x: Value, keys: np.ndarray, values: list[str], default: str
 ) -> Value:
     """Map elements to indices into the strings that the node can return."""
     names = list(dict.fromkeys([*values, default]))
-    places = {name: i for i, name in enumerate(names)}
-    numbers = np.array([places[value] for value in values], np.int64)
-    result = looked_up(ctx, x, np.asarray(keys), numbers, places[default])
-    ctx.importer.names[result] = names
+    index_of = {name: i for i, name in enumerate(names)}
+    numbers = np.array([index_of[value] for value in values], np.int64)
+    result = map_keys(ctx, x, np.asarray(keys), numbers, index_of[default])
+    ctx.importer.string_tables[result] = names
     return result
 
 
@@ -155,7 +157,9 @@ def one_hot_encoder(ctx: NodeContext) -> Value:
     if not ctx.attr("zeros", 1):
         raise UnsupportedError("zeros=0 (stop at rows of unknown categories) is not supported")
     kind = "strings" if names else "int64s"
-    x, keys = _keyed(ctx, x, kind, np.asarray(names or numbers, object if names else np.int64))
+    x, keys = _keys_as_numbers(
+        ctx, x, kind, np.asarray(names or numbers, object if names else np.int64)
+    )
     wide = ctx.reshape(ctx.cast(x, "int64"), (*x.shape, 1))
     equal = ctx.emit("equal", [wide, ctx.const(keys, np.int64)])
     return ctx.cast(equal, "float32")

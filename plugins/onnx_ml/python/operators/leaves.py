@@ -8,41 +8,41 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Leaves:
-    """Leaf values: leaf node ``place`` adds ``weight`` to output ``target``."""
+class LeafValues:
+    """Leaf values: leaf node ``node`` adds ``weight`` to output ``target``."""
 
-    place: np.ndarray
+    node: np.ndarray
     target: np.ndarray
     weight: np.ndarray
 
 
 def leaf_table(
-    leaves: Leaves, branch: np.ndarray, tree: np.ndarray, outputs: int, aggregate: str
+    leaves: LeafValues, branch: np.ndarray, tree: np.ndarray, outputs: int, aggregate: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows of leaf values, each node's row, and the first output of each tree's rows.
 
     ``branch`` marks inner nodes, ``tree`` is the tree of each node. If every tree contributes to
     one output only, rows have one number.
     """
-    place, target, weight = leaves.place, leaves.target, leaves.weight
+    node, target, weight = leaves.node, leaves.target, leaves.weight
     trees = int(tree.max()) + 1
     low, high = np.full(trees, outputs), np.full(trees, -1)
-    np.minimum.at(low, tree[place], target)
-    np.maximum.at(high, tree[place], target)
+    np.minimum.at(low, tree[node], target)
+    np.maximum.at(high, tree[node], target)
     single = bool((low >= high).all())
     width = 1 if single else outputs
     targets = np.where(high >= 0, low, 0) if single else np.zeros(trees, np.int64)
-    nothing = {"min": np.inf, "max": -np.inf}.get(aggregate, 0.0)
+    neutral = {"min": np.inf, "max": -np.inf}.get(aggregate, 0.0)
     ends = np.flatnonzero(~branch)
     row_of = np.zeros(branch.size, np.int64)
     row_of[ends] = np.arange(ends.size)
-    table = np.full((ends.size, width), nothing)
-    at = row_of[place], 0 if single else target
+    table = np.full((ends.size, width), neutral)
+    at = row_of[node], 0 if single else target
     if aggregate in ("sum", "average"):
         np.add.at(table, at, weight)
     else:
         (np.minimum if aggregate == "min" else np.maximum).at(table, at, weight)
     table = table.astype(weight.dtype)
-    table, same = np.unique(table, axis=0, return_inverse=True)
-    row_of[ends] = same.reshape(-1)
+    table, inverse = np.unique(table, axis=0, return_inverse=True)
+    row_of[ends] = inverse.reshape(-1)
     return table, row_of, targets

@@ -7,13 +7,13 @@ import numpy as np
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
-from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
-def rows_of(ctx: NodeContext, x: Value) -> Value:
+def to_rows(ctx: NodeContext, x: Value) -> Value:
     """Return x as float32 [N, C]; a vector becomes one row."""
-    x = ctx.cast(classes.in_floats(ctx, x), "float32")
+    x = ctx.cast(classifier_outputs.to_float(ctx, x), "float32")
     if len(x.shape) == 1:
         return ctx.reshape(x, (1, *x.shape))
     if len(x.shape) != 2:
@@ -46,29 +46,33 @@ def _scores(ctx: NodeContext, x: Value, rows: int | None) -> Value:
 
 @onnx_op("LinearRegressor", domain=DOMAIN)
 def linear_regressor(ctx: NodeContext) -> Value:
-    x = rows_of(ctx, ctx.required(0))
+    x = to_rows(ctx, ctx.required(0))
     scores = _scores(ctx, x, ctx.attr("targets", 1))
-    return classes.transformed(ctx, scores)
+    return classifier_outputs.apply_post_transform(ctx, scores)
 
 
 @onnx_op("LinearClassifier", domain=DOMAIN)
 def linear_classifier(ctx: NodeContext) -> list[Value]:
-    labels = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
-    scores = _scores(ctx, rows_of(ctx, ctx.required(0)), None)
-    count, known = scores.shape[1], labels.numbers.size
+    labels = classifier_outputs.parse_labels(ctx, "classlabels_ints", "classlabels_strings")
+    scores = _scores(ctx, to_rows(ctx, ctx.required(0)), None)
+    count, known = scores.shape[1], labels.ids.size
     if count == 1 and known <= 2:
-        return _of_one_score(ctx, scores, labels)
+        return _binary_outputs(ctx, scores, labels)
     if count != known:
         raise ValueError(f"there are {known} labels for {count} rows of coefficients")
-    return classes.classified(ctx, scores, labels)
+    return classifier_outputs.classify(ctx, scores, labels)
 
 
-def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
+def _binary_outputs(
+    ctx: NodeContext, score: Value, labels: classifier_outputs.ClassLabels
+) -> list[Value]:
     flat = ctx.reshape(score, (score.shape[0],))
-    place = ctx.cast(ctx.emit("greater", [flat, ctx.like(0.0, flat)]), "int64")
-    if labels.numbers.size < 2:  # one label or none
-        return [place, classes.transformed(ctx, score)]
+    class_index = ctx.cast(ctx.emit("greater", [flat, ctx.like(0.0, flat)]), "int64")
+    if labels.ids.size < 2:  # one label or none
+        return [class_index, classifier_outputs.apply_post_transform(ctx, score)]
     logistic = ctx.attr("post_transform") == "LOGISTIC"
-    second = classes.transformed(ctx, score) if logistic else score
-    pair = classes.paired(ctx, classes.complement(ctx, second), second)
-    return [classes.label(ctx, place, labels), pair]
+    second = classifier_outputs.apply_post_transform(ctx, score) if logistic else score
+    pair = classifier_outputs.concat_columns(
+        ctx, classifier_outputs.complement(ctx, second), second
+    )
+    return [classifier_outputs.map_to_labels(ctx, class_index, labels), pair]

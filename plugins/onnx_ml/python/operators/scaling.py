@@ -9,7 +9,7 @@ import numpy as np
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
-from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
@@ -23,7 +23,7 @@ def _by_column(ctx: NodeContext, numbers: list, x: Value, what: str) -> Value:
 
 @onnx_op("Scaler", domain=DOMAIN)
 def scaler(ctx: NodeContext) -> Value:
-    x = ctx.cast(classes.in_floats(ctx, ctx.required(0)), "float32")
+    x = ctx.cast(classifier_outputs.to_float(ctx, ctx.required(0)), "float32")
     offset, scale = ctx.attr("offset") or [0.0], ctx.attr("scale") or [1.0]
     moved = ctx.emit("sub", [x, _by_column(ctx, offset, x, "offset")])
     return ctx.emit("mul", [moved, _by_column(ctx, scale, x, "scale")])
@@ -31,7 +31,7 @@ def scaler(ctx: NodeContext) -> Value:
 
 @onnx_op("Normalizer", domain=DOMAIN)
 def normalizer(ctx: NodeContext) -> Value:
-    x = ctx.cast(classes.in_floats(ctx, ctx.required(0)), "float32")
+    x = ctx.cast(classifier_outputs.to_float(ctx, ctx.required(0)), "float32")
     norm = ctx.attr("norm", "MAX")
     axes = (len(x.shape) - 1,)
     if norm == "MAX":
@@ -39,8 +39,8 @@ def normalizer(ctx: NodeContext) -> Value:
     elif norm == "L1":
         size = ctx.emit("reduce_sum", [ctx.emit("abs", [x])], axes=axes, keepdims=1)
     elif norm == "L2":
-        squares = ctx.emit("reduce_sum_square", [x], axes=axes, keepdims=1)
-        size = ctx.emit("sqrt", [squares])
+        squared_norm = ctx.emit("reduce_sum_square", [x], axes=axes, keepdims=1)
+        size = ctx.emit("sqrt", [squared_norm])
     else:
         raise ValueError(f"norm {norm} is not known; MAX, L1 or L2 expected")
     none = ctx.emit("equal", [size, ctx.like(0.0, size)])
@@ -70,7 +70,7 @@ def imputer(ctx: NodeContext) -> Value:
 @onnx_op("Binarizer", domain=DOMAIN)
 def binarizer(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    border = np.asarray(ctx.attr("threshold", 0.0), np.float32)
+    threshold = np.asarray(ctx.attr("threshold", 0.0), np.float32)
     if x.dtype.is_int:
-        border = np.floor(np.clip(border, -(2.0**31), 2.0**31 - 1))  # x > 1.5 is x > 1
-    return ctx.cast(ctx.emit("greater", [x, ctx.like(border, x)]), x.dtype.name)
+        threshold = np.floor(np.clip(threshold, -(2.0**31), 2.0**31 - 1))  # x > 1.5 is x > 1
+    return ctx.cast(ctx.emit("greater", [x, ctx.like(threshold, x)]), x.dtype.name)

@@ -10,22 +10,22 @@ import numpy as np
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
-from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
-from tvmrt.plugins.onnx_ml.operators.linear import affine, rows_of
+from tvmrt.plugins.onnx_ml.operators.linear import affine, to_rows
 
 
 def _floats(ctx: NodeContext, name: str) -> np.ndarray:
     return np.asarray(ctx.attr(name) or [], np.float32)
 
 
-def kernels(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
+def kernel_values(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
     """Return the kernel of each row [N, C] with each support vector [S, C] as [N, S]."""
     kind = ctx.attr("kernel_type", "LINEAR")
     params = _floats(ctx, "kernel_params")
     gamma, offset, degree = (float(p) for p in params) if params.size == 3 else (0.0, 0.0, 0.0)
     if kind == "RBF":
-        return _radial(ctx, x, vectors, gamma)
+        return _rbf(ctx, x, vectors, gamma)
     if kind not in ("POLY", "SIGMOID"):
         raise ValueError(f"kernel_type {kind} is not known; LINEAR, POLY, RBF or SIGMOID expected")
     scaled = affine(ctx, x, vectors * np.float32(gamma), np.full(len(vectors), offset))
@@ -34,7 +34,7 @@ def kernels(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
     return ctx.emit("pow", [scaled, ctx.like(degree, scaled)])
 
 
-def decisions(
+def decision_values(
     ctx: NodeContext, x: Value, vectors: np.ndarray, weights: np.ndarray, bias: np.ndarray
 ) -> Value:
     """Return the kernels of x with the vectors [S, C], weighted by rows [K, S], as [N, K].
@@ -44,15 +44,15 @@ def decisions(
     """
     if ctx.attr("kernel_type", "LINEAR") == "LINEAR":
         return affine(ctx, x, weights.astype(np.float64) @ vectors.astype(np.float64), bias)
-    return affine(ctx, kernels(ctx, x, vectors), weights, bias)
+    return affine(ctx, kernel_values(ctx, x, vectors), weights, bias)
 
 
-def _radial(ctx: NodeContext, x: Value, vectors: np.ndarray, gamma: float) -> Value:
+def _rbf(ctx: NodeContext, x: Value, vectors: np.ndarray, gamma: float) -> Value:
     """Compute RBF from the differences; expanding the square would lose small differences."""
     rows = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
-    apart = ctx.emit("sub", [rows, ctx.const(vectors[None], np.float32)])
-    squares = ctx.emit("reduce_sum_square", [apart], axes=(2,), keepdims=0)
-    return ctx.emit("exp", [ctx.emit("mul", [squares, ctx.like(-gamma, squares)])])
+    differences = ctx.emit("sub", [rows, ctx.const(vectors[None], np.float32)])
+    distances = ctx.emit("reduce_sum_square", [differences], axes=(2,), keepdims=0)
+    return ctx.emit("exp", [ctx.emit("mul", [distances, ctx.like(-gamma, distances)])])
 
 
 def _vectors(ctx: NodeContext, count: int, columns: int) -> np.ndarray:
@@ -66,7 +66,7 @@ def _vectors(ctx: NodeContext, count: int, columns: int) -> np.ndarray:
 
 @onnx_op("SVMRegressor", domain=DOMAIN)
 def svm_regressor(ctx: NodeContext) -> Value:
-    x = rows_of(ctx, ctx.required(0))
+    x = to_rows(ctx, ctx.required(0))
     count, rho = ctx.attr("n_supports", 0), _floats(ctx, "rho")
     coefficients = _floats(ctx, "coefficients")
     if rho.size < 1:
@@ -75,17 +75,17 @@ def svm_regressor(ctx: NodeContext) -> Value:
     if coefficients.size != width:
         raise ValueError(f"there are {coefficients.size} coefficients, expected {width}")
     if count:
-        y = decisions(ctx, x, _vectors(ctx, count, x.shape[1]), coefficients[None], rho[:1])
+        y = decision_values(ctx, x, _vectors(ctx, count, x.shape[1]), coefficients[None], rho[:1])
     else:
         y = affine(ctx, x, coefficients[None], rho[:1])
     if ctx.attr("one_class", 0):
         inside = ctx.emit("greater", [y, ctx.like(0.0, y)])
         return ctx.emit("where", [inside, ctx.like(1.0, y), ctx.like(-1.0, y)])
-    return classes.transformed(ctx, y)
+    return classifier_outputs.apply_post_transform(ctx, y)
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _ClassPairs:
     """First and second class of each pair, and the pair's rows of coefficients."""
 
     first: np.ndarray
@@ -93,7 +93,7 @@ class _Pairs:
     weights: np.ndarray
 
 
-def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _Pairs:
+def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _ClassPairs:
     """Return the pairs of classes; a pair uses the support vectors of both classes."""
     count, total = per_class.size, int(per_class.sum())
     table = coefficients.reshape(count - 1, total)
@@ -103,31 +103,31 @@ def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _Pairs:
         np.where(owner == i, table[j - 1], 0) + np.where(owner == j, table[i], 0) for i, j in pairs
     ]
     first, second = np.array(pairs).T
-    return _Pairs(first, second, np.array(weights))
+    return _ClassPairs(first, second, np.array(weights))
 
 
-def _votes(ctx: NodeContext, scores: Value, pairs: _Pairs, count: int) -> Value:
+def _votes(ctx: NodeContext, scores: Value, pairs: _ClassPairs, count: int) -> Value:
     """Count the wins of each class: [N, count]."""
     wins = ctx.emit("greater", [scores, ctx.like(0.0, scores)])
     won = ctx.cast(wins, "float32")
     lost = ctx.cast(ctx.emit("logical_not", [wins]), "float32")
     votes = [
-        ctx.emit("sum_into", [part, ctx.const(place, np.int32)], size=count)
-        for part, place in ((won, pairs.first), (lost, pairs.second))
+        ctx.emit("sum_into", [part, ctx.const(winners, np.int32)], size=count)
+        for part, winners in ((won, pairs.first), (lost, pairs.second))
     ]
     return ctx.emit("add", votes)
 
 
 @onnx_op("SVMClassifier", domain=DOMAIN)
 def svm_classifier(ctx: NodeContext) -> list[Value]:
-    labels = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
-    x = rows_of(ctx, ctx.required(0))
+    labels = classifier_outputs.parse_labels(ctx, "classlabels_ints", "classlabels_strings")
+    x = to_rows(ctx, ctx.required(0))
     per_class = np.asarray(ctx.attr("vectors_per_class") or [], np.int64)
     coefficients, rho = _floats(ctx, "coefficients"), _floats(ctx, "rho")
     if not per_class.sum():
         return _linear(ctx, x, labels, coefficients, rho)
     total, count = int(per_class.sum()), per_class.size
-    known = labels.numbers.size
+    known = labels.ids.size
     if count != known or count < 2 or per_class.min() < 0:
         raise ValueError(f"vectors_per_class has {count} elements for {known} labels")
     if coefficients.size != (count - 1) * total:
@@ -138,36 +138,40 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
         raise ValueError(f"rho has {rho.size} elements, expected {count * (count - 1) // 2}")
     ctx.check_table_size(rho.size, "the pairs of classes", total)
     pairs = _pairs(coefficients, per_class)
-    scores = decisions(ctx, x, _vectors(ctx, total, x.shape[1]), pairs.weights, rho)
+    scores = decision_values(ctx, x, _vectors(ctx, total, x.shape[1]), pairs.weights, rho)
     prob_a, prob_b = _floats(ctx, "prob_a"), _floats(ctx, "prob_b")
-    place = classes.best(ctx, _votes(ctx, scores, pairs, count))
+    class_index = classifier_outputs.argmax_class(ctx, _votes(ctx, scores, pairs, count))
     if prob_a.size:
         if not prob_a.size == prob_b.size == rho.size:
             raise ValueError(f"prob_a and prob_b have other lengths than rho, {rho.size}")
         scores = _probabilities(ctx, scores, prob_a, prob_b, count)
     elif count == 2:
-        return _of_one_score(ctx, scores, labels)
-    return classes.classified(ctx, scores, labels, place)
+        return _binary_outputs(ctx, scores, labels)
+    return classifier_outputs.classify(ctx, scores, labels, class_index)
 
 
-def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
+def _binary_outputs(
+    ctx: NodeContext, score: Value, labels: classifier_outputs.ClassLabels
+) -> list[Value]:
     """Classify with two labels: the first one wins if the score is positive."""
     flat = ctx.reshape(score, (score.shape[0],))
-    place = ctx.cast(ctx.emit("less_equal", [flat, ctx.like(0.0, flat)]), "int64")
-    pair = classes.paired(ctx, ctx.emit("neg", [score]), score)
-    return classes.classified(ctx, pair, labels, place)
+    class_index = ctx.cast(ctx.emit("less_equal", [flat, ctx.like(0.0, flat)]), "int64")
+    pair = classifier_outputs.concat_columns(ctx, ctx.emit("neg", [score]), score)
+    return classifier_outputs.classify(ctx, pair, labels, class_index)
 
 
-def _linear(ctx: NodeContext, x: Value, labels: classes.Labels, coefficients, rho) -> list[Value]:
+def _linear(
+    ctx: NodeContext, x: Value, labels: classifier_outputs.ClassLabels, coefficients, rho
+) -> list[Value]:
     """Classify without support vectors: one row of coefficients per class."""
-    count = labels.numbers.size
+    count = labels.ids.size
     if coefficients.size != count * x.shape[1] or rho.size < 1:
         raise ValueError(
             f"there are {coefficients.size} coefficients, expected {count} of {x.shape[1]}; "
             f"rho has {rho.size} elements, expected 1"
         )
     weights = coefficients.reshape(count, x.shape[1])
-    return classes.classified(ctx, affine(ctx, x, weights, np.full(count, rho[0])), labels)
+    return classifier_outputs.classify(ctx, affine(ctx, x, weights, np.full(count, rho[0])), labels)
 
 
 def _probabilities(ctx: NodeContext, scores: Value, a, b, count: int) -> Value:

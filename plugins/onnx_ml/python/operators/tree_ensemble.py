@@ -10,10 +10,10 @@ from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
-from tvmrt.plugins.onnx_ml.operators.leaves import Leaves, leaf_table
-from tvmrt.plugins.onnx_ml.operators.nodes import LEAF, MEMBER, Nodes, emit_forest
+from tvmrt.plugins.onnx_ml.operators.forest import LEAF, MEMBER, TreeNodes, emit_forest
+from tvmrt.plugins.onnx_ml.operators.leaves import LeafValues, leaf_table
 
 _AGGREGATES = ("average", "sum", "min", "max")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -30,19 +30,19 @@ def _tensor(ctx: NodeContext, name: str) -> np.ndarray:
     return np.asarray(ctx.attr(name)).reshape(-1)
 
 
-def _nodes(ctx: NodeContext, leaves: int) -> Nodes:
+def _nodes(ctx: NodeContext, leaves: int) -> TreeNodes:
     """Return the nodes followed by the leaves, with shared leaves copied for each parent."""
     thresholds = _tensor(ctx, "nodes_splits")
     count = thresholds.size
     children, ends = [], []
     for side in ("true", "false"):
-        places = _ints(ctx, f"nodes_{side}nodeids", count)
+        child_index = _ints(ctx, f"nodes_{side}nodeids", count)
         end = _ints(ctx, f"nodes_{side}leafs", count).astype(bool)
-        if places.size and not (
-            places.min() >= 0 and (places < np.where(end, leaves, count)).all()
+        if child_index.size and not (
+            child_index.min() >= 0 and (child_index < np.where(end, leaves, count)).all()
         ):
             raise ValueError(f"nodes_{side}nodeids names a node or a leaf that is not there")
-        children.append(places)
+        children.append(child_index)
         ends.append(end)
     given = ctx.attr("nodes_missing_value_tracks_true")
     missing = (
@@ -57,21 +57,21 @@ def _nodes(ctx: NodeContext, leaves: int) -> Nodes:
     if mode.size != count or not ((mode >= 0) & (mode <= MEMBER)).all():
         raise ValueError(f"nodes_modes has {mode.size} elements, expected {count} from 0 to 6")
     # a tree with only a leaf is written as a node with the same leaf as both children
-    alone = ends[0] & ends[1] & (children[0] == children[1])
-    nodes = Nodes(
-        mode=np.where(alone, LEAF, mode),
+    is_single_leaf = ends[0] & ends[1] & (children[0] == children[1])
+    nodes = TreeNodes(
+        mode=np.where(is_single_leaf, LEAF, mode),
         features=_ints(ctx, "nodes_featureids", count),
         thresholds=thresholds,
         true=children[0],
         false=children[1],
         missing=missing,
-        rows=np.where(alone, children[0], 0),
+        rows=np.where(is_single_leaf, children[0], 0),
         roots=roots,
     )
     return _with_leaves(nodes, ends)
 
 
-def _with_leaves(nodes: Nodes, ends: list[np.ndarray]) -> Nodes:
+def _with_leaves(nodes: TreeNodes, ends: list[np.ndarray]) -> TreeNodes:
     """Append a separate leaf node for each child that is a leaf."""
     true, false = nodes.true.copy(), nodes.false.copy()
     rows, count = [nodes.rows], nodes.count
@@ -85,7 +85,7 @@ def _with_leaves(nodes: Nodes, ends: list[np.ndarray]) -> Nodes:
     def longer(array: np.ndarray, fill: int) -> np.ndarray:
         return np.concatenate([array, np.full(more, fill, array.dtype)])
 
-    return Nodes(
+    return TreeNodes(
         mode=longer(nodes.mode, LEAF),
         features=longer(nodes.features, 0),
         thresholds=longer(nodes.thresholds, 0),
@@ -99,18 +99,18 @@ def _with_leaves(nodes: Nodes, ends: list[np.ndarray]) -> Nodes:
 
 def _members(ctx: NodeContext, mode: np.ndarray) -> list[np.ndarray]:
     """Return the sets of the nodes with mode MEMBER; each set ends with NaN in the attribute."""
-    asked = int((mode == MEMBER).sum())
-    if not asked:
+    set_count = int((mode == MEMBER).sum())
+    if not set_count:
         return []
     given = ctx.attr("membership_values")
     numbers = np.asarray([] if given is None else given).reshape(-1)
     ends = np.flatnonzero(np.isnan(numbers))
-    if ends.size != asked:
-        raise ValueError(f"membership_values has {ends.size} sets for {asked} nodes")
-    return [one[~np.isnan(one)] for one in np.split(numbers, ends + 1)[:asked]]
+    if ends.size != set_count:
+        raise ValueError(f"membership_values has {ends.size} sets for {set_count} nodes")
+    return [part[~np.isnan(part)] for part in np.split(numbers, ends + 1)[:set_count]]
 
 
-def _tree_of(nodes: Nodes) -> np.ndarray:
+def _tree_of(nodes: TreeNodes) -> np.ndarray:
     """Return the tree index of each node, 0 for unreachable nodes."""
     trees = nodes.roots.size
     tree, level, number = np.full(nodes.count, -1), nodes.roots, np.arange(trees)
@@ -146,15 +146,15 @@ def tree_ensemble(ctx: NodeContext) -> Value:
     if weight.size == 0 or not (0 <= target.min() and target.max() < outputs):
         raise ValueError(f"a leaf gives to output {target.max(initial=0)} of {outputs}, or none is")
     aggregate = _choice(ctx, "aggregate_function", 1, _AGGREGATES)
-    how = _choice(ctx, "post_transform", 0, _TRANSFORMS)
+    transform = _choice(ctx, "post_transform", 0, _TRANSFORMS)
     nodes = _nodes(ctx, weight.size)
     members = _members(ctx, _tensor(ctx, "nodes_modes"))
     ends = np.flatnonzero(nodes.mode == LEAF)
     ctx.check_table_size(ends.size, "the leaves' numbers", outputs)
-    leaves = Leaves(ends, target[nodes.rows[ends]], weight[nodes.rows[ends]])
+    leaves = LeafValues(ends, target[nodes.rows[ends]], weight[nodes.rows[ends]])
     branch = nodes.mode != LEAF
     values, rows, targets = leaf_table(leaves, branch, _tree_of(nodes), outputs, aggregate)
     nodes = replace(nodes, rows=rows)
     base = np.zeros(outputs)
     scores = emit_forest(ctx, x, nodes, values, targets, base, aggregate, members)
-    return classes.transformed(ctx, scores, how)
+    return classifier_outputs.apply_post_transform(ctx, scores, transform)

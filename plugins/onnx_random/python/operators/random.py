@@ -19,7 +19,7 @@ def _element_type(ctx: NodeContext, like: Value | None) -> str:
     return "float32" if like is None else ctx.half_of(like) or like.dtype.name
 
 
-def _drawn(ctx: NodeContext, like: Value | None) -> Value:
+def _draw_random(ctx: NodeContext, like: Value | None) -> Value:
     normal = "Normal" in ctx.op
     names, defaults = (("mean", "scale") if normal else ("low", "high")), (0.0, 1.0)
     bounds = tuple(ctx.attr(name, default) for name, default in zip(names, defaults))
@@ -30,12 +30,12 @@ def _drawn(ctx: NodeContext, like: Value | None) -> Value:
 
 @onnx_op("RandomNormal", "RandomUniform")
 def random(ctx: NodeContext) -> Value:
-    return _drawn(ctx, None)
+    return _draw_random(ctx, None)
 
 
 @onnx_op("RandomNormalLike", "RandomUniformLike")
 def random_like(ctx: NodeContext) -> Value:
-    return _drawn(ctx, ctx.required(0))
+    return _draw_random(ctx, ctx.required(0))
 
 
 @onnx_op("Bernoulli")
@@ -53,10 +53,10 @@ def multinomial(ctx: NodeContext) -> Value:
     count = ctx.attr("sample_size", 1)
     to = element_type(ctx.attr("dtype", onnx.TensorProto.INT32))
     odds = softmax_along(ctx, x, 1)
-    sums = ctx.emit("cumulative_sum", [odds], axis=1, exclusive=0, reverse=0)
-    whole = ctx.slice_axis(sums, 1, classes - 1, 1)
-    drawn = ctx.emit("mul", [uniform(ctx, (batch, count), x.dtype.name), whole])
-    below = ctx.reshape(ctx.slice_axis(sums, 1, 0, classes - 1), (batch, 1, classes - 1))
+    cumulative = ctx.emit("cumulative_sum", [odds], axis=1, exclusive=0, reverse=0)
+    total = ctx.slice_axis(cumulative, 1, classes - 1, 1)
+    drawn = ctx.emit("mul", [uniform(ctx, (batch, count), x.dtype.name), total])
+    below = ctx.reshape(ctx.slice_axis(cumulative, 1, 0, classes - 1), (batch, 1, classes - 1))
     passed = ctx.emit("less_equal", [below, ctx.reshape(drawn, (batch, count, 1))])
-    places = ctx.emit("reduce_sum", [ctx.cast(passed, "int32")], axes=(2,), keepdims=0)
-    return ctx.cast(places, to)
+    class_indices = ctx.emit("reduce_sum", [ctx.cast(passed, "int32")], axes=(2,), keepdims=0)
+    return ctx.cast(class_indices, to)

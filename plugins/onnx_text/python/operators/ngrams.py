@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.frontend.onnx import text
+from tvmrt.compiler.frontend.onnx import string_tensors
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
 
@@ -27,10 +27,10 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
         if x in ctx.importer.texts:
             raise ValueError("pool_int64s is given, the input has strings")
         return ctx.cast(x, "int64"), np.asarray(numbers, np.int64)
-    x = text.written(ctx.importer, x)
+    x = string_tensors.to_handles(ctx.importer, x)
     if x not in ctx.importer.texts:
         raise ValueError(f"pool_strings is given, the input has {x.dtype} elements")
-    found, kept = text.found(ctx, x, words)
+    found, kept = string_tensors.find_strings(ctx, x, words)
     places = {word: i for i, word in enumerate(kept)}
     return found, np.array([places[word] for word in words], np.int64)
 
@@ -54,7 +54,7 @@ def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.concatenate(grams), np.asarray(columns, np.int32)[order], lengths
 
 
-@text.string_op("TfIdfVectorizer")
+@string_tensors.string_op("TfIdfVectorizer")
 def tf_idf_vectorizer(ctx: NodeContext) -> Value:
     x, mode = ctx.required(0), _required(ctx, "mode")
     least, longest = _required(ctx, "min_gram_length"), _required(ctx, "max_gram_length")
@@ -99,6 +99,6 @@ def _weighted(ctx: NodeContext, counts: Value, mode: str, width: int) -> Value:
             raise ValueError(f"there are {len(weights)} weights for {len(columns)} n-grams")
         row[np.asarray(columns, np.int64)] = weights
     if mode == "IDF":
-        there = ctx.emit("greater", [counts, ctx.like(0, counts)])
-        return ctx.emit("where", [there, ctx.const(row), ctx.like(0, counts)])
+        is_present = ctx.emit("greater", [counts, ctx.like(0, counts)])
+        return ctx.emit("where", [is_present, ctx.const(row), ctx.like(0, counts)])
     return ctx.emit("mul", [counts, ctx.const(row)])

@@ -13,9 +13,9 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
-MOST_STATES = 2000
-MOST_CHOICES = 20000
-MOST_REPEATS = 1000
+MAX_DFA_STATES = 2000
+MAX_NFA_STATES = 20000
+MAX_REPEATS = 1000
 _LAST = 0x10FFFF
 
 Ranges = list  # sorted, disjoint (first, last) code points
@@ -42,7 +42,7 @@ _POSIX = {
 }
 
 
-def _united(ranges: Ranges) -> Ranges:
+def _merge_ranges(ranges: Ranges) -> Ranges:
     found: Ranges = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -52,9 +52,9 @@ def _united(ranges: Ranges) -> Ranges:
     return found
 
 
-def _others(ranges: Ranges) -> Ranges:
+def _complement(ranges: Ranges) -> Ranges:
     found, start = [], 0
-    for first, last in _united(ranges):
+    for first, last in _merge_ranges(ranges):
         if start < first:
             found.append((start, first - 1))
         start = last + 1
@@ -70,7 +70,7 @@ class _Parser:
         self.at = 0
 
     def parse(self):
-        tree = self._either()
+        tree = self._alternation()
         if self.at < len(self.pattern):
             raise self._error("a ) without a (")
         return tree
@@ -95,19 +95,19 @@ class _Parser:
         self.at += 1
         return self.pattern[self.at - 1]
 
-    def _either(self):
-        parts = [self._join()]
+    def _alternation(self):
+        parts = [self._sequence()]
         while self._take("|"):
-            parts.append(self._join())
+            parts.append(self._sequence())
         return parts[0] if len(parts) == 1 else ("either", parts)
 
-    def _join(self):
+    def _sequence(self):
         parts = []
         while self.at < len(self.pattern) and not self._peek("|") and not self._peek(")"):
-            parts.append(self._repeated(self._atom()))
+            parts.append(self._repetition(self._atom()))
         return ("join", parts)
 
-    def _repeated(self, part):
+    def _repetition(self, part):
         bounds = self._bounds()
         while bounds is not None:
             self._take("?")  # lazy repetition matches the same whole strings
@@ -125,11 +125,13 @@ class _Parser:
         low, comma, high = self.pattern[self.at + 1 : end].partition(",")
         if not low.isdecimal() or not (high.isdecimal() or not high):
             return None  # a literal brace
-        least, most = int(low), int(high) if high else (None if comma else int(low))
-        if least > MOST_REPEATS or (most is not None and not least <= most <= MOST_REPEATS):
+        min_count, max_count = int(low), int(high) if high else (None if comma else int(low))
+        if min_count > MAX_REPEATS or (
+            max_count is not None and not min_count <= max_count <= MAX_REPEATS
+        ):
             raise self._error("bounds of a repetition")
         self.at = end + 1
-        return least, most
+        return min_count, max_count
 
     def _atom(self):
         start = self._next()
@@ -138,7 +140,7 @@ class _Parser:
         if start == "[":
             return ("chars", self._class())
         if start == ".":
-            return ("chars", _others([(10, 10)]))
+            return ("chars", _complement([(10, 10)]))
         if start == "^":
             return ("assert", "begin")
         if start == "$":
@@ -158,7 +160,7 @@ class _Parser:
                 self.at = end + 1
             elif not self._take(":"):
                 raise self._error("flags or a lookaround")
-        tree = self._either()
+        tree = self._alternation()
         if not self._take(")"):
             raise self._error("a ( without a )")
         return tree
@@ -176,7 +178,7 @@ class _Parser:
         kind = self._next()
         sets = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
         if kind.lower() in sets:
-            return sets[kind] if kind in sets else _others(sets[kind.lower()])
+            return sets[kind] if kind in sets else _complement(sets[kind.lower()])
         if kind == "x":
             return self._hexadecimal()
         if kind in _CONTROLS:
@@ -201,7 +203,7 @@ class _Parser:
         return [(code, code)]
 
     def _class(self) -> Ranges:
-        turned, ranges, first = self._take("^"), [], True
+        negated, ranges, first = self._take("^"), [], True
         while first or not self._take("]"):
             first = False
             if self._peek("[:"):
@@ -216,7 +218,7 @@ class _Parser:
                     raise self._error("a range")
                 low = [(low[0][0], high[0][0])]
             ranges += low
-        return _others(ranges) if turned else _united(ranges)
+        return _complement(ranges) if negated else _merge_ranges(ranges)
 
     def _member(self) -> Ranges:
         character = self._next()
@@ -231,7 +233,7 @@ class _Parser:
             raise self._error("a character class")
         self.at = end + 2
         found = _POSIX[name.lstrip("^")]
-        return _others(found) if name.startswith("^") else found
+        return _complement(found) if name.startswith("^") else found
 
 
 def _utf8(first: int, last: int) -> Iterator[list[tuple[int, int]]]:
@@ -256,7 +258,7 @@ def _utf8(first: int, last: int) -> Iterator[list[tuple[int, int]]]:
     yield list(zip(a, b))
 
 
-class _Choices:
+class _Nfa:
     """Nondeterministic automaton: ``steps`` consume a byte, ``jumps`` none and may have an
     assertion."""
 
@@ -267,9 +269,9 @@ class _Choices:
         self.end = self._add(tree, self.start)
 
     def _state(self) -> int:
-        if len(self.steps) >= MOST_CHOICES:
+        if len(self.steps) >= MAX_NFA_STATES:
             raise UnsupportedError(
-                f"the pattern needs more than {MOST_CHOICES} positions; use fewer repetitions"
+                f"the pattern needs more than {MAX_NFA_STATES} positions; use fewer repetitions"
             )
         self.steps.append([])
         self.jumps.append([])
@@ -298,39 +300,39 @@ class _Choices:
 
     def _chain(self, start: int, parts: list[tuple[int, int]], end: int) -> None:
         for low, high in parts[:-1]:
-            behind = self._state()
-            self.steps[start].append((low, high, behind))
-            start = behind
+            target = self._state()
+            self.steps[start].append((low, high, target))
+            start = target
         self.steps[start].append((*parts[-1], end))
 
-    def _repeat(self, start: int, part, least: int, most: int | None) -> int:
-        for _ in range(least):
+    def _repeat(self, start: int, part, min_count: int, max_count: int | None) -> int:
+        for _ in range(min_count):
             start = self._add(part, start)
-        if most is None:
+        if max_count is None:
             around, end = self._state(), self._state()
             self.jumps[start].append(("", around))
             self.jumps[self._add(part, around)].append(("", around))
             self.jumps[around].append(("", end))
             return end
         end = self._state()
-        for _ in range(most - least):
+        for _ in range(max_count - min_count):
             self.jumps[start].append(("", end))
             start = self._add(part, start)
         self.jumps[start].append(("", end))
         return end
 
-    def closed(self, states, before: str, behind: str) -> set[int]:
-        """Return all states reachable without a byte; ``before`` and ``behind`` are the kinds of
+    def epsilon_closure(self, states, before: str, after: str) -> set[int]:
+        """Return all states reachable without a byte; ``before`` and ``after`` are the kinds of
         the surrounding characters: "" (none), "word" or "other"."""
-        border = (before == "word") != (behind == "word")
-        holds = {"": True, "begin": not before, "end": not behind, "word": border}
-        holds["inside"] = not border
-        found, open_ = set(states), list(states)
-        while open_:
-            for condition, state in self.jumps[open_.pop()]:
-                if holds[condition] and state not in found:
+        at_boundary = (before == "word") != (after == "word")
+        conditions = {"": True, "begin": not before, "end": not after, "word": at_boundary}
+        conditions["inside"] = not at_boundary
+        found, pending = set(states), list(states)
+        while pending:
+            for condition, state in self.jumps[pending.pop()]:
+                if conditions[condition] and state not in found:
                     found.add(state)
-                    open_.append(state)
+                    pending.append(state)
         return found
 
 
@@ -338,10 +340,10 @@ def _kind(byte: int) -> str:
     return "word" if any(a <= byte <= b for a, b in _WORD) else "other"
 
 
-def _classes(choices: _Choices) -> tuple[np.ndarray, list[int]]:
+def _classes(nfa: _Nfa) -> tuple[np.ndarray, list[int]]:
     """Return the equivalence class of each byte, and one byte of each class."""
     cuts = {0, 256}
-    ranges = [(low, high) for steps in choices.steps for low, high, _ in steps] + _WORD
+    ranges = [(low, high) for steps in nfa.steps for low, high, _ in steps] + _WORD
     for low, high in ranges:
         cuts |= {low, high + 1}
     starts = sorted(cuts)[:-1]
@@ -359,38 +361,38 @@ def _automaton(pattern: str, befores: tuple[str, ...]) -> tuple[np.ndarray, np.n
     A match that follows ``befores[i]`` begins in state i.
     """
     try:
-        choices = _Choices(_Parser(pattern).parse())
+        nfa = _Nfa(_Parser(pattern).parse())
     except RecursionError:
         raise UnsupportedError("the pattern nests too many groups; use fewer") from None
-    classes, starts = _classes(choices)
-    open_ = [(frozenset([choices.start]), before) for before in befores]
-    places, rows = {key: i for i, key in enumerate(open_)}, []
-    for states, before in open_:
-        closed = {kind: choices.closed(states, before, kind) for kind in _BEFORE}
+    classes, starts = _classes(nfa)
+    pending = [(frozenset([nfa.start]), before) for before in befores]
+    index_of, rows = {key: i for i, key in enumerate(pending)}, []
+    for states, before in pending:
+        epsilon_closure = {kind: nfa.epsilon_closure(states, before, kind) for kind in _BEFORE}
         row = []
         for byte in starts:
             kind = _kind(byte)
-            behind = frozenset(
+            successors = frozenset(
                 to
-                for state in closed[kind]
-                for low, high, to in choices.steps[state]
+                for state in epsilon_closure[kind]
+                for low, high, to in nfa.steps[state]
                 if low <= byte <= high
             )
-            key = (behind, kind if behind else "other")
-            if key not in places:
-                places[key] = len(places)
-                open_.append(key)
-            row.append(places[key])
-        rows.append([*row, *(int(choices.end in closed[kind]) for kind in _BEFORE)])
-        if len(places) > MOST_STATES:
+            key = (successors, kind if successors else "other")
+            if key not in index_of:
+                index_of[key] = len(index_of)
+                pending.append(key)
+            row.append(index_of[key])
+        rows.append([*row, *(int(nfa.end in epsilon_closure[kind]) for kind in _BEFORE)])
+        if len(index_of) > MAX_DFA_STATES:
             raise UnsupportedError(
-                f"the pattern needs more than {MOST_STATES} states; use fewer repetitions"
+                f"the pattern needs more than {MAX_DFA_STATES} states; use fewer repetitions"
             )
     return classes, np.array(rows, np.int32)
 
 
 @lru_cache(maxsize=64)
-def searching(pattern: str) -> tuple[np.ndarray, np.ndarray]:
+def search_automaton(pattern: str) -> tuple[np.ndarray, np.ndarray]:
     """Return an automaton for matches anywhere: the class of each byte, and int32[states,
     classes + 3]: next states, then whether a match may end at the end of the text, before a
     non-word byte, and before a word byte. A match begins in state 0 at the start of the text, in 1
@@ -399,7 +401,7 @@ def searching(pattern: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=64)
-def compiled(pattern: str) -> tuple[np.ndarray, np.ndarray]:
+def match_automaton(pattern: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the class of each byte, uint8[256], and the automaton, int32[states, classes + 1].
 
     A row has the next state per class, then whether the state accepts. The start state is 0.

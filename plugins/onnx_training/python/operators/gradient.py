@@ -13,7 +13,7 @@ from tvmrt.compiler.ir import Node, Value
 from tvmrt.error import UnsupportedError
 
 # gradient of each operand of a node; None for an operand without one
-Parts = "list[Numbers | None]"
+OperandGradients = "list[Numbers | None]"
 
 
 @onnx_op("Gradient", domain="ai.onnx.preview.training")
@@ -30,16 +30,16 @@ def gradient(ctx: NodeContext) -> list[Value]:
     wanted = inputs[: len(ctx.attr("xs"))]
     if not all(v.dtype.is_float for v in [*wanted, y]):
         raise ValueError("derivatives need floating-point types")
-    found = _backwards(ctx, y, wanted)
-    return [_of(ctx, found, x).value for x in wanted]
+    found = _backpropagate(ctx, y, wanted)
+    return [_gradient_of(ctx, found, x).value for x in wanted]
 
 
-def _of(ctx: NodeContext, found: dict[Value, TensorExpr], x: Value) -> TensorExpr:
+def _gradient_of(ctx: NodeContext, found: dict[Value, TensorExpr], x: Value) -> TensorExpr:
     """Return the gradient accumulated for a value, or zeros."""
     return found.get(x) or TensorExpr(ctx, ctx.expand(ctx.like(0, x), x.shape))
 
 
-def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, TensorExpr]:
+def _backpropagate(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, TensorExpr]:
     """Return the gradients of all values on paths from ``wanted`` to y."""
     before = list(ctx.builder.graph.nodes)
     depends = set(wanted)
@@ -56,12 +56,12 @@ def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, T
         parts = _RULES[node.op](ctx, node, found[result])
         for operand, part in zip(node.inputs, parts):
             if operand in depends and part is not None:
-                own = _summed(ctx, part, operand)
+                own = _sum_to_shape(ctx, part, operand)
                 found[operand] = found[operand] + own if operand in found else own
     return found
 
 
-def _summed(ctx: NodeContext, part: TensorExpr, operand: Value) -> TensorExpr:
+def _sum_to_shape(ctx: NodeContext, part: TensorExpr, operand: Value) -> TensorExpr:
     """Sum a gradient over the axes along which the operand was broadcast."""
     more = len(part.shape) - len(operand.shape)
     own = (1,) * more + operand.shape
@@ -75,7 +75,7 @@ def _summed(ctx: NodeContext, part: TensorExpr, operand: Value) -> TensorExpr:
 def _rule(function: Callable) -> Callable:
     """Make a rule from a function of the result's gradient, the result and the operands."""
 
-    def rule(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
+    def rule(ctx: NodeContext, node: Node, g: TensorExpr) -> OperandGradients:
         return function(
             g, TensorExpr(ctx, node.outputs[0]), *(TensorExpr(ctx, v) for v in node.inputs)
         )
@@ -83,7 +83,7 @@ def _rule(function: Callable) -> Callable:
     return rule
 
 
-def _product(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
+def _matmul_gradient(ctx: NodeContext, node: Node, g: TensorExpr) -> OperandGradients:
     a, b = node.inputs
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("the derivative of a matmul of vectors is not implemented")
@@ -92,7 +92,7 @@ def _product(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
     return [TensorExpr(ctx, emit_matmul(ctx, *pair)) for pair in pairs]
 
 
-def _repeated(ctx: NodeContext, node: Node, g: TensorExpr) -> Parts:
+def _reduce_sum_gradient(ctx: NodeContext, node: Node, g: TensorExpr) -> OperandGradients:
     """Return the gradient of a sum over axes: the result's gradient, broadcast."""
     x, axes = node.inputs[0], node.attrs["axes"]
     kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
@@ -111,7 +111,7 @@ _RULES: dict[str, Callable] = {
     "tanh": _rule(lambda g, y, a: [g * (y * y * -1 + 1)]),
     "sigmoid": _rule(lambda g, y, a: [g * y * (y * -1 + 1)]),
     "relu": _rule(lambda g, y, a: [(a > 0).where(g, 0)]),
-    "matmul": _product,
-    "reduce_sum": _repeated,
+    "matmul": _matmul_gradient,
+    "reduce_sum": _reduce_sum_gradient,
     "reshape": _rule(lambda g, y, a: [g.reshape(*a.shape)]),
 }

@@ -41,21 +41,21 @@ def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
     column = ctx.reshape(labels, (x.shape[0], 1, *x.shape[2:]))
     picked = ctx.emit("gather_elements", [x, column], axis=1)
     loss = TensorExpr(ctx, ctx.reshape(picked, labels.shape)) * -1
-    share = None
+    weight = None
     if weights is not None:
-        share = TensorExpr(ctx, ctx.emit("gather", [weights, labels], axis=0))
+        weight = TensorExpr(ctx, ctx.emit("gather", [weights, labels], axis=0))
     elif skipped is not None:
-        share = TensorExpr(ctx, ctx.expand(ctx.like(1, x), labels.shape))
-    if share is not None:
-        loss = loss * share
+        weight = TensorExpr(ctx, ctx.expand(ctx.like(1, x), labels.shape))
+    if weight is not None:
+        loss = loss * weight
     if skipped is not None:
         # ignored elements may be infinite
-        loss, share = skipped.where(0, loss), skipped.where(0, share)
+        loss, weight = skipped.where(0, loss), skipped.where(0, weight)
     if reduction == "none":
         return loss.value
     total = _sum(loss)
     if reduction == "mean":
-        total = total / (labels.type.size if share is None else _sum(share))
+        total = total / (labels.type.size if weight is None else _sum(weight))
     return total.value
 
 
@@ -71,12 +71,12 @@ def _optimiser(name: str, count: int) -> Callable:
     def add(step: Callable[..., list[TensorExpr]]) -> Callable:
         @onnx_op(name, domain=_TRAINING)
         def importer(ctx: NodeContext) -> list[Value]:
-            several = (len(ctx.inputs) - 2) // (count + 1)
-            if several < 1 or len(ctx.inputs) != 2 + (count + 1) * several:
+            tensor_count = (len(ctx.inputs) - 2) // (count + 1)
+            if tensor_count < 1 or len(ctx.inputs) != 2 + (count + 1) * tensor_count:
                 raise ValueError(f"{len(ctx.inputs)} operands are not {count + 1} for each tensor")
             columns = []
-            for i in range(several):
-                tensors = [ctx.required(2 + i + k * several) for k in range(count + 1)]
+            for i in range(tensor_count):
+                tensors = [ctx.required(2 + i + k * tensor_count) for k in range(count + 1)]
                 kind = tensors[0].dtype.name
                 rate, updates = (
                     TensorExpr(ctx, ctx.reshape(ctx.cast(ctx.required(k), kind), ()))
@@ -116,8 +116,8 @@ def adam(ctx: NodeContext, rate, updates, x, gradient, mean, squares) -> list[Te
     gradient = x * ctx.attr("norm_coefficient", 0.0) + gradient
     mean = mean * alpha + gradient * (1 - alpha)
     squares = squares * beta + gradient * gradient * (1 - beta)
-    left = [1 - _power(factor, updates) for factor in (alpha, beta)]
-    rate = (updates > 0).where(rate * left[1].apply("sqrt") / left[0], rate)
+    bias_corrections = [1 - _power(factor, updates) for factor in (alpha, beta)]
+    rate = (updates > 0).where(rate * bias_corrections[1].apply("sqrt") / bias_corrections[0], rate)
     new = x - rate * mean / (squares.apply("sqrt") + ctx.attr("epsilon", 0.0))
     return [new * (1 - ctx.attr("norm_coefficient_post", 0.0)), mean, squares]
 

@@ -40,13 +40,13 @@ def _weight_bytes(tensor) -> int:
 def _imported(path: Path, operators: Any) -> Any:
     """Import the network; dynamic dimensions get default bounds."""
     from tvmrt.compiler.frontend.onnx import import_model
-    from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
+    from tvmrt.compiler.frontend.onnx.default_bounds import find_undeclared_dims
     from tvmrt.error import UnboundedDimensionsError
 
     try:
         return import_model(path, operators=operators)
     except UnboundedDimensionsError as error:
-        axes = find_open_axes(path, {}, {}, {}, error.names)
+        axes = find_undeclared_dims(path, {}, {}, {}, error.names)
         if not axes.sizes:
             raise
         return import_model(path, operators=operators, dims=axes.declare(axes.sizes, {}))

@@ -22,7 +22,7 @@ from tvmrt.compiler.frontend.dimension_roles import (
     DefaultBounds,
     Role,
 )
-from tvmrt.compiler.frontend.onnx.open_axes import OpenAxes, find_open_axes
+from tvmrt.compiler.frontend.onnx.default_bounds import UndeclaredDims, find_undeclared_dims
 from tvmrt.compiler.frontend.option_syntax import format_dims
 from tvmrt.compiler.ir.limits import MemoryBoundError
 from tvmrt.compiler.request import Request
@@ -73,7 +73,9 @@ def compile_with_inferred_bounds(
         if not error.names:
             raise
         problem = error
-    axes = find_open_axes(model, request.shapes, request.dims, request.sequences, problem.names)
+    axes = find_undeclared_dims(
+        model, request.shapes, request.dims, request.sequences, problem.names
+    )
     if axes.sizes.keys() != set(problem.names):
         raise problem
     search = _Search(request, attempt, axes)
@@ -82,7 +84,7 @@ def compile_with_inferred_bounds(
     for text in found.messages:
         _warn(text)
     names = [each.name for each in found.result.summary.inputs]
-    chosen = axes.fitting(dict(zip(names, found.result.program.input_types)))
+    chosen = axes.declare_valid(dict(zip(names, found.result.program.input_types)))
     _warn(
         "the network has dynamic dimensions; bounds inferred from their use: "
         f"{format_dims(chosen)}, with up to {_size(found.nbytes)} for tensors; declare them to "
@@ -96,7 +98,7 @@ def compile_with_inferred_bounds(
 class _Search:
     """Search for bounds with which one network compiles."""
 
-    def __init__(self, request: Request, attempt: Attempt, axes: OpenAxes) -> None:
+    def __init__(self, request: Request, attempt: Attempt, axes: UndeclaredDims) -> None:
         self.request = request
         self.attempt = attempt
         self.axes = axes
@@ -134,8 +136,8 @@ class _Search:
         """Return the image size with which the network compiles, None for the usual one. Raise
         ``problem`` if there is none."""
         for image_size in (None, *OTHER_PICTURE_SIZES):
-            sizes = self.axes.usual(False, image_size)
-            if image_size and sizes == self.axes.usual(False):
+            sizes = self.axes.typical_sizes(False, image_size)
+            if image_size and sizes == self.axes.typical_sizes(False):
                 break  # it has no image input
             try:
                 self._compiled(sizes, {})
@@ -158,11 +160,11 @@ class _Search:
         self, image_sizes: Sequence[int | None]
     ) -> Iterator[tuple[dict[str, DefaultBounds], dict[str, str]]]:
         """Yield bounds to try; ``pictures``: image sizes to try if only one size may work."""
-        yield from self.axes.choices()
+        yield from self.axes.fallback_bounds()
         for dynamic_batch in (True, False):
             tried: list[dict[str, DefaultBounds]] = []
             for image_size in image_sizes:
-                sizes = self.axes.usual(dynamic_batch, image_size)
+                sizes = self.axes.typical_sizes(dynamic_batch, image_size)
                 if sizes not in tried:
                     tried.append(sizes)
                     yield sizes, {}
@@ -170,8 +172,11 @@ class _Search:
     def on_board(self, problem: UnboundedDimensionsError) -> _Compiled:
         """Raise an error with sizes that compile. Bounds are not chosen for a board, because its
         memory would be planned for them."""
-        usual = [self.axes.usual(False, image_size) for image_size in (None, *OTHER_PICTURE_SIZES)]
-        for sizes in (usual[0], self.axes.with_batch(self._minimum_sizes(), 1), *usual[1:]):
+        usual = [
+            self.axes.typical_sizes(False, image_size)
+            for image_size in (None, *OTHER_PICTURE_SIZES)
+        ]
+        for sizes in (usual[0], self.axes.limit_batch(self._minimum_sizes(), 1), *usual[1:]):
             found = self._try_sizes(sizes, {})
             if found is not None:
                 raise UnboundedDimensionsError(
@@ -203,7 +208,7 @@ class _Search:
                 if isinstance(error, _MemoryLimitError):
                     fits = min(int(batch * self.limit / error.nbytes), batch - 1)
                 batch = 1 << max(fits, 1).bit_length() - 1
-            sizes = self.axes.with_batch(sizes, batch)
+            sizes = self.axes.limit_batch(sizes, batch)
 
     def _try_sizes(
         self, sizes: Mapping[str, DefaultBounds], same: Mapping[str, str]
@@ -233,11 +238,11 @@ class _Search:
     ) -> UnboundedDimensionsError:
         """Return the error for a network that needs too much memory with the inferred bounds, with
         smaller bounds that fit."""
-        small: dict[str, DefaultBounds] | None = self.axes.with_batch(sizes, 1)
+        small: dict[str, DefaultBounds] | None = self.axes.limit_batch(sizes, 1)
         text = format_dims(self.axes.declare(small or sizes, same))
         example = ""
         for _ in range(MAX_HALVINGS):
-            small = None if small is None else self.axes.smaller(small)
+            small = None if small is None else self.axes.halve_largest(small)
             found = None if small is None else self._try_sizes(small, same)
             if found is not None and small is not None:
                 declared = self.axes.declare(small, same)

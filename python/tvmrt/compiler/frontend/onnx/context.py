@@ -11,10 +11,10 @@ from tvmrt.compiler.ir.extent import SymInt, as_extent, symbols_of, upper_bound
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
 
-from . import supposed
+from . import runtime_operands
+from .dynamic_sizes import evaluate_extents, is_computed
 from .half_precision import HALF, STORAGE_TYPES, round_to_half, to_storage_type
 from .onnx_node import OnnxNode
-from .run_sizes import is_computed, sizes_of
 
 
 class NodeContext(OnnxNode):
@@ -30,7 +30,7 @@ class NodeContext(OnnxNode):
             return None
         if value.data is not None:
             return value.data
-        found = supposed.operand(self, index)
+        found = runtime_operands.implied_value(self, index)
         if found is None:
             raise UnsupportedError(
                 f"{what} (input {index}, {value.name}) is computed at run time; make it a "
@@ -47,7 +47,7 @@ class NodeContext(OnnxNode):
         value = self.input(index)
         data = self.importer.extents.get(value)
         if data is None and value is not None and value.data is None:
-            data = sizes_of(self, value)
+            data = evaluate_extents(self, value)
         if data is None:
             data = self.constant_operand(index, what)
         if data is None:

@@ -15,7 +15,7 @@ from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .registry import onnx_op
-from .scales import in_bytes
+from .scales import unpack_weights
 
 
 def same_pads(total: Sequence[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -95,7 +95,7 @@ def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: 
     """Emit a convolution; with weights computed at run time it becomes a matmul."""
     ctx.require_float32(x)
     if x.producer is not None and x.producer.op == "dequantize":
-        w = in_bytes(ctx, w)
+        w = unpack_weights(ctx, w)
     if w.is_constant and (bias is None or bias.is_constant):
         inputs = [x, w] if bias is None else [x, w, bias]
         return ctx.emit("conv", inputs, groups=groups, **attrs)

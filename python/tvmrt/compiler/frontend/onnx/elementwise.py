@@ -9,7 +9,7 @@ from tvmrt.compiler.ir import DTYPES, Value, broadcast
 from tvmrt.compiler.ir.low_bit_types import ROUNDINGS
 from tvmrt.error import UnsupportedError
 
-from . import text
+from . import string_tensors
 from .context import NodeContext
 from .inputs import element_name
 from .registry import onnx_op
@@ -50,8 +50,8 @@ def unary(ctx: NodeContext) -> Value:
 
 @onnx_op(*_BINARY)
 def binary(ctx: NodeContext) -> Value:
-    if ctx.op == "Equal" and text.among(ctx.importer, ctx.inputs):
-        return text.equal(ctx)
+    if ctx.op == "Equal" and string_tensors.indices_of(ctx.importer, ctx.inputs):
+        return string_tensors.equal(ctx)
     return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
 
 
@@ -92,9 +92,9 @@ def identity(ctx: NodeContext) -> Value:
 def cast(ctx: NodeContext) -> Value:
     x, to = ctx.required(0), ctx.attr("to")
     if to == onnx.TensorProto.STRING:
-        return x if x in ctx.importer.names else text.cast_to_text(ctx, x)
+        return x if x in ctx.importer.string_tables else string_tensors.cast_to_text(ctx, x)
     if x in ctx.importer.texts:
-        return text.cast_from_text(ctx, x, element_type(to))
+        return string_tensors.cast_from_text(ctx, x, element_type(to))
     return _converted(ctx, element_type(to))
 
 

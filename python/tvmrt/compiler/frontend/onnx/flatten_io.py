@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.bundle import Bundle, part_name
 from tvmrt.compiler.ir.limits import check_table
 from tvmrt.error import UnsupportedError
 
-from .map_inputs import with_rows
+from .map_inputs import replace_map_inputs
 from .sequence_values import (
     AbsentOptional,
     DynamicOptional,
@@ -45,7 +45,7 @@ def sequences_to_tensors(
     Raises KeyError for a name that is not such an input, ValueError for a missing length, and
     UnsupportedError for sequences whose elements are not tensors.
     """
-    model, bundles = with_rows(model)
+    model, bundles = replace_map_inputs(model)
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
     kinds = {info.name: info.type.WhichOneof("value") for info in infos}

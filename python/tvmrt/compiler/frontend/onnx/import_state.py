@@ -18,8 +18,8 @@ from .device_fallback import FallbackHandler
 from .half_precision import HALF
 from .inputs import declared_shapes
 from .model_file import licence, opsets
-from .names import Names
-from .written_out import WrittenOut
+from .string_table import StringTables
+from .unroll_limits import UnrollBudget
 
 Known = Mapping[str, np.ndarray]  # values that inputs must have, by name
 
@@ -67,11 +67,11 @@ class ImportState:
         self.max_sequence_lengths: dict[str, int] = {}  # maximum length of each output sequence
         # ONNX types of half-precision and packed tensors, which have a wider type here
         self.onnx_types: dict[Value, str] = {}
-        self.names = Names()
+        self.string_tables = StringTables()
         self.texts: set[Value] = set()  # values whose elements stand for strings
         self.text_heap: Value | None = None  # memory for strings created by a run
         self.columns: dict[Value, list[str]] = {}  # names of an output's columns
-        self.written_out = WrittenOut(self.functions)
+        self.unroll_budget = UnrollBudget(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
         self.is_partial = False  # whether a branch was left out, as it is invalid at these extents
         self.checked: tuple[Condition, ...] = ()  # conditions checked at the start of a run

@@ -27,11 +27,14 @@ from . import (
     data_propagation,
     float_data_propagation,
     sequences,
-    text,
-    told,
+    shape_operands,
+    string_tensors,
 )
+from .check_model import check_complete_model
+from .check_ssa import check_ssa_form, name_of
 from .context import NodeContext
 from .custom_operators import custom_importer
+from .default_bounds import name_symbolic_axes
 from .device_fallback import FallbackHandler, emit_device_node
 from .flatten_io import flatten_output, sequences_to_tensors, shapes_by_tensor
 from .half_precision import (
@@ -44,20 +47,17 @@ from .half_precision import (
 )
 from .import_state import ImportState, Known
 from .inputs import check_default, element_name, input_types, overrides_declared
-from .model_file import load_lightly
+from .model_file import load_lazily
 from .model_functions import expand_call, foreign_versions
-from .open_axes import name_open_axes
+from .operator_constraints import check_constraints
 from .operator_schemas import check_inference, check_inputs, check_node
 from .output_bounds import limit_to_declared_bounds
 from .registry import Importer, find, why_missing
-from .rows import check_row
 from .sanitize_model import sanitize_model
 from .sequence_values import Alternatives
 from .speculative_import import run_importer
 from .tensors import dense, read_weights
 from .version_converter import upgrade_opset
-from .whole import check_whole
-from .wiring import check_wiring, name_of
 
 
 def import_model(
@@ -77,11 +77,11 @@ def import_model(
     operator. Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
-    model, folder, lazy_weights = load_lightly(source)
+    model, folder, lazy_weights = load_lazily(source)
     model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
-    check_wiring(model)
+    check_ssa_form(model)
     given = shapes_by_tensor(shapes or {}, bundles)
-    model = upgrade_opset(name_open_axes(model, given))
+    model = upgrade_opset(name_symbolic_axes(model, given))
 
     unsupported_nodes: list[onnx.NodeProto] = []
     constraints = SizeConstraints()
@@ -108,7 +108,7 @@ def import_model(
     except UnsupportedError as problem:
         # release the frames, which hold the weights of that import
         clear_frames(problem.__traceback__)
-        known = told.by_results(model, list(unsupported_nodes), attempt)
+        known = shape_operands.infer_shape_operands(model, list(unsupported_nodes), attempt)
         if not known:
             raise
         return attempt(known)
@@ -120,7 +120,7 @@ class GraphImporter(ImportState):
     def run(self) -> Graph:
         proto = self.model.graph
         scope: dict[str, Value | None] = {}
-        text.reserve(self)
+        string_tensors.reserve(self)
         self._add_initializers(proto, scope, self.lazy_weights)
         self._add_inputs(proto, scope)
         emit_size_checks(self.builder, self.checked)
@@ -135,10 +135,10 @@ class GraphImporter(ImportState):
                 self._add_bundle(info, scope[info.name])
                 continue
             self._add_output(info, scope[info.name])
-            labels = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
+            labels = self.string_tables.get(scope[info.name]) or self.columns.get(scope[info.name])
             if labels:
                 self.graph.labels[info.name] = labels
-        check_whole(self.model, self.types, self.opsets, self._is_custom, self.is_partial)
+        check_complete_model(self.model, self.types, self.opsets, self._is_custom, self.is_partial)
         return self.graph
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
@@ -154,7 +154,7 @@ class GraphImporter(ImportState):
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
         """Convert an output to its declared element type."""
         code = info.type.tensor_type.elem_type
-        if value in self.names and code in (0, onnx.TensorProto.STRING):
+        if value in self.string_tables and code in (0, onnx.TensorProto.STRING):
             return value
         if value in self.texts and code in (0, onnx.TensorProto.STRING):
             self.builder.sources, self.builder.guard = (info.name,), None
@@ -193,7 +193,7 @@ class GraphImporter(ImportState):
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
         if array.dtype.kind in "OSU":
-            return self.names.constant(array, name)
+            return self.string_tables.constant(array, name)
         try:
             value = constant(widen_half(array), name)
         except UnsupportedError as problem:
@@ -219,14 +219,16 @@ class GraphImporter(ImportState):
             self.graph.inputs.append(value)
             if value.dtype == HANDLE:
                 self.builder.sources = (name,)
-                value = text.marked(self, self.builder.emit("text_in", [value], name))
+                value = string_tensors.mark_strings(
+                    self, self.builder.emit("text_in", [value], name)
+                )
             elif value.dtype.name in STORAGE_TYPES:
                 self.builder.sources = (name,)
                 value = to_storage_type(self.builder, value, name)
                 self.onnx_types[value] = type.dtype.name
             if name in self.known:
                 self.builder.sources = (name,)
-                value = told.held(self, value, self.known[name])
+                value = shape_operands.require_values(self, value, self.known[name])
             scope[name] = value
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
@@ -253,7 +255,7 @@ class GraphImporter(ImportState):
                     self.onnx_types.update(
                         result_onnx_types(node, opset, inputs, outputs, self.onnx_types)
                     )
-                    self.names.carry(node, inputs, outputs)
+                    self.string_tables.propagate_strings(node, inputs, outputs)
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
@@ -362,27 +364,31 @@ class GraphImporter(ImportState):
 
     def _is_plain(self, value: Any) -> bool:
         """Whether it is a tensor with the same contents as in ONNX."""
-        special = self.onnx_types, self.names, self.texts
+        special = self.onnx_types, self.string_tables, self.texts
         return isinstance(value, Value) and not any(value in table for table in special)
 
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
         """Return the results of a node; None for an unknown operator."""
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
-        has_strings = self.names.among(inputs) or text.among(self, inputs)
+        has_strings = self.string_tables.indices_of(inputs) or string_tensors.indices_of(
+            self, inputs
+        )
         if has_strings and not (self._importer_of(node, record) or self._function(node)):
             return None
         # user-defined operators may differ from ONNX operators of the same name
-        inputs = context.inputs = text.prepared(self, node, context.opset, inputs)
+        inputs = context.inputs = string_tensors.prepare_inputs(self, node, context.opset, inputs)
         # onnx would read string handles as numbers, and does not know our sequence values
-        has_strings_or_sequences = self.names.among(inputs) or text.among(self, inputs)
-        has_strings_or_sequences = has_strings_or_sequences or sequences.concerns(
+        has_strings_or_sequences = self.string_tables.indices_of(
+            inputs
+        ) or string_tensors.indices_of(self, inputs)
+        has_strings_or_sequences = has_strings_or_sequences or sequences.is_sequence_node(
             node.op_type, inputs
         )
         checked = record is None and not has_strings_or_sequences and not self._is_custom(node)
         if checked:
             check_node(node, context.opset)
             check_inputs(node, context.opset, inputs, self.packed)
-            check_row(node, context.opset, inputs)
+            check_constraints(node, context.opset, inputs)
         try:
             followed = checked and (
                 data_propagation.propagate(context) or float_data_propagation.propagate(context)
@@ -390,7 +396,7 @@ class GraphImporter(ImportState):
             outputs = followed or self._import_by_rule(context, record)
             if checked and not followed:
                 outputs = float_data_propagation.record_sizes(context, outputs)
-            text.carry(self, node, context.opset, inputs, outputs or ())
+            string_tensors.propagate_strings(self, node, context.opset, inputs, outputs or ())
         except UnsupportedError:
             del self.graph.nodes[count:]
             folded = (
@@ -432,7 +438,7 @@ class GraphImporter(ImportState):
         if key in self.active_functions:
             raise ValueError(f"the function {function.name} calls itself")
         if not self.active_functions:
-            self.written_out.add(self.written_out.size(function.node))
+            self.unroll_budget.add(self.unroll_budget.size(function.node))
         scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
         self.active_functions.append(key)
         saved = self.opsets

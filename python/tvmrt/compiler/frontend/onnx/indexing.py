@@ -12,10 +12,10 @@ from tvmrt.compiler.ir.assumptions import is_at_least
 from tvmrt.compiler.ir.extent import SymInt, lower_bound, statically_known_true, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
 
-from . import supposed
+from . import runtime_operands
 from .context import NodeContext
+from .dynamic_sizes import strip_cast
 from .registry import onnx_op
-from .run_sizes import integer_of
 
 
 def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
@@ -207,7 +207,7 @@ def tensor_scatter(ctx: NodeContext) -> Value:
 def one_hot(ctx: NodeContext) -> Value:
     """Write ``on`` where an index equals the position along the new axis, else ``off``."""
     indices = ctx.cast(ctx.required(0), "int64")
-    ctx.inputs[1] = integer_of(ctx.required(1))
+    ctx.inputs[1] = strip_cast(ctx.required(1))
     (depth,) = ctx.int_operand(1, "the depth")
     values = ctx.required(2)
     rank = len(indices.shape) + 1
@@ -228,7 +228,7 @@ def top_k(ctx: NodeContext) -> list[Value]:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
     if ctx.opset >= 10 and ctx.is_computed(1):
-        inferred = supposed.operand(ctx, 1)
+        inferred = runtime_operands.implied_value(ctx, 1)
         if inferred is None:
             number = ctx.reshape(ctx.required(1), ())
             k = ctx.data_dependent_extent(number, 0, x.shape[axis], "k")

@@ -10,7 +10,7 @@ from onnx.inliner import inline_local_functions
 
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_NODES
 
-from .written_out import WrittenOut
+from .unroll_limits import UnrollBudget
 
 MAX_DEPTH = 64  # maximum nesting of calls: the inliner of the onnx package recurses
 
@@ -31,7 +31,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     deepest = max(depth.values(), default=0)
     if not 0 < deepest <= MAX_DEPTH:
         return model
-    if WrittenOut(functions).size(model.graph.node) > MAX_UNROLLED_NODES:
+    if UnrollBudget(functions).size(model.graph.node) > MAX_UNROLLED_NODES:
         return model
     try:
         return inline_local_functions(model)

@@ -26,7 +26,9 @@ from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
+from .bounded_loop import import_bounded_loop
 from .context import NodeContext
+from .dynamic_sizes import max_value
 from .loop_carried_shapes import (
     ChangingAxis,
     axis_growths,
@@ -36,13 +38,11 @@ from .loop_carried_shapes import (
 )
 from .loop_condition import induction_variables
 from .loop_sequences import convert_appends
-from .old_scan import batches
 from .outline_subgraph import OutlinedGraph, outline_subgraph
 from .registry import onnx_op
-from .rounds_up_to import rounds_up_to
-from .run_sizes import bound_of
+from .scan_opset8 import import_batched_scan
 from .sequence_values import StackedSequence, TensorList
-from .sequences import along, axis_first, extended, first_axis_to
+from .sequences import extend_sequence, move_axis_first, move_first_axis, stack_iterations
 from .trip_count import infer_trip_count
 
 MAX_ALWAYS_UNROLLED = 8  # maximum trip count that is always unrolled
@@ -71,7 +71,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
         if not max_lengths:
             raise
         del ctx.importer.graph.nodes[count:]
-        return rounds_up_to(ctx, max(max_lengths))
+        return import_bounded_loop(ctx, max(max_lengths))
 
 
 def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
@@ -95,7 +95,7 @@ def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
 @onnx_op("Scan")
 def scan(ctx: NodeContext) -> list[Value | None]:
     if ctx.opset < 9:
-        return batches(ctx, scan)
+        return import_batched_scan(ctx, scan)
     layout = _ScanLayout(ctx)
     return _unroll_or_loop(
         ctx, layout.trip_count, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
@@ -129,7 +129,7 @@ def _loop(ctx: NodeContext) -> list[Value | None]:
     results = _loop_of_tensors(ctx, body, carried, outputs)
     made = len(results) - len(lists)
     for i, more in zip(lists, results[made:]):
-        results.insert(i, extended(ctx, given[i], more))
+        results.insert(i, extend_sequence(ctx, given[i], more))
     return results[: made + len(lists)]
 
 
@@ -259,7 +259,7 @@ def _max_trip_count(
     shape = ctx.importer.declared_bounds(collected[0]) if collected else None
     if shape:
         return upper_bound(shape[0])
-    return None if limit is None else bound_of(ctx, limit)
+    return None if limit is None else max_value(ctx, limit)
 
 
 def _iteration_number(ctx: NodeContext, bound: SymInt | None) -> Value:
@@ -276,7 +276,7 @@ def _iteration_number(ctx: NodeContext, bound: SymInt | None) -> Value:
 
 
 def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
-    sliced = [axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
+    sliced = [move_axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
     carried = layout.carried
     like = [(v, v.type) for v in carried]
     like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
@@ -288,7 +288,7 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     ends = _LoopEnd(None, None, False, layout.trip_count, True)
     results = _emit(ctx, inside, ends, carried, sliced, number, backward)
     out = results[len(carried) :]
-    moved = [first_axis_to(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
+    moved = [move_first_axis(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
     return [*results[: len(carried)], *moved]
 
 
@@ -376,7 +376,7 @@ def _unrolled_loop(ctx: NodeContext, trip_count: int) -> list[Value | None]:
     condition = ctx.input(1)
     carried: list[Value | None] = list(ctx.inputs[2:])
     scanned: list[list[Value | None]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    for number in ctx.importer.written_out.rounds("Loop", trip_count, body):
+    for number in ctx.importer.unroll_budget.iterations("Loop", trip_count, body):
         if condition is not None and not _constant_condition(condition):
             break
         inputs = [ctx.const(number, np.int64), condition or ctx.const(True), *carried]
@@ -386,7 +386,7 @@ def _unrolled_loop(ctx: NodeContext, trip_count: int) -> list[Value | None]:
             column.append(value)
     if scanned and not scanned[0]:
         return [*carried, *_empty_scan_outputs(ctx, body, carried)]
-    return [*carried, *(along(ctx, column, 0) for column in scanned)]
+    return [*carried, *(stack_iterations(ctx, column, 0) for column in scanned)]
 
 
 def _empty_scan_outputs(
@@ -434,7 +434,7 @@ def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     body, trip_count = layout.body, layout.trip_count
     carried: list[Value | None] = list(layout.carried)
     columns: list[list[Value | None]] = [[] for _ in layout.out_axes]
-    for number in ctx.importer.written_out.rounds("Scan", trip_count, body):
+    for number in ctx.importer.unroll_budget.iterations("Scan", trip_count, body):
         inputs = list(carried)
         for value, axis, reverse in zip(layout.sequences, layout.axes, layout.backward):
             position = trip_count - 1 - number if reverse else number
@@ -446,5 +446,5 @@ def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     for column, reverse in zip(columns, layout.out_backward):
         if reverse:
             column.reverse()
-    out = [along(ctx, c, axis) for c, axis in zip(columns, layout.out_axes)]
+    out = [stack_iterations(ctx, c, axis) for c, axis in zip(columns, layout.out_axes)]
     return [*carried, *out]

@@ -25,7 +25,7 @@ _CASTS = {
 _OPSET = 15  # opset of a model that has only operators of ai.onnx.ml
 
 
-def with_rows(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
+def replace_map_inputs(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
     """Return the model with rows in place of its map inputs, and their bundles.
 
     Raises UnsupportedError for a map that the model reads in any other way.

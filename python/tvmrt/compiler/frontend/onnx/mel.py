@@ -9,21 +9,21 @@ from onnx import TensorProto
 
 from tvmrt.compiler.ir import Value
 
-from . import run_places
+from . import dynamic_slice
 from .context import NodeContext
 from .elementwise import element_type
 from .registry import onnx_op
-from .signal import table
-from .supposed import is_given
+from .runtime_operands import has_runtime_operand
+from .signal import constant_table
 from .tensor_expressions import TensorExpr, require
 
 
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(ctx: NodeContext) -> Value:
-    if not is_given(ctx, *range(5)):
-        return table(ctx)
+    if not has_runtime_operand(ctx, *range(5)):
+        return constant_table(ctx)
     sizes = [TensorExpr.from_integer(ctx, ctx.required(i)).reshape() for i in (0, 1)]
-    rows, bands = run_places.declared(ctx, 2, "num_mel_bins")
+    rows, bands = dynamic_slice.declared_shape(ctx, 2, "num_mel_bins")
     require(sizes[0].reshape(1), [bands], ctx.required(0), "num_mel_bins", f"{bands!r} bands")
     found = (sizes[1] / 2 + 1).reshape(1)
     require(found, [rows], ctx.required(1), "dft_length", f"{rows!r} frequencies")
@@ -31,14 +31,16 @@ def mel_weight_matrix(ctx: NodeContext) -> Value:
     low, middle, high = (
         TensorExpr(ctx, ctx.slice_axis(edges.value, 0, i, bands)) for i in range(3)
     )  # rows that broadcast with the column of frequencies
-    place = TensorExpr(ctx, ctx.reshape(ctx.cast(ctx.iota(rows), "float64"), (rows, 1)))
+    frequency = TensorExpr(ctx, ctx.reshape(ctx.cast(ctx.iota(rows), "float64"), (rows, 1)))
     rise, fall = middle - low, high - middle
-    inside = (place >= low).logical_and(place <= middle)
-    up = inside.where((place - low) / rise.maximum(1), 0)
-    up = rise.equals(0).where(place.equals(middle).where(place * 0 + 1, 0), up)
-    behind = (place >= middle).logical_and(place < high)
-    whole = behind.where((high - place) / fall.maximum(1), up)
-    return ctx.convert(whole.value, element_type(ctx.attr("output_datatype", TensorProto.FLOAT)))
+    inside = (frequency >= low).logical_and(frequency <= middle)
+    below_peak = inside.where((frequency - low) / rise.maximum(1), 0)
+    below_peak = rise.equals(0).where(
+        frequency.equals(middle).where(frequency * 0 + 1, 0), below_peak
+    )
+    above_peak = (frequency >= middle).logical_and(frequency < high)
+    weights = above_peak.where((high - frequency) / fall.maximum(1), below_peak)
+    return ctx.convert(weights.value, element_type(ctx.attr("output_datatype", TensorProto.FLOAT)))
 
 
 def _edges(ctx: NodeContext, length: TensorExpr, bands: int) -> TensorExpr:

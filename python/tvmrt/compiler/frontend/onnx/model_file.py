@@ -15,13 +15,13 @@ from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
 
 from .lazy_weights import read_without_weights
 from .tensors import (
+    detach_data,
     external_tensors,
     gather_external_data,
     graphs,
-    leave_out,
+    map_external_data,
     nodes,
     refuse_external_data,
-    stow_external_data,
 )
 
 MIN_OPSET = 7
@@ -33,33 +33,33 @@ def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelP
     Raises OSError if the file cannot be read and ValueError if it is not an ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
-        check_texts(source)
+        check_utf8_names(source)
         refuse_external_data(source)
         return source, ""
     path = Path(source)
     data = path.read_bytes()
-    model = _checked(_parsed(data, path, len(data)), path, len(data))
+    model = _check(_parse(data, path, len(data)), path, len(data))
     gather_external_data(model, path)
     return model, str(path.parent)
 
 
-def load_lightly(
+def load_lazily(
     source: str | os.PathLike | onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, str, dict[str, np.ndarray]]:
     """Return the model, its data folder, and large weights of its graph by name (lazy loading).
 
     Models that need opset conversion, and models in memory, keep their weights inside.
     """
-    light = None if isinstance(source, onnx.ModelProto) else _read_lightly(Path(source))
-    if light is None:
+    lazy = None if isinstance(source, onnx.ModelProto) else _read_lazily(Path(source))
+    if lazy is None:
         return (*load_model(source), {})
     path = Path(cast("str | os.PathLike", source))
-    model, kept = light
+    model, kept = lazy
     gather_external_data(model, path)
-    return model, str(path.parent), {**kept, **stow_external_data(model, path)}
+    return model, str(path.parent), {**kept, **map_external_data(model, path)}
 
 
-def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
+def _read_lazily(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
     """Return the model and its large weights; None if it has to be loaded completely."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -68,31 +68,31 @@ def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] |
         )
     if read is None:
         return None
-    model = _checked(_parsed(read[0], path, size), path, size)
+    model = _check(_parse(read[0], path, size), path, size)
     if any(o.domain in ("", "ai.onnx") and o.version < MIN_OPSET for o in model.opset_import):
         return None
     kept = {}
-    for place, data in read[1].items():
-        tensor = model.graph.initializer[place]
+    for index, data in read[1].items():
+        tensor = model.graph.initializer[index]
         if not uses_external_data(tensor):
             kept[tensor.name] = data
-            leave_out(tensor)
+            detach_data(tensor)
     return model, kept
 
 
-def _parsed(data: bytes, path: Path, size: int) -> onnx.ModelProto:
+def _parse(data: bytes, path: Path, size: int) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except Exception as problem:
-        raise ValueError(f"{path} {_unreadable(str(problem), size)}") from problem
+        raise ValueError(f"{path} {_parse_error_text(str(problem), size)}") from problem
     return model
 
 
-def _checked(model: onnx.ModelProto, path: Path, size: int) -> onnx.ModelProto:
+def _check(model: onnx.ModelProto, path: Path, size: int) -> onnx.ModelProto:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ValueError(f"{path} holds no ONNX graph ({size} bytes); export it again")
-    check_texts(model)
+    check_utf8_names(model)
     return model
 
 
@@ -113,7 +113,7 @@ def licence(model: onnx.ModelProto) -> str:
     return str(next(found, ""))
 
 
-def _unreadable(reason: str, size: int) -> str:
+def _parse_error_text(reason: str, size: int) -> str:
     """Explain why protobuf cannot parse a file."""
     if "depth" in reason.lower() or "nest" in reason.lower():
         return (
@@ -122,16 +122,16 @@ def _unreadable(reason: str, size: int) -> str:
     return f"is not an ONNX model, or is truncated ({size} bytes); export or copy it again"
 
 
-def check_texts(model: onnx.ModelProto) -> None:
+def check_utf8_names(model: onnx.ModelProto) -> None:
     """Raise ValueError for names that are not valid UTF-8; protobuf returns them as bytes."""
-    for text in _texts(model):
+    for text in _names(model):
         if not isinstance(text, str):
             raise ValueError(
                 f"the model contains the invalid name {text!r}; copy or export it again"
             )
 
 
-def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
+def _names(model: onnx.ModelProto) -> Iterator[str | bytes]:
     for opset in model.opset_import:
         yield opset.domain
     for function in model.functions:
@@ -139,14 +139,14 @@ def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
         yield from function.attribute
         yield from (attribute.name for attribute in function.attribute_proto)
     for graph in graphs(model):
-        yield from _texts_of_graph(graph)
+        yield from _names_of_graph(graph)
     for node in nodes(model):
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
             yield from (attribute.name, attribute.ref_attr_name)
 
 
-def _texts_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
+def _names_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
     yield graph.name
     for tensor in graph.initializer:
         yield tensor.name

@@ -28,7 +28,7 @@ def inverse_deviation(ctx: NodeContext, variance: Value, epsilon: float) -> Valu
     return ctx.emit("reciprocal", [ctx.emit("sqrt", [shifted])])
 
 
-def standardized(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
+def standardize(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
     """Return x with mean 0 and variance 1 over the axes, the mean and the inverse deviation."""
     centre = mean(ctx, x, axes)
     inverse = inverse_deviation(ctx, variance(ctx, x, centre, axes), epsilon)
@@ -43,7 +43,7 @@ def affine(ctx: NodeContext, x: Value, scale: Value | None, shift: Value | None)
     return ctx.add_optional(x, shift)
 
 
-def by_channel(ctx: NodeContext, row: Value, rank: int) -> Value:
+def reshape_to_channels(ctx: NodeContext, row: Value, rank: int) -> Value:
     """Reshape one number per channel to broadcast along axis 1."""
     return ctx.reshape(row, (row.type.size, *[1] * (rank - 2)))
 
@@ -51,32 +51,32 @@ def by_channel(ctx: NodeContext, row: Value, rank: int) -> Value:
 @onnx_op("BatchNormalization")
 def batch_normalization(ctx: NodeContext) -> Value | list[Value]:
     x, scale, shift = (ctx.required(i) for i in range(3))
-    centre, spread = ctx.required(3), ctx.required(4)
+    centre, var = ctx.required(3), ctx.required(4)
     epsilon, rank = ctx.attr("epsilon", 1e-5), len(x.shape)
     running = None
     if ctx.attr("training_mode", 0):
         axes = [0, *range(2, rank)]
         now = mean(ctx, x, axes)
         flat = x.shape[1:2]
-        now_spread = ctx.reshape(variance(ctx, x, now, axes), flat)
+        batch_var = ctx.reshape(variance(ctx, x, now, axes), flat)
         now = ctx.reshape(now, flat)
         keep = ctx.attr("momentum", 0.9)
         running = [
-            _blend(ctx, old, new, keep) for old, new in ((centre, now), (spread, now_spread))
+            _moving_average(ctx, old, new, keep) for old, new in ((centre, now), (var, batch_var))
         ]
-        centre, spread = now, now_spread
+        centre, var = now, batch_var
 
-    def placed(v: Value) -> Value:
+    def reshape_parameter(v: Value) -> Value:
         # before opset 9 there could also be a number per element of a channel
-        return by_channel(ctx, v, rank) if len(v.shape) == 1 else v
+        return reshape_to_channels(ctx, v, rank) if len(v.shape) == 1 else v
 
-    factor = ctx.emit("mul", [scale, inverse_deviation(ctx, spread, epsilon)])
+    factor = ctx.emit("mul", [scale, inverse_deviation(ctx, var, epsilon)])
     offset = ctx.emit("sub", [shift, ctx.emit("mul", [centre, factor])])
-    y = affine(ctx, x, placed(factor), placed(offset))
+    y = affine(ctx, x, reshape_parameter(factor), reshape_parameter(offset))
     return y if running is None else [y, *running]
 
 
-def _blend(ctx: NodeContext, old: Value, new: Value, keep: float) -> Value:
+def _moving_average(ctx: NodeContext, old: Value, new: Value, keep: float) -> Value:
     kept = ctx.emit("mul", [old, ctx.like(keep, old)])
     return ctx.emit("add", [kept, ctx.emit("mul", [new, ctx.like(1 - keep, new)])])
 
@@ -87,8 +87,10 @@ def instance_normalization(ctx: NodeContext) -> Value:
     epsilon, rank = ctx.attr("epsilon", 1e-5), len(x.shape)
     if x.dtype.name == "float32":
         return ctx.emit("group_norm", [x, scale, shift], groups=x.shape[1], epsilon=epsilon)
-    y, _, _ = standardized(ctx, x, range(2, rank), epsilon)
-    return affine(ctx, y, by_channel(ctx, scale, rank), by_channel(ctx, shift, rank))
+    y, _, _ = standardize(ctx, x, range(2, rank), epsilon)
+    return affine(
+        ctx, y, reshape_to_channels(ctx, scale, rank), reshape_to_channels(ctx, shift, rank)
+    )
 
 
 @onnx_op("GroupNormalization")
@@ -101,16 +103,18 @@ def group_normalization(ctx: NodeContext) -> Value:
         raise ValueError(f"{channels} channels are not divisible into {groups} groups")
     if ctx.opset < 21:
         # one number per group
-        scale, shift = (_repeated(ctx, v, channels // groups) for v in (scale, shift))
+        scale, shift = (_repeat_elements(ctx, v, channels // groups) for v in (scale, shift))
     if x.dtype.name == "float32":
         return ctx.emit("group_norm", [x, scale, shift], groups=groups, epsilon=epsilon)
     grouped = ctx.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
-    y, _, _ = standardized(ctx, grouped, range(2, rank + 1), epsilon)
+    y, _, _ = standardize(ctx, grouped, range(2, rank + 1), epsilon)
     y = ctx.reshape(y, x.shape)
-    return affine(ctx, y, by_channel(ctx, scale, rank), by_channel(ctx, shift, rank))
+    return affine(
+        ctx, y, reshape_to_channels(ctx, scale, rank), reshape_to_channels(ctx, shift, rank)
+    )
 
 
-def _repeated(ctx: NodeContext, row: Value, count: int) -> Value:
+def _repeat_elements(ctx: NodeContext, row: Value, count: int) -> Value:
     """Repeat every element ``count`` times."""
     column = ctx.reshape(row, (row.type.size, 1))
     return ctx.reshape(ctx.expand(column, (row.type.size, count)), (row.type.size * count,))
@@ -120,18 +124,18 @@ def _repeated(ctx: NodeContext, row: Value, count: int) -> Value:
 def layer_normalization(ctx: NodeContext) -> list[Value]:
     x, scale, shift = ctx.required(0), ctx.input(1), ctx.input(2)
     axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
-    if not _asks_for(ctx, 1, 2):
-        return [over_rows(ctx, x, axes, epsilon, True, scale, shift)]
-    y, centre, inverse = standardized(ctx, x, axes, epsilon)
+    if not _has_output(ctx, 1, 2):
+        return [normalize_rows(ctx, x, axes, epsilon, True, scale, shift)]
+    y, centre, inverse = standardize(ctx, x, axes, epsilon)
     return [affine(ctx, y, scale, shift), centre, inverse]
 
 
-def _asks_for(ctx: NodeContext, *outputs: int) -> bool:
+def _has_output(ctx: NodeContext, *outputs: int) -> bool:
     """Whether one of these outputs is used."""
     return any(i < len(ctx.node.output) and ctx.node.output[i] for i in outputs)
 
 
-def over_rows(
+def normalize_rows(
     ctx: NodeContext,
     x: Value,
     axes: Sequence[int],
@@ -147,9 +151,9 @@ def over_rows(
         inputs = [x, scale, shift]
         return ctx.emit("layer_norm", inputs, axis=axes[0], epsilon=epsilon, centre=centre)
     if centre:
-        y, _, _ = standardized(ctx, x, axes, epsilon)
+        y, _, _ = standardize(ctx, x, axes, epsilon)
     else:
-        y, _ = root_mean_square(ctx, x, axes, epsilon)
+        y, _ = rms_normalize(ctx, x, axes, epsilon)
     return affine(ctx, y, scale, shift)
 
 
@@ -158,7 +162,7 @@ def _trailing_axes(ctx: NodeContext, x: Value) -> list[int]:
     return list(range(normalize_axis(ctx.attr("axis", -1), rank), rank))
 
 
-def root_mean_square(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
+def rms_normalize(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
     """Return x divided by its root mean square, and the inverse of that root."""
     inverse = inverse_deviation(ctx, mean(ctx, ctx.emit("mul", [x, x]), axes), epsilon)
     return ctx.emit("mul", [x, inverse]), inverse
@@ -168,9 +172,9 @@ def root_mean_square(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: f
 def rms_normalization(ctx: NodeContext) -> list[Value]:
     x, scale = ctx.required(0), ctx.required(1)
     axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
-    if not _asks_for(ctx, 1):
-        return [over_rows(ctx, x, axes, epsilon, False, scale, None)]
-    y, inverse = root_mean_square(ctx, x, axes, epsilon)
+    if not _has_output(ctx, 1):
+        return [normalize_rows(ctx, x, axes, epsilon, False, scale, None)]
+    y, inverse = rms_normalize(ctx, x, axes, epsilon)
     return [affine(ctx, y, scale, None), inverse]
 
 

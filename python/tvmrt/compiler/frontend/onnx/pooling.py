@@ -59,7 +59,7 @@ def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> lis
     return results
 
 
-def covers_all(x: Value, attrs: dict) -> bool:
+def is_global(x: Value, attrs: dict) -> bool:
     """Whether there is a single window that covers the whole image."""
     return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
 
@@ -78,8 +78,8 @@ def average_pool(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     ctx.require_float32(x)
     x, attrs = pool_window(ctx, x)
-    if covers_all(x, attrs):
-        return _over_image(ctx, "reduce_mean", x)
+    if is_global(x, attrs):
+        return _reduce_image(ctx, "reduce_mean", x)
     return pooled(ctx, "avg_pool", x, attrs, count_pads=ctx.attr("count_include_pad", 0))[0]
 
 
@@ -90,35 +90,35 @@ def lp_pool(ctx: NodeContext) -> Value:
     return pooled(ctx, "lp_pool", x, attrs, p=ctx.attr("p", 2))[0]
 
 
-def _over_image(ctx: NodeContext, op: str, x: Value) -> Value:
+def _reduce_image(ctx: NodeContext, op: str, x: Value) -> Value:
     return ctx.emit(op, [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
 
 
 @onnx_op("GlobalAveragePool")
 def global_average_pool(ctx: NodeContext) -> Value:
-    return _over_image(ctx, "reduce_mean", ctx.required(0))
+    return _reduce_image(ctx, "reduce_mean", ctx.required(0))
 
 
 @onnx_op("GlobalMaxPool")
 def global_max_pool(ctx: NodeContext) -> Value:
-    return _over_image(ctx, "reduce_max", ctx.required(0))
+    return _reduce_image(ctx, "reduce_max", ctx.required(0))
 
 
 @onnx_op("GlobalLpPool")
 def global_lp_pool(ctx: NodeContext) -> Value:
     x, p = ctx.required(0), ctx.attr("p", 2)
     if p == 2:
-        return ctx.emit("sqrt", [_over_image(ctx, "reduce_sum", ctx.emit("mul", [x, x]))])
+        return ctx.emit("sqrt", [_reduce_image(ctx, "reduce_sum", ctx.emit("mul", [x, x]))])
     size = ctx.emit("abs", [x])
     if p == 1:
-        return _over_image(ctx, "reduce_sum", size)
-    total = _over_image(ctx, "reduce_sum", ctx.emit("pow", [size, ctx.like(p, x)]))
+        return _reduce_image(ctx, "reduce_sum", size)
+    total = _reduce_image(ctx, "reduce_sum", ctx.emit("pow", [size, ctx.like(p, x)]))
     return ctx.emit("pow", [total, ctx.like(1.0 / p, x)])
 
 
 @onnx_op("MaxUnpool")
 def max_unpool(ctx: NodeContext) -> Value:
-    x, places = ctx.required(0), ctx.required(1)
+    x, indices = ctx.required(0), ctx.required(1)
     kernel = tuple(ctx.attr("kernel_shape"))
     attrs = window_attrs(ctx, x.shape[2:], kernel)
     natural = [
@@ -127,7 +127,7 @@ def max_unpool(ctx: NodeContext) -> Value:
             x.shape[2:], attrs["strides"], attrs["pads_before"], attrs["pads_after"], kernel
         )
     ]
-    y = ctx.emit("max_unpool", [x, places], out_spatial=tuple(natural))
+    y = ctx.emit("max_unpool", [x, indices], out_spatial=tuple(natural))
     wanted = ctx.int_operand(2, "the output shape")
     if wanted is None or tuple(wanted) == y.shape:
         return y

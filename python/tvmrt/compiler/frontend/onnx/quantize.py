@@ -19,9 +19,9 @@ from .context import NodeContext
 from .convolution import convolution, crop_negative_pads, window_attrs
 from .matmul import numpy_matmul
 from .registry import onnx_op
-from .scales import aligned, dequantized, quantized
+from .scales import align_parameters, dequantized, quantized
 
-EXACT_FLOAT_PRODUCTS = 256  # the sum of this many products of 9-bit numbers is exact in float32
+MAX_EXACT_FLOAT_TERMS = 256  # the sum of this many products of 9-bit numbers is exact in float32
 
 
 @onnx_op("DequantizeLinear")
@@ -75,22 +75,24 @@ def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
 # Matmul.
 
 
-def factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int) -> Value:
+def dequantize_operand(
+    ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int
+) -> Value:
     """Dequantise a matmul operand. Parameters are one number, or a vector along an axis: -2 for
     rows of the left operand, -1 for columns of the right one. Higher ranks become vectors."""
     for p in (scale, zero):
         if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
             raise UnsupportedError(f"parameters {p.type} that differ between batch elements")
     axis = axis if len(q.shape) > 1 else 0
-    return dequantized(ctx, q, flat(ctx, scale), flat(ctx, zero), axis)
+    return dequantized(ctx, q, flatten_parameters(ctx, scale), flatten_parameters(ctx, zero), axis)
 
 
 @onnx_op("QLinearConv")
 def qlinear_conv(ctx: NodeContext) -> Value:
-    return qlinear_conv_of(ctx, ctx.required(0))
+    return emit_qlinear_conv(ctx, ctx.required(0))
 
 
-def qlinear_conv_of(ctx: NodeContext, q: Value) -> Value:
+def emit_qlinear_conv(ctx: NodeContext, q: Value) -> Value:
     """Emit the node's convolution of ``q``, [N, C, ...], which is its first operand, possibly
     transposed."""
     w, bias = ctx.required(3), ctx.input(8)
@@ -114,24 +116,24 @@ def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> V
 
 @onnx_op("QLinearMatMul")
 def qlinear_matmul(ctx: NodeContext) -> Value:
-    a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
-    b = factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5), -1)
+    a = dequantize_operand(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
+    b = dequantize_operand(ctx, ctx.required(3), ctx.required(4), ctx.input(5), -1)
     out = numpy_matmul(ctx, a, b)
     return quantized(
         ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
     )
 
 
-def flat(ctx: NodeContext, p: Value | None) -> Value | None:
+def flatten_parameters(ctx: NodeContext, p: Value | None) -> Value | None:
     return p if p is None or len(p.shape) <= 1 else ctx.reshape(p, (p.type.size,))
 
 
 @onnx_op("MatMulInteger")
 def matmul_integer(ctx: NodeContext) -> Value:
-    return integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3))
+    return integer_matmul(ctx, ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3))
 
 
-def integer_product(
+def integer_matmul(
     ctx: NodeContext, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
 ) -> Value:
     """Return the exact int32 matmul of (a - a_zero) and (b - b_zero).
@@ -140,25 +142,27 @@ def integer_product(
     """
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("an integer matmul of vectors; reshape them to matrices")
-    a_zero, b_zero = (_flat_zero(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1)))
+    a_zero, b_zero = (
+        _broadcast_zero_point(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1))
+    )
     known = b.is_constant and (b_zero is None or b_zero.is_constant)
     if not known or len(b.shape) != 2:
-        return _product_by_floats(ctx, a, b, a_zero, b_zero)
+        return _matmul_in_float(ctx, a, b, a_zero, b_zero)
     fixed = a_zero is not None and a_zero.is_constant and a_zero.type.size == 1
     out = ctx.emit(
         "qmatmul",
-        [a, b, ctx.const(1, np.float32), None, _weights_zero(ctx, b_zero)],
+        [a, b, ctx.const(1, np.float32), None, _weight_zero_point(ctx, b_zero)],
         x_zero=int(a_zero.data.reshape(())) if fixed else 0,
         to="int32",
     )
     if a_zero is None or fixed:
         return out
     centred = b.data.astype(np.int64) - (0 if b_zero is None else b_zero.data.astype(np.int64))
-    sums = ctx.const(centred.sum(axis=0), np.int32)
-    return ctx.emit("sub", [out, ctx.emit("mul", [ctx.cast(a_zero, "int32"), sums])])
+    zero_point_term = ctx.const(centred.sum(axis=0), np.int32)
+    return ctx.emit("sub", [out, ctx.emit("mul", [ctx.cast(a_zero, "int32"), zero_point_term])])
 
 
-def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
+def _broadcast_zero_point(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
     """Reshape a zero point to broadcast with a matrix: a scalar, or a vector along the axis."""
     if zero is None:
         return None
@@ -169,15 +173,15 @@ def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
     return ctx.reshape(zero, (zero.shape[0], 1) if axis == -2 else (1, zero.shape[0]))
 
 
-def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
+def _matmul_in_float(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
     """Emit float matmuls over slices so short that each sum is exact, and add as integers."""
     a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
     depth = a.shape[-1]
-    if upper_bound(depth) <= EXACT_FLOAT_PRODUCTS:
+    if upper_bound(depth) <= MAX_EXACT_FLOAT_TERMS:
         return ctx.cast(ctx.emit("matmul", [a, b]), "int32")
     total = None
-    for start in range(0, depth, EXACT_FLOAT_PRODUCTS):
-        size = min(EXACT_FLOAT_PRODUCTS, depth - start)
+    for start in range(0, depth, MAX_EXACT_FLOAT_TERMS):
+        size = min(MAX_EXACT_FLOAT_TERMS, depth - start)
         left = ctx.slice_axis(a, len(a.shape) - 1, start, size)
         right = ctx.slice_axis(b, len(b.shape) - 2, start, size)
         part = ctx.cast(ctx.emit("matmul", [left, right]), "int32")
@@ -201,12 +205,12 @@ def conv_integer(ctx: NodeContext) -> Value:
     if x_zero is not None and x_zero.type.size != 1:
         raise UnsupportedError("a zero point for each channel of ConvInteger's input")
     if not w.is_constant or not (w_zero is None or w_zero.is_constant):
-        return _conv_by_floats(ctx, x, w, x_zero, w_zero, attrs)
+        return _conv_in_float(ctx, x, w, x_zero, w_zero, attrs)
     attrs["groups"] = ctx.attr("group", 1)
     fixed = x_zero is None or x_zero.is_constant
     out = ctx.emit(
         "qconv",
-        [x, w, ctx.const(1, np.float32), None, _weights_zero(ctx, w_zero)],
+        [x, w, ctx.const(1, np.float32), None, _weight_zero_point(ctx, w_zero)],
         x_zero=int(x_zero.data.reshape(())) if fixed and x_zero is not None else 0,
         to="int32",
         **attrs,
@@ -219,19 +223,21 @@ def conv_integer(ctx: NodeContext) -> Value:
     if w_zero is not None:
         centred -= w_zero.data.astype(np.float64).reshape(-1, *[1] * (w.type.rank - 1))
     taps = centred.sum(axis=1, keepdims=True)
-    sums = ctx.const(reference_conv.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32)
+    zero_point_term = ctx.const(
+        reference_conv.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32
+    )
     zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
-    return ctx.emit("sub", [out, ctx.emit("mul", [zero, sums])])
+    return ctx.emit("sub", [out, ctx.emit("mul", [zero, zero_point_term])])
 
 
-def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: dict) -> Value:
+def _conv_in_float(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: dict) -> Value:
     """Emit float convolutions of so few channels that each sum is exact, and add as integers."""
     groups, (depth, *kernel) = ctx.attr("group", 1), w.shape[1:]
-    step = EXACT_FLOAT_PRODUCTS // max(prod(kernel), 1)
+    step = MAX_EXACT_FLOAT_TERMS // max(prod(kernel), 1)
     if step < (1 if groups == 1 else depth):
         raise UnsupportedError(
             f"weights {w.type} in {groups} groups that are computed at run time; sums of more "
-            f"than {EXACT_FLOAT_PRODUCTS} products may be inexact"
+            f"than {MAX_EXACT_FLOAT_TERMS} products may be inexact"
         )
     x = _centred(ctx, x, None if x_zero is None else ctx.reshape(x_zero, ()))
     if w_zero is not None:
@@ -247,13 +253,15 @@ def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs:
     return total
 
 
-def _weights_zero(ctx: NodeContext, zero: Value | None) -> Value | None:
+def _weight_zero_point(ctx: NodeContext, zero: Value | None) -> Value | None:
     return None if zero is None else ctx.reshape(ctx.cast(zero, "int32"), (zero.type.size,))
 
 
-def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:
+def dequantize_accumulator(
+    ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None
+) -> Value:
     """Return acc * a_scale * b_scale + bias; b_scale may be a vector along the columns."""
-    a_scale = aligned(ctx, a_scale, acc.shape, -2)
-    b_scale = aligned(ctx, b_scale, acc.shape, -1)
+    a_scale = align_parameters(ctx, a_scale, acc.shape, -2)
+    b_scale = align_parameters(ctx, b_scale, acc.shape, -1)
     out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])
     return ctx.add_optional(out, bias)

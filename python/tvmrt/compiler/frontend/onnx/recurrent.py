@@ -57,17 +57,19 @@ def recurrent(ctx: NodeContext) -> list[Value | None]:
         x = ctx.transpose(x, (1, 0, 2))
     ctx.required(1)
     ctx.required(2)
-    lengths = lengths_of(ctx, x.shape[0])
-    functions = activations_of(ctx, cell, directions)
+    lengths = sequence_lengths(ctx, x.shape[0])
+    functions = parse_activations(ctx, cell, directions)
     results = []
     for d in range(directions):
         part = _Direction(ctx, cell, d, batch_first, x, lengths)
         reverse = direction == "reverse" or d == 1
         results.append(part.emit(reverse, functions[d]))
-    return gathered(ctx, results, batch_first)
+    return stack_directions(ctx, results, batch_first)
 
 
-def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) -> list[Value]:
+def stack_directions(
+    ctx: NodeContext, results: list[list[Value]], batch_first: bool
+) -> list[Value]:
     """Return Y [T, D, B, H] and the last states [D, B, H], or both with the batch first."""
     outputs = []
     for i, parts in enumerate(zip(*results)):
@@ -79,14 +81,14 @@ def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) ->
     return outputs
 
 
-def lengths_of(ctx: NodeContext, steps: int) -> Value | None:
+def sequence_lengths(ctx: NodeContext, steps: int) -> Value | None:
     lengths = ctx.input(4)
     if lengths is None or (lengths.data is not None and bool(np.all(lengths.data == steps))):
         return None
     return ctx.cast(lengths, "int32")
 
 
-def activations_of(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
+def parse_activations(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
     """Return a (name, alpha, beta) for each function of the cell, per direction."""
     names = ctx.attr("activations") or list(cell.activations) * directions
     alphas = list(ctx.attr("activation_alpha", []))
@@ -118,25 +120,25 @@ class _Direction:
         self.batch_first = batch_first
         self.x = x
         self.lengths = lengths
-        self.w, self.r = self._of(1), self._of(2)
+        self.w, self.r = self._slice_direction(1), self._slice_direction(2)
         self.hidden = self.r.shape[-1]
 
-    def _of(self, index: int, axis: int = 0) -> Value | None:
+    def _slice_direction(self, index: int, axis: int = 0) -> Value | None:
         """Return this direction's part of an input; None if the input is omitted."""
         value = self.ctx.input(index)
         return None if value is None else self.ctx.element(value, axis, self.d)
 
     def _state(self, index: int) -> Value | None:
-        state = self._of(index, 1 if self.batch_first else 0)
+        state = self._slice_direction(index, 1 if self.batch_first else 0)
         return None if state is None or _is_zero(state) else state
 
     def emit(self, reverse: bool, functions: tuple) -> list[Value]:
         ctx, op = self.ctx, self.cell.op
         before_reset = bool(op == "gru" and ctx.attr("linear_before_reset", 0))
         bias, recurrent_bias = self._biases(before_reset)
-        share = ctx.emit("matmul", [self.x, ctx.transpose(self.w, (1, 0))])
+        input_projection = ctx.emit("matmul", [self.x, ctx.transpose(self.w, (1, 0))])
         if bias is not None:
-            share = ctx.emit("add", [share, bias])
+            input_projection = ctx.emit("add", [input_projection, bias])
         clip = ctx.attr("clip")
         attrs = {
             "reverse": reverse,
@@ -146,26 +148,26 @@ class _Direction:
         initial = self._state(5)
         if op == "lstm":
             attrs["input_forget"] = bool(ctx.attr("input_forget", 0))
-            extra = [initial, self._state(6), self._of(7), self.lengths]
+            optional_inputs = [initial, self._state(6), self._slice_direction(7), self.lengths]
         elif op == "gru":
             attrs["linear_before_reset"] = before_reset
-            extra = [initial, recurrent_bias, self.lengths]
+            optional_inputs = [initial, recurrent_bias, self.lengths]
         else:
-            extra = [initial, self.lengths]
-        return ctx.emit_many(op, [share, self.r, *extra], **attrs)
+            optional_inputs = [initial, self.lengths]
+        return ctx.emit_many(op, [input_projection, self.r, *optional_inputs], **attrs)
 
     def _biases(self, before_reset: bool) -> tuple[Value | None, Value | None]:
         """Return the bias added to the input's product, and the bias of the recurrent product."""
-        both = self._of(3)
-        if both is None:
+        biases = self._slice_direction(3)
+        if biases is None:
             return None, None
         ctx, size = self.ctx, self.cell.gates * self.hidden
-        of_input, of_state = (ctx.slice_axis(both, 0, k * size, size) for k in (0, 1))
+        of_input, of_state = (ctx.slice_axis(biases, 0, k * size, size) for k in (0, 1))
         if not before_reset:
             return ctx.emit("add", [of_input, of_state]), None
         hidden = ctx.slice_axis(of_state, 0, 2 * self.hidden, self.hidden)
         gates = ctx.slice_axis(of_state, 0, 0, 2 * self.hidden)
-        none = ctx.const(np.zeros(self.hidden), both.dtype.numpy)
+        none = ctx.const(np.zeros(self.hidden), biases.dtype.numpy)
         padded = ctx.emit("concat", [gates, none], axis=0)
         return ctx.emit("add", [of_input, padded]), hidden
 

@@ -8,7 +8,7 @@ from tvmrt.compiler.ir.op import normalize_axis
 from .context import NodeContext
 from .registry import onnx_op
 
-_PLAIN = {
+_REDUCTIONS = {
     "ReduceMax": "reduce_max",
     "ReduceMean": "reduce_mean",
     "ReduceMin": "reduce_min",
@@ -27,25 +27,25 @@ def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
     return sorted({normalize_axis(a, rank) for a in axes})
 
 
-def _fold(ctx: NodeContext, op: str, x: Value, axes: list[int]) -> Value:
+def _reduce(ctx: NodeContext, op: str, x: Value, axes: list[int]) -> Value:
     if not axes and op in ("reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum"):
         return x
     return ctx.emit(op, [x], axes=tuple(axes), keepdims=int(ctx.attr("keepdims", 1)))
 
 
-@onnx_op(*_PLAIN)
+@onnx_op(*_REDUCTIONS)
 def reduce(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axes = reduce_axes(ctx, x)
     if not axes and ctx.op == "ReduceSumSquare":
         return ctx.emit("mul", [x, x])
-    return _fold(ctx, _PLAIN[ctx.op], x, axes)
+    return _reduce(ctx, _REDUCTIONS[ctx.op], x, axes)
 
 
 @onnx_op("ReduceL1")
 def reduce_l1(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    return _fold(ctx, "reduce_sum", ctx.emit("abs", [x]), reduce_axes(ctx, x))
+    return _reduce(ctx, "reduce_sum", ctx.emit("abs", [x]), reduce_axes(ctx, x))
 
 
 @onnx_op("ReduceL2")
@@ -54,13 +54,13 @@ def reduce_l2(ctx: NodeContext) -> Value:
     axes = reduce_axes(ctx, x)
     if not axes:
         return ctx.emit("abs", [x])
-    return _real(ctx, "sqrt", _fold(ctx, "reduce_sum_square", x, axes))
+    return _apply_in_float(ctx, "sqrt", _reduce(ctx, "reduce_sum_square", x, axes))
 
 
 @onnx_op("ReduceLogSum")
 def reduce_log_sum(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    return _real(ctx, "log", _fold(ctx, "reduce_sum", x, reduce_axes(ctx, x)))
+    return _apply_in_float(ctx, "log", _reduce(ctx, "reduce_sum", x, reduce_axes(ctx, x)))
 
 
 @onnx_op("ReduceLogSumExp")
@@ -84,7 +84,7 @@ def reduce_log_sum_exp(ctx: NodeContext) -> Value:
     return ctx.cast(result, x.dtype.name)
 
 
-def _real(ctx: NodeContext, op: str, x: Value) -> Value:
+def _apply_in_float(ctx: NodeContext, op: str, x: Value) -> Value:
     """Apply a float function; integers are computed in float64."""
     if x.dtype.is_float:
         return ctx.emit(op, [x])

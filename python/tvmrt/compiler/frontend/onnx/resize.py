@@ -14,19 +14,19 @@ from tvmrt.compiler.ir.extent import Extent, SymInt, UndecidedExtent, exact_quot
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
-from . import float_data_propagation, run_places, run_resize
+from . import dynamic_resize, dynamic_slice, float_data_propagation
 from .context import NodeContext
 from .registry import onnx_op
 from .resize_coordinates import (
-    Axis,
+    AxisScale,
     Coordinates,
-    Mode,
-    Region,
-    Scale,
+    CropRegion,
+    ResizeAxis,
+    ResizeMode,
     nearest_indices,
     source_coordinates,
 )
-from .supposed import is_given
+from .runtime_operands import has_runtime_operand
 from .tensor_expressions import TensorExpr
 
 
@@ -37,7 +37,7 @@ def resize(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
     axes = [normalize_axis(a, rank) for a in ctx.attr("axes") or range(rank)]
-    mode = Mode(
+    mode = ResizeMode(
         ctx.attr("mode", "nearest"),
         ctx.attr("coordinate_transformation_mode", "half_pixel"),
         ctx.attr("nearest_mode", "round_prefer_floor"),
@@ -46,43 +46,47 @@ def resize(ctx: NodeContext) -> Value:
         bool(ctx.attr("antialias", 0)),
     )
     if ctx.input(2) in ctx.importer.size_expressions and mode.coordinates != "tf_crop_and_resize":
-        found = _by_scales_of_sizes(ctx, x, axes, 2, mode)
+        found = _resize_by_symbolic_scales(ctx, x, axes, 2, mode)
         if found is not None:
             return found
-    if _chosen_by_the_run(ctx, mode):
-        return _by_the_run(ctx, x, axes, mode)
+    if _is_dynamic(ctx, mode):
+        return _resize_dynamic(ctx, x, axes, mode)
     # an empty tensor means an omitted one
     scales = ctx.constant_operand(2, "the scales")
     sizes = ctx.int_operand(3, "the sizes")
     if sizes:
-        extents, found = _by_sizes(ctx, x, axes, sizes)
+        extents, found = _extents_and_scales(ctx, x, axes, sizes)
     elif scales is not None and scales.size == len(axes):
         factors = np.asarray(scales, np.float32).reshape(-1)
-        extents = [_scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
-        found = [_given(ctx, f) for f in factors]
+        extents = [_scaled_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
+        found = [_constant_scale(ctx, f) for f in factors]
     else:
         raise ValueError(f"give scales or sizes for {len(axes)} axes")
     regions = _regions(ctx, mode, len(axes))
-    rows = [
-        Axis(a, x.shape[a], out, scale, region)
+    dims = [
+        ResizeAxis(a, x.shape[a], out, scale, region)
         for a, out, scale, region in zip(axes, extents, found, regions)
     ]
-    return resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+    return resized(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
 
 
-def _given(ctx: NodeContext, scale: float) -> Scale:
-    return Scale(given=TensorExpr(ctx, ctx.const(np.float32(scale))))
+def _constant_scale(ctx: NodeContext, scale: float) -> AxisScale:
+    return AxisScale(given=TensorExpr(ctx, ctx.const(np.float32(scale))))
 
 
-def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
+def _is_dynamic(ctx: NodeContext, mode: ResizeMode) -> bool:
     """Whether scales or a region are run-time operands; sizes follow from the result's shape."""
-    kept = ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch"
+    keeps_aspect = ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch"
     crops = mode.coordinates == "tf_crop_and_resize"
-    return is_given(ctx, 2) or (kept and is_given(ctx, 3)) or (crops and is_given(ctx, 1))
+    return (
+        has_runtime_operand(ctx, 2)
+        or (keeps_aspect and has_runtime_operand(ctx, 3))
+        or (crops and has_runtime_operand(ctx, 1))
+    )
 
 
-def _by_scales_of_sizes(
-    ctx: NodeContext, x: Value, axes: Sequence[int], index: int, mode: Mode
+def _resize_by_symbolic_scales(
+    ctx: NodeContext, x: Value, axes: Sequence[int], index: int, mode: ResizeMode
 ) -> Value | None:
     """Resize by scales that are computed from dynamic sizes; None if they do not determine the size
     of the result."""
@@ -96,45 +100,53 @@ def _by_scales_of_sizes(
     for i, (axis, factor) in enumerate(zip(axes, factors)):
         fixed = constant_value(factor)
         if fixed is None:
-            row = Axis(axis, x.shape[axis], out[i], Scale(given=given.at(i)))
-            x = run_resize.resized(ctx, x, [row], mode, 0.0)
+            dim = ResizeAxis(axis, x.shape[axis], out[i], AxisScale(given=given.at(i)))
+            x = dynamic_resize.resized(ctx, x, [dim], mode, 0.0)
         else:
-            x = resized(ctx, x, [Axis(axis, x.shape[axis], out[i], _given(ctx, fixed))], mode, 0.0)
+            x = resized(
+                ctx,
+                x,
+                [ResizeAxis(axis, x.shape[axis], out[i], _constant_scale(ctx, fixed))],
+                mode,
+                0.0,
+            )
     return x
 
 
-def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Value:
+def _resize_dynamic(ctx: NodeContext, x: Value, axes: list[int], mode: ResizeMode) -> Value:
     """Resize by run-time scales, sizes or region."""
-    shape = run_places.declared(ctx, len(x.shape), "the size")
+    shape = dynamic_slice.declared_shape(ctx, len(x.shape), "the size")
     before, after = [x.shape[a] for a in axes], [shape[a] for a in axes]
     scales, sizes = ctx.input(2), ctx.input(3)
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
     if scales is not None and scales.type.size == len(axes):
-        found = run_resize.scales_given(ctx, scales, before, after)
+        found = dynamic_resize.scales_from_operand(ctx, scales, before, after)
     elif sizes is None or sizes.type.size != len(axes):
         raise ValueError(f"give scales or sizes for {len(axes)} axes")
     elif policy == "stretch":
         ctx.int_operand(3, "the sizes")  # each run checks the sizes
-        found = [Scale(m, n) for n, m in zip(before, after)]
+        found = [AxisScale(m, n) for n, m in zip(before, after)]
     else:
-        found = [run_resize.scale_of_sizes(ctx, sizes, before, after, policy)] * len(axes)
-    rows = [
-        Axis(a, n, m, scale, region)
+        found = [dynamic_resize.aspect_preserving_scale(ctx, sizes, before, after, policy)] * len(
+            axes
+        )
+    dims = [
+        ResizeAxis(a, n, m, scale, region)
         for a, n, m, scale, region in zip(
-            axes, before, after, found, _regions_of_the_run(ctx, len(axes))
+            axes, before, after, found, _dynamic_regions(ctx, len(axes))
         )
     ]
-    return run_resize.resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+    return dynamic_resize.resized(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
 
 
-def _regions_of_the_run(ctx: NodeContext, count: int) -> list[Region]:
+def _dynamic_regions(ctx: NodeContext, count: int) -> list[CropRegion]:
     region = ctx.input(1)
     if region is None or region.type.size != 2 * count:
-        return [Region()] * count
+        return [CropRegion()] * count
     if region.data is not None:
         return _as_fractions(region.data)
     ends = TensorExpr(ctx, ctx.cast(region, "float32"))
-    return [Region(ends.at(i), ends.at(i + count)) for i in range(count)]
+    return [CropRegion(ends.at(i), ends.at(i + count)) for i in range(count)]
 
 
 @onnx_op("Upsample")
@@ -142,31 +154,31 @@ def upsample(ctx: NodeContext) -> Value:
     """Upsample (opsets 7 to 10): asymmetric coordinates only."""
     x = ctx.required(0)
     name = ctx.attr("mode", "nearest")
-    mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
+    mode = ResizeMode("linear" if name == "bilinear" else name, "asymmetric", "simple")
     if ctx.input(1) in ctx.importer.size_expressions:
-        found = _by_scales_of_sizes(ctx, x, range(len(x.shape)), 1, mode)
+        found = _resize_by_symbolic_scales(ctx, x, range(len(x.shape)), 1, mode)
         if found is not None:
             return found
-    if is_given(ctx, 1) and ctx.required(1).type.size == len(x.shape):
-        return _upsampled_by_the_run(ctx, x, mode)
+    if has_runtime_operand(ctx, 1) and ctx.required(1).type.size == len(x.shape):
+        return _upsample_dynamic(ctx, x, mode)
     scales = ctx.attr("scales") or ctx.constant_operand(1, "the scales")
     if scales is None or len(scales) != len(x.shape):
         raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
-    rows = [
-        Axis(i, n, _scaled(ctx, n, np.float32(s)), _given(ctx, s))
+    dims = [
+        ResizeAxis(i, n, _scaled_extent(ctx, n, np.float32(s)), _constant_scale(ctx, s))
         for i, (n, s) in enumerate(zip(x.shape, scales))
     ]
-    return resized(ctx, x, rows, mode, 0.0)
+    return resized(ctx, x, dims, mode, 0.0)
 
 
-def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
-    shape = run_places.declared(ctx, len(x.shape), "the size")
-    scales = run_resize.scales_given(ctx, ctx.required(1), x.shape, shape)
-    rows = [Axis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
-    return run_resize.resized(ctx, x, rows, mode, 0.0)
+def _upsample_dynamic(ctx: NodeContext, x: Value, mode: ResizeMode) -> Value:
+    shape = dynamic_slice.declared_shape(ctx, len(x.shape), "the size")
+    scales = dynamic_resize.scales_from_operand(ctx, ctx.required(1), x.shape, shape)
+    dims = [ResizeAxis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
+    return dynamic_resize.resized(ctx, x, dims, mode, 0.0)
 
 
-def _scaled(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:
+def _scaled_extent(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:
     """Return floor(extent * scale), computed in float32 like onnxruntime and onnx."""
     if not isinstance(extent, Extent):
         return floor(float(np.float32(factor) * np.float32(extent)))
@@ -179,32 +191,34 @@ def _scaled(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:
     return found
 
 
-def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None:
+def _repeat_elements(ctx: NodeContext, x: Value, dim: ResizeAxis, mode: ResizeMode) -> Value | None:
     """Repeat each element, if a dynamic axis is resized by an integer with equal results."""
-    times = exact_quotient(row.out, row.extent)
+    times = exact_quotient(dim.out, dim.extent)
     # in these coordinates each element is the nearest of its own copies
     own = mode.coordinates in ("asymmetric", "half_pixel", "pytorch_half_pixel")
-    rule = mode.nearest in (("floor", "simple") if mode.coordinates == "asymmetric" else _ROUND)
+    rule = mode.nearest in (
+        ("floor", "simple") if mode.coordinates == "asymmetric" else _ROUNDING_MODES
+    )
     if mode.interpolation != "nearest" or not isinstance(times, int) or not (own and rule):
         return None
-    apart = [m for d, n in enumerate(x.shape) for m in ((n, 1) if d == row.axis else (n,))]
-    filled = list(apart)
-    filled[row.axis + 1] = times
-    shape = [row.out if d == row.axis else n for d, n in enumerate(x.shape)]
-    return ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
+    split_shape = [m for d, n in enumerate(x.shape) for m in ((n, 1) if d == dim.axis else (n,))]
+    filled = list(split_shape)
+    filled[dim.axis + 1] = times
+    shape = [dim.out if d == dim.axis else n for d, n in enumerate(x.shape)]
+    return ctx.reshape(ctx.expand(ctx.reshape(x, split_shape), filled), shape)
 
 
-_ROUND = ("round_prefer_floor", "round_prefer_ceil")
+_ROUNDING_MODES = ("round_prefer_floor", "round_prefer_ceil")
 
 
-def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[int]):
+def _extents_and_scales(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[int]):
     """Return extents and scales for the requested sizes, with the aspect ratio kept on request."""
     if len(sizes) != len(axes):
         raise ValueError(f"sizes {list(sizes)} do not fit {len(axes)} axes")
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
     pairs = [(s, x.shape[a]) for s, a in zip(sizes, axes)]
     if policy == "stretch":
-        return list(sizes), [Scale(*pair) for pair in pairs]
+        return list(sizes), [AxisScale(*pair) for pair in pairs]
     if policy not in ("not_larger", "not_smaller"):
         raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
     if any(lower_bound(n) == 0 for _, n in pairs):
@@ -216,103 +230,111 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
             if theirs < ours if policy == "not_larger" else theirs > ours:
                 size, extent = other, across
     except UndecidedExtent:
-        return _by_sizes_of_the_run(ctx, pairs, policy)
+        return _dynamic_extents_and_scales(ctx, pairs, policy)
     out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # rounded half up
-    return out, [Scale(size, extent)] * len(axes)
+    return out, [AxisScale(size, extent)] * len(axes)
 
 
-def _by_sizes_of_the_run(
+def _dynamic_extents_and_scales(
     ctx: NodeContext, pairs: Sequence[tuple[SymInt, SymInt]], policy: str
-) -> tuple[list[SymInt], list[Scale]]:
+) -> tuple[list[SymInt], list[AxisScale]]:
     """Return extents and scales if dynamic sizes decide which axis has the extreme scale."""
     sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
     out = float_data_propagation.scale_keeping_ratio(
         ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
     )
     given = ctx.integer_tensor(np.asarray([size for size, _ in pairs], object))
-    scale = run_resize.scale_of_sizes(ctx, given, [n for _, n in pairs], out, policy)
+    scale = dynamic_resize.aspect_preserving_scale(ctx, given, [n for _, n in pairs], out, policy)
     return out, [scale] * len(pairs)
 
 
-def _regions(ctx: NodeContext, mode: Mode, count: int) -> list[Region]:
+def _regions(ctx: NodeContext, mode: ResizeMode, count: int) -> list[CropRegion]:
     """Return the region of interest of each axis, in units of its extent."""
     if mode.coordinates != "tf_crop_and_resize":
-        return [Region()] * count
+        return [CropRegion()] * count
     region = ctx.constant_operand(1, "the region of interest")
     if region is None or region.size == 0:
-        return [Region()] * count
+        return [CropRegion()] * count
     if region.size != 2 * count:
         raise ValueError(f"the region of interest has {region.size} numbers, not {2 * count}")
     return _as_fractions(region)
 
 
-def _as_fractions(region: np.ndarray) -> list[Region]:
+def _as_fractions(region: np.ndarray) -> list[CropRegion]:
     if not np.isfinite(region).all():
         raise ValueError(f"the region of interest {region.reshape(-1).tolist()} is not finite")
     ends = [Fraction(float(each)) for each in region.reshape(-1)]
-    return [Region(*pair) for pair in zip(ends[: len(ends) // 2], ends[len(ends) // 2 :])]
+    return [CropRegion(*pair) for pair in zip(ends[: len(ends) // 2], ends[len(ends) // 2 :])]
 
 
-def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
+def resized(
+    ctx: NodeContext, x: Value, dims: Sequence[ResizeAxis], mode: ResizeMode, outside: float
+) -> Value:
     """Resample all axes except for identity axes."""
-    chosen = [row for row in rows if isinstance(row.extent, Extent) or isinstance(row.out, Extent)]
-    for row in chosen:
-        if row.out != row.extent:
-            found = _repeated(ctx, x, row, mode)
+    chosen = [dim for dim in dims if isinstance(dim.extent, Extent) or isinstance(dim.out, Extent)]
+    for dim in chosen:
+        if dim.out != dim.extent:
+            found = _repeat_elements(ctx, x, dim, mode)
             if found is None:
                 # indices and weights are computed at run time
-                found = run_resize.resized(ctx, x, [row], mode, outside)
+                found = dynamic_resize.resized(ctx, x, [dim], mode, outside)
             x = found
-    rows = [row for row in rows if row not in chosen]
-    if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
-        raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
+    dims = [dim for dim in dims if dim not in chosen]
+    if any(dim.out < 0 or (dim.out > 0 and dim.extent == 0) for dim in dims):
+        raise ValueError(f"{x.type} cannot be resized to extents {[dim.out for dim in dims]}")
     # coordinates are constants here, as their operands are
-    found = [source_coordinates(ctx, row, mode) for row in rows]
+    found = [source_coordinates(ctx, dim, mode) for dim in dims]
     if mode.interpolation == "nearest":
-        indices = [nearest_indices(at, row, mode) for at, row in zip(found, rows)]
-        y = _pick(ctx, x, rows, [each.value.data.astype(np.int32) for each in indices])
+        indices = [nearest_indices(at, dim, mode) for at, dim in zip(found, dims)]
+        y = _pick_nearest(ctx, x, dims, [each.value.data.astype(np.int32) for each in indices])
     elif mode.interpolation in ("linear", "cubic"):
-        y = _blend(ctx, x, rows, found, mode)
+        y = _interpolate(ctx, x, dims, found, mode)
     else:
         raise ValueError(f"resize mode {mode.interpolation} is not known")
     if mode.coordinates == "tf_crop_and_resize":
-        y = _outside(ctx, y, rows, found, outside)
+        y = _fill_outside(ctx, y, dims, found, outside)
     return y
 
 
-def _pick(ctx: NodeContext, x: Value, rows: Sequence[Axis], tables: Sequence[np.ndarray]) -> Value:
+def _pick_nearest(
+    ctx: NodeContext, x: Value, dims: Sequence[ResizeAxis], tables: Sequence[np.ndarray]
+) -> Value:
     axes, picked = [], []
-    for row, places in sorted(zip(rows, tables), key=lambda pair: pair[0].axis):
-        if row.out != row.extent or not np.array_equal(places, np.arange(row.extent)):
-            axes.append(row.axis)
-            picked.append(ctx.const(places))
+    for dim, indices in sorted(zip(dims, tables), key=lambda pair: pair[0].axis):
+        if dim.out != dim.extent or not np.array_equal(indices, np.arange(dim.extent)):
+            axes.append(dim.axis)
+            picked.append(ctx.const(indices))
     return ctx.emit("pick", [x, *picked], axes=tuple(axes)) if axes else x
 
 
-def _blend(
-    ctx: NodeContext, x: Value, rows: Sequence[Axis], found: Sequence[Coordinates], mode: Mode
+def _interpolate(
+    ctx: NodeContext,
+    x: Value,
+    dims: Sequence[ResizeAxis],
+    found: Sequence[Coordinates],
+    mode: ResizeMode,
 ) -> Value:
     """Emit weighted sums, one axis after the other, those that shrink first."""
     kind = x.dtype
     y = x if kind.is_float else ctx.cast(x, "float32")
-    order = sorted(range(len(rows)), key=lambda i: rows[i].out / max(rows[i].extent, 1))
+    order = sorted(range(len(dims)), key=lambda i: dims[i].out / max(dims[i].extent, 1))
     for i in order:
-        row = rows[i]
+        dim = dims[i]
         base, fraction = (each.value.data for each in found[i].split())
         stretch = 1.0
-        if mode.antialias and row.out > 0:
-            stretch = min(float(row.scale.number(ctx, "float64").value.data), 1.0)
-        places, weights = blend_table(base, fraction, row.extent, stretch, mode)
-        own = np.array_equal(places[:, 0], np.arange(row.extent))
-        if places.shape[1] == 1 and own and np.all(weights == 1):
+        if mode.antialias and dim.out > 0:
+            stretch = min(float(dim.scale.as_float(ctx, "float64").value.data), 1.0)
+        indices, weights = interpolation_table(base, fraction, dim.extent, stretch, mode)
+        own = np.array_equal(indices[:, 0], np.arange(dim.extent))
+        if indices.shape[1] == 1 and own and np.all(weights == 1):
             continue
-        tables = [ctx.const(places), ctx.const(weights, y.dtype.numpy)]
-        y = ctx.emit("resample", [y, *tables], axis=row.axis)
+        tables = [ctx.const(indices), ctx.const(weights, y.dtype.numpy)]
+        y = ctx.emit("resample", [y, *tables], axis=dim.axis)
     return ctx.cast(y, kind.name)
 
 
-def blend_table(
-    base: np.ndarray, fraction: np.ndarray, extent: int, stretch: float, mode: Mode
+def interpolation_table(
+    base: np.ndarray, fraction: np.ndarray, extent: int, stretch: float, mode: ResizeMode
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return indices [out, taps] and weights [out, taps] of a linear or cubic blend along an axis.
 
@@ -322,49 +344,53 @@ def blend_table(
     radius = (1 if mode.interpolation == "linear" else 2) / stretch
     reach = int(np.ceil(radius))
     offsets = np.arange(1 - reach, reach + 1)
-    places = base.astype(np.int64)[:, None] + offsets[None, :]
+    indices = base.astype(np.int64)[:, None] + offsets[None, :]
     distance = np.abs(offsets[None, :] - fraction[:, None]) * stretch
     if mode.interpolation == "linear":
         weights = np.clip(1 - distance, 0, None)
     else:
         weights = _cubic(distance, mode.cubic_a)
-    inside = (places >= 0) & (places < extent)
+    inside = (indices >= 0) & (indices < extent)
     if mode.exclude_outside:
         weights = np.where(inside, weights, 0)
     if mode.antialias or mode.exclude_outside:
         total = weights.sum(1, keepdims=True)
         weights = weights / np.where(total == 0, 1, total)
-    places = np.clip(places, 0, max(extent - 1, 0))
+    indices = np.clip(indices, 0, max(extent - 1, 0))
     used = np.any(weights != 0, axis=0)
     if not used.any():
         used[0] = True
-    return _merged(places[:, used].astype(np.int32), weights[:, used])
+    return _merge_taps(indices[:, used].astype(np.int32), weights[:, used])
 
 
-def _merged(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _merge_taps(indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Reduce the taps to one if no element has several weights."""
     if weights.size == 0 or np.any((weights != 0).sum(1) > 1):
-        return places, weights
+        return indices, weights
     strongest = np.argmax(np.abs(weights), axis=1)[:, None]
-    return np.take_along_axis(places, strongest, 1), np.take_along_axis(weights, strongest, 1)
+    return np.take_along_axis(indices, strongest, 1), np.take_along_axis(weights, strongest, 1)
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     """Return the cubic convolution kernel of Keys with parameter ``a``."""
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    inner = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    outer = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance <= 1, inner, np.where(distance < 2, outer, 0))
 
 
-def _outside(
-    ctx: NodeContext, y: Value, rows: Sequence[Axis], found: Sequence[Coordinates], number: float
+def _fill_outside(
+    ctx: NodeContext,
+    y: Value,
+    dims: Sequence[ResizeAxis],
+    found: Sequence[Coordinates],
+    fill: float,
 ) -> Value:
     """Replace elements whose source coordinates are outside the input."""
     inside = np.ones([1] * len(y.shape), bool)
-    for row, at in zip(rows, found):
+    for dim, at in zip(dims, found):
         shape = [1] * len(y.shape)
-        shape[row.axis] = row.out
-        inside = inside & at.inside(row.extent).value.data.reshape(shape)
+        shape[dim.axis] = dim.out
+        inside = inside & at.inside(dim.extent).value.data.reshape(shape)
     if inside.all():
         return y
-    return ctx.emit("where", [ctx.const(inside), y, ctx.like(number, y)])
+    return ctx.emit("where", [ctx.const(inside), y, ctx.like(fill, y)])

@@ -21,11 +21,11 @@ from .context import NodeContext
 from .tensor_expressions import TensorExpr
 
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**62
-MAX_UNIT = 2**16  # maximum denominator of exact ends of a region: 0.75 is exact, 0.1 is not
+MAX_DENOMINATOR = 2**16  # maximum denominator of exact ends of a region: 0.75 is exact, 0.1 is not
 
 
 @dataclass(frozen=True)
-class Mode:
+class ResizeMode:
     """Interpolation mode and coordinate transformation."""
 
     interpolation: str
@@ -37,7 +37,7 @@ class Mode:
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """The quotient of two sizes, or a float32 that is constant or computed at run time.
 
     Sizes are integers, extents, or int64 Numbers.
@@ -51,15 +51,15 @@ class Scale:
     def is_exact(self) -> bool:
         return self.given is None
 
-    def number(self, ctx: NodeContext, dtype: str) -> TensorExpr:
+    def as_float(self, ctx: NodeContext, dtype: str) -> TensorExpr:
         """Return the scale as a float."""
         if self.given is not None:
             return self.given.cast(dtype)
-        return _as(ctx, self.size, dtype) / _as(ctx, self.extent, dtype)
+        return _as_dtype(ctx, self.size, dtype) / _as_dtype(ctx, self.extent, dtype)
 
 
 @dataclass(frozen=True)
-class Region:
+class CropRegion:
     """Start and end of the region of interest of an axis, in units of its extent.
 
     Constants are fractions; run-time values are float32 Numbers.
@@ -70,49 +70,49 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizeAxis:
     """One axis of a resize: extents before and after, scale and region."""
 
     axis: int
     extent: SymInt
     out: SymInt
-    scale: Scale
-    region: Region = Region()
+    scale: AxisScale
+    region: CropRegion = CropRegion()
 
 
 @dataclass(frozen=True)
-class Exact:
-    """Source coordinates ``number / divisor``, integers of one type; the divisor is positive."""
+class ExactCoordinates:
+    """Source coordinates ``numerator / divisor``, integers of one type; the divisor is positive."""
 
-    number: TensorExpr
+    numerator: TensorExpr
     divisor: TensorExpr
 
     def split(self) -> tuple[TensorExpr, TensorExpr]:
         """Return the floor of the coordinates and the fractions (below 1), in float64."""
-        rest = self.number % self.divisor
-        base = (self.number - rest) / self.divisor
-        return base.cast("float64"), rest.cast("float64") / self.divisor.cast("float64")
+        remainder = self.numerator % self.divisor
+        base = (self.numerator - remainder) / self.divisor
+        return base.cast("float64"), remainder.cast("float64") / self.divisor.cast("float64")
 
     def nearest(self, rule: str) -> TensorExpr:
         """Return the indices of the nearest elements, clamped to 0 from below."""
-        number, divisor = self.number, self.divisor
+        numerator, divisor = self.numerator, self.divisor
         rounded = {
-            "floor": lambda: (number, divisor),
-            "ceil": lambda: (number + divisor - 1, divisor),
-            "round_prefer_floor": lambda: (number * 2 + divisor - 1, divisor * 2),
-            "round_prefer_ceil": lambda: (number * 2 + divisor, divisor * 2),
+            "floor": lambda: (numerator, divisor),
+            "ceil": lambda: (numerator + divisor - 1, divisor),
+            "round_prefer_floor": lambda: (numerator * 2 + divisor - 1, divisor * 2),
+            "round_prefer_ceil": lambda: (numerator * 2 + divisor, divisor * 2),
         }
         above, below = _rule(rounded, rule)()
         return above.maximum(0) / below  # for non-negative numbers, rounding towards zero is floor
 
     def inside(self, extent: SymInt) -> TensorExpr:
         """Whether a coordinate lies within the axis."""
-        last = self.divisor * (self.number.like(extent) - 1)
-        return (self.number >= 0).logical_and(self.number <= last)
+        last = self.divisor * (self.numerator.like(extent) - 1)
+        return (self.numerator >= 0).logical_and(self.numerator <= last)
 
 
 @dataclass(frozen=True)
-class Rounded:
+class RoundedCoordinates:
     """Source coordinates in float32, computed from a float32 scale or region."""
 
     position: TensorExpr
@@ -142,7 +142,7 @@ class Rounded:
         return (self.position >= 0).logical_and(self.position <= last)
 
 
-Coordinates = Union[Exact, Rounded]
+Coordinates = Union[ExactCoordinates, RoundedCoordinates]
 
 
 def _rule(rules: dict[str, Callable], name: str) -> Callable:
@@ -151,66 +151,70 @@ def _rule(rules: dict[str, Callable], name: str) -> Callable:
     return rules[name]
 
 
-def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
+def source_coordinates(ctx: NodeContext, dim: ResizeAxis, mode: ResizeMode) -> Coordinates:
     """Return the source coordinate of each element of the result."""
-    ctx.check_table_size(upper_bound(row.out), "a resized axis", 8)
+    ctx.check_table_size(upper_bound(dim.out), "a resized axis", 8)
     if mode.coordinates not in _COORDINATES:
         raise ValueError(f"coordinate_transformation_mode {mode.coordinates} is not known")
-    exact = _exact(ctx, row, mode)
-    return _rounded(ctx, row, mode.coordinates) if exact is None else exact
+    exact = _exact_coordinates(ctx, dim, mode)
+    return _float_coordinates(ctx, dim, mode.coordinates) if exact is None else exact
 
 
-def nearest_indices(found: Coordinates, row: Axis, mode: Mode) -> TensorExpr:
+def nearest_indices(found: Coordinates, dim: ResizeAxis, mode: ResizeMode) -> TensorExpr:
     """Return the index of the element nearest to each source coordinate."""
     nearest = found.nearest(mode.nearest)
-    return nearest.minimum(nearest.like(row.extent) - 1).cast("int64")
+    return nearest.minimum(nearest.like(dim.extent) - 1).cast("int64")
 
 
-def _as(ctx: NodeContext, size: SymInt | TensorExpr, dtype: str) -> TensorExpr:
+def _as_dtype(ctx: NodeContext, size: SymInt | TensorExpr, dtype: str) -> TensorExpr:
     if isinstance(size, TensorExpr):
         return size.cast(dtype)
     return TensorExpr(ctx, ctx.const(0, dtype)).like(size)
 
 
-def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
+def _exact_coordinates(
+    ctx: NodeContext, dim: ResizeAxis, mode: ResizeMode
+) -> ExactCoordinates | None:
     """Return coordinates as integer quotients; None if they need floats or are too large."""
-    region = row.region
+    region = dim.region
     by_region = mode.coordinates == "tf_crop_and_resize"
     ends = (region.start, region.end) if by_region else (Fraction(0), Fraction(1))
     if not all(isinstance(end, Fraction) for end in ends):
         return None
-    if mode.coordinates in _BY_SCALE and not row.scale.is_exact:
+    if mode.coordinates in _BY_SCALE and not dim.scale.is_exact:
         return None
     if mode.nearest == "simple" and mode.interpolation == "nearest":
         return None  # depends on the scale only
     unit = lcm(*(end.denominator for end in ends))
     first, last = (int(end * unit) for end in ends)
-    sizes = (row.scale.size, row.scale.extent) if mode.coordinates in _BY_SCALE else (1, 1)
-    bound = _largest(row, sizes, max(abs(first), abs(last), unit))
-    if unit > MAX_UNIT or bound > MAX_INT64:
+    sizes = (dim.scale.size, dim.scale.extent) if mode.coordinates in _BY_SCALE else (1, 1)
+    bound = _max_intermediate(dim, sizes, max(abs(first), abs(last), unit))
+    if unit > MAX_DENOMINATOR or bound > MAX_INT64:
         return None
     dtype = "int32" if bound <= MAX_INT32 else "int64"
-    at = TensorExpr(ctx, ctx.cast(ctx.iota(row.out), dtype))
-    count, extent = at.like(row.out), at.like(row.extent)
+    at = TensorExpr(ctx, ctx.cast(ctx.iota(dim.out), dtype))
+    count, extent = at.like(dim.out), at.like(dim.extent)
     if mode.coordinates in _BY_SCALE:
         # one element of the result spans `across / size` elements of the input
-        size, across = (_as(ctx, n, dtype) for n in sizes)
-        number, divisor = _BY_SCALE[mode.coordinates](at, count, extent, size, across)
-        return Exact(number, divisor)
+        size, across = (_as_dtype(ctx, n, dtype) for n in sizes)
+        numerator, divisor = _BY_SCALE[mode.coordinates](at, count, extent, size, across)
+        return ExactCoordinates(numerator, divisor)
     steps = (count - 1).maximum(1)  # a single element has coordinate 0
-    number = (steps * first + at * (last - first)) * (extent - 1)
+    numerator = (steps * first + at * (last - first)) * (extent - 1)
     if not by_region:
-        return Exact(number, steps * unit)
+        return ExactCoordinates(numerator, steps * unit)
     middle = (extent - 1) * (first + last) + at * 0
-    return Exact((count <= 1).where(middle, number), (count <= 1).where(2 * unit, steps * unit))
+    return ExactCoordinates(
+        (count <= 1).where(middle, numerator), (count <= 1).where(2 * unit, steps * unit)
+    )
 
 
-def _largest(row: Axis, sizes: tuple, end: int) -> int:
+def _max_intermediate(dim: ResizeAxis, sizes: tuple, end: int) -> int:
     """Return a bound of all integers in the computation of exact coordinates."""
     if any(isinstance(n, TensorExpr) for n in sizes):
         return MAX_INT32 + 1  # each run checks them against the extents
     size, across = (max(upper_bound(n), 1) for n in sizes)
-    out, extent = upper_bound(row.out) + 1, upper_bound(row.extent) + 1
+    out, extent = upper_bound(dim.out) + 1, upper_bound(dim.extent) + 1
     by_scale = extent * size + across * (2 * out + 1) + size
     return 4 * max(by_scale, 2 * out * extent * end)
 
@@ -259,11 +263,11 @@ _BY_SCALE = {
 _COORDINATES = (*_BY_SCALE, "align_corners", "tf_crop_and_resize")
 
 
-def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
+def _float_coordinates(ctx: NodeContext, dim: ResizeAxis, coordinates: str) -> RoundedCoordinates:
     """Return coordinates in float32."""
-    at = TensorExpr(ctx, ctx.cast(ctx.iota(row.out), "float32"))
-    count, extent = at.like(row.out), at.like(row.extent)
-    scale = row.scale.number(ctx, "float32")
+    at = TensorExpr(ctx, ctx.cast(ctx.iota(dim.out), "float32"))
+    count, extent = at.like(dim.out), at.like(dim.extent)
+    scale = dim.scale.as_float(ctx, "float32")
     if coordinates == "asymmetric":
         position = at / scale
     elif coordinates in ("half_pixel", "pytorch_half_pixel"):
@@ -276,11 +280,11 @@ def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
         adjustment = count / (scale * extent)
         position = (1 - adjustment) * (extent / 2) + (at + 0.5) / scale - 0.5
     else:  # tf_crop_and_resize; align_corners is exact
-        start, end = (_end(at, each) for each in (row.region.start, row.region.end))
+        start, end = (_end(at, each) for each in (dim.region.start, dim.region.end))
         last, steps = extent - 1, (count - 1).maximum(1)
         across = start * last + at * ((end - start) * last / steps)
         position = (count <= 1).where((start + end) * (last * 0.5) + at, across)
-    return Rounded(position, scale)
+    return RoundedCoordinates(position, scale)
 
 
 def _end(at: TensorExpr, end: Fraction | TensorExpr) -> TensorExpr:

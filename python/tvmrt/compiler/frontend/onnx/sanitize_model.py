@@ -21,7 +21,7 @@ def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     In the copy every node name is unique, negative and unnamed extents are cleared, and nodes are
     sorted topologically. Every output has a name of its own: an output that is listed a second time
     is a copy named after the first with a number appended. A model whose nodes form a cycle keeps
-    their order; ``check_wiring`` reports the cycle.
+    their order; ``check_ssa_form`` reports the cycle.
     """
     repairs = [repair for is_needed, repair in _REPAIRS if is_needed(model)]
     if not repairs:
@@ -39,10 +39,10 @@ def _node_lists(model: onnx.ModelProto) -> Iterator[Sequence[onnx.NodeProto]]:
 
 
 def _has_repeated_node_names(model: onnx.ModelProto) -> bool:
-    return any(map(_nodes_with_a_taken_name, _node_lists(model)))
+    return any(map(_nodes_with_repeated_name, _node_lists(model)))
 
 
-def _nodes_with_a_taken_name(node_list: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+def _nodes_with_repeated_name(node_list: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     first: dict[str, onnx.NodeProto] = {}
     return [n for n in node_list if n.name and first.setdefault(n.name, n) is not n]
 
@@ -50,7 +50,7 @@ def _nodes_with_a_taken_name(node_list: Sequence[onnx.NodeProto]) -> list[onnx.N
 def _rename_repeated_nodes(model: onnx.ModelProto) -> None:
     for node_list in _node_lists(model):
         taken = {node.name for node in node_list}
-        for node in _nodes_with_a_taken_name(node_list):
+        for node in _nodes_with_repeated_name(node_list):
             node.name = unused_name(node.name, taken.__contains__)
             taken.add(node.name)
 
@@ -67,7 +67,7 @@ def _has_unnamed_extents(model: onnx.ModelProto) -> bool:
     return any(True for _ in _unnamed_extents(model))
 
 
-def _open_unnamed_extents(model: onnx.ModelProto) -> None:
+def _clear_unnamed_extents(model: onnx.ModelProto) -> None:
     for dim in _unnamed_extents(model):
         dim.Clear()
 
@@ -99,20 +99,20 @@ def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
     """
     producers = {name: i for i, node in enumerate(node_list) for name in node.output if name}
     readers: list[list[int]] = [[] for _ in node_list]
-    waits_for = []
+    missing_inputs = []
     for index, node in enumerate(node_list):
         sources = {producers[name] for name in _names_read(node) if name in producers}
-        waits_for.append(len(sources))
+        missing_inputs.append(len(sources))
         for source in sources:
             readers[source].append(index)
-    ready = [index for index, number in enumerate(waits_for) if not number]
+    ready = [index for index, number in enumerate(missing_inputs) if not number]
     order = []
     while ready:
         index = heapq.heappop(ready)
         order.append(index)
         for reader in readers[index]:
-            waits_for[reader] -= 1
-            if not waits_for[reader]:
+            missing_inputs[reader] -= 1
+            if not missing_inputs[reader]:
                 heapq.heappush(ready, reader)
     return order if len(order) == len(node_list) else None
 
@@ -173,7 +173,7 @@ def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
 _Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]
 _REPAIRS: tuple[_Repair, ...] = (
     (_has_repeated_node_names, _rename_repeated_nodes),
-    (_has_unnamed_extents, _open_unnamed_extents),
+    (_has_unnamed_extents, _clear_unnamed_extents),
     (_has_unsorted_nodes, _sort_nodes),
     (_has_repeated_outputs, _copy_repeated_outputs),
 )

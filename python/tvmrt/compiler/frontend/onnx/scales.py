@@ -15,7 +15,9 @@ from tvmrt.error import UnsupportedError
 from .context import NodeContext
 
 
-def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: int = 0) -> Value:
+def align_parameters(
+    ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: int = 0
+) -> Value:
     """Reshape a scale or zero point so that it broadcasts to ``shape``.
 
     A single number becomes a scalar, one per slice lies along ``axis``, blocks are repeated.
@@ -24,13 +26,13 @@ def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: 
         return ctx.reshape(p, ())
     axis = normalize_axis(axis, len(shape))
     if block:
-        return _repeated(ctx, p, shape, axis, block)
+        return _repeat_blocks(ctx, p, shape, axis, block)
     if len(p.shape) != 1 or p.shape[0] != shape[axis]:
         raise ValueError(f"parameters {p.type} do not fit axis {axis} of shape {list(shape)}")
     return ctx.reshape(p, [p.shape[0] if d == axis else 1 for d in range(len(shape))])
 
 
-def _repeated(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value:
+def _repeat_blocks(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value:
     blocks = ceil_div(shape[axis], block)
     expected = (*shape[:axis], blocks, *shape[axis + 1 :])
     if p.shape != expected:
@@ -54,18 +56,16 @@ def dequantized(
         q, zero = ctx.widen(q), None
     elif zero is None:
         zero = ctx.const(0, q.dtype.numpy)
-    stays = q.producer is not None and q.producer.op == "widen"
-    if block and stays and q.shape[axis] % block == 0:
-        return _dequantized_in_blocks(
-            ctx, q, scale, zero, normalize_axis(axis, len(q.shape)), block
-        )
-    scale = aligned(ctx, scale, q.shape, axis, block)
-    return _scaled(
-        ctx, q, scale, None if zero is None else aligned(ctx, zero, q.shape, axis, block)
+    stays_packed = q.producer is not None and q.producer.op == "widen"
+    if block and stays_packed and q.shape[axis] % block == 0:
+        return _dequantize_blocks(ctx, q, scale, zero, normalize_axis(axis, len(q.shape)), block)
+    scale = align_parameters(ctx, scale, q.shape, axis, block)
+    return _dequantize(
+        ctx, q, scale, None if zero is None else align_parameters(ctx, zero, q.shape, axis, block)
     )
 
 
-def in_bytes(ctx: NodeContext, x: Value) -> Value:
+def unpack_weights(ctx: NodeContext, x: Value) -> Value:
     """Unpack the constant of a dequantised packed tensor to one byte per element, which integer
     kernels read. Other values are returned unchanged."""
     node = x.producer
@@ -75,22 +75,22 @@ def in_bytes(ctx: NodeContext, x: Value) -> Value:
     return ctx.emit("dequantize", [q, *node.inputs[1:]]) if q.is_constant else x
 
 
-def _scaled(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
+def _dequantize(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
     if zero is None:
         return ctx.emit("mul", [ctx.cast(q, scale.dtype.name), scale])
     return ctx.emit("dequantize", [q, scale, zero])
 
 
-def _dequantized_in_blocks(ctx: NodeContext, q: Value, scale: Value, zero, axis, block) -> Value:
+def _dequantize_blocks(ctx: NodeContext, q: Value, scale: Value, zero, axis, block) -> Value:
     """Dequantise with an extra axis of blocks, along which the parameters broadcast."""
-    apart = (*q.shape[:axis], q.shape[axis] // block, block, *q.shape[axis + 1 :])
-    if scale.shape != (*apart[: axis + 1], *apart[axis + 2 :]):
+    blocked_shape = (*q.shape[:axis], q.shape[axis] // block, block, *q.shape[axis + 1 :])
+    if scale.shape != (*blocked_shape[: axis + 1], *blocked_shape[axis + 2 :]):
         raise ValueError(f"parameters {scale.type} do not fit blocks of {block} in {q.type}")
-    beside = (*apart[: axis + 1], 1, *apart[axis + 2 :])
-    scale = ctx.reshape(scale, beside)
+    parameter_shape = (*blocked_shape[: axis + 1], 1, *blocked_shape[axis + 2 :])
+    scale = ctx.reshape(scale, parameter_shape)
     if zero is not None and zero.shape:  # an omitted zero point is a scalar
-        zero = ctx.reshape(zero, beside)
-    return ctx.reshape(_scaled(ctx, ctx.reshape(q, apart), scale, zero), q.shape)
+        zero = ctx.reshape(zero, parameter_shape)
+    return ctx.reshape(_dequantize(ctx, ctx.reshape(q, blocked_shape), scale, zero), q.shape)
 
 
 def quantized(
@@ -104,23 +104,23 @@ def quantized(
     saturate: bool = True,
 ) -> Value:
     """Return saturate(round(x / scale) + zero); the default is 0 of the ``default`` type."""
-    scale = aligned(ctx, scale, x.shape, axis, block)
+    scale = align_parameters(ctx, scale, x.shape, axis, block)
     if zero is None:
         zero = ctx.const(np.zeros((), DTYPES[default].numpy))
     kind = ctx.half_of(zero) or zero.dtype.name
     if WIDER.get(kind) == "float32":
         x = ctx.emit("div", [ctx.cast(x, "float32"), ctx.cast(scale, "float32")])
         if kind == "float4_e2m1fn":
-            x = ctx.emit("add", [x, aligned(ctx, zero, x.shape, axis, block)])
+            x = ctx.emit("add", [x, align_parameters(ctx, zero, x.shape, axis, block)])
         return ctx.convert(x, kind, saturate)
-    zero = aligned(ctx, zero, x.shape, axis, block)
+    zero = align_parameters(ctx, zero, x.shape, axis, block)
     if zero.dtype.name not in ("int8", "uint8", "int16", "uint16"):
         raise UnsupportedError(f"quantising to {zero.dtype} is not supported; use 8 or 16 bits")
     q = ctx.emit("quantize", [ctx.cast(x, "float32"), ctx.cast(scale, "float32"), zero])
-    return _bounded(ctx, q, kind) if kind in WIDER else q
+    return _clamp_to_type(ctx, q, kind) if kind in WIDER else q
 
 
-def _bounded(ctx: NodeContext, q: Value, kind: str) -> Value:
+def _clamp_to_type(ctx: NodeContext, q: Value, kind: str) -> Value:
     """Clamp quantised elements to the range of a packed type."""
     count = 1 << DTYPES[kind].bits
     low = -count // 2 if q.dtype.is_signed else 0

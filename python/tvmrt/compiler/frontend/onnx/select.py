@@ -8,7 +8,7 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt, lower_bound, upper_bound
 from tvmrt.error import UnsupportedError
 
-from . import text
+from . import string_tensors
 from .context import NodeContext
 from .sequence_values import AbsentOptional, Alternatives, DynamicOptional, OnnxValue, TensorList
 
@@ -38,7 +38,7 @@ def select(
         )
     if a is b:
         return a
-    a, b = text.alike(ctx.importer, a, b)
+    a, b = string_tensors.unify_strings(ctx.importer, a, b)
     if a.type == b.type:
         return ctx.alike(ctx.emit("where", [condition, a, b]), a)
     if a.dtype != b.dtype or a.type.rank != b.type.rank:

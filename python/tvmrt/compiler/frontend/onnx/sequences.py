@@ -17,7 +17,7 @@ from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
-from . import run_lists
+from . import dynamic_sequences
 from .context import NodeContext
 from .registry import onnx_op
 from .sequence_values import (
@@ -32,26 +32,26 @@ from .sequence_values import (
 from .tensor_expressions import TensorExpr, require
 
 # Operators on sequences and optional values.
-_HANDLED = {
+_SEQUENCE_OPERATORS = {
     "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
     "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
     "SequenceMap", "SplitToSequence",
 }  # fmt: skip
-_PASSED_ON = {"Identity", "If", "Loop"}
+_PASS_THROUGH = {"Identity", "If", "Loop"}
 
 
-def concerns(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
+def is_sequence_node(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
     """Whether a node is a sequence or optional operator, or has such an operand.
 
     Raises UnsupportedError if the operator does not accept such an operand.
     """
     held = [v for v in inputs if isinstance(v, NON_TENSOR_TYPES)]
-    if held and op not in _HANDLED and op not in _PASSED_ON:
+    if held and op not in _SEQUENCE_OPERATORS and op not in _PASS_THROUGH:
         raise UnsupportedError("an operand is a sequence or an optional value; it takes tensors")
-    return bool(held) or op in _HANDLED
+    return bool(held) or op in _SEQUENCE_OPERATORS
 
 
-def the_list(ctx: NodeContext) -> TensorList:
+def known_sequence(ctx: NodeContext) -> TensorList:
     """Return the first operand, a sequence of known length."""
     found = _sequence(ctx)
     if not isinstance(found, TensorList):
@@ -66,7 +66,7 @@ def _sequence(ctx: NodeContext) -> TensorList | DynamicTensorList | StackedSeque
     return found
 
 
-def stacked(
+def stack_elements(
     ctx: NodeContext, given: TensorList | DynamicTensorList | StackedSequence
 ) -> Value | None:
     """Stack the elements along a new first axis; None without elements. Raises UnsupportedError if
@@ -79,14 +79,14 @@ def stacked(
         return None
     if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
         raise UnsupportedError("the elements of the sequence have different types")
-    return ctx.emit("concat", [lifted(ctx, v, 0) for v in given.values], axis=0)
+    return ctx.emit("concat", [insert_axis(ctx, v, 0) for v in given.values], axis=0)
 
 
-def extended(
+def extend_sequence(
     ctx: NodeContext, before: TensorList | StackedSequence, more: Value
 ) -> StackedSequence:
     """Append the elements along the first axis of ``more`` to a sequence."""
-    first = stacked(ctx, before)
+    first = stack_elements(ctx, before)
     if first is None:
         return StackedSequence(more)
     if first.shape[1:] != more.shape[1:]:
@@ -104,12 +104,12 @@ def construct(ctx: NodeContext) -> list:
     return [TensorList([ctx.required(i) for i in range(len(ctx.inputs))])]
 
 
-def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
-    """Return a non-negative position, at most ``most``."""
-    (place,) = ctx.int_operand(index, "the position")
-    found = place + count if place < 0 else place
-    if not 0 <= found <= most:
-        raise ValueError(f"position {place} is outside a sequence of {count}")
+def _position(ctx: NodeContext, index: int, count: int, last: int) -> int:
+    """Return a non-negative position, at most ``last``."""
+    (position,) = ctx.int_operand(index, "the position")
+    found = position + count if position < 0 else position
+    if not 0 <= found <= last:
+        raise ValueError(f"position {position} is outside a sequence of {count}")
     return found
 
 
@@ -117,23 +117,23 @@ def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
 def insert(ctx: NodeContext) -> list:
     given = _sequence(ctx)
     if isinstance(given, StackedSequence) and ctx.input(2) is None:
-        return [extended(ctx, given, lifted(ctx, ctx.required(1), 0))]
-    values = list(the_list(ctx).values)
+        return [extend_sequence(ctx, given, insert_axis(ctx, ctx.required(1), 0))]
+    values = list(known_sequence(ctx).values)
     if ctx.is_computed(2):
-        return [run_lists.inserted(ctx, values, ctx.required(1))]
+        return [dynamic_sequences.insert_at(ctx, values, ctx.required(1))]
     count = len(values)
-    place = count if ctx.input(2) is None else _place(ctx, 2, count, count)
-    values.insert(place, ctx.required(1))
+    position = count if ctx.input(2) is None else _position(ctx, 2, count, count)
+    values.insert(position, ctx.required(1))
     return [TensorList(values)]
 
 
 @onnx_op("SequenceErase")
 def erase(ctx: NodeContext) -> list:
-    values = list(the_list(ctx).values)
+    values = list(known_sequence(ctx).values)
     if ctx.is_computed(1):
-        return [run_lists.erased(ctx, values)]
+        return [dynamic_sequences.erase_at(ctx, values)]
     count = len(values)
-    del values[count - 1 if ctx.input(1) is None else _place(ctx, 1, count, count - 1)]
+    del values[count - 1 if ctx.input(1) is None else _position(ctx, 1, count, count - 1)]
     return [TensorList(values)]
 
 
@@ -142,15 +142,15 @@ def at(ctx: NodeContext) -> list:
     given = _sequence(ctx)
     if isinstance(given, TensorList) and not ctx.is_computed(1):
         count = len(given.values)
-        return [given.values[_place(ctx, 1, count, count - 1)]]
+        return [given.values[_position(ctx, 1, count, count - 1)]]
     if isinstance(given, TensorList) and len({v.type for v in given.values}) > 1:
-        return [run_lists.element(ctx, given.values)]
-    whole = stacked(ctx, given)
-    if whole is None:
+        return [dynamic_sequences.element_at(ctx, given.values)]
+    stack = stack_elements(ctx, given)
+    if stack is None:
         raise ValueError("an empty sequence has no elements")
     index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
-    alike = whole if isinstance(given, StackedSequence) else given.values[0]
-    return [ctx.alike(ctx.emit("gather", [whole, index], axis=0), alike)]
+    alike = stack if isinstance(given, StackedSequence) else given.values[0]
+    return [ctx.alike(ctx.emit("gather", [stack, index], axis=0), alike)]
 
 
 @onnx_op("SequenceLength")
@@ -162,23 +162,23 @@ def length(ctx: NodeContext) -> Value:
     return ctx.integer_tensor(np.asarray(count, object))
 
 
-def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
+def insert_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
     """Insert a new axis of extent 1."""
     axis = normalize_axis(axis, len(value.shape) + 1)
     return ctx.alike(ctx.unsqueeze(value, axis), value)
 
 
-def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
+def stack_iterations(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
     """Stack the results of all loop iterations along a new axis."""
     if not values:
         raise UnsupportedError("the result shapes of a loop without iterations are unknown")
     if any(v is None for v in values):
         return None
     axis = normalize_axis(axis, len(values[0].shape) + 1)
-    return ctx.alike(ctx.concat([lifted(ctx, v, axis) for v in values], axis), values[0])
+    return ctx.alike(ctx.concat([insert_axis(ctx, v, axis) for v in values], axis), values[0])
 
 
-def axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
+def move_axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
     others = [d for d in range(len(value.shape)) if d != axis]
     return ctx.alike(ctx.transpose(value, (axis, *others)), value)
 
@@ -187,17 +187,17 @@ def axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
 def concatenate(ctx: NodeContext) -> Value:
     given, axis = _sequence(ctx), ctx.attr("axis")
     if isinstance(given, StackedSequence):
-        return _merged(ctx, given.value, axis)
+        return _concat_stacked(ctx, given.value, axis)
     values = given.values
     if not values:
         raise UnsupportedError("the shape of the concatenation of an empty sequence is unknown")
     if ctx.attr("new_axis", 0):
-        values = [lifted(ctx, v, axis) for v in values]
+        values = [insert_axis(ctx, v, axis) for v in values]
     axis = normalize_axis(axis, len(values[0].shape))
     return ctx.alike(ctx.concat(values, axis), values[0])
 
 
-def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
+def move_first_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
     """Move the first axis of a value to another index."""
     rank = len(value.shape)
     order = list(range(1, rank))
@@ -205,11 +205,11 @@ def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
     return ctx.alike(ctx.transpose(value, order), value)
 
 
-def _merged(ctx: NodeContext, value: Value, axis: int) -> Value:
+def _concat_stacked(ctx: NodeContext, value: Value, axis: int) -> Value:
     """Move the first axis to another index, or merge it into that axis."""
     new = bool(ctx.attr("new_axis", 0))
     axis = normalize_axis(axis, len(value.shape) - (not new))
-    moved = first_axis_to(ctx, value, axis)
+    moved = move_first_axis(ctx, value, axis)
     if not new:
         shape = moved.shape
         moved = ctx.reshape(
@@ -223,10 +223,10 @@ def split(ctx: NodeContext) -> list:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
     if isinstance(x.shape[axis], Extent):
-        return [_split_open(ctx, x, axis)]
+        return [_split_dynamic(ctx, x, axis)]
     if ctx.is_computed(1):
-        return [run_lists.split(ctx, x, axis)]
-    sizes = _sizes(ctx, x.shape[axis])
+        return [dynamic_sequences.split_to_sequence(ctx, x, axis)]
+    sizes = _split_sizes(ctx, x.shape[axis])
     parts, start = [], 0
     for size in sizes:
         part = ctx.slice_axis(x, axis, start, size)
@@ -237,17 +237,17 @@ def split(ctx: NodeContext) -> list:
     return [TensorList(parts)]
 
 
-def _split_open(ctx: NodeContext, x: Value, axis: int) -> StackedSequence:
+def _split_dynamic(ctx: NodeContext, x: Value, axis: int) -> StackedSequence:
     """Return one element for each index of a dynamic axis."""
     if ctx.input(1) is not None and ctx.int_operand(1, "the split") != [1]:
         raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
-    first = axis_first(ctx, x, axis)
+    first = move_axis_first(ctx, x, axis)
     if ctx.input(1) is not None or ctx.attr("keepdims", 1):
-        first = lifted(ctx, first, axis + 1)
+        first = insert_axis(ctx, first, axis + 1)
     return StackedSequence(ctx.alike(first, x))
 
 
-def _sizes(ctx: NodeContext, extent: int) -> list[int]:
+def _split_sizes(ctx: NodeContext, extent: int) -> list[int]:
     each = [1] if ctx.input(1) is None else ctx.int_operand(1, "the split")
     if ctx.input(1) is not None and ctx.required(1).shape:
         if sum(each) != extent or min(each, default=0) < 0:
@@ -260,11 +260,11 @@ def _sizes(ctx: NodeContext, extent: int) -> list[int]:
 
 
 @onnx_op("SequenceMap")
-def map_(ctx: NodeContext) -> list:
-    body, count = ctx.attr("body"), len(the_list(ctx).values)
+def sequence_map(ctx: NodeContext) -> list:
+    body, count = ctx.attr("body"), len(known_sequence(ctx).values)
     columns: list[list] = [[] for _ in body.output]
-    for number in ctx.importer.written_out.rounds("SequenceMap", count, body):
-        inputs = [v.values[number] if isinstance(v, TensorList) else v for v in ctx.inputs]
+    for index in ctx.importer.unroll_budget.iterations("SequenceMap", count, body):
+        inputs = [v.values[index] if isinstance(v, TensorList) else v for v in ctx.inputs]
         results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
         for column, value in zip(columns, results):
             column.append(value)

@@ -29,15 +29,15 @@ from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
-from . import float_data_propagation, run_places, run_reshape
+from . import dynamic_reshape, dynamic_slice, float_data_propagation
 from .alternatives import squeeze_dynamic
 from .context import NodeContext
+from .dynamic_sizes import evaluate_extents, strip_cast
 from .elementwise import element_type
 from .registry import onnx_op
 from .reshape_zero_extents import resolve_zero_extents
-from .run_sizes import integer_of, sizes_of
+from .runtime_operands import has_runtime_operand
 from .sequence_values import OnnxValue
-from .supposed import is_given
 from .tensors import dense
 
 
@@ -82,11 +82,15 @@ def range_(ctx: NodeContext) -> Value:
     if any(ctx.input(i) is None for i in range(len(names))):
         raise ValueError("start, limit or delta is missing")
     if any(value.data is None for value in ctx.inputs):
-        ends = _whole_ends(ctx)
+        ends = _integer_operands(ctx)
         if ends is not None:
             return _range_of_extents(ctx, *ends)
         count = float_data_propagation.range_length(ctx)
-        return run_places.ranged(ctx) if count is None else run_places.steps(ctx, count)
+        return (
+            dynamic_slice.import_range(ctx)
+            if count is None
+            else dynamic_slice.range_elements(ctx, count)
+        )
     start, limit, delta = (
         ctx.constant_operand(i, name).reshape(()) for i, name in enumerate(names)
     )
@@ -96,7 +100,7 @@ def range_(ctx: NodeContext) -> Value:
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
 
-def _whole_ends(ctx: NodeContext) -> list[SymInt] | None:
+def _integer_operands(ctx: NodeContext) -> list[SymInt] | None:
     """Return start, limit and delta if all are integers or extents, possibly cast to float."""
     found: list[SymInt] = []
     for value in ctx.inputs:
@@ -106,7 +110,7 @@ def _whole_ends(ctx: NodeContext) -> list[SymInt] | None:
                 return None
             found.append(int(number))
             continue
-        elements = sizes_of(ctx, integer_of(value))
+        elements = evaluate_extents(ctx, strip_cast(value))
         if elements is None:
             return None
         found.append(elements.item())
@@ -116,12 +120,14 @@ def _whole_ends(ctx: NodeContext) -> list[SymInt] | None:
 def _range_of_extents(ctx: NodeContext, start: SymInt, limit: SymInt, delta: SymInt) -> Value:
     low, high = bounds(delta)
     if low <= 0 <= high:
-        return run_places.ranged(ctx)
-    apart, step = (limit - start, delta) if low > 0 else (start - limit, -delta)
+        return dynamic_slice.import_range(ctx)
+    interleaved_shape, step = (limit - start, delta) if low > 0 else (start - limit, -delta)
     try:
-        count = sym_max(0, ceil_div(apart, step))
+        count = sym_max(0, ceil_div(interleaved_shape, step))
     except UndecidedExtent:
-        return run_places.ranged(ctx, max(ceil_div(upper_bound(apart), lower_bound(step)), 0))
+        return dynamic_slice.import_range(
+            ctx, max(ceil_div(upper_bound(interleaved_shape), lower_bound(step)), 0)
+        )
     dtype = ctx.required(0).dtype.name
     if isinstance(delta, int):
         return ctx.cast(ctx.iota(count, start, delta), dtype)
@@ -152,36 +158,36 @@ def eye_like(ctx: NodeContext) -> Value:
 def reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     result = ctx.node.output[0]
-    if is_given(ctx, 1) and ctx.importer.declared(result) is None:
-        return run_reshape.reshaped(ctx)
+    if has_runtime_operand(ctx, 1) and ctx.importer.declared(result) is None:
+        return dynamic_reshape.import_reshape(ctx)
     wanted = ctx.attr_or_input("shape", 1)
     if wanted is None:
         raise ValueError("the shape is missing")
     copies = not ctx.attr("allowzero", 0)
     if copies:
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
-    free = wanted.index(-1) if -1 in wanted else None
+    inferred = wanted.index(-1) if -1 in wanted else None
     if (
         data_dependent_symbols(wanted)
-        and (found := run_reshape.counted(ctx, x, wanted)) is not None
+        and (found := dynamic_reshape.reshape_data_dependent(ctx, x, wanted)) is not None
     ):
         return found
-    if free is not None:
+    if inferred is not None:
         others = [n for n in wanted if n != -1]
         rest = infer_extent(x, others)
         if rest is None:
-            rest = infer_extent(x, _with_sizes_of(x, wanted[:free]) + wanted[free + 1 :])
+            rest = infer_extent(x, _match_symbols(x, wanted[:inferred]) + wanted[inferred + 1 :])
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
-        wanted[free] = rest
-    shape = resolve_zero_extents(x.shape, wanted, free) if copies else wanted
+        wanted[inferred] = rest
+    shape = resolve_zero_extents(x.shape, wanted, inferred) if copies else wanted
     if shape == wanted:
         return ctx.reshape(x, wanted)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
 
 
-def _with_sizes_of(x: Value, wanted: Sequence[SymInt]) -> list[SymInt]:
+def _match_symbols(x: Value, wanted: Sequence[SymInt]) -> list[SymInt]:
     """Replace symbolic extents by those of x if both are symbolic. Each run checks that they are
     equal: exporters may give a mask's batch another name than the words' batch."""
     pairs = list(zip_longest(wanted, x.shape[: len(wanted)], fillvalue=0))
@@ -202,15 +208,15 @@ def squeeze(ctx: NodeContext) -> OnnxValue:
     axes = ctx.attr_or_input("axes", 1)
     if axes is None:
         rest = ctx.reshape(x, [n for n in x.shape if n != 1])
-        open_ = [
+        dynamic_axes = [
             d
             for d, n in enumerate(rest.shape)
             if symbols_of(n) and lower_bound(n) <= 1 <= upper_bound(n)
         ]
-        return squeeze_dynamic(ctx, rest, open_)
+        return squeeze_dynamic(ctx, rest, dynamic_axes)
     axes = [normalize_axis(a, len(x.shape)) for a in axes]
     if ctx.builder.guard is not None:
-        x = run_places.held_to_one(ctx, x, axes)
+        x = dynamic_slice.restrict_to_one_element(ctx, x, axes)
     if not all(are_equal(x.shape[a], 1) for a in axes):
         raise ContractError(f"axes {axes} of {x.type} do not all have extent 1")
     return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
@@ -282,8 +288,8 @@ def tile(ctx: NodeContext) -> Value:
     x, repeats = ctx.required(0), ctx.int_operand(1, "the number of repeats")
     if len(repeats) != len(x.shape) or any(lower_bound(r) < 0 for r in repeats):
         raise ValueError(f"repeats {repeats} do not fit {x.type}")
-    apart = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
-    filled = ctx.expand(apart, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
+    interleaved_shape = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
+    filled = ctx.expand(interleaved_shape, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
     return ctx.reshape(filled, [n * r for n, r in zip(x.shape, repeats)])
 
 
@@ -292,7 +298,7 @@ def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
     if len({len(p.shape) for p in parts}) == 1:
-        parts = run_places.alike_but_along(ctx, parts, axis)
+        parts = dynamic_slice.unify_other_extents(ctx, parts, axis)
     filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
     return ctx.concat(filled, axis)
 
@@ -303,8 +309,8 @@ def concat(ctx: NodeContext) -> Value:
 @onnx_op("Slice")
 def slice_(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    if is_given(ctx, 1, 2, 3, 4):
-        return run_places.sliced(ctx)
+    if has_runtime_operand(ctx, 1, 2, 3, 4):
+        return dynamic_slice.import_slice(ctx)
     starts = ctx.attr_or_input("starts", 1)
     ends = ctx.attr_or_input("ends", 2)
     axes = ctx.attr_or_input("axes", 3)
@@ -312,8 +318,8 @@ def slice_(ctx: NodeContext) -> Value:
     axes = list(range(len(starts))) if axes is None else axes
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match")
-    places = [normalize_axis(a, len(x.shape)) for a in axes]
-    for start, end, axis, step in zip(starts, ends, places, steps):
+    axis_indices = [normalize_axis(a, len(x.shape)) for a in axes]
+    for start, end, axis, step in zip(starts, ends, axis_indices, steps):
         if step == 0:
             raise ValueError(f"the step along axis {axis} is 0")
         x = ctx.slice_axis(x, axis, *slice_range(x.shape[axis], start, end, step), step)
@@ -349,9 +355,9 @@ def _equal_parts(extent: SymInt, count: int) -> list[SymInt]:
 def pad(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
-    if is_given(ctx, 1, 3):
+    if has_runtime_operand(ctx, 1, 3):
         value = ctx.input(2) or ctx.like(0, x)
-        return run_places.padded(ctx, ctx.attr("mode", "constant"), value)
+        return dynamic_slice.import_pad(ctx, ctx.attr("mode", "constant"), value)
     pads = ctx.attr_or_input("pads", 1)
     axes = ctx.int_operand(3, "axes")
     axes = list(range(rank)) if axes is None else [normalize_axis(a, rank) for a in axes]
@@ -366,7 +372,7 @@ def pad(ctx: NodeContext) -> Value:
     return pad_with(ctx, x, before, after, ctx.attr("mode", "constant"), value)
 
 
-def _pads(before: Sequence[SymInt], after: Sequence[SymInt]) -> bool:
+def _has_padding(before: Sequence[SymInt], after: Sequence[SymInt]) -> bool:
     """Whether any of the amounts is, or may be at run time, other than 0."""
     return any(symbols_of(n) or n for n in (*before, *after))
 
@@ -381,19 +387,19 @@ def pad_with(
             raise ValueError(f"pads {b} and {a} cut more than axis {axis} of {x.type} has")
         x = ctx.slice_axis(x, axis, sym_max(-b, 0), left)
     before, after = ([sym_max(n, 0) for n in side] for side in (before, after))
-    if not _pads(before, after):
+    if not _has_padding(before, after):
         return x
     if mode != "constant" and any(
         n == 0 and statically_known_true(gt, b + a, 0) for n, b, a in zip(x.shape, before, after)
     ):
         raise ValueError(f"there is no element of {x.type} to fill the padding with")
     for axis in range(len(x.shape) if mode != "constant" else 0):
-        if symbols_of(x.shape[axis], before[axis], after[axis]) and _pads(
+        if symbols_of(x.shape[axis], before[axis], after[axis]) and _has_padding(
             before[axis : axis + 1], after[axis : axis + 1]
         ):
-            x = run_places.mirrored(ctx, x, axis, before[axis], after[axis], mode)
+            x = dynamic_slice.pad_axis(ctx, x, axis, before[axis], after[axis], mode)
             before[axis] = after[axis] = 0
-    if not _pads(before, after):
+    if not _has_padding(before, after):
         return x
     inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
     return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)

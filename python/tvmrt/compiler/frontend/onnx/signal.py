@@ -23,14 +23,14 @@ from .tensor_expressions import TensorExpr
 
 MAX_MATRIX = 1 << 22  # elements of a transform's matrix; larger ones would need an FFT
 
-_COSINES = {
+_WINDOW_COEFFICIENTS = {
     "BlackmanWindow": (0.42, -0.5, 0.08),
     "HammingWindow": (25 / 46, -21 / 46),
     "HannWindow": (0.5, -0.5),
 }  # factors of a window's harmonics
 
 
-def fourier(length: int, bins: int, inputs: int, inverse: bool, complex_out: bool = True):
+def dft_matrix(length: int, bins: int, inputs: int, inverse: bool, complex_out: bool = True):
     """Return the matrix [length * inputs, bins * outputs] of a transform of interleaved numbers.
 
     ``inputs`` is 1 for real numbers and 2 for real and imaginary parts. For an inverse transform to
@@ -50,7 +50,7 @@ def fourier(length: int, bins: int, inputs: int, inverse: bool, complex_out: boo
     return block.reshape(length * inputs, -1)
 
 
-def waves(
+def dft_matrix_tensor(
     ctx: NodeContext,
     length: SymInt,
     bins: SymInt,
@@ -59,14 +59,14 @@ def waves(
     dtype: str,
     complex_out: bool = True,
 ) -> Value:
-    """Return the matrix of ``fourier`` as a tensor, computed at run time for dynamic lengths."""
+    """Return the matrix of ``dft_matrix`` as a tensor, computed at run time for dynamic lengths."""
     if upper_bound(length) * upper_bound(bins) * 4 > MAX_MATRIX:
         raise UnsupportedError(
             f"a Fourier transform of {extent_text(length)} elements, up to {upper_bound(length)}; the maximum "
             "is 1024"
         )
     if not symbols_of(length, bins):
-        matrix = fourier(length, bins, inputs, inverse, complex_out)
+        matrix = dft_matrix(length, bins, inputs, inverse, complex_out)
         return ctx.const(matrix, DTYPES[dtype].numpy)
     # sines and cosines of each part of the circle, gathered into the matrix
     parts = TensorExpr(ctx, ctx.iota(length))
@@ -78,9 +78,9 @@ def waves(
         columns += [sin * -1, cos][: 1 + complex_out]
     columns = [(c / circle if inverse else c).reshape(length, 1).value for c in columns]
     table = ctx.cast(ctx.concat(columns, 1), dtype)
-    places = parts.reshape(length, 1) * TensorExpr(ctx, ctx.iota(bins)).reshape(1, bins)
-    places = places % TensorExpr(ctx, ctx.integer_tensor(np.asarray(length, object)))
-    matrix = ctx.emit("gather", [table, places.value], axis=0)
+    indices = parts.reshape(length, 1) * TensorExpr(ctx, ctx.iota(bins)).reshape(1, bins)
+    indices = indices % TensorExpr(ctx, ctx.integer_tensor(np.asarray(length, object)))
+    matrix = ctx.emit("gather", [table, indices.value], axis=0)
     matrix = ctx.reshape(matrix, (length, bins, inputs, 1 + complex_out))
     matrix = ctx.transpose(matrix, (0, 2, 1, 3))
     return ctx.reshape(matrix, (length * inputs, bins * (1 + complex_out)))
@@ -98,8 +98,8 @@ def dft(ctx: NodeContext) -> Value:
     axis = normalize_axis(axis, rank)
     inverse, onesided = bool(ctx.attr("inverse", 0)), bool(ctx.attr("onesided", 0))
     wanted = ctx.int_operand(1, "the length")
-    numbers = x.shape[-1]
-    if axis == rank - 1 or numbers not in (1, 2):
+    components = x.shape[-1]
+    if axis == rank - 1 or components not in (1, 2):
         raise ValueError(f"a Fourier transform of {x.type} along axis {axis}")
     # the axis and the real and imaginary parts become the columns of a matrix
     order = [*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1]
@@ -107,31 +107,33 @@ def dft(ctx: NodeContext) -> Value:
     full = onesided and inverse
     length = wanted[0] if wanted else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
     if full:
-        moved = _mirrored(ctx, moved, length)
+        moved = _append_conjugate_half(ctx, moved, length)
     moved = ctx.pad_or_truncate(moved, rank - 2, length)
     bins = length // 2 + 1 if onesided and not inverse else length
-    matrix = waves(ctx, length, bins, numbers, inverse, x.dtype.name, complex_out=not full)
+    matrix = dft_matrix_tensor(
+        ctx, length, bins, components, inverse, x.dtype.name, complex_out=not full
+    )
     outputs = 1 if full else 2
-    flat = ctx.reshape(moved, (*moved.shape[:-2], 1, length * numbers))
+    flat = ctx.reshape(moved, (*moved.shape[:-2], 1, length * components))
     y = emit_matmul(ctx, flat, matrix)
     y = ctx.reshape(y, (*moved.shape[:-2], bins, outputs))
     return ctx.transpose(y, np.argsort(order).tolist())
 
 
-def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
+def _append_conjugate_half(ctx: NodeContext, x: Value, length: int) -> Value:
     """Append the conjugated second half to the spectrum of a real signal."""
     axis = len(x.shape) - 2
     x = ctx.pad_or_truncate(x, axis, length // 2 + 1)
-    rest = sym_max(length - x.shape[axis], 0)
-    if upper_bound(rest) == 0 or x.shape[-1] == 1:
+    missing = sym_max(length - x.shape[axis], 0)
+    if upper_bound(missing) == 0 or x.shape[-1] == 1:
         return x
-    tail = ctx.slice_axis(x, axis, rest, rest, -1)
+    tail = ctx.slice_axis(x, axis, missing, missing, -1)
     sign = ctx.const([1.0, -1.0], x.dtype.numpy)
     return ctx.emit("concat", [x, ctx.emit("mul", [tail, sign])], axis=axis)
 
 
 @onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
-def table(ctx: NodeContext) -> Value:
+def constant_table(ctx: NodeContext) -> Value:
     """Fold a table of known size by the reference evaluator."""
     if ctx.input(0) in ctx.importer.extents:
         return _window(ctx, *ctx.int_operand(0, "the size"))
@@ -148,15 +150,15 @@ def table(ctx: NodeContext) -> Value:
 
 def _window(ctx: NodeContext, size: SymInt) -> Value:
     """Return a window of dynamic size."""
-    places = TensorExpr(ctx, ctx.cast(ctx.iota(size, what="the window"), "float64"))
+    indices = TensorExpr(ctx, ctx.cast(ctx.iota(size, what="the window"), "float64"))
     steps = size if ctx.attr("periodic", 1) else sym_max(size - 1, 1)
     angles = (
-        places
+        indices
         * (2 * np.pi)
         / TensorExpr(ctx, ctx.integer_tensor(np.asarray(steps, object))).cast("float64")
     )
     total = TensorExpr(ctx, ctx.const(0, np.float64))
-    for harmonic, factor in enumerate(_COSINES[ctx.op]):
+    for harmonic, factor in enumerate(_WINDOW_COEFFICIENTS[ctx.op]):
         total = total + (angles * harmonic).apply("cos") * factor
     kind = ctx.attr("output_datatype", TensorProto.FLOAT)
     return ctx.convert(total.value, element_type(kind))
@@ -174,14 +176,14 @@ def stft(ctx: NodeContext) -> Value:
             f"a short-time Fourier transform of {x.type}; only real float32 is supported"
         )
     bins = length // 2 + 1 if ctx.attr("onesided", 1) else length
-    matrix = fourier(length, bins, 1, False)
+    matrix = dft_matrix(length, bins, 1, False)
     signal = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
     if window is not None and window.data is None:
         frames = _weighted_frames(ctx, signal, window, step, matrix)
     else:
         matrix = matrix if window is None else matrix * window.data.reshape(-1, 1)
-        waves = ctx.const(matrix.T[:, None, :], np.float32)
-        y = ctx.emit("conv", [signal, waves], groups=1, **default_window(1, strides=(step,)))
+        kernels = ctx.const(matrix.T[:, None, :], np.float32)
+        y = ctx.emit("conv", [signal, kernels], groups=1, **default_window(1, strides=(step,)))
         frames = ctx.transpose(y, (0, 2, 1))
     return ctx.reshape(frames, (x.shape[0], frames.shape[1], bins, 2))
 
@@ -196,8 +198,8 @@ def _weighted_frames(
     count = (samples - length) // step + 1
     ctx.check_table_size(upper_bound(count) * length, "the table of frames")
     starts = ctx.reshape(ctx.iota(count, 0, step), (count, 1))
-    places = ctx.emit("add", [starts, ctx.iota(length)])
-    frames = ctx.emit("gather", [signal, places], axis=2)
+    indices = ctx.emit("add", [starts, ctx.iota(length)])
+    frames = ctx.emit("gather", [signal, indices], axis=2)
     frames = ctx.reshape(frames, (signal.shape[0], count, length))
     weighted = ctx.emit("mul", [frames, ctx.cast(window, "float32")])
     return emit_matmul(ctx, weighted, ctx.const(matrix, np.float32))

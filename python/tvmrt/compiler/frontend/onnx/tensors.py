@@ -20,7 +20,7 @@ from onnx.external_data_helper import uses_external_data
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES, mmap_from_file
 
 MAX_DENSE = 1 << 28  # elements of sparse weights, including zeros
-_PLAIN = {  # types whose elements have numpy's layout in a file
+_NUMPY_LAYOUT = {  # types whose elements have numpy's layout in a file
     getattr(onnx.TensorProto, name)
     for name in ("FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64",
                  "UINT8", "UINT16", "UINT32", "UINT64")
@@ -37,13 +37,13 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """Yield the network's graph and every graph nested in it or in its functions."""
-    open_graphs = [model.graph]
+    pending = [model.graph]
     for function in model.functions:
-        open_graphs += [graph for node in function.node for graph in subgraphs(node)]
-    while open_graphs:
-        graph = open_graphs.pop()
+        pending += [graph for node in function.node for graph in subgraphs(node)]
+    while pending:
+        graph = pending.pop()
         yield graph
-        open_graphs += [inner for node in graph.node for inner in subgraphs(node)]
+        pending += [inner for node in graph.node for inner in subgraphs(node)]
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -63,7 +63,7 @@ def replace_nodes(
     node_list.extend(copies)
 
 
-def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
     for attribute in attributes:
         if attribute.HasField("t"):
             yield attribute.t
@@ -73,19 +73,19 @@ def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.T
             yield from (tensor.values, tensor.indices)
 
 
-def _beside_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def _tensors_except_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield all tensors except for the dense weights of graphs."""
     for graph in graphs(model):
         for sparse in graph.sparse_initializer:
             yield from (sparse.values, sparse.indices)
     for node in nodes(model):
-        yield from _of_attributes(node.attribute)
+        yield from _attribute_tensors(node.attribute)
     for function in model.functions:
-        yield from _of_attributes(function.attribute_proto)
+        yield from _attribute_tensors(function.attribute_proto)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _DataLocation:
     """Location of external data: a file below the model's folder and a range in it."""
 
     file: Path
@@ -93,7 +93,7 @@ class _Place:
     length: int | None
 
 
-def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
+def _parse_number(tensor: onnx.TensorProto, key: str, text: str) -> int:
     # int() also accepts signs, blanks, underscores and digits of other scripts
     if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise ValueError(
@@ -103,7 +103,7 @@ def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
     return int(text)
 
 
-def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
+def _data_location(tensor: onnx.TensorProto, path: Path, folder: Path) -> _DataLocation:
     """Return the location of external data. Raises ValueError, or FileNotFoundError."""
     found = {entry.key: entry.value for entry in tensor.external_data}
     location = found.get("location", "")
@@ -112,7 +112,7 @@ def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
             f"{path}: weights of {tensor.name} are external data, but {location!r} is not a file "
             "name; export the model again"
         )
-    numbers = {k: _number(tensor, k, found[k]) for k in ("offset", "length") if k in found}
+    numbers = {k: _parse_number(tensor, k, found[k]) for k in ("offset", "length") if k in found}
     target = (folder / location).resolve()
     if folder not in target.parents:
         raise ValueError(
@@ -124,20 +124,20 @@ def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
             f"{path}: the external data file {location} of weights {tensor.name} is missing; put "
             "it next to the model"
         )
-    return _Place(target, numbers.get("offset", 0), numbers.get("length"))
+    return _DataLocation(target, numbers.get("offset", 0), numbers.get("length"))
 
 
-def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
+def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _DataLocation:
     """Return the location, checked to be complete and inside the model's folder."""
-    place = _place(tensor, path, folder)
-    size = place.file.stat().st_size
-    end = place.offset + (place.length or 0)
+    location = _data_location(tensor, path, folder)
+    size = location.file.stat().st_size
+    end = location.offset + (location.length or 0)
     if end > size:
         raise ValueError(
-            f"{place.file}: weights of {tensor.name} end at byte {end}, but the file has {size} "
+            f"{location.file}: weights of {tensor.name} end at byte {end}, but the file has {size} "
             "bytes; copy it again"
         )
-    return place
+    return location
 
 
 def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
@@ -150,35 +150,39 @@ def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
         for tensor in graph.initializer:
             if uses_external_data(tensor):
                 _checked(tensor, path, folder)
-    for tensor in _beside_weights(model):
+    for tensor in _tensors_except_weights(model):
         if uses_external_data(tensor):
-            place = _checked(tensor, path, folder)
-            with place.file.open("rb") as file:
-                file.seek(place.offset)
-                tensor.raw_data = file.read(-1 if place.length is None else place.length)
+            location = _checked(tensor, path, folder)
+            with location.file.open("rb") as file:
+                file.seek(location.offset)
+                tensor.raw_data = file.read(-1 if location.length is None else location.length)
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
 
 
-def stow_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarray]:
+def map_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarray]:
     """Return the data of large external weights of the model's graph by name, memory-mapped, and
     remove them from the model. Raises ValueError or OSError."""
     folder, found = path.parent.resolve(), {}
     for tensor in model.graph.initializer:
         if not uses_external_data(tensor):
             continue
-        place = _checked(tensor, path, folder)
-        size = place.file.stat().st_size - place.offset if place.length is None else place.length
+        location = _checked(tensor, path, folder)
+        size = (
+            location.file.stat().st_size - location.offset
+            if location.length is None
+            else location.length
+        )
         if size < MIN_MMAP_BYTES:
             continue
-        with place.file.open("rb") as file:
-            file.seek(place.offset)
+        with location.file.open("rb") as file:
+            file.seek(location.offset)
             found[tensor.name] = mmap_from_file(file, size)
-        leave_out(tensor)
+        detach_data(tensor)
     return found
 
 
-def leave_out(tensor: onnx.TensorProto) -> None:
+def detach_data(tensor: onnx.TensorProto) -> None:
     """Mark weights whose data is kept outside of the model."""
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]
@@ -223,12 +227,12 @@ def read_weights(
 
 
 def _elements(tensor: onnx.TensorProto, data: np.ndarray) -> np.ndarray:
-    if tensor.data_type in _PLAIN and sys.byteorder == "little":
+    if tensor.data_type in _NUMPY_LAYOUT and sys.byteorder == "little":
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         return data.view(dtype).reshape(tuple(tensor.dims))
-    whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
-    whole.raw_data = data.tobytes()
-    return array_of(whole)
+    complete = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+    complete.raw_data = data.tobytes()
+    return array_of(complete)
 
 
 def refuse_external_data(model: onnx.ModelProto) -> None:
@@ -243,7 +247,7 @@ def refuse_external_data(model: onnx.ModelProto) -> None:
 def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield all tensors with external data."""
     weights = (tensor for graph in graphs(model) for tensor in graph.initializer)
-    return filter(uses_external_data, (*weights, *_beside_weights(model)))
+    return filter(uses_external_data, (*weights, *_tensors_except_weights(model)))
 
 
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:

@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvmrt.compiler.frontend.dims import unused_name
 
+from .check_ssa import label
 from .model_file import MIN_OPSET
 from .tensors import nodes, replace_nodes, subgraphs
-from .wiring import label
 
 _Nodes = list[onnx.NodeProto]
 
@@ -79,7 +79,7 @@ class _Upgrade:
         """Return the equivalent nodes of opset 7 for a node of an older opset."""
         if node.domain not in ("", "ai.onnx"):
             return [node]
-        _drop(node, "consumed_inputs")
+        _remove_attributes(node, "consumed_inputs")
         if node.op_type == "Constant":
             self.constants.update((node.output[0], a.t) for a in node.attribute if a.HasField("t"))
         upgrade = _UPGRADES.get(node.op_type)
@@ -118,15 +118,15 @@ class _Upgrade:
             )
         return numpy_helper.to_array(self.constants[name])
 
-    def new(self, like: str) -> str:
+    def unused_name(self, like: str) -> str:
         """Return an unused name for a new tensor."""
         name = unused_name(f"{like}_opset7", self.taken.__contains__)
         self.taken.add(name)
         return name
 
-    def weight(self, like: str, values: Sequence[int]) -> str:
+    def add_weight(self, like: str, values: Sequence[int]) -> str:
         """Add int64 weights to the current graph and return their name."""
-        name = self.new(like)
+        name = self.unused_name(like)
         tensor = numpy_helper.from_array(np.array(values, np.int64), name)
         self.weights.append(tensor)
         self._note(tensor)
@@ -141,7 +141,7 @@ def _attributes(node: onnx.NodeProto) -> dict:
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
-def _drop(node: onnx.NodeProto, *names: str) -> None:
+def _remove_attributes(node: onnx.NodeProto, *names: str) -> None:
     kept = [a for a in node.attribute if a.name not in names]
     if len(kept) < len(node.attribute):
         copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
@@ -149,14 +149,16 @@ def _drop(node: onnx.NodeProto, *names: str) -> None:
         node.attribute.extend(copies)
 
 
-def _replace(node: onnx.NodeProto, old: Sequence[str], new: Mapping[str, object]) -> None:
-    _drop(node, *old)
+def _replace_attributes(
+    node: onnx.NodeProto, old: Sequence[str], new: Mapping[str, object]
+) -> None:
+    _remove_attributes(node, *old)
     node.attribute.extend(helper.make_attribute(name, value) for name, value in new.items())
 
 
-def _dropping(*names: str) -> Callable[[_Upgrade, onnx.NodeProto], _Nodes]:
+def _drop_attributes(*names: str) -> Callable[[_Upgrade, onnx.NodeProto], _Nodes]:
     def upgrade(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
-        _drop(node, *names)
+        _remove_attributes(node, *names)
         return [node]
 
     return upgrade
@@ -165,26 +167,28 @@ def _dropping(*names: str) -> Callable[[_Upgrade, onnx.NodeProto], _Nodes]:
 def _broadcast(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     """Give the second operand extents of 1 after those that ``axis`` aligns, as numpy needs."""
     given = _attributes(node)
-    _drop(node, "broadcast", "axis")
+    _remove_attributes(node, "broadcast", "axis")
     if not given.get("broadcast") or given.get("axis", -1) < 0:
         return [node]
-    return _unsqueezed(upgrade, node, given["axis"])
+    return _unsqueeze_second_operand(upgrade, node, given["axis"])
 
 
-def _unsqueezed(upgrade: _Upgrade, node: onnx.NodeProto, axis: int) -> _Nodes:
+def _unsqueeze_second_operand(upgrade: _Upgrade, node: onnx.NodeProto, axis: int) -> _Nodes:
     rank, second = (upgrade.rank(node, name) for name in node.input[:2])
     missing = rank - axis - second
     if missing <= 0 or not second:
         return [node]
     axes = list(range(second, second + missing))
-    wide = helper.make_node("Unsqueeze", [node.input[1]], [upgrade.new(node.input[1])], axes=axes)
+    wide = helper.make_node(
+        "Unsqueeze", [node.input[1]], [upgrade.unused_name(node.input[1])], axes=axes
+    )
     node.input[1] = wide.output[0]
     return [wide, node]
 
 
-def _slopes(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
+def _align_slopes(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     """Align the slopes of PRelu with the channels, axis 1."""
-    return _unsqueezed(upgrade, node, 1)
+    return _unsqueeze_second_operand(upgrade, node, 1)
 
 
 def _cast(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
@@ -193,43 +197,43 @@ def _cast(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
         name = to.decode("utf-8", "replace")
         if name.upper() not in TensorProto.DataType.keys():
             raise ValueError(f"{label(node)} casts to {name!r}, which is not an element type")
-        _replace(node, ["to"], {"to": TensorProto.DataType.Value(name.upper())})
+        _replace_attributes(node, ["to"], {"to": TensorProto.DataType.Value(name.upper())})
     return [node]
 
 
 def _concat(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     if "axis" not in _attributes(node):
-        _replace(node, [], {"axis": 1})
+        _replace_attributes(node, [], {"axis": 1})
     return [node]
 
 
-def _integer_p(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
+def _round_p(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     p = _attributes(node).get("p", 2.0)
     if p != int(p):
         raise ValueError(f"{label(node)} has p = {p}; opset 7 and newer have whole numbers alone")
-    _replace(node, ["p"], {"p": int(p)})
+    _replace_attributes(node, ["p"], {"p": int(p)})
     return [node]
 
 
 def _pad(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     given = _attributes(node)
     if "paddings" in given:
-        _replace(node, ["paddings"], {"pads": given["paddings"]})
+        _replace_attributes(node, ["paddings"], {"pads": given["paddings"]})
     return [node]
 
 
 def _reshape(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     if len(node.input) > 1:
         return [node]
-    node.input.append(upgrade.weight(node.output[0], _attributes(node).get("shape", [])))
-    _drop(node, "shape")
+    node.input.append(upgrade.add_weight(node.output[0], _attributes(node).get("shape", [])))
+    _remove_attributes(node, "shape")
     return [node]
 
 
 def _split(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     if len(node.input) > 1:
         sizes = [int(n) for n in upgrade.constant(node, node.input[1])]
-        _replace(node, ["split"], {"split": sizes})
+        _replace_attributes(node, ["split"], {"split": sizes})
         del node.input[1:]
     return [node]
 
@@ -244,8 +248,8 @@ def _tile(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     if not -rank <= axis < rank:
         raise ValueError(f"{label(node)} repeats axis {axis} of {rank}")
     axis %= rank
-    one = upgrade.weight(tiles, [1])
-    integer, row, repeats = (upgrade.new(tiles) for _ in range(3))
+    one = upgrade.add_weight(tiles, [1])
+    integer, row, repeats = (upgrade.unused_name(tiles) for _ in range(3))
     parts = [one] * axis + [row] + [one] * (rank - axis - 1)
     node.input[1] = repeats
     del node.input[2:]
@@ -261,21 +265,21 @@ def _upsample(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     given = _attributes(node)
     if "height_scale" in given:
         scales = [1.0, 1.0, given["height_scale"], given["width_scale"]]
-        _replace(node, ["height_scale", "width_scale"], {"scales": scales})
+        _replace_attributes(node, ["height_scale", "width_scale"], {"scales": scales})
     return [node]
 
 
 _BINARY = "Add And Div Equal Greater Less Mul Or Pow Sub Xor"
 _UPGRADES: dict[str, Callable[[_Upgrade, onnx.NodeProto], _Nodes]] = {
     **dict.fromkeys(_BINARY.split(), _broadcast),
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), _dropping("output_sequence")),
-    **dict.fromkeys(("GlobalLpPool", "LpPool"), _integer_p),
-    "BatchNormalization": _dropping("is_test"),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _drop_attributes("output_sequence")),
+    **dict.fromkeys(("GlobalLpPool", "LpPool"), _round_p),
+    "BatchNormalization": _drop_attributes("is_test"),
     "Cast": _cast,
     "Concat": _concat,
-    "Dropout": _dropping("is_test"),
-    "Gemm": _dropping("broadcast"),
-    "PRelu": _slopes,
+    "Dropout": _drop_attributes("is_test"),
+    "Gemm": _drop_attributes("broadcast"),
+    "PRelu": _align_slopes,
     "Pad": _pad,
     "Reshape": _reshape,
     "Split": _split,

@@ -50,17 +50,17 @@ def affine_grid(ctx: NodeContext) -> Value:
         raise ValueError(f"matrices {theta.type} do not fit size {size}")
     ctx.check_table_size(prod(size[1:]), "the grid")
     corners = bool(ctx.attr("align_corners", 0))
-    axes = [_centres(n, corners) for n in spatial]
+    axes = [_element_coordinates(n, corners) for n in spatial]
     # coordinates in the order x, y, z, 1 for the columns of the matrix
-    places = np.meshgrid(*axes, indexing="ij")[::-1]
-    columns = np.stack([p.reshape(-1) for p in [*places, np.ones(spatial)]])
+    grids = np.meshgrid(*axes, indexing="ij")[::-1]
+    columns = np.stack([p.reshape(-1) for p in [*grids, np.ones(spatial)]])
     base = ctx.const(columns.T, theta.dtype.numpy)
-    turned = ctx.transpose(theta, (0, 2, 1))
-    grid = emit_matmul(ctx, base, turned)
+    transposed = ctx.transpose(theta, (0, 2, 1))
+    grid = emit_matmul(ctx, base, transposed)
     return ctx.reshape(grid, (size[0], *spatial, len(spatial)))
 
 
-def _centres(count: int, corners: bool) -> np.ndarray:
+def _element_coordinates(count: int, corners: bool) -> np.ndarray:
     """Return the coordinates of ``count`` elements between -1 and 1."""
     if not corners:
         return (2 * np.arange(count) + 1) / count - 1
@@ -115,7 +115,7 @@ def deform_conv(ctx: NodeContext) -> Value:
         groups=groups,
         parts=ctx.attr("offset_group", 1),
     )
-    weights = _taps_first(ctx, w)
+    weights = _im2col_weights(ctx, w)
     if weights.shape[1] * groups != columns.shape[1]:
         raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
     window = default_window(2)
@@ -125,7 +125,7 @@ def deform_conv(ctx: NodeContext) -> Value:
     return with_bias(ctx, y, ctx.input(3))
 
 
-def _taps_first(ctx: NodeContext, w: Value) -> Value:
+def _im2col_weights(ctx: NodeContext, w: Value) -> Value:
     """Convert weights [out, depth, height, width] to 1x1 weights of im2col columns."""
     shape = (w.shape[0], prod(w.shape[1:]), 1, 1)
     if w.data is not None:

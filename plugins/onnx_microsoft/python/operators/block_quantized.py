@@ -1,0 +1,149 @@
+"""Weights with blockwise quantisation, bit-packed in bytes; they stay packed in the library."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.indexing import checked_indices
+from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, reject_inputs, require_attribute
+
+MAX_KERNEL_BLOCK = 256  # maximum block size of the kernel
+
+
+@ms_op(
+    "MatMulNBits",
+    takes=(
+        "a: E=float[*A], b: uint8[*B], scales: E[*S], zero_points?: any[*Z], g_idx?: int32[_], "
+        "bias?: E[_]"
+    ),
+    attributes=(
+        "K: int 1.., N: int 1.., accuracy_level?: int, bits?: int 2..8, block_size: int 16.., "
+        "weight_prepacked?: int"
+    ),
+)
+def matmul_n_bits(ctx: NodeContext) -> Value:
+    """Multiply by weights whose columns are in blocks, each with its scale and zero point."""
+    require_attribute(ctx, "weight_prepacked", 0)
+    reject_inputs(ctx, g_idx=4)
+    x, columns = ctx.required(0), ctx.attr("N")
+    if x.shape[-1] != ctx.attr("K"):
+        raise ValueError(f"{x.type} has no rows of K = {ctx.attr('K')}")
+    bits, block = ctx.attr("bits", 4), ctx.attr("block_size")
+    if bits not in (2, 4, 8):
+        raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are known")
+    integers, scales, points = _weights(ctx, bits, block)
+    if block <= MAX_KERNEL_BLOCK and block % 16 == 0 and x.dtype.name == "float32":
+        rows = ctx.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+        operands = [rows, ctx.const(pack_interleaved(integers, bits)), ctx.const(scales), None]
+        if points is not None:
+            operands[3] = ctx.const(points)
+        y = ctx.emit("matmul_blocks", operands, bits=bits, block=block)
+        y = ctx.reshape(y, (*x.shape[:-1], columns))
+    else:
+        point = (1 << (bits - 1)) if points is None else points[..., None]
+        wide = (integers.astype(np.float32) - point) * scales[..., None]
+        wide = wide.reshape(columns, -1)[:, : x.shape[-1]].T
+        y = emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(wide), x.dtype.numpy))
+    return ctx.add_optional(y, ctx.input(5))
+
+
+def _weights(
+    ctx: NodeContext, bits: int, block: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return integers [N, blocks, block] in bytes; float32 scales, zero points [N, blocks]."""
+    rows, blocks = ctx.attr("N"), ceil_div(ctx.attr("K"), block)
+    packed = ctx.constant_operand(1, "the packed weights")
+    if packed.size * 8 != rows * blocks * block * bits:
+        raise ValueError(f"{packed.size} bytes are not {rows} rows of {blocks} blocks of {block}")
+    integers = _unpack_constant(packed.reshape(rows, blocks, -1), bits)
+    scales = ctx.constant_operand(2, "the scales")
+    if scales.size != rows * blocks:
+        raise ValueError(f"{scales.size} scales for {rows} rows of {blocks} blocks")
+    points = ctx.constant_operand(3, "the zero points")
+    if points is not None and points.dtype == np.uint8:
+        points = _unpack_constant(points.reshape(rows, -1), bits)[:, :blocks]
+    if points is not None:
+        points = points.reshape(rows, blocks).astype(np.float32)
+    return integers, scales.reshape(rows, blocks).astype(np.float32), points
+
+
+def _unpack_constant(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Unpack the integers in bytes, lowest bits first, along the last axis."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    integers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return integers.reshape(*packed.shape[:-1], -1)
+
+
+@ms_op(
+    "GatherBlockQuantized",
+    takes="data: any[*D], indices: index[*I], scales: E=float[*], zero_points?: any[*]",
+    attributes="bits?: int 2..8, block_size?: int 0.., gather_axis?: int, quantize_axis?: int",
+)
+def gather_block_quantized(ctx: NodeContext) -> Value:
+    """Gather rows of a table quantised in blocks; only the gathered rows are unpacked."""
+    data, indices, scales = (ctx.required(i) for i in range(3))
+    bits, block = ctx.attr("bits", 4), ctx.attr("block_size", 128)
+    rank = len(data.shape)
+    axis = normalize_axis(ctx.attr("gather_axis", 0), rank)
+    along = normalize_axis(ctx.attr("quantize_axis", 1), rank)
+    if data.dtype.name not in ("int8", "uint8") or bits not in (2, 4, 8):
+        raise UnsupportedError(f"a table of {data.dtype} with {bits} bits; 2, 4 and 8 are known")
+    if axis == along:
+        raise UnsupportedError("taking elements along the axis of the blocks")
+    if block < 16 or block & (block - 1):
+        raise ValueError(f"blocks of {block}; a power of two from 16 on is expected")
+    taken = checked_indices(ctx, indices, data.shape[axis])
+    count, kind = len(indices.shape), ctx.half_of(data)
+    if kind is not None and bits != DTYPES[kind].bits:
+        raise ValueError(f"a table of {kind} has no elements of {bits} bits")
+
+    def unpack(packed: Value) -> Value:
+        return emit_unpack(ctx, packed, bits) if kind is None else packed
+
+    def gather_rows(table: Value) -> Value:
+        return ctx.emit("gather", [table, taken], axis=axis)
+
+    integers = unpack(gather_rows(data))
+    quantized_axis = along + (count - 1 if along > axis else 0)
+    extent = integers.shape[quantized_axis]
+    scale = _repeat_blocks(ctx, gather_rows(scales), quantized_axis, block, extent)
+    if ctx.input(3) is not None:
+        point = unpack(gather_rows(ctx.required(3)))
+        blocks = ceil_div(extent, block)
+        point = _repeat_blocks(
+            ctx, ctx.slice_axis(point, quantized_axis, 0, blocks), quantized_axis, block, extent
+        )
+        point = ctx.cast(point, scale.dtype.name)
+    else:
+        point = ctx.like(1 << (bits - 1) if kind is None else 0, scale)
+    shifted = ctx.emit("sub", [ctx.cast(integers, scale.dtype.name), point])
+    return ctx.emit("mul", [shifted, scale])
+
+
+def emit_unpack(ctx: NodeContext, packed: Value, bits: int) -> Value:
+    """Emit the unpacking of the integers in bytes, lowest bits first, along the last axis."""
+    if bits == 8:
+        return packed
+    column = ctx.reshape(packed, (*packed.shape, 1))
+    shifts = ctx.const(np.arange(0, 8, bits), np.uint8)
+    integers = ctx.emit("shift_right", [column, shifts])
+    integers = ctx.emit("bit_and", [integers, ctx.const((1 << bits) - 1, np.uint8)])
+    return ctx.reshape(integers, (*packed.shape[:-1], packed.shape[-1] * (8 // bits)))
+
+
+def _repeat_blocks(ctx: NodeContext, x: Value, axis: int, block: int, extent: int) -> Value:
+    """Repeat each element ``block`` times along an axis; cut the axis to ``extent``."""
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    wide = (*before, x.shape[axis], block, *after)
+    x = ctx.expand(ctx.reshape(x, (*before, x.shape[axis], 1, *after)), wide)
+    x = ctx.reshape(x, (*before, wide[axis] * block, *after))
+    return ctx.slice_axis(x, axis, 0, extent)

@@ -1,0 +1,181 @@
+"""Check of a complete model by the onnx package, for errors between nodes.
+
+It finds errors in half-precision types (float32 in the IR), declared types, loop bodies and
+functions. The package checks a copy without weights. Deviations that only onnxruntime accepts are
+repaired in the copy: omitted names and shapes, versions of the file format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+
+import onnx
+from onnx import TensorProto, checker, helper, shape_inference
+
+from tvmrt.compiler.ir import TensorType
+
+from .check_ssa import label
+from .operator_schemas import clean_error_text, declared, find_schema, onnx_element_type
+from .tensors import graphs, nodes
+
+_UNCHECKED_DOMAIN = "tvmrt.unchecked"  # a domain that the onnx package does not know
+_MAX_KEPT_BYTES = 4096  # weights up to this size may be shapes or axes
+_MAX_COPY_BYTES = 1 << 30  # maximum size of a copy that can be serialised
+
+
+def check_complete_model(
+    model: onnx.ModelProto,
+    types: Mapping[str, TensorType],
+    opsets: Mapping[str, int],
+    unchecked: Callable[[onnx.NodeProto], bool],
+    ignore_input_extents: bool = False,
+) -> None:
+    """Raise ValueError with the error of the onnx package's checker or its strict inference.
+
+    ``types``: the types of the inputs. ``unchecked``: whether a node's operator is not ONNX's.
+    ``ignore_input_extents``: the network has branches that are invalid at the inputs' extents.
+    """
+    copy = _checkable_copy(model, types, opsets, unchecked)
+    if ignore_input_extents:
+        _clear_input_extents(copy, types)
+    if copy.ByteSize() > _MAX_COPY_BYTES:
+        return  # weights in nested graphs are not removed
+    untyped = _declare_missing_types(copy)
+    try:
+        checker.check_model(copy)
+        if len(untyped) > sum(info in untyped for info in copy.graph.output):
+            return  # outputs of a nested graph have no type to compare with
+        for info in untyped:
+            info.ClearField("type")
+        _drop_declared_shapes(copy)
+        # without data_prop, which needs memory for each element of a large vector
+        shape_inference.infer_shapes(copy, check_type=True, strict_mode=True)
+    except (checker.ValidationError, shape_inference.InferenceError) as problem:
+        raise ValueError(_error_text(str(problem), copy)) from problem
+
+
+def _checkable_copy(model, types, opsets, unchecked) -> onnx.ModelProto:
+    copy = onnx.ModelProto(ir_version=onnx.IR_VERSION)
+    versions = {**opsets, _UNCHECKED_DOMAIN: 1}
+    for node in nodes(model):
+        versions.setdefault("" if node.domain == "ai.onnx" else node.domain, 1)
+    copy.opset_import.extend(helper.make_opsetid(d, v) for d, v in versions.items())
+    _copy_graph(model.graph, types, copy.graph)
+    for function in model.functions:
+        made = copy.functions.add()
+        made.CopyFrom(function)
+        declared = {o.domain for o in function.opset_import}
+        made.opset_import.extend(
+            helper.make_opsetid(d, v) for d, v in versions.items() if d not in declared
+        )
+    for node in nodes(copy):
+        if node.domain == "ai.onnx":
+            node.domain = ""
+        if unchecked(node) or _is_wrongly_rejected(node, opsets):
+            node.domain = _UNCHECKED_DOMAIN
+    return copy
+
+
+def _clear_input_extents(model: onnx.ModelProto, names: Container[str]) -> None:
+    """Remove the extents of these inputs; their ranks stay."""
+    for info in model.graph.input:
+        if info.name in names:
+            for dim in info.type.tensor_type.shape.dim:
+                dim.Clear()
+
+
+def _declare_missing_types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Declare omitted types and shapes; return the values that had no type."""
+    untyped = []
+    for graph in graphs(model):
+        for info in (*graph.input, *graph.output):
+            if not info.type.WhichOneof("value") or (
+                info.type.HasField("tensor_type") and not info.type.tensor_type.elem_type
+            ):
+                info.type.tensor_type.elem_type = TensorProto.FLOAT
+                untyped.append(info)
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.shape.SetInParent()
+    return untyped
+
+
+def _drop_declared_shapes(model: onnx.ModelProto) -> None:
+    """Drop declared shapes of computed tensors: onnxruntime only warns about wrong ones.
+
+    An initialiser keeps its shape. If it were declared without one, the package would take axes
+    stored in it for missing.
+    """
+    for graph in graphs(model):
+        infos = [*graph.output, *graph.value_info]
+        weight_dims = {tensor.name: tensor.dims for tensor in graph.initializer}
+        # in nested graphs, also those of inputs
+        for info in infos if graph is model.graph else [*infos, *graph.input]:
+            type = info.type.tensor_type
+            if info.type.HasField("tensor_type"):
+                type.ClearField("shape")
+                if info.name in weight_dims:
+                    info.CopyFrom(_info(info.name, type.elem_type, weight_dims[info.name]))
+
+
+def _is_wrongly_rejected(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+    """Whether onnx's check of an operator is wrong: it ignores defaults in inference through
+    function bodies, and rejects deprecated operators that onnxruntime supports."""
+    definition = find_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+    if definition is None:
+        return node.domain == ""
+    inferred = definition.has_type_and_shape_inference_function
+    return definition.deprecated or (definition.has_function and not inferred)
+
+
+def _copy_graph(graph: onnx.GraphProto, types: Mapping, copy: onnx.GraphProto) -> None:
+    copy.name = graph.name or "graph"
+    for name, type in types.items():
+        element = onnx_element_type(type.dtype)
+        copy.input.append(helper.make_tensor_value_info(name, element, declared(type.shape)))
+    for node in graph.node:
+        value = _large_constant(node)
+        if value is None:
+            copy.node.append(node)
+        else:
+            _declare(copy, node.output[0], value)
+    for tensor in graph.initializer:
+        if tensor.ByteSize() <= _MAX_KEPT_BYTES and not tensor.external_data:
+            copy.initializer.append(tensor)
+        else:
+            _declare(copy, tensor.name, tensor)
+    for sparse in graph.sparse_initializer:
+        copy.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
+    copy.output.extend(graph.output)
+    copy.value_info.extend(graph.value_info)
+
+
+def _large_constant(node: onnx.NodeProto) -> TensorProto | None:
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.output:
+        return None
+    tensor = node.attribute[0].t if node.attribute else None
+    return tensor if tensor is not None and tensor.ByteSize() > _MAX_KEPT_BYTES else None
+
+
+def _declare(graph: onnx.GraphProto, name: str, tensor: TensorProto) -> None:
+    graph.input.append(_info(name, tensor.data_type, tensor.dims))
+
+
+def _info(name: str, element: int, dims: Iterable[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, element, list(dims))
+
+
+def _error_text(text: str, model: onnx.ModelProto) -> str:
+    """Return the first error with the node that it is about."""
+    context = re.search(r"Bad node spec for node\. Name: (.*?) OpType: (\w+)", text)
+    tag = re.search(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", text)
+    if context is not None:
+        op, name = context[2], context[1]
+    elif tag is not None:
+        op, name = tag[1], tag[2] or ""
+        text = re.split(r"\n(?=\(op_type)", text)[0]
+    else:
+        return f"the model is not valid: {clean_error_text(text)}; export it again"
+    found = [n for n in nodes(model) if n.op_type == op and n.name == name]
+    where = label(found[0]) if len(found) == 1 else f"node {name or 'without a name'} ({op})"
+    return f"{where}: {clean_error_text(text)}"

@@ -1,0 +1,114 @@
+"""Reshape to a run-time shape, up to the declared shape of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.frontend.shapes import infer_extent
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import primitive_part
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    bounds,
+    data_dependent_symbols,
+    extent_text,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .tensor_expressions import TensorExpr, require
+
+
+def import_reshape(ctx: NodeContext) -> Value:
+    """Reshape the first operand to the run-time shape in the second one.
+
+    Extents declared by numbers and by dimensions of inputs are checked by each run. The others are
+    data-dependent; together they have as many elements as the operand, and memory is reserved for
+    that many. Raises UnsupportedError if the result's rank or bounds are not declared.
+    """
+    x, given = ctx.required(0), ctx.required(1)
+    named = ctx.importer.declared_bounds(ctx.node.output[0])
+    if named is None:
+        raise UnsupportedError(
+            f"shape (input 1, {given.name}) is computed at run time; make it a constant, or "
+            "declare the shape of the result with numbers or with names that --dim bounds"
+        )
+    if len(named) != given.type.size:
+        raise UnsupportedError(
+            f"the result is declared with rank {len(named)}, but its shape has {given.shape[0]} "
+            "elements"
+        )
+    sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, given).reshape(len(named)))
+    of_inputs = symbols_of(*(type.shape for type in ctx.importer.types.values()))
+    is_declared = [symbols_of(n) <= of_inputs for n in named]
+    fits = sizes.reduce("reduce_prod").equals([prod(x.shape)]).reshape()
+    for d, n in enumerate(named):
+        if is_declared[d]:
+            fits = fits.logical_and(sizes.at(d).equals([n]).reshape())
+    as_many = f"results of as many elements as {x.name} has, within [{', '.join(map(extent_text, named))}]"
+    require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
+    shape = _result_shape(ctx, x, fits.where(sizes, -1), named, is_declared)
+    whole = ctx.const(np.asarray(True))
+    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
+
+
+def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymInt]) -> Value | None:
+    """Reshape x to a shape with data-dependent extents in place of extents of x, such as the two
+    equal sides of an image whose pixels are one axis of x. A run with a different size fails.
+
+    None if the extents are those of x itself, or if -1 cannot be inferred.
+    """
+    known = [n for n in requested if n != -1]
+    if infer_extent(x, known) is not None or set(data_dependent_symbols(x.shape)) & set(
+        data_dependent_symbols(known)
+    ):
+        return None
+    fixed = prod(n for n in x.shape if isinstance(n, int))
+    named = prod(n for n in known if isinstance(n, int))
+    if -1 in requested and (not named or fixed % named):
+        return None
+    shape = [fixed // named if n == -1 else n for n in requested]
+    missing = prod(shape) - x.type.size
+    low, high = bounds(missing)
+    if not isinstance(missing, Extent) or not low <= 0 <= high:
+        return None
+    extents = ctx.integer_tensor(np.asarray(shape, object))
+    size = TensorExpr.from_integer(ctx, extents).reduce("reduce_prod").reshape(1)
+    as_many = f"results of as many elements as {x.name} has"
+    fits = require(size, [x.type.size], extents, "shape", as_many)
+    if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
+        for symbol in data_dependent_symbols(shape):
+            symbol.zeros.append(primitive_part(missing))
+    return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
+
+
+def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:
+    """Return the wanted extents, with 0 replaced by the extent of x and -1 inferred."""
+    rank = requested.shape[0]
+    if not ctx.attr("allowzero", 0):
+        own = [*x.shape[:rank], *[0] * (rank - len(x.shape))]
+        requested = requested.equals(0).where(requested.like(own), requested)
+    others = requested.equals(-1).where(1, requested).reduce("reduce_prod")
+    return requested.equals(-1).where(others.like(prod(x.shape)) / others, requested)
+
+
+def _result_shape(
+    ctx: NodeContext, x: Value, sizes: TensorExpr, named: tuple, is_declared: list[bool]
+) -> tuple[SymInt, ...]:
+    """Return the extents of the result; a run in which they are invalid ends with an error."""
+    known = prod(n for n, fixed in zip(named, is_declared) if fixed)
+    size = upper_bound(x.type.size) // max(lower_bound(known), 1)
+    numbers = [sizes.at(d).value for d, fixed in enumerate(is_declared) if not fixed]
+    highs = [min(upper_bound(n), size) for n, fixed in zip(named, is_declared) if not fixed]
+    what = [f"extent of axis {d}" for d, fixed in enumerate(is_declared) if not fixed]
+    found = iter(
+        ctx.importer.dims.data_dependent_factors(ctx.emit, numbers, highs, size, (ctx.name, what))
+    )
+    return tuple(n if fixed else next(found) for n, fixed in zip(named, is_declared))

@@ -1,0 +1,173 @@
+"""Resize and Upsample with run-time scales, sizes or regions. Indices and weights along each axis
+are computed at run time, by the formulas of resize.py; the result's size is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    extent_text,
+    lower_bound,
+    symbols_of,
+    upper_bound,
+)
+from tvmrt.compiler.ir.extent_bounds import all_sizes
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .dynamic_slice import INT32_MAX
+from .resize_coordinates import (
+    AxisScale,
+    Coordinates,
+    ResizeAxis,
+    ResizeMode,
+    nearest_indices,
+    source_coordinates,
+)
+from .tensor_expressions import TensorExpr, require
+
+MAX_RADIUS = 32  # maximum radius of a blend; each tap is a step of the network
+
+
+def scales_from_operand(
+    ctx: NodeContext, scales: Value, extents: Sequence[SymInt], out: Sequence[SymInt]
+) -> list[AxisScale]:
+    """Return the scales of an operand; each run checks that they give the declared extents."""
+    given = TensorExpr(ctx, ctx.cast(scales, "float32"))
+    found = (given.cast("float64") * list(extents)).apply("floor")
+    require(_to_int64(found), out, scales, "scales", f"extents {list(out)}")
+    return [AxisScale(given=given.at(i)) for i in range(len(extents))]
+
+
+def aspect_preserving_scale(
+    ctx: NodeContext, sizes: Value, extents: Sequence[SymInt], out: Sequence[SymInt], policy: str
+) -> AxisScale:
+    """Return the scale of all axes that keeps the aspect ratio: one size divided by its extent."""
+    given = TensorExpr.from_integer(ctx, sizes).maximum(0).minimum(INT32_MAX)
+    pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
+    size, extent = pairs[0]
+    for other, across in pairs[1:]:
+        ours, theirs = size * across, other * extent
+        better = theirs < ours if policy == "not_larger" else theirs > ours
+        size, extent = better.where(other, size), better.where(across, extent)
+    rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
+    found = rounded / (extent * 2).reshape(1)
+    require(found, out, sizes, "sizes", f"extents {list(out)}")
+    return AxisScale(size, extent)
+
+
+def _to_int64(found: TensorExpr) -> TensorExpr:
+    return found.maximum(-1).minimum(INT32_MAX).cast("int64")
+
+
+def resized(
+    ctx: NodeContext, x: Value, dims: Sequence[ResizeAxis], mode: ResizeMode, outside: float
+) -> Value:
+    """Resample x along the axes."""
+    if any(upper_bound(dim.extent) == 0 for dim in dims):
+        raise ValueError(f"{x.type} cannot be resized by run-time operands")
+    found = [source_coordinates(ctx, dim, mode) for dim in dims]
+    if mode.interpolation == "nearest":
+        indices = {dim.axis: nearest_indices(at, dim, mode) for dim, at in zip(dims, found)}
+        y = _take(ctx, x, indices)
+    elif mode.interpolation in ("linear", "cubic"):
+        y = x if x.dtype.is_float else ctx.cast(x, "float32")
+        for dim, at in zip(dims, found):
+            y = _interpolate_axis(ctx, y, dim, at, mode)
+        y = ctx.cast(y, x.dtype.name)
+    else:
+        raise ValueError(f"resize mode {mode.interpolation} is not known")
+    if mode.coordinates == "tf_crop_and_resize":
+        for dim, at in zip(dims, found):
+            kept = ctx.reshape(at.inside(dim.extent).value, _axis_shape(dim, len(x.shape)))
+            y = ctx.emit("where", [kept, y, ctx.like(outside, y)])
+    return y
+
+
+def _axis_shape(dim: ResizeAxis, rank: int) -> list[SymInt]:
+    return [dim.out if d == dim.axis else 1 for d in range(rank)]
+
+
+def _take(ctx: NodeContext, x: Value, indices: dict[int, TensorExpr]) -> Value:
+    tables = [indices[d].value if d in indices else ctx.iota(n) for d, n in enumerate(x.shape)]
+    return ctx.emit("take_at", [x, None, *tables])
+
+
+def _interpolate_axis(
+    ctx: NodeContext, x: Value, dim: ResizeAxis, at: Coordinates, mode: ResizeMode
+) -> Value:
+    """Return weighted sums along one axis."""
+    total = None
+    for index, weight in _taps(ctx, dim, at, mode):
+        clipped = index.maximum(0).minimum(index.like(dim.extent) - 1).cast("int64")
+        part = TensorExpr(ctx, _take(ctx, x, {dim.axis: clipped}))
+        part = part * weight.cast(x.dtype.name).reshape(*_axis_shape(dim, len(x.shape)))
+        total = part if total is None else total + part
+    return total.value
+
+
+def _taps(
+    ctx: NodeContext, dim: ResizeAxis, at: Coordinates, mode: ResizeMode
+) -> list[tuple[TensorExpr, TensorExpr]]:
+    """Return the indices and the weights along the axis for each tap, in float64."""
+    radius, stretch = (1 if mode.interpolation == "linear" else 2), None
+    if mode.antialias:
+        radius, stretch = radius / _min_scale(dim), dim.scale.as_float(ctx, "float64").minimum(1)
+    reach = ceil(radius)
+    if reach > MAX_RADIUS:
+        raise UnsupportedError(
+            f"antialias along an axis of {extent_text(dim.extent)} resized to {extent_text(dim.out)} would "
+            f"blend up to {2 * reach} elements into one; declare closer bounds (at most "
+            f"{2 * MAX_RADIUS} elements are supported)"
+        )
+    ctx.check_table_size(upper_bound(dim.out) * 2 * reach, "a resized axis")
+    (base, fraction), taps = at.split(), []
+    for offset in range(1 - reach, reach + 1):
+        index = base + offset
+        distance = (offset - fraction).apply("abs")
+        distance = distance if stretch is None else distance * stretch
+        weight = _weight(distance, mode)
+        if mode.exclude_outside:
+            inside = (index >= 0).logical_and(index <= index.like(dim.extent) - 1)
+            weight = inside.where(weight, 0)
+        taps.append((index, weight))
+    if mode.antialias or mode.exclude_outside:
+        total = taps[0][1]
+        for _, weight in taps[1:]:
+            total = total + weight
+        total = total.equals(0).where(total * 0 + 1, total)
+        taps = [(index, weight / total) for index, weight in taps]
+    return taps
+
+
+def _min_scale(dim: ResizeAxis) -> float:
+    """Return a lower bound of the scale over all runs, at most 1."""
+    given = dim.scale.given
+    if given is not None and given.value.data is not None:
+        return min(float(given.value.data.min()), 1.0)
+    symbols = symbols_of(dim.extent, dim.out)
+    extents, outs = np.asarray([upper_bound(dim.extent)]), np.asarray([lower_bound(dim.out)])
+    sizes = all_sizes(symbols) if len(symbols) == 1 else None
+    if sizes is not None:
+        extents, outs = (_evaluate_extent(n, sizes) for n in (dim.extent, dim.out))
+    factors = np.maximum(outs - 0.5, 0.5) / np.maximum(extents, 1)
+    return min(float(factors.min()), 1.0)
+
+
+def _evaluate_extent(extent: SymInt, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.asarray(extent.at(sizes) if isinstance(extent, Extent) else extent)
+
+
+def _weight(distance: TensorExpr, mode: ResizeMode) -> TensorExpr:
+    if mode.interpolation == "linear":
+        return (1 - distance).maximum(0)
+    a = mode.cubic_a
+    inner = (distance * (a + 2) - (a + 3)) * distance * distance + 1
+    outer = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return (distance <= 1).where(inner, (distance < 2).where(outer, 0))

@@ -1,0 +1,61 @@
+"""Limits for unrolling of loops and inlining of functions.
+
+A few bytes of a file can expand to any number of nodes: nested loops, or a function that calls
+another one twice, which calls a third one twice. The nodes are counted before expansion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import onnx
+
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_NODES
+from tvmrt.error import UnsupportedError
+
+
+class UnrollBudget:
+    """The number of nodes of one network in addition to those of its file."""
+
+    def __init__(self, functions: Mapping[tuple[str, str], onnx.FunctionProto]) -> None:
+        self._functions = functions
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._total = 0
+        self._enclosing_trips = 1  # product of the trip counts of enclosing loops
+
+    def add(self, count: int) -> None:
+        """Add ``count`` nodes. Raises ValueError if this exceeds the limit."""
+        self._total += count
+        expanded = max(self._total, self._enclosing_trips * count)
+        if expanded > MAX_UNROLLED_NODES:
+            raise ValueError(
+                f"its loops and functions expand to {expanded} nodes; the maximum is "
+                f"{MAX_UNROLLED_NODES}; use fewer iterations"
+            )
+
+    def iterations(self, what: str, count: int, body: onnx.GraphProto) -> Iterator[int]:
+        """Yield the iteration numbers of a loop that is unrolled."""
+        if count > MAX_UNROLLED_ITERATIONS:
+            raise UnsupportedError(
+                f"a {what} of {count} iterations; at most {MAX_UNROLLED_ITERATIONS} are unrolled"
+            )
+        self.add(max(count, 0) * self.size(body.node))
+        self._enclosing_trips *= max(count, 1)
+        try:
+            yield from range(count)
+        finally:
+            self._enclosing_trips //= max(count, 1)
+
+    def size(self, nodes: Sequence[onnx.NodeProto]) -> int:
+        """Return the number of expanded nodes, including branches and functions."""
+        return sum(self._size_of(node) for node in nodes)
+
+    def _size_of(self, node: onnx.NodeProto) -> int:
+        key = (node.domain, node.op_type)
+        inside = sum(self.size(a.g.node) for a in node.attribute if a.HasField("g"))
+        if key not in self._functions:
+            return 1 + inside
+        if key not in self._sizes:
+            self._sizes[key] = 1  # a recursive function, which the importer rejects
+            self._sizes[key] = self.size(self._functions[key].node)
+        return self._sizes[key] + inside
