@@ -1,7 +1,7 @@
 """Connections for running networks remotely with ``tvmrt run``, ``verify`` and ``bench``.
 
-A plug-in subclasses :class:`Connection`, :class:`RemoteMachine` and :class:`RemoteNetwork`, and enters the
-connection in its table ``connections``.
+A plug-in subclasses :class:`Connection`, :class:`RemoteMachine` and :class:`RemoteNetwork`, and
+enters the connection in its table ``connections``.
 """
 
 from __future__ import annotations

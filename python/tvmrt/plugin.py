@@ -139,8 +139,8 @@ class Importer:
     ) -> Any:
         """Compare every tensor of a network for ``tvmrt verify``.
 
-        Return the rows, each a ``tvmrt.cli.tolerance.TensorComparison``, and the name of the reference
-        implementation. ``options`` are those of ``tvmrt.compile``.
+        Return the rows, each a ``tvmrt.cli.tolerance.TensorComparison``, and the name of the
+        reference implementation. ``options`` are those of ``tvmrt.compile``.
         """
         raise self._lacks("verify", path)
 

@@ -65,7 +65,7 @@ def _mean(found: PatternMatch, x: Value, y: Value) -> Pool:
         window = _whole(found.node("reduce_sum"), x)
     _check(found.values, {"nothing": 0})
     source, result = window.source[1:3], window.result[1:3]
-    taps = reference_conv.inside(source, window.kernel, window.strides, window.pads, result)
+    taps = reference_conv.valid_counts(source, window.kernel, window.strides, window.pads, result)
     expected = [("count", taps), ("half", taps // 2), ("less", -(taps // 2))]
     for name, numbers in expected:
         data = found.values[name].data

@@ -48,7 +48,8 @@ def _bars(data: Mapping[str, Any], network: Mapping[str, Any]) -> list[dict[str,
 def _bar(
     what: str, parts: Sequence[tuple[str, int, str]], capacity: int | None, open_end: bool = False
 ) -> dict[str, Any]:
-    """Return one bar, scaled to the board's ``capacity``, or to the used bytes if they exceed it."""
+    """Return one bar, scaled to the board's ``capacity``, or to the used bytes if they exceed
+    it."""
     used = sum(nbytes for _, nbytes, _ in parts)
     whole = max(used, capacity or 0, 1)
     return {

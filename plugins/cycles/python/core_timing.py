@@ -17,9 +17,10 @@ class Core:
     """Cycle model of one core.
 
     ``costs`` has the cycles by instruction kind (``code.kind_of``); for RISC-V vectors, per
-    register of a group. ``per_register`` is added per register of a multiple load or store, ``taken_branch`` for a
-    taken conditional branch. ``dual_issue``: two independent neighbours are issued together.
-    ``overlap``: consecutive vector instructions for different units take one cycle instead of two.
+    register of a group. ``per_register`` is added per register of a multiple load or store,
+    ``taken_branch`` for a taken conditional branch. ``dual_issue``: two independent neighbours are
+    issued together. ``overlap``: consecutive vector instructions for different units take one cycle
+    instead of two.
     """
 
     name: str

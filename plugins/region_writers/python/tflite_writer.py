@@ -43,8 +43,8 @@ class TfliteWriter:
     def __init__(
         self, region: Mapping[str, Any], constants: bytes, free_boundaries: bool = False
     ) -> None:
-        """With ``free_boundaries``, images enter in the axis order of their first reader and leave in
-        their current one; ``channels_last_boundaries`` collects those that are channels-last."""
+        """With ``free_boundaries``, images enter in the axis order of their first reader and leave
+        in their current one; ``channels_last_boundaries`` collects those that are channels-last."""
         try:
             from ai_edge_litert import schema_py_generated as schema
         except ImportError as problem:

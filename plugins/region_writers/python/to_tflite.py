@@ -200,8 +200,8 @@ def write_region(
     region: Mapping[str, Any], constants: bytes, free_boundaries: bool = False
 ) -> TfliteWriter:
     """Build the model of a region without serialising it. ``origins`` has the index of the node
-    that each tensor was added for, -1 for inputs and outputs. With ``free_boundaries``, images enter
-    and leave in the axis order of the adjacent operators."""
+    that each tensor was added for, -1 for inputs and outputs. With ``free_boundaries``, images
+    enter and leave in the axis order of the adjacent operators."""
     writer = TfliteWriter(region, constants, free_boundaries)
     region = merge_binary_ops(merge_matmul_chains(region, writer.arrays), writer.arrays)
     rest = [(i, node) for i, node in enumerate(region["nodes"]) if node is not None]

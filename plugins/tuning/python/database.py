@@ -1,8 +1,9 @@
 """Database of tuning results: a file with an entry per layer, ISA level and processor.
 
 The file is JSON, ``{"schema": "tvmrt/tuning/1", "entries": [...]}``, with the members of
-:class:`TuningEntry`; docs/tune.md has an example. Writers take a lock and replace the file atomically:
-any number of processes may add entries, and readers see either the old or the new content.
+:class:`TuningEntry`; docs/tune.md has an example. Writers take a lock and replace the file
+atomically: any number of processes may add entries, and readers see either the old or the new
+content.
 """
 
 from __future__ import annotations

@@ -110,11 +110,8 @@ def command(
     start = time.perf_counter()
     groups = [options.parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
-    if (
-        requested["target"] is None
-        and requested["board"] is None
-        and output.suffix not in LIBRARIES
-    ):
+    is_default = requested["target"] is None and requested["board"] is None
+    if is_default and output.suffix not in LIBRARIES:
         from tvmrt.compiler.codegen.target import default_target
 
         requested["target"] = default_target(as_sources=True, levels=requested["levels"])

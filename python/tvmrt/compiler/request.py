@@ -1,8 +1,8 @@
 """Options of the compiler: each once, with its default, values and help text.
 
 The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are
-generated from these rows; ``option_rules.py`` has the valid combinations. This module imports nothing
-slow, because the help of commands needs it.
+generated from these rows; ``option_rules.py`` has the valid combinations. This module imports
+nothing slow, because the help of commands needs it.
 """
 
 from __future__ import annotations
@@ -475,8 +475,8 @@ def documented(function: _Function) -> _Function:
 
 
 def entries(table: Mapping[str, Any] | None = None) -> str:
-    """Return options as entries of a docstring's parameters: ``table``, such as ``all_options()``, or
-    the compiler's own options and a reference to those of plug-ins, which are not read here."""
+    """Return options as entries of a docstring's parameters: ``table``, such as ``all_options()``,
+    or the compiler's own options and a reference to those of plug-ins, which are not read here."""
     lines = []
     for name, (_, row, *_more) in (table or rows()).items():
         meanings = [f"``{key}``: {text}." for key, text in (row.table or {}).items()]

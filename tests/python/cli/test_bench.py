@@ -66,7 +66,9 @@ def test_memory_of_a_compiled_network_is_told(tmp_path, capsys):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     tvmrt.compile(model).export_library(tmp_path / "net.so")
-    result = bench._measure_compiled(tmp_path / "net.so", (), None, 0.01, 1, {"place": None})
+    result = bench._measure_compiled(
+        tmp_path / "net.so", (), None, 0.01, 1, {"remote_machine": None}
+    )
     assert 0.95 * weights.nbytes < result.resident.file_bytes < weights.nbytes + 4e6
     assert result.resident.own_bytes < 4e6
     bench._print([result], 1)

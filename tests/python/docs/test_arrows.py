@@ -35,14 +35,17 @@ MAY_IMPORT = {
     "network": {
         "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
-        "compiler.request", "runtime", "extras", "plugin", "plugins", "connection", "tensor_info",
+        "compiler.request", "runtime", "optional_dependencies", "plugin", "plugins",
+        "connection", "tensor_info",
     },
     "connection": {"compiler.export", "error", "plugin", "tensor_info"},
     "tensor_info": set(),
     "plugin": {"entry_points", "error", "option", "plugin_check", "plugins"},
     "plugin_check": set(),
     "option": set(),
-    "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd", "plugin"},
+    "runtime": {
+        "unsupported_tvm_names", "entry_points", "error", "install_paths", "_ffi", "nd", "plugin",
+    },
 }  # fmt: skip
 
 
@@ -108,18 +111,18 @@ CODEGEN = (
         "pools",
         "dependencies",
         "device_files",
-        "device_places",
-        "weight_bytes",
+        "device_placement",
+        "weight_blob",
     },
-    {"geometry", "kernel_features", "levels"},
-    {"options", "lowering", "families"},
-    {"loops", "entries", "pool_options", "copied_operands"},
-    {"window", "firmware", "manifest", "concatenations"},
+    {"geometry", "kernel_features", "cpu_dispatch"},
+    {"options", "lowering", "mcu_families"},
+    {"loops", "entries", "pool_options", "operand_copies"},
+    {"window", "firmware", "manifest", "zero_copy_concat"},
     {"operators"},
-    {"tied_tables"},
+    {"tied_embeddings"},
     {"builder", "c_source"},
-    {"recovery", "row_chains", "image", "image_memory"},
-    {"slab_chains"},
+    {"rematerialize", "row_fusion", "firmware_image", "shared_workspace"},
+    {"depth_first_tiling"},
 )
 
 

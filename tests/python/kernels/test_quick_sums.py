@@ -47,7 +47,7 @@ FAR = np.array([-2e9, -7e6, -32769.5, -3000.25, 2999.75, 40000.5, 9e6, 2e9], np.
 class Quick(ctypes.Structure):
     """tvmrt_fused_add_i8."""
 
-    names = ("round", "fa", "fa_round", "most", "fb", "fb_high", "last", "high")
+    names = ("round", "a_scale", "fa_round", "most", "b_scale", "fb_high", "last", "high")
     _fields_ = [(name, ctypes.c_float) for name in names]  # the last as its bits
 
 

@@ -100,7 +100,7 @@ class Machine:
         for k, layer in enumerate(self.plan.layers):
             assert self.made[k] <= layer.out_rows
             assert all((-1, k) == self.memory[self.plan.line_buffers[k] + i]
-                       for i in range(layer.line_buffer_bytes)), "a ring was written over"  # fmt: skip
+                       for i in range(layer.line_buffer_bytes)), "overwritten"  # fmt: skip
 
     def call(self, k: int, rows: int, dropped: int) -> None:
         layer, sources = self.plan.layers[k], self.plan.sources[k]

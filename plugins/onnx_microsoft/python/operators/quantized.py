@@ -1,6 +1,7 @@
 """Operators on quantised tensors: dequantised operands, the float operator, a quantised result.
 
-``transform/form_quantized_ops.py`` turns these into integer kernels where possible, as for ONNX's own.
+``transform/form_quantized_ops.py`` turns these into integer kernels where possible, as for ONNX's
+own.
 """
 
 from __future__ import annotations

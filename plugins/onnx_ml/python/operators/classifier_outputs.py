@@ -42,8 +42,8 @@ def map_to_labels(ctx: NodeContext, class_index: Value, labels: ClassLabels) -> 
 def classify(
     ctx: NodeContext, scores: Value, labels: ClassLabels, class_index: Value | None = None
 ) -> list[Value]:
-    """Return a classifier's labels and scores [N, C]; ``class_index`` is the class index if it is not
-    the argmax of the scores."""
+    """Return a classifier's labels and scores [N, C]; ``class_index`` is the class index if it is
+    not the argmax of the scores."""
     class_index = argmax_class(ctx, scores) if class_index is None else class_index
     return [map_to_labels(ctx, class_index, labels), apply_post_transform(ctx, scores)]
 

@@ -70,8 +70,8 @@ class Line:
         return len(data)
 
     def receive(self, max_bytes: int, microseconds: int | None = None) -> bytes:
-        """Return at most `max_bytes` bytes; none if none have come in time. Raises ConnectionError at
-        the end of the line."""
+        """Return at most `max_bytes` bytes; none if none have come in time. Raises ConnectionError
+        at the end of the line."""
         if not self._buffer:
             self._check_open()
             seconds = None if microseconds is None else microseconds / 1e6

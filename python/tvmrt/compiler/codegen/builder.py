@@ -190,7 +190,8 @@ class _ProgramBuilder:
         return inside[-1] is root and residual_operand(root, node) is not None
 
     def _fuses_only_pointwise(self, node: Node) -> bool:
-        """Return whether a node is fused only with pointwise nodes; see loops/loop_nest.py on angles."""
+        """Return whether a node is fused only with pointwise nodes; see loops/loop_nest.py on
+        angles."""
         return self.target.lanes > 1 and has_moderate_angle_form(node)
 
     # Operands.

@@ -1,9 +1,9 @@
 """Kernel features of each build, so that lowerings use only code that the C compiler compiles.
 
-A lowering checks ``NCHW_CONVOLUTIONS.of(target)``. The generated C of a build without a feature defines the
-feature's macro (``print_macros``), and kernels compile the feature out if it is defined. Both come
-from the table in this file, so that no condition is written twice. Struct members of a feature do
-not exist in builds without it: code that sets them does not compile.
+A lowering checks ``NCHW_CONVOLUTIONS.of(target)``. The generated C of a build without a feature
+defines the feature's macro (``print_macros``), and kernels compile the feature out if it is
+defined. Both come from the table in this file, so that no condition is written twice. Struct
+members of a feature do not exist in builds without it: code that sets them does not compile.
 
 ``include/tvm/runtime/kernels`` tests no other build macros. Everything else follows from macros of
 the compiler, or is a kernel parameter that a lowering sets (``FunctionWriter.macro``):
@@ -27,10 +27,10 @@ _INTEGER_KERNELS = re.compile(r"board/\w+_i8\w*\.h")
 class Feature:
     """Feature of the kernels and the rule that decides which builds have it.
 
-    ``macro_if_absent`` is the macro that generated C defines in builds without the feature. It is empty if
-    no kernel compiles the feature out: the feature then only selects kernels. Struct ``members``
-    exist only in builds with the feature. If ``kernels`` is set, only files that include matching
-    headers define the macro.
+    ``macro_if_absent`` is the macro that generated C defines in builds without the feature. It is
+    empty if no kernel compiles the feature out: the feature then only selects kernels. Struct
+    ``members`` exist only in builds with the feature. If ``kernels`` is set, only files that
+    include matching headers define the macro.
     """
 
     macro_if_absent: str

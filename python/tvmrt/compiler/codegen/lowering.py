@@ -148,8 +148,9 @@ class Lowering:
     def print_depth_first(
         self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str
     ) -> Sequence[str]:
-        """Print a layer of a depth-first chain. Return the members of its ``tvmrt_depth_first_layer_f32``
-        without the place. The arguments are those of ``ConvolutionLowering.print_layer``."""
+        """Print a layer of a depth-first chain. Return the members of its
+        ``tvmrt_depth_first_layer_f32`` without the place. The arguments are those of
+        ``ConvolutionLowering.print_layer``."""
         raise NotImplementedError
 
     def row_step(self, step: Step) -> Step:
@@ -157,8 +158,8 @@ class Lowering:
         return step
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
-        """Print the body of a function for some rows. A function without ``f.int_parameter()`` computes
-        one row from one row."""
+        """Print the body of a function for some rows. A function without ``f.int_parameter()``
+        computes one row from one row."""
         self.emit(step, f)
 
     def row_kernel_blocks(self, step: Step) -> tuple[int, ...]:

@@ -116,8 +116,8 @@ class Sources:
     """Everything that is written to files for one network.
 
     ``resident`` are the constants that are copied to pools at start-up. ``shared`` are those that
-    another network of the image defines, with their symbols. ``device_constants`` exist only in device modules.
-    ``network_id`` is a hexadecimal number that distinguishes networks of one name.
+    another network of the image defines, with their symbols. ``device_constants`` exist only in
+    device modules. ``network_id`` is a hexadecimal number that distinguishes networks of one name.
     """
 
     files: dict[str, str] = field(default_factory=dict)

@@ -360,8 +360,8 @@ def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: 
     """Return the fastest program that fits into ``limit`` bytes. A program other than the given one
     lists all plans.
 
-    If none fits: raise ValueError with the alternatives if the limit is explicit (``is_explicit``), else
-    return the smallest program, for which the planner reports what is missing.
+    If none fits: raise ValueError with the alternatives if the limit is explicit (``is_explicit``),
+    else return the smallest program, for which the planner reports what is missing.
     """
     if not is_explicit and _fits(program, limit):
         return program

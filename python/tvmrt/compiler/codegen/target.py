@@ -76,7 +76,8 @@ class Target:
 
     @property
     def digits(self) -> bool:
-        """Whether 4-bit weights of float32 matmuls are multiplied as integers (matmul_int4_vnni.h)."""
+        """Whether 4-bit weights of float32 matmuls are multiplied as integers
+        (matmul_int4_vnni.h)."""
         return self.int8 == "vnni512"
 
     @property

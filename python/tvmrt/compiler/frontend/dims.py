@@ -161,8 +161,8 @@ class Dims:
         self._evaluating.pop()
         if lower_bound(found) < 0 or upper_bound(found) > MAX_DIM:
             raise ValueError(
-                f"dimension {name} = {text} is from {lower_bound(found)} to {upper_bound(found)}; declare "
-                "bounds that keep it from being negative"
+                f"dimension {name} = {text} is from {lower_bound(found)} to {upper_bound(found)}; "
+                "declare bounds that keep it from being negative"
             )
         return found
 

@@ -28,8 +28,9 @@ EXACT, ROUNDED, UNPROVEN = range(3)  # ordered: the state of a result is its ope
 
 @dataclass(frozen=True)
 class Ratio:
-    """``numerator / denominator`` in exact arithmetic. ``state``: the network's float is that number
-    (EXACT), the nearest float with ``bits`` bits (ROUNDED), or an approximation (UNPROVEN)."""
+    """``numerator / denominator`` in exact arithmetic. ``state``: the network's float is that
+    number (EXACT), the nearest float with ``bits`` bits (ROUNDED), or an approximation
+    (UNPROVEN)."""
 
     numerator: SymInt
     denominator: int = 1
@@ -149,8 +150,8 @@ def _ceil(a: Ratio) -> tuple:
 
 
 def _round(a: Ratio) -> tuple:
-    """Round to the nearest integer, ties to even. Subtract 1 if ``numerator / denominator`` is 1/2 below
-    an odd integer, that is, if 2 numerator - denominator is a multiple of 4 denominator.
+    """Round to the nearest integer, ties to even. Subtract 1 if ``numerator / denominator`` is 1/2
+    below an odd integer, that is, if 2 numerator - denominator is a multiple of 4 denominator.
     """
     twice, unit = 2 * a.numerator + a.denominator, 2 * a.denominator
     odd = (twice + unit) // (2 * unit) - (twice + unit - 1) // (2 * unit)

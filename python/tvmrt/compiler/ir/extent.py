@@ -3,8 +3,7 @@
 An :class:`Extent` may be used in place of an integer extent, stride or offset. It supports integer
 arithmetic; a result that is the same for all values of its symbols becomes an integer again.
 Questions that depend on these values (a comparison, the truth of ``n``) are answered from the
-bounds. If the bounds do not decide, :class:`UndecidedExtent` is raised: no code is chosen by a size that
-a later run may not have.
+bounds. If they do not decide, :class:`UndecidedExtent` is raised.
 """
 
 from __future__ import annotations
@@ -234,14 +233,12 @@ class Extent:
         return NotImplemented if _terms(other) is None else _floor_divide(int(other), self)
 
     def __mod__(self, other: Any) -> SymInt:
-        return (
-            NotImplemented if _terms(other) is None else self - _floor_divide(self, other) * other
-        )
+        is_unknown = _terms(other) is None
+        return NotImplemented if is_unknown else self - _floor_divide(self, other) * other
 
     def __rmod__(self, other: Any) -> SymInt:
-        return (
-            NotImplemented if _terms(other) is None else other - _floor_divide(other, self) * self
-        )
+        is_unknown = _terms(other) is None
+        return NotImplemented if is_unknown else other - _floor_divide(other, self) * self
 
     def __truediv__(self, other: Any) -> float:
         raise UndecidedExtent(f"the quotient {self!r} / {other!r} {_unknown_text(self)}")
@@ -296,7 +293,7 @@ def statically_known_true(question: Callable[..., Any], *arguments: Any) -> bool
 
 @contextmanager
 def error_context(places: Sequence[str]) -> Iterator[None]:
-    """Add these node names to the text of an UndecidedExtent error."""
+    """Add these node names to an UndecidedExtent error."""
     try:
         yield
     except UndecidedExtent as problem:
@@ -345,8 +342,8 @@ def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
     if isinstance(value, Integral):
         return {(): int(value)}
     if isinstance(value, Real):
-        raise UndecidedExtent(f"a floating-point value computed from {value} and a dimension is known "
-        "only at run time; fix the dimension with --shape")  # fmt: skip
+        raise UndecidedExtent(f"a floating-point value computed from {value} and a dimension is "
+        "known only at run time; fix the dimension with --shape")  # fmt: skip
     return None
 
 
@@ -398,9 +395,8 @@ def _floor_by_constant(number: Extent, divisor: int) -> SymInt:
         (atom,) = varying[0][0]
         if isinstance(atom, Quotient):
             rest = dict(inside.terms).get((), 0)
-            return outside + _floor_by_constant(
-                atom.number + rest * atom.divisor, atom.divisor * divisor
-            )
+            number = atom.number + rest * atom.divisor
+            return outside + _floor_by_constant(number, atom.divisor * divisor)
     return outside + Extent({(Quotient(inside, divisor),): 1})
 
 
@@ -415,8 +411,7 @@ def sym_max(a: SymInt, b: SymInt) -> SymInt:
 
 
 def _max_with_zero(number: Any) -> Any:
-    """Return max(number, 0) for a number, an array or an extent. For an extent in canonical form:
-    without a common factor, and with a positive last coefficient inside."""
+    """Return max(number, 0) for a number, an array or an extent; of an extent in canonical form."""
     if not isinstance(number, Extent):
         return np.maximum(number, 0) if isinstance(number, np.ndarray) else max(number, 0)
     low, high = bounds(number)

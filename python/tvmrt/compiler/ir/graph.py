@@ -43,8 +43,8 @@ class TensorType:
 class Value:
     """Tensor in the graph: an input, a constant (``data`` set) or a node's output.
 
-    A constant with ``keeps_layout`` is stored in the library in this order of elements in any case: kernels
-    that can read this order need no other copy of it.
+    A constant with ``keeps_layout`` is stored in the library in this order of elements in any case:
+    kernels that can read this order need no other copy of it.
     """
 
     __slots__ = ("data", "keeps_layout", "name", "producer", "type")

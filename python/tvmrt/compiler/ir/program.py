@@ -30,8 +30,8 @@ class Buffer:
     ``size`` counts elements, ``nbytes`` is the maximum size in bytes. The caller owns inputs and
     outputs, the artefact owns constants. Other buffers are in the arena: after planning, at byte
     ``address`` of memory pool number ``pool``. With ``memory``, only regions of one device access
-    it; the caller's buffers may be in that memory, others always are. A constant with ``in_device_module`` is
-    stored in a device's module.
+    it; the caller's buffers may be in that memory, others always are. A constant with
+    ``in_device_module`` is stored in a device's module.
     """
 
     __slots__ = (
@@ -178,8 +178,8 @@ class Step:
     constants are not operands. ``demands`` has the required layout of each operand, reads, then
     writes. ``in_place`` lists (read index, write index) pairs that may share memory.
     ``scratch_bytes`` are allocated in the arena while the step runs; the kernels that it calls use
-    the last ``kernel_bytes`` of them. ``data_dependent_dims`` has the accesses of the data-dependent dimensions
-    that the step uses. ``levels`` has the lowering for each ISA level of
+    the last ``kernel_bytes`` of them. ``data_dependent_dims`` has the accesses of the
+    data-dependent dimensions that the step uses. ``levels`` has the lowering for each ISA level of
     multi-versioned code. ``deferred``: a region that is started, and waited for where its results
     are needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
     """

@@ -195,8 +195,8 @@ def link_integer_sources(
 ) -> None:
     """Link folded constants to the integers that they stand for.
 
-    A constant made by dequantising, or a view of one, gets a dequantize node as its producer
-    that is in no graph. Integer matmuls find their weights by it; ``unlink_integer_sources`` removes it.
+    A constant made by dequantising, or a view of one, gets a dequantize node as its producer that
+    is in no graph. Integer matmuls find their weights by it; ``unlink_integer_sources`` removes it.
     """
     if op == "dequantize":
         parts = list(inputs)

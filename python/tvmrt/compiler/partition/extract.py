@@ -1,7 +1,7 @@
 """Extraction of regions from a graph.
 
-``extract_region`` copies nodes into a new graph; ``insert_region`` then replaces them by one node. Between the two the
-network is not changed, so a refused region costs nothing.
+``extract_region`` copies nodes into a new graph; ``insert_region`` then replaces them by one node.
+Between the two the network is not changed, so a refused region costs nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def insert_region(
     reads: Sequence[Value],
     writes: Sequence[Value],
 ) -> Node:
-    """Replace the nodes by the region; call ``sort_topologically`` afterwards to restore the order."""
+    """Replace the nodes by the region; call ``sort_topologically`` afterwards to restore the
+    order."""
     node = Node("region", list(reads), {"region": region}, region.name, region.onnx_nodes)
     node.set_outputs(writes)
     if region.reports_failure:

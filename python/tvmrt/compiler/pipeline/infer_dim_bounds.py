@@ -63,8 +63,8 @@ def compile_with_inferred_bounds(
 
     Return the library, and the ``dims`` of the request with these bounds. ``attempt`` must call its
     second argument with the bytes of the network's tensors. A Remark states the chosen bounds and
-    their memory. If no bounds work, the error of ``attempt`` is raised. UnboundedDimensionsError with
-    bounds that work is raised if their memory exceeds ``MAX_DEFAULT_BYTES`` or the request's
+    their memory. If no bounds work, the error of ``attempt`` is raised. UnboundedDimensionsError
+    with bounds that work is raised if their memory exceeds ``MAX_DEFAULT_BYTES`` or the request's
     ``max_memory``, and always for a board.
     """
     try:

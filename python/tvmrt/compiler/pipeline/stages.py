@@ -55,14 +55,11 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     request, machine = resolve_options.resolve_request(requested, family)
     machine = apply_plugin_options(machine, request)
     chosen = resolve(request.devices)
-    here = machine.name == "native" or (
-        requested.target is None and machine.name == native_family()
-    )
-    option_rules.check_required(request.require_device, chosen, here)
+    families = ("native", native_family()) if requested.target is None else ("native",)
+    option_rules.check_required(request.require_device, chosen, machine.name in families)
     memory_pools = resolve_options.memory_pools(request, family)
     placement = pool_options.Placement(request.place or {}, memory_pools)
-    clock = _Clock(request.progress)
-    dump = Dump(request.dump_dir)
+    clock, dump = _Clock(request.progress), Dump(request.dump_dir)
     with clock.stage("import"):
         graph = load_model.import_graph(model, request, chosen)
         expand_composed(graph, lambda graph: load_model.supported_nodes(graph, chosen))
@@ -108,9 +105,8 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         if request.schedule == "async" and request.executor == "aot":
             defer_regions(program)
     given = provenance_of(model, request, graph)
-    need = UnplannedNetwork(
-        program, machine, resolve_options.print_options(model, request, given), memory_pools
-    )
+    settings = resolve_options.print_options(model, request, given)
+    need = UnplannedNetwork(program, machine, settings, memory_pools)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
 

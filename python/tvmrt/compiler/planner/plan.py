@@ -148,8 +148,8 @@ def _check_capacity(program: Program, intervals: Sequence[Interval]) -> None:
             f"; faster plans with row-wise fusion need {', '.join(map(str, faster))} bytes (--ram)"
         )
     raise ValueError(
-        f"pool{'s' if pool_count else ''} {names} {'are' if pool_count else 'is'} {missing} bytes too "
-        f"small for the network{sizes}; the peak is at operator {step} with {live} bytes; "
+        f"pool{'s' if pool_count else ''} {names} {'are' if pool_count else 'is'} {missing} bytes "
+        f"too small for the network{sizes}; the peak is at operator {step} with {live} bytes; "
         f"enlarge {enough}"
     )
 

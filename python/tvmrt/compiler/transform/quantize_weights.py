@@ -51,7 +51,8 @@ def quantize_weights(graph: Graph, kind: str, max_error: float | None) -> list[W
     kind
         ``int8`` or ``int4``.
     max_error
-        Maximum error (of a ``WeightQuantization``); layers above it stay in float32. None: no limit.
+        Maximum error (of a ``WeightQuantization``); layers above it stay in float32. None: no
+        limit.
 
     Returns
     -------

@@ -50,7 +50,8 @@ def to_winograd(
     graph
         Changed in place.
     max_error
-        Maximum error (of a ``WinogradConversion``); layers above it are not replaced. None: no limit.
+        Maximum error (of a ``WinogradConversion``); layers above it are not replaced. None: no
+        limit.
     chosen
         Measured tile extent of a node: 1 if direct convolution is faster, 0 if it was not
         measured, which leaves it to the estimate.

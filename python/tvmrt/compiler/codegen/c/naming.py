@@ -172,8 +172,8 @@ class Namer:
         self._taken.add(identifier.lower())
 
     def take(self, name: str, prefix: str = "", ending: str = "", reserved_length: int = 0) -> str:
-        """Return ``prefix``, the name and ``ending`` as an unused identifier. ``reserved_length``: number of
-        letters that may be appended to it.
+        """Return ``prefix``, the name and ``ending`` as an unused identifier. ``reserved_length``:
+        number of letters that may be appended to it.
         """
         min_length = MIN_NAME_LENGTH_BEFORE_SUFFIX if ending else MIN_NAME_LENGTH
         limit = max(self._limit - len(prefix) - len(ending) - reserved_length, min_length)

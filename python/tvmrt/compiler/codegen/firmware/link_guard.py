@@ -53,7 +53,8 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
 
 
 def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> list[str]:
-    """Return the rest of a header: declarations for C and C++; functions end with ``prototype_end``."""
+    """Return the rest of a header: declarations for C and C++; functions end with
+    ``prototype_end``."""
     macro = _symbol_macro(prefix)
     return [
         "/* Symbols that only the library of this header defines; no other library links. */",

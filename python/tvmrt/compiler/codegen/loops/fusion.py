@@ -25,8 +25,8 @@ def form_groups(
 
     ``takes_epilogue(node)`` returns whether nodes may be fused after a kernel. ``can_fuse(node,
     inside)`` returns whether a node may be fused after these nodes, the first of which is the
-    kernel; by default all pointwise nodes may. ``fuses_only_pointwise(node)`` returns whether a pointwise node may
-    be fused only with pointwise nodes.
+    kernel; by default all pointwise nodes may. ``fuses_only_pointwise(node)`` returns whether a
+    pointwise node may be fused only with pointwise nodes.
     """
     readers = ValueUsers(graph)
     position = {node: i for i, node in enumerate(graph.nodes)}

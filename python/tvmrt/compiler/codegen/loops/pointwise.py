@@ -98,7 +98,8 @@ def _silu(gate: Node, names: dict[Value, str]) -> Expression:
 
 
 def expression(node: Node, names: dict[Value, str], bounded_angle: bool = False) -> Expression:
-    """Return a pointwise node's C expression; ``bounded_angle`` selects the form for moderate angles."""
+    """Return a pointwise node's C expression; ``bounded_angle`` selects the form for moderate
+    angles."""
     args = [names[v] for v in node.inputs]
     rule = get_op(node.op)
     if not isinstance(rule, PointwiseOp):

@@ -20,8 +20,9 @@ NEIGHBOURS = 2  # floats on either side of the nearest factor to try if rounding
 
 @dataclass(frozen=True)
 class BinaryScales:
-    """Factors of qadd: ``(a * a_scale + b * b_scale) / divisor``, or of qmul: ``(a * a_scale) * (b * b_scale) * scale
-    / divisor``. Zero points are subtracted from a and b; every step is rounded to float32."""
+    """Factors of qadd: ``(a * a_scale + b * b_scale) / divisor``, or of qmul: ``(a * a_scale) * (b
+    * b_scale) * scale / divisor``. Zero points are subtracted from a and b; every step is rounded
+    to float32."""
 
     a_scale: float
     b_scale: float

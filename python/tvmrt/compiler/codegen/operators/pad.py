@@ -74,7 +74,8 @@ class _PadPrinter:
     def _print_axis(
         self, position: int, target_offsets: list[str], source_offsets: list[str]
     ) -> None:
-        """Print the loops from one axis on; ``target_offsets`` and ``source_offsets`` are the offsets so far."""
+        """Print the loops from one axis on; ``target_offsets`` and ``source_offsets`` are the
+        offsets so far."""
         if position > self.last:
             self._print_inner_axes(position, target_offsets, source_offsets)
             return

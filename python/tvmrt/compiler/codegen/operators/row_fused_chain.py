@@ -126,9 +126,8 @@ class _Printer:
         by_row = not any(p.name == "rows" for p in function.parameters)
         if k < len(self.steps) - 1:
             place, nbytes = self._row_address(k), self.plan.layers[k].out_bytes
-            f.line(
-                f"  {call('tvmrt_row_fusion_drop_rows', 'here', self._first_row(k), place, nbytes)};"
-            )
+            arguments = "here", self._first_row(k), place, nbytes
+            f.line(f"  {call('tvmrt_row_fusion_drop_rows', *arguments)};")
         moved = " + row" if by_row else ""
         passed = [
             self._operand_argument(k, i, parameter, moved)

@@ -1,4 +1,5 @@
-"""Depth-first execution of layer chains on hosts, by slabs of rows (``kernels/depth_first_f32.h``)."""
+"""Depth-first execution of layer chains on hosts, by slabs of rows
+(``kernels/depth_first_f32.h``)."""
 
 from __future__ import annotations
 

@@ -33,15 +33,16 @@ Layer = TypeVar("Layer", bound="LayerI8")
 class LayerI8:
     """Convolution of 8-bit channels-last tensors: windows and tiles.
 
-    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``overflow_row`` and ``overflow_quads``
-    (overflow quads) come from ``ConvI8.fit``. ``widest`` is the format for which dense weights are
-    packed if it differs from the tiles' format; ``widest_tile`` is the tile chosen there. ``tile``,
-    ``at_once`` and ``pixels`` come from a :class:`Choice`; None and 0 select the estimate.
-    ``residual_type``: type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_fused``
-    or ``s8_fused`` (:mod:`.fused_requant_add`). ``im2col_rows``: im2col, so that all pixels are one row of AMX
-    tiles. ``padded_copy``: images are copied with their padding, so that each image is one such row.
-    ``quad_padded``: runs are read to whole quads in the line buffer, with zero weights past the end of
-    a run. ``row_pairs``: like ``quad_padded``, and rows are read in pairs.
+    ``in_c`` and ``out_c`` count the channels of all groups. ``parts``, ``overflow_row`` and
+    ``overflow_quads`` (overflow quads) come from ``ConvI8.fit``. ``widest`` is the format for which
+    dense weights are packed if it differs from the tiles' format; ``widest_tile`` is the tile
+    chosen there. ``tile``, ``at_once`` and ``pixels`` come from a :class:`Choice`; None and 0
+    select the estimate. ``residual_type``: type of the residual that dense tiles add, ``u8`` or
+    ``s8``; for AMX also ``u8_fused`` or ``s8_fused`` (:mod:`.fused_requant_add`). ``im2col_rows``:
+    im2col, so that all pixels are one row of AMX tiles. ``padded_copy``: images are copied with
+    their padding, so that each image is one such row. ``quad_padded``: runs are read to whole quads
+    in the line buffer, with zero weights past the end of a run. ``row_pairs``: like
+    ``quad_padded``, and rows are read in pairs.
     """
 
     fmt: WeightFormat

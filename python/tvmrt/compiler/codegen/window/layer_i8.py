@@ -42,8 +42,8 @@ class ConvI8(LayerI8):
         """Return this layer in long rows, prepared for weights that exceed int8 minus their zero
         point.
 
-        Call it before anything is printed or packed. Without ``allow_overflow_quads`` all weights of a dense
-        layer are shifted instead.
+        Call it before anything is printed or packed. Without ``allow_overflow_quads`` all weights
+        of a dense layer are shifted instead.
         """
         layer = replace(self, window=self.window.in_longest_rows())
         if layer.fmt.wide or not (allow_overflow_quads or layer.depthwise):

@@ -1,6 +1,6 @@
 """Packing of weights and biases for the float kernels (``include/tvm/runtime/kernels``), in numpy.
 
-The tiles come from ``tiles_f32``; its names are re-exported here for lowerings.
+The tiles come from ``tiles_f32`` and ``depthwise_tile_f32``; their names are re-exported here.
 """
 
 from __future__ import annotations
@@ -11,29 +11,26 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
+from .depthwise_tile_f32 import DepthwiseTile, choose_depthwise, depthwise_options
 from .tile_definitions import TileDefinition, merge_remainder_tiles
 from .tile_kinds import F32, TileKind, bf16_kind
 from .tiles_f32 import (
     MIN_STREAMED_BYTES,
-    DepthwiseTile,
     Tiles,
     TileSizes,
     VectorMachine,
-    choose_depthwise,
     choose_tiles,
-    depthwise_options,
     phase_pixels,
     splits_wide,
     tile_options,
 )
 
 __all__ = [
-    "DepthwiseTile", "MIN_STREAMED_BYTES", "F32", "PackedMatrix", "PackingOrder", "TileDefinition",
-    "TileKind",
-    "Tiles", "TileSizes", "VectorMachine", "to_bf16_pairs", "bf16_kind", "choose_depthwise",
-    "choose_tiles", "depthwise_options", "merge_remainder_tiles", "pack_bias", "pack_conv",
-    "pack_conv_transpose", "pack_depthwise", "pack_matmul", "pad_channels", "phase_pixels",
-    "round_bf16", "splits_wide", "tile_options",
+    "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options", "DepthwiseTile", "F32",
+    "merge_remainder_tiles", "MIN_STREAMED_BYTES", "pack_bias", "pack_conv", "pack_conv_transpose",
+    "pack_depthwise", "pack_matmul", "PackedMatrix", "PackingOrder", "pad_channels", "phase_pixels",
+    "round_bf16", "splits_wide", "tile_options", "TileDefinition", "TileKind", "Tiles", "TileSizes",
+    "to_bf16_pairs", "VectorMachine",
 ]  # fmt: skip
 
 

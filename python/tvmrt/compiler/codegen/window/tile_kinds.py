@@ -14,9 +14,9 @@ AMX_PIXELS = 16  # rows of an AMX register
 class TileKind:
     """Tiles for one kind of operands.
 
-    ``name`` is part of the names of their macros and functions. ``words_per_pair`` is the number of 32-bit
-    words per bfloat16 pair, 0 for float32. ``pairs`` is the descriptor that the driver needs,
-    ``header`` the tiles' header if it is not the driver's.
+    ``name`` is part of the names of their macros and functions. ``words_per_pair`` is the number of
+    32-bit words per bfloat16 pair, 0 for float32. ``pairs`` is the descriptor that the driver
+    needs, ``header`` the tiles' header if it is not the driver's.
     """
 
     name: str

@@ -24,7 +24,7 @@ from .tile_kinds import F32, TileKind, bf16_kind
 from .window_plan import PAGE
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.codegen.geometry import Window
+    pass
 
 MAX_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 MANY_TILES = 16  # per row; from here on the row tail hardly matters
@@ -86,11 +86,11 @@ class Tiles:
     """Micro-kernel tiles of one layer: ``lanes`` x ``vectors`` output channels (NR) times each of
     ``widths`` pixels (MR).
 
-    ``dynamic_rows``: row lengths are dynamic. ``shared_block``: channels of a block of packed weights
-    that wider tiles share; 0 for the block of a tile. ``last``: pixels at the end of a row that the
-    second and the third width share; 0 for none. ``streams``: streams in which a tile of one pixel
-    reads weights that are not cached; 0 for one. ``same_order``: narrower tiles sum in the order of
-    the widest.
+    ``dynamic_rows``: row lengths are dynamic. ``shared_block``: channels of a block of packed
+    weights that wider tiles share; 0 for the block of a tile. ``last``: pixels at the end of a row
+    that the second and the third width share; 0 for none. ``streams``: streams in which a tile of
+    one pixel reads weights that are not cached; 0 for one. ``same_order``: narrower tiles sum in
+    the order of the widest.
     """
 
     lanes: int
@@ -296,7 +296,8 @@ def tile_options(sizes: TileSizes) -> list[Choice]:
 @dataclass(frozen=True)
 class _TileCandidate:
     """Candidate tiles with estimated cycles. ``same_tail``: rows of all sizes leave the same tail.
-    ``same_order_cycles``: the cycles if all tiles sum in the order of the widest; None if they may not."""
+    ``same_order_cycles``: the cycles if all tiles sum in the order of the widest; None if they may
+    not."""
 
     cycles: float
     tiles: Tiles
@@ -437,86 +438,3 @@ def phase_pixels(out_width: SymInt, stride: int) -> tuple[SymInt, ...]:
     """Return the lengths of the phases of a transposed convolution's rows, for
     :func:`choose_tiles`."""
     return tuple({ceil_div(out_width, stride), sym_max(out_width // stride, 1)})
-
-
-@dataclass(frozen=True)
-class DepthwiseTile:
-    """Micro-kernel tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
-
-    ``columns`` is the kernel width if the instance is specialised for it (and for ``stride``,
-    without dilation), 0 for any. ``shared_block`` is the number of channels per block of packed
-    weights, a multiple of ``lanes``; 0 if equal to ``lanes``.
-    """
-
-    lanes: int
-    width: int
-    columns: int = 0
-    stride: int = 0
-    shared_block: int = 0
-    c_type = "tvmrt_depthwise_f32_tile"
-    headers = target_fields = ()
-
-    def name(self) -> str:
-        """Return the name of the tile function."""
-        fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
-        part = f"of{self.shared_block}" if self.shared_block else ""
-        return f"tvmrt_depthwise_f32_{self.lanes}{part}{fixed}x{self.width}"
-
-    def definitions(self) -> list[str]:
-        """Return the C lines that define the tile function; a file has each line once."""
-        part, packed = ("_OF", f", {self.shared_block}") if self.shared_block else ("", "")
-        if not self.columns:
-            sizes = f"{self.lanes}, {self.width}{packed}"
-            return [f"TVMRT_DEFINE_DEPTHWISE_ANY{part}_F32({sizes})"]
-        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}{packed}"
-        return [f"TVMRT_DEFINE_DEPTHWISE{part}_F32({sizes})"]
-
-    @property
-    def packed(self) -> int:
-        """Channels of a block of packed weights."""
-        return self.shared_block or self.lanes
-
-    def members(self) -> dict[str, object]:
-        """Return no extra members: the tile has them."""
-        return {}
-
-    def initializer(self) -> str:
-        """Return the C initialiser of a ``tvmrt_depthwise_f32_tile``."""
-        return f"{{{self.lanes}, {self.width}, {self.name()}}}"
-
-
-def choose_depthwise(
-    window: Window, channels: int, machine: VectorMachine, chosen: Choice | None = None
-) -> DepthwiseTile:
-    """Select the tile of a depthwise convolution: ``chosen`` if the machine has it, else the best
-    by estimate for the longest rows."""
-    options = depthwise_options(window, channels, machine)
-    for tile in options if chosen else ():
-        if chosen.tile == (tile.lanes, 1, tile.width):
-            return tile
-    return options[0]
-
-
-def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> list[DepthwiseTile]:
-    """Return all tiles that :func:`choose_depthwise` considers, the best estimate first."""
-    columns, stride, out_width = window.kernel[2], window.stride[2], upper_bound(window.out[2])
-    lanes = machine.lanes
-    while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
-        lanes //= 2
-    widest = getattr(machine, "widest", None)
-    packed = lanes
-    if widest is not None:
-        packed = choose_depthwise(window, channels, widest).lanes
-        lanes = min(machine.lanes, packed)
-    fixed = window.dilation[2] == 1 and columns <= 7 and stride <= 2
-    limit = 8
-    if fixed:
-        while limit > 1 and (limit - 1) * stride + columns + limit + 1 > machine.registers:
-            limit -= 1
-    widths = sorted(
-        range(1, min(limit, out_width) + 1),
-        key=lambda w: (ceil_div(out_width, w) * (w + 0.5 + (columns - 1) / 3), -w),
-    )
-    fixed_sizes = (columns, stride) if fixed else (0, 0)
-    part = packed if packed != lanes else 0
-    return [DepthwiseTile(lanes, width, *fixed_sizes, part) for width in widths]

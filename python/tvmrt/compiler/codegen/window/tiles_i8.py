@@ -48,8 +48,9 @@ class WeightFormat:
     widens
         Whether each byte of a quad becomes a vector of weights and a scalar input.
     vector_format
-        For AMX, which multiplies 16 pixels with 16 channels, 64 bytes of each (``tile/gemm_i8_amx.h``):
-        the format of layers that vectors compute as fast, and of the weight order; else empty.
+        For AMX, which multiplies 16 pixels with 16 channels, 64 bytes of each
+        (``tile/gemm_i8_amx.h``): the format of layers that vectors compute as fast, and of the
+        weight order; else empty.
     pixel_cycles
         Cycles per quad of a pixel in addition to the dot products, for broadcasting it and
         flipping its sign bits in the same unit.

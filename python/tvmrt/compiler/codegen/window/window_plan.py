@@ -72,8 +72,8 @@ class WindowPlan:
     pixel_padding
         Padding elements between two pixels of such a copy.
     sections
-        (pixels, kernel columns) of each section, if a row is computed in sections of pixels that use
-        the same kernel columns; else empty.
+        (pixels, kernel columns) of each section, if a row is computed in sections of pixels that
+        use the same kernel columns; else empty.
     channel_stride
         Channel stride of NCHW input in elements; 0: channels are innermost.
     line, line_step
@@ -275,9 +275,9 @@ def plan_bf16(
     rereads: bool = False,
 ) -> WindowPlan:
     """Return the plan of a dense float32 layer with input rounded to bfloat16: segments count
-    pairs, all rows are copied, ``words_per_pair`` words per pair. ``channels`` are those of a group;
-    ``overread``, ``channel_stride``: see :class:`WindowPlan`. ``rereads``: all rows are read more than once,
-    because the weights exceed the cache."""
+    pairs, all rows are copied, ``words_per_pair`` words per pair. ``channels`` are those of a
+    group; ``overread``, ``channel_stride``: see :class:`WindowPlan`. ``rereads``: all rows are read
+    more than once, because the weights exceed the cache."""
     pairs = ceil_div(channels, 2)
     words = pairs * words_per_pair
     line, line_step = 0, 0
@@ -360,8 +360,8 @@ def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPla
 def plan_transposed_bf16(
     window: Window, channels: int, words_per_pair: int, overread: int
 ) -> WindowPlan:
-    """Return the plan of a transposed float32 layer with input rounded to bfloat16, ``words_per_pair`` words
-    per pair."""
+    """Return the plan of a transposed float32 layer with input rounded to bfloat16,
+    ``words_per_pair`` words per pair."""
     pairs, line_buffer = (
         ceil_div(channels, 2),
         _transposed_line_buffer(window, *_transposed_ends(window)),

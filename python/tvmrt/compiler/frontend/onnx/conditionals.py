@@ -94,7 +94,8 @@ def is_operand_mismatch(problem: BaseException | None) -> bool:
 def require_branch(
     ctx: NodeContext, condition: Value, taken: bool, branch_error: ValueError
 ) -> None:
-    """Restrict runs to the valid branch; others end with an error that includes ``branch_error``."""
+    """Restrict runs to the valid branch; others end with an error that includes
+    ``branch_error``."""
     ctx.importer.is_partial = True
     branch = "else" if taken else "then"
     warnings.warn(

@@ -52,7 +52,8 @@ def import_reshape(ctx: NodeContext) -> Value:
     for d, n in enumerate(named):
         if is_declared[d]:
             fits = fits.logical_and(sizes.at(d).equals([n]).reshape())
-    as_many = f"results of as many elements as {x.name} has, within [{', '.join(map(extent_text, named))}]"
+    bounds = ", ".join(map(extent_text, named))
+    as_many = f"results of as many elements as {x.name} has, within [{bounds}]"
     require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
     shape = _result_shape(ctx, x, fits.where(sizes, -1), named, is_declared)
     whole = ctx.const(np.asarray(True))

@@ -122,9 +122,9 @@ def _taps(
     reach = ceil(radius)
     if reach > MAX_RADIUS:
         raise UnsupportedError(
-            f"antialias along an axis of {extent_text(dim.extent)} resized to {extent_text(dim.out)} would "
-            f"blend up to {2 * reach} elements into one; declare closer bounds (at most "
-            f"{2 * MAX_RADIUS} elements are supported)"
+            f"antialias along an axis of {extent_text(dim.extent)} resized to "
+            f"{extent_text(dim.out)} would blend up to {2 * reach} elements into one; "
+            f"declare closer bounds (at most {2 * MAX_RADIUS} elements are supported)"
         )
     ctx.check_table_size(upper_bound(dim.out) * 2 * reach, "a resized axis")
     (base, fraction), taps = at.split(), []

@@ -113,7 +113,8 @@ class _ElementEvaluator:
         self._known: dict[tuple[Value, bool], Elements | None] = {}
 
     def elements(self, value: Value, depth: int = 0, is_size: bool = True) -> Elements | None:
-        """Return the elements; ``is_size``: they are used as sizes directly, so none is negative."""
+        """Return the elements; ``is_size``: they are used as sizes directly, so none is
+        negative."""
         key = value, is_size
         if key not in self._known:
             self._known[key] = self._elements(value, depth, is_size)

@@ -73,9 +73,9 @@ def import_model(
     ``shapes``: the shape of each input with symbolic dimensions. ``dims``: the maximum, or
     (minimum, maximum), of each dynamic dimension. ``operators``: user-defined operators, by
     ``find(domain, name, version)``. ``sequences``: the lengths of sequence inputs, see
-    ``border.sequences_to_tensors``. ``adopters``: by device, the function that takes nodes without an
-    operator. Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
-    unknown input) or UnsupportedError, which lists all unsupported nodes.
+    ``border.sequences_to_tensors``. ``adopters``: by device, the function that takes nodes without
+    an operator. Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for
+    an unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
     model, folder, lazy_weights = load_lazily(source)
     model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))

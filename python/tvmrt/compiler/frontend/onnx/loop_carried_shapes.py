@@ -113,9 +113,9 @@ def _declared_max(
     shape = ctx.importer.declared_bounds(output)
     if shape is None or len(shape) <= position[1]:
         raise UnsupportedError(
-            f"axis {position[1]} of {output or 'a loop-carried value'} is {extent_text(first)} before an "
-            f"iteration and {extent_text(now)} after it, so it is unbounded; declare the shape of "
-            f"{output or 'the result'} in the model, or bound its dimension with --dim"
+            f"axis {position[1]} of {output or 'a loop-carried value'} is {extent_text(first)} "
+            f"before an iteration and {extent_text(now)} after it, so it is unbounded; declare the "
+            f"shape of {output or 'the result'} in the model, or bound its dimension with --dim"
         )
     return max(upper_bound(shape[position[1]]), upper_bound(first))
 

@@ -1,8 +1,8 @@
 """Quantised operators: dequantised operands, the float operator, and a quantised result.
 
-``transform/form_quantized_ops.py`` turns these into integer kernels; patterns that it does not match remain
-in float. Integer matmuls and convolutions (MatMulInteger, ConvInteger) become integer kernels
-directly.
+``transform/form_quantized_ops.py`` turns these into integer kernels; patterns that it does not
+match remain in float. Integer matmuls and convolutions (MatMulInteger, ConvInteger) become integer
+kernels directly.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def resolve_zero_extents(
 ) -> list[SymInt]:
     """Return the extents of the result; extents that are 0 in a run become the input's.
 
-    ``input_extents``: the extents of the input. ``free``: the index of -1 in the shape, for which ``shape``
-    has the inferred extent. If the standard makes a run invalid, such as ``[8, N]`` with N = 0, the
-    shape is kept.
+    ``input_extents``: the extents of the input. ``free``: the index of -1 in the shape, for which
+    ``shape`` has the inferred extent. If the standard makes a run invalid, such as ``[8, N]`` with
+    N = 0, the shape is kept.
     """
     zero = {
         i: sym_max(1 - n, 0)  # 1 if the extent is 0, else 0

@@ -77,7 +77,8 @@ class Alternatives:
         """Return the name of a side for messages."""
         if self.extent is None:
             return "then branch" if taken else "else branch"
-        return f"result {'without' if taken else 'with'} the axis of {extent_text(self.extent)} elements"
+        axis = f"the axis of {extent_text(self.extent)} elements"
+        return f"result {'without' if taken else 'with'} {axis}"
 
 
 OnnxValue = Union[

@@ -62,8 +62,8 @@ def dft_matrix_tensor(
     """Return the matrix of ``dft_matrix`` as a tensor, computed at run time for dynamic lengths."""
     if upper_bound(length) * upper_bound(bins) * 4 > MAX_MATRIX:
         raise UnsupportedError(
-            f"a Fourier transform of {extent_text(length)} elements, up to {upper_bound(length)}; the maximum "
-            "is 1024"
+            f"a Fourier transform of {extent_text(length)} elements, up to {upper_bound(length)}; "
+            "the maximum is 1024"
         )
     if not symbols_of(length, bins):
         matrix = dft_matrix(length, bins, inputs, inverse, complex_out)

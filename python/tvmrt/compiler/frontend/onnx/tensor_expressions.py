@@ -78,7 +78,8 @@ class TensorExpr:
     logical_or = _binary("logical_or")
 
     def where(self, yes: Operand, no: Operand) -> TensorExpr:
-        """Select ``yes`` where this condition holds, else ``no``; one of them must be TensorExpr."""
+        """Select ``yes`` where this condition holds, else ``no``; one of them must be
+        TensorExpr."""
         kind = yes if isinstance(yes, TensorExpr) else no
         pair = [kind._operand(yes), kind._operand(no)]
         return TensorExpr(self.ctx, self.ctx.emit("where", [self.value, *pair]))

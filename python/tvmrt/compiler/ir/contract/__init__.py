@@ -34,8 +34,8 @@ extents, axes (tuples) and element types. ``NAME_data`` is an operand's array; t
 if its elements are not known. A repeated operand is a tuple. A result may use names that ``let``
 defines.
 
-``Contract.bind`` checks one application and raises ``ContractError``, a ValueError with one sentence.
-``Contract.result_types`` returns the types of its results.
+``Contract.bind`` checks one application and raises ``ContractError``, a ValueError with one
+sentence. ``Contract.result_types`` returns the types of its results.
 """
 
 from .contract import Contract

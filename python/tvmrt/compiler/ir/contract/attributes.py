@@ -66,7 +66,8 @@ class Attribute:
         return number(match[1]) if match[1] else low, number(match[2]) if match[2] else high
 
     def check(self, value: Any, known: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-        """Raise ``ContractError`` unless the value is valid; ``known`` has everything it refers to."""
+        """Raise ``ContractError`` unless the value is valid; ``known`` has everything it refers
+        to."""
         if not self._test(self, value, known):
             message = (
                 f"attribute {self.name} is {_value_text(value)}, expected {self.expected(known)}"

@@ -143,7 +143,8 @@ class Contract:
         """Check one application and return the values of all names of the contract.
 
         ``data``: the elements of constant operands, None for others; without it elements are not
-        checked. ``open``: attributes may be missing, and others may be present. Raises ``ContractError``.
+        checked. ``open``: attributes may be missing, and others may be present. Raises
+        ``ContractError``.
         """
         known: dict[str, Any] = {}
         origin: dict[str, str] = {}

@@ -59,7 +59,8 @@ def holds(words: str, test: Callable[..., Any], reads: str | None = None) -> Rul
 def let(name: str, words: str, value: Callable[..., Any], reads: str | None = None) -> Rule:
     """Return a definition of ``name``: an extent, or several with a leading star.
 
-    ``words`` define it; ``value`` computes it and may raise ``ContractError``; ``reads``: see ``holds``.
+    ``words`` define it; ``value`` computes it and may raise ``ContractError``; ``reads``: see
+    ``holds``.
     """
     return Rule(words, value, _names(value, reads), name.lstrip("*"))
 

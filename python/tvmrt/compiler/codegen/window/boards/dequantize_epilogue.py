@@ -15,8 +15,8 @@ from ..fused_residual import INT8_TYPES
 def print_dequantize_epilogue(
     f: FunctionWriter, product: Node, after: Sequence[Node]
 ) -> tuple[str, str] | None:
-    """Print the context of ``tvmrt_micro_dequantize_rows``; return C expressions for the epilogue and
-    its context. Return None if the matmul is followed by anything but a dequantize of the full
+    """Print the context of ``tvmrt_micro_dequantize_rows``; return C expressions for the epilogue
+    and its context. Return None if the matmul is followed by anything but a dequantize of the full
     8-bit range, or if scales are per channel."""
     if len(after) != 1 or after[0].op != "dequantize" or product.attrs["to"] not in INT8_TYPES:
         return None

@@ -16,8 +16,8 @@ class MicroLayerF32:
     """A float layer.
 
     ``w``: [out_c, in_c / groups, rows, columns]; ``bias``: of all channels, or None; ``low`` and
-    ``high``: clamp bounds; ``may_overwrite_input``: the result may overwrite the input; ``only_clamps``: nothing
-    but clamping follows the sums.
+    ``high``: clamp bounds; ``may_overwrite_input``: the result may overwrite the input;
+    ``only_clamps``: nothing but clamping follows the sums.
     """
 
     shape: MicroShape

@@ -1,4 +1,5 @@
-"""Requantisation multipliers as the kernels of microcontrollers read them (``board/common_i8.h``)."""
+"""Requantisation multipliers as the kernels of microcontrollers read them
+(``board/common_i8.h``)."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def print_residual_epilogue(
     scale: np.ndarray,
     floats: bool,
 ) -> tuple[str, str] | None:
-    """Print the context of ``tvmrt_micro_residual_rows``; return C expressions for the epilogue and its
-    context, or None if it does not support the nodes after the matmul.
+    """Print the context of ``tvmrt_micro_residual_rows``; return C expressions for the epilogue and
+    its context, or None if it does not support the nodes after the matmul.
 
     ``order``: the result's axes with the channels last; ``scale``: per channel, of the sums.
     ``floats``: the processor has a float unit, which is cheaper for other ranges than int8's.

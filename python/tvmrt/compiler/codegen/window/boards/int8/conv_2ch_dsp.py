@@ -25,7 +25,8 @@ def supports(layer: MicroLayerI8) -> bool:
 
 
 def pack(layer: MicroLayerI8) -> MicroWeights:
-    """Pack biases and weights of each pair of channels as int16, see ``board/conv_i8_2ch_dsp.h``."""
+    """Pack biases and weights of each pair of channels as int16, see
+    ``board/conv_i8_2ch_dsp.h``."""
     full, shift = layer.shifted_weights(conv.UNIT)
     packed_pairs = (full[::2] + 256 * full[1::2]).astype(np.int16)
     quads = packed_pairs.reshape(len(packed_pairs), -1, 4)[:, :, QUAD_ORDER].reshape(
