@@ -97,7 +97,7 @@ SECTIONS = {
     ],
     "ONNX's interface of backends": [
         Entry("tvmrt.onnx_backend.Backend", "onnx_backend.py", "Backend"),
-        Entry("tvmrt.onnx_backend.Network", "onnx_backend.py", "Network"),
+        Entry("tvmrt.onnx_backend.CompiledModel", "onnx_backend.py", "CompiledModel"),
     ],
     "Modules and functions": [
         Entry("tvmrt.runtime.Module", "runtime/module.py", "Module"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.custom import C, Declined, Kernel, OpenCL, Tensor, TensorType
+from tvmrt.custom import C, UnsupportedNode, Kernel, OpenCL, Tensor, TensorType
 
 C_BODY = r"""
 #define AT(shape, n, c, h, w) \
@@ -85,7 +85,7 @@ def attributes(attrs: Mapping[str, Any], inputs: Sequence[TensorType]) -> dict[s
         and len(set(pads)) == 1
     )
     if not plain:
-        raise Declined("only plain two-dimensional convolutions are written")
+        raise UnsupportedNode("only plain two-dimensional convolutions are written")
     return {"stride": strides[0], "pad": pads[0]}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt import plugin
+from tvmrt.deprecation import renamed
 from tvmrt.error import TvmrtWarning
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class RemoteMachine:
         """Disconnect; called once, at the end of the command."""
 
 
-Place = RemoteMachine  # former name, removed in the next release
+__getattr__ = renamed(globals(), {"Place": "RemoteMachine"})
 
 
 class Connection:
@@ -136,7 +137,7 @@ class Connection:
 
         Returns
         -------
-        Place, or None to run on this machine instead
+        RemoteMachine, or None to run on this machine instead
 
         Raises
         ------

@@ -9,7 +9,6 @@ from tvmrt.compiler.custom import (
     C,
     Catalogue,
     Composed,
-    Declined,
     GraphBuilder,
     Instance,
     Kernel,
@@ -17,18 +16,19 @@ from tvmrt.compiler.custom import (
     Operator,
     Tensor,
     TensorType,
+    UnsupportedNode,
     Value,
     composed,
     gather,
     installed_operators,
     load_operators,
 )
+from tvmrt.deprecation import renamed
 
 __all__ = [
     "C",
     "Catalogue",
     "Composed",
-    "Declined",
     "GraphBuilder",
     "Instance",
     "Kernel",
@@ -36,12 +36,15 @@ __all__ = [
     "Operator",
     "Tensor",
     "TensorType",
+    "UnsupportedNode",
     "Value",
     "composed",
     "gather",
     "installed_operators",
     "load_operators",
 ]
+
+__getattr__ = renamed(globals(), {"Declined": "UnsupportedNode"})
 
 # Pickles of operators from versions up to 0.2 refer to functions of these modules.
 _HOME = "tvmrt.compiler.custom"

@@ -21,8 +21,11 @@ from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.bundle import Bundle, part_name, read_by_name
 from tvmrt.compiler.request import make
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.deprecation import renamed
 
-__all__ = ["Backend", "Network", "prepare", "run_model", "run_node", "supports_device"]
+__all__ = ["Backend", "CompiledModel", "prepare", "run_model", "run_node", "supports_device"]
+
+__getattr__ = renamed(globals(), {"Network": "CompiledModel"})
 
 
 def _is_text(info: onnx.ValueInfoProto) -> bool:
@@ -32,7 +35,7 @@ def _is_text(info: onnx.ValueInfoProto) -> bool:
 MAX_ELEMENTS = 16  # default maximum of a result whose number of elements is dynamic
 
 
-class Network(BackendRep):
+class CompiledModel(BackendRep):
     """A compiled and loaded model; one thread at a time may run it.
 
     Parameters
@@ -123,7 +126,7 @@ class Network(BackendRep):
         return {k: v for k, v in zip(names, values) if k in self._inputs}
 
 
-class DynamicNetwork(Network):
+class DynamicNetwork(CompiledModel):
     """A model with dynamic input shapes or sequence lengths; it is compiled when it is run, once
     for each combination. One thread at a time may run it. A sequence output that a loop builds
     from tensors of different shapes has up to 16 elements. For more, declare the maximum with the
@@ -138,17 +141,19 @@ class DynamicNetwork(Network):
     """
 
     def __init__(
-        self, model: onnx.ModelProto, load: Callable[[dict[str, Any], dict[str, Any]], Network]
+        self,
+        model: onnx.ModelProto,
+        load: Callable[[dict[str, Any], dict[str, Any]], CompiledModel],
     ) -> None:
         super().__init__(model, None)
         self._load = load
         self._lists = [
             info.name for info in model.graph.output if info.type.HasField("sequence_type")
         ]
-        self._loaded: dict[tuple[Any, ...], Network] = {}
+        self._loaded: dict[tuple[Any, ...], CompiledModel] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Run once, as :meth:`Network.run`; also raises the errors of compilation."""
+        """Run once, as :meth:`CompiledModel.run`; also raises the errors of compilation."""
         values = self._by_name(inputs)
         shapes: dict[str, Any] = {}
         sequences: dict[str, Any] = {}
@@ -171,7 +176,7 @@ class Backend(BaseBackend):
     """The interface of ``onnx.backend.base``; all methods are class methods."""
 
     @classmethod
-    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> Network:
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> CompiledModel:
         """Compile and load a model.
 
         Parameters
@@ -204,7 +209,7 @@ class Backend(BaseBackend):
         )
 
     @classmethod
-    def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> Network:
+    def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> CompiledModel:
         """Compile and load a model; the library file is deleted after loading."""
         library = tvmrt.compile(model, make({**options, "executor": "graph"}).for_here())
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
@@ -212,7 +217,7 @@ class Backend(BaseBackend):
             library.export_library(path)
             module = tvmrt.runtime.load_module(path)
         executor = GraphModule(module[library.module_name](tvmrt.cpu(0)))
-        return Network(model, executor, library)
+        return CompiledModel(model, executor, library)
 
     @classmethod
     def run_node(

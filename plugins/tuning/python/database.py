@@ -49,7 +49,7 @@ class TuningEntry:
         Vectors and registers, see ``codegen.target.vector_key``.
     processor
         Kind of processor of the measurement, see ``processor.name``.
-    usual, best
+    baseline, best
         Choice of the compiler's estimate and fastest choice, with their seconds, measured in
         turn; equal if nothing faster was found.
     square
@@ -59,7 +59,7 @@ class TuningEntry:
         Maximum number of threads that sharing the layer was measured with; 0 if not measured.
     shared
         Best choice for other numbers of threads, from one run.
-    tried
+    measurements
         All measurements of the search, from one run; the cost model is fitted to these.
     tool
         Version of tvmrt.

@@ -17,11 +17,11 @@ TUNED_LAYER = record(
     layer=text("Signature of the layer."),
     level=text("Vector lanes x registers; for int8, the multiply instruction."),
     processor=text("Processor model of the measurement."),
-    baseline=TRIED, best=TRIED,
+    usual=TRIED, best=TRIED,
     square=integer("Fastest Winograd tile size; 1: direct convolution; 0: not measured."),
     threads=integer("Largest number of threads that was tried; 0: not measured."),
     shared=list_of(TRIED, "Best choice for each number of threads, from one run."),
-    measurements=list_of(TRIED, "All measurements of one run."), tool=text(),
+    tried=list_of(TRIED, "All measurements of one run."), tool=text(),
 )  # fmt: skip
 
 TUNE = record(

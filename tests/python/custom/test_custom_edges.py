@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.compiler.custom.composed import MAX_DEPTH
-from tvmrt.custom import C, Declined, GraphBuilder, Kernel, OpenCL, Tensor, composed
+from tvmrt.custom import C, GraphBuilder, Kernel, OpenCL, Tensor, UnsupportedNode, composed
 from tvmrt.error import TVMError
 
 TIMES = """
@@ -315,7 +315,7 @@ def test_attributes_are_those_of_onnx():
 
 def test_constants_of_a_node_that_the_override_declines():
     def declines(attrs, inputs):
-        raise Declined("not this one")
+        raise UnsupportedNode("not this one")
 
     own = times(7, name="NonZero", domain="", overrides=True, attributes=declines)
     g = GraphBuilder(operators=[own])

@@ -422,7 +422,7 @@ def test_operator_that_is_composed_of_itself():
 
 def test_declining_operator_of_a_foreign_domain_says_why():
     def declines(attrs, inputs):
-        raise example("direct_conv").Declined("not on a Friday")
+        raise example("direct_conv").UnsupportedNode("not on a Friday")
 
     g = GraphBuilder("net")
     with pytest.raises(UnsupportedError, match="declines the node: not on a Friday"):

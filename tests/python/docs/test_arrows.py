@@ -38,10 +38,11 @@ MAY_IMPORT = {
         "compiler.request", "runtime", "optional_dependencies", "plugin", "plugins",
         "connection", "tensor_info",
     },
-    "connection": {"compiler.export", "error", "plugin", "tensor_info"},
+    "connection": {"compiler.export", "deprecation", "error", "plugin", "tensor_info"},
     "tensor_info": set(),
     "plugin": {"entry_points", "error", "option", "plugin_check", "plugins"},
     "plugin_check": set(),
+    "deprecation": set(),
     "option": set(),
     "runtime": {
         "unsupported_tvm_names", "entry_points", "error", "install_paths", "_ffi", "nd", "plugin",

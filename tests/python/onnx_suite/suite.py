@@ -55,7 +55,7 @@ class Suite(onnx_backend.Backend):
     """The backend, of which the suite gets networks that were compiled before."""
 
     recorded: list[onnx.ModelProto] | None = None
-    ready: ClassVar[dict[bytes, onnx_backend.Network | Exception]] = {}
+    ready: ClassVar[dict[bytes, onnx_backend.CompiledModel | Exception]] = {}
 
     @classmethod
     def prepare(cls, model, device="CPU", **options):
@@ -152,7 +152,7 @@ def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
             together[key] = (model, library)
     executors = load_together([library for _, library in together.values()])
     for (key, (model, library)), executor in zip(together.items(), executors):
-        Suite.ready[key] = onnx_backend.Network(model, executor, library)
+        Suite.ready[key] = onnx_backend.CompiledModel(model, executor, library)
 
 
 def _told(before: str, problem: BaseException) -> str:

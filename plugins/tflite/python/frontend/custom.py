@@ -17,7 +17,7 @@ DOMAIN = "tflite"
 def importer_of(record: Any) -> Importer:
     """Return an importer for the custom operators that ``record`` implements.
 
-    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``Declined``.
+    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``UnsupportedNode``.
     Attributes are the entries of the options map. If ``record`` computes scalars from attributes,
     they also hold ``custom_options`` (bytes) and the lists ``scales`` and ``zero_points`` of the
     inputs followed by the outputs, with None for a tensor without per-tensor quantisation.
@@ -35,7 +35,7 @@ def importer_of(record: Any) -> Importer:
             attributes["custom_options"] = ctx.op.custom_options
         try:
             made = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
-        except record.Declined as reason:
+        except record.UnsupportedNode as reason:
             raise UnsupportedError(f"the operator declines it: {reason}") from reason
         return list(made)[: len(ctx.op.outputs)]
 

@@ -13,14 +13,13 @@ from .composed import Composed, composed
 from .graph_builder import GraphBuilder
 from .kernel import Kernel
 from .operand import Tensor
-from .operator import Declined, Instance, Operator
+from .operator import Instance, Operator, UnsupportedNode
 from .sources import gather, load_operators
 
 __all__ = [
     "C",
     "Catalogue",
     "Composed",
-    "Declined",
     "GraphBuilder",
     "Instance",
     "Kernel",
@@ -28,6 +27,7 @@ __all__ = [
     "Operator",
     "Tensor",
     "TensorType",
+    "UnsupportedNode",
     "Value",
     "composed",
     "gather",

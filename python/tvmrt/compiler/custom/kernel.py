@@ -48,7 +48,7 @@ class Kernel(Operator):
         Bodies for the CPU and for OpenCL devices.
     attributes
         Function of an ONNX node's attributes (a dictionary) and its inputs' types that returns the
-        scalars by name; raises :class:`Declined` for unsupported nodes. None: attributes and
+        scalars by name; raises :class:`UnsupportedNode` for unsupported nodes. None: attributes and
         scalars have the same names.
     sample
         Function of a numpy Generator that returns a list of input arrays and a dictionary of

@@ -15,7 +15,7 @@ from tvmrt.error import UnsupportedError
 STANDARD = ("", "ai.onnx")
 
 
-class Declined(Exception):
+class UnsupportedNode(Exception):
     """Raised by a declaration's functions if the operator does not support a node.
 
     A node that an overriding operator declines is compiled as the built-in operator.
@@ -30,7 +30,7 @@ class Operator:
     version of the domain in which the operator has this meaning, as in ONNX.
     """
 
-    Declined = Declined
+    UnsupportedNode = UnsupportedNode
     # How other processes load an operator from a file: a function and its arguments.
     reloaded: tuple[Callable[..., Operator], tuple[Any, ...]] | None = None
 
@@ -67,7 +67,7 @@ class Operator:
         field, or an UnsupportedError if it needs the value of a dynamic extent."""
         try:
             return function(*args, **kwargs)
-        except Declined:
+        except UnsupportedNode:
             raise
         except UnsupportedError as problem:
             raise UnsupportedError(f"{field}: the function of {self.name}: {problem}") from problem

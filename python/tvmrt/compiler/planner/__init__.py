@@ -6,9 +6,9 @@ from .pools import place_in_pools
 
 __all__ = [
     "Interval",
+    "assign_offsets",
     "live_bytes_of_steps",
     "liveness_bound",
-    "assign_offsets",
     "place_in_pools",
     "plan_program",
     "share_memory",

@@ -14,11 +14,11 @@ __all__ = [
     "expand_composed",
     "infer_layouts",
     "merge_sibling_convs",
-    "quantize_weights",
     "nest_concats",
     "optimize",
+    "quantize_weights",
     "reduce_matmul_precision",
     "to_fixed_point",
-    "to_winograd_within_limits",
     "to_winograd",
+    "to_winograd_within_limits",
 ]

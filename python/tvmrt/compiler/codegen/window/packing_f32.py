@@ -26,11 +26,32 @@ from .tiles_f32 import (
 )
 
 __all__ = [
-    "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options", "DepthwiseTile", "F32",
-    "merge_remainder_tiles", "MIN_STREAMED_BYTES", "pack_bias", "pack_conv", "pack_conv_transpose",
-    "pack_depthwise", "pack_matmul", "PackedMatrix", "PackingOrder", "pad_channels", "phase_pixels",
-    "round_bf16", "splits_wide", "tile_options", "TileDefinition", "TileKind", "Tiles", "TileSizes",
-    "to_bf16_pairs", "VectorMachine",
+    "F32",
+    "MIN_STREAMED_BYTES",
+    "DepthwiseTile",
+    "PackedMatrix",
+    "PackingOrder",
+    "TileDefinition",
+    "TileKind",
+    "TileSizes",
+    "Tiles",
+    "VectorMachine",
+    "bf16_kind",
+    "choose_depthwise",
+    "choose_tiles",
+    "depthwise_options",
+    "merge_remainder_tiles",
+    "pack_bias",
+    "pack_conv",
+    "pack_conv_transpose",
+    "pack_depthwise",
+    "pack_matmul",
+    "pad_channels",
+    "phase_pixels",
+    "round_bf16",
+    "splits_wide",
+    "tile_options",
+    "to_bf16_pairs",
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def custom_importer(record: Any, builtin: Importer | None) -> Importer:
     """Return an importer for nodes of the user-defined operator ``record``.
 
-    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``Declined`` for
+    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``UnsupportedNode`` for
     nodes that it leaves to the built-in importer.
     """
 
@@ -25,7 +25,7 @@ def custom_importer(record: Any, builtin: Importer | None) -> Importer:
         attributes = {a.name: ctx.attr(a.name) for a in ctx.node.attribute}
         try:
             made = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
-        except record.Declined as reason:
+        except record.UnsupportedNode as reason:
             if builtin is None:
                 raise UnsupportedError(f"the operator declines the node: {reason}") from reason
             return builtin(ctx)
