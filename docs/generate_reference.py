@@ -89,7 +89,11 @@ def _usage(name: str, command: click.Command) -> str:
 
 def _section(name: str, command: click.Command) -> str:
     every = command.get_params(click.Context(command))
-    rows = [_option_row(p) for p in every if isinstance(p, click.Option) and "--help" not in p.opts]
+    rows = [
+        _option_row(p)
+        for p in every
+        if isinstance(p, click.Option) and not {"--help", "--help-all"} & {*p.opts}
+    ]
     table = ["\n".join(["| option | meaning |", "|---|---|", *rows])] if rows else []
     usage = f"```text\n{_usage(name, command)}\n```"
     paragraphs = [_wrap(part) for part in inspect.cleandoc(command.help or "").split("\n\n")]

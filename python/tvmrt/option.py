@@ -33,6 +33,12 @@ class OptionDescription:
     table
         Meanings of the option by value, or by the option that is given with it; the key may list
         several, separated by commas.
+    unit
+        Unit of an ``int``: ``bytes``, for which the command accepts 64KiB, or empty.
+    group
+        Heading of the option in the command's help.
+    common
+        Whether ``--help`` shows the option; ``--help-all`` shows all.
     """
 
     text: str
@@ -44,6 +50,9 @@ class OptionDescription:
     kind: str = "str"
     least: int | None = None
     table: Mapping[str, str] | None = None
+    unit: str = ""
+    group: str = "The network"
+    common: bool = False
 
     def each(self, value: Any) -> Any:
         """Return a request's value as a list of single values; [None] if there is none."""
@@ -66,8 +75,6 @@ class Option(OptionDescription):
         Value if the option is not given.
     type
         Type of the value, for the reference and for type checkers.
-    group
-        Heading of the option in the command's help.
     commands
         Further commands with this option, of those that compile for this machine: ``verify``,
         ``bench``, ``report``, ``profile``, ``tune``.
@@ -90,7 +97,6 @@ class Option(OptionDescription):
 
     default: Any = None
     type: str = "str | None"
-    group: str = "The network"
     commands: tuple[str, ...] = ()
     choose: Callable[[Any, bool], Any] | None = None
     refused: Callable[[Any], str | None] | None = None

@@ -26,7 +26,15 @@ NO_FOLDERS = (
 )  # fmt: skip
 
 
-@click.command("compile", cls=CompileCommand)
+@click.command(
+    "compile",
+    cls=CompileCommand,
+    examples=(
+        "tvmrt compile net.onnx -o net.so",
+        "tvmrt compile net.tflite -o net.tar --board nrf52 --ram 64KiB",
+        "tvmrt compile net.onnx -o net.so --dim batch=1..8 --precision bf16",
+    ),
+)
 @click.argument("models", type=options.PATH, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
     "-o",
@@ -52,6 +60,9 @@ NO_FOLDERS = (
 )
 @click.option(
     "--concurrent",
+    cls=options.GroupedOption,
+    group="Boards",
+    common=False,
     multiple=True,
     metavar="NAME,NAME...",
     help="Several networks: these may run concurrently, so they do not share memory. all: every "
@@ -59,6 +70,9 @@ NO_FOLDERS = (
 )
 @click.option(
     "--image-name",
+    cls=options.GroupedOption,
+    group="Boards",
+    common=False,
     default="image",
     show_default=True,
     help="Several networks: name of the shared code and memory.",
@@ -67,17 +81,25 @@ NO_FOLDERS = (
 @click.option(
     "--format",
     "kind",
+    cls=options.GroupedOption,
+    group="Boards",
+    common=False,
     type=options.Formats(),
     help="Write the folder OUT as a package for this build system. Needs --interface-api c.",
 )
 @click.option(
     "--explain",
+    cls=options.GroupedOption,
+    group="Inspection",
     is_flag=True,
     help="Show each generated function with its cost and its nodes. With --device, show the "
     "device of each node, or why no device takes it.",
 )
 @click.option(
     "--memory-plan",
+    cls=options.GroupedOption,
+    group="Inspection",
+    common=False,
     type=options.PATH,
     metavar="FILE.svg",
     help="Draw the memory plan: offset and lifetime of each tensor and, if RAM is limited, the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,36 +14,59 @@ from tvmrt.compiler.request import plugin_options
 from tvmrt.error import TvmrtWarning
 from tvmrt.option import Option
 
-FIRST = "Options"
-# Group titles in order, with their options; all other options come first.
-GROUPS = {
-    "The network": "shapes dims sequences operators requantize "
-    "precision weights winograd row_chains module_name",
-    "Target": "target levels runtime executor abi params cc threads",
-    "Boards": "board interface_api unpacked_api pools ram place workspace_io concurrent image_name "
-    "kind profile record trace_records",
-    "Devices": "devices require_device device_fallback device_options schedule mixed_precision "
-    "max_error calibration",
-    "Inspection": "explain memory_plan dump_dir max_memory as_json",
-}
-_TITLES = {name: title for title, names in GROUPS.items() for name in names.split()}
+# Headings of the help in order; options without one come first.
+GROUPS = ("Options", "The network", "Target", "Boards", "Devices", "Inspection")
+SHORT = 15  # options up to which a help shows all
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists the options in groups."""
+    """A command whose help lists the options in groups.
+
+    ``--help`` shows common options, ``--help-all`` all of them. ``examples``: lines at the end.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._examples = examples
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters and ``--help-all``."""
+        return [*super().get_params(ctx), _HELP_ALL]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups."""
-        found: dict[str, list[tuple[str, str]]] = {title: [] for title in (FIRST, *GROUPS)}
-        for parameter in self.get_params(ctx):
+        shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and not p.hidden]
+        if len(shown) > SHORT and not ctx.meta.get(_ALL):
+            shown = [p for p in shown if getattr(p, "common", True)]
+        found: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for parameter in shown:
             record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                title = getattr(parameter, "group", _TITLES.get(parameter.name or "", FIRST))
-                found.setdefault(title, []).append(record)
+            if record is not None:
+                found.setdefault(getattr(parameter, "group", GROUPS[0]), []).append(record)
         for title, records in found.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+        if self._examples:
+            with formatter.section("Examples"):
+                for example in self._examples:
+                    formatter.write(f"  {example}\n")
+
+
+_ALL = f"{__name__}.all"
+
+
+def _show_all(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    if is_given and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = options.GroupedOption(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all,
+    help="Show all options and exit.",
+)  # fmt: skip
 
 
 class CompileCommand(GroupedCommand):

@@ -111,20 +111,59 @@ def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
     return found
 
 
+_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?(?:([kKMG])(iB|B)?|B)?")
+
+
+def parse_bytes(text: str) -> int:
+    """Return the bytes of a size: ``65536``, ``64KiB``, ``64k`` (both 1,024 bytes each), ``64kB``
+    (1,000 bytes each), ``1.5MiB``. Raise ValueError for other texts and parts of a byte."""
+    found = _BYTES.fullmatch(text.strip())
+    base = 1000 if found and found[3] == "B" else 1024
+    exponent = "kMG".index(found[2].replace("K", "k")) + 1 if found and found[2] else 0
+    size = float(found[1]) * base**exponent if found else 0.5
+    if not size.is_integer():
+        raise ValueError(f"{text!r} is not a size; write bytes, such as 65536, or 64KiB, 1.5MiB")
+    return int(size)
+
+
+class ByteSize(click.IntRange):
+    """A number of bytes, with an optional unit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            size = value if isinstance(value, int) else parse_bytes(value)
+        except ValueError as problem:
+            self.fail(f"{problem}.", param, ctx)
+        return super().convert(size, param, ctx)
+
+
+class GroupedOption(click.Option):
+    """An option with a heading of the help; ``common``: whether the short help shows it."""
+
+    def __init__(
+        self, *arguments: Any, group: str = "Options", common: bool = True, **more: Any
+    ) -> None:
+        super().__init__(*arguments, **more)
+        self.group = group
+        self.common = common
+
+
 def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
-    """Turn ``["sram=65536", "dtcm=16384@.dtcm"]`` into ``{"sram": 65536, "dtcm": (16384,
+    """Turn ``["sram=64KiB", "dtcm=16384@.dtcm"]`` into ``{"sram": 65536, "dtcm": (16384,
     ".dtcm")}``."""
     pools: dict[str, int | tuple[int, str]] = {}
     for text in texts:
         name, value = _split(text, "POOL=BYTES or POOL=BYTES@SECTION")
         size, at, section = value.partition("@")
-        if not size.isdecimal():
-            raise click.UsageError(f"'{text}': the size must be a whole number of bytes")
+        try:
+            nbytes = parse_bytes(size)
+        except ValueError as problem:
+            raise click.UsageError(f"'{text}': {problem}") from None
         if name in pools:
             raise click.UsageError(f"'{text}': there is a pool {name} already")
         if at and not section:
             raise click.UsageError(f"'{text}': name the section after @")
-        pools[name] = (int(size), section) if at else int(size)
+        pools[name] = (nbytes, section) if at else nbytes
     return pools
 
 
@@ -242,19 +281,20 @@ def request_option(name: str, **changes: Any) -> Callable:
     """Return the command-line option for an option of ``tvmrt.compile``; its value has the form
     that ``tvmrt.compile`` takes. ``changes`` override arguments of ``click.option``."""
     default, row = request.rows()[name]
-    return click.option(row.flag, name, **{**_arguments(name, default, row), **changes})
+    arguments = {**_arguments(name, default, row), **changes}
+    return click.option(row.flag, name, cls=GroupedOption, **arguments)
 
 
 def added_option(name: str, row: Option) -> click.Option:
     """Return the command-line option for an option of a plug-in."""
-    option = click.Option([row.flag, name], **_arguments(name, row.default, row))
-    option.group = row.group  # type: ignore[attr-defined]
-    return option
+    return GroupedOption([row.flag, name], **_arguments(name, row.default, row))
 
 
 def _arguments(name: str, default: Any, row: OptionDescription) -> dict[str, Any]:
     """Return the arguments of ``click.option`` for an option."""
-    arguments: dict[str, Any] = {"help": help_text(row), "default": default}
+    arguments: dict[str, Any] = {
+        "help": help_text(row), "default": default, "group": row.group, "common": row.common,
+    }  # fmt: skip
     if row.kind == "bool":
         arguments["is_flag"] = True
     else:
@@ -282,7 +322,7 @@ def _type_of(row: OptionDescription) -> Any:
     if row.values:
         return click.Choice(row.values)
     if row.kind == "int":
-        return click.IntRange(min=row.least)
+        return (ByteSize if row.unit == "bytes" else click.IntRange)(min=row.least)
     return {"path": PATH, "float": float, "str": str}[row.kind]
 
 
@@ -298,7 +338,8 @@ def request_options(*names: str) -> Callable:
 
 
 threads = click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True,
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, cls=GroupedOption,
+    group="Target",
     help="Maximum number of threads for one operator.",
 )  # fmt: skip
 

@@ -49,32 +49,32 @@ class Request:
         None,
         "Executor: ``graph`` runs the operators of a graph JSON, ``aot`` is one generated "
         "function. Default: graph; aot for a board.",
-        values=("graph", "aot"), flag="--executor",
+        values=("graph", "aot"), flag="--executor", group="Target",
     )
     interface_api: str = _option(
         "packed",
         "Interface of a network for a board: ``packed`` functions of tensors, or a plain ``c`` "
         "function with structs of pointers and a header.",
-        values=("packed", "c"), flag="--interface-api",
+        values=("packed", "c"), flag="--interface-api", group="Boards",
     )
     unpacked_api: bool | None = _option(
         None,
         "Call operators with plain pointers instead of packed functions. Default: on for a "
         "board with executor aot.",
-        flag="--unpacked-api/--no-unpacked-api", kind="bool",
+        flag="--unpacked-api/--no-unpacked-api", kind="bool", group="Boards",
     )
     abi: str = _option(
         "packed",
         "ABI of a library for hosts: ``packed`` functions, or ``tvm-ffi``, which adds a "
         "function of input and output tensors for tvm_ffi, torch and JAX that needs no runtime. "
         "tvm-ffi implies executor aot.",
-        values=("packed", "tvm-ffi"), flag="--abi",
+        values=("packed", "tvm-ffi"), flag="--abi", group="Target",
     )
     runtime: str | None = _option(
         None,
         "Runtime on the target: ``host`` needs an operating system, ``crt`` needs none and uses "
         "no heap and no threads. Default: host; crt for a board.",
-        values=("host", "crt"), flag="--runtime",
+        values=("host", "crt"), flag="--runtime", group="Target", common=True,
     )
     target: str | None = _option(
         None,
@@ -88,7 +88,7 @@ class Request:
             ", ".join(name for name in CROSS if name not in LEVELS): "by a cross compiler",
             ", ".join(FIRMWARE): "boards without an operating system",
         },
-        flag="--target", form="NAME",
+        flag="--target", form="NAME", group="Target", common=True,
     )
     levels: Sequence[str] = _option(
         (),
@@ -96,13 +96,13 @@ class Request:
         f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.opt_in)}; the bfloat16 "
         "levels only for precision bf16, v4amx also for int8 layers.",
         table={name: ", ".join(t.name for t in LEVELS[name]) for name in LEVELS},
-        flag="--levels", form="NAME[,NAME...]", repeated=True,
+        flag="--levels", form="NAME[,NAME...]", repeated=True, group="Target",
     )
     board: str | None = _option(
         None,
         "A microcontroller family instead of a target; sets the processor and the memory "
         f"limits: {', '.join(MCU_FAMILIES)}.",
-        flag="--board", form="NAME",
+        flag="--board", form="NAME", group="Boards", common=True,
     )
     devices: Sequence[str | Device] = _option(
         (),
@@ -110,29 +110,29 @@ class Request:
         "computes the rest.",
         python="Names or ``tvmrt.devices.Device``; ``nodes`` of the summary has the reason for "
             "nodes without a device.",
-        flag="--device", form="NAME[,NAME...]", repeated=True,
+        flag="--device", form="NAME[,NAME...]", repeated=True, group="Devices", common=True,
     )
     require_device: Sequence[str] = _option(
         (),
         "Fail unless this device takes a node, or every node of an operator: npu:Conv.",
-        flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True,
+        flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True, group="Devices",
     )
     device_fallback: bool = _option(
         False,
         "Compute a region on the CPU if its device fails; adds CPU code for each region.",
-        flag="--device-fallback", kind="bool",
+        flag="--device-fallback", kind="bool", group="Devices",
     )
     schedule: str = _option(
         "sync",
         "Order of regions: ``async`` runs regions of different devices concurrently, which "
         "needs more memory.",
-        values=("sync", "async"), flag="--schedule",
+        values=("sync", "async"), flag="--schedule", group="Devices",
     )
     mixed_precision: str | None = _option(
         None,
         "Reduced precision for devices that support it; inputs and outputs of the network keep "
         "their types.",
-        values=("bf16", "fp16", "int8"), flag="--mixed-precision",
+        values=("bf16", "fp16", "int8"), flag="--mixed-precision", group="Devices",
     )
     precision: str = _option(
         "float32",
@@ -141,7 +141,7 @@ class Request:
         "AVX512_BF16 or BFMMLA; as fast as float32 elsewhere. Depthwise layers and recurrent "
         "cells stay in float32.",
         python="``reduced`` of the summary lists the layers.",
-        values=("float32", "bf16"), flag="--precision",
+        values=("float32", "bf16"), flag="--precision", common=True,
     )
     weights: str | None = _option(
         None,
@@ -149,7 +149,7 @@ class Request:
         "scale each. Decoders, which are limited by memory bandwidth, become faster. Results "
         "are those of the rounded weights.",
         python="``narrowed`` of the summary has the error of each weight.",
-        values=("int8", "int4"), flag="--weights",
+        values=("int8", "int4"), flag="--weights", common=True,
     )
     winograd: bool | None = _option(
         None,
@@ -176,19 +176,19 @@ class Request:
             "weights, winograd": "RMS of the difference relative to the RMS of the values",
         },
         python="UnsupportedError is raised if no region can be reduced.",
-        flag="--max-error", form="X", kind="float",
+        flag="--max-error", form="X", kind="float", group="Devices",
     )
     calibration: Sequence[Mapping[str, Any]] = _option(
         (),
         "Inputs on which the error is measured.",
         python="One mapping of arrays by name for each sample.",
-        flag="--calibration", form="IN.npz", kind="path", repeated=True,
+        flag="--calibration", form="IN.npz", kind="path", repeated=True, group="Devices",
     )
     device_options: Mapping[str, Mapping[str, Any]] | None = _option(
         None,
         "Options of devices; see the page of the device.",
         python="Mappings by name of the device.",
-        flag="--device-option", form="NAME:KEY=VALUE", repeated=True,
+        flag="--device-option", form="NAME:KEY=VALUE", repeated=True, group="Devices",
     )
     operators: Sequence[Any] = _option(
         (),
@@ -202,7 +202,7 @@ class Request:
         "Shape of an input, if the file has a dynamic or another shape. A dimension may stay "
         "dynamic up to a bound: N<=8.",
         python="Shapes by input name.",
-        flag="--shape", form="INPUT=DIM,...", repeated=True,
+        flag="--shape", form="INPUT=DIM,...", repeated=True, common=True,
     )
     dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
         None,
@@ -211,7 +211,7 @@ class Request:
         "from the use of the dimension and printed as a note; boards need declared bounds.",
         python="By name: the maximum, (minimum, maximum), or an expression of other dimensions "
         "as text; an axis without a name is called by input and index, such as ``x_2``.",
-        flag="--dim", form="NAME=LOW..HIGH", repeated=True,
+        flag="--dim", form="NAME=LOW..HIGH", repeated=True, common=True,
     )
     sequences: Mapping[str, int | None] | None = _option(
         None,
@@ -231,7 +231,7 @@ class Request:
         None,
         "Location of the weights: ``embed`` in the library, ``file`` next to it as a parameter "
         "file, ``flash`` as C arrays. Default: embed; flash for a board.",
-        values=("embed", "file", "flash"), flag="--params",
+        values=("embed", "file", "flash"), flag="--params", group="Target",
     )
     pools: Mapping[str, int | tuple[int, str]] | None = _option(
         None,
@@ -239,32 +239,32 @@ class Request:
         "memory, or the image if a linker section is given. Default: one pool in the network's "
         "own memory.",
         python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
-        flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True,
+        flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True, group="Boards",
     )
     ram: int | None = _option(
         None,
         "RAM limit for intermediate values on a board. If layer-by-layer execution needs more, "
         "adjacent layers are computed a few rows at a time. Default: the memory of the board or "
         "of the only pool.",
-        flag="--ram", form="BYTES", kind="int", least=1,
+        flag="--ram", form="BYTES", kind="int", least=1, group="Boards", common=True, unit="bytes",
     )
     workspace_io: bool = _option(
         False,
         "Place inputs and outputs in the pools, too.",
-        flag="--workspace-io", kind="bool",
+        flag="--workspace-io", kind="bool", group="Boards",
     )
     place: Mapping[str, str] | None = _option(
         None,
         "Place tensors or weights by name pattern in a pool; weights are copied there at start. "
         "flash: read in place; flash@SECTION: in place, in this linker section.",
         python="``{pattern: pool}``; ``tvmgen_<name>_load()`` copies.",
-        flag="--place", form="PATTERN=POOL", repeated=True,
+        flag="--place", form="PATTERN=POOL", repeated=True, group="Boards",
     )
     max_memory: int | None = _option(
         None,
         "Limit in bytes for weights, inputs, outputs and intermediate values together; a "
         "network that needs more is rejected. Default: 4294967296.",
-        flag="--max-memory", form="BYTES", kind="int", least=1,
+        flag="--max-memory", form="BYTES", kind="int", least=1, group="Inspection", unit="bytes",
     )
     module_name: str = _option(
         "default",
@@ -276,27 +276,27 @@ class Request:
         False,
         "Count cycles of each operator on a board.",
         python="The board has ``tvmrt_platform_cycles()``.",
-        flag="--profile", kind="bool",
+        flag="--profile", kind="bool", group="Boards",
     )
     record: bool = _option(
         False,
         "Record hash, minimum and maximum of all tensors on a board, for tvmrt replay.",
-        flag="--record", kind="bool",
+        flag="--record", kind="bool", group="Boards",
     )
     trace_records: int | None = _option(
         None,
         "Number of records kept by --profile and --record. Default: one run.",
-        flag="--trace-records", form="N", kind="int", least=1,
+        flag="--trace-records", form="N", kind="int", least=1, group="Boards",
     )
     cc: str | None = _option(
         None,
         "C compiler to use instead of the detected one.",
-        flag="--cc", form="COMMAND",
+        flag="--cc", form="COMMAND", group="Target",
     )
     dump_dir: str | os.PathLike[str] | None = _option(
         None,
         "Write the graph after each pass to this folder.",
-        flag="--dump", form="DIR", kind="path",
+        flag="--dump", form="DIR", kind="path", group="Inspection",
     )
     progress: Callable[[str, int, int], None] | None = _option(
         None, "Called with (stage, steps done, steps in all)."

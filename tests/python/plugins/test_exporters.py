@@ -74,7 +74,7 @@ def test_folder_is_filled_by_its_name_and_keeps_its_files(added, tmp_path, capsy
     tvmrt.compile(DIGITS).export_package(tmp_path / "out", "box")
     assert (tmp_path / "out" / "inner" / "name").read_text() == "default"
     assert (tmp_path / "out" / "own").read_text() == "own"
-    assert main(["compile", "--help"]) == 0
+    assert main(["compile", "--help-all"]) == 0
     assert "--format [box|wrong]" in capsys.readouterr().out
 
 

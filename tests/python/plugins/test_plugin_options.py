@@ -116,14 +116,14 @@ def test_networks_are_cached_by_them_where_they_are_given(added):
 
 
 def test_help_has_them_in_their_groups(added, capsys):
-    assert main(["compile", "--help"]) == 0
+    assert main(["compile", "--help-all"]) == 0
     text = capsys.readouterr().out
     assert text.index("Inspection:") < text.index("--colour [red|blue]")
     assert text.index("The network:") < text.index("--shiny / --no-shiny") < text.index("Boards:")
-    assert main(["verify", "--help"]) == 0
+    assert main(["verify", "--help-all"]) == 0
     text = capsys.readouterr().out
     assert "--counts" in text and "--colour" not in text
-    assert main(["bench", "--help"]) == 0
+    assert main(["bench", "--help-all"]) == 0
     assert "--counts" not in capsys.readouterr().out
 
 
@@ -180,7 +180,7 @@ def test_of_two_plugins_with_one_option_the_first_is_used(monkeypatch):
 
 def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
     _use(monkeypatch, _plugin("mine", output="COLOUR", shiny="SHINY"))
-    assert main(["compile", "--help"]) == 0
+    assert main(["compile", "--help-all"]) == 0
     said = capsys.readouterr()
     assert "--shiny" in said.out
     assert said.err.count("has no option output of a plug-in: the name is taken") == 1

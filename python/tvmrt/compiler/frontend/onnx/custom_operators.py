@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def custom_importer(record: Any, builtin: Importer | None) -> Importer:
     """Return an importer for nodes of the user-defined operator ``record``.
 
-    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``UnsupportedNode`` for
-    nodes that it leaves to the built-in importer.
+    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception
+    ``UnsupportedNode`` for nodes that it leaves to the built-in importer.
     """
 
     def run(ctx: NodeContext) -> Value | list[Value]:

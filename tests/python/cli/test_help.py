@@ -1,0 +1,80 @@
+"""Help of commands with many options: common options first, all of them on request."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from tvmrt.cli import app, options
+from tvmrt.cli.option_groups import GROUPS, GroupedCommand
+from tvmrt.compiler import request
+
+MAX_COMMON = 15
+
+
+def commands() -> dict[str, click.Command]:
+    context = click.Context(app.group)
+    names = app.group.list_commands(context)
+    found = {name: app.group.get_command(context, name) for name in names}
+    return {name: c for name, c in found.items() if isinstance(c, GroupedCommand)}
+
+
+def shown_flags(text: str) -> list[str]:
+    return re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)
+
+
+def test_short_help_of_compile_has_common_options_and_examples(capsys):
+    assert app.run(["compile", "--help"]) == 0
+    text = capsys.readouterr().out
+    flags = shown_flags(text)
+    assert len(flags) <= MAX_COMMON
+    assert {"--output", "--target", "--board", "--dim", "--help-all"} <= set(flags)
+    assert "--trace-records" not in flags
+    assert text.rstrip().splitlines()[-1].startswith("  tvmrt compile net.onnx -o ")
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_all_has_every_option_under_a_heading(name, capsys):
+    assert app.run([name, "--help-all"]) == 0
+    text = capsys.readouterr().out
+    command = commands()[name]
+    every = [p for p in command.get_params(click.Context(command)) if isinstance(p, click.Option)]
+    assert set(shown_flags(text)) == {next(o for o in p.opts if o[:2] == "--") for p in every}
+    titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
+    assert [title for title in GROUPS if title in titles] == [t for t in titles if t != "Examples"]
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_options_with_several_meanings_have_a_table(capsys):
+    tables = {name: row.table for name, (_, row) in request.rows().items() if row.table}
+    assert {"target", "levels", "max_error"} <= set(tables)
+    assert app.run(["compile", "--help-all"]) == 0
+    text = capsys.readouterr().out
+    for table in tables.values():
+        for key in table:  # each meaning begins a line
+            first = key.partition(",")[0]
+            assert re.search(rf"^ +{first}[,:]", text, re.MULTILINE), key
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("0", 0), ("65536", 65536), ("64k", 65536), ("64K", 65536), ("64KiB", 65536),
+        ("64kB", 64000), ("1.5MiB", 1572864), ("2M", 2 << 20), ("1GiB", 1 << 30), ("12 B", 12),
+    ],
+)  # fmt: skip
+def test_sizes_have_units(text, nbytes):
+    assert options.parse_bytes(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "1.5", "0.3kB1", "64 kib", "1e3", "64KiBs", "nan"])
+def test_other_texts_are_no_sizes(text):
+    with pytest.raises(ValueError, match="is not a size; write bytes"):
+        options.parse_bytes(text)
+
+
+def test_a_wrong_size_is_refused_by_the_command(capsys):
+    assert app.run(["compile", "net.onnx", "-o", "net.tar", "--ram", "64 kilos"]) != 0
+    assert "'64 kilos' is not a size" in capsys.readouterr().err
