@@ -17,10 +17,11 @@ DOMAIN = "tflite"
 def importer_of(record: Any) -> Importer:
     """Return an importer for the custom operators that ``record`` implements.
 
-    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception ``UnsupportedNode``.
-    Attributes are the entries of the options map. If ``record`` computes scalars from attributes,
-    they also hold ``custom_options`` (bytes) and the lists ``scales`` and ``zero_points`` of the
-    inputs followed by the outputs, with None for a tensor without per-tensor quantisation.
+    ``record`` offers ``add(builder, inputs, attributes, name)`` and the exception
+    ``UnsupportedNode``. Attributes are the entries of the options map. If ``record`` computes
+    scalars from attributes, they also hold ``custom_options`` (bytes) and the lists ``scales`` and
+    ``zero_points`` of the inputs followed by the outputs, with None for a tensor without per-tensor
+    quantisation.
     """
 
     def run(ctx: OpContext) -> list[Value]:
