@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import importlib
 import os
@@ -50,6 +51,15 @@ class LazyGroup(click.Group):
         """Return the names of the commands in the order of a typical workflow."""
         added = [name for name in plugin.keys("commands") if " " not in name]
         return [*COMMANDS, *(name for name in added if name not in COMMANDS)]
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
+        """Find the command; the error for an unknown one names similar commands."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if similar := difflib.get_close_matches(args[0], self.list_commands(ctx)):
+                error.message += f" Did you mean {' or '.join(map(repr, similar))}?"
+            raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command and set its short help to its first sentence, uncut."""

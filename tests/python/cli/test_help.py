@@ -78,3 +78,16 @@ def test_other_texts_are_no_sizes(text):
 def test_a_wrong_size_is_refused_by_the_command(capsys):
     assert app.run(["compile", "net.onnx", "-o", "net.tar", "--ram", "64 kilos"]) != 0
     assert "'64 kilos' is not a size" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("compil", "'compile'"), ("verfy", "'verify'"), ("inspct", "'inspect'")]
+)
+def test_a_misspelt_command_is_corrected(typed, meant, capsys):
+    assert app.run([typed]) != 0
+    assert f"No such command '{typed}'. Did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_a_word_like_no_command_has_no_suggestion(capsys):
+    assert app.run(["zzz"]) != 0
+    assert "Did you mean" not in capsys.readouterr().err
