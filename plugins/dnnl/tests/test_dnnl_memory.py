@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from device_here import have
-from grown_memory import check_large
+from memory_growth import check_large
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
 

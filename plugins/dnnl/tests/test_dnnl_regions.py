@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from written_regions import call_with_strides, load, run
+from region_programs import call_with_strides, load, run
 
 import tvmrt
 from tvmrt.error import TVMError

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from written_regions import call_with_strides
+from region_programs import call_with_strides
 
 import tvmrt
 from tvmrt import devices

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from device_here import have
-from written_regions import call_with_strides, load, run
+from region_programs import call_with_strides, load, run
 
 import tvmrt
 from tvmrt.error import TVMError

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from bytes_case import bytes_network
+from int8_case import bytes_network
 from onnx_case import judge, network, normal, region_ops
 from sample_devices import run_library
 from test_region_to_onnx import EXECUTORS, by_onnxruntime, region, with_openvino

@@ -9,7 +9,7 @@ import kit
 import numpy as np
 import onnx
 import pytest
-from bytes_case import bytes_network
+from int8_case import bytes_network
 from onnx import helper, numpy_helper
 from onnx_case import judge
 from quantised_case import quantised_layers, step_by_step

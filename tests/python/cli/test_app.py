@@ -53,7 +53,7 @@ def test_every_command_has_help_and_json(tvmrt, command):
         pytest.param(["compile", "a.onnx", "-o", "a.so", "--executor", "vm"], id="unknown-choice"),
     ],
 )
-def test_misuse_points_to_the_help(complaint, arguments):
+def test_usage_error_points_to_help(complaint, arguments):
     assert "--help')" in complaint(*arguments)
 
 
@@ -66,7 +66,7 @@ def test_command_imports_only_what_it_needs():
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_closed_pipe_is_no_error(tvmrt, digits):
+def test_closed_pipe_is_not_an_error(tvmrt, digits):
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as pipe:
@@ -75,7 +75,7 @@ def test_closed_pipe_is_no_error(tvmrt, digits):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full")
-def test_full_disk_behind_standard_output(complaint, digits):
+def test_full_disk_when_writing_standard_output(complaint, digits):
     with open("/dev/full", "wb") as full:
         text = complaint("inspect", digits / "digits_f32.onnx", stdout=full)
     assert "standard output: No space left on device" in text
@@ -98,11 +98,11 @@ def test_full_disk_behind_standard_output(complaint, digits):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )  # fmt: skip
-def test_error_becomes_one_line(error, text):
+def test_error_is_printed_on_one_line(error, text):
     assert app.one_line(error) == text
 
 
-def test_defect_names_itself_and_keeps_the_exit_code(monkeypatch, capsys):
+def test_internal_error_is_reported_as_a_bug(monkeypatch, capsys):
     def fail(_path: Path) -> None:
         raise ZeroDivisionError("division by zero")
 
@@ -118,31 +118,31 @@ def test_json_is_one_object(tvmrt, digits):
 
 
 @pytest.mark.parametrize("arguments", [[], ["device"]], ids=["tvmrt", "tvmrt device"])
-def test_without_a_command_the_help_is_shown_as_it_is(tvmrt, arguments):
+def test_help_is_shown_without_a_command(tvmrt, arguments):
     done = tvmrt(*arguments, check=False)
     assert done.stdout.startswith("Usage: tvmrt") and "\n  " in done.stdout
     assert done.stderr == ""
 
 
-def test_minus_one_is_a_code(tvmrt):
+def test_minus_one_is_a_valid_exit_code(tvmrt):
     assert "a packed function failed" in tvmrt("explain", "-1").stdout
 
 
-def test_forms_that_are_none_are_named(complaint, digits, tmp_path):
+def test_unknown_output_formats_are_named(complaint, digits, tmp_path):
     said = complaint("compile", digits / "digits_f32.onnx", "-o", tmp_path / "net.zip")
     assert "unknown output format .zip" in said and ".so, .tar" in said
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["doctor", "device list"])
-def test_lines_of_tables_end_with_their_text(tvmrt, command):
+def test_table_lines_have_no_trailing_spaces(tvmrt, command):
     lines = tvmrt(*command.split()).stdout.splitlines()
     assert len(lines) > 3 and lines[1].split()
     assert [line for line in lines if line != line.rstrip()] == []
 
 
 @pytest.mark.slow
-def test_what_is_not_compiled_and_what_is_are_told_apart(tvmrt, complaint, digits, tmp_path):
+def test_compiled_and_uncompiled_networks_are_distinguished(tvmrt, complaint, digits, tmp_path):
     network, library = digits / "digits_f32.onnx", tmp_path / "net.so"
     tvmrt("compile", network, "-o", library)
     assert "tvmrt compile" in complaint("run", network, "--random")
@@ -152,5 +152,5 @@ def test_what_is_not_compiled_and_what_is_are_told_apart(tvmrt, complaint, digit
     assert "nothing is missing" in tvmrt("doctor", library).stdout
 
 
-def test_type_checkers_see_the_packages_types():
+def test_package_has_a_py_typed_marker():
     assert (Path(package.__file__).parent / "py.typed").is_file()

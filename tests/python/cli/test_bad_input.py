@@ -122,7 +122,7 @@ def test_bad_network(complaint, tmp_path, digits, output, make, words, command):
         pytest.param(["--memory-plan", "none/plan.svg"], ["none/plan.svg"], id="plan-nowhere"),
     ],
 )
-def test_request_that_cannot_be_met(complaint, digits, output, arguments, words):
+def test_unsupported_requests_are_refused(complaint, digits, output, arguments, words):
     sentence = complaint("compile", digits / "digits_f32.onnx", "-o", output, *arguments)
     assert [word for word in words if word not in sentence] == []
 
@@ -152,7 +152,7 @@ def test_unwritable_output(complaint, digits, tmp_path, name, words):
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 
 
-def test_device_is_not_renamed_over(complaint, digits):
+def test_output_to_a_device_file_does_not_replace_it(complaint, digits):
     assert "/dev/null" in complaint("compile", digits / "digits_f32.onnx", "-o", "/dev/null")
     assert not Path("/dev/null").is_file()
 
@@ -192,9 +192,7 @@ def test_full_disk(complaint, digits, small_disk):
     assert list(small_disk.iterdir()) == [path]
 
 
-def test_full_disk_of_temporary_files_is_the_one_that_is_named(
-    digits, small_disk, output, monkeypatch, capsys
-):
+def test_full_temporary_disk_is_named(digits, small_disk, output, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(small_disk))
     (small_disk / "filled").write_bytes(b"x" * 60_000)
     command = ["compile", str(digits / "digits_f32.onnx"), "-o", str(output)]
@@ -212,7 +210,7 @@ def test_full_disk_of_temporary_files_is_the_one_that_is_named(
     ],
     ids=lambda command: " ".join(command[:1] + command[-1:]),
 )
-def test_no_finite_number(capsys, command, value):
+def test_non_finite_numbers_are_refused(capsys, command, value):
     assert app.run([*command, value]) == app.CANNOT
     sentence = capsys.readouterr().err
     assert command[-1] in sentence and value in sentence
@@ -223,7 +221,7 @@ def test_no_finite_number(capsys, command, value):
     ["collect2: error: ld returned 1 exit status", "clang: error: linker command failed"],
     ids=["gcc", "clang"],
 )
-def test_reason_of_a_linker_is_told(complaint, digits, output, tmp_path, last):
+def test_linker_error_is_reported(complaint, digits, output, tmp_path, last):
     compiler = tmp_path / "cc"
     compiler.write_text(f"#!/bin/sh\necho 'm.c: undefined reference to g\n{last}' >&2; exit 1\n")
     compiler.chmod(0o755)
@@ -231,19 +229,19 @@ def test_reason_of_a_linker_is_told(complaint, digits, output, tmp_path, last):
     assert "undefined reference to g" in sentence and last not in sentence
 
 
-def test_dimensions_of_a_network_that_has_none(complaint, digits, output):
+def test_dim_option_for_a_fixed_shape_network(complaint, digits, output):
     net = digits / "digits_f32.onnx"
     sentence = complaint("compile", net, "-o", output, "--dim", "batch=1..8")
     assert "all dimensions are fixed" in sentence
 
 
-def test_inputs_given_and_made_up(complaint, tmp_path):
+def test_given_and_random_inputs_conflict(complaint, tmp_path):
     path = tmp_path / "net.so"
     path.write_bytes(b"")
     assert "not both" in complaint("run", path, "--random", "--inputs", "in.npz")
 
 
-def test_options_of_pictures_without_a_picture(complaint, tmp_path):
+def test_image_options_without_an_image(complaint, tmp_path):
     path = tmp_path / "net.so"
     path.write_bytes(b"")
     for inputs in (["--random"], ["--inputs", "in.npz"], ["--inputs", "in.wav"]):
@@ -340,7 +338,7 @@ def test_inputs_of_a_damaged_archive(complaint, library, tmp_path, archive):
     assert "in.npz is not an .npz archive of arrays" in complaint("run", library, "--inputs", path)
 
 
-def test_inputs_that_are_no_archive(complaint, library, tmp_path):
+def test_inputs_that_are_not_an_archive(complaint, library, tmp_path):
     (tmp_path / "in.npz").write_text("not an archive")
     assert "in.npz" in complaint("run", library, "--inputs", tmp_path / "in.npz")
     assert "none.npz" in complaint("run", library, "--inputs", tmp_path / "none.npz")
@@ -362,7 +360,7 @@ def test_damaged_library(complaint, library, inputs, tmp_path, damage):
     assert "damaged.so" in complaint("run", path, "--inputs", inputs)
 
 
-def test_library_that_holds_no_network(complaint, inputs, tmp_path):
+def test_library_without_a_network(complaint, inputs, tmp_path):
     (tmp_path / "empty.c").write_text("int nothing;\n")
     path = tmp_path / "empty.so"
     command = ["cc", "-shared", "-fPIC", "-o", path, tmp_path / "empty.c"]

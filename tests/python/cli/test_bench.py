@@ -13,7 +13,7 @@ import tvmrt
 from tvmrt.cli import bench, main
 
 
-def test_rounds_call_every_side_equally_often_in_a_rotating_order():
+def test_bench_calls_both_sides_equally_often_in_rotating_order():
     calls: list[str] = []
     sides = {name: (lambda name=name: calls.append(name)) for name in "abc"}
     times = bench.interleave(sides, seconds=0.0)
@@ -22,7 +22,7 @@ def test_rounds_call_every_side_equally_often_in_a_rotating_order():
     assert calls[9:15] == list("bbccaa")
 
 
-def test_speed_is_the_rivals_time_over_ours(monkeypatch):
+def test_speedup_is_onnxruntime_time_over_tvmrt_time(monkeypatch):
     now = 0.0
 
     def takes(seconds):
@@ -42,7 +42,7 @@ def test_speed_is_the_rivals_time_over_ours(monkeypatch):
     assert rival.median == pytest.approx(4e-4)
 
 
-def test_summary_is_the_geometric_mean_and_the_least():
+def test_summary_has_geometric_mean_and_minimum():
     def result(name: str, speed: float) -> bench.Result:
         ours = bench.Timing("tvmrt", 1.0, 1.0, 1.0, 1.0)
         return bench.Result(name, [ours, bench.Timing("r", speed, speed, speed, speed)], 5, 0.1)
@@ -53,7 +53,7 @@ def test_summary_is_the_geometric_mean_and_the_least():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
-def test_memory_of_a_compiled_network_is_told(tmp_path, capsys):
+def test_bench_reports_memory_of_compiled_network(tmp_path, capsys):
     """Its weights are pages of its file."""
     weights = np.random.default_rng(1).standard_normal((1000, 1500)).astype(np.float32)
     value = helper.make_tensor_value_info

@@ -33,7 +33,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_is_kept_is_shown(folder, capsys, monkeypatch):
+def test_cache_contents_are_listed(folder, capsys, monkeypatch):
     monkeypatch.setenv("TVMRT_CACHE", str(folder))
     monkeypatch.setenv("TVMRT_CACHE_BYTES", "9000")
     assert main(["cache"]) == 0
@@ -60,7 +60,7 @@ def test_what_is_kept_is_shown(folder, capsys, monkeypatch):
         (["--clear-older-than", "400"], ["older", "oldest", "young"]),
     ],
 )
-def test_clearing(options, left, folder, capsys):
+def test_cache_is_cleared(options, left, folder, capsys):
     assert main(["cache", "--folder", str(folder), *options, "--json"]) == 0
     about = json.loads(capsys.readouterr().out)
     assert _names(folder) == left
@@ -69,14 +69,14 @@ def test_clearing(options, left, folder, capsys):
     assert about["nbytes"] == 1500 * len(left) and about["unfinished"] == []
 
 
-def test_no_cache_yet(tmp_path, capsys):
+def test_missing_cache_is_reported(tmp_path, capsys):
     assert main(["cache", "--folder", str(tmp_path / "none"), "--clear"]) == 0
     assert capsys.readouterr().out.startswith("removed 0 entries, 0 B\n")
     assert _names(tmp_path) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
-def test_a_shared_folder_of_another_user_is_refused(folder, capsys, monkeypatch):
+def test_cache_folder_of_another_user_is_refused(folder, capsys, monkeypatch):
     folder.chmod(0o777)
     other = folder.stat().st_uid + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)

@@ -54,7 +54,7 @@ def compiled(tmp_path_factory, digits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
-def test_compile_tells_a_plan_that_holds(compiled, network, executor):
+def test_compile_reports_a_valid_memory_plan(compiled, network, executor):
     path, told = compiled(network, executor)
     assert told["output"] == str(path)
     assert [value["name"] for value in told["inputs"]] == ["image"]
@@ -73,14 +73,14 @@ def test_compile_tells_a_plan_that_holds(compiled, network, executor):
 
 
 @pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
-def test_inspect_knows_the_library(tvmrt, compiled, network, executor):
+def test_inspect_describes_the_library(tvmrt, compiled, network, executor):
     described = json.loads(tvmrt("inspect", "--json", compiled(network, executor)[0]).stdout)
     assert described["executor"] == executor
     assert described["module_name"] == "default"
 
 
 @pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
-def test_run_gives_what_onnxruntime_gives(tvmrt, compiled, digits, inputs, images, tmp_path,
+def test_run_matches_onnxruntime(tvmrt, compiled, digits, inputs, images, tmp_path,
                                           network, executor):  # fmt: skip
     onnxruntime = pytest.importorskip("onnxruntime")
     answer = tmp_path / "out.npz"
@@ -112,7 +112,7 @@ def test_run_repeats_and_profiles(tvmrt, compiled, inputs):
 
 
 @pytest.mark.slow
-def test_ziglang_compiles_where_there_is_no_other_compiler(tvmrt, digits, inputs, tmp_path):
+def test_ziglang_is_used_without_another_compiler(tvmrt, digits, inputs, tmp_path):
     pytest.importorskip("ziglang")
     environment = {name: value for name, value in os.environ.items() if name != "CC"}
     environment["PATH"] = str(tmp_path)
@@ -135,14 +135,14 @@ def test_compile_to_sources(tvmrt, digits, tmp_path, suffix):
         assert any(entry.suffix == ".c" for entry in path.iterdir())
 
 
-def test_compile_draws_the_plan(tvmrt, digits, tmp_path):
+def test_compile_draws_the_memory_plan(tvmrt, digits, tmp_path):
     picture = tmp_path / "plan.svg"
     library = tmp_path / "digits.so"
     tvmrt("compile", digits / "digits_f32.onnx", "-o", library, "--memory-plan", picture)
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
-def test_compile_explains_with_the_names_of_the_layers(tvmrt, digits, tmp_path):
+def test_compile_explain_uses_layer_names(tvmrt, digits, tmp_path):
     text = tvmrt(
         "compile", digits / "digits_f32.onnx", "-o", tmp_path / "digits.so", "--explain"
     ).stdout
@@ -150,7 +150,7 @@ def test_compile_explains_with_the_names_of_the_layers(tvmrt, digits, tmp_path):
         assert layer in text
 
 
-def test_dump_writes_the_graph_after_every_step(tvmrt, digits, tmp_path):
+def test_dump_writes_the_graph_after_every_pass(tvmrt, digits, tmp_path):
     dump = tmp_path / "dump"
     tvmrt("compile", digits / "digits_f32.onnx", "-o", tmp_path / "d.so", "--dump", dump)
     assert len(list(dump.iterdir())) >= 3
@@ -158,7 +158,7 @@ def test_dump_writes_the_graph_after_every_step(tvmrt, digits, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
-def test_verify_finds_every_node_right(tvmrt, digits, inputs, network):
+def test_verify_accepts_every_node(tvmrt, digits, inputs, network):
     told = json.loads(
         tvmrt("verify", digits / f"{network}.onnx", "--inputs", inputs, "--json").stdout
     )
@@ -168,7 +168,7 @@ def test_verify_finds_every_node_right(tvmrt, digits, inputs, network):
     assert {"conv1_out", "pool_out", "probabilities"} <= made
 
 
-def test_verify_tells_a_wrong_result_by_its_exit_code(digits, inputs, monkeypatch, capsys):
+def test_verify_exit_code_for_a_wrong_result(digits, inputs, monkeypatch, capsys):
     from tvmrt.cli import session, verify
 
     def off_by_a_little(model, tried, threads, choices):
@@ -186,7 +186,7 @@ def test_verify_tells_a_wrong_result_by_its_exit_code(digits, inputs, monkeypatc
 
 
 @pytest.mark.slow
-def test_bench_stands_beside_onnxruntime(tvmrt, digits):
+def test_bench_compares_with_onnxruntime(tvmrt, digits):
     told = json.loads(
         tvmrt(
             "bench", digits / "digits_f32.onnx", digits / "digits_int8.onnx",
@@ -255,6 +255,6 @@ def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
     assert b"start" in shown and b"?" not in shown.split(b"import")[0].replace(b"\x1b[?", b"")
 
 
-def test_a_network_that_is_not_compiled_comes_with_what_to_do(complaint, digits):
+def test_error_for_an_uncompiled_network_says_what_to_do(complaint, digits):
     said = complaint("run", digits / "digits_f32.onnx")
     assert "'tvmrt compile" in said and "then use net.so" in said

@@ -22,7 +22,7 @@ import pytest
         ("repl", {"replay"}, "compile"),
     ],
 )
-def test_values_that_fit_are_offered(line, offered, not_offered):
+def test_completion_offers_matching_values(line, offered, not_offered):
     words = f"tvmrt {line}"
     environment = {
         **os.environ, "_TVMRT_COMPLETE": "bash_complete", "COMP_WORDS": words,

@@ -27,7 +27,7 @@ def names(op, inputs=("x",), types=None, opset=0, domain="", **attrs):
     return [row.name for row in intentional_differences(node, opset, types)]
 
 
-def test_every_row_is_complete():
+def test_every_known_difference_is_documented():
     assert len(set(NAMES)) == len(NAMES)
     for row in TABLE:
         assert row.condition and row.ours and row.why and row.differs, row.name
@@ -72,7 +72,7 @@ def test_condition_does_not_hold(row, op, inputs, types, attrs):
     assert row not in names(op, inputs, types, **attrs)
 
 
-def test_domains_are_told_apart():
+def test_operator_domains_are_distinguished():
     assert names("QLinearAdd", domain="com.microsoft") == ["quantized-steps"]
     assert not names("QLinearAdd", domain="mine")
 
@@ -100,7 +100,7 @@ def resized(extent, size, more=(), **attrs):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
-def test_the_evaluator_judges_what_onnxruntime_computes_in_another_way():
+def test_reference_evaluator_is_used_where_onnxruntime_differs():
     """224 columns to 32: onnxruntime takes the neighbour of 19 of them."""
     model = resized(224, 32)
     x = np.random.default_rng(1).normal(size=(1, 1, 4, 224)).astype(np.float32)
@@ -113,7 +113,7 @@ def test_the_evaluator_judges_what_onnxruntime_computes_in_another_way():
     assert np.mean(plain != found["y"].value) > 0.5
 
 
-def test_a_network_without_such_nodes_has_one_judge():
+def test_network_without_differences_has_one_reference():
     model = resized(224, 32)
     del model.graph.node[1]
     model.graph.node[1].input[:] = ["a", "a"]
@@ -123,7 +123,7 @@ def test_a_network_without_such_nodes_has_one_judge():
     assert onnx_reference.expected_outputs(model, {"x": x})[0] == "onnxruntime"
 
 
-def test_bodies_count_as_their_node():
+def test_nodes_in_bodies_count_as_their_node():
     body = helper.make_graph(
         [helper.make_node("Resize", ["x", "", "", "s"], ["b"])],
         "body",
@@ -137,7 +137,7 @@ def test_bodies_count_as_their_node():
 
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
 @pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
-def test_exact_arithmetic_is_the_evaluators_where_that_is_exact(mode, nearest):
+def test_exact_arithmetic_matches_the_reference_evaluator(mode, nearest):
     """Sizes whose quotients a float64 holds."""
     model = resized(16, 4, coordinate_transformation_mode=mode, nearest_mode=nearest)
     for size in (2, 4, 8, 16, 32):
@@ -153,7 +153,7 @@ def test_exact_arithmetic_is_the_evaluators_where_that_is_exact(mode, nearest):
 
 
 @pytest.mark.slow
-def test_verify_calls_a_right_resize_right_and_names_the_judge(tmp_path, capsys):
+def test_verify_accepts_a_correct_resize_and_names_the_reference(tmp_path, capsys):
     path = tmp_path / "resized.onnx"
     onnx.save(resized(224, 32), path)
     assert app.run(["verify", str(path)]) == app.DONE

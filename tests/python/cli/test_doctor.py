@@ -46,7 +46,7 @@ def run(folder, *names):
     return {f["symbol"]: f for f in found}
 
 
-def test_missing_symbols_name_who_needs_and_what_supplies_them(folder):
+def test_missing_symbols_name_user_and_provider(folder):
     found = run(folder, "entry.o")
     backend = found["TVMBackendFreeWorkspace"]
     assert backend["state"] == "missing" and backend["needed_by"] == ["entry.o"]
@@ -60,21 +60,21 @@ def test_a_defined_symbol_is_not_missing(folder, supplier):
     assert set(run(folder, "entry.o", supplier)) == {"TVMBackendFreeWorkspace"}
 
 
-def test_doubled_symbols_name_both_files(folder):
+def test_duplicate_symbols_name_both_files(folder):
     found = run(folder, "libconv.a", "again.o")["tvmgen_net_conv"]
     assert found["state"] == "doubled"
     assert found["supplied_by"] == ["again.o", "libconv.a(a_member_with_a_rather_long_name.o)"]
 
 
-def test_a_weak_definition_beside_a_strong_one_is_fine(folder):
+def test_weak_and_strong_definitions_do_not_conflict(folder):
     assert "tvmgen_net_conv" not in run(folder, "conv.o", "weak.o")
 
 
-def test_an_unknown_symbol_is_supplied_by_nothing(folder):
+def test_unknown_symbol_has_no_provider(folder):
     assert run(folder, "odd.o")["TVMNoSuchFunction"]["supplied_by"] == ["nothing that tvmrt knows"]
 
 
-def test_a_file_that_is_no_object_is_refused(folder):
+def test_file_that_is_not_an_object_is_refused(folder):
     result = CliRunner().invoke(command, [str(folder / "entry.c")], standalone_mode=False)
     assert isinstance(result.exception, ValueError)
     assert "ELF" in str(result.exception)

@@ -9,7 +9,7 @@ import pytest
 from tvmrt.cli import environment, main
 
 
-def test_a_tool_that_is_not_there_comes_with_what_to_install(monkeypatch, capsys):
+def test_missing_tool_names_the_package_to_install(monkeypatch, capsys):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(environment, "MODULES", {"pictures": ("no_such_module", "some-package")})
@@ -23,7 +23,7 @@ def test_a_tool_that_is_not_there_comes_with_what_to_install(monkeypatch, capsys
     assert found["pictures"]["remedy"] == "pip install some-package"
 
 
-def test_a_machine_that_can_compile_is_well(monkeypatch, capsys, tmp_path):
+def test_machine_with_a_compiler_is_ready(monkeypatch, capsys, tmp_path):
     compiler = tmp_path / "mycc"
     compiler.write_text("#!/bin/sh\necho my compiler 7.8\n")
     compiler.chmod(0o755)
@@ -34,7 +34,7 @@ def test_a_machine_that_can_compile_is_well(monkeypatch, capsys, tmp_path):
     assert "device cpu" in text
 
 
-def test_levels_are_those_of_the_psabi():
+def test_x86_levels_follow_the_psabi():
     second = {"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"}
     third = second | {"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe"}
     assert environment._level(frozenset(), "x86_64") == ""
@@ -55,7 +55,7 @@ def test_levels_are_those_of_the_psabi():
 
 
 @pytest.mark.parametrize("text", ["exit 3", "echo"])
-def test_a_compiler_without_a_version_is_told(tmp_path, text):
+def test_compiler_without_a_version_is_reported(tmp_path, text):
     program = tmp_path / "cc"
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
@@ -66,7 +66,7 @@ def test_a_compiler_without_a_version_is_told(tmp_path, text):
     ("native", "ok", "native"), ("aarch64-linux", "ok", "aarch64-linux: neon, dot, i8mm"),
     ("z80", "missing", "TVMRT_TARGET names the target z80, which is not known"),
 ])  # fmt: skip
-def test_the_target_is_told_where_nobody_names_one(named, state, said, monkeypatch):
+def test_default_target_is_reported(named, state, said, monkeypatch):
     monkeypatch.setenv("TVMRT_TARGET", named)
     found = environment._target()
     assert found.state == state

@@ -23,18 +23,18 @@ def test_every_code_has_cause_and_remedy(name, category, number):
     assert cause.endswith(".") and remedy.endswith(".")
 
 
-def test_no_code_is_explained_that_the_header_lacks():
+def test_every_explained_code_is_in_the_header():
     assert {row.name for row in EXPLANATIONS} == {row[0] for row in ROWS}
 
 
-def test_a_board_may_have_codes_of_its_own():
+def test_board_specific_error_codes_are_explained():
     assert "board" in explain("0x80000001")[0]
 
 
 @pytest.mark.parametrize(
     "code", ["0x0503", "1283", "PlatformNoMemory", "kTvmErrorPlatformNoMemory"]
 )
-def test_a_code_may_be_written_in_every_way(code):
+def test_codes_are_accepted_in_every_notation(code):
     assert explain(code)[0] == "kTvmErrorPlatformNoMemory (0x0503)"
 
 

@@ -45,7 +45,7 @@ def test_the_package_requires_numpy_and_cffi_alone():
     assert sorted(re.match(r"[\w-]+", line)[0] for line in always) == ["cffi", "numpy"]
 
 
-def test_every_extra_that_a_sentence_names_is_one():
+def test_every_extra_named_in_an_error_exists():
     known = set(importlib.metadata.metadata("tvmrt").get_all("Provides-Extra"))
     assert {extra for _, extra in EXTRAS.values()} | {"cli", "all"} <= known
 
@@ -62,7 +62,7 @@ def test_a_library_runs_without_any_extra(library):
     assert done.stdout.startswith("(1, 10)")
 
 
-def test_without_its_packages_the_command_says_what_to_install(library):
+def test_command_without_its_packages_says_what_to_install(library):
     done = run_without(["click"], "inspect", library)
     assert done.returncode == 2
     assert done.stderr == (
@@ -71,7 +71,7 @@ def test_without_its_packages_the_command_says_what_to_install(library):
     )
 
 
-def test_without_its_reader_a_library_cannot_be_described(library):
+def test_inspect_without_its_reader_says_what_to_install(library):
     done = run_without(["elftools"], "inspect", library)
     assert done.returncode == 2
     assert "a library's file needs the package elftools: pip install 'tvmrt[cli]'" in done.stderr
@@ -97,7 +97,7 @@ def test_commands_take_libraries_without_the_compilers_packages(arguments, libra
     assert done.returncode == 0, done.stderr
 
 
-def test_python_says_what_to_install():
+def test_python_error_says_what_to_install():
     code = (
         "import tvmrt\n"
         "for use in (lambda: tvmrt.compile, lambda: tvmrt.custom,\n"
@@ -109,6 +109,6 @@ def test_python_says_what_to_install():
     assert _without(["onnx"], code, DIGITS).stdout.splitlines() == [said] * 3
 
 
-def test_a_module_of_somebody_else_is_told_as_it_is():
+def test_missing_module_of_another_package_is_reported_unchanged():
     error = ModuleNotFoundError("No module named 'no_such_module'", name="no_such_module")
     assert with_install_advice(error) is error

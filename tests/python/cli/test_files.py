@@ -56,7 +56,7 @@ class _Unwritable:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_broken_off_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_interrupted_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "x.npz"
     path.write_text("old")
     with pytest.raises(OSError, match=r"No space left on device.*x\.npz"):

@@ -38,7 +38,7 @@ def test_pixels_become_the_input(picture, shape, dtype, layout, scale, expected)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_a_picture_takes_the_size_and_the_channels(picture):
+def test_image_is_resized_to_the_input(picture):
     found = image_inputs.load(picture, [TensorInfo("x", "uint8", (1, 1, 12, 8))])["x"]
     grey = PIXELS @ [0.299, 0.587, 0.114]
     assert abs(found.mean() - grey.mean()) < 2
@@ -52,18 +52,18 @@ def test_a_picture_takes_the_size_and_the_channels(picture):
         ([("x", (1, 3, 6, 4)), ("y", (1,))], "auto", "the network has x, y"),
     ],
 )
-def test_what_takes_no_picture_says_so(picture, infos, layout, said):
+def test_image_for_another_input_is_refused(picture, infos, layout, said):
     with pytest.raises(ValueError, match=said):
         image_inputs.load(picture, [TensorInfo(n, "float32", s) for n, s in infos], layout)
 
 
-def test_what_is_no_picture_says_so(tmp_path):
+def test_file_that_is_not_an_image_is_refused(tmp_path):
     (tmp_path / "in.png").write_bytes(b"no")
     with pytest.raises(ValueError, match="Pillow cannot read this picture"):
         image_inputs.load(tmp_path / "in.png", [TensorInfo("x", "uint8", (1, 3, 6, 4))])
 
 
-def test_run_takes_a_picture(picture, tmp_path):
+def test_run_takes_an_image(picture, tmp_path):
     shape = [1, 3, 6, 4]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "n", ends[:1], ends[1:])

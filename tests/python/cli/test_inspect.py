@@ -119,7 +119,7 @@ def test_graph_json(tmp_path):
     assert described["functions"] == [{"function": "f", "calls": 1}]
 
 
-def test_library_tells_functions_needs_and_module_tree(library):
+def test_inspect_library_lists_functions_requirements_and_modules(library):
     described = describe(library).as_dict()
     assert described["executor"] == "graph"
     assert described["module_name"] == "net"
@@ -215,7 +215,7 @@ def test_every_truncation_is_a_value_error(tmp_path, kind, request):
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [0, 0x7F, 0xFF], ids=hex)
 @pytest.mark.parametrize("kind", ["params", "so"])
-def test_no_changed_byte_brings_the_reader_down(tmp_path, kind, value, request):
+def test_changed_bytes_never_crash_the_reader(tmp_path, kind, value, request):
     path = tmp_path / f"net.{kind}"
     whole = _params() if kind == "params" else request.getfixturevalue("library").read_bytes()
     for position in range(0, len(whole), max(1, len(whole) // 400)):
@@ -254,7 +254,7 @@ def _linked_archive() -> bytes:
         pytest.param("a.onnx", b"", "holds no ONNX graph", id="empty-onnx"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(complaint, tmp_path, name, content, text):
+def test_errors_are_one_sentence(complaint, tmp_path, name, content, text):
     (tmp_path / name).write_bytes(content)
     sentence = complaint("inspect", tmp_path / name)
     assert text in sentence

@@ -42,7 +42,7 @@ def metadata_of(path: Path) -> dict:
 
 
 @needs_compiler
-def test_nothing_stays_among_temporary_files(digits, tmp_path, monkeypatch, capsys):
+def test_temporary_files_are_removed(digits, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))  # the compiler's
@@ -54,7 +54,7 @@ def test_nothing_stays_among_temporary_files(digits, tmp_path, monkeypatch, caps
 
 
 @needs_compiler
-def test_inspect_prints_every_share(archive):
+def test_inspect_prints_every_part_of_memory(archive):
     described = describe(archive).as_dict()
     module = metadata_of(archive)["modules"]["default"]
     pools = {row["pool"]: row for row in described["RAM of default, in bytes"]}
@@ -91,7 +91,7 @@ def test_inspect_prints_every_share(archive):
 
 
 @needs_compiler
-def test_files_that_need_a_vendors_headers_are_named(archive, tmp_path):
+def test_files_that_need_vendor_headers_are_named(archive, tmp_path):
     with tarfile.open(archive) as tar:
         files = {m.name: tar.extractfile(m).read() for m in tar.getmembers() if m.isfile()}
     files["./codegen/host/src/vendor.c"] = b"#include <no_such_vendor.h>\n"
@@ -105,7 +105,7 @@ def test_files_that_need_a_vendors_headers_are_named(archive, tmp_path):
     assert {row["code"] for row in described["operators of default, in bytes"]} != {"-"}
 
 
-def test_inspect_says_plainly_that_there_is_no_compiler(archive, monkeypatch):
+def test_inspect_reports_a_missing_compiler(archive, monkeypatch):
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     if shutil.which(COMPILER):
         pytest.skip("the compiler is beside Python")
@@ -146,7 +146,7 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
 
 @pytest.mark.slow
 @needs_compiler
-def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
+def test_bytes_saved_by_shared_code_are_printed(tvmrt, digits, tmp_path):
     paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
     out = ("-o", tmp_path / "both.tar", *BOARD)
     told = tvmrt("compile-together", *paths, *out, "--module-name", "a,b")
@@ -155,7 +155,7 @@ def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
 
 
-def test_one_network_is_not_several(capsys, digits, tmp_path):
+def test_single_network_has_no_sharing_report(capsys, digits, tmp_path):
     path = str(digits / "digits_int8.onnx")
     assert main(["compile-together", path, "-o", str(tmp_path / "a.tar")]) == 2
     assert "only one network is given, " in capsys.readouterr().err
@@ -175,14 +175,14 @@ BAD = [
 
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("more, text", BAD)
-def test_bad_options_get_one_sentence(complaint, digits, tmp_path, more, text):
+def test_bad_options_are_refused_in_one_sentence(complaint, digits, tmp_path, more, text):
     paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]
     said = complaint("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *more)
     assert text in said
     assert not (tmp_path / "both.tar").exists()
 
 
-def test_an_archive_with_other_targets_or_contents_is_still_described(archive, tmp_path):
+def test_archive_of_another_target_is_described(archive, tmp_path):
     with tarfile.open(archive) as tar:
         files = {m.name: tar.extractfile(m).read() for m in tar.getmembers() if m.isfile()}
     metadata = json.loads(files["./metadata.json"])

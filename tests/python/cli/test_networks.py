@@ -29,11 +29,11 @@ def _symbolic_model() -> onnx.ModelProto:
     return helper.make_model(helper.make_graph([node], "g", values[:1], values[1:]))
 
 
-def test_inputs_of_a_network_leave_out_its_weights(model):
+def test_network_inputs_exclude_weights(model):
     assert onnx_reference.input_infos(model, {}) == [IMAGE]
 
 
-def test_open_dimension_must_be_bound():
+def test_symbolic_dimension_must_be_bound():
     with pytest.raises(ValueError, match=r"input x leaves batch open; .* --shape x=1,3"):
         onnx_reference.input_infos(_symbolic_model(), {})
     assert onnx_reference.input_infos(_symbolic_model(), {"x": (7, 3)})[0].shape == (7, 3)
@@ -48,14 +48,14 @@ def test_shape_of_an_unknown_input_is_refused():
     ("dtype", "low", "high"),
     [("int8", -128, 127), ("uint8", 0, 255), ("int64", 0, 1), ("bool", False, True)],
 )
-def test_made_up_integers_stay_in_a_range_that_suits_their_use(dtype, low, high):
+def test_random_integers_suit_their_operator(dtype, low, high):
     array = onnx_reference.random_inputs([TensorInfo("x", dtype, (40, 100))])["x"]
     assert (array.dtype, array.shape) == (np.dtype(dtype), (40, 100))
     assert (array.min(), array.max()) == (low, high)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_made_up_floats_are_normal_and_the_same_each_time(dtype):
+def test_random_floats_are_normal_and_reproducible(dtype):
     info = TensorInfo("x", dtype, (1000,))
     first, again = (onnx_reference.random_inputs([info])["x"] for _ in range(2))
     np.testing.assert_array_equal(first, again)
@@ -64,7 +64,7 @@ def test_made_up_floats_are_normal_and_the_same_each_time(dtype):
     assert 0.8 < float(first.std()) < 1.2
 
 
-def test_no_strings_are_made_up():
+def test_random_strings_are_not_supported():
     with pytest.raises(ValueError, match="input x: no values can be made up for type string"):
         onnx_reference.random_inputs([TensorInfo("x", "string", (2,))])
 
@@ -88,12 +88,12 @@ def test_no_strings_are_made_up():
         ),
     ],
 )
-def test_inputs_that_do_not_fit_are_told_apart(arrays, error, text):
+def test_mismatched_inputs_have_distinct_errors(arrays, error, text):
     with pytest.raises(error, match=text):
         onnx_reference.check_inputs(arrays, [IMAGE], "f")
 
 
-def test_every_tensor_becomes_an_output_once(model):
+def test_every_tensor_becomes_one_output(model):
     kept = onnx_reference.with_all_tensors_as_outputs(model)
     names = [output.name for output in kept.graph.output]
     made = {name for node in model.graph.node for name in node.output}
@@ -103,7 +103,7 @@ def test_every_tensor_becomes_an_output_once(model):
     onnx.checker.check_model(kept)
 
 
-def test_nodes_apart_work_on_what_they_are_given(model):
+def test_single_nodes_use_their_given_inputs(model):
     """A tensor that is changed shows at the nodes that make and read it, and at no later one."""
     kept = onnx_reference.with_all_tensors_as_outputs(model)
     inputs = onnx_reference.random_inputs([IMAGE])
@@ -121,7 +121,7 @@ def test_nodes_apart_work_on_what_they_are_given(model):
     ]
 
 
-def test_nodes_apart_reach_into_branches():
+def test_single_nodes_of_branches_are_reached():
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("x", "y")]
     flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, [])
     inner = helper.make_tensor_value_info("inner", TensorProto.FLOAT, [2])
@@ -149,7 +149,7 @@ def test_nodes_apart_reach_into_branches():
 
 
 @pytest.mark.parametrize("hide_onnxruntime", [False, True], ids=["onnxruntime", "onnx"])
-def test_both_judges_agree_with_each_other(digits, monkeypatch, hide_onnxruntime):
+def test_both_references_agree(digits, monkeypatch, hide_onnxruntime):
     onnxruntime = pytest.importorskip("onnxruntime")
     path = digits / "digits_f32.onnx"
     inputs = onnx_reference.random_inputs([IMAGE])
@@ -161,14 +161,14 @@ def test_both_judges_agree_with_each_other(digits, monkeypatch, hide_onnxruntime
     np.testing.assert_allclose(values["probabilities"].value, wanted, atol=1e-5)
 
 
-def test_judge_that_cannot_says_so(model, monkeypatch):
+def test_unsupported_reference_is_reported(model, monkeypatch):
     """The reference evaluator has no DequantizeLinear as old as that of the int8 network."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ValueError, match=r"cannot run the network .*pip install onnxruntime"):
         onnx_reference.expected_outputs(model, onnx_reference.random_inputs([IMAGE]))
 
 
-def test_missing_rival_says_how_to_get_it(model, monkeypatch):
+def test_missing_onnxruntime_says_how_to_install_it(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match="pip install onnxruntime"):
         onnx_reference.onnxruntime_session(model, threads=1)

@@ -12,7 +12,7 @@ def test_shapes():
     assert options.parse_shapes(["x=1,3,224,224", "a=b=2"]) == {"x": (1, 3, 224, 224), "a=b": (2,)}
 
 
-def test_shapes_with_open_dimensions():
+def test_shapes_with_symbolic_dimensions():
     texts = ["x=N<=8,3,H=32..640,W", "a=b=N<=2"]
     assert options.parse_shapes(texts) == {"x": ("N<=8", 3, "H=32..640", "W"), "a=b": ("N<=2",)}
 

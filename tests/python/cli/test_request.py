@@ -70,7 +70,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("sentence", REFUSED, ids=lambda text: text.replace(" ", "-")[:40])
-def test_combination_that_cannot_be_is_refused_by_the_command(digits, tmp_path, capsys, sentence):
+def test_invalid_combinations_are_refused_by_the_command(digits, tmp_path, capsys, sentence):
     out = tmp_path / "out.tar"
     code = main(["compile", str(digits / "digits_f32.onnx"), "-o", str(out), *REFUSED[sentence]])
     assert code == 2
@@ -104,7 +104,7 @@ def test_signature_and_docstring_name_every_option():
         assert f"\n{name}\n    " in documented
 
 
-def test_options_go_in_one_record_too(digits):
+def test_options_may_be_given_as_one_object(digits):
     model = digits / "digits_f32.onnx"
     record = Request(executor="aot", module_name="net")
     by_record = tvmrt.compile(model, record)
@@ -127,7 +127,7 @@ def test_options_go_in_one_record_too(digits):
         pytest.param({"max_memory": True}, "max_memory: give a whole number", id="no-truth"),
     ],
 )
-def test_options_that_there_are_not(digits, call, words):
+def test_unknown_options_are_refused(digits, call, words):
     with pytest.raises(TypeError, match=words):
         tvmrt.compile(digits / "digits_f32.onnx", **call)
 

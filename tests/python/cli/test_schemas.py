@@ -128,14 +128,14 @@ def test_doctor(held, monkeypatch):
     held("doctor", "doctor")
 
 
-def test_every_form_is_listed_with_what_prints_it(capsys):
+def test_every_json_format_is_listed_with_its_command(capsys):
     assert main(["schema"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [*schemas.names(), "regions"]
     assert all("tvmrt " in line for line in lines)
 
 
-def test_what_json_has_no_number_for_is_a_word(held, tmp_path):
+def test_non_finite_numbers_are_strings_in_json(held, tmp_path):
     """Divisions by zero, whose quotients IEEE 754 tells."""
     graph = helper.make_graph(
         [helper.make_node("Div", ["x", "y"], ["z"])],
@@ -151,7 +151,7 @@ def test_what_json_has_no_number_for_is_a_word(held, tmp_path):
     assert printed["outputs"]["z"]["values"] == ["Infinity", "-Infinity", "NaN", 1.5]
 
 
-def test_an_output_that_breaks_its_schema_is_found():
+def test_output_that_violates_its_schema_is_found():
     """The schemas say something: a member too many, one too few, a text for a number."""
     from tvmrt.cli.schemas import schema
 
@@ -162,7 +162,7 @@ def test_an_output_that_breaks_its_schema_is_found():
         assert not validator.is_valid(wrong)
 
 
-def test_schemas_have_the_members_of_the_records_that_are_printed():
+def test_schemas_match_the_printed_objects():
     """Of those that small networks have no rows of."""
     rows = (
         (schemas.NARROWED, WeightQuantization),
@@ -173,7 +173,7 @@ def test_schemas_have_the_members_of_the_records_that_are_printed():
         assert set(of["properties"]) == {field.name for field in dataclasses.fields(record)}
 
 
-def test_numbers_of_numpy_are_numbers(capsys):
+def test_numpy_scalars_are_json_numbers(capsys):
     console.print_json("explain", {"a": np.float32(1.5), "b": np.int64(2), "c": (np.bool_(True),)})
     printed = json.loads(capsys.readouterr().out)
     assert (printed["a"], printed["b"], printed["c"]) == (1.5, 2, [True])

@@ -33,14 +33,14 @@ def _as_width(width: int) -> bytes:
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
-def test_samples_of_every_width_lie_between_minus_one_and_one(tmp_path, width):
+def test_samples_are_scaled_to_minus_one_to_one(tmp_path, width):
     path = _write(tmp_path / "in.wav", _as_width(width), width)
     found = audio_inputs.load(path, [TensorInfo("x", "float32", (1, 8))])["x"]
     expected = SAMPLES / 32768 if width > 1 else (SAMPLES.astype(int) >> 8) / 128
     np.testing.assert_allclose(found, expected[None], atol=1e-7)
 
 
-def test_integers_are_the_samples_and_channels_are_averaged(tmp_path):
+def test_integer_samples_are_kept_and_channels_averaged(tmp_path):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
     found = audio_inputs.load(path, [TensorInfo("x", "int16", (8,))])["x"]
     np.testing.assert_array_equal(found, SAMPLES)
@@ -50,7 +50,7 @@ def test_integers_are_the_samples_and_channels_are_averaged(tmp_path):
 
 
 @pytest.mark.parametrize("length", [3, 12])
-def test_it_is_cut_or_filled_with_silence(tmp_path, length):
+def test_sound_is_cut_or_padded_with_silence(tmp_path, length):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
     found = audio_inputs.load(path, [TensorInfo("x", "int16", (1, length, 1))])["x"]
     expected = np.pad(SAMPLES, (0, 8))[:length]
@@ -65,13 +65,13 @@ def test_it_is_cut_or_filled_with_silence(tmp_path, length):
         ([("x", "int16", (8,)), ("y", "int16", (8,))], "the network has x, y"),
     ],
 )
-def test_a_network_that_takes_no_sound_is_told(tmp_path, infos, said):
+def test_sound_for_another_input_is_refused(tmp_path, infos, said):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
     with pytest.raises(ValueError, match=said):
         audio_inputs.load(path, [TensorInfo(*each) for each in infos])
 
 
-def test_command_runs_a_sound(tmp_path, capsys):
+def test_run_takes_a_sound_file(tmp_path, capsys):
     graph = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["y"])], "negative",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],

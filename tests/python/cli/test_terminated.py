@@ -19,7 +19,7 @@ def _listen_to_interrupts() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminate", "interrupt"])
-def test_nothing_is_left_and_compilers_end(digits, tmp_path, number):
+def test_termination_removes_files_and_stops_compilers(digits, tmp_path, number):
     out, scratch, began = tmp_path / "out", tmp_path / "scratch", tmp_path / "began"
     out.mkdir()
     scratch.mkdir()

@@ -40,7 +40,7 @@ def test_noise_widens_the_floor():
 
 
 @pytest.mark.parametrize(("steps", "right"), [(0, True), (1, True), (2, False)])
-def test_what_is_made_of_bytes_may_be_one_step_off(steps, right):
+def test_dequantised_results_may_differ_by_one_step(steps, right):
     step = np.float32(0.0025367276)
     numbers = np.arange(-134, 122).astype(np.float32)
     assert judge((numbers + steps) * step, numbers * step, step=float(step)).right is right
@@ -48,7 +48,7 @@ def test_what_is_made_of_bytes_may_be_one_step_off(steps, right):
 
 @pytest.mark.parametrize(("steps", "right"), [(0, True), (1, True), (2, False), (255, False)])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-def test_eight_bit_integers_may_be_one_step_off(dtype, steps, right):
+def test_int8_results_may_differ_by_one_step(dtype, steps, right):
     low = np.iinfo(dtype).min
     verdict = judge(np.array([low + steps], dtype), np.array([low], dtype))
     assert (verdict.error, verdict.right) == (steps, right)
@@ -79,7 +79,7 @@ def test_other_shape_or_type_is_wrong(actual, problem):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])
-def test_scalars_are_judged_like_arrays(dtype):
+def test_scalars_are_compared_like_arrays(dtype):
     assert judge(np.array(1, dtype), np.array(1, dtype)).right
     off = np.array(3, dtype) if dtype is np.int8 else np.array(0, dtype)
     assert not judge(off, np.array(1, dtype)).right

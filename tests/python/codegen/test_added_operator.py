@@ -14,7 +14,7 @@ from tvmrt.compiler.ir.pointwise import PointwiseOp
 ROOT = Path(__file__).parents[3]
 EVERYDAY = [
     "tests/python/codegen/test_scalar_headers.py",
-    "tests/python/codegen/test_pointwise_hostile.py",
+    "tests/python/codegen/test_pointwise_limits.py",
     "tests/python/ir/test_operators.py",
 ]
 
@@ -39,7 +39,7 @@ def _third(page: Path) -> int:
 
 
 @pytest.mark.slow
-def test_the_guides_operator_passes_what_holds_for_all(plugin, tmp_path):
+def test_operator_of_the_guide_passes_the_common_checks(plugin, tmp_path):
     one_type = "(test_limits_are_defined and sanitised-float32-float32)"
     chosen = ["-k", f"squareplus or test_expressions_have_their_header or {one_type}"]
     files = [ROOT / test for test in EVERYDAY]
@@ -57,7 +57,7 @@ def test_the_guides_operator_passes_what_holds_for_all(plugin, tmp_path):
     assert all(f"{file.name}::" in done.stdout for file in files), done.stdout
 
 
-def test_an_attribute_that_an_expression_names_is_a_float_where_no_line_declares_it():
+def test_undeclared_attribute_of_an_expression_is_a_float():
     expressions = {"float": "{0} * {slope} + ({t}){0}", "int": "{0} << {bits}"}
     op = PointwiseOp("sloped", expressions, lambda x, slope: x * slope)
     assert [(name, each.kind) for name, each in op.contract.attributes.items()] == [

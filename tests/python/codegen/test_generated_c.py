@@ -55,7 +55,7 @@ def test_compiles_without_a_warning(network, tmp_path, compiler, target, executo
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_is_the_same_to_the_byte(network, tmp_path, executor):
+def test_generated_code_is_reproducible(network, tmp_path, executor):
     first = sources_of(network, tmp_path / "a", executor=executor)
     second = sources_of(network, tmp_path / "b", executor=executor)
     assert first == second
@@ -68,7 +68,7 @@ def test_carries_the_names_of_layers(network, tmp_path):
     assert "block/silu" in text
 
 
-def test_names_that_end_a_comment_do_no_harm(network, tmp_path):
+def test_names_that_end_a_comment_are_escaped(network, tmp_path):
     evil = type(network)()
     evil.CopyFrom(network)
     evil.graph.node[0].name = 'a */ int x; /* "\\'
@@ -99,7 +99,7 @@ def test_bad_options_are_refused_by_name(network, options, text):
         tvmrt.compile(network, **options)
 
 
-def test_a_constant_too_large_to_unfold_is_read_where_it_lies():
+def test_large_broadcast_constant_is_not_expanded():
     graph = Graph("unfold")
     graph.inputs = [Value("x", TensorType((1 << 12,), DTYPES["float32"]))]
     builder = Builder(graph)
@@ -124,7 +124,7 @@ def test_a_constant_too_large_to_unfold_is_read_where_it_lies():
         (2, -3, "= (int64_t)2 + (int64_t)i * -3;"),
     ],
 )
-def test_numbers_that_change_nothing_are_not_computed_with(start, step, printed):
+def test_identity_operands_are_not_computed(start, step, printed):
     graph = Graph("count")
     graph.inputs = [Value("x", TensorType((4,), DTYPES["int64"]))]
     builder = Builder(graph)
@@ -183,7 +183,7 @@ def normalised_by_group():
     return graph
 
 
-def test_scratch_of_boards_is_known_before_anything_is_printed(monkeypatch):
+def test_board_scratch_is_known_before_printing(monkeypatch):
     def printed(*_):
         raise AssertionError("a program is built without printing it")
 
@@ -197,7 +197,7 @@ def test_scratch_of_boards_is_known_before_anything_is_printed(monkeypatch):
 
 @pytest.mark.parametrize("make", [table_of_bytes, wide_names], ids=["table", "floats"])
 @pytest.mark.parametrize("target", ["host", "cortex-m4"])
-def test_printing_leaves_the_program_as_it_was(make, target):
+def test_printing_does_not_change_the_program(make, target):
     machine = get_target(target)
     program = build_program(make(), machine)
     plan_program(program)
@@ -209,7 +209,7 @@ def test_printing_leaves_the_program_as_it_was(make, target):
     assert state_of(program) == before
 
 
-def test_inputs_and_outputs_move_to_pools_in_a_program_of_their_own():
+def test_moving_inputs_and_outputs_to_pools_copies_the_program():
     program = build_program(wide_names(), get_target("cortex-m4"))
     before = state_of(program)
     moved = with_io_in_pools(program)
@@ -222,7 +222,7 @@ def test_inputs_and_outputs_move_to_pools_in_a_program_of_their_own():
     assert not touched & {*program.inputs, *program.outputs}
 
 
-def test_planning_leaves_the_pools_that_were_asked_for_as_they_are():
+def test_planning_does_not_change_the_requested_pools():
     program = build_program(wide_names(), get_target("cortex-m4"))
     asked = [MemoryPool("fast", 1 << 10, reserved_bytes=32), MemoryPool("slow")]
     before = [dict(vars(pool)) for pool in asked]
@@ -246,7 +246,7 @@ def test_functions_are_printed_once_where_weights_are_placed(network, monkeypatc
     assert printed == [function.symbol for function in library.sources.functions]
 
 
-def test_networks_know_the_weights_of_those_before_them_only():
+def test_networks_share_weights_with_earlier_networks():
     first = SharedImage("tvmgen_image")
     target = get_target("cortex-m4")
     program = build_program(table_of_bytes(), target)

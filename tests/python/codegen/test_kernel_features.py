@@ -39,7 +39,7 @@ def macros_in_conditions() -> dict[str, set[str]]:
     return found
 
 
-def test_every_macro_that_kernels_test_is_in_the_table():
+def test_every_feature_macro_of_kernels_is_in_the_table():
     """The others are derived in the kernels, from the compiler's own macros."""
     derived = {
         name for header in KERNELS.rglob("*.h") for name in DEFINITION.findall(header.read_text())
@@ -89,7 +89,7 @@ OPTIONAL = [(f, member) for f in FEATURES for member in f.members]
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("feature, member", OPTIONAL, ids=[member for _, member in OPTIONAL])
-def test_a_build_that_lacks_a_feature_refuses_its_members(feature: Feature, member, compiler):
+def test_build_without_a_feature_refuses_its_members(feature: Feature, member, compiler):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     struct, name = member.split(".")
@@ -117,7 +117,7 @@ def operators(target: str, **options) -> str:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_code_for_hosts_does_not_compile_without_planes():
+def test_host_code_needs_the_padded_input_feature():
     text = operators("host", runtime="crt")
     assert ".channel_stride = 256" in text
     body = re.sub(r'#include "tvmgen_net_ops.h"', "#define TVMGEN_LOCAL", text)
@@ -126,7 +126,7 @@ def test_code_for_hosts_does_not_compile_without_planes():
 
 
 @pytest.mark.parametrize("target", sorted(FIRMWARE))
-def test_boards_define_what_they_lack(target):
+def test_boards_define_their_missing_features(target):
     text = operators(target)
     defined = set(DEFINITION.findall(text)) & LACKING
     wanted = print_macros(get_target(target), [])
@@ -136,7 +136,7 @@ def test_boards_define_what_they_lack(target):
 
 
 @pytest.mark.parametrize("target", ["host", "native"])
-def test_hosts_lack_an_operating_system_alone(target):
+def test_hosts_without_an_operating_system(target):
     defined = set(DEFINITION.findall(operators(target, runtime="crt"))) & LACKING
     assert defined == {"TVMRT_FREESTANDING"}
     assert not set(DEFINITION.findall(operators(target))) & LACKING

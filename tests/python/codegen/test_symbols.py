@@ -125,7 +125,7 @@ def test_no_step_of_a_loop_is_called_as_a_packed_function(tmp_path):
 
 @pytest.mark.parametrize("packed", [False, True], ids=["unpacked", "packed"])
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_symbols_of_a_library_are_short_and_no_two_the_same(kind, packed, tmp_path):
+def test_library_symbols_are_short_and_unique(kind, packed, tmp_path):
     network = NETWORKS[kind]()
     library = tvmrt.compile(network, executor="graph" if packed else "aot")
     library.export_library(tmp_path / "net.so")

@@ -66,7 +66,7 @@ def counter(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_scratch_that_is_told_is_what_a_thread_takes(name, counter, tmp_path):
+def test_reported_scratch_is_what_a_thread_uses(name, counter, tmp_path):
     rng = np.random.default_rng(0)
     model = parser.parse_model(TEXT.replace("BODY", NETWORKS[name]))
     weights = {"w": (64, 64, 3, 3), "v": (8, 3, 3, 3)}

@@ -46,7 +46,7 @@ def rnn_model(domain: str):
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_recurrent_cell_gives_what_onnxruntimes_rnn_gives(tmp_path, executor):
+def test_recurrent_cell_matches_onnxruntime_rnn(tmp_path, executor):
     ort = pytest.importorskip("onnxruntime")
     standard, inputs = rnn_model("")
     wanted = ort.InferenceSession(standard.SerializeToString()).run(None, inputs)
@@ -58,7 +58,7 @@ def test_recurrent_cell_gives_what_onnxruntimes_rnn_gives(tmp_path, executor):
         np.testing.assert_allclose(got, golden, 1e-5, 1e-6)
 
 
-def test_cell_converts_its_output_to_the_type_that_it_is_told(tmp_path):
+def test_cell_converts_its_output_to_the_declared_type(tmp_path):
     """Fully connected, tanh, data convert: the last of them to int8 steps of the activation."""
     g = GraphBuilder()
     x, state = g.input("x", (BATCH, WIDE)), g.input("state", (BATCH, HIDDEN))
@@ -205,7 +205,7 @@ class SymInt(Device):
         )
 
 
-def test_device_claims_a_named_node_whole_even_inside_of_another(tmp_path):
+def test_device_claims_a_nested_named_node(tmp_path):
     g = GraphBuilder()
     x = np.arange(3, dtype=np.float32)
     v = g.input("x", (3,))
@@ -216,7 +216,7 @@ def test_device_claims_a_named_node_whole_even_inside_of_another(tmp_path):
     np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], 35 * x)
 
 
-def test_region_that_the_device_gives_back_is_expanded_on_the_cpu(tmp_path):
+def test_refused_region_is_expanded_on_the_cpu(tmp_path):
     class Fickle(SymInt):
         def evaluate(self, region):
             return "not today"
@@ -229,7 +229,7 @@ def test_region_that_the_device_gives_back_is_expanded_on_the_cpu(tmp_path):
     np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], 2 * x)
 
 
-def test_regions_speak_of_a_kept_operator_by_its_own_name():
+def test_regions_name_an_unexpanded_operator():
     """What devices in C are given: the qualified name and the attributes, nothing of the inside."""
     g = GraphBuilder()
     g.output("y", g.add(twice, g.input("x", (3,)), factor=5.0))

@@ -36,7 +36,7 @@ def times(factor: int, **fields) -> Kernel:
     )
 
 
-def test_tensors_without_elements_ask_for_no_sizes(tmp_path):
+def test_empty_tensors_need_no_sizes(tmp_path):
     x = {"x": np.zeros((0, 3), np.float32)}
     node = helper.make_node("HardSwish", ["x"], ["y"], domain="example.swish")
     model = onnx_model([node], x, {"y": "f4"})
@@ -81,7 +81,7 @@ def test_operator_without_inputs(tmp_path, with_reference):
             np.testing.assert_array_equal(row.found, row.right)
 
 
-def test_output_that_a_node_leaves_out(tmp_path):
+def test_omitted_output_of_a_node(tmp_path):
     body = """
     static int32_t both(const float *x, const tvmrt_shape *xs, float *y, const tvmrt_shape *ys,
                         int64_t *n, const tvmrt_shape *ns) {
@@ -131,7 +131,7 @@ def test_one_tensor_as_two_operands_of_different_layouts(tmp_path):
     np.testing.assert_array_equal(y, np.zeros_like(given))
 
 
-def test_override_holds_for_constants_too(tmp_path):
+def test_override_applies_to_constants(tmp_path):
     x = {"x": np.ones(4, np.float32)}
     nodes = [helper.make_node("Relu", ["w"], ["r"]), helper.make_node("Add", ["x", "r"], ["y"])]
     model = onnx_model(nodes, x, {"y": "f4"}, {"w": np.ones(4, np.float32)})
@@ -254,7 +254,7 @@ def test_scalars_may_have_names_of_the_builders_own_parameters():
     assert y.shape == (15,)
 
 
-def test_names_that_are_no_names_in_c(tmp_path):
+def test_names_that_are_not_c_identifiers(tmp_path):
     body = """
     static int32_t add(const float *a, const tvmrt_shape *as, const float *b, const tvmrt_shape *bs,
                        float *y, const tvmrt_shape *ys, float more) {

@@ -89,7 +89,7 @@ def test_pickled_operator_is_the_one_of_its_module():
     assert pickle.loads(pickle.dumps(operator)) is operator
 
 
-def test_operator_without_a_home_cannot_be_pickled():
+def test_operator_of_no_module_cannot_be_pickled():
     @tvmrt.custom.composed("Nowhere", domain="d")
     def nowhere(g, x):
         return x
@@ -123,7 +123,7 @@ def test_firmware_runs_both_kinds(tmp_path, target):
     np.testing.assert_allclose(found.outputs["y"], wanted(), 1e-4, 1e-5)
 
 
-def test_builder_is_not_used_up_and_gives_the_same_files_again():
+def test_builder_is_reusable_and_reproducible():
     g = network()
     before = len(g.graph().nodes)
     texts = [tvmrt.compile(g).sources.files for _ in range(2)]

@@ -63,7 +63,7 @@ def test_half_precision_reaches_the_body_unconverted():
     assert [a.dtype.name for a in step.reads] == ["bfloat16"]
 
 
-def test_graph_builder_adds_operators_beside_built_in_ones(tmp_path):
+def test_graph_builder_mixes_custom_and_built_in_operators(tmp_path):
     x = np.linspace(-4, 4, 24, dtype=np.float32).reshape(2, 3, 4)
     g = GraphBuilder("net")
     v = g.input("x", x.shape)
@@ -94,7 +94,7 @@ def test_kernel_ids_count_down_and_are_unique():
     assert ids == [ids[0], ids[0] - 1, ids[0] - 2]
 
 
-def test_generated_call_is_that_of_a_built_in_operator(tmp_path):
+def test_generated_call_matches_a_built_in_operator(tmp_path):
     """One C function a node, plain pointers, shapes as constants: nothing is looked up or boxed."""
     x = np.zeros((2, 128), np.float32)
     library = tvmrt.compile(
@@ -113,7 +113,7 @@ def test_generated_call_is_that_of_a_built_in_operator(tmp_path):
         assert lines[0] in wanted.sources.files[name]
 
 
-def test_declaration_is_shorter_than_60_lines_beside_the_kernels():
+def test_declaration_without_kernels_is_shorter_than_60_lines():
     module = example("hard_swish")
     text = inspect.getsource(module)
     for body in (module.C_BODY, module.OPENCL_BODY):
@@ -122,7 +122,7 @@ def test_declaration_is_shorter_than_60_lines_beside_the_kernels():
     assert len(text.splitlines()) < 60
 
 
-def test_people_read_the_operators_own_name():
+def test_reports_use_the_operator_name():
     x = np.zeros((2, 128), np.float32)
     library = tvmrt.compile(hard_swish_model(x), operators=[example("hard_swish").hard_swish])
     assert [o.op for o in library.summary.operators] == ["example.swish::HardSwish"]
@@ -193,7 +193,7 @@ def test_reference_folds_nodes_of_constants():
     assert [s.group.root.op for s in library.program.steps] == ["identity"]
 
 
-def test_newest_version_that_the_network_may_mean_is_taken(tmp_path):
+def test_newest_compatible_version_is_used(tmp_path):
     def version(number):
         body = f"""
 static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {{
@@ -214,7 +214,7 @@ static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_sha
     assert y == 3
 
 
-def test_override_holds_in_the_graph_that_asks_for_it(tmp_path):
+def test_override_applies_to_its_graph_only(tmp_path):
     ort = pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(2)
     x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 3, 9, 8), (4, 3, 3, 3)))
@@ -238,7 +238,7 @@ def test_override_holds_in_the_graph_that_asks_for_it(tmp_path):
 @pytest.mark.parametrize(
     ("first", "factor"), [((1, 14, 18), 14), ((18,), 1)], ids=["newest-that-fits", "none-fits"]
 )
-def test_override_means_the_versions_of_onnx_from_its_own_on(tmp_path, first, factor):
+def test_override_applies_from_its_own_opset_on(tmp_path, first, factor):
     """The network is of version 17."""
 
     def relu(version: int) -> Kernel:

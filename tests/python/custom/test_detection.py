@@ -90,7 +90,7 @@ def random_head(seed: int, objects: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("objects", [1.0, 0.5, 0.0], ids=["many", "some", "none"])
-def test_boxes_are_those_of_onnxruntimes_suppression(tmp_path, objects):
+def test_boxes_match_onnxruntime_suppression(tmp_path, objects):
     head = random_head(3, objects)
     model = onnx_model([post_process("head")], {"head": head}, {"boxes": "f4", "count": "i4"})
     boxes, count = compiled(

@@ -81,7 +81,7 @@ def test_operator_between_convolutions_works_in_their_layout(tmp_path, layouts):
 
 
 @pytest.mark.parametrize("name", ["NCHW", "NHWC", "NCHW4c"])
-def test_each_layout_gives_the_same(tmp_path, name):
+def test_every_layout_gives_equal_results(tmp_path, name):
     g = GraphBuilder()
     g.output("y", g.add(channel_scale(name), g.input("x", SHAPE)))
     x = data()
@@ -89,7 +89,7 @@ def test_each_layout_gives_the_same(tmp_path, name):
     np.testing.assert_array_equal(y, x * CHANNELS)
 
 
-def test_element_wise_operator_takes_the_layout_of_its_neighbours():
+def test_element_wise_operator_takes_the_layout_of_adjacent_operators():
     g = GraphBuilder()
     v = g.Conv(g.input("x", SHAPE), WEIGHTS)
     g.output("y", g.Conv(g.add(example("hard_swish").hard_swish, v), WEIGHTS))
@@ -98,7 +98,7 @@ def test_element_wise_operator_takes_the_layout_of_its_neighbours():
     assert step.group.root.attrs["layouts"] == ("NHWC", "NHWC")
 
 
-def test_blocks_stay_between_operators_that_have_them(tmp_path):
+def test_blocked_layout_is_kept_between_blocked_operators(tmp_path):
     """Into blocks once, for four operators with pointwise nodes between; out of them, the sum
     writes in the order that the last operator reads."""
     blocked = channel_scale("NCHW4c")
@@ -193,7 +193,7 @@ def reference(graph, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_path, seed):
+def test_random_graphs_are_right_with_the_fewest_copies(tmp_path, seed):
     """Every combination of layouts is built; none has fewer copies than the one that is chosen."""
     graph = random_graph(seed).graph()
     target = get_target("native")
@@ -215,7 +215,7 @@ def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_pat
         np.testing.assert_allclose(y, reference(graph, x), 1e-3, 1e-4)
 
 
-def test_many_operators_are_settled_one_after_the_other(monkeypatch):
+def test_layouts_of_long_chains_are_assigned_greedily(monkeypatch):
     monkeypatch.setattr(inference, "MAX_VISITS", 1)
     g = GraphBuilder()
     v = g.Conv(g.input("x", SHAPE), WEIGHTS)
@@ -236,7 +236,7 @@ def test_layouts_are_read_by_name(name, order, block):
 
 
 @pytest.mark.parametrize("name", ["", "NCXW", "NHW", "NCHW0c", "NCCHW", "NCH", "nchw"])
-def test_what_is_no_layout_is_refused(name):
+def test_invalid_layout_is_refused(name):
     with pytest.raises(ValueError, match="is not known; spell the axes as in NCHW"):
         parse_layout(name)
 

@@ -120,7 +120,7 @@ def test_bodies_of_a_library_are_checked_against_each_other(library):
             np.testing.assert_allclose(row.found, row.right, 1e-6)
 
 
-def test_what_a_composition_in_c_refuses_names_operator_node_and_graph(library):
+def test_c_composition_error_names_operator_node_and_graph(library):
     g = GraphBuilder("net", load_operators(library))
     with pytest.raises(
         ValueError,
@@ -129,7 +129,7 @@ def test_what_a_composition_in_c_refuses_names_operator_node_and_graph(library):
         g.add("example.library::Gated", g.input("x", (3,)), operands()[1], name="gate")
 
 
-def test_inner_node_that_makes_no_sense_fails_the_composition(library):
+def test_invalid_inner_node_fails_the_composition(library):
     x, w, _ = operands()
     g = GraphBuilder("net", load_operators(library))
     with pytest.raises(ValueError, match=r"graph net: body: .*Gemm"):
@@ -243,7 +243,7 @@ LIBRARIES = [
 @pytest.mark.parametrize(
     ("text", "sentence"), [row[1:] for row in LIBRARIES], ids=[row[0] for row in LIBRARIES]
 )
-def test_library_that_brings_nothing_usable(tmp_path, text, sentence):
+def test_library_without_usable_operators(tmp_path, text, sentence):
     head = "" if text == "int x;" else HEAD
     (tmp_path / "other.c").write_text(head + text)
     built = build(tmp_path / "other.c", tmp_path / "other.so", f"-I{ROOT / 'include'}")
@@ -251,13 +251,13 @@ def test_library_that_brings_nothing_usable(tmp_path, text, sentence):
         load_operators(built)
 
 
-def test_file_that_is_no_library(tmp_path):
+def test_file_that_is_not_a_library(tmp_path):
     (tmp_path / "text.so").write_text("not a library")
     with pytest.raises(OSError, match=r"text\.so cannot be loaded"):
         load_operators(tmp_path / "text.so")
 
 
-def test_installed_wheel_makes_its_operators_known(tmp_path):
+def test_installed_wheel_registers_its_operators(tmp_path):
     """Nothing names the operator but the network: the wheel's entry point does."""
     setuptools = pytest.importorskip("setuptools", reason="setuptools builds the wheel")
     if int(setuptools.__version__.split(".")[0]) < 71:
@@ -284,7 +284,7 @@ def test_installed_wheel_makes_its_operators_known(tmp_path):
     np.testing.assert_allclose(y, x / (1 + np.abs(x)), 1e-6)
 
 
-def test_python_file_brings_what_its_top_level_names():
+def test_python_file_exports_its_top_level_operators():
     found = load_operators(EXAMPLES / "rnn_cell.py")
     assert [o.name for o in found] == ["example.recurrent::RNNCell", "example.recurrent::Rnn"]
 
@@ -326,7 +326,7 @@ def installed(monkeypatch):
     return install
 
 
-def test_installed_override_changes_no_network_by_being_there(installed):
+def test_installed_override_is_opt_in(installed):
     catalogue = installed(example("direct_conv").direct_conv, example("rnn_cell").rnn)
     assert catalogue.find("", "Conv", 17) is None
     assert catalogue.find("example.recurrent", "Rnn", 1) is example("rnn_cell").rnn
@@ -339,7 +339,7 @@ def test_entry_point_may_be_a_list_or_a_function_that_returns_one(installed):
         assert installed(target).find("example.recurrent", "RNNCell", 1) is operators[0]
 
 
-def test_inspect_knows_what_installed_wheels_bring(installed, tmp_path):
+def test_inspect_lists_operators_of_installed_wheels(installed, tmp_path):
     x = np.zeros((2, 3), np.float32)
     node = helper.make_node("Twice", ["x"], ["y"], "twice", domain="example.vendor")
     twice = composed("Twice", domain="example.vendor")(lambda g, x: g.Add(x, x))
@@ -354,7 +354,7 @@ def test_inspect_knows_what_installed_wheels_bring(installed, tmp_path):
     assert not broken["can_be_imported"] and "ZeroDivisionError: oops" in broken["why_not"]
 
 
-def test_judge_of_a_kernel_without_reference_asks_for_one(library):
+def test_kernel_without_reference_cannot_be_verified(library):
     x, w, b = (np.zeros(shape, np.float32) for shape in [(2, 3), (4, 3), (4,)])
     with pytest.raises(ValueError, match=r"has no reference.*against their Python references$"):
         onnx_reference.expected_outputs(gated_model(x, w, b), {"x": x}, gather([library]))

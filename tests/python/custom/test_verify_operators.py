@@ -69,7 +69,7 @@ def test_command_says_which_body_is_wrong(tmp_path):
     }
 
 
-def test_command_judges_networks_by_the_operators_own_references(tmp_path):
+def test_verify_uses_references_of_custom_operators(tmp_path):
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 3, 6, 6), (4, 3, 3, 3)))
     nodes = [
@@ -93,7 +93,7 @@ def test_command_judges_networks_by_the_operators_own_references(tmp_path):
 @pytest.mark.parametrize(
     "found", [3, ([[1.0, 2.0]], {}), ([np.ones(3)], 1)], ids=["number", "lists", "no-scalars"]
 )
-def test_sample_that_is_none(found):
+def test_invalid_sample_is_refused(found):
     same = Kernel(
         "Same", "d",
         inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")],
@@ -163,7 +163,7 @@ def optional_operators(path, missing: str, sample: str = "None"):
     return path
 
 
-def test_optional_operands_are_left_out_too(tmp_path):
+def test_optional_operands_are_omitted_too(tmp_path):
     done = verify(optional_operators(tmp_path / "wrong_without.py", "9.0f"))
     bodies = json.loads(done.stdout)["bodies"]
     assert done.returncode == 1
@@ -178,7 +178,7 @@ def test_composed_operators_of_a_file_are_named():
     assert "::Rnn: composed operators have one body; nothing to compare" in done.stdout
 
 
-def test_shape_that_lies_about_a_sample_is_told_with_the_operator(tmp_path):
+def test_wrong_shape_function_is_reported_with_the_operator(tmp_path):
     path = tmp_path / "lies.py"
     optional_operators(path, "0.0f", "lambda rng: ([rng.random(4, 'float32'), None], {})")
     path.write_text(path.read_text().replace("sample=", "shape=lambda x, b: (5,), sample="))
@@ -212,7 +212,7 @@ def function(node) -> onnx.ModelProto:
 @pytest.mark.slow
 @pytest.mark.parametrize("op", ["Shift", "Doubled"])
 @pytest.mark.parametrize("make", [branches, function])
-def test_nodes_of_branches_and_functions_have_a_judge(tmp_path, make, op):
+def test_nodes_of_branches_and_functions_have_a_reference(tmp_path, make, op):
     save(make(helper.make_node(op, ["x", ""], ["z"], domain="d")), tmp_path / "net.onnx")
     own = optional_operators(tmp_path / "shifts.py", "0.0f")
     done = verify(tmp_path / "net.onnx", "--operators", own)

@@ -71,7 +71,7 @@ def tvmrt_command(environment, *words):
     )
 
 
-def test_list_tells_which_devices_are_absent_and_why(half_acme):
+def test_list_reports_absent_devices_with_reasons(half_acme):
     done = tvmrt_command(half_acme, "device", "list", "--json")
     rows = {row["name"]: row for row in json.loads(done.stdout)["devices"]}
     assert "cannot load the plug-in" in rows["acme"]["absent"]
@@ -103,7 +103,7 @@ def test_required_device_without_a_plugin_is_refused():
     assert len(tvmrt.compile(rectified(), devices=[Gate()]).summary.regions) == 1
 
 
-def test_device_whose_code_is_c_is_never_absent():
+def test_device_that_generates_c_is_never_absent():
     assert GateInC().absent() is None
     assert get("cpu").absent() is None
     assert get("ccompiler").absent() is None

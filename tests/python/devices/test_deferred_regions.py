@@ -45,7 +45,7 @@ def test_branches_overlap_in_a_network_compiled_ahead(tmp_path, monkeypatch):
         assert at_once(log) == queues
 
 
-def test_what_depends_on_a_region_waits_for_it(tmp_path):
+def test_dependent_steps_wait_for_a_region(tmp_path):
     """A chain over device and CPU, whose regions reuse no memory that another still writes."""
     text = """g (float[4] x) => (float[4] y, float[4] z)
     { a = Neg(x) b = Exp(a) c = Neg(b) d = Exp(c) z = Abs(d) e = Add(d, b) y = Neg(e) }"""
@@ -61,7 +61,7 @@ def test_what_depends_on_a_region_waits_for_it(tmp_path):
         np.testing.assert_allclose(net.get_output(1).numpy(), d, rtol=1e-5)
 
 
-def test_a_failure_is_told_after_all_have_ended(tmp_path, monkeypatch):
+def test_failure_is_reported_after_all_regions_ended(tmp_path, monkeypatch):
     name = sleeper(tmp_path, "failing", "SLEEP_MS=5")
     _, library = library_of(tmp_path, name)
     net = executor_of(library, "aot")

@@ -66,7 +66,7 @@ def test_wrong_answer_names_device_and_method(method, answer):
         tvmrt.compile(network(), devices=[device, rival])
 
 
-def test_forgotten_cost_of_a_border():
+def test_missing_boundary_cost_is_an_error():
     """It is asked where two devices know their costs."""
     costs = {"cost": lambda *_: 1.0, "border_cost": nothing}
     both = [type(n, (Sums,), {"name": n, **costs})() for n in ("dear", "cheap")]
@@ -75,7 +75,7 @@ def test_forgotten_cost_of_a_border():
 
 
 @pytest.mark.parametrize("answer", [None, [], [X, X]], ids=["nothing", "none", "two"])
-def test_compute_that_gives_no_result(tmp_path, answer):
+def test_compute_without_a_result(tmp_path, answer):
     device = devices.register(type("Mute", (Sums,), {"name": "mute", "compute": lambda *_: answer}))
     try:
         library = tvmrt.compile(network(), devices=["mute"])
@@ -88,13 +88,13 @@ def test_compute_that_gives_no_result(tmp_path, answer):
         devices.unregister(device.name)
 
 
-def test_adopted_node_without_types():
+def test_foreign_node_without_types():
     device = type("Forgetful", (Sums,), {"adopt": nothing, "name": "forgetful"})()
     with pytest.raises(UnsupportedError, match="device forgetful: adopt gave NoneType"):
         tvmrt.compile(network("Unheard", "example"), devices=[device])
 
 
-def test_reason_of_a_failing_optimize_reaches_the_user():
+def test_optimize_error_is_reported():
     def fails(self, region):
         raise ValueError("the calibration tables are missing")
 
@@ -118,7 +118,7 @@ def of_rows(limit, **members):
 
 
 @pytest.mark.parametrize("dims", [{"n": (1, 40), "k": (3, 3)}, {"n": (2, 40), "k": (1, 30)}])
-def test_refusal_of_the_largest_size_says_how_to_get_smaller_ones(dims):
+def test_refusal_of_the_largest_size_suggests_smaller_ones(dims):
     device, model = of_rows(70)
     library = tvmrt.compile(model, devices=[device], dims=dims)
     (row,) = [row for row in library.summary.nodes if row.name == "sum"]
@@ -137,14 +137,14 @@ def test_refusal_of_the_largest_size_says_how_to_get_smaller_ones(dims):
 
 
 @pytest.mark.parametrize("limit", [0, 2])
-def test_refusal_of_every_size_names_none(limit):
+def test_refusal_of_every_size_suggests_no_size(limit):
     device, model = of_rows(limit)
     library = tvmrt.compile(model, devices=[device], dims={"n": (1, 40), "k": (3, 3)})
     (row,) = [row for row in library.summary.nodes if row.name == "sum"]
     assert row.reason == f"small: it holds {limit} elements"
 
 
-def test_refusal_by_a_device_of_any_size_names_bounds_alone():
+def test_refusal_by_a_dynamic_device_names_the_bounds():
     """Its runs are not compared with bounds, so that the CPU's code has no part in it."""
     device, model = of_rows(70, any_size=True, prepares_sizes=lambda self: False)
     for fallback in (False, True):
@@ -155,7 +155,7 @@ def test_refusal_by_a_device_of_any_size_names_bounds_alone():
         assert 'dims={"n": (1, 23)}' in row.reason and "fallback" not in row.reason
 
 
-def test_compiler_asks_devices_in_one_place():
+def test_compiler_calls_device_methods_in_one_module():
     """A call of a method by its name, outside of the package of devices, is not checked."""
     call = re.compile(rf"\b(?:device|d)\.({'|'.join(RESULT_TYPES)})\(")
     found = [

@@ -20,7 +20,7 @@ def test_skeleton_is_short(tmp_path, python):
     assert len(source.read_text().splitlines()) <= LINES[source.suffix[1:]]
 
 
-def test_list_tells_of_every_device():
+def test_list_shows_every_device():
     done = subprocess.run([*TVMRT, "device", "list", "--json"], capture_output=True, check=True)
     rows = {row["name"]: row for row in json.loads(done.stdout)["devices"]}
     assert {"cpu", "ccompiler"} <= set(rows)

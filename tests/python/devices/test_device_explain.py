@@ -29,7 +29,7 @@ def compile_(model, tmp_path, capsys):
     return run
 
 
-def test_json_has_nodes_regions_and_borders(compile_):
+def test_json_has_nodes_regions_and_boundaries(compile_):
     code, printed, _ = compile_("--device", "ccompiler", "--json")
     assert code == 0
     told = json.loads(printed)
@@ -56,11 +56,11 @@ def test_tables_say_which_device_and_why_not(compile_):
         assert text in printed
 
 
-def test_tables_of_devices_only_where_they_are_asked_for(compile_):
+def test_device_tables_are_printed_on_request_only(compile_):
     assert "why no other" not in compile_("--explain")[1]
 
 
-def test_reason_says_once_whose_it_is(compile_):
+def test_reason_names_the_device_once(compile_):
     _, printed, _ = compile_("--device", "npu_that_is_none,ccompiler")
     assert printed == ""
     rows = json.loads(compile_("--device", "cpu,ccompiler", "--json")[1])["nodes"]
@@ -79,7 +79,7 @@ def test_reason_says_once_whose_it_is(compile_):
         (["--mixed-precision", "bf16", "--max-error", "0.1"], "give calibration"),
     ],
 )
-def test_requests_that_cannot_be_met(compile_, arguments, problem):
+def test_unsupported_device_requests(compile_, arguments, problem):
     code, _, said = compile_(*arguments)
     if problem is None:
         assert code == 0, said
@@ -112,7 +112,7 @@ class Layers(devices.PythonDevice):
         return None if node.op in ("matmul", "add", "relu") else f"layers takes no {node.op}"
 
 
-def test_whole_network_on_a_device_moves_inputs_and_outputs_alone():
+def test_network_on_one_device_copies_inputs_and_outputs_only():
     """By the bytes of its borders; and the device's weights are weights of the network."""
     model, weights = two_layers()
     summary = tvmrt.compile(model, devices=[Layers()]).summary

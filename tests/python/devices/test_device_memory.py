@@ -34,7 +34,7 @@ def library_of(folder, model, device, kind, **options):
 
 
 @KINDS
-def test_tensors_between_regions_stay(tmp_path, far, log, kind):
+def test_tensors_between_regions_stay_in_device_memory(tmp_path, far, log, kind):
     compiled, library = library_of(tmp_path, chain("Neg", "Relu", "Abs", "Neg"), far, kind)
     net = executor_of(library, kind)
     net.set_input("x", X)
@@ -53,7 +53,7 @@ def test_tensors_between_regions_stay(tmp_path, far, log, kind):
 
 
 @KINDS
-def test_what_the_cpu_reads_lies_in_its_memory(tmp_path, far, log, kind):
+def test_tensors_read_by_the_cpu_are_in_host_memory(tmp_path, far, log, kind):
     text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x) b = Abs(a) c = Exp(a) y = Add(b, c) }"
     _, library = library_of(tmp_path, onnx.parser.parse_model(HEADER + text), far, kind)
     net = executor_of(library, kind)
@@ -63,7 +63,7 @@ def test_what_the_cpu_reads_lies_in_its_memory(tmp_path, far, log, kind):
     assert log() == ["neg host host", "abs host host"]
 
 
-def test_memory_that_a_device_brings_exists(far):
+def test_memory_of_a_device_is_allocated(far):
     assert tvmrt.ext_dev(0).exist
     assert not tvmrt.vulkan(0).exist  # for which nothing is installed
 
@@ -102,7 +102,7 @@ def test_an_input_that_the_cpu_reads_stays_on_the_host(tmp_path, far, kind):
 
 
 @KINDS
-def test_with_a_fallback_tensors_are_the_hosts(tmp_path, far, log, kind):
+def test_fallback_uses_host_memory(tmp_path, far, log, kind):
     model = chain("Neg", "Relu")
     _, library = library_of(tmp_path, model, far, kind, device_fallback=True)
     net = executor_of(library, kind)
@@ -113,14 +113,14 @@ def test_with_a_fallback_tensors_are_the_hosts(tmp_path, far, log, kind):
 
 
 @KINDS
-def test_memory_that_is_full_is_told(tmp_path, far, monkeypatch, kind):
+def test_full_device_memory_is_reported(tmp_path, far, monkeypatch, kind):
     _, library = library_of(tmp_path, chain("Neg", "Relu"), far, kind)
     monkeypatch.setenv("FAR_FULL", "1")
     with pytest.raises(tvmrt.TVMError, match="the memory of far is full"):
         executor_of(library, kind)
 
 
-def test_sizes_that_a_run_chooses_lie_in_the_most(tmp_path, far, log):
+def test_dynamic_sizes_use_memory_of_the_maximum(tmp_path, far, log):
     model = chain("Neg", "Relu", "Neg", extents="n,3")
     _, library = library_of(tmp_path, model, far, "aot", dims={"n": (1, 8)})
     net = executor_of(library, "aot")
@@ -132,7 +132,7 @@ def test_sizes_that_a_run_chooses_lie_in_the_most(tmp_path, far, log):
     assert log() == ["neg host far", "relu far far", "neg far host"] * 3
 
 
-def test_asynchronous_steps_keep_their_tensors_apart(tmp_path, far, log):
+def test_asynchronous_steps_do_not_share_memory(tmp_path, far, log):
     _, library = library_of(tmp_path, chain("Neg", "Relu", "Abs"), far, "graph", schedule="async")
     net = executor_of(library, "graph")
     net.set_scheduler("async")
@@ -141,7 +141,7 @@ def test_asynchronous_steps_keep_their_tensors_apart(tmp_path, far, log):
     assert log() == ["neg host far", "relu far far", "abs far host"]
 
 
-def test_a_region_refuses_memory_that_its_device_does_not_reach(tmp_path, far):
+def test_region_refuses_unreachable_memory(tmp_path, far):
     tvmrt.load_device_plugin(str(built(tmp_path, "near")))
     _, library = library_of(tmp_path, chain("Neg"), "near", "graph")
     region = library.get_function("tvmgen_default_near_main_0", query_imports=True)

@@ -86,7 +86,7 @@ def run(program, *arguments):
 
 
 @pytest.mark.parametrize("how", ["run", "step"])
-def test_hooks_stand_around_the_run_and_around_each_region(program, how):
+def test_hooks_are_called_around_the_run_and_each_region(program, how):
     log, found = run(program, how)
     assert log == "AococD 0"
     np.testing.assert_allclose(found, golden(), rtol=1e-5)
@@ -96,7 +96,7 @@ def test_hooks_stand_around_the_run_and_around_each_region(program, how):
 @pytest.mark.parametrize(
     ("failing", "log"), [("A", "A -1"), ("o", "Ao -1"), ("c", "Aoc -1"), ("D", "AococD -1")]
 )
-def test_hook_that_fails_ends_the_run(program, how, failing, log):
+def test_failing_hook_ends_the_run(program, how, failing, log):
     assert run(program, how, failing)[0] == log
 
 

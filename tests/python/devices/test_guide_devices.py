@@ -86,7 +86,7 @@ def test_packed_function_of_a_region_can_be_called(tmp_path):
     ],
     ids=["operator", "broadcast"],
 )
-def test_ccompiler_says_what_it_does_not_take(nodes, reason):
+def test_ccompiler_reports_unsupported_operators(nodes, reason):
     feeds = {"input0": FEEDS["input0"], "input1": FEEDS["input1"], "row": FEEDS["input2"][0]}
     library = tvmrt.compile(onnx_graph.model(nodes, feeds, ["out"]), devices=["ccompiler"])
     (row,) = library.summary.nodes

@@ -80,7 +80,7 @@ def reduced_nodes(library) -> list[str]:
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_error_is_measured_on_every_region_and_holds(tmp_path, executor):
+def test_measured_error_of_every_region_is_within_the_bound(tmp_path, executor):
     model = network()
     library = compiled(model, max_error=0.01, calibration=SAMPLES, executor=executor)
     rows = library.summary.regions
@@ -94,7 +94,7 @@ def test_error_is_measured_on_every_region_and_holds(tmp_path, executor):
     assert found.dtype == np.float32
 
 
-def test_region_that_is_off_too_far_is_narrowed():
+def test_region_beyond_the_bound_is_shrunk():
     """A sum with 2048 loses all that is small; the products around it need not."""
     library = compiled(network(2048), max_error=0.01, calibration=SAMPLES)
     first, last = library.summary.regions
@@ -113,17 +113,17 @@ def test_only_regions_within_the_bound_are_reduced():
     assert not rows[0].precision or rows[0].error <= bound
 
 
-def test_nothing_within_the_error_is_refused():
+def test_regions_within_the_error_are_reduced():
     with pytest.raises(UnsupportedError, match=r"no region stays within max-error 1e-07 in fp16"):
         compiled(network(), max_error=1e-7, calibration=SAMPLES)
 
 
-def test_without_calibration_all_is_reduced_and_nothing_measured():
+def test_without_calibration_all_regions_are_reduced():
     rows = compiled(network(2048)).summary.regions
     assert [(row.precision, row.error) for row in rows] == [("float16", None)] * 2
 
 
-def test_error_without_a_bound_is_told():
+def test_error_without_a_bound_is_reported():
     rows = compiled(network(2048), calibration=SAMPLES[:1]).summary.regions
     assert rows[0].error > 0.1
 

@@ -58,7 +58,7 @@ def compiled(path, constant, executor="graph", **options):
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_both_halves_compute_a_region_with_constants(tmp_path, device, executor):
+def test_compiler_and_runtime_parts_compute_a_region_with_constants(tmp_path, device, executor):
     constant = np.array([1, 2, 4], np.float32)
     path = compiled(tmp_path / "net.so", constant, executor)
     out, t = run_library(path, executor, FEEDS)
@@ -66,7 +66,7 @@ def test_both_halves_compute_a_region_with_constants(tmp_path, device, executor)
     np.testing.assert_array_equal(out, t - constant)
 
 
-def test_regions_of_one_name_in_two_libraries_stay_apart(tmp_path, device):
+def test_equal_region_names_of_two_libraries_do_not_clash(tmp_path, device):
     paths = [compiled(tmp_path / f"{c}.so", np.full(3, c, np.float32)) for c in (1, 5)]
     modules = [tvmrt.runtime.load_module(str(path)) for path in paths]
     results = []
@@ -95,7 +95,7 @@ def test_wrong_shape_of_a_result_names_node_and_shapes(tmp_path, device):
         run_library(path, "graph", FEEDS)
 
 
-def test_failure_of_compute_is_the_networks_error(tmp_path, device):
+def test_compute_error_is_raised_by_the_network(tmp_path, device):
     path = compiled(tmp_path / "net.so", np.zeros(3, np.float32))
 
     def fail(array):
@@ -131,7 +131,7 @@ def test_boards_have_no_python(device):
     ("name", "problem"),
     [("", "is not a letter"), ("9lives", "is not a letter"), ("numpy_sums", "registered already")],
 )
-def test_names_are_unique_and_words(device, name, problem):
+def test_device_names_are_unique_identifiers(device, name, problem):
     other = NumpyDevice()
     other.name = name
     with pytest.raises(ValueError, match=problem):

@@ -63,7 +63,7 @@ def check(model, found):
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(networks(), st.booleans())
-def test_partitioned_network_equals_the_whole(tmp_path_factory, case, fallback):
+def test_partitioned_network_equals_the_unpartitioned_one(tmp_path_factory, case, fallback):
     model, takes = case
     devices = [sample(name, nodes) for name, nodes in takes.items()]
     path = tmp_path_factory.mktemp("net") / "net.so"
@@ -72,7 +72,7 @@ def test_partitioned_network_equals_the_whole(tmp_path_factory, case, fallback):
 
 @settings(max_examples=6, deadline=None)
 @given(networks())
-def test_network_equals_the_whole_when_all_devices_fail(tmp_path_factory, case):
+def test_failing_devices_fall_back_to_equal_results(tmp_path_factory, case):
     model, takes = case
     devices = [sample(name, nodes, fails="run") for name, nodes in takes.items()]
     path = tmp_path_factory.mktemp("net") / "net.so"
@@ -93,7 +93,7 @@ def path_leaves_and_returns(graph: Graph, nodes) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(networks(nodes=25))
-def test_regions_are_convex_and_no_two_neighbours_could_be_one(case):
+def test_regions_are_convex_and_maximal(case):
     model, takes = case
     graph = import_model(model)
     device = {n: "one" for n in graph.nodes if set(n.sources) <= takes["one"]}
@@ -111,7 +111,7 @@ def test_regions_are_convex_and_no_two_neighbours_could_be_one(case):
 
 @settings(max_examples=150, deadline=None)
 @given(networks(nodes=25))
-def test_pieces_of_one_result_are_convex(case):
+def test_split_regions_are_convex(case):
     model, takes = case
     graph = import_model(model)
     device = {n: "one" for n in graph.nodes if set(n.sources) <= takes["one"]}
@@ -130,7 +130,7 @@ def test_pieces_of_one_result_are_convex(case):
 
 @settings(max_examples=150, deadline=None)
 @given(networks(nodes=25), st.booleans())
-def test_partitioned_graph_is_well_formed_and_covers_what_was_taken(case, fallback):
+def test_partitioned_graph_is_valid_and_complete(case, fallback):
     model, takes = case
     graph = import_model(model)
     devices = [sample(name, nodes) for name, nodes in takes.items()]

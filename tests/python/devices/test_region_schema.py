@@ -50,7 +50,7 @@ def reader():
     tvmrt.devices.unregister("reader")
 
 
-def test_what_devices_get_has_the_schema(validator, reader):
+def test_region_json_matches_the_schema(validator, reader):
     """Of a quantised network, whose nodes have attributes of all kinds and constants."""
     tvmrt.compile(DIGITS, devices=["reader"])
     validator.validate(reader.found)
@@ -59,7 +59,7 @@ def test_what_devices_get_has_the_schema(validator, reader):
     assert any("offset" in row for row in region["tensors"])
 
 
-def test_sizes_that_a_run_chooses_are_in_it(validator, reader):
+def test_dynamic_sizes_match_the_schema(validator, reader):
     tvmrt.compile(chain("Relu", "Exp", extents="N,3"), devices=["reader"], dims={"N": (1, 8)})
     validator.validate(reader.found)
     (region,) = reader.found["regions"]
@@ -67,7 +67,7 @@ def test_sizes_that_a_run_chooses_are_in_it(validator, reader):
     assert region["tensors"][0]["extents"] == ["1 d0 *", "3"]
 
 
-def test_other_texts_break_it(validator, reader):
+def test_invalid_region_json_violates_the_schema(validator, reader):
     tvmrt.compile(chain("Relu"), devices=["reader"])
     right = reader.found
     region = right["regions"][0]
@@ -83,7 +83,7 @@ def test_other_texts_break_it(validator, reader):
     assert not [text for text in wrong if validator.is_valid(text)]
 
 
-def test_the_text_on_the_page_has_it(validator):
+def test_example_of_the_page_matches_the_schema(validator):
     page = (ROOT / "docs/reference/devices.md").read_text(encoding="utf-8")
     (shown,) = (part for part in page.split("```json")[1:] if '"tvmrt-regions"' in part)
     validator.validate(json.loads(shown.partition("```")[0]))

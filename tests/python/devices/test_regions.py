@@ -60,7 +60,7 @@ def test_whole_network_is_one_region(compiled, executor):
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_regions_never_enclose_what_stays_on_the_cpu(compiled, executor):
+def test_regions_do_not_depend_on_themselves_through_the_cpu(compiled, executor):
     summary = compiled(SampleDevice(takes=no_products), executor).summary
     assert [row.operators for row in summary.regions] == [["add"], ["sub", "add"]]
     between = summary.nodes[1]
@@ -68,7 +68,7 @@ def test_regions_never_enclose_what_stays_on_the_cpu(compiled, executor):
     assert "was told not to take it" in between.reason
 
 
-def test_borders_name_tensors_and_bytes(compiled):
+def test_region_boundaries_have_tensors_and_bytes(compiled):
     rows = compiled(SampleDevice(takes=no_products)).summary.borders
     ways = [(row.source, row.target, row.nbytes) for row in rows]
     assert ways.count(("cpu", "sample", 80)) == 3  # a, b and the product
@@ -89,7 +89,7 @@ def test_codegen_that_fails_names_device_region_and_node():
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 @pytest.mark.parametrize("fails", ["codegen", "run", ""])
-def test_fallback_computes_on_the_cpu_what_the_device_fails_to_do(compiled, executor, fails):
+def test_fallback_computes_failing_regions_on_the_cpu(compiled, executor, fails):
     device = SampleDevice(takes=no_products, fails=fails)
     library = compiled(device, executor, device_fallback=True)
     assert len(library.summary.regions) == (0 if fails == "codegen" else 2)
@@ -116,7 +116,7 @@ def test_required_device_makes_a_fallback_an_error(rule, problem):
 
 
 @pytest.mark.parametrize("rule", ["sample", "sample:Add", "sample:Conv", "cpu:Mul"])
-def test_required_device_that_is_met(rule):
+def test_required_device_is_used(rule):
     device = SampleDevice(takes=no_products)
     tvmrt.compile(diamond(), devices=[device], require_device=[rule])
 
@@ -163,13 +163,13 @@ def test_metadata_has_every_parameter_of_a_region_with_its_device(tmp_path):
     assert rows["tvmgen_default___tvm_main__"].count("@1:0") == 5
 
 
-def test_device_named_after_the_cpu_gets_nothing():
+def test_device_listed_after_the_cpu_gets_no_nodes():
     library = tvmrt.compile(diamond(), devices=["cpu", SampleDevice()])
     assert not library.summary.regions
     assert "listed before sample" in library.summary.nodes[0].reason
 
 
-def test_unknown_device_lists_those_that_are_there():
+def test_unknown_device_lists_available_devices():
     with pytest.raises(
         ValueError, match=r"device nothing is not known; there are cpu.*TVMRT_DEVICE_PATH"
     ):

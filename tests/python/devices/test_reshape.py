@@ -130,7 +130,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("network", "shapes"), RIGHT.values(), ids=RIGHT)
-def test_shapes_that_belong_together(network, shapes):
+def test_consistent_shapes(network, shapes):
     reshape(loaded(network), network, **shapes)
 
 
@@ -145,7 +145,7 @@ INFERRED = {
 
 
 @pytest.mark.parametrize(("network", "shapes", "last"), INFERRED.values(), ids=INFERRED)
-def test_results_follow_from_inputs(network, shapes, last):
+def test_output_shapes_are_inferred(network, shapes, last):
     module = loaded(network)
     reshape(module, network, **shapes)
     now = {name: shapes.get(name, shape) for name, shape in network[0]}
@@ -158,7 +158,7 @@ def test_results_follow_from_inputs(network, shapes, last):
 
 
 @pytest.mark.parametrize(("network", "shapes"), WRONG.values(), ids=WRONG)
-def test_shapes_that_contradict_each_other(network, shapes):
+def test_inconsistent_shapes(network, shapes):
     module = loaded(network)
     with pytest.raises(ValueError, match="would get do not belong together"):
         reshape(module, network, **shapes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from grown_memory import check_large, grown
+from memory_growth import check_large, grown
 from unary import plugin
 
 import tvmrt
@@ -23,7 +23,7 @@ def loaded(folder, name, *macros):
 @pytest.mark.slow
 @pytest.mark.parametrize("fallback", [False, True], ids=["", "fallback"])
 @pytest.mark.parametrize("macros", [(), ("KEEPS",)], ids=["in-place", "own-copy"])
-def test_weights_are_in_memory_once(tmp_path, macros, fallback):
+def test_weights_are_loaded_once(tmp_path, macros, fallback):
     name = f"weights{len(macros)}{int(fallback)}"
     weights = 2000 * 1500 * 4
     growth = grown(tmp_path, loaded(tmp_path, name, *macros), 2000, 1500, fallback)

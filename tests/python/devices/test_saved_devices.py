@@ -150,7 +150,7 @@ def test_other_process_finds_the_device_of_an_installed_package(library, plugin,
     assert float(done.stdout) == pytest.approx(np.maximum(-INPUT, 0).sum())
 
 
-def test_device_loaded_by_its_path_goes_before_that_of_a_package(plugin, tmp_path):
+def test_device_loaded_by_path_has_precedence(plugin, tmp_path):
     other = built(write_skeleton("saved_gate", tmp_path)[0])
     path = installed(tmp_path, "gates", f"offered = {str(other)!r}")
     program = f"""
@@ -169,7 +169,7 @@ def test_device_loaded_by_its_path_goes_before_that_of_a_package(plugin, tmp_pat
     assert done.stdout == "saved_gate\n"
 
 
-def test_broken_package_of_a_device_says_why(library, tmp_path):
+def test_broken_device_package_is_reported(library, tmp_path):
     library.export(tmp_path / "net.so")
     source = "raise ImportError('the driver of the gate is missing')"
     done = other_process(tmp_path / "net.so", PYTHONPATH=installed(tmp_path, "gates", source))
@@ -244,7 +244,7 @@ assert tvmrt.get_global_func("tvmrt.device.find")("halves")
 """
 
 
-def test_halves_of_a_device_may_come_by_a_plugin_and_by_an_entry_point(tmp_path):
+def test_device_parts_may_come_from_plugin_and_entry_point(tmp_path):
     """As the wheel of a device brings the C half of a plug-in that all have."""
     source, *_ = write_skeleton("halves", tmp_path)
     (tmp_path / "halves_of.py").write_text(HALVES.format(path=str(built(source))))

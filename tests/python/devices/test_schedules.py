@@ -67,7 +67,7 @@ class Interpreter:
 
 @settings(max_examples=15, deadline=None)
 @given(networks(), st.randoms(use_true_random=False))
-def test_every_order_that_is_allowed_is_right(tmp_path_factory, case, random):
+def test_every_valid_order_gives_equal_results(tmp_path_factory, case, random):
     model, takes = case
     devices = [sample(name, nodes) for name, nodes in takes.items()]
     library = tvmrt.compile(model, devices=devices, schedule="async")
@@ -95,7 +95,7 @@ def branches():
     return onnx_graph.model(nodes, {"x": np.ones((2, 3), np.float32)}, ["y"])
 
 
-def test_branches_on_two_devices_do_not_wait_for_each_other():
+def test_branches_on_two_devices_run_concurrently():
     devices = [
         SampleDevice(name, takes=lambda n, name=name: n.name.startswith(name)) for name in "ab"
     ]
@@ -106,14 +106,14 @@ def test_branches_on_two_devices_do_not_wait_for_each_other():
     assert [json.loads(row["after"]) for row in rows.values()] == [[], []]
 
 
-def test_network_for_one_step_after_the_other_names_devices_alone():
+def test_sequential_network_lists_devices_only():
     library = tvmrt.compile(branches(), devices=[SampleDevice("a")])
     attributes = [row["attrs"] for row in operators(library)]
     assert {row["device"] for row in attributes} == {"a", "cpu"}
     assert all("after" not in row for row in attributes)
 
 
-def test_network_on_the_cpu_says_nothing_of_schedules():
+def test_cpu_network_has_no_schedule():
     library = tvmrt.compile(branches())
     assert not {"after", "device"} & {key for row in operators(library) for key in row["attrs"]}
 
@@ -146,7 +146,7 @@ BUFFER = Buffer("b", DTYPES["float32"], 48, ARENA)
     ],
     ids=["beside", "overlapping", "behind", "between", "strides", "beyond-the-row", "empty"],
 )
-def test_parts_of_one_tensor(a, b, meet):
+def test_dependencies_of_slices_of_one_tensor(a, b, meet):
     places = [
         {
             at.offset + sum(i * s for i, s in zip(index, at.strides))

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from dynamic_networks import Draft
 from onnx import TensorProto, helper
-from test_made_of_sizes import session_of
+from test_tensors_built_from_sizes import session_of
 
 import tvmrt
 from tvmrt.error import TvmrtWarning, UnsupportedError
@@ -63,7 +63,7 @@ def cubes(sizes: Sequence[tuple]) -> list[dict]:
 
 
 @pytest.mark.parametrize("open_", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_results_of_either_rank(open_):
+def test_branches_of_different_ranks(open_):
     """x, or -x with an axis in front: what reads it makes one shape of both."""
     d = Draft()
     y = either(
@@ -89,7 +89,7 @@ def test_results_of_either_rank(open_):
     compare(d, results, {"c": (BOOL, []), "x": (FLOAT, shape)}, feeds, dims)
 
 
-def test_axes_that_go_where_they_have_one_element():
+def test_squeeze_of_axes_of_extent_one():
     d = Draft()
     once = squeezed(d, "x", 1)
     twice = squeezed(d, once, 0)
@@ -103,7 +103,7 @@ def test_axes_that_go_where_they_have_one_element():
     compare(d, results, {"x": (FLOAT, ["n", "m", 4])}, cubes(SIZES))
 
 
-def test_a_branch_that_what_follows_does_not_fit():
+def test_branch_with_incompatible_consumer():
     """Transpose takes three axes: a run with one element, which has two, is an error."""
     d = Draft()
     y = d.node("Transpose", [squeezed(d, "x", 1)], perm=[0, 2, 1])
@@ -132,7 +132,7 @@ def test_a_result_has_the_rank_that_the_file_declares():
         net(cubes([(3, 1)])[0])
 
 
-def test_what_a_branch_needs_does_not_narrow_sizes():
+def test_branch_constraints_do_not_narrow_bounds():
     """Only the branch that is taken must fit; the sum of x and y needs as many of both."""
     d = Draft()
     y = either(
@@ -148,7 +148,7 @@ def test_what_a_branch_needs_does_not_narrow_sizes():
     assert net({"c": np.array(False), "x": x, "y": other})[y] == 3
 
 
-def test_a_branch_inside_of_one_that_is_not_taken():
+def test_nested_branch_that_is_not_taken():
     """The inner condition is not computed then; nothing under it may run."""
     d = Draft()
     inner = [

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 import tvmrt
 
 
-def test_queries_and_keys_of_two_open_lengths(tmp_path):
+def test_queries_and_keys_of_two_dynamic_lengths(tmp_path):
     shapes = {"q": (1, 4, "queries", 8), "k": (1, 2, "keys", 8), "v": (1, 2, "keys", 6)}
     graph = helper.make_graph(
         [helper.make_node("Attention", ["q", "k", "v"], ["y"], scale=0.3)],

@@ -63,7 +63,7 @@ unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 
 @unhurried
 @given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(sorted(OPERATIONS)), st.integers(1, 9))
-def test_arithmetic_is_that_of_numbers(x, y, sign, divisor):
+def test_expression_arithmetic_matches_integers(x, y, sign, divisor):
     found = OPERATIONS[sign](x, y)
     quotient, rest = found // divisor, found % divisor
     for names in VALUES:
@@ -83,14 +83,14 @@ def test_bounds_hold_all_values(x):
 
 @unhurried
 @given(EXPRESSIONS, EXPRESSIONS)
-def test_what_is_equal_is_so_at_all_values(x, y):
+def test_equal_expressions_are_equal_at_all_values(x, y):
     if x == y:
         assert all(at(x, names) == at(y, names) for names in VALUES)
 
 
 @unhurried
 @given(EXPRESSIONS, EXPRESSIONS)
-def test_a_decision_holds_at_all_values(x, y):
+def test_comparisons_hold_at_all_values(x, y):
     try:
         below = x < y
     except UndecidedExtent:
@@ -100,7 +100,7 @@ def test_a_decision_holds_at_all_values(x, y):
 
 @unhurried
 @given(EXPRESSIONS, EXPRESSIONS)
-def test_an_exact_quotient_is_one(x, y):
+def test_exact_quotient_is_folded(x, y):
     assume(y != 0)
     found = exact_quotient(x, y)
     if found is not None:
@@ -157,7 +157,7 @@ def test_worked_bounds(found, expected):
     assert bounds(found) == expected
 
 
-def test_what_is_not_known_is_a_sentence():
+def test_undecidable_comparison_is_reported():
     told = (
         r"whether seq > 3 is known only at run time \(seq = 1..128\); .* closer bounds with --dim"
     )
@@ -230,14 +230,14 @@ def test_bounds_of_clipped_sums_hold(x, sizes):
     assert all(low <= at(x, names) <= high for names in sizes)
 
 
-def test_bounds_of_joined_parts_that_are_cut_are_exact():
+def test_bounds_of_clipped_concatenations_are_exact():
     rows = sum(LARGE)
     cut = sym_min(rows, 128)
     assert bounds(cut) == (0, 128)
     assert sym_max(-cut, 0) == 0
 
 
-def test_bounds_of_many_clipped_sizes_take_no_time():
+def test_bounds_of_many_clipped_sizes_are_fast():
     """As of the boxes of ninety classes, each of which keeps a few."""
     kept = [sym_min(Symbol(f"s{i}", 0, 1 << 20, f"n_s{i}").extent, 50) for i in range(90)]
     assert bounds(sum(kept)) == (0, 90 * 50)

@@ -7,7 +7,7 @@ import pytest
 from any_size_case import EXECUTORS, assert_close, loaded, results
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
-from test_rounds import BOOL, body, info
+from test_data_dependent_trip_count import BOOL, body, info
 
 import tvmrt
 from tvmrt.error import UnsupportedError
@@ -90,7 +90,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_carried_grows(name, tmp_path):
+def test_loop_carried_value_grows(name, tmp_path):
     make, dims, inputs = CASES[name]
     model, rng = make(), np.random.default_rng(4)
     session = runtime.InferenceSession(model.SerializeToString())
@@ -102,7 +102,7 @@ def test_what_is_carried_grows(name, tmp_path):
             assert_close(results(network, each), session.run(None, each))
 
 
-def test_no_round_and_more_than_there_is_room_for(tmp_path):
+def test_zero_iterations_and_too_many(tmp_path):
     """Nothing is written in a run that would go beyond the bound."""
     dims = {"n": (1, 3), "rounds": (0, 12)}
     network = loaded(tvmrt.compile(appending(), dims=dims), tmp_path, "graph")
@@ -116,7 +116,7 @@ def test_no_round_and_more_than_there_is_room_for(tmp_path):
     assert results(network, grown(rng, 3, M=12))[0].shape == (15, 3)
 
 
-def test_what_may_become_of_any_size_is_refused_by_name():
+def test_unbounded_loop_carried_value_is_refused():
     model = appending()
     del model.graph.value_info[:]
     with pytest.raises(UnsupportedError, match=r"axis 0 of all .* in the model, or .* with --dim"):
@@ -126,7 +126,7 @@ def test_what_may_become_of_any_size_is_refused_by_name():
         tvmrt.compile(model, dims={"n": 3, "many": 10})
 
 
-def test_a_declared_extent_is_room_enough(tmp_path):
+def test_declared_extent_bounds_the_value(tmp_path):
     """Of what a loop without a known number of rounds makes."""
     model = only_carried()
     library = tvmrt.compile(model, dims={"n": 3, "many": 9})
@@ -141,7 +141,7 @@ def test_a_declared_extent_is_room_enough(tmp_path):
         results(network, {"c0": np.zeros((3, 3), np.float32), "M": np.array(2)})
 
 
-def test_what_becomes_smaller(tmp_path):
+def test_loop_carried_value_shrinks(tmp_path):
     model = dropping()
     library = tvmrt.compile(model, dims={"n": (9, 12)})
     assert sum("for (;" in text for text in library.sources.files.values()) == 1

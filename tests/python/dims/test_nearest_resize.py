@@ -90,18 +90,18 @@ def open_network(rules, folder):
     return loaded(compiled(rules), folder, "graph")
 
 
-def test_open_sizes(tmp_path):
+def test_dynamic_sizes(tmp_path):
     check(open_network(RULES[::5], tmp_path), RULES[::5], HARD)
 
 
 @pytest.mark.slow
-def test_all_small_sizes_of_a_run(tmp_path):
+def test_all_small_dynamic_sizes(tmp_path):
     network = open_network(RULES, tmp_path)
     check(network, RULES, itertools.product(range(1, MOST + 1), repeat=2))
 
 
 @pytest.mark.slow
-def test_large_sizes_of_a_run(tmp_path):
+def test_large_dynamic_sizes(tmp_path):
     """Products of sizes beyond 32 bits."""
     rules, most = RULES[::5], 60000
     network = loaded(compiled(rules, most), tmp_path, "graph")
@@ -128,13 +128,13 @@ def check_fixed(pairs, rules, folder):
             assert next(found).astype(int).tolist() == right(rule, n, o), (*rule, n, o)
 
 
-def test_known_sizes(tmp_path):
+def test_fixed_sizes(tmp_path):
     check_fixed(HARD[:4], RULES[:8], tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", COORDINATES)
-def test_all_small_known_sizes(mode):
+def test_all_small_fixed_sizes(mode):
     """Of known numbers, which the compiler takes by itself."""
     rules = [rule for rule in RULES if rule[0] == mode]
     for n in range(1, MOST + 1):
@@ -168,7 +168,7 @@ def test_sizes_of_the_first_opset_that_has_them(mode, tmp_path):
         assert found == right((mode, "floor"), n, o)
 
 
-def test_sizes_that_a_run_computes(tmp_path):
+def test_sizes_computed_at_run_time(tmp_path):
     """A seventh of the input's own width, and half of it more."""
     draft = Draft()
     width = draft.extent("x", 0)
@@ -215,7 +215,7 @@ def test_sizes_that_keep_the_aspect_ratio(known, policy, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
-def test_open_sizes_on_boards(target, tmp_path):
+def test_dynamic_sizes_on_boards(target, tmp_path):
     """Every rule, by the C of an archive and the compiler of the board."""
     board = BOARDS[target]
     if board.missing_tool():
@@ -231,7 +231,7 @@ def test_open_sizes_on_boards(target, tmp_path):
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "of the run"])
-def test_weights_far_from_the_first_element(known, tmp_path):
+def test_interpolation_weights_at_large_indices(known, tmp_path):
     """Of zeros and ones in turn a linear blend is what a coordinate is away from the even element;
     a coordinate in float32 is off by 1e-4 of an element here."""
     n, o = 4001, 3000

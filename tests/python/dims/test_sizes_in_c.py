@@ -14,7 +14,7 @@ import pytest
 from dynamic_networks import CASES, FLOAT, INT64, Draft
 from firmware_call import Memory, build_shared, pointers
 from sized_call import program_text, read_results, sizes_of, write_runs
-from test_counts import CASES as COUNTED
+from test_data_dependent_dims import CASES as COUNTED
 
 import tvmrt
 from tvmrt import cli
@@ -45,7 +45,7 @@ def sanitized(library, runs, folder):
     "name, target, pools",
     [("decoder", "cortex-m4", {"sram": 1 << 15}), ("convolutions", "cortex-m4", None)],
 )
-def test_a_run_touches_just_what_its_sizes_take(name, target, pools, tmp_path):
+def test_run_touches_only_memory_of_its_sizes(name, target, pools, tmp_path):
     """Under sanitizers, in memory of the bytes that the network says; a large run before each
     small one."""
     case = CASES[name]
@@ -62,7 +62,7 @@ def test_a_run_touches_just_what_its_sizes_take(name, target, pools, tmp_path):
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_lengths_beyond_the_kernels_of_boards_have_the_plain_ones(tmp_path):
+def test_lengths_beyond_board_kernels_use_reference_kernels(tmp_path):
     """Those count extents in 16 bits: the first layer is too long for them, the others are not."""
     draft = Draft(8)
     x = draft.node("Conv", ["x", draft.weight(8, 2, 5)], pads=[2, 2], strides=[2])
@@ -87,7 +87,7 @@ def test_lengths_beyond_the_kernels_of_boards_have_the_plain_ones(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["detector", "unique rows as they come", "fixed"])
-def test_a_run_tells_how_many_it_has_found(name, tmp_path):
+def test_run_returns_data_dependent_sizes(name, tmp_path):
     """Under sanitizers: as many elements as there are, and the count of them."""
     if name == "fixed":
         draft = Draft()
@@ -107,7 +107,7 @@ def test_a_run_tells_how_many_it_has_found(name, tmp_path):
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_a_count_beyond_its_bound_ends_the_run(tmp_path):
+def test_data_dependent_size_beyond_its_bound_ends_the_run(tmp_path):
     """With a code; counts and outputs stay as they are."""
     library = tvmrt.compile(COUNTED["top k"].make(), dims={"n": 9}, target="cortex-m4", **C)
     library.export_sources(tmp_path)
@@ -180,7 +180,7 @@ def test_sizes_beyond_their_bounds_are_refused(encoder, sizes, code):
     assert [ctypes.string_at(m.address, m.nbytes) for m in outputs] == before
 
 
-def test_the_code_is_explained(capsys):
+def test_error_code_is_explained(capsys):
     assert cli.main(["explain", hex(OUT_OF_RANGE)]) == 0
     text = capsys.readouterr().out
     assert "is out of range" in text
@@ -265,7 +265,7 @@ def test_tensors_in_pools_and_networks_together(tmp_path):
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_archives_say_their_dimensions(tmp_path, capsys):
+def test_archives_list_their_dimensions(tmp_path, capsys):
     case = CASES["encoder"]
     library = tvmrt.compile(case.make(), dims=case.dims, target="riscv32", **C)
     library.export(tmp_path / "net.tar")
@@ -300,7 +300,7 @@ int main(void) {
 """
 
 
-def test_cycles_of_operators_are_noted(tmp_path, capsys):
+def test_cycles_of_operators_are_recorded(tmp_path, capsys):
     """And read again by a command that is told the same dimensions."""
     model = CASES["tagger"].make()
     onnx.save(model, tmp_path / "net.onnx")
@@ -346,7 +346,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("options, sentence", REFUSED)
-def test_what_does_not_go_with_sizes_is_refused(options, sentence):
+def test_options_incompatible_with_dynamic_sizes_are_refused(options, sentence):
     case = CASES["perceptron"]
     with pytest.raises(UnsupportedError, match=sentence):
         tvmrt.compile(case.make(), dims=case.dims, **options)

@@ -226,7 +226,7 @@ def test_every_size_is_right_in_just_its_memory(name, params, firmware, tmp_path
     check(model, runs, on_this_machine(library, runs, tmp_path, firmware))
 
 
-def test_what_does_not_fit_is_a_code_and_a_sentence(firmware, tmp_path):
+def test_invalid_sizes_return_a_code_and_a_message(firmware, tmp_path):
     """With symbol, found and allowed; the runs between them are as they ever are."""
     case = CASES["decoder"]
     model, rng = case.make(), np.random.default_rng(9)
@@ -250,7 +250,7 @@ def test_what_does_not_fit_is_a_code_and_a_sentence(firmware, tmp_path):
 
 
 @pytest.mark.slow
-def test_results_have_as_many_elements_as_a_run_finds(firmware, tmp_path):
+def test_results_have_data_dependent_sizes(firmware, tmp_path):
     """None, all and some, of two rows and more: of boxes, of elements, and of what follows them."""
     model, rng = finder(), np.random.default_rng(11)
     library = compiled(model, {"rows": (1, 9)})

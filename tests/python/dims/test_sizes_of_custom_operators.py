@@ -106,7 +106,7 @@ def test_kernels_get_the_extents_of_each_run(executor, tmp_path):
         check([session.get_output(i).numpy() for i in range(2)], x)
 
 
-def test_so_do_those_of_boards(tmp_path):
+def test_kernels_on_boards_get_the_extents_of_each_run(tmp_path):
     """With scratch of the largest size, under sanitizers."""
     library = tvmrt.compile(
         network(), dims=DIMS, operators=[halves(), scaled], target="cortex-m4",
@@ -145,7 +145,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("fields, sentence", REFUSED)
-def test_what_asks_for_the_value_of_an_extent_is_refused_by_name(fields, sentence):
+def test_use_of_a_dynamic_extent_as_a_number_is_refused(fields, sentence):
     """At the node; at fixed sizes it is as it was."""
     operators = [halves(**fields), scaled]
     with pytest.raises(UnsupportedError, match=sentence) as problem:
@@ -229,7 +229,7 @@ def alone(op):
     return model
 
 
-def test_operators_declared_in_c_are_asked_about_the_ends(declared_in_c, tmp_path):
+def test_c_shape_functions_are_called_for_both_bounds(declared_in_c, tmp_path):
     library = tvmrt.compile(alone("Twice"), dims=DIMS, operators=declared_in_c)
     assert library.program.steps[0].scratch_bytes == 4 * 5 * 40
     library.export_library(str(tmp_path / "net.so"))
@@ -249,13 +249,13 @@ def test_operators_declared_in_c_are_asked_about_the_ends(declared_in_c, tmp_pat
         ("Shaped", r"Shaped: its C function takes numbers.*\(length = 2..40, rows = 1..5\)"),
     ],
 )
-def test_what_numbers_cannot_decide_is_refused_by_name(declared_in_c, op, sentence):
+def test_undecidable_c_shape_function_is_refused(declared_in_c, op, sentence):
     with pytest.raises(UnsupportedError, match=sentence):
         tvmrt.compile(alone(op), dims=DIMS, operators=declared_in_c)
     tvmrt.compile(alone(op), shapes={"x": (3, 8)}, operators=declared_in_c)
 
 
-def test_what_c_is_told_lives_until_it_returns(declared_in_c, monkeypatch):
+def test_arguments_of_a_c_shape_function_outlive_the_call(declared_in_c, monkeypatch):
     """A shape is asked for with a pointer to what a call keeps."""
     shaped = next(one for one in declared_in_c if one.name.endswith("Shaped"))
     calls, alive, given = [], [], shaped._given

@@ -10,10 +10,10 @@ from boards import BOARDS
 from dynamic_networks import CASES, quantised
 from keyword_network import KEYWORD, keyword
 from sized_call import results_on_board, sizes_of
-from test_counts import CASES as COUNTED
+from test_data_dependent_dims import CASES as COUNTED
+from test_data_dependent_trip_count import CASES as ROUNDS
+from test_data_dependent_trip_count import Case
 from test_growing_loops import CASES as GROWING
-from test_rounds import CASES as ROUNDS
-from test_rounds import Case
 
 import tvmrt
 

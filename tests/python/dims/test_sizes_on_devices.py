@@ -86,7 +86,7 @@ def any_products():
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_python_device_is_told_the_sizes_of_each_run(executor, any_products, tmp_path):
+def test_python_device_gets_the_sizes_of_each_run(executor, any_products, tmp_path):
     case = CASES["encoder"]
     model = case.make()
     library = tvmrt.compile(
@@ -108,7 +108,7 @@ def plugin(folder, name, *macros):
     return ctypes.CDLL(str(path))
 
 
-def test_a_device_in_c_is_told_them_by_its_tensors(tmp_path):
+def test_c_device_gets_sizes_from_its_tensors(tmp_path):
     """One that was built before devices could say so runs at fixed shapes as ever."""
     case = CASES["perceptron"]
     model = case.make()
@@ -131,7 +131,7 @@ def test_a_device_in_c_is_told_them_by_its_tensors(tmp_path):
     check(loaded(fixed, folder, "graph"), model, case, [{"batch": 3}])
 
 
-def test_a_library_is_refused_by_a_device_that_cannot(tmp_path):
+def test_device_without_dynamic_shapes_refuses_a_library(tmp_path):
     case = CASES["perceptron"]
     plugin(tmp_path, "any_size_later")
     compiled = tvmrt.compile(case.make(), dims=case.dims, devices=["any_size_later"])
@@ -165,7 +165,7 @@ def test_extents_beyond_their_bounds_never_reach_a_device(any_products, tmp_path
 
 
 @pytest.mark.parametrize("entry", ["packed", "pointers"])
-def test_c_source_gets_extents_by_tensors_alone(entry, tmp_path, monkeypatch):
+def test_c_source_gets_extents_from_tensors_only(entry, tmp_path, monkeypatch):
     monkeypatch.setattr(AnyDoubled, "entry", entry)
     d = Draft()
     y = d.node("Relu", [d.node("Add", ["x", "z"])])
@@ -189,5 +189,5 @@ def test_c_source_gets_extents_by_tensors_alone(entry, tmp_path, monkeypatch):
         np.testing.assert_allclose(found, np.maximum(2 * (x + z), 0), rtol=1e-6)
 
 
-def test_devices_that_write_sizes_into_code_leave_such_nodes_to_the_cpu():
+def test_fixed_size_devices_leave_dynamic_nodes_to_the_cpu():
     check_left_to_the_cpu("ccompiler", "its dimensions are dynamic")

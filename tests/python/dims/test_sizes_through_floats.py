@@ -98,7 +98,7 @@ SIZES = {
 }
 
 
-def test_sizes_are_those_of_onnxruntime():
+def test_sizes_match_onnxruntime():
     """Results of these sizes, at every size from 1 to 40 of the first of two axes."""
     d = Draft()
     model = d.model(
@@ -132,7 +132,7 @@ def test_division_is_exact_where_all_sizes_cannot_be_tried(by, rounding, dtype):
     np.testing.assert_array_equal(extent.at({"n": n}), expected)
 
 
-def test_no_extent_without_a_proof():
+def test_unproven_extents_are_refused():
     """Neither for a factor that a float rounds, nor for sizes that a float32 cannot hold."""
     assert exact_extent(number_of("mul", 0.7, "floor", "float32", 1 << 22)) is None
     assert exact_extent(number_of("div", 2, "ceil", "float32", 1 << 26)) is None
@@ -312,7 +312,7 @@ def test_a_kept_aspect_ratio(policy):
 
 @pytest.mark.parametrize("root", ["Sqrt", "Pow"])
 @pytest.mark.parametrize("rest", [True, False])
-def test_the_side_of_a_square_of_rows(rest, root):
+def test_square_root_of_the_number_of_rows(rest, root):
     """n rows are an image of sqrt(n) by sqrt(n) pixels; its rows are added to them afterwards."""
     d = Draft()
     by = [d.constant([0.5], np.float32)] if root == "Pow" else []
@@ -345,7 +345,7 @@ def images(sizes) -> list[dict[str, np.ndarray]]:
 
 
 @pytest.mark.slow
-def test_in_graphs_of_firmware(firmware, tmp_path):  # noqa: F811
+def test_float_sizes_in_firmware_graphs(firmware, tmp_path):  # noqa: F811
     """The sanitizers watch the runs."""
     d, y = detector_transform(48)
     model = d.model({"x": (FLOAT, [1, 3, "h", "w"])}, {y: FLOAT})
@@ -356,7 +356,7 @@ def test_in_graphs_of_firmware(firmware, tmp_path):  # noqa: F811
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
-def test_on_boards(target, tmp_path):
+def test_float_sizes_on_boards(target, tmp_path):
     board = BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
@@ -369,7 +369,7 @@ def test_on_boards(target, tmp_path):
 
 
 @pytest.mark.parametrize("use", ["Range", "Cast"])
-def test_a_counted_size_is_read_in_a_loop(use):
+def test_data_dependent_size_is_read_in_a_loop(use):
     """What a run counts outside of a loop is a value in it, and an extent after it."""
     d, body = Draft(), Draft(prefix="body_")
     size = d.node("Squeeze", [diagonal(d), d.constant([0], np.int64)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
-from test_made_of_sizes import session_of
+from test_tensors_built_from_sizes import session_of
 
 import tvmrt
 from tvmrt.error import TvmrtWarning, UnsupportedError
@@ -57,7 +57,7 @@ READERS: dict[str, Callable[[Draft, str], str]] = {
 
 @pytest.mark.parametrize("name", ["rank", *(pytest.param(n, marks=pytest.mark.slow)
                                             for n in READERS if n != "rank")])  # fmt: skip
-def test_axes_go_where_a_run_has_one_element_of_them(name):
+def test_squeezed_axes_depend_on_runtime_extents(name):
     d = Draft()
     y = READERS[name](d, d.node("Squeeze", ["x"]))
     model = d.model({"x": (FLOAT, ["n", 1, "m", 4])}, {y: FLOAT})
@@ -79,7 +79,7 @@ def test_a_result_has_the_axes_that_the_file_declares():
     assert [next(iter(net(feed).values())).shape for feed in cubes(1)] == SIZES
 
 
-def test_a_result_whose_axes_a_run_decides_is_one_sentence():
+def test_data_dependent_rank_is_refused():
     words = r"depending on the extent n of .*; an output has one rank: declare the shape"
     with pytest.raises(UnsupportedError, match=rf"{words} .* or bounds at which n is not 1$"):
         tvmrt.compile(squeezed(None), dims=DIMS)
@@ -87,7 +87,7 @@ def test_a_result_whose_axes_a_run_decides_is_one_sentence():
     compare(squeezed(None), feeds, dims={"n": (2, 6), "m": (2, 5)})
 
 
-def test_what_reads_it_may_fit_one_side_alone():
+def test_consumer_may_fit_one_rank_only():
     d = Draft()
     y = d.node("Transpose", [d.node("Squeeze", ["x"])], perm=[1, 0])
     model = d.model({"x": (FLOAT, ["n", 1, 4])}, {y: FLOAT})
@@ -101,7 +101,7 @@ def test_what_reads_it_may_fit_one_side_alone():
         net(x[:1])
 
 
-def test_a_number_of_found_elements_may_be_one():
+def test_data_dependent_extent_may_be_one():
     """Indices of what is not 0, as torch's nonzero().squeeze()."""
     d = Draft()
     found = d.node("Squeeze", [d.node("NonZero", ["x"])])

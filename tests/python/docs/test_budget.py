@@ -50,7 +50,7 @@ def test_folders_stay_within_their_budget():
     assert not above, f"raise the row in {BUDGET.name} and say why, or write less: {above}"
 
 
-def test_rows_are_not_left_high():
+def test_budgets_are_not_too_high():
     """A row is lowered with its folder, so that it says what is there."""
     lines = _lines(_budget())
     slack = {folder: most - lines[folder] for folder, most in _budget().items()}

@@ -30,7 +30,7 @@ def test_every_folder_has_one_row_and_rows_name_files_that_exist():
 
 
 @pytest.mark.slow
-def test_there_are_few_enough():
+def test_number_of_everyday_tests_is_bounded():
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n0", "-m", "not slow"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     count = sum("::" in line for line in done.stdout.splitlines())
@@ -38,7 +38,7 @@ def test_there_are_few_enough():
 
 
 @pytest.mark.parametrize(("total", "cases"), [(1, 1), (3, 5), (990, 3), (7, 6), (100, 100)])
-def test_cases_are_as_many_as_allowed_and_spread(total, cases):
+def test_cases_are_limited_and_spread(total, cases):
     chosen = [index for index in range(total) if everyday.is_sampled(index, total, cases)]
     assert len(chosen) == min(total, cases)
     gaps = {after - before for before, after in zip(chosen, chosen[1:])}
@@ -60,7 +60,7 @@ class Item:
         self.markers[marker.name] = marker.mark
 
 
-def test_what_the_table_leaves_out_is_slow_but_quick(monkeypatch):
+def test_excluded_tests_are_marked_slow_and_extended(monkeypatch):
     monkeypatch.setattr(everyday, "SHARES", {"python/ops": everyday.Share("shape", 2)})
     marks = (pytest.mark.slow.mark, pytest.mark.everyday(1).mark)
     cases = [Item("python/ops/test_shape.py", f"test_a[{i}]") for i in range(4)]
@@ -86,7 +86,7 @@ def _report(name: str, seconds: float, *keywords: str) -> SimpleNamespace:
     )
 
 
-def test_limits_are_for_each_everyday_test_and_for_all():
+def test_time_limits_for_each_test_and_in_total():
     times = costs.Costs()
     times.add(_report("test_x.py::quick", costs.LIMIT_OF_TEST))
     times.add(_report("test_x.py::long", 9 * costs.LIMIT_OF_ALL, "slow"))
@@ -101,7 +101,7 @@ def test_limits_are_for_each_everyday_test_and_for_all():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", ["0", "2"])
-def test_a_run_above_the_limits_fails_where_they_are_asked_for(tmp_path, processes):
+def test_run_above_the_time_limits_fails_on_request(tmp_path, processes):
     (tmp_path / "lower.py").write_text("import costs\ncosts.LIMIT_OF_TEST = 0.2\n")
     (tmp_path / "test_busy.py").write_text(
         "import time\ndef test_busy():\n    while time.process_time() < 4: pass\n"

@@ -20,7 +20,7 @@ def _targets(text: str) -> list[str]:
     return TARGET.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
-def test_without_an_address_there_are_labels_and_no_links():
+def test_links_become_labels_without_an_address():
     text = described(README, None)
     assert not [target for target in _targets(text) if not target.startswith("http")]
     assert "```mermaid" not in text
@@ -31,7 +31,7 @@ def test_without_an_address_there_are_labels_and_no_links():
         assert block in text
 
 
-def test_with_an_address_links_lead_to_files_that_are_there():
+def test_links_lead_to_existing_files_with_an_address():
     targets = _targets(described(README, ADDRESS + "/"))
     pictures = [t for t in targets if t.startswith(ADDRESS.replace("blob", "raw"))]
     files = [t for t in targets if t.startswith(ADDRESS)]
@@ -52,5 +52,5 @@ def test_with_an_address_links_lead_to_files_that_are_there():
         ("a\n\n<!-- not run: it\n is -->\n```sh\nb\n```\n", "a\n\n```sh\nb\n```\n"),
     ],
 )
-def test_what_stays(text, expected):
+def test_other_text_is_unchanged(text, expected):
     assert described(text, None) == expected

@@ -25,7 +25,7 @@ def test_long(): raise AssertionError
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", ["0", "2"])
-def test_the_table_counts_tests_by_reason(tmp_path, processes):
+def test_report_counts_skipped_tests_by_reason(tmp_path, processes):
     folder = tmp_path / "tools"
     folder.mkdir()
     (folder / "test_tools.py").write_text(TESTS)

@@ -105,7 +105,7 @@ def test_every_command_is_on_a_bare_machine_or_known_to_be_optional():
     assert not unknown, "list them in tests/python/support/tools.py"
 
 
-def test_no_test_starts_a_line_of_the_shell():
+def test_tests_run_no_shell_commands():
     wrong = []
     for place, call, _ in calls_of_tests():
         shell = any(k.arg == "shell" and ast.unparse(k.value) == "True" for k in call.keywords)

@@ -98,7 +98,7 @@ def test_files_named_on_the_page_exist(page):
 
 
 @every_page
-def test_functions_stand_in_the_files_of_their_rows(page):
+def test_functions_are_in_the_files_of_their_rows(page):
     """A table whose rows are ``| `file` | `function()`, ... |``."""
     row = r"^\| `([\w./-]+\.(?:py|c|h))` \| (`\w+\(\)`(?:, `\w+\(\)`)*) \|"
     for file, functions in re.findall(row, page.read_text(encoding="utf-8"), re.MULTILINE):
@@ -132,7 +132,7 @@ def _resolves(name: str) -> bool:
     return False
 
 
-def test_architecture_page_names_every_folder_of_the_house():
+def test_architecture_page_names_every_package():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     skipped = {"__pycache__", "tests", "docs", "examples"}
     package = [p for p in (ROOT / "python" / "tvmrt").iterdir() if p.is_dir()]

@@ -73,7 +73,7 @@ def test_commands_of_the_page_use_the_plugin(folder):
     assert done.stdout.splitlines()[0] == "42"
 
 
-def test_plugin_is_loaded_when_it_is_needed_and_goes(folder):
+def test_plugin_is_loaded_on_demand_and_unloaded(folder):
     environment = _environment(TVMRT_PLUGIN_PATH=str(folder / "plugins"))
     subprocess.run([sys.executable, "-c", USE], env=environment, check=True)
 

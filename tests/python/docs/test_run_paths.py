@@ -75,7 +75,7 @@ def test_c_tests_need_neither_an_installation_nor_python_tests(started, place, n
     assert kinds(started("test", place)) == {"c": names}
 
 
-def test_c_tests_of_plugins_that_have_one_file_name_are_told_apart(started):
+def test_plugin_c_tests_of_equal_file_names_are_distinguished(started):
     for file in sorted(ROOT.glob("plugins/*/tests/test_out_of_memory.c")):
         place = file.relative_to(ROOT)
         assert kinds(started("test", place)) == {"c": f"out_of_memory_{place.parts[1]}"}

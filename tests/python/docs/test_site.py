@@ -24,7 +24,7 @@ NAV = re.findall(
 )
 
 
-def test_every_page_has_one_place_in_the_site():
+def test_every_page_is_once_in_the_navigation():
     pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     here = {str(page.relative_to(ROOT)) for page in pages}
     sources = {page.place: page.source for page in PLUGIN_PAGES}
@@ -52,7 +52,7 @@ def tree(tmp_path):
     return tmp_path
 
 
-def test_pages_of_plugins_stand_at_the_ends_of_their_sections(tree):
+def test_plugin_pages_end_their_sections(tree):
     config = "a: b\nnav:\n  - A:\n      - x: y.md\n  - Plug-ins:\n      - z: z.md\n  - B:\n"
     assert site_pages.navigation(config, site_pages.plugin_pages(tree)) == (
         "a: b\nnav:\n  - A:\n      - x: y.md\n      - Use: docs/how-to/use.md\n  - Plug-ins:\n"
@@ -79,7 +79,7 @@ def test_pages_of_plugins_stand_at_the_ends_of_their_sections(tree):
     ],
     ids=["to a plug-in", "from the top", "of a plug-in", "deleted", "code"],
 )
-def test_links_lead_to_places_on_the_site(tree, source, place, text, shown):
+def test_links_lead_to_pages_of_the_site(tree, source, place, text, shown):
     pages = site_pages.plugin_pages(tree)
     assert site_pages.adapted(text, source, place or source, pages, tree) == shown
 

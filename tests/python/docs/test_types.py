@@ -38,7 +38,7 @@ SEEN = ["Network", "int", "PackedFunc", "ndarray", "PackedFunc"]
 WRONG = [15, 16, 17]
 
 
-def test_types_of_options_are_those_of_the_request():
+def test_option_types_match_the_request():
     have = option_types.STUB.read_text(encoding="utf-8").splitlines()
     now = option_types.text().splitlines()
     own = len(now) - len(request.plugin_options())

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 WORDS = run_path(str(ROOT / "tests" / "lint" / "words.py"))
 
 
-def test_no_text_has_a_word_of_the_list():
+def test_no_text_has_a_listed_word():
     found = [
         line
         for path in WORDS["files"]()
@@ -33,6 +33,6 @@ def test_no_text_has_a_word_of_the_list():
         (".md", "A server is no longer needed, the last of which ran.\n", 0),
     ],
 )
-def test_words_are_found_in_prose_alone(suffix, text, count):
+def test_words_are_found_in_prose_only(suffix, text, count):
     path = WORDS["ROOT"] / f"example{suffix}"
     assert len(list(WORDS["findings"](path, text))) == count

@@ -33,7 +33,7 @@ def program(tmp_path_factory) -> Path:
     [["--repeat", "-1"], ["--repeat", "0"], ["--repeat", "x"], ["--repeat"], ["--frob", "1"]],
     ids=" ".join,
 )
-def test_options_that_it_does_not_have(program, options):
+def test_c_program_refuses_unknown_options(program, options):
     done = subprocess.run(
         [program, "none.so", *options], capture_output=True, text=True, check=False
     )

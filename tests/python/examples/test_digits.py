@@ -34,7 +34,7 @@ def test_committed_network_reads_97_percent_of_the_test_digits(network):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_networks_can_stand_in_for_each_other(network):
+def test_networks_are_interchangeable(network):
     model = onnx.load(DIGITS / f"{network}.onnx")
     onnx.checker.check_model(model, full_check=True)
     ends = [*model.graph.input, *model.graph.output]
@@ -58,7 +58,7 @@ def test_int8_network_keeps_weights_as_int8_per_channel():
 
 
 @pytest.mark.slow
-def test_demonstration_tells_accuracy_memory_and_draws_a_picture(tmp_path):
+def test_demo_reports_accuracy_and_memory_and_draws_an_image(tmp_path):
     command = [sys.executable, DIGITS / "demo.py", "--folder", tmp_path, "--seconds", "0.05"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -131,7 +131,7 @@ def test_ray_serve_answers_with_the_digits(net):
     "framework, file", [("ray", "ray_batches"), ("distributed", "dask_batches")]
 )
 @pytest.mark.slow
-def test_cluster_gives_what_one_process_gives(framework, file):
+def test_cluster_results_equal_one_process(framework, file):
     """The program itself compares each result, to the bit."""
     pytest.importorskip(framework)
     program = EXAMPLES / "serving" / f"{file}.py"

@@ -50,7 +50,7 @@ def kernels(names) -> set[str]:
 
 
 @pytest.mark.slow
-def test_an_archive_has_the_kernels_that_its_board_includes(archive):
+def test_archive_has_the_kernels_that_its_board_includes(archive):
     target, places = archive
     board = BOARDS[target]
     if board.missing_tool():

@@ -60,7 +60,7 @@ def test_the_compiler_takes_little_more_memory_than_the_weights(tmp_path):
     assert 1 <= stored.stat().st_size / sum(w.nbytes for w in weights) < 1.05
 
 
-def test_the_c_compiler_reads_no_intrinsics_for_floats(monkeypatch, tmp_path):
+def test_float_code_includes_no_intrinsics_headers(monkeypatch, tmp_path):
     """GCC's header of all of them alone takes more than the kernels."""
     found = subprocess.run(["cc", "-dumpfullversion"], capture_output=True, text=True, check=False)
     if processor.machine() != "x86_64" or int(found.stdout.partition(".")[0] or 0) < 10:
@@ -77,7 +77,7 @@ def test_the_c_compiler_reads_no_intrinsics_for_floats(monkeypatch, tmp_path):
     assert max(taken) < 80 << 20
 
 
-def test_gcc_alone_is_told_when_to_look_for_what_it_no_longer_needs():
+def test_garbage_collection_flags_are_for_gcc_only():
     flags = [compiler_flags.GCC_SMALL_HEAP, "-O3"]
     assert compiler_flags.translate_flags(["x86_64-linux-gnu-gcc-12"], flags) == flags
     assert compiler_flags.translate_flags(["clang-14"], flags) == ["-O3"]

@@ -25,7 +25,7 @@ EXECUTORS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("limit", [0, 1 << 20], ids=["included", "as C"])
-def test_a_tree_of_modules_of_any_size_is_found(executor, limit, tmp_path, monkeypatch):
+def test_module_trees_of_any_size_are_found(executor, limit, tmp_path, monkeypatch):
     """Long trees are included by the assembler, short ones are a C array."""
     monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", limit)
     library = tvmrt.compile(DIGITS, executor=executor)
@@ -83,7 +83,7 @@ def mapped(path: Path) -> list[tuple[int, int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_PLACES, reason="the loader does not place what asks for a place")
-def test_many_weights_lie_where_the_system_can_map_huge_pages(tmp_path):
+def test_large_weights_are_aligned_for_huge_pages(tmp_path):
     """At a multiple of 2 MiB in memory and in the file, which is hardly longer for it; where a
     library has few, it is as short as ever."""
     for rows in (3000, 300):

@@ -42,7 +42,7 @@ def library(tmp_path_factory):
     return compiled, folder
 
 
-def test_a_library_says_what_it_was_made_of(library, capsys):
+def test_library_has_a_manifest(library, capsys):
     compiled, folder = library
     found = inspected(folder / "net.so", capsys)["manifest"]
     assert found.pop("checksum", None) is None  # of the text, not of the network
@@ -68,7 +68,7 @@ def test_a_library_says_what_it_was_made_of(library, capsys):
     assert re.search(r"^licences.network +CC-BY-4.0$", capsys.readouterr().out, re.M)
 
 
-def test_archives_for_boards_say_it_too(tmp_path):
+def test_board_archives_have_a_manifest(tmp_path):
     options = {"target": "cortex-m4", "interface_api": "c", "module_name": "digits"}
     compiled = tvmrt.compile(DIGITS, **options)
     compiled.export(tmp_path / "net.tar")
@@ -136,7 +136,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_damaged_manifest_is_a_sentence(name, library, tmp_path, capsys):
+def test_damaged_manifest_is_reported(name, library, tmp_path, capsys):
     path = damaged(library, tmp_path, CHANGES[name])
     sentence = rf"{path}: the manifest {SYMBOL} \(\d+ bytes\) is damaged: .*; copy"
     for _ in range(2):  # nothing of the first attempt stays behind
@@ -169,7 +169,7 @@ def test_a_library_of_a_later_abi_is_refused(library, tmp_path):
         tvmrt.runtime.load_module(path)
 
 
-def test_weights_that_are_not_those_of_the_manifest_are_told(library, tmp_path, capsys):
+def test_weights_that_differ_from_the_manifest_are_reported(library, tmp_path, capsys):
     data = (library[1] / "net.so").read_bytes()
     weights = bytes(library[0].sources.weights)
     assert data.count(weights) == 1
@@ -180,7 +180,7 @@ def test_weights_that_are_not_those_of_the_manifest_are_told(library, tmp_path, 
     assert "do not match the manifest; copy the file again" in told
 
 
-def test_a_damaged_manifest_beside_sources_is_a_sentence(tmp_path, capsys):
+def test_damaged_manifest_of_sources_is_reported(tmp_path, capsys):
     path = tmp_path / "tvmgen_default_manifest.json"
     for text in ("{", "[]", "{}", '{"manifest": 99}', '{"manifest": "1"}', "null"):
         path.write_text(text)

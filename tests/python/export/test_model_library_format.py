@@ -44,7 +44,7 @@ def test_every_source_compiles(archive):
         subprocess.run(command, check=True, capture_output=True)
 
 
-def test_owner_and_names_are_those_of_old_archives(tmp_path):
+def test_tar_owner_and_names_match_old_archives(tmp_path):
     tvmrt.compile(small_network(), executor="aot").export(tmp_path / "net.tar")
     with tarfile.open(tmp_path / "net.tar") as tar:
         for member in tar.getmembers():
@@ -83,7 +83,7 @@ def test_a_firmware_archive_has_what_project_generators_look_for(tmp_path):
         assert row["live_size_bytes"] >= workspace["workspace_size_bytes"]
 
 
-def test_a_network_compiled_ahead_of_time_brings_no_reader_of_graphs(tmp_path):
+def test_aot_archive_has_no_graph_reader(tmp_path):
     folder = unpacked(tvmrt.compile(small_network(), **BOARD), tmp_path)
     files = {path.name for path in (folder / "runtime/src_runtime/firmware").iterdir()}
     assert {"aot_executor.c", "tensor_size.c"} <= files

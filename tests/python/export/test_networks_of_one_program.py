@@ -97,7 +97,7 @@ def linked(tmp_path, kind, executor="aot"):
 
 
 @pytest.mark.parametrize("kind", ["folder", "archive"])
-def test_a_program_runs_both(kind, tmp_path):
+def test_program_links_and_runs_both_networks(kind, tmp_path):
     (tmp_path / "main.c").write_text(PROGRAM)
     command = ["cc", "-std=c11", f"-I{find_include_path()[0]}", "main.c", "-o", "program"]
     command += [*linked(tmp_path, kind), find_lib_path("libtvm_backend.a")[0], "-lm", "-lpthread"]
@@ -111,7 +111,7 @@ def test_a_program_runs_both(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["aot", "graph"])
-def test_executors_ask_a_library_for_their_own_network(kind, tmp_path):
+def test_executors_load_their_own_network(kind, tmp_path):
     """What it says by plain names is one network's alone."""
     objects = linked(tmp_path, "folder", kind)
     subprocess.run(["cc", "-shared", *objects, "-o", tmp_path / "both.so", "-lm"], check=True)

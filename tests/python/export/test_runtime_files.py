@@ -82,7 +82,7 @@ def private_headers(sources):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", CALLS)
-def test_executors_bring_what_they_call_in_turn(objects, executor):
+def test_executor_files_include_their_dependencies(objects, executor):
     begun = {SIZED_GRAPH: ["graph", executor], SERVER: ["aot", executor]}.get(executor, [executor])
     sources = reached(objects, [name for key in begun for name in CALLS[key]])
     wanted = {path.relative_to(ROOT).as_posix() for path in sources | private_headers(sources)}
@@ -135,7 +135,7 @@ BARE = [NETWORKS[name] for name in ("structs", "traced", "pools")]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", NETWORKS.values(), ids=NETWORKS)
-def test_archives_lack_nothing_that_the_runtime_has(objects, tmp_path, options):
+def test_archives_have_every_needed_runtime_file(objects, tmp_path, options):
     tvmrt.compile(small_network(), **options).export(tmp_path / "net.tar")
     folder = unpack(tmp_path / "net.tar", tmp_path / "net")
     output("make", "-s", "CC=cc", "AR=ar", cwd=folder)

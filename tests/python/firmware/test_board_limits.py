@@ -34,7 +34,7 @@ ALL += [(name, "rv32imac_zve32x") for name in ("ic_int8", "vww_int8")]
     ("name", "target"),
     [*EVERYDAY, *(pytest.param(*c, marks=pytest.mark.slow) for c in ALL if c not in EVERYDAY)],
 )
-def test_no_cost_has_grown(name, target):
+def test_costs_have_not_grown(name, target):
     pytest.importorskip("onnxruntime")
     if BOARDS[target].missing_tool():
         pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
@@ -53,7 +53,7 @@ CLANGS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("compiler", "target"), CLANGS)
-def test_clang_costs_little_more_than_gcc(compiler, target):
+def test_clang_code_is_close_to_gcc(compiler, target):
     """The limits are GCC's; the archive's own Makefile chooses the options."""
     pytest.importorskip("onnxruntime")
     build = Build(compiler, "-Os", "plain", target)

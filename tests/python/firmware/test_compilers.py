@@ -104,7 +104,7 @@ SOME = [pytest.param(build, marks=pytest.mark.slow, id=str(build)) for build in 
 
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("build", [*(pytest.param(b, id=str(b)) for b in EVERY_DAY), *SOME])
-def test_results_are_right_however_they_are_built(build, archives, images, expected, tmp_path):
+def test_results_are_right_with_every_compiler(build, archives, images, expected, tmp_path):
     if build.missing_tool():
         pytest.skip(f"{build.missing_tool()} is not installed")
     found = results(build, archives(build.target), images[:PICTURES], tmp_path)
@@ -150,7 +150,7 @@ def made(archive: Path, folder: Path, *options: str) -> subprocess.CompletedProc
     ],
     ids=["registers", "helium"],
 )  # fmt: skip
-def test_options_that_lack_what_kernels_take_are_told_once(
+def test_missing_compiler_options_are_reported_once(
     archives, images, expected, tmp_path, target, options, sentence
 ):
     board = BOARDS[target]
@@ -172,7 +172,7 @@ def test_options_that_lack_what_kernels_take_are_told_once(
     np.testing.assert_allclose(found, expected[:, : found.shape[1]], rtol=2e-4, atol=1e-6)
 
 
-def test_a_makefile_tells_nothing_of_kernels_that_it_builds(archives, tmp_path):
+def test_makefile_is_silent_about_built_kernels(archives, tmp_path):
     if BOARDS["cortex-m4"].missing_tool():
         pytest.skip(f"{BOARDS['cortex-m4'].missing_tool()} is not installed")
     archive = archives("cortex-m4")[0]
@@ -224,7 +224,7 @@ CORES = (("-mcpu=cortex-m3",), ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fp
 
 
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core[0])
-def test_other_compilers_see_no_extension_of_gnu(core, archives):
+def test_other_compilers_get_no_gnu_extensions(core, archives):
     """What a compiler reads that is not GNU's: standard C without a name of GNU's in it."""
     build = Build("gcc", "-O2", "plain", "cortex-m4")
     if build.missing_tool():

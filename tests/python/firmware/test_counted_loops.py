@@ -64,7 +64,7 @@ def tools():
 
 
 @pytest.mark.parametrize("level", ["-Os", "-O2"])
-def test_conditions_behind_counted_loops_hold(level, tmp_path):
+def test_conditions_after_counted_loops_are_kept(level, tmp_path):
     (tmp_path / "loops.c").write_text(SUMS + ROUNDS)
     (tmp_path / "main.c").write_text(MAIN)
     flags = [flag for flag in BOARD.flags if flag != OWN_LOOPS]
@@ -86,7 +86,7 @@ def _code(path: Path, archive: Path, *options: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_networks_need_no_option_of_their_builds(tmp_path):
+def test_networks_need_no_compiler_option(tmp_path):
     network = tvmrt.compile(small_network(), target="cortex-m55", interface_api="c")
     network.export(tmp_path / "net.tar")
     unpack(tmp_path / "net.tar", tmp_path)
@@ -108,7 +108,7 @@ def _reads(path: Path, seen: set[Path]) -> bool:
     )
 
 
-def test_loops_of_the_runtime_are_kept_from_it_too():
+def test_runtime_loops_avoid_the_compiler_bug():
     root = Path(find_firmware_path())
     files = [*root.glob("src_backend/*.c"), *root.glob("src_runtime/firmware/*.c")]
     looping = [path for path in files if _LOOP.search(path.read_text())]

@@ -74,7 +74,7 @@ def test_prints_the_right_digits(board, kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_makes_anew_what_is_asked_for_otherwise(board, tmp_path):
+def test_make_rebuilds_after_changed_options(board, tmp_path):
     def made(*arguments):
         return make(tmp_path, "all", *arguments), (tmp_path / "net.tar").stat().st_mtime_ns
 
@@ -186,7 +186,7 @@ int main(void) {
 
 
 @pytest.mark.slow
-def test_notes_survive_a_reset(board, tmp_path, capsys):
+def test_records_survive_a_reset(board, tmp_path, capsys):
     """Start-up code clears variables, but not the section of the notes and the workspace."""
     build, boards = Path(f"{tmp_path}-trace"), EXAMPLE / "boards"
     make(tmp_path, "all", "APP=any_network", "TRACE=1", f"MODEL={DIGITS}/digits_f32.onnx")
@@ -244,7 +244,7 @@ def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
         pytest.param(["MODEL=my net.onnx"], "no path with spaces", id="spaces"),
     ],
 )
-def test_what_is_missing_is_named(board, arguments, match, tmp_path):
+def test_missing_tools_are_named(board, arguments, match, tmp_path):
     assert match in make(tmp_path, "run", *arguments, ends_well=False)
 
 

@@ -105,7 +105,7 @@ def test_a_board_is_its_processor_and_its_memory():
         ({"board": "stm32f0"}, (64, 6, 1024), "more than the flash of stm32f0 (STM32F072)"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_with_bytes(options, sizes, words):
+def test_network_too_large_for_a_board_is_reported_with_bytes(options, sizes, words):
     with pytest.raises(ValueError) as raised:
         tvmrt.compile(network(*sizes)[0], interface_api="c", **options)
     assert words in str(raised.value)

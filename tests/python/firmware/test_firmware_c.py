@@ -37,7 +37,9 @@ OTHER_TARGETS = [pytest.param(t, marks=pytest.mark.slow) for t in ("cortex-m55",
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", *OTHER_TARGETS])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_functions_warn_of_nothing_and_take_little_stack(name, target, tmp_path, monkeypatch):
+def test_functions_compile_without_warnings_and_need_little_stack(
+    name, target, tmp_path, monkeypatch
+):
     board = BOARDS[target]
     monkeypatch.setenv("CCACHE_DISABLE", "1")  # it keeps objects, not what is told beside them
     if board.missing_tool():
@@ -96,7 +98,7 @@ def test_kernels_of_boards_compile_with_clang_and_without_optimisation(level, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
-def test_clang_warns_of_nothing(name, tmp_path):
+def test_clang_gives_no_warnings(name, tmp_path):
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed")
     compiled(name, "cortex-m4").export_sources(tmp_path)

@@ -95,7 +95,7 @@ def without_comments(text: str) -> str:
     return re.sub(r"\n{2,}", "\n", "\n".join(lines)).strip()
 
 
-def test_the_header_has_the_classic_parts_in_order(tmp_path):
+def test_header_has_tvm_parts_in_order(tmp_path):
     text = files_of(add_network(), tmp_path / "out", module_name="net", **C)["tvmgen_net.h"]
     found, expected = without_comments(text), without_comments(HEADER)
     found = re.sub(r"WORKSPACE_SIZE \d+", "WORKSPACE_SIZE 0", found)
@@ -104,7 +104,7 @@ def test_the_header_has_the_classic_parts_in_order(tmp_path):
     assert found.startswith(expected)
 
 
-def test_a_lent_pool_is_a_struct_with_its_size(tmp_path):
+def test_caller_provided_pool_is_a_struct_with_its_size(tmp_path):
     path = DIGITS / "digits_f32.onnx"
     options = {**C, "module_name": "net", "pools": {"sram": 1 << 16}}
     files = files_of(path, tmp_path / "out", **options)
@@ -154,7 +154,7 @@ def test_layers_may_have_the_names_of_entries(tmp_path, name, options):
         pytest.param(("graph_arena", "a_2"), ("graph_arena_2", "a_2"), id="arena"),
     ],
 )
-def test_names_that_become_one_are_told_apart(tmp_path, names, members):
+def test_colliding_names_are_made_unique(tmp_path, names, members):
     header = files_of(add_network(*names), tmp_path, module_name="net", **C)["tvmgen_net.h"]
     for member in members:
         assert f"  void *{member};" in header
@@ -177,7 +177,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("name", ["errno", "NULL", "static_assert", "stdin", "assert"])
-def test_members_are_no_words_of_headers_that_programs_include_before(tmp_path, name):
+def test_members_do_not_clash_with_included_headers(tmp_path, name):
     files_of(add_network(name), tmp_path, module_name="net", **C)
     headers = ("assert.h", "complex.h", "errno.h", "math.h", "stdalign.h", "stdio.h", "stdlib.h")
     text = "".join(f"#include <{h}>\n" for h in headers) + '#include "tvmgen_net.h"\n'
@@ -254,7 +254,7 @@ def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_with_the_reason(options, error, match):
+def test_impossible_options_are_refused_with_the_reason(options, error, match):
     with pytest.raises(error, match=match):
         tvmrt.compile(add_network(), **options)
 
@@ -265,7 +265,7 @@ def test_shared_libraries_are_refused(tmp_path):
         library.export(tmp_path / "net.so")
 
 
-def test_tensors_without_elements_are_compared_with_no_size(tmp_path):
+def test_empty_tensors_have_no_size_check(tmp_path):
     node = helper.make_node("Relu", ["x"], ["y"])
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [0, 3]) for n in "xy")
     files_of(helper.make_model(helper.make_graph([node], "none", [x], [y])), tmp_path, **C)
@@ -275,7 +275,7 @@ def test_tensors_without_elements_are_compared_with_no_size(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_archive_unpacked_over_an_older_one_is_made_anew(tmp_path):
+def test_archive_unpacked_over_an_older_one_is_rebuilt(tmp_path):
     def library(network, **options):
         tvmrt.compile(network, target="host", runtime="crt", executor="aot", module_name="net",
                       **options).export(tmp_path / "net.tar")  # fmt: skip
@@ -300,7 +300,7 @@ BYTES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), BYTES.values(), ids=BYTES)
-def test_equal_networks_give_equal_bytes_whenever_and_wherever(tmp_path, name, options):
+def test_archives_are_reproducible(tmp_path, name, options):
     contents = []
     for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo")):
         folder = tmp_path / f"folder{seed}"

@@ -113,7 +113,7 @@ def test_kernels_find_their_scratch_in_the_workspace(target, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "host", "native"])
-def test_a_product_of_computed_integers_packs_in_the_workspace(target, tmp_path):
+def test_int8_matmul_of_two_tensors_packs_in_the_workspace(target, tmp_path):
     rng = np.random.default_rng(5)
     inputs = {
         "a": rng.integers(0, 256, (2, 5, 19)).astype(np.uint8),

@@ -39,7 +39,7 @@ def measured(bench):
         "riscv32",
     ],
 )
-def test_nothing_has_grown(bench, request, target):
+def test_footprint_has_not_grown(bench, request, target):
     missing = bench.board_of(target).missing_tool()
     if missing is not None:
         pytest.skip(f"{missing} is not installed")
@@ -50,7 +50,7 @@ def test_nothing_has_grown(bench, request, target):
     assert bench.grown(found, json.loads(bench.LIMITS.read_text())) == []
 
 
-def test_growth_is_told(bench):
+def test_footprint_growth_is_reported(bench):
     found = {"sizes": {"cortex-m4": {"graph": {"text": 9, "data": 0, "bss": 1}}}, "counts": {}}
     limits = {"cortex-m4 graph text": 8, "cortex-m4 graph data": 0}
     told = bench.grown(found, limits)

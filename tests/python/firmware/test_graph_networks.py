@@ -135,7 +135,7 @@ def test_the_stated_memory_is_enough(params, runtime, images, golden, tmp_path):
 
 @PARAMS
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
-def test_the_memory_is_told_before_anything_is_built(target, params, tmp_path):
+def test_memory_is_reported_before_building(target, params, tmp_path):
     """The archive's number is the macro on the target."""
     compiler = boards.BOARDS[target].compiler
     if shutil.which(compiler) is None:
@@ -158,7 +158,7 @@ def test_the_memory_is_told_before_anything_is_built(target, params, tmp_path):
 
 @pytest.mark.slow
 @PARAMS
-def test_one_byte_less_is_a_code(params, runtime, images, tmp_path):
+def test_one_byte_less_returns_an_error_code(params, runtime, images, tmp_path):
     library = compile_graph(DIGITS / "digits_int8.onnx", params=params)
     code, _ = run_on_host(tmp_path, library, runtime, images, 1)
     assert code == 100
@@ -236,7 +236,7 @@ def test_a_changed_byte_of_the_graph_is_never_a_fault(runtime, tmp_path):
 
 
 @pytest.mark.parametrize("odd", [1, 3, 8])
-def test_most_params_lie_where_they_can_be_read(odd):
+def test_params_are_read_in_place(odd):
     arrays = {"a" * odd: np.zeros(16, np.float32), "b": np.zeros(16, np.float32),
               "c": np.zeros(5, np.int8), "d": np.zeros(5, np.int8)}  # fmt: skip
     params = place_params(arrays)

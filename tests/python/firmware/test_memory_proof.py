@@ -149,7 +149,7 @@ int main(void) { return 0; }
 
 
 @pytest.mark.parametrize("compiler", ["cc -std=c99", "cc -std=c11", "c++ -x c++ -std=c++11"])
-def test_a_board_with_less_memory_does_not_compile(tmp_path, compiler):
+def test_board_with_less_memory_is_refused_by_the_compiler(tmp_path, compiler):
     library = compile_network(DIGITS / "digits_f32.onnx", pools={"sram": 1 << 20})
     library.export(tmp_path / "out")
     (tmp_path / "main.c").write_text(CLAIM)

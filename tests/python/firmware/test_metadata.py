@@ -76,7 +76,7 @@ def ask(shared, prefix: str, interface: str, classic: bool, struct):
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("pools", [None, TWO], ids=["one-pool", "two-pools"])
 @pytest.mark.parametrize("options", INTERFACES)
-def test_a_network_tells_its_tensors_and_sizes(tmp_path, options, pools):
+def test_metadata_has_tensors_and_sizes(tmp_path, options, pools):
     library = tvmrt.compile(
         DIGITS / "digits_int8.onnx", target="cortex-m4", module_name="net", pools=pools, **options
     )

@@ -54,13 +54,13 @@ def check(network, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_digits_network_breaks_no_unexplained_rule(digits, tmp_path):
+def test_digits_network_has_no_unexplained_misra_deviation(digits, tmp_path):
     check(digits, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kws_f32", "kws_int8", "ic_int8"])
-def test_larger_networks_break_no_unexplained_rule(name, tmp_path):
+def test_larger_networks_have_no_unexplained_misra_deviation(name, tmp_path):
     if name.endswith("int8"):
         pytest.importorskip("onnxruntime")
     check(own_networks.build(name), tmp_path)

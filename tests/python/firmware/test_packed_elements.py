@@ -38,7 +38,7 @@ def tensor(array: np.ndarray, code: int, bits: int, *shape: int) -> Tensor:
     )
 
 
-def test_a_tensor_is_as_large_as_its_bits(tmp_path):
+def test_size_of_bit_packed_tensors(tmp_path):
     """24 elements of 4 bits are 12 bytes: 10 are too few, and do not count as 20."""
     library = tvmrt.compile(
         parser.parse_model(NETWORK), target="host", executor="graph", runtime="crt"

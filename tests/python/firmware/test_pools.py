@@ -51,7 +51,7 @@ def check_digits(network, images, golden, path, count=5):
 
 
 @pytest.mark.parametrize("options", INTERFACES)
-def test_lent_pools_of_every_interface(digits, images, golden, tmp_path, options):
+def test_caller_provided_pools_of_every_interface(digits, images, golden, tmp_path, options):
     network = build(digits, tmp_path / "out", pools=TWO, **options)
     assert {name: m.nbytes > 0 for name, m in network.memories.items()} == {
         "dtcm": True, "sram": True,
@@ -61,7 +61,7 @@ def test_lent_pools_of_every_interface(digits, images, golden, tmp_path, options
 
 
 @pytest.mark.parametrize("options", INTERFACES)
-def test_pools_of_the_image_lie_in_their_sections(digits, images, golden, tmp_path, options):
+def test_image_pools_are_in_their_sections(digits, images, golden, tmp_path, options):
     pools = {"dtcm": (700, ".bss.dtcm"), "sram": 1 << 20}
     network = build(digits, tmp_path / "out", pools=pools, **options)
     assert list(network.memories) == ["sram"]
@@ -101,7 +101,7 @@ def test_the_first_pool_is_preferred(digits):
         pytest.param(None, id="none"),
     ],
 )
-def test_inputs_and_outputs_lie_in_the_pools(digits, images, golden, tmp_path, pools):
+def test_inputs_and_outputs_are_in_the_pools(digits, images, golden, tmp_path, pools):
     network = build(digits, tmp_path / "out", pools=pools, workspace_io=True, **PLAIN)
     map_inputs, map_outputs = network.function("map_inputs"), network.function("map_outputs")
     map_inputs.restype = map_outputs.restype = ctypes.c_void_p  # the struct of one pointer
@@ -162,7 +162,7 @@ def test_weights_are_copied_to_a_pool(digits, images, golden, tmp_path, options,
         assert network.function("load")(pointers([0, 0])) == MISPLACED
 
 
-def test_weights_lie_in_the_section_that_they_were_given(digits, images, golden, tmp_path):
+def test_weights_are_in_their_assigned_section(digits, images, golden, tmp_path):
     place = {"conv2_weights": "flash@.qspi", "conv2*": "sram"}
     options = {"pools": {"sram": 1 << 20}, "place": place, **PLAIN}
     network = build(digits, tmp_path / "out", **options)
@@ -178,7 +178,7 @@ def test_weights_lie_in_the_section_that_they_were_given(digits, images, golden,
     assert re.search(r"\.rodata\.tvm\s.*tvmgen_net_w_conv1_weights", text)
 
 
-def test_a_tensor_lies_in_the_pool_that_it_was_given(digits):
+def test_tensor_is_in_its_assigned_pool(digits):
     library = compile_network(digits, pools=TWO, place={"pool": "sram", "dense": "sram"}, **PLAIN)
     places = {row.buffer: row.pool for row in library.summary.plan}
     assert places["pool"] == places["dense"] == "sram"
@@ -187,13 +187,13 @@ def test_a_tensor_lies_in_the_pool_that_it_was_given(digits):
     assert "dtcm" in places.values()
 
 
-def test_weights_do_not_go_where_a_tensor_lends_memory():
+def test_weights_do_not_use_tensor_pools():
     with pytest.raises(ValueError, match=r"use interface-api c, or let the image contain the pool"):
         compile_network(DIGITS / "digits_f32.onnx", pools=TWO, place={"conv1*": "dtcm"})
 
 
 @pytest.mark.parametrize("missing", [1, 100])
-def test_what_does_not_fit_is_said_in_bytes(digits, missing):
+def test_pool_overflow_is_reported_in_bytes(digits, missing):
     bound = compile_network(digits, **PLAIN).summary.arena_bytes
     compile_network(digits, pools={"sram": bound}, **PLAIN)
     with pytest.raises(ValueError) as problem:
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_said_in_bytes(digits, missing):
     compile_network(digits, pools={"dtcm": 2048, "sram": bound - missing}, **PLAIN)
 
 
-def test_what_is_said_suffices(digits):
+def test_reported_pool_size_is_sufficient(digits):
     pools = {"dtcm": 100, "sram": 200, "psram": 50}
     with pytest.raises(ValueError) as problem:
         compile_network(digits, pools=pools, **PLAIN)
@@ -246,7 +246,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("index, field, value, code", WRONG)
-def test_tensors_that_say_all_are_compared(packed_network, images, index, field, value, code):
+def test_complete_tensor_descriptors_are_checked(packed_network, images, index, field, value, code):
     tensors, kept = packed_arguments(images)
     function = packed_network.function("run_checked")
     assert call_packed(function, tensors) == 0
@@ -256,7 +256,7 @@ def test_tensors_that_say_all_are_compared(packed_network, images, index, field,
     assert (kept[1] == before).all()
 
 
-def test_packed_arguments_that_are_not_there_are_refused(packed_network):
+def test_missing_packed_arguments_are_refused(packed_network):
     run = packed_network.function("run_checked")
     assert run(None, (ctypes.c_int * 3)(7, 7, 7), 3, None, None, None) == INVALID
     assert run((ctypes.c_void_p * 3)(), None, 3, None, None, None) == INVALID

@@ -32,7 +32,7 @@ def export(path, folder, name="digits", target="cortex-m4", executor="aot", **op
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("target", ["cortex-m4", "host"])
 @pytest.mark.parametrize("options", INTERFACES)
-def test_gives_what_onnxruntime_gives(digits, images, golden, tmp_path, options, target):
+def test_program_matches_onnxruntime(digits, images, golden, tmp_path, options, target):
     export(digits, tmp_path / "out", target=target, **options)
     text = program_text(["digits"], options["interface_api"], "pools" in options)
     (tmp_path / "main.c").write_text(text)
@@ -67,7 +67,7 @@ def test_main_has_the_parameters_that_programs_for_tvm_pass(digits, images, gold
 
 @pytest.mark.slow
 @pytest.mark.parametrize("interface", ["c", "packed"])
-def test_two_networks_live_in_one_program(images, golden, tmp_path, interface):
+def test_two_networks_in_one_program(images, golden, tmp_path, interface):
     paths = {"a": DIGITS / "digits_f32.onnx", "b": DIGITS / "digits_int8.onnx"}
     options = {"interface_api": interface, "unpacked_api": interface == "c"}
     for name, path in paths.items():
@@ -99,7 +99,7 @@ def test_the_archive_makes_a_library(digits, images, golden, tmp_path, interface
 
 
 @pytest.mark.slow
-def test_what_an_archive_has_of_the_runtime_needs_no_more(digits, tmp_path):
+def test_runtime_files_of_an_archive_are_complete(digits, tmp_path):
     """Whatever a program takes from it, by any executor, is linked."""
     for executor in ("aot", "graph"):
         folder = tmp_path / executor

@@ -96,7 +96,7 @@ def replay(network, dump, *arguments: str, image=None, capsys=None) -> tuple[int
         pytest.param("riscv32", "f32", marks=pytest.mark.slow),
     ],
 )
-def test_a_board_notes_what_this_machine_computes(board, kind, images, tmp_path, capsys):
+def test_board_record_matches_the_host(board, kind, images, tmp_path, capsys):
     machine, digits = BOARDS[board], DIGITS / f"digits_{kind}.onnx"
     if machine.missing_tool():
         pytest.skip(f"{machine.missing_tool()} is not installed")
@@ -138,7 +138,7 @@ def test_the_first_operator_that_differs_is_named(images, tmp_path, capsys):
     assert "relu3" in told["finding"] and "is the first whose output differs" in told["finding"]
 
 
-def test_other_inputs_are_told_from_other_arithmetic(images, tmp_path, capsys):
+def test_different_inputs_and_different_arithmetic_are_distinguished(images, tmp_path, capsys):
     network = DIGITS / "digits_int8.onnx"
     dump = dump_on_this_machine(network, images[:1], tmp_path, record=True)
     code, told = replay(network, dump, image=images[1], capsys=capsys)
@@ -148,7 +148,7 @@ def test_other_inputs_are_told_from_other_arithmetic(images, tmp_path, capsys):
     )
 
 
-def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
+def test_unfinished_run_reports_its_operator(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     dump = dump_on_this_machine(network, images[:1], tmp_path, STEP_THREE, record=True)
     code, told = replay(network, dump, image=images[0], capsys=capsys)
@@ -160,7 +160,7 @@ def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_runs_are_told_apart_and_old_records_go_first(images, tmp_path, capsys):
+def test_runs_are_numbered_and_old_records_are_overwritten(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"  # 7 operators: 8 records a run
     options = {"record": True, "trace_records": 20, "sanitizers": SANITIZERS}
     dump = dump_on_this_machine(network, images[:4], tmp_path, **options)
@@ -183,7 +183,7 @@ POOLED_CALL = """\
     while (tvmgen_net_step(&state, 1) == TVMGEN_NET_STEP_MORE) continue;"""
 
 
-def test_tensors_in_pools_are_noted(images, tmp_path, capsys):
+def test_tensors_in_pools_are_recorded(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     options = {"pools": {"fast": 700, "slow": 1 << 16}, "workspace_io": True, "record": True}
     dump = dump_on_this_machine(network, images[:1], tmp_path, POOLED_CALL, **options)
@@ -199,7 +199,7 @@ PACKED_CALL = """\
     if (tvmgen_net_run(args, codes, 2, &result, &code, NULL) != 0) return 2;"""
 
 
-def test_networks_called_by_packed_functions_are_noted(images, tmp_path, capsys):
+def test_networks_called_by_packed_functions_are_recorded(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     options = {"interface_api": "packed", "record": True}
     dump = dump_on_this_machine(network, images[:1], tmp_path, PACKED_CALL, **options)
@@ -257,7 +257,7 @@ def hash_of(array: np.ndarray) -> int:
     return found
 
 
-def test_digests_of_every_type_are_those_of_the_layout(tmp_path):
+def test_digests_of_every_type_match_the_layout(tmp_path):
     nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in VALUES]
     network = model(nodes, VALUES, [f"{name}_out" for name in VALUES])
     tvmrt.compile(network, **C, record=True).export(tmp_path / "out")
@@ -296,11 +296,11 @@ def test_digests_of_every_type_are_those_of_the_layout(tmp_path):
         pytest.param(Strided((2, 0), (0, 1)), ((0, 1),), id="empty"),
     ],
 )
-def test_axes_without_a_gap_are_one(at, expected):
+def test_contiguous_axes_are_merged(at, expected):
     assert merged_axes(at) == expected
 
 
-def test_nothing_is_generated_unless_asked_for(tmp_path):
+def test_recording_code_is_opt_in(tmp_path):
     tvmrt.compile(DIGITS / "digits_f32.onnx", **C).export(tmp_path / "out")
     for path in (tmp_path / "out").iterdir():
         assert "trace" not in path.name
@@ -348,14 +348,14 @@ def header(**changes) -> bytes:
         pytest.param(header() + bytes(20), "the dump is not of", id="other-network"),
     ],
 )
-def test_what_is_no_dump_of_the_network_is_refused(data, match, tmp_path, capsys):
+def test_dump_of_another_network_is_refused(data, match, tmp_path, capsys):
     (tmp_path / "dump.bin").write_bytes(data)
     code, told = replay(DIGITS / "digits_f32.onnx", tmp_path / "dump.bin", capsys=capsys)
     assert code == 2
     assert match in told["error"] and "defect" not in told["error"]
 
 
-def test_damaged_dumps_give_errors_and_nothing_worse():
+def test_damaged_dumps_are_refused_without_a_crash():
     source = random.Random(5)
     whole = header(capacity=3, count=3, next=1) + bytes(range(60))
     refused = 0
@@ -368,7 +368,7 @@ def test_damaged_dumps_give_errors_and_nothing_worse():
     assert 500 < refused < 2000
 
 
-def test_a_dump_of_a_big_endian_board_reads_alike():
+def test_big_endian_dump_is_read():
     record = (0, 0, 5, 0x12345678, 1, 2)
     both = []
     for order in "<>":

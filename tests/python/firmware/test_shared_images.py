@@ -48,7 +48,7 @@ def test_networks_take_turns_in_one_workspace(images, golden, tmp_path, options)
     assert f"tvmgen_image_workspace[{max(alone)}]" in text
 
 
-def test_networks_that_are_live_at_a_time_have_their_own_bytes(images, golden, tmp_path):
+def test_concurrent_networks_do_not_share_memory(images, golden, tmp_path):
     options = {**PLAIN, "pools": {"sram": 1 << 20}, "workspace_io": False}
     image = tvmrt.compile_together({"a": F32, "b": INT8}, concurrent=True, **options)
     alone = [tvmrt.compile(path, **options).summary.arena_bytes for path in (F32, INT8)]
@@ -90,7 +90,7 @@ def test_one_network_runs_while_another_is_in_the_middle(images, golden, tmp_pat
     np.testing.assert_allclose(result[0], golden(F32)[0], rtol=2e-4, atol=1e-6)
 
 
-def test_lent_pools_are_as_large_as_the_largest_network(images, golden, tmp_path):
+def test_caller_provided_pools_have_the_largest_network_size(images, golden, tmp_path):
     pools = {"dtcm": 700, "sram": 1 << 20}
     image = tvmrt.compile_together({"a": F32, "b": INT8}, pools=pools, **PLAIN)
     sizes = {pool.name: pool.used_bytes for pool in image.pools}
@@ -181,7 +181,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("models, options, match", REFUSED)
-def test_what_cannot_be_is_refused_with_the_reason(models, options, match):
+def test_impossible_images_are_refused_with_the_reason(models, options, match):
     options = {"target": "cortex-m4", **options}
     with pytest.raises(ValueError, match=match):
         tvmrt.compile_together(models, **options)

@@ -60,7 +60,7 @@ def sources_of(network, folder, main: str, **options):
 
 @pytest.mark.everyday(2)
 @pytest.mark.parametrize("ops", [1, 3, 1000])
-def test_slices_give_what_one_run_gives(digits, images, golden, tmp_path, ops):
+def test_slices_equal_one_run(digits, images, golden, tmp_path, ops):
     main = MAIN % {"in": "TVMGEN_NET_IMAGE_SIZE", "ops": ops, "pool": "", "given": ""}
     options = SANITIZERS if ops == 3 else ()
     program = build(tmp_path, sources_of(digits, tmp_path, main), [tmp_path / "out"], options)
@@ -68,7 +68,7 @@ def test_slices_give_what_one_run_gives(digits, images, golden, tmp_path, ops):
 
 
 @pytest.mark.slow
-def test_slices_use_the_memory_that_the_program_lends(digits, images, golden, tmp_path):
+def test_slices_use_caller_provided_memory(digits, images, golden, tmp_path):
     begin = "(pools.sram = (void *)(((uintptr_t)memory + 15) & ~(uintptr_t)15), &pools)"
     texts = {"in": "TVMGEN_NET_IMAGE_SIZE", "ops": 2, "pool": POOL, "given": f", {begin}"}
     sources = sources_of(digits, tmp_path, MAIN % texts, pools={"sram": 1 << 16})
@@ -160,7 +160,7 @@ def test_an_operator_that_fails_ends_the_run(tmp_path):
     assert subprocess.run([program], check=False).returncode == 0
 
 
-def test_a_program_that_does_not_slice_does_not_link_it(tmp_path):
+def test_slicing_code_is_linked_on_use_only(tmp_path):
     main = "#include <tvmgen_net.h>\nint main(void) { return tvmgen_net_run(0, 0) == 0; }\n"
     sources = sources_of(DIGITS / "digits_f32.onnx", tmp_path, main)
     objects = []

@@ -65,7 +65,7 @@ def two_rates(first: int, nested: bool = False) -> onnx.ModelProto:
 @pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
 @pytest.mark.parametrize("first", RATES)
 @pytest.mark.parametrize("rate", RATES)
-def test_the_branch_that_fits_serves_and_the_other_ends_the_run(rate, first, nested):
+def test_valid_branch_runs_and_invalid_branch_ends_the_run(rate, first, nested):
     model = two_rates(first, nested)
     with pytest.warns(TvmrtWarning, match="is invalid at the shapes .* a run that takes it fails"):
         net = tvmrt.load(model, shapes={"x": (1, RATES[rate])}, cache=False)
@@ -80,7 +80,7 @@ def test_the_branch_that_fits_serves_and_the_other_ends_the_run(rate, first, nes
         session.run(None, feeds | {"sr": np.array(other)})
 
 
-def test_a_network_that_no_branch_fits_is_refused_by_node():
+def test_network_without_a_valid_branch_is_refused_by_node():
     with (
         pytest.warns(TvmrtWarning),
         pytest.raises(
@@ -90,14 +90,14 @@ def test_a_network_that_no_branch_fits_is_refused_by_node():
         tvmrt.load(two_rates(8000), shapes={"x": (1, 5)}, cache=False)
 
 
-def test_what_is_wrong_whatever_the_extents_is_refused():
+def test_shape_independent_errors_are_refused():
     model = two_rates(8000)
     model.graph.node[2].attribute[1].g.node[1].input[0] = "nowhere"
     with pytest.raises(ValueError, match="nowhere"):
         tvmrt.load(model, shapes={"x": (1, 4)}, cache=False)
 
 
-def test_functions_of_a_branch_that_is_left_out_serve_the_other():
+def test_functions_of_a_dropped_branch_are_kept_for_the_other():
     """Both branches call one function of the file; one of them misfits inside of it."""
     model = two_rates(8000)
     body = [helper.make_node("MatMul", ["a", "b"], ["c"], "inside")]

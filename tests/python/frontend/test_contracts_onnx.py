@@ -191,7 +191,7 @@ def test_valid_node_is_taken(name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_onnxruntime_refuses_is_refused_by_node(name):
+def test_nodes_that_onnxruntime_refuses_are_refused(name):
     sample = SAMPLES[name]
     taken = []
     for what, operands, attributes in sample.mutants():
@@ -295,7 +295,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_sentence_says_operand_expected_and_found(name):
+def test_error_names_operand_expected_and_actual_value(name):
     sample, sentence = REFUSED[name]
     with pytest.raises(ValueError, match=f"node bad .*{sentence}"):
         import_model(sample.model())

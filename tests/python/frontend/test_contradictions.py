@@ -164,7 +164,7 @@ def test_output_that_is_left_out_is_refused():
 
 
 @pytest.mark.parametrize("name", [b"act", b"Relu", b"graph_of_the_test"])
-def test_name_that_is_no_text_is_refused(tmp_path, name):
+def test_name_that_is_not_utf8_is_refused(tmp_path, name):
     network = model([helper.make_node("Relu", ["x"], ["y"], "act")], {"x": ROWS}, ["y"])
     network.graph.name = "graph_of_the_test"
     data = network.SerializeToString()
@@ -186,7 +186,7 @@ def test_half_operand_of_an_operator_without_operands():
 @pytest.mark.parametrize(
     "bad", [node("Cast", ["x"], to=1, saturate=-2), node("Attention", ["x", "x", "x"], is_causal=3)]
 )
-def test_a_truth_that_is_neither_0_nor_1_is_refused(bad):
+def test_boolean_other_than_0_and_1_is_refused(bad):
     network = model([bad], {"x": IMAGE}, ["y"], {})
     network.opset_import[0].version = 23
     with pytest.raises(ValueError, match="expected 0 or 1"):
@@ -218,7 +218,7 @@ def test_output_without_element_type_is_refused():
         tvmrt.compile(network)
 
 
-def test_number_within_no_bounds_is_refused():
+def test_out_of_range_attribute_is_refused():
     heads = np.zeros((1, 2, 3, 4), np.float32)
     attention = helper.make_node("Attention", ["x", "x", "x"], ["y"], "bad", softcap=np.nan)
     network = model([attention], {"x": heads}, ["y"], opset=23)

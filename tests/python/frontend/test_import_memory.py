@@ -54,7 +54,7 @@ def no_collector():
     gc.enable()
 
 
-def test_importer_goes_with_the_call(no_collector):
+def test_importer_is_freed_after_the_call(no_collector):
     """Also where the network is imported again for an operand of the run."""
     before = len(_importers())
     for text in (TOLD, BRANCHES, STRINGS):
@@ -63,7 +63,7 @@ def test_importer_goes_with_the_call(no_collector):
         assert graph.outputs
 
 
-def test_importer_of_a_refused_network_goes_with_the_error(no_collector):
+def test_importer_of_a_refused_network_is_freed(no_collector):
     before = len(_importers())
     with pytest.raises(UnsupportedError, match="Unheard"):
         import_model(parser.parse_model(REFUSED))
@@ -71,7 +71,7 @@ def test_importer_of_a_refused_network_goes_with_the_error(no_collector):
 
 
 @pytest.mark.slow
-def test_weights_of_a_refused_network_go_with_the_error(no_collector):
+def test_weights_of_a_refused_network_are_freed(no_collector):
     """The network is imported several times before it is refused."""
     import tracemalloc
 

@@ -43,7 +43,7 @@ def test_a_truncated_file_is_named_with_its_size(tmp_path, share):
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"hello, this is text\n", b"\x00" * 64, b"\xff" * 9]
 )
-def test_a_file_that_is_no_model_is_refused(tmp_path, content):
+def test_file_that_is_not_a_model_is_refused(tmp_path, content):
     path = tmp_path / "text.onnx"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"text\.onnx"):
@@ -167,7 +167,7 @@ def test_a_contradiction_names_its_node():
         import_model(model([node], X, ["y"], {"w": np.zeros(5, np.float32)}))
 
 
-def test_an_input_that_nobody_makes_is_named():
+def test_undefined_input_is_named():
     node = helper.make_node("Relu", ["nowhere"], ["y"], "lost")
     with pytest.raises(ValueError, match=r"lost .*reads nowhere"):
         import_model(model([node], X, ["y"]))
@@ -242,7 +242,7 @@ def test_constant_work_is_done_at_import():
     assert node.op == "mul" and node.inputs[1].data == 5.0
 
 
-def test_operator_that_is_entered_first_stands_beside_the_built_in_ones():
+def test_added_operator_does_not_hide_built_in_ones():
     program = (
         "from tvmrt.compiler.frontend.onnx.registry import find, onnx_op\n"
         "mine = onnx_op('Mul', 'Own')(lambda ctx: None)\n"

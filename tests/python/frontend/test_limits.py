@@ -117,7 +117,7 @@ def test_the_bound_on_memory_is_exact(text, nbytes):
 
 
 @pytest.mark.parametrize("taps", [60, 70, 1_000_000])
-def test_windows_of_weights_at_run_time_take_no_time_of_their_own(taps):
+def test_windows_of_dynamic_weights_are_fast(taps):
     shapes = f"(float[2, 4, {taps + 1}] a, float[4, 1, {taps}] w) => (float[2, 4, 2] y)"
     begin = time.process_time()
     program = tvmrt.compile(parsed(shapes + " { y = Conv<group = 4>(a, w) }"))
@@ -141,7 +141,7 @@ def test_windows_gathered_by_tables_are_right(tmp_path):
     np.testing.assert_allclose(executor.get_output(0).numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_the_page_says_the_bounds():
+def test_documentation_lists_the_bounds():
     page = (ROOT / "docs" / "reference" / "limits.md").read_text()
     tables = limits.MAX_TABLE, limits.MAX_TABLES, limits.MAX_FOLDED_BYTES
     written = limits.MAX_UNROLLED_ITERATIONS, limits.MAX_UNROLLED_NODES

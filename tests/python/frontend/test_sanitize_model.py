@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from test_wiring import branch, conditional, info, network, node
+from test_check_ssa import branch, conditional, info, network, node
 
 import tvmrt
 from tvmrt.compiler.frontend.onnx.sanitize_model import sanitize_model

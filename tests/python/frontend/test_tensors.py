@@ -128,14 +128,14 @@ def test_missing_data_is_named(folders, place):
     ("key", "value"),
     [("offset", "abc"), ("offset", "-4"), ("length", "1e3"), ("length", ""), ("offset", "9" * 30)],
 )
-def test_offset_that_is_no_number_is_refused(folders, key, value):
+def test_invalid_offset_is_refused(folders, key, value):
     path = save(network([ADD], initializer=[external("w", **{key: value})]), folders)
     with pytest.raises(ValueError, match=f"weights of w: the {key} .* is not a number of bytes"):
         import_model(path)
 
 
 @pytest.mark.parametrize("location", ["w\0bin", ""])
-def test_location_that_is_no_name_is_refused(folders, location):
+def test_invalid_location_is_refused(folders, location):
     path = save(network([ADD], initializer=[external("w", location)]), folders)
     with pytest.raises(ValueError, match=r"weights of w .* is not a file name"):
         import_model(path)

@@ -232,7 +232,7 @@ def test_every_changed_form_has_an_upgrade():
         assert len(schema.inputs) == len(newer.inputs), schema.name
 
 
-def test_what_cannot_be_upgraded_is_refused_by_its_node():
+def test_node_without_upgrade_is_refused():
     sizes = np.float32([1, 4])
     split = helper.make_node("Split", ["x", "s"], ["y", "z"], "cut", axis=3)
     model = old_model(1, [split], {"x": X, "s": sizes}, {"y": X[..., :1], "z": X[..., 1:]})

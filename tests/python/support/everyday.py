@@ -50,10 +50,11 @@ SHARES = {
     "python/cli": Share(cases=6),
     "python/codegen": Share(cases=4),
     "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
-    "python/devices": Share("choice device_answers plugins_again region_schema regions", 4),
+    "python/devices": Share("device_answers partition plugin_reload region_schema regions", 4),
     "python/dims": Share(
-        "any_size bad_sizes branch_ranks checked_sizes chosen_sizes counts"
-        " loops_over_found_rows nearest_resize run_sizes size_conditions zero_extents",
+        "branch_ranks data_dependent_dims dynamic_shapes inferred_bounds invalid_sizes"
+        " loops_over_data_dependent_rows nearest_resize runtime_checks size_constraints"
+        " sizes_from_inputs zero_extents",
         2,
     ),
     "python/docs": Share(cases=60),
@@ -61,7 +62,7 @@ SHARES = {
     "python/export": Share(cases=3),
     "python/firmware": Share(
         "board_networks firmware_c firmware_files firmware_networks memory_proof metadata"
-        " misra patches step",
+        " misra patch_inference step",
         2,
     ),
     "python/frontend": Share(),

@@ -1,0 +1,91 @@
+"""Images of any size, resized by any factor or to the size of another one, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from any_size_case import assert_close, loaded, results
+from dynamic_networks import FLOAT, Draft
+
+import tvmrt
+
+runtime = pytest.importorskip("onnxruntime")
+
+BY_FACTORS = {
+    "linear": ([1, 1, 2, 2], {"mode": "linear"}),
+    "align corners": (
+        [1, 1, 3, 2],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+    "larger and smaller": (
+        [1, 1, 1.5, 0.5],
+        {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+    ),
+    "cubic": ([1, 1, 2, 3], {"mode": "cubic"}),
+    "antialias": ([1, 1, 0.5, 1.5], {"mode": "linear", "antialias": 1}),
+    "antialias, cubic": (
+        [1, 1, 0.25, 0.5],
+        {"mode": "cubic", "antialias": 1, "exclude_outside": 1},
+    ),
+    "nearest by a fraction": ([1, 1, 1.5, 2], {"mode": "nearest", "nearest_mode": "floor"}),
+}
+TO_SIZES = {
+    "linear": {"mode": "linear"},
+    "nearest": {
+        "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
+    },
+    "antialias": {"mode": "linear", "antialias": 1},
+    "one element": {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+}  # fmt: skip
+
+
+def check(model, dims, runs, tmp_path):
+    model.opset_import[0].version = 18  # of antialias
+    network = loaded(tvmrt.compile(model, dims=dims), tmp_path, "graph")
+    session = runtime.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(3)
+    for shapes in runs:
+        inputs = {name: rng.random(shape).astype(np.float32) for name, shape in shapes.items()}
+        assert_close(results(network, inputs), session.run(None, inputs))
+
+
+@pytest.mark.everyday(3)
+@pytest.mark.parametrize("name", BY_FACTORS)
+def test_resize_by_scales(name, tmp_path):
+    factors, attrs = BY_FACTORS[name]
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", draft.constant(factors, "f")], **attrs)
+    model = draft.model({"x": (FLOAT, [1, 2, "H", "W"])}, {y: FLOAT})
+    runs = [{"x": (1, 2, h, w)} for h, w in ((8, 9), (2, 2), (5, 3), (8, 9))]
+    check(model, {"H": 8, "W": (2, 9)}, runs, tmp_path)
+
+
+@pytest.mark.everyday(3)
+@pytest.mark.parametrize("name", BY_FACTORS)
+def test_fixed_number_of_rows(name, tmp_path):
+    """They are as far apart as the run has columns."""
+    factors, attrs = BY_FACTORS[name]
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", draft.constant(factors, "f")], **attrs)
+    model = draft.model({"x": (FLOAT, [1, 2, 6, "W"])}, {y: FLOAT})
+    check(model, {"W": (2, 9)}, [{"x": (1, 2, 6, w)} for w in (9, 2, 5)], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TO_SIZES)
+def test_resize_to_another_image(name, tmp_path):
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", "", draft.node("Shape", ["like"])], **TO_SIZES[name])
+    inputs = {"x": (FLOAT, [1, 2, "H", "W"]), "like": (FLOAT, [1, 2, "P", "Q"])}
+    runs = [
+        {"x": (1, 2, *x), "like": (1, 2, *like)}
+        for x, like in (((8, 9), (16, 17)), ((3, 4), (3, 1)), ((5, 1), (2, 10)), ((8, 9), (5, 5)))
+    ]
+    check(draft.model(inputs, {y: FLOAT}), {"H": 8, "W": 9, "P": 16, "Q": 17}, runs, tmp_path)
+
+
+def test_irrational_scale(tmp_path):
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", draft.constant([1, 1, 1, np.pi], "f")], mode="linear")
+    model = draft.model({"x": (FLOAT, [1, 2, 3, "W"])}, {y: FLOAT})
+    check(model, {"W": 60000}, [{"x": (1, 2, 3, w)} for w in (1, 7, 113, 59999, 60000)], tmp_path)

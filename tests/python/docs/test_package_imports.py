@@ -1,0 +1,197 @@
+"""Which room of the package imports which: the arrows of docs/explanation/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "python" / "tvmrt"
+
+# What a room may import at module level besides itself; single files of the package go by name.
+MAY_IMPORT = {
+    "compiler.ir": {"error"},
+    "compiler.frontend": {"error", "compiler.ir", "plugin"},
+    "compiler.differences": set(),
+    "compiler.custom": {"entry_points", "error", "compiler.ir", "compiler.frontend", "libinfo"},
+    "compiler.transform": {"error", "compiler.ir"},
+    "compiler.planner": {"error", "compiler.ir"},
+    "compiler.codegen": {
+        "error", "compiler.ir", "compiler.planner", "libinfo", "compiler.processor",
+        "compiler.symbols",
+    },
+    "compiler.devices": {
+        "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",
+    },
+    "compiler.partition": {"error", "compiler.ir", "compiler.devices", "compiler.symbols"},
+    "compiler.pictures": {"compiler.export", "compiler.ir"},
+    "compiler.export": {
+        "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
+        "libinfo", "plugin",
+    },
+    "network": {
+        "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
+        "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
+        "compiler.request", "runtime", "optional_dependencies", "plugin", "plugins",
+        "connection", "tensor_info",
+    },
+    "connection": {"compiler.export", "deprecation", "error", "plugin", "tensor_info"},
+    "tensor_info": set(),
+    "plugin": {"entry_points", "error", "option", "plugin_check", "plugins"},
+    "plugin_check": set(),
+    "deprecation": set(),
+    "option": set(),
+    "runtime": {
+        "unsupported_tvm_names", "entry_points", "error", "install_paths", "_ffi", "nd", "plugin",
+    },
+}  # fmt: skip
+
+
+def _module_name(file: Path) -> str:
+    """The name by which a file of the package or of a plug-in is imported."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    if parts[0] == "plugins":
+        prefix = ("tvmrt",) if parts[2] == "public" else ("tvmrt", "plugins", parts[1])
+        parts = (*prefix, *parts[3:])
+    else:
+        parts = parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported_names(file: Path) -> set[str]:
+    """Return what a file imports by its whole name, wherever in it the import stands."""
+    name = _module_name(file)
+    package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) + 1 - node.level]) if node.level else ""
+            module = ".".join(filter(None, [base, node.module]))
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.startswith("tvmrt.")}
+
+
+def _package_of(name: str) -> str:
+    """A module's package below ``tvmrt``; those of the compiler are packages of their own."""
+    parts = name.split(".")
+    return ".".join(parts[1:3] if parts[1] == "compiler" else parts[1:2])
+
+
+def _files_of(room: str) -> list[Path]:
+    place = PACKAGE / room.replace(".", "/")
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+
+
+def _imported_packages(file: Path) -> set[str]:
+    return {_package_of(name) for name in _imported_names(file)}
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_package_imports_only_allowed_packages(room):
+    allowed = MAY_IMPORT[room] | {room, "__version__"}
+    wrong = {
+        str(file.relative_to(PACKAGE)): rooms - allowed
+        for file in _files_of(room)
+        if (rooms := _imported_packages(file)) - allowed
+    }
+    assert not wrong
+
+
+# The rooms of codegen, each may import those before it; a file that lies in none goes by its name.
+FOLDER = PACKAGE / "compiler" / "codegen"
+CODEGEN = (
+    {
+        "c",
+        "target",
+        "pools",
+        "dependencies",
+        "device_files",
+        "device_placement",
+        "weight_blob",
+    },
+    {"geometry", "kernel_features", "cpu_dispatch"},
+    {"options", "lowering", "mcu_families"},
+    {"loops", "entries", "pool_options", "operand_copies"},
+    {"window", "firmware", "manifest", "zero_copy_concat"},
+    {"operators"},
+    {"tied_embeddings"},
+    {"builder", "c_source"},
+    {"rematerialize", "row_fusion", "firmware_image", "shared_workspace"},
+    {"depth_first_tiling"},
+)
+
+
+def test_codegen_packages_import_only_lower_layers():
+    floor = {room: i for i, rooms in enumerate(CODEGEN) for room in rooms}
+    wrong = []
+    for file in FOLDER.rglob("*.py"):
+        room = file.relative_to(FOLDER).with_suffix("").parts[0]
+        for name in _imported_names(file):
+            parts = name.split(".")
+            if parts[1:3] != ["compiler", "codegen"] or parts[3] not in floor:
+                continue
+            if parts[3] != room and floor[parts[3]] >= floor[room]:
+                wrong.append(f"{room} imports {name}")
+    assert not wrong
+    found = {f.stem for f in FOLDER.iterdir()} - {"__pycache__", "__init__"}
+    assert found == floor.keys()
+
+
+@cache
+def _imports_of_files() -> dict[str, set[str]]:
+    """Return which module imports which, plug-ins among them, wherever in a file and for whatever
+    the import stands; what C brings is no module of a file."""
+    folders = [PACKAGE, *(ROOT / "plugins").glob("*/python"), *(ROOT / "plugins").glob("*/public")]
+    files = {_module_name(file): file for folder in folders for file in folder.rglob("*.py")}
+    compiled = ("_core", "_capi")
+    imports: dict[str, set[str]] = {}
+    for module, file in files.items():
+        found = set()
+        for name in _imported_names(file):
+            if name.split(".")[-1] in compiled or name.split(".")[-2] in compiled:
+                continue
+            parts = name.split(".")
+            outer = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+            found.add(next(known for known in outer if known in files))
+        imports[module] = found - {module}
+    return imports
+
+
+def _cycles(imports: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return what is left after everything that imports only what went before."""
+    left = dict(imports)
+    while ready := {name for name, needed in left.items() if not needed & left.keys()}:
+        left = {name: needed for name, needed in left.items() if name not in ready}
+    return {name: needed & left.keys() for name, needed in left.items()}
+
+
+def _cut(module: str, parts: int) -> str:
+    """The first parts of a module's name, without that of the folder ``compiler``."""
+    names = [name for name in module.split(".") if name != "compiler"]
+    return ".".join(names[:parts])
+
+
+@pytest.mark.slow
+def test_modules_have_no_import_cycles():
+    assert not _cycles(_imports_of_files())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [2, 3], ids=["package", "rooms"])
+def test_packages_have_no_import_cycles(parts):
+    """A room is a folder or file of the package, or one of these rooms; the package's own file only
+    says what users call it. A plug-in is a folder below one of the rooms."""
+    rooms: dict[str, set[str]] = {}
+    inside = {_module_name(file) for file in PACKAGE.rglob("*.py")}
+    for module, needed in _imports_of_files().items():
+        if module not in inside:
+            continue
+        room, *others = (_cut(name, parts) for name in (module, *sorted(needed)))
+        rooms.setdefault(room, set()).update(set(others) - {room, "tvmrt"})
+    assert not _cycles(rooms)
