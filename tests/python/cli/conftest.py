@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Fixtures of the command-line tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 
 @pytest.fixture(scope="session")
 def digits() -> Path:
-    """The folder of the digits networks."""
+    """Return the folder of the digits networks."""
     return DIGITS
 
 
 @pytest.fixture
 def tvmrt():
-    """Run the command in a process of its own; what it printed is in the result."""
+    """Run the command in its own process; the result has the printed text."""
 
     def run(*arguments, check: bool = True, **options) -> subprocess.CompletedProcess:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
@@ -34,7 +34,7 @@ def tvmrt():
 
 @pytest.fixture
 def complaint(tvmrt):
-    """Run the command, which must fail with one sentence; return the sentence."""
+    """Run a command that must fail with one sentence; return the sentence."""
 
     def run(*arguments, **options) -> str:
         done = tvmrt(*arguments, check=False, **options)

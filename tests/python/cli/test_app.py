@@ -1,4 +1,4 @@
-"""How the command answers, whatever the sub-command is."""
+"""Behaviour that all subcommands share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_help_lists_every_command(tvmrt):
     listed = " ".join(text[text.index("Commands:") :].split())
     assert "doctor Look at this machine, or at files as if they were linked together" in listed
     assert "compile-together Compile the networks MODEL... into one image for" in listed
-    assert not re.search(r"\.\.\. [a-z-]+ [A-Z]", listed)  # no sentence ends half way
+    assert not re.search(r"\.\.\. [a-z-]+ [A-Z]", listed)  # every sentence is complete
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -154,3 +154,47 @@ def test_compiled_and_uncompiled_networks_are_distinguished(tvmrt, complaint, di
 
 def test_package_has_a_py_typed_marker():
     assert (Path(package.__file__).parent / "py.typed").is_file()
+
+
+def test_help_has_options_in_groups(capsys):
+    from tvmrt.cli import option_groups
+
+    assert app.run(["compile", "--help"]) == 0
+    text = capsys.readouterr().out
+    titles = [line[:-1] for line in text.splitlines() if line[:1].strip() and line.endswith(":")]
+    assert titles == [option_groups.FIRST, *option_groups.GROUPS]
+    assert text.index("Boards:") < text.index("--board ") < text.index("Devices:")
+    known = {option.name for option in groups_of_commands()}
+    assert set(option_groups._TITLES) <= known, "an option that no command has"
+
+
+def groups_of_commands():
+    """Return the options of all commands whose help is in groups."""
+    import click
+
+    from tvmrt.cli import app, option_groups
+
+    context = click.Context(app.group)
+    names = app.group.list_commands(context)
+    commands = [app.group.get_command(context, name) for name in names]
+    return [p for c in commands if isinstance(c, option_groups.GroupedCommand) for p in c.params]
+
+
+def test_every_compile_option_is_in_a_group():
+    from tvmrt.cli import compile, option_groups
+
+    titled = {name for names in option_groups.GROUPS.values() for name in names.split()}
+    options = {p.name for p in compile.command.params if isinstance(p, click.Option)}
+    assert options - titled == {"output"}
+
+
+def test_options_with_several_meanings_have_a_table(capsys):
+    tables = {name: row.table for name, (_, row) in request.rows().items() if row.table}
+    assert {"target", "levels", "max_error"} <= set(tables)
+    assert app.run(["compile", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    for table in tables.values():
+        for key in table:  # each meaning begins on a line of its own
+            first = key.partition(",")[0]
+            assert re.search(rf"^ +{first}[,:]", text, re.MULTILINE), key

@@ -1,4 +1,4 @@
-"""What cannot be done is said in one sentence, with exit code 2, and nothing is lost."""
+"""Invalid requests give a one-sentence error and exit code 2, and no file is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _save_network(path: Path, nodes: list[onnx.NodeProto], inputs=("x",), dims=(
 
 @pytest.fixture
 def output(tmp_path) -> Path:
-    """An existing output file, which must be the same afterwards, and alone in its folder."""
+    """Return an existing output file, which must stay unchanged and alone in its folder."""
     folder = tmp_path / "out"
     folder.mkdir()
     path = folder / "net.so"
@@ -187,7 +187,7 @@ def test_full_disk(complaint, digits, small_disk):
     path = small_disk / "net.so"
     path.write_bytes(b"x" * 60_000)
     sentence = complaint("compile", digits / "digits_f32.onnx", "-o", path)
-    assert "No space left on device" in sentence  # the linker's reason, not that it has failed
+    assert "No space left on device" in sentence  # the linker's error, not only a failure
     assert path.read_bytes() == b"x" * 60_000
     assert list(small_disk.iterdir()) == [path]
 
@@ -251,12 +251,12 @@ def test_image_options_without_an_image(complaint, tmp_path):
 
 
 def _limit_file_size() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (128, 128))  # less than an array takes
+    resource.setrlimit(resource.RLIMIT_FSIZE, (128, 128))  # less than the size of an array
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory, digits) -> Path:
-    """The digits network as a library."""
+    """Return the digits network as a library."""
     path = tmp_path_factory.mktemp("library") / "digits.so"
     command = [sys.executable, "-m", "tvmrt", "compile", digits / "digits_f32.onnx", "-o", path]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
@@ -265,7 +265,7 @@ def library(tmp_path_factory, digits) -> Path:
 
 @pytest.fixture
 def inputs(tmp_path) -> Path:
-    """Inputs that the digits network takes."""
+    """Return inputs for the digits network."""
     np.savez(tmp_path / "in.npz", image=IMAGE)
     return tmp_path / "in.npz"
 
@@ -303,7 +303,7 @@ def test_wrong_inputs(complaint, library, digits, tmp_path, arrays, words):
 
 
 def _npz(name: str, member: bytes) -> bytes:
-    """An archive of one compressed member, whose check sum is right."""
+    """Return an archive of one compressed member with a correct checksum."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, member)

@@ -1,4 +1,4 @@
-"""How ``tvmrt bench`` measures, apart from what it measures."""
+"""How ``tvmrt bench`` measures, without a network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_speedup_is_onnxruntime_time_over_tvmrt_time(monkeypatch):
 
     monkeypatch.setattr(bench, "time", SimpleNamespace(perf_counter=lambda: now))
     times = bench.interleave({"tvmrt": takes(1e-4), "rival": takes(4e-4)}, seconds=0.1)
-    assert len(times["tvmrt"]) == 100  # two calls of each in a round
+    assert len(times["tvmrt"]) == 100  # two calls of each side per round
     ours, rival = bench._timings(times)
     assert (ours.runtime, ours.speed) == ("tvmrt", 1.0)
     assert rival.speed == pytest.approx(4.0)
@@ -54,7 +54,7 @@ def test_summary_has_geometric_mean_and_minimum():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
 def test_bench_reports_memory_of_compiled_network(tmp_path, capsys):
-    """Its weights are pages of its file."""
+    """The weights count as pages of the library's file."""
     weights = np.random.default_rng(1).standard_normal((1000, 1500)).astype(np.float32)
     value = helper.make_tensor_value_info
     graph = helper.make_graph(

@@ -1,4 +1,4 @@
-"""``tvmrt cache``: what is kept, and clearing it."""
+"""``tvmrt cache``: list and clear the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 24 * 3600
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A cache with entries of three ages and something that a killed process has left."""
+    """Return a cache with entries of three ages and a file left by a killed process."""
     cache = Cache(tmp_path / "cache")
     for name, days in (("young", 0), ("older", 3), ("oldest", 40)):
         cache.add(name, lambda entry: (entry / "network.so").write_bytes(bytes(1500)))

@@ -1,4 +1,4 @@
-"""compile, run, verify, bench and config on the digits networks."""
+"""compile, run, verify, bench and config with the digits networks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inputs(images, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory, digits):
-    """Return a function that gives the library of a case, and what compiling printed."""
+    """Return a function that gives the library of a case and the text printed by compile."""
     folder = tmp_path_factory.mktemp("compiled")
     done: dict[tuple[str, str], dict] = {}
 
@@ -127,7 +127,7 @@ def test_ziglang_is_used_without_another_compiler(tvmrt, digits, inputs, tmp_pat
 def test_compile_to_sources(tvmrt, digits, tmp_path, suffix):
     path = tmp_path / f"digits{suffix}"
     tvmrt("compile", digits / "digits_f32.onnx", "-o", path)
-    tvmrt("compile", digits / "digits_f32.onnx", "-o", path)  # over the first one
+    tvmrt("compile", digits / "digits_f32.onnx", "-o", path)  # overwrites the first library
     if suffix:
         described = json.loads(tvmrt("inspect", "--json", path).stdout)
         assert described["format"].startswith("Model Library Format")
@@ -244,14 +244,14 @@ def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
     while True:
         try:
             chunk = os.read(terminal, 4096)
-        except OSError:  # Linux answers so when the other side is closed
+        except OSError:  # Linux reports this error when the other end is closed
             break
         if not chunk:
             break
         shown += chunk
     os.close(terminal)
     assert done.wait(timeout=300) == 0
-    assert b"compile" in shown  # the C compiler takes longest
+    assert b"compile" in shown  # compiling C takes longest
     assert b"start" in shown and b"?" not in shown.split(b"import")[0].replace(b"\x1b[?", b"")
 
 

@@ -1,4 +1,4 @@
-"""What a shell is offered behind an option, asked as bash asks."""
+"""Shell completion of option values, called as bash calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What builds in C find of an installed package."""
+"""C builds find an installed package with pkg-config and CMake."""
 
 from __future__ import annotations
 

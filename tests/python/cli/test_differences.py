@@ -1,4 +1,4 @@
-"""The table of intentional differences, and ``tvmrt verify`` where it names the judge."""
+"""The table of intentional differences, and how ``tvmrt verify`` names the reference."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_operator_domains_are_distinguished():
 
 
 def resized(extent, size, more=(), **attrs):
-    """A convolution, a nearest Resize by sizes, and a node that works on its result."""
+    """Return a convolution, a nearest Resize by sizes, and a node that uses its result."""
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", **attrs}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1, 1, 1, 1]),
@@ -101,7 +101,7 @@ def resized(extent, size, more=(), **attrs):
 
 
 def test_reference_evaluator_is_used_where_onnxruntime_differs():
-    """224 columns to 32: onnxruntime takes the neighbour of 19 of them."""
+    """Resize 224 columns to 32: onnxruntime takes the adjacent column for 19 of them."""
     model = resized(224, 32)
     x = np.random.default_rng(1).normal(size=(1, 1, 4, 224)).astype(np.float32)
     judge, found = onnx_reference.expected_outputs(model, {"x": x})
@@ -138,7 +138,7 @@ def test_nodes_in_bodies_count_as_their_node():
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
 @pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
 def test_exact_arithmetic_matches_the_reference_evaluator(mode, nearest):
-    """Sizes whose quotients a float64 holds."""
+    """Use sizes whose quotients are exact in float64."""
     model = resized(16, 4, coordinate_transformation_mode=mode, nearest_mode=nearest)
     for size in (2, 4, 8, 16, 32):
         model.graph.initializer[1].CopyFrom(

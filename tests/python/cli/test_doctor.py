@@ -1,4 +1,4 @@
-"""``tvmrt doctor`` on objects made for the purpose."""
+"""``tvmrt doctor`` on object files."""
 
 from __future__ import annotations
 

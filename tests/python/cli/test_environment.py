@@ -1,4 +1,4 @@
-"""What ``tvmrt doctor`` says of the machine."""
+"""The report of ``tvmrt doctor`` about the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tvmrt explain`` knows every error code of the header."""
+"""``tvmrt explain`` explains every error code of the header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What works without the packages of extras, and the sentence where one is missing."""
+"""Features without optional dependencies, and the error if one is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def library(tmp_path_factory):
 
 
 def _without(modules, code: str, *arguments):
-    """Python where some modules are not installed: what their import says is the same."""
+    """Return a Python program in which some modules seem not to be installed."""
     hidden = f"import sys; sys.modules.update(dict.fromkeys({tuple(modules)!r}))\n"
     return subprocess.run(
         [sys.executable, "-c", hidden + code, *map(str, arguments)],
@@ -36,7 +36,7 @@ def _without(modules, code: str, *arguments):
 
 
 def run_without(modules, *arguments):
-    """Run the command where some modules are not installed."""
+    """Run the command as if some modules were not installed."""
     return _without(modules, "from tvmrt.cli import main; sys.exit(main())", *arguments)
 
 

@@ -1,4 +1,4 @@
-"""Reading arrays, and writing so that a failure leaves the old file."""
+"""Reading arrays, and atomic writes that keep the old file on failure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_missing_archive_is_an_os_error(tmp_path):
 
 
 class _Unwritable:
-    """Refuses to become an array when it is asked for its bytes, half way through a file."""
+    """Array-like object that raises half way through a file."""
 
     def __array__(self, dtype=None, copy=None):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,4 +1,4 @@
-"""Pictures as inputs, beside what numpy makes of the same pixels."""
+"""Images as inputs, compared with numpy on equal pixels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``tvmrt inspect`` on sound and on damaged files.
+"""``tvmrt inspect`` on valid and damaged files.
 
-The files are made here from the published layouts, so that the reader is not its own judge.
+The tests write the files from the published layouts, independently of the reader.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _blob() -> bytes:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory) -> Path:
-    """A small library with a module tree, made by the C compiler."""
+    """Return a small library with a module tree, built by the C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("needs a C compiler")
@@ -179,7 +179,7 @@ def test_onnx_counts_operators_of_the_file(digits):
 
 
 def test_functions_of_a_graph_without_a_name(tmp_path, complaint):
-    """One whose name is a number, beside those that have texts."""
+    """A function with a number as its name is listed with the named ones."""
     graph = json.loads(json.dumps(GRAPH))
     kernel = next(node for node in graph["nodes"] if node["op"] != "null")
     graph["nodes"].append({**kernel, "attrs": {**kernel["attrs"], "func_name": 7}})
@@ -208,7 +208,7 @@ def test_every_truncation_is_a_value_error(tmp_path, kind, request):
         except ValueError as error:
             assert str(path) in str(error)
         else:
-            # an archive may end after any member, and a library has parts that are not read
+            # an archive may end after any member, and some parts of a library are not read
             assert kind in ("so", "tar"), f"{length} of {len(whole)} bytes pass for a whole file"
 
 
@@ -227,7 +227,7 @@ def test_changed_bytes_never_crash_the_reader(tmp_path, kind, value, request):
 
 
 def _linked_archive() -> bytes:
-    """An archive whose metadata is a link to itself."""
+    """Return an archive whose metadata is a link to itself."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         member = tarfile.TarInfo("./metadata.json")

@@ -1,4 +1,4 @@
-"""What compile and inspect say about the memory of firmware networks."""
+"""Reports of compile and inspect about the memory of firmware networks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metadata_of(path: Path) -> dict:
 def test_temporary_files_are_removed(digits, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "temporary"
     folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))  # the compiler's
+    monkeypatch.setenv("TMPDIR", str(folder))  # of the compiler
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     model = str(digits / "digits_int8.onnx")
     assert main(["compile", model, "-o", str(tmp_path / "net.tar"), *BOARD]) == 0

@@ -1,4 +1,4 @@
-"""Inputs, and the right values that compiled networks are compared with."""
+"""Inputs, and the reference values for compiled networks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_every_tensor_becomes_one_output(model):
 
 
 def test_single_nodes_use_their_given_inputs(model):
-    """A tensor that is changed shows at the nodes that make and read it, and at no later one."""
+    """A changed tensor fails the nodes that write and read it, and no later node."""
     kept = onnx_reference.with_all_tensors_as_outputs(model)
     inputs = onnx_reference.random_inputs([IMAGE])
     values = onnx_reference.run_onnxruntime(kept, inputs, optimise=False)
@@ -162,7 +162,7 @@ def test_both_references_agree(digits, monkeypatch, hide_onnxruntime):
 
 
 def test_unsupported_reference_is_reported(model, monkeypatch):
-    """The reference evaluator has no DequantizeLinear as old as that of the int8 network."""
+    """The reference evaluator does not implement the DequantizeLinear opset of the int8 network."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ValueError, match=r"cannot run the network .*pip install onnxruntime"):
         onnx_reference.expected_outputs(model, onnx_reference.random_inputs([IMAGE]))

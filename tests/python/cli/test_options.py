@@ -1,4 +1,4 @@
-"""The forms NAME=VALUE."""
+"""Options of the form NAME=VALUE."""
 
 from __future__ import annotations
 

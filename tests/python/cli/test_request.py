@@ -1,4 +1,4 @@
-"""The options of tvmrt.compile: said once, and the same for Python and for the command."""
+"""Options of tvmrt.compile are defined once, for Python and for the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt.compiler.request import Request, rows
 BOARD = ("--target", "cortex-m4")
 C_INTERFACE = ("--interface-api", "c", "--unpacked-api")
 
-# A command line for each combination that is refused, by words of the sentence that it gets.
+# A command line for each invalid combination, by words of its error.
 REFUSED = {
     "the host runtime calls networks by packed functions only": ("--unpacked-api",),
     "interface-api c passes raw pointers": (
@@ -90,7 +90,7 @@ def test_command_has_the_option_with_the_same_default(name):
     default, row = rows()[name]
     (option,) = (p for p in command.params if p.name == name)
     assert row.flag.split("/")[0] in option.opts
-    if name == "module_name":  # several networks take the names of their files
+    if name == "module_name":  # with several networks, names come from the files
         return
     found = option.get_default(click.Context(command))
     assert (found or None) == (default or None)

@@ -1,4 +1,4 @@
-"""What ``--json`` prints has the schema that ``tvmrt schema`` prints, by the package jsonschema."""
+"""Output of ``--json`` matches the schema of ``tvmrt schema``, checked with jsonschema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIGITS = ROOT / "examples" / "digits" / "digits_f32.onnx"
 
 @pytest.fixture
 def held(capsys):
-    """Run a command with --json, hold what it prints to the schema of that form, and return it."""
+    """Run a command with --json, validate the output against its schema, and return it."""
 
     def run(form, *arguments, code=0):
         capsys.readouterr()
@@ -41,7 +41,7 @@ def held(capsys):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with digits.so, digits.tar for a board, and inputs."""
+    """Return a folder with digits.so, digits.tar for a board, and inputs."""
     path = tmp_path_factory.mktemp("schemas")
     assert main(["compile", str(DIGITS), "-o", str(path / "digits.so")]) == 0
     board = ["--target", "cortex-m4", "--interface-api", "c", "--ram", "100000"]
@@ -136,7 +136,7 @@ def test_every_json_format_is_listed_with_its_command(capsys):
 
 
 def test_non_finite_numbers_are_strings_in_json(held, tmp_path):
-    """Divisions by zero, whose quotients IEEE 754 tells."""
+    """Divide by zero; IEEE 754 defines the quotients."""
     graph = helper.make_graph(
         [helper.make_node("Div", ["x", "y"], ["z"])],
         "quotients",
@@ -152,7 +152,7 @@ def test_non_finite_numbers_are_strings_in_json(held, tmp_path):
 
 
 def test_output_that_violates_its_schema_is_found():
-    """The schemas say something: a member too many, one too few, a text for a number."""
+    """An additional member, a missing one and a wrong type violate the schema."""
     from tvmrt.cli.schemas import schema
 
     right = {"schema": "tvmrt/explain/1", "error": "a", "cause": "b", "remedy": "c"}
@@ -163,7 +163,7 @@ def test_output_that_violates_its_schema_is_found():
 
 
 def test_schemas_match_the_printed_objects():
-    """Of those that small networks have no rows of."""
+    """Check objects that the small networks do not produce."""
     rows = (
         (schemas.NARROWED, WeightQuantization),
         (schemas.REGION, RegionSummary),

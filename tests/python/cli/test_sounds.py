@@ -1,4 +1,4 @@
-"""Sounds as inputs, beside the samples that were written."""
+"""Sound files as inputs, compared with the written samples."""
 
 from __future__ import annotations
 

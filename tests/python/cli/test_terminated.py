@@ -1,4 +1,4 @@
-"""What a command leaves behind that SIGTERM ends."""
+"""Files and processes after a command is ended by SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="a script stands for 
 
 
 def _listen_to_interrupts() -> None:
-    """What a shell has started in the background ignores them, and all that it starts."""
+    """Handle SIGINT again: shells ignore it in background processes and their children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

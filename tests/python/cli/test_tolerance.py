@@ -1,4 +1,4 @@
-"""The rule by which results are right or wrong."""
+"""Tolerances for comparing results."""
 
 from __future__ import annotations
 

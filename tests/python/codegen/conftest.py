@@ -1,4 +1,4 @@
-"""Small networks to generate C from."""
+"""Small networks for code generation tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator added as the guide says passes the tests that hold for all, as they are."""
+"""The operator of the guide passes the tests of all operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERYDAY = [
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch) -> Path:
-    """The code of the guide's page as a module that pytest loads in front of the tests."""
+    """Return the code of the guide as a module that pytest loads before the tests."""
     monkeypatch.syspath_prepend(str(ROOT / "tests/python/docs"))
     from markdown_pages import blocks
 
@@ -34,7 +34,7 @@ def plugin(tmp_path, monkeypatch) -> Path:
 
 
 def _third(page: Path) -> int:
-    """The line of the section on operators with kernels, whose code is only a part."""
+    """Return the line of the section on operators with kernels, whose code is incomplete."""
     return page.read_text().splitlines().index("## 3. An operator with a kernel")
 
 

@@ -1,4 +1,4 @@
-"""Generated C is laid out where its makers left gaps, and nowhere else."""
+"""Generated C is wrapped at break marks only."""
 
 from __future__ import annotations
 

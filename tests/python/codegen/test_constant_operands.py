@@ -1,4 +1,4 @@
-"""Kernels whose operands are constants that nobody folded: a result too large, an odd axis."""
+"""Kernels with constant operands that are not folded, as the result is too large or unsupported."""
 
 import numpy as np
 import onnx
@@ -14,7 +14,7 @@ from tvmrt.error import UnsupportedError
 
 
 def cases():
-    """The first two of the ONNX suite's cases for each operator, by its name."""
+    """Return the first two cases of the ONNX suite for each operator, by name."""
     with np.errstate(all="ignore"):
         found = node_cases.collect_testcases(None)
     by_operator: dict[str, list] = {}
@@ -26,7 +26,7 @@ def cases():
 
 
 def with_constants(case, count: int) -> onnx.ModelProto:
-    """The case's model, its first inputs constants."""
+    """Return the model of a case with its first inputs as constants."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     infos, arrays = list(model.graph.input), case.data_sets[0][0]
@@ -55,7 +55,7 @@ def test_every_operator_accepts_constant_operands(nothing_folds):
                 except UnsupportedError:
                     pass
                 except ValueError as problem:
-                    # a sentence about the node, not about a Python list
+                    # an error about the node, not about a Python list
                     assert " is not in " not in str(problem), case.name
     assert compiled > 250
 
@@ -97,7 +97,7 @@ def test_unfolded_constants_are_computed_at_run_time(tmp_path, op, nothing_folds
 
 
 def test_a_cumulative_sum_along_an_axis_of_one_dimension(tmp_path):
-    """The reference evaluator does not take such an axis, so that nothing folds it."""
+    """The reference evaluator does not support such an axis, so nothing is folded."""
     arrays = dict(c=np.array([[1, 2, 3]], np.float32), n=np.array([1]))
     nodes = [helper.make_node("CumSum", ["c", "n"], ["s"]),
              helper.make_node("Add", ["x", "s"], ["y"])]  # fmt: skip

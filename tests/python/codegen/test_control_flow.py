@@ -1,4 +1,4 @@
-"""Branches whose condition is known only at run time."""
+"""Branches with a condition that is computed at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies that vanish, as their producers write where the copy would have put it: images cut into
+"""Copies that are eliminated because their producers write to the destination: images cut into
 windows, heads, slices of a larger tensor."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvmrt.compiler.codegen.zero_copy_concat import moved_access
 from tvmrt.compiler.ir import Strided
 from tvmrt.compiler.ir.strided import dense
 
-# shape of a tensor, as it is seen, the order of axes that a copy gives it, and how that is seen
+# shape of a tensor and its view, the axis order of a copy, and the view of the result
 TURNED = {
     "windows": ((1, 36, 5), (1, 3, 2, 3, 2, 5), (0, 1, 3, 2, 4, 5), (9, 4, 5)),
     "one row of windows": ((1, 12, 5), (1, 2, 2, 3, 5), (0, 2, 1, 3, 4), (2, 6, 5)),
@@ -32,7 +32,7 @@ TURNED = {
 
 @st.composite
 def copies(draw):
-    """An access to all of a dense tensor, the tensor, and where a copy puts it."""
+    """Return an access to all of a dense tensor, the tensor, and the destination of a copy."""
     parts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     cuts = [0, *sorted(draw(st.sets(st.integers(1, len(parts)), max_size=2)) | {len(parts)})]
     shape = tuple(prod(parts[a:b]) for a, b in itertools.pairwise(cuts))
@@ -66,7 +66,7 @@ def test_access_addresses_match_the_copy(copy):
 
 @pytest.fixture(scope="module")
 def turned(tmp_path_factory):
-    """What one library finds for all of them, and what the reference evaluator finds."""
+    """Return the results of one library for all cases, and those of the reference evaluator."""
     rng, nodes, given_ = np.random.default_rng(5), [], {}
     for i, (shape, seen, perm, then) in enumerate(TURNED.values()):
         given_[f"x{i}"] = rng.standard_normal(shape).astype(np.float32)
@@ -100,8 +100,8 @@ def test_matmul_reads_transposed_rows(turned, case):
 
 
 def test_epilogue_reads_its_operand_in_place(tmp_path):
-    """A convolution adds, by pixels, what a normalisation reads as one row: the copy of that stays,
-    or the convolution's function would have to read the row."""
+    """A convolution adds, per pixel, values that a normalisation reads as one row. That copy is
+    kept: otherwise the convolution's function would read the row."""
     rng = np.random.default_rng(6)
     constants = {
         "rows": np.int64([2, 1, -1]), "image": np.int64([2, 8, 6, 6]),

@@ -1,4 +1,4 @@
-"""A debug executor shows every intermediate tensor, though all lie in one storage."""
+"""A debug executor shows every intermediate tensor, although all share one storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvmrt.contrib import graph_executor
 
 
 def all_values(network: onnx.ModelProto, feeds) -> dict[str, np.ndarray]:
-    """Every node's output by onnxruntime."""
+    """Return the output of every node, computed by onnxruntime."""
     names = [name for node in network.graph.node for name in node.output]
     full = onnx.ModelProto()
     full.CopyFrom(network)

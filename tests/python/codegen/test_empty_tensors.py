@@ -22,7 +22,7 @@ def no_images() -> onnx.ModelProto:
 
 
 def no_rows() -> onnx.ModelProto:
-    """Two halves whose memory could lie in that of what joins them."""
+    """Return a network whose two halves could share memory with their concatenation."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"]),
         helper.make_node("Softmax", ["x"], ["b"]),
@@ -34,7 +34,7 @@ def no_rows() -> onnx.ModelProto:
 
 
 def no_terms() -> onnx.ModelProto:
-    """Products whose sums have no terms, with a bias and without, of floats and of bytes."""
+    """Return matmuls over an empty axis, with and without bias, in float and int8."""
     nodes = [
         helper.make_node("Gemm", ["x", "w", "bias"], ["a"]),
         helper.make_node("MatMul", ["x", "w"], ["b"]),
@@ -62,7 +62,7 @@ def test_network_without_elements_runs(network, tmp_path):
 
 
 def test_matmul_over_an_empty_axis_is_its_bias(tmp_path):
-    """onnxruntime leaves those of integers as its memory was."""
+    """onnxruntime leaves integer results uninitialised."""
     tvmrt.compile(no_terms(), target="native").export_library(tmp_path / "terms.so")
     factory = tvmrt.runtime.load_module(tmp_path / "terms.so")
     executor = graph_executor.GraphModule(factory["default"](tvmrt.cpu()))
@@ -72,7 +72,7 @@ def test_matmul_over_an_empty_axis_is_its_bias(tmp_path):
 
 
 def no_terms_of_two() -> onnx.ModelProto:
-    """The same of two inputs, whose number of terms may be open."""
+    """Return matmuls of two inputs over an empty axis, which may be dynamic."""
     zeros = {"a": ["a", "sa", "za"], "b": ["b", "sb", "zb"], "y": ["sy", "zy"]}
     nodes = [
         helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["sums"]),
@@ -90,7 +90,7 @@ def no_terms_of_two() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["none", "open"])
 def test_matmul_of_empty_tensors_is_zero(is_open):
-    """Integers 0, bytes their zero point."""
+    """Integer results are 0, quantised results their zero point."""
     network = no_terms_of_two()
     if is_open:
         for value, axis in zip(network.graph.input, (1, 0)):
@@ -108,7 +108,7 @@ def test_matmul_of_empty_tensors_is_zero(is_open):
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 def test_weights_in_a_file_may_be_empty(executor, tmp_path):
-    """Such a weight is not in the file, and its layer runs."""
+    """The file has no data for such a weight, and its layer runs."""
     nodes = [helper.make_node("Concat", ["none", "x"], ["y"], axis=0)]
     nodes += [helper.make_node("Identity", ["none"], ["z"])]
     x = np.arange(3, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What the generated C looks like: free of warnings, the same each time, named by layers."""
+"""Generated C: no warnings, reproducible, named after layers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_identity_operands_are_not_computed(start, step, printed):
 
 
 def wide_names():
-    """Layers with long names, of which only the first words differ."""
+    """Return layers with long names that differ only in the first words."""
     graph = Graph("names")
     b = Builder(graph)
     graph.inputs.append(Value("x", TensorType((2, 3), DTYPES["float32"])))
@@ -162,7 +162,7 @@ def table_of_bytes():
 
 
 def state_of(program):
-    """What planning and printing could change in a program: its buffers and lowerings."""
+    """Return the buffers and lowerings of a program, which planning and printing must keep."""
     buffers = [*program.inputs, *program.outputs]
     for step in program.steps:
         buffers += [access.buffer for access in step.accesses()]
@@ -268,7 +268,7 @@ def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):
     text = "\n".join(files.values())
     assert max(map(len, text.split("\n"))) <= 100
     words = set(re.findall(r"tvmgen_default_\w+_Sum\w*", text))
-    assert len(words) == 4, words  # two operators, their packed functions
+    assert len(words) == 4, words  # two operators with their packed functions
     assert max(map(len, words)) <= 48
     for block in ("first", "second"):
         assert f"reduce_sum: the/{block}/block/of" in text

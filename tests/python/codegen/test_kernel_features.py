@@ -1,4 +1,4 @@
-"""Features of kernels: what a lowering may use and what C compiles out come from one table."""
+"""Kernel features: lowerings and preprocessor conditions use one table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(TVMRT_\w+)", re.MULTILINE)
 
 
 def macros_in_conditions() -> dict[str, set[str]]:
-    """Macros of this project that conditions of the kernels name, with the headers that do."""
+    """Return the project's macros in conditions of the kernels, with the headers that use them."""
     found: dict[str, set[str]] = {}
     for header in KERNELS.rglob("*.h"):
         for condition in CONDITION.findall(header.read_text()):
@@ -40,7 +40,7 @@ def macros_in_conditions() -> dict[str, set[str]]:
 
 
 def test_every_feature_macro_of_kernels_is_in_the_table():
-    """The others are derived in the kernels, from the compiler's own macros."""
+    """Other macros are derived in the kernels from the compiler's macros."""
     derived = {
         name for header in KERNELS.rglob("*.h") for name in DEFINITION.findall(header.read_text())
     }
@@ -52,14 +52,14 @@ def test_every_feature_macro_of_kernels_is_in_the_table():
 
 
 def _is_choice(tree: ast.AST) -> set[int]:
-    """Attributes that are arguments of a choice among the kernels of boards."""
+    """Return the attributes that are arguments of a choice among board kernels."""
     calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
     chosen = (c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "choose")
     return {id(argument) for call in chosen for argument in call.args}
 
 
 def test_no_file_derives_a_feature_from_the_target():
-    """Only the table asks what board a target has; others pass it on to a choice of kernels."""
+    """Only the table checks the target's board; other files only pass it on."""
     wrong = []
     for file in sorted(CODEGEN.rglob("*.py")):
         if file in (TABLE, CODEGEN / "target.py"):
@@ -77,7 +77,7 @@ def test_no_file_derives_a_feature_from_the_target():
 
 
 def syntax(compiler: str, text: str, *flags: str) -> str:
-    """What a compiler says of a text; empty where it compiles."""
+    """Return the compiler's messages for a text; empty if it compiles."""
     paths = [f"-I{path}" for path in find_include_path()]
     command = [compiler, "-std=c99", "-fsyntax-only", "-w", *flags, *paths, "-x", "c", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -100,12 +100,12 @@ def test_build_without_a_feature_refuses_its_members(feature: Feature, member, c
     assert syntax(compiler, text) == ""
     error = syntax(compiler, text, f"-D{feature.macro_if_absent}")
     assert struct in error and name in error
-    # and the kernels themselves use none of it there
+    # the kernels themselves do not use it
     assert syntax(compiler, text.partition("static")[0], f"-D{feature.macro_if_absent}") == ""
 
 
 def picture() -> tuple:
-    """A convolution of a picture, whose channels a host reads as planes."""
+    """Return a convolution of an image, whose channels a host reads as NCHW."""
     x = np.zeros((1, 3, 16, 16), np.float32)
     conv = helper.make_node("Conv", ["x", "w"], ["y"])
     return make_model([conv], {"x": x}, ["y"], {"w": np.ones((8, 3, 3, 3), np.float32)})

@@ -1,4 +1,4 @@
-"""Layers in generated C have the names that the network gives them."""
+"""Layers in generated C have the names of the network's nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_functions_and_structs_are_named_after_convolutions(target, tmp_path):
     assert not re.search(r"\w_[0-9a-f]{12,16}\b", text)  # no hashes
     structs = re.findall(r"^static const \w+ (\w+_layer) = ", text, re.MULTILINE)
     assert len(structs) == len(set(structs))
-    if target == "cortex-m4":  # equal layers share the struct of the first
+    if target == "cortex-m4":  # equal layers share the struct of the first one
         assert [name.removeprefix("tvmgen_default_") for name in structs] == ["m_stem_layer"]
         assert text.count("&tvmgen_default_m_stem_layer") == len(CONVOLUTIONS)
 

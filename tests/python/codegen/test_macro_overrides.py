@@ -1,4 +1,4 @@
-"""Macros given to the C compiler cannot contradict what tvmrt planned."""
+"""Macros given to the C compiler cannot contradict the memory plan."""
 
 import subprocess
 
@@ -27,7 +27,7 @@ int main(void) {
 
 
 def dilated() -> object:
-    """A quantised convolution whose windows are gathered before they are multiplied."""
+    """Return a quantised convolution that uses im2col."""
     random = np.random.default_rng(0)
     arrays = {
         "w": random.integers(-90, 90, (24, 3, 3, 3), dtype=np.int8),

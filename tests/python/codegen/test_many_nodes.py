@@ -1,4 +1,4 @@
-"""The work of compiling grows as the number of nodes, whatever the network looks like."""
+"""Compile time grows linearly with the number of nodes."""
 
 import cProfile
 import pstats
@@ -11,7 +11,7 @@ import tvmrt
 
 
 def calls(model) -> int:
-    """Python calls of a whole compilation: the same on every machine, however busy."""
+    """Return the Python calls of a whole compilation, which do not depend on the machine's load."""
     profile = cProfile.Profile()
     profile.runcall(tvmrt.compile, model, target="host")
     return pstats.Stats(profile).total_calls
@@ -20,7 +20,7 @@ def calls(model) -> int:
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_four_times_the_nodes_are_about_four_times_the_work(shape):
-    calls(SHAPES[shape](20))  # what is loaded or made once
+    calls(SHAPES[shape](20))  # modules and tables that are loaded once
     few, many = (calls(SHAPES[shape](n)) for n in (150, 600))
     assert many < 5.2 * few
 
@@ -29,7 +29,7 @@ def test_four_times_the_nodes_are_about_four_times_the_work(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_thousands_of_nodes_take_seconds(shape):
     ratios = []
-    for _ in range(5):  # whatever else runs here may make one measurement wrong
+    for _ in range(5):  # other processes may disturb one measurement
         seconds = []
         for count in (500, 2500):
             model = SHAPES[shape](count)

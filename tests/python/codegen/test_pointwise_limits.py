@@ -1,6 +1,6 @@
-"""Every pointwise operator on every type, on numbers at the limits.
+"""Every pointwise operator on every type, with values at the limits.
 
-Nothing in C is undefined, and what is computed is what a folded constant would be.
+The C has no undefined behaviour, and its results equal folded constants.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tvmrt.compiler.ir.pointwise import PointwiseOp
 from tvmrt.libinfo import find_include_path
 
 HALVES = ("float16", "bfloat16")
-# those of fewer bits have operators of their own
+# types of fewer bits have operators of their own
 CAST = [name for name, dtype in DTYPES.items() if not dtype.is_low_bit]
 NUMBERS = [name for name in CAST if name not in HALVES]
 
 
 def hostile(name: str) -> np.ndarray:
-    """The limits of a type, what lies beside them, and small numbers."""
+    """Return the limits of a type, the values next to them, and small numbers."""
     dtype = DTYPES[name]
     if name == "bool":
         return np.array([False, True])
@@ -43,7 +43,7 @@ def hostile(name: str) -> np.ndarray:
 
 
 def signatures():
-    """Each operator with the types of its operands and its attributes."""
+    """Return each operator with its operand types and attributes."""
     for name, rule in OPS.items():
         if isinstance(rule, Cast):
             for source, to in itertools.product(CAST, CAST):
@@ -62,7 +62,7 @@ def signatures():
 
 
 class Call:
-    """One operator on all combinations of hostile operands."""
+    """One operator on all combinations of limit values."""
 
     def __init__(self, op: str, types: list[str], attrs: dict) -> None:
         self.id = "-".join([op, *types, *(v for v in attrs.values() if isinstance(v, str))])
@@ -77,7 +77,7 @@ class Call:
             self.wanted = OPS[op].evaluate(self.operands, attrs)[0].astype(made.dtype.numpy)
 
     def c(self, number: int) -> tuple[str, str]:
-        """The C function, and the header that it needs."""
+        """Return the C function and its header."""
         names = {v: f"a{i}[i]" for i, v in enumerate(self.node.inputs)}
         text, header = expression(self.node, names)
         operands = [f"const {v.dtype.c} *a{i}" for i, v in enumerate(self.node.inputs)]
@@ -90,7 +90,7 @@ class Call:
         return f"{head} {{ {body} }}", header
 
     def run(self, number: int) -> str:
-        """The statements that read the operands, compute, and write the result."""
+        """Return the statements that read the operands, compute, and write the result."""
         arrays = [*(v.dtype.c for v in self.node.inputs), self.node.output.dtype.c]
         n = self.wanted.size
         lines = [f"static {kind} b{i}[{n}];" for i, kind in enumerate(arrays)]
@@ -112,7 +112,7 @@ BUILDS = {
 
 @pytest.fixture(scope="module", params=BUILDS)
 def results(request, tmp_path_factory):
-    """All calls in one program."""
+    """Return the results of all calls in one program."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     folder = tmp_path_factory.mktemp("hostile")
@@ -140,7 +140,7 @@ def results(request, tmp_path_factory):
 
 
 def by_types() -> dict[str, list[Call]]:
-    """The calls in groups, a name each: the types of the first operand and of the result."""
+    """Group the calls by the types of the first operand and of the result."""
     groups: dict[str, list[Call]] = {}
     for call in CALLS:
         pair = (call.node.inputs[0].dtype.name, call.node.output.dtype.name)

@@ -1,4 +1,4 @@
-"""Bytes that a table gives back are not kept: less memory, and the same results to the bit."""
+"""Values that a table can recompute are not stored: less memory, bit-identical results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OPTIONS = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}
 CHANNELS, SIDE = 8, 12
 SHAPE = [1, CHANNELS, SIDE, SIDE]
 TENSOR_BYTES = CHANNELS * SIDE * SIDE
-ZERO = 100  # of the tensor that is read twice: bytes above it pass the relu
+ZERO = 100  # of the tensor that is read twice: values above it pass the relu
 
 
 def residual_network(next_scale: float, branches: int = 1, kept: bool = False):
-    """A layer, its relu in another scale through two more layers, and the sum of both.
+    """Return a layer, its relu requantised by two more layers, and the sum of both.
 
-    ``branches`` sums follow each other; with ``kept`` the layer itself is an output, too.
+    ``branches`` sums follow each other; with ``kept`` the layer itself is also an output.
     """
     rng = np.random.default_rng(3)
     tensors, nodes = [], []
@@ -76,7 +76,7 @@ def element_type(name):
 
 
 def compiled(model, folder, x):
-    """The compiled network and its results, of one run between canaries."""
+    """Return the compiled network and the results of one run between canaries."""
     library = tvmrt.compile(model, pools={"sram": 1 << 20}, **OPTIONS)
     library.export(folder)
     return library, list(Network(library, build_shared(folder)).run({"x": x}).values())

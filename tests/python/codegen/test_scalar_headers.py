@@ -1,4 +1,4 @@
-"""Every pointwise expression compiles with the header that is included for it, and no other."""
+"""Every pointwise expression compiles with its own header alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvmrt.libinfo import find_include_path
 
 
 def emitted(op: str, dtypes: list[str], **attrs) -> Node | None:
-    """The node over inputs of these types; None where the operator is not defined for them."""
+    """Return the node over inputs of these types; None if the operator does not support them."""
     graph = Graph("test")
     inputs = [Value(f"x{i}", TensorType((2,), DTYPES[name])) for i, name in enumerate(dtypes)]
     try:
@@ -50,7 +50,7 @@ def nodes() -> Iterator[Node]:
 
 
 def by_header() -> dict[str, list[str]]:
-    """C functions, one an expression, grouped by the header that they ask for."""
+    """Return C functions, one per expression, grouped by the header they need."""
     groups: dict[str, list[str]] = {}
     for number, node in enumerate(n for n in nodes() if n is not None):
         text, header = expression(node, {v: v.name for v in node.inputs})
@@ -71,7 +71,7 @@ def test_expressions_have_their_header(header, tmp_path):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
-    # what each generated file includes
+    # headers of every generated file
     includes = ["math.h", "stdint.h", *([f"tvm/runtime/kernels/{header}"] if header else [])]
     source = tmp_path / "scalars.c"
     lines = [f"#include <{name}>" for name in includes]

@@ -1,4 +1,4 @@
-"""Headers of kernels compile alone, in C and C++; parts of others say what must come before."""
+"""Kernel headers compile alone in C and C++; partial headers state their prerequisites."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ KERNELS = INCLUDE / "tvm/runtime/kernels"
 
 @pytest.mark.slow
 def test_kernel_headers_are_self_contained():
-    """One dialect of each language is compiled by the C tests."""
+    """The C tests compile the other dialects of each language."""
     command = [sys.executable, str(CHECK), "--kernels", str(INCLUDE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Headers that another one includes, and what their error asks for.
+# Partial headers, and the prerequisite that their error names.
 PARTS = {
     "tile/simd_i8_avx2.h": "TVMRT_I8_FORMAT",
     "tile/simd_i8_neon.h": "TVMRT_I8_FORMAT",
@@ -45,7 +45,7 @@ def test_a_part_stops_with_one_error_that_names_what_is_missing(part):
 
 
 def test_partial_headers_state_their_prerequisites():
-    """A header that stops where something is not defined says so in its first comment."""
+    """A header with a prerequisite names it in its first comment."""
     for header in (KERNELS / "tile").glob("*.h"):
         text = header.read_text()
         head, _, body = text.partition("*/")

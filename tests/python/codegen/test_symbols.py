@@ -1,4 +1,4 @@
-"""Symbols of generated C: at most 48 letters, the layer's last words, each used once."""
+"""Symbols of generated C: at most 48 letters, the last words of the layer's name, unique."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from tvmrt.runtime.executor import AotModule
 ort = pytest.importorskip("onnxruntime")
 
 LONGEST = 48
-# what a linker prints where a program takes the header of another library, or two of one name
+# linker messages for a header of another library, or for duplicate symbols
 SENTENCES = re.compile("_needs_the_library_of_this_header_|_is_linked_twice_compile_one_with_")
 PATH = "encoder/stage_with_a_long_name/block/depthwise_separable_convolution"
 ENDINGS = ("", "_packed", "_epilogue", "_rows", "_one", "_operands", "_task", "_args", "_kept")
@@ -26,8 +26,8 @@ def _rng(seed=0):
 
 
 def floats():
-    """Convolutions whose epilogues read other tensors; names differ in front, or end as what is
-    derived from others does."""
+    """Return convolutions whose epilogues read other tensors; names differ at the start, or end
+    like derived symbols."""
     x = _rng().standard_normal((1, 8, 16, 16)).astype(np.float32)
     weights, nodes, last = {}, [], "x"
     for i, ending in enumerate(ENDINGS):
@@ -45,7 +45,7 @@ def floats():
 
 
 def integers():
-    """The same of 8 bits: the rows of their products are rescaled by a function of one sum."""
+    """Return int8 layers whose matmul rows are requantised by one shared function."""
     x = _rng().integers(0, 255, (1, 8, 12, 12)).astype(np.uint8)
     weights = {"s": np.float32(0.02), "z": np.uint8(128), "wz": np.int8(0)}
     nodes, last = [], "x"
@@ -61,8 +61,8 @@ def integers():
 
 
 def rounds():
-    """A loop, whose steps are functions of their own; one has the name that the packed function of
-    the operator behind the loop has."""
+    """Return a loop with a function per step; one is named like the packed function of the operator
+    after the loop."""
     x = _rng().standard_normal((4, 64)).astype(np.float32)
     weights = {"w": (_rng(1).standard_normal((64, 64)) / 99).astype(np.float32), "n": np.int64(99)}
     name = f"{PATH}/body"
@@ -94,7 +94,7 @@ NETWORKS = {"floats": floats, "integers": integers, "rounds": rounds}
 
 
 def identifiers(folder) -> set[str]:
-    """All that begins with the network's prefix in C, comments and texts apart."""
+    """Return all identifiers with the network's prefix in C, without comments and strings."""
     found = set()
     for path in (p for p in folder.rglob("*") if p.suffix in (".c", ".h")):
         code = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.DOTALL)
@@ -109,7 +109,7 @@ def test_all_names_of_layers_of_long_names_are_short(kind, target, tmp_path):
     library = tvmrt.compile(NETWORKS[kind](), target=target)
     library.export_sources(tmp_path)
     found = {name for name in identifiers(tmp_path) if not SENTENCES.search(name)}
-    # of a board's workspace offsets alone the checks of compile time have the prefix besides
+    # only the compile-time checks of board workspace offsets have the prefix as well
     own = {name for name in found if not name.startswith("tvmgen_default_at_")}
     assert len(own) > 5
     assert {name: len(name) for name in own if len(name) > LONGEST} == {}

@@ -1,4 +1,4 @@
-"""What a network is said to take of scratch memory on each thread, beside what it asks for."""
+"""Scratch memory that a network reports per thread, compared with the allocated memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[1,64,24,24] x, float[1,3,50,50] z) => (float[N,C,H,W] y) { BODY }
 """
 
-# stands in front of the runtime's functions, and knows the most that was taken at a time
+# wraps the runtime's functions and records the peak
 COUNTER = r"""
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""Copies between memory orders, of every element size, with edges that fill no block."""
+"""Transposing copies of every element size, with partial blocks at the edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composed operators: one node with an inside, kept whole for a device or expanded."""
+"""Composed operators: one node with an inner graph, kept as a whole for a device or expanded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RNN = {
 
 
 def rnn_model(domain: str):
-    """The recurrence as ONNX's RNN, or as the composed operator of a domain."""
+    """Return the recurrence as ONNX's RNN, or as the composed operator of a domain."""
     weights = {k: RNN[k] for k in "wrb"}
     inputs = {k: RNN[k] for k in ("x", "state")}
     if domain:
@@ -59,7 +59,7 @@ def test_recurrent_cell_matches_onnxruntime_rnn(tmp_path, executor):
 
 
 def test_cell_converts_its_output_to_the_declared_type(tmp_path):
-    """Fully connected, tanh, data convert: the last of them to int8 steps of the activation."""
+    """Fully connected, tanh and conversion to int8 in the quantisation of the activation."""
     g = GraphBuilder()
     x, state = g.input("x", (BATCH, WIDE)), g.input("state", (BATCH, HIDDEN))
     w, r = 10 * RNN["w"][0], RNN["r"][0]
@@ -117,13 +117,13 @@ def test_bound_instance_refuses_a_second_binding_and_a_clone_takes_it():
 
 @composed("Twice", domain="d")
 def twice(g, x, *, factor=2.0):
-    """x factor, as a node of its own."""
+    """Return x times factor as one node."""
     return g.Mul(x, factor)
 
 
 @composed("Nested", domain="d")
 def nested(g, x):
-    """Two levels of operators inside of operators."""
+    """Return two levels of nested operators."""
     return g.Add(g.add(twice, g.add(twice, x)), g.add(twice, x, factor=3.0))
 
 
@@ -175,7 +175,7 @@ def test_composed_operator_takes_the_place_of_a_built_in_one(tmp_path):
 
 
 class SymInt(Device):
-    """Takes one composed operator as it is, by its name; its code is written by hand."""
+    """Device that takes one composed operator by name; its code is written by hand."""
 
     name = "whole"
 
@@ -187,7 +187,7 @@ class SymInt(Device):
         return CSource("#include <stdint.h>\n" + "".join(map(self.function, regions)))
 
     def function(self, region) -> str:
-        """One loop; the elements of each tensor are computed one after the other."""
+        """Return a function of one loop over the elements of each tensor."""
         names = {
             v: f"v{i}" for i, v in enumerate([*region.inputs, *(n.output for n in region.nodes)])
         }
@@ -230,7 +230,7 @@ def test_refused_region_is_expanded_on_the_cpu(tmp_path):
 
 
 def test_regions_name_an_unexpanded_operator():
-    """What devices in C are given: the qualified name and the attributes, nothing of the inside."""
+    """Devices in C get the qualified name and the attributes, not the inner graph."""
     g = GraphBuilder()
     g.output("y", g.add(twice, g.input("x", (3,)), factor=5.0))
     described = describe_graph(g.graph(), None)

@@ -1,4 +1,4 @@
-"""Operators of one's own at the edges: no elements, no inputs, threads, versions in functions."""
+"""Custom operators in corner cases: no elements, no inputs, threads, versions in functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ static int32_t times(const float *x, const tvmrt_shape *s, float *y, const tvmrt
 
 
 def times(factor: int, **fields) -> Kernel:
-    """An operator that multiplies, with a C body alone."""
+    """Return an operator that multiplies, with a C body only."""
     given = {"name": "Times", "domain": "d", **fields}
     return Kernel(
         **given,
@@ -347,7 +347,7 @@ def test_body_that_fails(tmp_path, statement, sentence, executor):
     g = GraphBuilder()
     g.output("y", g.add(fails, g.input("x", (4,))))
     x = {"x": np.zeros(4, np.float32)}
-    with ThreadPoolExecutor(1) as pool:  # a thread of its own has no error of another call
+    with ThreadPoolExecutor(1) as pool:  # a new thread has no error of another call
         running = pool.submit(compiled, g, x, tmp_path, executor=executor)
         with pytest.raises(TVMError, match=sentence):
             running.result()

@@ -1,4 +1,4 @@
-"""What is wrong with operators of one's own: one sentence with operator, graph, node and field."""
+"""Errors about custom operators: one sentence with operator, graph, node and field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_sha
 
 
 def kernel(**changes) -> Kernel:
-    """A right declaration, but for the changes."""
+    """Return a valid declaration with some changes."""
     fields = {
         "name": "Op",
         "domain": "d",
@@ -35,14 +35,14 @@ def kernel(**changes) -> Kernel:
 
 
 def use(operator, shape=(4,), dtype="float32", times: int = 1, **attributes):
-    """A node named n of the operator in a graph named net."""
+    """Return a graph named net with a node n of the operator."""
     g = GraphBuilder("net")
     inputs = [g.input(f"x{i}", shape, dtype) for i in range(times)]
     return g.add(operator, *inputs, name="n", **attributes)
 
 
 def at_node(rest: str) -> str:
-    """The beginning that every message about a node has, and what follows."""
+    """Return the prefix of every message about a node."""
     return r"^node n \(d::Op\): graph net: " + rest
 
 

@@ -1,4 +1,4 @@
-"""Custom kernels and composed operators wherever networks go: files, other processes, firmware."""
+"""Custom kernels and composed operators in files, other processes and firmware."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tvmrt.libinfo import find_include_path
 X = np.linspace(-6, 6, 2 * 3 * 5 * 5, dtype=np.float32).reshape(2, 3, 5, 5)
 WEIGHTS = np.random.default_rng(4).standard_normal((4, 3, 1, 1)).astype(np.float32)
 STATE = np.random.default_rng(5).standard_normal((2, 6)).astype(np.float32)
-WIDE = 100  # of what the cell reads
+WIDE = 100  # shapes of the cell's inputs
 
 
 def network() -> GraphBuilder:
-    """Both kinds: a convolution, hard-swish, and a recurrent cell on what they give."""
+    """Return a network of both kinds: a convolution, hard-swish, and a recurrent cell."""
     g = GraphBuilder("both")
     x, state = g.input("x", X.shape), g.input("state", STATE.shape)
     v = g.add(example("hard_swish").hard_swish, g.Conv(x, WEIGHTS), out_scale=0.1)
@@ -45,7 +45,7 @@ FEEDS = {"x": X, "state": STATE}
 
 
 def test_loaded_library_needs_no_declaration(tmp_path):
-    """The file has the operators' code: a process that never saw their declarations runs it."""
+    """The file has the operators' code: a process without their declarations runs it."""
     tvmrt.compile(network()).export_library(tmp_path / "net.so")
     np.savez(tmp_path / "feeds.npz", **FEEDS)
     program = (
@@ -99,7 +99,7 @@ def test_operator_of_no_module_cannot_be_pickled():
 
 
 def test_archive_of_sources_is_complete(tmp_path):
-    """The Model Library Format builds with nothing but the archive and the package's headers."""
+    """The Model Library Format builds from the archive and the package's headers alone."""
     tvmrt.compile(network(), executor="aot").export_model_library_format(tmp_path / "net.tar")
     subprocess.run(["tar", "-xf", "net.tar"], cwd=tmp_path, check=True)
     folder = tmp_path / "codegen" / "host"

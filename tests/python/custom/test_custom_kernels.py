@@ -1,4 +1,4 @@
-"""Kernels from one declaration: in networks from files and by hand, in every element type."""
+"""Kernels from one declaration: in imported and built networks, for every element type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCALARS = {"scale": 0.5, "tail": -1.0, "out_scale": 2.0, "out_zp": 3.0}
 
 
 def swish(x, scale, tail, out_scale, out_zp):
-    """The definition, in double precision."""
+    """Compute the definition in double precision."""
     v = x.astype(np.float64) * scale + tail
     return v * np.clip(v / 6 + 0.5, 0, 1) * out_scale + out_zp
 
@@ -30,7 +30,7 @@ def hard_swish_model(x: np.ndarray, **scalars: float):
 
 
 def numbers(dtype: str) -> np.ndarray:
-    """A ramp over the whole range in which hard-swish bends."""
+    """Return values over the whole range in which hard-swish is not linear."""
     if dtype == "uint8":
         return np.arange(256, dtype=np.uint8).reshape(2, 128)
     return np.linspace(-20, 20, 256).reshape(2, 128).astype(dtype)
@@ -95,7 +95,7 @@ def test_kernel_ids_count_down_and_are_unique():
 
 
 def test_generated_call_matches_a_built_in_operator(tmp_path):
-    """One C function a node, plain pointers, shapes as constants: nothing is looked up or boxed."""
+    """One C function per node, plain pointers, constant shapes: no lookup, no boxing."""
     x = np.zeros((2, 128), np.float32)
     library = tvmrt.compile(
         hard_swish_model(x), operators=[example("hard_swish").hard_swish], executor="aot"
@@ -229,7 +229,7 @@ def test_override_applies_to_its_graph_only(tmp_path):
     plain = tvmrt.compile(model)
     ops = [[s.group.root.op for s in net.program.steps] for net in (changed, plain)]
     assert ops[0].count("custom") == 1
-    assert ops[0].count("conv") == 1  # the operator declines the depthwise one
+    assert ops[0].count("conv") == 1  # the operator declines the depthwise convolution
     assert "custom" not in ops[1]
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(run(changed, {"x": x}, tmp_path)[0], wanted, 1e-4, 1e-5)
@@ -239,7 +239,7 @@ def test_override_applies_to_its_graph_only(tmp_path):
     ("first", "factor"), [((1, 14, 18), 14), ((18,), 1)], ids=["newest-that-fits", "none-fits"]
 )
 def test_override_applies_from_its_own_opset_on(tmp_path, first, factor):
-    """The network is of version 17."""
+    """The network is of opset 17."""
 
     def relu(version: int) -> Kernel:
         body = """

@@ -1,4 +1,4 @@
-"""Post-processing of a detector: variable work, two outputs, after a real detector."""
+"""Post-processing of a detector: data-dependent work, two outputs, after a real detector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def post_process(head: str) -> onnx.NodeProto:
 
 
 def judged(head: np.ndarray) -> tuple[np.ndarray, int]:
-    """Boxes by ONNX's own operators in onnxruntime: decoding, then NonMaxSuppression."""
+    """Compute boxes with ONNX operators in onnxruntime: decoding, then NonMaxSuppression."""
     ort = pytest.importorskip("onnxruntime")
     classes, rows, columns = head.shape[1] - 5, *head.shape[2:]
     row, column = np.divmod(np.arange(rows * columns), columns)

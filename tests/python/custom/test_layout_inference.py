@@ -1,4 +1,4 @@
-"""Layouts of custom and composed operators: chosen so that few tensors are laid out anew."""
+"""Layouts of custom and composed operators are chosen to minimise copies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tvmrt.compiler.transform import layout_inference as inference
 from tvmrt.compiler.transform.blocked_layouts import lower_blocked_layouts
 from tvmrt.custom import C, GraphBuilder, Kernel, Tensor, composed
 
-# One channel after the other, one pixel after the other, blocks of four channels: each element is
-# multiplied by the number of its channel, so that every mistake about the layout shows.
+# NCHW, NHWC, blocks of four channels: each element is multiplied by its channel number, so that
+# every mistake about the layout shows.
 BODY = r"""
 #define BODY(name, channel)                                                                     \
   static int32_t name(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {   \
@@ -37,7 +37,7 @@ CHANNELS = np.arange(1, 9, dtype=np.float32)[:, None, None]
 
 
 def channel_scale(*layouts: str, result: tuple[str, ...] | None = None) -> Kernel:
-    """Multiplies by the number of the channel, in the layouts given."""
+    """Return an operator that multiplies by the channel number, in the layouts given."""
     return Kernel(
         f"Scale_{'_'.join(layouts)}_{'_'.join(result or ())}",
         "d",
@@ -53,7 +53,7 @@ def data(seed: int = 0) -> np.ndarray:
 
 
 def copies(library) -> int:
-    """Steps of a program that lay a tensor out anew."""
+    """Return the steps of a program that change a tensor's layout."""
     steps = library.program.steps if hasattr(library, "program") else library.steps
     return sum(s.group.root.op == "identity" for s in steps)
 
@@ -99,12 +99,12 @@ def test_element_wise_operator_takes_the_layout_of_adjacent_operators():
 
 
 def test_blocked_layout_is_kept_between_blocked_operators(tmp_path):
-    """Into blocks once, for four operators with pointwise nodes between; out of them, the sum
-    writes in the order that the last operator reads."""
+    """One copy into blocks for four operators with pointwise nodes between; after them, the sum
+    writes in the order of the last operator."""
     blocked = channel_scale("NCHW4c")
     g = GraphBuilder()
     v = g.Sigmoid(g.add(blocked, g.input("x", SHAPE)))
-    half = np.full(SHAPE, 0.5, np.float32)  # is laid out in blocks by the compiler
+    half = np.full(SHAPE, 0.5, np.float32)  # converted to blocks by the compiler
     left, right = g.add(blocked, g.Mul(v, half)), g.add(blocked, v)
     g.output("y", g.add(example("hard_swish").hard_swish, g.Add(left, right)))
     library = tvmrt.compile(g)
@@ -158,7 +158,7 @@ OPERATORS = [
 
 
 def random_graph(seed: int):
-    """Operators of all kinds in random order, some values used twice."""
+    """Return operators of all kinds in random order, some values used twice."""
     rng = np.random.default_rng(seed)
     g = GraphBuilder()
     values = [g.input("x", SHAPE)]
@@ -178,7 +178,7 @@ def random_graph(seed: int):
 
 
 def reference(graph, x: np.ndarray) -> np.ndarray:
-    """The graph's result by numpy, node by node."""
+    """Compute the graph's result with numpy, node by node."""
     known = {graph.inputs[0]: x}
     for node in graph.nodes:
         a = [known[v] if v in known else v.data for v in node.inputs]
@@ -194,7 +194,7 @@ def reference(graph, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_graphs_are_right_with_the_fewest_copies(tmp_path, seed):
-    """Every combination of layouts is built; none has fewer copies than the one that is chosen."""
+    """Every combination of layouts is built; none has fewer copies than the chosen one."""
     graph = random_graph(seed).graph()
     target = get_target("native")
     custom = [n for n in graph.nodes if n.op == "custom"]

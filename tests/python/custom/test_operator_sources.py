@@ -1,4 +1,4 @@
-"""Where operators come from: shared libraries in C, Python files, installed wheels."""
+"""Sources of operators: shared libraries in C, Python files, installed wheels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCE = EXAMPLES / "c_library" / "operators.c"
 
 
 def build(source: Path, output: Path, *flags: str) -> Path:
-    """A shared library of operators."""
+    """Build a shared library of operators."""
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler named cc")
     command = ["cc", "-shared", "-fPIC", "-std=c99", "-Wall", "-Wextra", "-Werror", *flags]
@@ -70,7 +70,7 @@ def test_library_from_source_brings_kernels_and_compositions(library, tmp_path):
 
 
 def test_library_is_built_from_the_installed_package_alone(tmp_path):
-    """Flags as ``tvmrt config`` says them, the operators named on the command line."""
+    """Use the flags of ``tvmrt config``, and name the operators on the command line."""
     tvmrt_command = [sys.executable, "-m", "tvmrt"]
     config = subprocess.run(
         [*tvmrt_command, "config", "--cflags"], capture_output=True, text=True, check=True
@@ -110,7 +110,7 @@ def test_sizes_and_options_for_opencl_come_from_the_library(library):
 
 
 def test_bodies_of_a_library_are_checked_against_each_other(library):
-    """There is no reference in C: the first body that runs judges the others."""
+    """The library has no reference: other bodies are compared with the first one that runs."""
     rows = check_operator(load_operators(library)[0], cases=2)
     assert {row.judge for row in rows if not row.skipped} <= {"c"}
     assert {row.body for row in rows} & {"c NWC", "c NHWC", "opencl"}
@@ -145,13 +145,13 @@ GET = "const tvmrt_operators *tvmrt_get_operators(void)"
 
 
 def listing(abi: int = 1, kernels: str = "0, 0", composed: str = "0, 0") -> str:
-    """The function that gives a library's declarations."""
+    """Return the function that gives a library's declarations."""
     fields = f"{{{abi}, {kernels}, {composed}}}"
     return f"{GET} {{ static const tvmrt_operators all = {fields}; return &all; }}"
 
 
 def kernel_text(**changes: str) -> str:
-    """C text of a library with one kernel, right but for the changes."""
+    """Return C text of a library with one kernel, valid apart from the changes."""
     fields = {
         "struct_bytes": "sizeof(tvmrt_op_kernel)", "name": '"Op"', "domain": '"d"', "version": "1",
         "inputs": "ends", "num_inputs": "1", "outputs": "ends + 1", "num_outputs": "1",
@@ -163,7 +163,7 @@ def kernel_text(**changes: str) -> str:
 
 
 def composed_text(inputs: str) -> str:
-    """C text of a library with one composition that has these inputs."""
+    """Return C text of a library with one composition that has these inputs."""
     fields = f'sizeof(tvmrt_op_composed), "Op", "d", 1, 0, 0, "{inputs}", 1, 0, 0, compose'
     head = "const char *compose(tvmrt_graph *g, const tvmrt_value *i, const double *a, "
     return (
@@ -258,7 +258,7 @@ def test_file_that_is_not_a_library(tmp_path):
 
 
 def test_installed_wheel_registers_its_operators(tmp_path):
-    """Nothing names the operator but the network: the wheel's entry point does."""
+    """Only the network names the operator; the wheel's entry point provides it."""
     setuptools = pytest.importorskip("setuptools", reason="setuptools builds the wheel")
     if int(setuptools.__version__.split(".")[0]) < 71:
         pytest.importorskip("wheel", reason="an old setuptools needs wheel to build one")
@@ -301,7 +301,7 @@ def test_missing_file_is_named(tmp_path):
 
 
 class EntryPoint:
-    """What an installed wheel says, without the wheel."""
+    """Entry point as an installed wheel declares it."""
 
     name, value = "point", "module:name"
 
@@ -316,7 +316,7 @@ class EntryPoint:
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Makes entry points of objects."""
+    """Return a function that makes entry points of objects."""
 
     def install(*targets):
         points = [EntryPoint(target) for target in targets]
@@ -370,7 +370,7 @@ def test_entry_point_that_fails_is_named_where_it_is_needed(installed):
 
 @pytest.mark.parametrize("kind", ["python", "library"])
 def test_operators_of_files_are_pickled_by_their_file(library, tmp_path, kind):
-    """Another process finds them by the path, wherever it looks for modules."""
+    """Another process finds them by path, whatever its module search path."""
     path = library if kind == "library" else EXAMPLES / "rnn_cell.py"
     operators = load_operators(path)
     (tmp_path / "operators.pickle").write_bytes(pickle.dumps(operators))

@@ -1,4 +1,4 @@
-"""``tvmrt verify`` and own operators: bodies beside each other, networks beside references."""
+"""``tvmrt verify`` with custom operators: compare bodies, and networks with references."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_wrong_shape_function_is_reported_with_the_operator(tmp_path):
 
 
 def branches(node) -> onnx.ModelProto:
-    """A network that has the node in one branch of two."""
+    """Return a network that has the node in one of two branches."""
 
     def branch(inner):
         return helper.make_graph([inner], "b", [], [helper.make_empty_tensor_value_info("z")])
@@ -200,7 +200,7 @@ def branches(node) -> onnx.ModelProto:
 
 
 def function(node) -> onnx.ModelProto:
-    """A network that has the node in a function of its own."""
+    """Return a network that has the node in a model function."""
     x = {"x": np.ones(4, np.float32)}
     call = helper.make_node("Wrap", ["x"], ["y"], domain="f")
     model = onnx_model([call], x, {"y": "f4"}, versions={"d": 1})
