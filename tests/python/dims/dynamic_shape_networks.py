@@ -1,4 +1,4 @@
-"""Small networks whose open dimensions have names that say nothing, or something wrong."""
+"""Small networks whose dynamic dimensions have meaningless or misleading names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ UP = {
 
 @dataclass(frozen=True)
 class DynamicNetwork:
-    """A network with open dimensions, the bounds that they get, and sizes to run it at."""
+    """A network with dynamic dimensions, their expected bounds, and sizes for its runs."""
 
     make: Callable[[], onnx.ModelProto]
     bounds: dict[str, tuple[int, int]]
     sizes: list[dict[str, int]]
     shapes: dict[str, list[Any]]
-    high: int = 1  # of made-up integers
+    high: int = 1  # upper limit of random integers
 
     def inputs(self, rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, np.ndarray]:
         kinds = {i.name: i.type.tensor_type.elem_type for i in self.make().graph.input}
@@ -40,7 +40,7 @@ class DynamicNetwork:
 
 
 def picture() -> onnx.ModelProto:
-    """A classifier: its batch is called height."""
+    """A classifier whose batch is called height."""
     d = Draft(11)
     x = d.node("Conv", ["x", d.weight(6, 3, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1])
     x = d.node("MaxPool", [d.node("Relu", [x])], kernel_shape=[2, 2], strides=[2, 2])
@@ -51,7 +51,7 @@ def picture() -> onnx.ModelProto:
 
 
 def first_picture() -> onnx.ModelProto:
-    """What one picture of a batch has more than the others, as detectors look at one by one."""
+    """A detector that reads only the first image of a batch."""
     d = Draft(56)
     x = d.node("Conv", ["x", d.weight(6, 3, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1])
     x = d.node("Flatten", [d.node("GlobalAveragePool", [x])])
@@ -61,7 +61,7 @@ def first_picture() -> onnx.ModelProto:
 
 
 def skip() -> onnx.ModelProto:
-    """A U-Net whose axes have no names."""
+    """A U-Net with unnamed axes."""
     d = Draft(12)
     twice = d.constant([1, 1, 2, 2], np.float32)
     one = d.node("Conv", ["x", d.weight(4, 2, 3, 3)], pads=[1, 1, 1, 1])
@@ -137,7 +137,7 @@ def frames() -> onnx.ModelProto:
 
 
 def points() -> onnx.ModelProto:
-    """A cloud of points, of which the largest features count."""
+    """A point cloud, reduced to its largest features."""
     d = Draft(19)
     x = d.node("Relu", [d.node("MatMul", ["x", d.weight(3, 16)])])
     x = d.node("ReduceMax", [x], axes=[1], keepdims=0)
@@ -146,7 +146,7 @@ def points() -> onnx.ModelProto:
 
 
 def rows() -> onnx.ModelProto:
-    """A perceptron, whose batch is called sequence_length."""
+    """A perceptron whose batch is called sequence_length."""
     d = Draft(20)
     x = d.node("Relu", [d.node("Gemm", ["x", d.weight(6, 8), d.weight(8)])])
     y = d.node("Softmax", [d.node("MatMul", [x, d.weight(8, 3)])], axis=-1)
@@ -160,14 +160,14 @@ def volume() -> onnx.ModelProto:
 
 
 def multiples() -> onnx.ModelProto:
-    """A file that names an axis by an expression, as torch.export does."""
+    """A network with an axis named by an expression, as torch.export does."""
     d = Draft(22)
     x = d.node("MaxPool", ["x"], kernel_shape=[4, 4], strides=[4, 4])
     return d.model({"x": (FLOAT, ["n", 2, "4*k", "4*m"])}, {x: FLOAT})
 
 
 def matching() -> onnx.ModelProto:
-    """Two inputs whose equal axes have different names."""
+    """Two inputs with equal axes of different names."""
     d = Draft(23)
     y = d.node("MatMul", [d.node("Add", ["a", "b"]), d.weight(6, 3)])
     shapes = {"a": ["s0", "s1", 6], "b": ["s7", "s9", 6]}
@@ -176,7 +176,7 @@ def matching() -> onnx.ModelProto:
 
 
 def fixed_rows() -> onnx.ModelProto:
-    """Positions that are added to all frames: one length alone."""
+    """Positions that are added to all frames, so that only one length is valid."""
     d = Draft(24)
     x = d.node("Conv", ["x", d.weight(6, 4, 3)], pads=[1, 1], strides=[2])
     x = d.node("Add", [d.node("Transpose", [x], perm=[0, 2, 1]), d.weight(20, 6)])
@@ -185,7 +185,7 @@ def fixed_rows() -> onnx.ModelProto:
 
 
 def patches() -> onnx.ModelProto:
-    """A vision transformer with positions for a picture of 224 rows and columns."""
+    """A vision transformer with positions for an image of 224 x 224 pixels."""
     d = Draft(40)
     x = d.node("Conv", ["x", d.weight(32, 3, 16, 16)], strides=[16, 16])
     shape = d.node("Concat", [d.extent(x, 0), d.extent(x, 1), d.constant([-1], np.int64)], axis=0)
@@ -211,7 +211,7 @@ def length_first() -> onnx.ModelProto:
 
 
 def edges() -> onnx.ModelProto:
-    """A graph network: nodes get sums of messages along edges."""
+    """A graph network: nodes sum messages along edges."""
     d = Draft(42)
     src, to = (d.node("Gather", ["e", d.constant(i, np.int64)], axis=0) for i in (0, 1))
     message = d.node("Relu", [d.node("MatMul", [d.node("Gather", ["x", src]), d.weight(6, 6)])])
@@ -238,7 +238,7 @@ def windows() -> onnx.ModelProto:
 
 
 def numbered_windows() -> onnx.ModelProto:
-    """Windows of 8 x 8 patches with something of their own for each of the 64 of a picture."""
+    """Windows of 8 x 8 patches, each with its own constants for the 64 windows of an image."""
     d = Draft(46)
     x = d.node("Conv", ["x", d.weight(8, 3, 4, 4)], strides=[4, 4])
     x = d.node("Transpose", [x], perm=[0, 2, 3, 1])
@@ -252,7 +252,7 @@ def numbered_windows() -> onnx.ModelProto:
 
 
 def with_state() -> onnx.ModelProto:
-    """A GRU with its batch first, and a state from outside."""
+    """A GRU with its batch first and an initial state as an input."""
     d = Draft(47)
     weights = [d.weight(1, 24, 6), d.weight(1, 24, 8), d.weight(1, 48)]
     x = d.node("Transpose", ["x"], perm=[1, 0, 2])
@@ -263,7 +263,7 @@ def with_state() -> onnx.ModelProto:
 
 
 def masked() -> onnx.ModelProto:
-    """Words and their mask, whose axes torch names apart."""
+    """Words and their mask, whose axes have different names in torch."""
     d = Draft(48)
     mask = d.node("Unsqueeze", ["mask", d.constant([1, 2], np.int64)])
     x, _, _ = attention(d, d.node("Gather", [d.weight(20, 32), "ids"]), None, mask)
@@ -271,7 +271,7 @@ def masked() -> onnx.ModelProto:
 
 
 def indexed_mask() -> onnx.ModelProto:
-    """A mask that is read by the numbers of its rows and columns, as transformers exports it."""
+    """A mask that is indexed by row and column numbers, as transformers exports it."""
     d = Draft(49)
     none, one = d.constant(0, np.int64), d.constant(1, np.int64)
     numbers = []
@@ -288,7 +288,7 @@ def indexed_mask() -> onnx.ModelProto:
 
 
 def heads_as_rows() -> onnx.ModelProto:
-    """Attention whose heads become rows of the batch, by extents that each Reshape computes."""
+    """Attention with heads folded into the batch, with extents computed for each Reshape."""
     d = Draft(50)
     x = d.node("Gather", [d.weight(20, 32), "ids"])
     length, rest, four = d.extent(x, 1), d.constant([-1], np.int64), d.constant([4], np.int64)
@@ -310,7 +310,7 @@ def heads_as_rows() -> onnx.ModelProto:
 
 
 def words_as_rows() -> onnx.ModelProto:
-    """A product of all words of a batch, between two that tell the words of a row apart."""
+    """A matmul over all words of a batch, between two operators that separate words of a row."""
     d = Draft(51)
     mask = d.node("Unsqueeze", ["mask", d.constant([1, 2], np.int64)])
     x, _, _ = attention(d, d.node("Gather", [d.weight(20, 32), "ids"]), None, mask)
@@ -326,7 +326,7 @@ def words_as_rows() -> onnx.ModelProto:
 
 
 def counted_rows() -> onnx.ModelProto:
-    """Rows whose number is computed as a product, and taken apart by a quotient; length first."""
+    """A number of rows that is computed as a product and split by division; length first."""
     d = Draft(52)
     x = d.node("Transpose", ["x"], perm=[1, 0, 2])
     first, second = (d.constant([n], np.int64) for n in (0, 2))
@@ -341,7 +341,7 @@ def counted_rows() -> onnx.ModelProto:
 
 
 def turned_words() -> onnx.ModelProto:
-    """Words that are looked up with their length first."""
+    """An embedding lookup with the length first."""
     d = Draft(53)
     x = d.node("Gather", [d.weight(20, 8), d.node("Transpose", ["ids"], perm=[1, 0])])
     weights = [d.weight(1, 32, 8), d.weight(1, 32, 8), d.weight(1, 64)]
@@ -350,7 +350,7 @@ def turned_words() -> onnx.ModelProto:
 
 
 def pooled_words() -> onnx.ModelProto:
-    """Pairs of words are averaged by a window of a picture that takes one feature at a time."""
+    """Pairs of words averaged by an image pooling over one feature."""
     d = Draft(54)
     x = d.node("Gather", [d.weight(20, 8), "ids"])
     x = d.node("Unsqueeze", [x, d.constant([1], np.int64)])
@@ -359,7 +359,7 @@ def pooled_words() -> onnx.ModelProto:
 
 
 def branches() -> onnx.ModelProto:
-    """A choice between two bodies, in which the axes of a picture are used."""
+    """An If with two bodies that use the axes of an image."""
     d = Draft(25)
     bodies = {}
     for name, kernel in (("then_branch", 3), ("else_branch", 5)):

@@ -1,4 +1,4 @@
-"""Keyword spotting over a free number of frames, in float and in 8-bit integers at once."""
+"""Keyword spotting over a dynamic number of frames, in float and in int8."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYERS = (
 
 
 def keyword():
-    """Outputs: probabilities of the float part, scores of the integer part."""
+    """Return a network with the probabilities of the float part and the scores of the int8 part."""
     d = Draft(11)
 
     def real(x: str, scale: float) -> str:

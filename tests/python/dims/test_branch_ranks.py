@@ -1,4 +1,4 @@
-"""If whose branches give tensors of different ranks, against onnxruntime without optimisations."""
+"""If with branches of different ranks, compared with onnxruntime without optimisations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def either(d: Draft, condition: str, yes: Callable, no: Callable) -> str:
 
 
 def squeezed(d: Draft, x: str, axis: int) -> str:
-    """An axis goes where it has one element, as PyTorch's older exporter writes squeeze."""
+    """Squeeze an axis if it has one element, as PyTorch's older exporter writes squeeze."""
     extent = d.node("Gather", [d.node("Shape", [x]), d.constant(axis, np.int64)], axis=0)
     is_one = d.node("Equal", [extent, d.constant(1, np.int64)])
     return either(
@@ -64,7 +64,7 @@ def cubes(sizes: Sequence[tuple]) -> list[dict]:
 
 @pytest.mark.parametrize("open_", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_branches_of_different_ranks(open_):
-    """x, or -x with an axis in front: what reads it makes one shape of both."""
+    """The branches give x, or -x with a leading axis; their consumer reshapes both to one shape."""
     d = Draft()
     y = either(
         d,
@@ -104,7 +104,7 @@ def test_squeeze_of_axes_of_extent_one():
 
 
 def test_branch_with_incompatible_consumer():
-    """Transpose takes three axes: a run with one element, which has two, is an error."""
+    """Transpose needs three axes: a run with a result of two axes is an error."""
     d = Draft()
     y = d.node("Transpose", [squeezed(d, "x", 1)], perm=[0, 2, 1])
     model = d.model({"x": (FLOAT, ["n", "m", 4])}, {y: FLOAT})
@@ -133,7 +133,7 @@ def test_a_result_has_the_rank_that_the_file_declares():
 
 
 def test_branch_constraints_do_not_narrow_bounds():
-    """Only the branch that is taken must fit; the sum of x and y needs as many of both."""
+    """Only the branch that is taken must fit; x + y needs equal extents."""
     d = Draft()
     y = either(
         d,
@@ -149,7 +149,7 @@ def test_branch_constraints_do_not_narrow_bounds():
 
 
 def test_nested_branch_that_is_not_taken():
-    """The inner condition is not computed then; nothing under it may run."""
+    """The inner condition is not computed then, nor any node that depends on it."""
     d = Draft()
     inner = [
         lambda b: b.node("Squeeze", ["x", b.constant([0], np.int64)]),

@@ -1,4 +1,4 @@
-"""If whose branches fit at some sizes alone, against onnxruntime without optimisations."""
+"""If with branches that are valid at some sizes only, compared with unoptimised onnxruntime."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def plain(d: Draft) -> str:
 
 
 def product(d: Draft) -> str:
-    """Takes 6 columns."""
+    """Return a branch that needs 6 columns."""
     return d.node("MatMul", [d.node("Tanh", ["x"]), d.weight(6, 3)])
 
 
 def pairs(d: Draft) -> str:
-    """Takes an even number of columns, whose sums of two it gives."""
+    """Return a branch that needs an even number of columns, and adds pairs of them."""
     x = d.node("Reshape", ["x", d.constant([0, -1, 2], np.int64)])
     return d.node("ReduceSum", [x, d.constant([2], np.int64)], keepdims=0)
 
 
 def window(d: Draft) -> str:
-    """Takes 4 columns or more."""
+    """Return a branch that needs at least 4 columns."""
     x = d.node("Unsqueeze", ["x", d.constant([1], np.int64)])
     x = d.node("Conv", [x, d.weight(1, 1, 4)])
     return d.node("Squeeze", [x, d.constant([1], np.int64)])
 
 
 def square(d: Draft) -> str:
-    """Takes as many rows as columns."""
+    """Return a branch that needs as many rows as columns."""
     return d.node("Add", [d.node("MatMul", ["x", "x"]), d.node("Transpose", ["x"], perm=[1, 0])])
 
 
 def by_extent(d: Draft) -> str:
-    """Takes 12 columns, by an extent that is computed outside."""
+    """Return a branch that needs 12 columns, by an extent that is computed outside."""
     shape = d.node("Concat", [d.constant([-1], np.int64), "columns"], axis=0)
     return d.node("MatMul", [d.node("Reshape", [d.node("Neg", ["x"]), shape]), d.weight(12, 3)])
 
@@ -60,7 +60,7 @@ BRANCHES = [
 
 
 def network(make: Callable[[Draft], str], first: bool):
-    """``make`` where the flag has the value ``first``, else x without what is below 0."""
+    """Return a network that runs ``make`` if the flag is ``first``, else the relu of x."""
     d = Draft()
     d.extent("x", 1)
     d.nodes[-1].output[0] = "columns"
@@ -96,7 +96,7 @@ def test_branch_runs_at_its_valid_sizes(make, fitting, others, words, first):
 
 
 def test_a_size_decides_which_branch_fits():
-    """A window that is moved where it fits, and no other case."""
+    """A window is moved where it fits."""
     d = Draft()
     large = d.node("GreaterOrEqual", [d.extent("x", 1), d.constant([4], np.int64)])
     y = d.node("Abs", [either(d, d.node("Squeeze", [large]), window, plain)])
@@ -109,7 +109,7 @@ def test_a_size_decides_which_branch_fits():
 
 
 def test_both_branches_fit_at_other_sizes():
-    """Windows of two lengths, as for two sampling rates, in one library."""
+    """One library with windows of two lengths, as for two sampling rates."""
     d = Draft()
     wide = d.node("Equal", ["rate", d.constant(16, np.int64)])
     y = d.node("Neg", [either(d, wide, product, lambda b: b.node("MatMul", ["x", b.weight(4, 3)]))])

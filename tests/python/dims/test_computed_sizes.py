@@ -1,4 +1,4 @@
-"""Sizes that a network computes of its data: counts of masks, and numbers that have a bound."""
+"""Sizes that are computed from data: counts of masks, and bounded numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def found_rows(d):
 
 
 def count(d):
-    """How many elements the mask has, as a sum."""
+    """Count the elements of the mask by a sum."""
     return d.node("ReduceSum", [d.node("Cast", [mask(d)], to=INT64), whole(d, 0)], keepdims=1)
 
 
@@ -50,7 +50,7 @@ def padded_by_sum(d):
 
 
 def filled_up(d):
-    """Rows and as many of zeros as are missing, cut to 5."""
+    """Pad rows with zeros and cut them to 5."""
     few = d.node("Slice", [found_rows(d), whole(d, 0), whole(d, 5), whole(d, 0)])
     have = d.node("Slice", [d.node("Shape", [few]), whole(d, 0), whole(d, 1)])
     missing = d.node("Max", [d.node("Sub", [whole(d, 5), have]), whole(d, 0)])
@@ -60,7 +60,7 @@ def filled_up(d):
 
 
 def best(d):
-    """The best min(count, 4) rows, by a comparison as torch.where writes it."""
+    """Take the best min(count, 4) rows, by a comparison as torch.where writes it."""
     total, four = count(d), whole(d, 4)
     k = d.node("Where", [d.node("Less", [total, four]), total, four])
     scores = d.node("Compress", ["x", mask(d)], axis=0)
@@ -69,7 +69,7 @@ def best(d):
 
 
 def numbered(d):
-    """Range up to a clipped number of the data."""
+    """Return a Range up to a clipped element of the data."""
     most = d.node("Cast", [d.node("ReduceMax", ["x"], keepdims=0)], to=INT64)
     most = d.node("Clip", [most, d.constant(0, np.int64), d.constant(7, np.int64)])
     places = d.node("Range", [d.constant(0, np.int64), most, d.constant(1, np.int64)])
@@ -77,13 +77,13 @@ def numbered(d):
 
 
 def up_to_the_largest(d):
-    """As many ones as the place of the largest element says."""
+    """Return as many ones as the index of the largest element."""
     place = d.node("ArgMax", ["x"], axis=0, keepdims=1)
     return d.node("Expand", [d.constant(1.0, "f"), place])
 
 
 def between(d):
-    """Rows between two places of the data, as many as they are apart."""
+    """Take the rows between two indices of the data."""
     first = d.node("ArgMin", ["x"], axis=0, keepdims=1)
     last = d.node("Max", [d.node("ArgMax", ["x"], axis=0, keepdims=1), first])
     rows = d.node("Slice", ["boxes", first, last, whole(d, 0)])
@@ -92,8 +92,8 @@ def between(d):
     return d.node("Pad", [rows, pads])
 
 
-def far(d):
-    """A number behind many operators, each of which reads its operand twice."""
+def long_chain(d):
+    """Compute a size through a long chain of operators, each of which reads its operand twice."""
     number = d.node("ArgMax", ["x"], axis=0, keepdims=1)
     for _ in range(40):
         half = d.node("Div", [d.node("Add", [number, number]), whole(d, 2)])
@@ -101,7 +101,16 @@ def far(d):
     return d.node("Expand", [d.constant(1.0, "f"), number])
 
 
-CASES = [far, write_at_mask, padded_by_sum, filled_up, best, numbered, up_to_the_largest, between]
+CASES = [
+    long_chain,
+    write_at_mask,
+    padded_by_sum,
+    filled_up,
+    best,
+    numbered,
+    up_to_the_largest,
+    between,
+]
 
 
 @pytest.mark.parametrize("make", CASES)
@@ -132,7 +141,7 @@ def test_a_number_without_a_bound_is_refused():
 
 
 def running_sums(rounds):
-    """A Loop over all but the first column; ``rounds`` makes their number."""
+    """Loop over all but the first column; ``rounds`` makes the trip count."""
     body = helper.make_graph(
         [
             helper.make_node("Add", ["i", "one"], ["at"]),
@@ -170,7 +179,7 @@ def by_floats(d, length):
 
 
 def by_elements(d, length):
-    """As many rounds as elements of the first row are not 0, but for one."""
+    """Loop once per nonzero element of the first row, minus one."""
     row = d.node("Gather", ["x", d.constant(0, np.int64)], axis=0)
     some = d.node("Cast", [row], to=BOOL)
     total = d.node("ReduceSum", [d.node("Cast", [some], to=INT64), whole(d, 0)], keepdims=0)

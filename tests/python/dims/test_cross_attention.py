@@ -1,4 +1,4 @@
-"""Attention of as many queries as a run has over keys of another number, against onnxruntime."""
+"""Attention with independent dynamic numbers of queries and keys, compared with onnxruntime."""
 
 from __future__ import annotations
 

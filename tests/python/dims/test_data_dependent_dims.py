@@ -1,4 +1,4 @@
-"""Results whose number the data tells, against onnxruntime: as many as there are, none beyond."""
+"""Results with a data-dependent number of elements, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unique(**attrs):
 
 
 def kept_rows():
-    """What is kept goes through a product and a mean over all that are there."""
+    """Compute a matmul and a mean over the rows that are kept."""
     draft = Draft()
     rows = draft.node("Compress", ["x", "keep"], axis=0)
     product = draft.node("MatMul", [rows, draft.weight(6, 4)])
@@ -58,7 +58,7 @@ def largest():
 
 
 def detector():
-    """A head of convolutions, and the boxes that are kept, gathered."""
+    """A convolutional head, and the boxes that are kept, gathered."""
     draft = Draft()
     y = draft.node("Conv", ["x", draft.weight(8, 3, 3, 3)], pads=[1] * 4, strides=[2, 2])
     y = draft.node("Conv", [draft.node("Relu", [y]), draft.weight(7, 8, 1, 1)])
@@ -76,8 +76,7 @@ def detector():
 
 
 def tuples():
-    """Elements by the tuples that find them: which, those of them that lie in later rows, and the
-    tensor without them."""
+    """Use the indices of found elements to select, to select later rows, and to overwrite."""
     draft = Draft()
     places = draft.node("Transpose", [draft.node("NonZero", ["x"])], perm=[1, 0])
     values = draft.node("GatherND", ["x", places])
@@ -88,8 +87,8 @@ def tuples():
     return draft.model({"x": (FLOAT, ["n", 5])}, {values: FLOAT, kept: INT64, rest: FLOAT})
 
 
-def told():
-    """By indices of the file, that every length has."""
+def constant_indices():
+    """Use constant indices that are valid for every length."""
     draft = Draft()
     which, pairs = draft.constant([[0, 1, 1]], np.int64), draft.constant([[0, 1], [1, 0]], np.int64)
     picked = draft.node("GatherElements", ["x", which], axis=0)
@@ -101,7 +100,7 @@ def told():
 
 
 def branches():
-    """One of two results of different length, and what is computed of it."""
+    """One of two results of different length, and operators on it."""
 
     def branch(draft, name):
         result = helper.make_tensor_value_info(name, FLOAT, None)
@@ -119,7 +118,7 @@ def branches():
 
 
 def computed(op, inputs, kinds, shape=None, **attrs):
-    """An operator whose operands are inputs, and what is computed of its result."""
+    """An operator whose operands are inputs, and operators on its result."""
     draft = Draft()
     y = draft.node(op, inputs, **attrs)
     z = draft.node("Sqrt", [draft.node("Abs", [draft.node("Cast", [y], to=FLOAT)])])
@@ -133,7 +132,7 @@ def computed(op, inputs, kinds, shape=None, **attrs):
 
 
 def numbered(rng, *rows, **names):
-    """Inputs x of so many rows, and operands."""
+    """Return inputs x of some number of rows, and operands."""
     for count, *operands in rows:
         x = {"x": rng.normal(size=(count, 5)).astype(np.float32)} if count else {}
         yield {**x, **{n: np.array(v, np.int64) for n, v in zip(names["of"], operands)}}
@@ -151,7 +150,7 @@ def suppression():
 class Case:
     make: Callable[[], Any]
     dims: dict
-    inputs: Callable  # of a generator: inputs of one run after the other
+    inputs: Callable  # inputs of consecutive runs, from a random generator
 
 
 def of_unique(rng):
@@ -190,8 +189,8 @@ CASES = {
             for n, share in ((4, 0.5), (4, 0), (1, 1), (2, 0.5), (4, 1))
         ],
     ),
-    "told": Case(
-        told,
+    "constant_indices": Case(
+        constant_indices,
         {"n": (2, 8)},
         lambda rng: [{"x": rng.random((n, 3)).astype(np.float32)} for n in (2, 8, 3)],
     ),
@@ -306,7 +305,7 @@ def test_data_dependent_results_match_onnxruntime(name, executor, tmp_path):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_rows_of_several_conditions_are_one_result(executor):
-    """Each part is written when the sizes of the others may not be known yet."""
+    """Each part is written before the sizes of the others may be known."""
     d = Draft()
     limits = [d.constant(share, "f") for share in (0.2, 0.5, 0.9)]
     parts = [d.node("Compress", ["x", d.node("Greater", ["s", limit])], axis=0) for limit in limits]
@@ -322,7 +321,7 @@ def test_rows_of_several_conditions_are_one_result(executor):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_dim_beyond_its_bound_is_an_error(executor, tmp_path):
-    """By the extent that this run has, not by the largest one; nothing is written."""
+    """The bound is the extent of this run, not the maximum; nothing is written."""
     library = tvmrt.compile(largest(), dims={"n": 9}, executor=executor)
     network = loaded(library, tmp_path, executor)
     network.set_input("x", np.ones((3, 5), np.float32))
@@ -337,7 +336,7 @@ def test_dim_beyond_its_bound_is_an_error(executor, tmp_path):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_shape_for_other_elements_is_an_error(executor, tmp_path):
-    """Or one beyond its bounds, which have memory for no more elements than there are."""
+    """A shape beyond the bounds is an error as well: its memory is too small."""
     kinds = {"x": (FLOAT, ["n", 5]), "s": (INT64, [2])}
     model = computed("Reshape", ["x", "s"], kinds, ["p", "q"])
     dims = {"n": 4, "p": 20, "q": 10}
@@ -366,7 +365,7 @@ def test_a_shape_without_bounds_says_what_to_declare():
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_output_buffers_need_the_maximum_size(executor, tmp_path):
-    """Where it does not suffice for what is found, nothing is written."""
+    """If the buffer is too small for the found elements, nothing is written."""
     network = loaded(tvmrt.compile(nonzero(), dims={"n": 4}, executor=executor), tmp_path, executor)
     output = tvmrt.nd.array(np.full((2, 5), 77, np.int64))
     network.set_output_zero_copy(0, output)

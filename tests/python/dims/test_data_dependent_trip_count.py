@@ -1,4 +1,4 @@
-"""Loops that a run goes through as often as its data says, against onnxruntime."""
+"""Loops with a data-dependent trip count, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def info(name, kind, shape=None):
 
 
 def body(draft, inputs, outputs):
-    """The draft's nodes as a subgraph."""
+    """Return the draft's nodes as a subgraph."""
     return helper.make_graph(
         draft.nodes, "body", [info(*v) for v in inputs], [info(*v) for v in outputs], draft.weights
     )
 
 
 def searching():
-    """State goes through a layer until its sum or the number of rounds says stop; a row is kept."""
+    """Repeat a layer until the sum of the state or the trip count ends the loop; keep one row."""
     inner = Draft(1, "in_")
     state = inner.node("Tanh", [inner.node("MatMul", ["c", "weights"])])
     total = inner.node("ReduceSum", [state], keepdims=0)
@@ -60,7 +60,7 @@ def draft_weights(width):
 
 
 def scanning(backward=0, axis=0):
-    """A cell over a free length, with weights and a bias of each batch from outside."""
+    """Scan with a cell over a dynamic length, with weights and a bias per batch from outside."""
     inner = Draft(2, "in_")
     sum_ = inner.node("Add", ["e", inner.node("MatMul", ["h", "weights"])])
     state = inner.node("Tanh", [inner.node("Add", [sum_, "bias"])])
@@ -83,7 +83,7 @@ def scanning(backward=0, axis=0):
 
 
 def nested():
-    """Rows are summed in an inner loop of as many rounds as the outer one's number says."""
+    """Sum rows in an inner loop whose trip count is the outer loop's iteration number."""
     inmost = Draft(0, "inmost_")
     more = inmost.node("Add", ["s", inmost.node("Gather", ["x", "j"], axis=0)])
     inner = Draft(0, "in_")
@@ -110,8 +110,8 @@ def nested():
 
 
 def found():
-    """As many rounds as there are positive elements, of which there may be none: the squares of as
-    many of the first ones, and their sum."""
+    """Iterate once per positive element, if any: collect the squares of as many first elements, and
+    return their sum."""
     inner = Draft(0, "in_")
     one = inner.node("Gather", ["flat", "i"], axis=0)
     square = inner.node("Mul", [one, one])
@@ -203,7 +203,7 @@ def test_trip_count_depends_on_data(name, executor, tmp_path):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_no_iterations_and_too_many(executor, tmp_path):
-    """No round: what is carried stays, nothing is collected. Too many: an error, nothing beyond."""
+    """No iterations: carried values are unchanged, nothing is collected. Too many: an error."""
     dims = {"n": 3, "rounds": (0, 20)}
     network = loaded(tvmrt.compile(searching(), dims=dims, executor=executor), tmp_path, executor)
     rng = np.random.default_rng(2)
@@ -221,7 +221,7 @@ def test_no_iterations_and_too_many(executor, tmp_path):
 def test_unbounded_trip_count_is_refused_by_name():
     with pytest.raises(UnsupportedError, match=r"search \(Loop: its trip count .* with --dim"):
         tvmrt.compile(searching(), dims={"n": 3})
-    model = searching()  # as many as it takes
+    model = searching()  # large enough
     model.graph.input.remove(next(each for each in model.graph.input if each.name == "M"))
     model.graph.initializer.append(helper.make_tensor("M", INT64, [], [2**63 - 1]))
     with pytest.raises(UnsupportedError, match=r"search \(Loop: its trip count .* with --dim"):
@@ -229,7 +229,7 @@ def test_unbounded_trip_count_is_refused_by_name():
 
 
 def test_loop_without_scan_outputs_needs_no_bound(tmp_path):
-    """As long as it takes: halving until the sum is small."""
+    """Halve until the sum is small, for any number of iterations."""
     inner = Draft(0, "in_")
     half = inner.node("Mul", ["c", inner.constant(0.5, "f")])
     go = inner.node("Greater", [inner.node("ReduceSum", [half], keepdims=0), "small"])

@@ -26,7 +26,7 @@ pytest.importorskip("onnxruntime")
 
 
 class Prepared(devices.PythonDevice):
-    """Convolutions of fixed shapes, by their definition."""
+    """Device that computes convolutions of fixed shapes by their definition."""
 
     name = "prepared_convs"
 
@@ -47,7 +47,7 @@ class Prepared(devices.PythonDevice):
 
 
 def convolutions():
-    """Two layers behind a step of the CPU, whose result has half the extents."""
+    """Two layers after a CPU operator that halves the extents."""
     d = Draft()
     pooled = d.node("AveragePool", ["x"], kernel_shape=[2, 2], strides=[2, 2])
     first = d.node("Conv", [pooled, d.weight(6, 3, 3, 3), d.weight(6)], strides=[2, 1],
@@ -69,7 +69,7 @@ class Pictures:
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_python_device_gets_the_new_shapes(executor, tmp_path):
-    """Of the region's inner tensors, too, which its runs are held to."""
+    """The region's inner tensors change as well, and each run is checked against them."""
     devices.register(Prepared())
     try:
         library = tvmrt.compile(
@@ -125,7 +125,7 @@ def test_the_device_is_asked_and_prepared_once_a_size(executor, plugin, tmp_path
 
 
 def test_fixed_axis_may_be_declared_dynamic(plugin, tmp_path):
-    """Batch 4 to batch 8, and what says so where the library was compiled as the file is."""
+    """A fixed batch of 4 gives an error for 8 that names --shape; a dynamic one runs both."""
     model = rectified(4)
     model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
     fixed = loaded(tvmrt.compile(model, devices=["prepared"]), tmp_path, "graph")
@@ -158,7 +158,7 @@ def test_refused_size_falls_back_to_the_cpu(plugin, tmp_path):
 
 
 def run_sizes(plugin, network, *counts):
-    """The sizes of which the device ran something."""
+    """Return the sizes at which the device ran."""
     before = len(plugin.journal_of_slots())
     for count in counts:
         (y,) = results(network, {"x": rows(count)})
@@ -189,7 +189,7 @@ def test_a_device_that_refuses_the_largest_size_computes_smaller_ones(
 def test_a_node_that_is_too_large_at_the_largest_size_is_a_region_of_its_own(
     plugin, monkeypatch, tmp_path
 ):
-    """What the device takes at all sizes is the device's at all sizes."""
+    """Nodes that the device supports at all sizes stay on the device at all sizes."""
     monkeypatch.setenv("PREPARED_MOST", "6")
     monkeypatch.setenv("PREPARED_OP", "relu")
     alone = tvmrt.compile(rectified(), dims={"rows": (1, 8)}, devices=["prepared"])
@@ -204,7 +204,7 @@ def test_a_node_that_is_too_large_at_the_largest_size_is_a_region_of_its_own(
 
 @pytest.mark.slow
 def test_suggested_smaller_sizes_work_on_the_command_line(plugin, monkeypatch, tmp_path):
-    """As the reason has them."""
+    """Use the options that the error suggests."""
     monkeypatch.setenv("PREPARED_MOST", "6")
     monkeypatch.setenv("TVMRT_DEVICE_PATH", str(Path(plugin._name).parent))
     onnx.save(rectified(), tmp_path / "net.onnx")
@@ -266,7 +266,7 @@ def region(extents, sizes=((1, 8),)):
         {"name": n, "dtype": "float32", "shape": [8, 3], "least": [1, 3], "extents": extents}
         for n in "xy"
     ]
-    attrs = {"most": float("inf")}  # which Python writes as Infinity
+    attrs = {"most": float("inf")}  # Python writes it as Infinity
     node = {"op": "relu", "name": "r", "inputs": [0], "outputs": [1], "attrs": attrs}
     one = {
         "symbol": "r", "name": "r", "tensors": tensors, "nodes": [node], "inputs": [0],

@@ -1,4 +1,4 @@
-"""The command on networks with open dimensions."""
+"""The command line with dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unary import plugin
 
 
 def command(*arguments):
-    """As a stranger runs it, in a process of its own."""
+    """Run the command in its own process."""
     words = [sys.executable, "-m", "tvmrt", *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
@@ -133,7 +133,7 @@ def test_the_command_compiles_runs_verifies_and_times(tmp_path):
 
 
 def reshaped(tmp_path, fixed=None):
-    """A Reshape to a target of two inputs, one of which is a scalar; its result is declared."""
+    """A Reshape to a target made of two inputs, one of them a scalar; its result is declared."""
     d = Draft()
     rows = d.node("Unsqueeze", ["rows", d.constant([0], np.int64)])
     target = d.node("Concat", [rows, d.node("Cast", ["columns"], to=INT64)], axis=0)
@@ -172,7 +172,7 @@ def test_verify_asks_for_inputs_when_random_ones_fail(tmp_path):
 
 @pytest.mark.slow
 def test_verify_uses_valid_sizes(tmp_path):
-    """The largest, the least and one between, of those at which the network fits."""
+    """The largest, the smallest and one other valid size."""
     path = tmp_path / "net.onnx"
     onnx.save(area_attention(False), path)
     done = command("verify", path, "--dim", "n=1..2", "--dim", "h=2..15", "--dim", "w=3..15")

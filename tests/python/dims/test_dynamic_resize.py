@@ -1,4 +1,4 @@
-"""Images of any size, resized by any factor or to the size of another one, against onnxruntime."""
+"""Images of any size, resized by scales or to another image's size, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_resize_by_scales(name, tmp_path):
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", BY_FACTORS)
 def test_fixed_number_of_rows(name, tmp_path):
-    """They are as far apart as the run has columns."""
+    """The row stride is the dynamic number of columns."""
     factors, attrs = BY_FACTORS[name]
     draft = Draft()
     y = draft.node("Resize", ["x", "", draft.constant(factors, "f")], **attrs)

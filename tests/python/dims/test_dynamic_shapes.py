@@ -1,4 +1,4 @@
-"""One library for all sizes within its bounds, against onnxruntime and against fixed shapes."""
+"""One library for all sizes within its bounds, compared with onnxruntime and fixed shapes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLOATS = ctypes.POINTER(ctypes.c_float)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", CASES)
 def test_every_size_matches_onnxruntime(name, executor, tmp_path):
-    """Larger and smaller ones in turn, so that nothing of a run stays for the next."""
+    """Larger and smaller sizes alternate, so that stale values of a run would show."""
     case = CASES[name]
     model, rng = case.make(), np.random.default_rng(7)
     network = loaded(tvmrt.compile(model, dims=case.dims, executor=executor), tmp_path, executor)
@@ -35,7 +35,7 @@ def test_every_size_matches_onnxruntime(name, executor, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_integer_results_equal_fixed_shapes(executor, tmp_path):
-    """To the bit, at sizes around those of tiles."""
+    """Results are bit-identical at sizes around those of tiles."""
     case = CASES["convolutions"]
     model, rng = quantised(), np.random.default_rng(9)
     network = loaded(tvmrt.compile(model, dims=case.dims, executor=executor), tmp_path, executor)
@@ -52,7 +52,7 @@ def test_integer_results_equal_fixed_shapes(executor, tmp_path):
 
 @pytest.mark.parametrize("name", CASES)
 def test_memory_is_planned_for_maximum_sizes(name):
-    """To the byte, and so is what no plan can go below."""
+    """Memory and its lower bound equal those of a fixed shape to the byte."""
     case = CASES[name]
     model = case.make()
     library = tvmrt.compile(model, dims=case.dims)
@@ -64,7 +64,7 @@ def test_memory_is_planned_for_maximum_sizes(name):
 
 @pytest.mark.parametrize("name", ["causal", "decoder"])
 def test_kernels_equal_those_of_a_fixed_shape(name):
-    """A transposed result is written where its reader looks for it, not copied there."""
+    """A transposed result is written in place for its reader, without a copy."""
     case = CASES[name]
     model = case.make()
     largest = case.inputs(np.random.default_rng(0), case.most())
@@ -77,7 +77,7 @@ def test_kernels_equal_those_of_a_fixed_shape(name):
 
 
 def test_a_softmax_of_every_length(tmp_path):
-    """Around every number of lanes; what cannot be is 0, and NaN stays in its row."""
+    """Lengths around every number of lanes; -inf gives 0, and NaN affects its row only."""
     d = Draft()
     y = d.node("Softmax", ["x"], axis=-1)
     model = d.model({"x": (FLOAT, [3, "n"])}, {y: FLOAT})
@@ -94,7 +94,7 @@ def test_a_softmax_of_every_length(tmp_path):
 
 
 def test_int8_matmul_of_every_length(tmp_path):
-    """Scores, whose rows and columns are open, and what they weigh, where what is summed is."""
+    """Attention scores with dynamic rows and columns, and a matmul over a dynamic axis."""
     d, zero = Draft(), np.int8(4)
 
     def rounded(x: str) -> str:
@@ -104,7 +104,7 @@ def test_int8_matmul_of_every_length(tmp_path):
     x, by = rounded("x"), rounded("by")
     scores = d.node("MatMul", [x, d.node("Transpose", [x], perm=[0, 2, 1])])
     outputs = {scores: FLOAT, d.node("MatMul", [by, x]): FLOAT}
-    outputs[d.node("MatMul", [x, rounded("each")])] = FLOAT  # rows alone are open
+    outputs[d.node("MatMul", [x, rounded("each")])] = FLOAT  # only the rows are dynamic
     inputs = {"x": (FLOAT, [2, "n", 24]), "by": (FLOAT, [2, "n", "n"]), "each": (FLOAT, [24, 8])}
     model = d.model(inputs, outputs)
     network = loaded(tvmrt.compile(model, dims={"n": 40}, target="native"), tmp_path, "graph")
@@ -150,7 +150,7 @@ def _mean(d):
     ids=["gather", "softmax", "grid sample", "bytes", "mean"],
 )  # fmt: skip
 def test_threads_are_used_for_large_sizes_only(make, tmp_path):
-    """What one size is too small for and another is large enough for is decided by the largest."""
+    """The maximum size decides whether threads are used."""
     d, rng = Draft(), np.random.default_rng(4)
     y = make(d)
     inputs = {"ids": (INT64, ["n"])} if make is _gathered else {"x": (FLOAT, ["n", 64])}
@@ -168,7 +168,7 @@ def test_threads_are_used_for_large_sizes_only(make, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["perceptron", "encoder", "decoder"])
 def test_code_size_is_close_to_a_fixed_shape(name, tmp_path, monkeypatch):
-    """A quarter at most, in networks that are hardly more than their tiles."""
+    """At most a quarter more, in networks of little more than their tiles."""
     monkeypatch.delenv("TVMRT_CFLAGS", raising=False)
     case = CASES[name]
     model = case.make()
@@ -201,7 +201,7 @@ def test_threads_change_nothing(threads, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_small_results_are_not_overrun(executor, tmp_path):
-    """An output of the largest size that the caller lends keeps what lies behind the result."""
+    """A caller-provided output of the maximum size keeps its bytes past the result."""
     case = CASES["perceptron"]
     network = loaded(
         tvmrt.compile(case.make(), dims=case.dims, executor=executor), tmp_path, executor
@@ -214,13 +214,13 @@ def test_small_results_are_not_overrun(executor, tmp_path):
     assert output.shape == network.get_output(0).shape == (3, 10)
     assert (memory[:30] != 77).all() and (memory[30:] == 77).all()
     network.set_input("x", np.ones((8, 16), np.float32))
-    network.run()  # what was lent is as large as before
+    network.run()  # the buffer is as large as before
     assert output.shape == (8, 10) and (memory != 77).all()
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_too_small_output_is_refused(executor, tmp_path):
-    """And nothing is written to it."""
+    """Nothing is written to such an output."""
     case = CASES["perceptron"]
     library = tvmrt.compile(case.make(), dims=case.dims, executor=executor)
     network = loaded(library, tmp_path, executor)
@@ -264,7 +264,7 @@ def test_network_reports_its_dimensions(tmp_path):
 
 
 def test_fixed_shape_steps_are_unchanged():
-    """Beside one branch that runs resize, the C of the other is that of a fixed network."""
+    """In a network with a dynamic resize branch, the other C equals that of a fixed network."""
     d = Draft()
     fixed = d.node("MatMul", [d.node("Relu", ["still"]), d.weight(16, 8)])
     open_ = d.node("MatMul", [d.node("Relu", ["x"]), d.weight(16, 8)])
@@ -283,7 +283,7 @@ def test_fixed_shape_steps_are_unchanged():
 
 
 def test_steps_that_run_at_the_same_time_wait_for_the_sizes(tmp_path):
-    """Beside a region on a device, whose steps are told what to wait for."""
+    """Regions of a device in the same network wait for the sizes as well."""
     d = Draft()
     fixed = d.node("Add", [d.node("Mul", ["still", d.weight(4, 16)]), d.weight(4, 16)])
     open_ = d.node("MatMul", [d.node("Relu", ["x"]), d.weight(16, 8)])
@@ -305,7 +305,7 @@ def test_steps_that_run_at_the_same_time_wait_for_the_sizes(tmp_path):
 
 
 def test_small_bounds_start_no_threads(tmp_path):
-    """Nor is there code for it, by which its kernels would not be part of their callers."""
+    """No parallel code is generated, so that kernels can be inlined."""
     found = {}
     for most in (8, 100000):
         path = tmp_path / f"{most}.so"

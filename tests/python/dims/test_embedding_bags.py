@@ -1,6 +1,6 @@
-"""Loops that count by themselves, as exporters write ``while i < n``: EmbeddingBag is one.
+"""Loops with their own counter, as exporters write ``while i < n``, as in EmbeddingBag.
 
-The judge is onnxruntime without optimisations, at each size.
+The reference is onnxruntime without optimisations, at each size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def graph_of(d: Draft, results: dict, inputs: dict | None = None) -> onnx.GraphP
 
 
 def choice(d: Draft, condition: str, yes: Draft, no: Draft) -> str:
-    """If, of the last results of two graphs."""
+    """Return an If over the last results of two graphs."""
     names = [each.nodes[-1].output[0] for each in (yes, no)]
     graphs = [graph_of(each, {name: (FLOAT, None)}) for each, name in zip((yes, no), names)]
     return d.node("If", [condition], then_branch=graphs[0], else_branch=graphs[1])
@@ -39,7 +39,7 @@ def folded(d: Draft, op: str, end: str) -> None:
 
 
 def of_one_bag(d: Draft, mode: str) -> str:
-    """[1, WIDTH] of a bag, as torch.export writes it; the last bag has nodes of its own."""
+    """Return [1, WIDTH] of a bag as torch.export writes it; the last bag has nodes of its own."""
     if mode == "sum":
         folded(d, "ReduceSum", "end")
         return d.nodes[-1].output[0]
@@ -55,7 +55,7 @@ def of_one_bag(d: Draft, mode: str) -> str:
 
 
 def bags(mode: str) -> onnx.ModelProto:
-    """The sums, means or maxima of the rows of a table that belong to each bag."""
+    """Return the sums, means or maxima of the table rows of each bag."""
     body, empty, full = (Draft(prefix=prefix) for prefix in ("body_", "empty_", "full_"))
     empty.node("Expand", [empty.constant([0], np.float32), empty.constant([1, WIDTH], np.int64)])
     of_one_bag(full, mode)
@@ -110,7 +110,7 @@ def test_embedding_bags(mode):
 
 @pytest.mark.parametrize(("first", "step", "op"), [(1, 2, "Less"), (2, 3, "LessOrEqual")])
 def test_loops_that_count_up_to_a_size(first, step, op):
-    """``while i < n`` without a number of rounds, which collects the rows that it reads."""
+    """``while i < n`` without a trip count, which collects the rows that it reads."""
     d, body = Draft(), Draft(prefix="body_")
     row = body.node("Gather", ["x", "i"], axis=0)
     following = body.node("Add", ["i", body.constant(step, np.int64)])

@@ -1,4 +1,4 @@
-"""Sizes that the data decides, found twice: masks of the same elements give the same number."""
+"""Equal data-dependent sizes: masks of the same elements give the same symbol."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MASKS = {
 
 
 def selected(d: Draft, rows: str, mask: str) -> str:
-    """Rows of a mask, as PyTorch writes ``rows[mask]``."""
+    """Select rows by a mask, as PyTorch writes ``rows[mask]``."""
     places = d.node("Transpose", [d.node("NonZero", [mask])], perm=[1, 0])
     return d.node("GatherND", [rows, places])
 
@@ -73,7 +73,7 @@ def check(model, runs):
 
 
 def counted(model):
-    """The names of the sizes that a run finds."""
+    """Return the names of the data-dependent sizes."""
     library = tvmrt.compile(model)
     found = {s.name for step in library.program.steps for s in step.symbols()}
     return found | {s.name for s in library.program.data_dependent_dims}
@@ -91,7 +91,7 @@ def test_selections_by_the_same_mask_are_added(name):
 
 
 def test_moves_and_copies_of_a_mask_are_counted_once():
-    """A mask of columns, the mask transposed, its count as a number, and as rows of Compress."""
+    """A mask of columns, its transpose, its number of true elements, and its use by Compress."""
     d = Draft()
     mask = d.node("Greater", ["x", d.constant(0.5, "f")])
     column = d.node("Reshape", [mask, d.constant([20, 1], np.int64)])
@@ -111,7 +111,7 @@ def test_moves_and_copies_of_a_mask_are_counted_once():
 
 
 def test_suppressions_of_the_same_boxes_are_one():
-    """Boxes and scores of what is kept, as exporters write a suppression for each."""
+    """Boxes and scores of kept rows, with one suppression for each, as exporters write it."""
     d = Draft()
     numbers = [d.constant(5, np.int64), d.constant(0.4, "f"), d.constant(0.3, "f")]
     parts = []
@@ -143,7 +143,7 @@ def test_masks_of_other_elements_are_other_sizes(other):
 
 
 def test_sizes_that_must_be_equal_are_checked_by_the_run():
-    """Masks of different inputs: rows of both are added where there are as many."""
+    """Rows of masks of different inputs are added if their numbers are equal."""
     d = Draft()
     limit = d.constant(0.5, "f")
     pairs = (("boxes", "x"), ("offsets", "z"))
@@ -175,7 +175,7 @@ def test_data_dependent_size_is_checked_against_a_constant():
 
 
 def test_long_chains_before_a_mask():
-    """Each result is read twice, so that the ways to the mask are more than anybody could go."""
+    """Each result is read twice, so the number of paths to the mask is exponential."""
     d = Draft()
     x = "x"
     for _ in range(80):

@@ -1,4 +1,4 @@
-"""Expressions of dimensions: canonical form, bounds, what they decide."""
+"""Symbolic dimension expressions: canonical form, bounds, comparisons."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def grown(children):
 EXPRESSIONS = st.recursive(LEAVES, grown, max_leaves=8)
 
 
-# all values of the symbols are tried, on machines of any speed
+# tries all values of the symbols, independent of the machine's speed
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -110,15 +110,15 @@ def test_exact_quotient_is_folded(x, y):
 @unhurried
 @given(EXPRESSIONS)
 def test_c_computes_the_same(x):
-    """The text is an expression of C: here Python's, whose division of what is not negative is the
-    same."""
+    """The text is a C expression; Python evaluates it, with equal division of nonnegative
+    integers."""
     text = re.sub(r"(\d)LL", r"\1", str(x)).replace("/", "//")
     for names in VALUES:
         assert eval(text, {"n_a": names["a"], "n_b": names["b"]}) == at(x, names)
 
 
 def stages(extent, count):
-    """Layers that halve an extent, rounded up, one after the other."""
+    """Return layers that halve an extent, rounded up."""
     for _ in range(count):
         extent = (extent + 1) // 2
     return extent
@@ -178,7 +178,7 @@ def test_large_products_are_long_in_c():
 
 
 def test_the_order_of_terms_does_not_depend_on_the_process():
-    """Generated C is the same in each."""
+    """Generated C is the same in each process."""
     code = (
         "from tvmrt.compiler.ir.extent import Symbol\n"
         "s = [Symbol(n, 1, 9, 'n_' + n).extent for n in 'wxyz']\n"
@@ -196,7 +196,7 @@ def test_the_order_of_terms_does_not_depend_on_the_process():
 
 
 def test_counts_of_one_name_with_other_limits_keep_their_own_bounds():
-    """As two networks of one process have them, whichever is asked first."""
+    """Two networks of one process use one name with different bounds, in either order."""
     rows = Symbol("rows", 0, 100, "n_rows")
     held = Symbol("found", 0, 100, "n_found", object(), rows.extent)
     free = Symbol("found", 0, 100, "n_found", object())
@@ -225,7 +225,7 @@ SIZES = st.fixed_dictionaries(dict.fromkeys("pqr", st.integers(0, 1 << 20) | st.
 @unhurried
 @given(CLIPPED, st.lists(SIZES, min_size=8, max_size=8))
 def test_bounds_of_clipped_sums_hold(x, sizes):
-    """Of symbols whose sizes are too many to try."""
+    """The symbols have too many values to try all."""
     low, high = bounds(x)
     assert all(low <= at(x, names) <= high for names in sizes)
 
@@ -238,7 +238,7 @@ def test_bounds_of_clipped_concatenations_are_exact():
 
 
 def test_bounds_of_many_clipped_sizes_are_fast():
-    """As of the boxes of ninety classes, each of which keeps a few."""
+    """As with the boxes of ninety classes, each of which keeps a few."""
     kept = [sym_min(Symbol(f"s{i}", 0, 1 << 20, f"n_s{i}").extent, 50) for i in range(90)]
     assert bounds(sum(kept)) == (0, 90 * 50)
     assert bounds(sym_min(sum(kept), 300))[1] >= 300

@@ -1,4 +1,4 @@
-"""Loops whose carried tensors have another shape in each round, against onnxruntime."""
+"""Loops whose carried tensors change their shape in each iteration, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ runtime = pytest.importorskip("onnxruntime")
 
 
 def appending(axis=0, rounds=None):
-    """Twice the last entry is put behind the others, and a row in front of each entry is kept."""
+    """Append twice the last entry, and keep a row before each entry."""
     inner = Draft(1, "in_")
     last = inner.node("Gather", ["c", inner.constant([-1], np.int64)], axis=axis)
     more = inner.node("Concat", ["c", inner.node("Add", [last, "x"])], axis=axis)
@@ -44,14 +44,14 @@ def appending(axis=0, rounds=None):
 
 
 def only_carried():
-    """Every round doubles the rows."""
+    """Double the rows in every iteration."""
     inner = Draft(1, "in_")
     more = inner.node("Concat", ["c", inner.node("Neg", ["c"])], axis=0)
     return carrying(inner, more, "all", ["many", 3])
 
 
 def dropping():
-    """Nine rounds, of which each drops the last of the rows that are left."""
+    """Drop the last row in each of nine iterations."""
     inner = Draft(1, "in_")
     ends = [inner.constant([n], np.int64) for n in (0, -1, 0)]
     return carrying(inner, inner.node("Slice", ["c", *ends]), "rest", None, 9)
@@ -103,7 +103,7 @@ def test_loop_carried_value_grows(name, tmp_path):
 
 
 def test_zero_iterations_and_too_many(tmp_path):
-    """Nothing is written in a run that would go beyond the bound."""
+    """A run beyond the bound writes nothing."""
     dims = {"n": (1, 3), "rounds": (0, 12)}
     network = loaded(tvmrt.compile(appending(), dims=dims), tmp_path, "graph")
     rng = np.random.default_rng(2)
@@ -127,7 +127,7 @@ def test_unbounded_loop_carried_value_is_refused():
 
 
 def test_declared_extent_bounds_the_value(tmp_path):
-    """Of what a loop without a known number of rounds makes."""
+    """The declared extent is that of a result of a loop without a trip count."""
     model = only_carried()
     library = tvmrt.compile(model, dims={"n": 3, "many": 9})
     assert sum("for (;" in text for text in library.sources.files.values()) == 1

@@ -1,6 +1,6 @@
-"""Networks that leave dimensions open and get bounds by how they use them, without arguments.
+"""Dynamic dimensions whose bounds are inferred from their use, without arguments.
 
-The judge is onnxruntime without optimisations, at three sizes.
+The reference is onnxruntime without optimisations, at three sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def remarks(call: Any) -> tuple[Any, list[str]]:
 
 
 def _in_numbers(declared: dict[str, Any], bounds: Any) -> tuple[int, int]:
-    """Bounds of a dimension, which may be declared as another or a multiple of another."""
+    """Return numeric bounds of a dimension, which may be another one or a multiple of it."""
     if not isinstance(bounds, str):
         return bounds
     *step, name = bounds.split("*")
@@ -45,7 +45,7 @@ def _in_numbers(declared: dict[str, Any], bounds: Any) -> tuple[int, int]:
 
 
 def proposed(text: str) -> dict[str, Any]:
-    """The dictionary of a sentence, read as whoever pastes it."""
+    """Return the dictionary in an error's example."""
     return eval(re.search(r"dims=(\{.*?\})", text)[1])
 
 
@@ -63,7 +63,7 @@ def test_bounds_follow_from_how_axes_are_used(name):
     bytes_said = float(size) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[unit]
     assert bytes_said <= 1.01 * total
     assert bytes_said >= 0.99 * library.summary.arena_bytes
-    # what the sentence proposes is what was chosen
+    # the example equals the inferred bounds
     assert bounds_of(tvmrt.compile(case.make(), dims=declared)) == bounds_of(library)
 
 
@@ -78,7 +78,7 @@ def judge(model: onnx.ModelProto) -> Any:
 def check_results(
     found: Iterable[np.ndarray], expected: Iterable[np.ndarray], least: float = 1e-6
 ) -> None:
-    """Compare outputs by their range, which counts as ``least`` where it is smaller."""
+    """Compare outputs relative to their range, but at least ``least``."""
     for value, right in zip(found, expected):
         assert value.shape == right.shape
         scale = np.abs(right).max(initial=least)
@@ -102,7 +102,7 @@ def test_networks_load_without_arguments_and_are_right(name):
     _check_runs(NETWORKS[name])
 
 
-# Models of the collection, the axes of their inputs that are opened, and sizes of these.
+# Models of the collection, their dynamic input axes, and sizes for them.
 SHARED = {
     "resnet8_f32": ({0: "seq", 1: "u", 2: "v"}, [(1, 32, 32), (3, 64, 32), (8, 96, 160)]),
     "yunet_n_320_f32": ({0: "h", 2: "u", 3: "v"}, [(1, 320, 320), (1, 64, 96)]),
@@ -154,7 +154,7 @@ def test_axes_in_branches_count():
 
 
 def test_inferred_sizes_are_required_multiples():
-    """The question of a kernel, whether the last window ends at the edge, is the compiler's own."""
+    """The kernel adds a constraint of its own: the last window ends at the edge."""
     d = Draft(32)
     y = d.node("Conv", ["x", d.weight(2, 3, 9)], strides=[7])
     model = d.model({"x": (FLOAT, ["n", 3, "t"])}, {y: FLOAT})
@@ -190,7 +190,7 @@ def test_a_file_may_state_a_larger_picture():
 
 
 def wide() -> onnx.ModelProto:
-    """So many channels that a batch of pictures takes gigabytes."""
+    """A network with so many channels that a batch of images takes gigabytes."""
     d = Draft(30)
     y = d.node("Relu", [d.node("Conv", ["x", d.weight(64, 3, 1, 1)])])
     y = d.node(
@@ -228,7 +228,7 @@ def test_a_size_beyond_the_bounds_names_what_to_declare():
 
 
 def test_dependent_rows_are_not_batched():
-    """Although the file calls the axis a batch."""
+    """The file calls the axis a batch, but its rows depend on each other."""
     d = Draft(33)
     model = d.model({"x": (FLOAT, ["batch", 4])}, {d.node("Softmax", ["x"], axis=0): FLOAT})
     network, _ = remarks(lambda: tvmrt.load(model, cache=False))

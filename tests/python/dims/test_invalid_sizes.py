@@ -1,4 +1,4 @@
-"""Sizes that cannot be: when compiling, and when running."""
+"""Invalid sizes at compile time and at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DECODER = CASES["decoder"]
 
 @pytest.fixture(scope="module", params=EXECUTORS)
 def network(request, tmp_path_factory):
-    """The decoder, ready to run; tests leave it as they like."""
+    """Return the decoder, ready to run; tests may change its state."""
     path = tmp_path_factory.mktemp("decoder") / "net.so"
     tvmrt.compile(DECODER.make(), dims=DECODER.dims, executor=request.param).export_library(
         str(path)
@@ -60,7 +60,7 @@ RUN = [
 
 @pytest.mark.parametrize("wrong, expected", RUN)
 def test_a_run_of_wrong_sizes_is_refused(network, wrong, expected):
-    """By a sentence; the right sizes run afterwards."""
+    """The error is one sentence, and valid sizes run afterwards."""
     right = DECODER.inputs(np.random.default_rng(0), {"batch": 1, "seq": 2, "past": 3})
 
     def run(inputs):
@@ -133,7 +133,7 @@ def test_devices_leave_dynamic_nodes_to_the_cpu():
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_results_are_checked_against_declared_bounds(executor, tmp_path):
-    """Of a sum of dimensions and of a count; nothing is written to what was lent."""
+    """Declared bounds of a sum of dimensions and of a data-dependent size; no output is written."""
     draft = Draft()
     joined = draft.node("Concat", ["a", "b"], axis=0)
     found = draft.node("Transpose", [draft.node("NonZero", [joined])], perm=[1, 0])
@@ -169,7 +169,7 @@ def test_results_are_checked_against_declared_bounds(executor, tmp_path):
 
 
 def test_large_powers_in_dim_names_need_little_memory():
-    """Written out as products, a name of a hundred letters would fill any machine."""
+    """Written as products, a name of a hundred letters would not fit in memory."""
     name = "h"
     for _ in range(7):
         name = f"({name}**8)"
@@ -198,7 +198,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG.values(), ids=LONG)
 def test_large_powers_in_dim_names_are_refused(name):
-    """It would take more time and memory than there is."""
+    """Computing it would need too much time and memory."""
     draft = Draft()
     y = draft.node("Add", ["x", "z"])
     model = draft.model({"x": (FLOAT, [name]), "z": (FLOAT, ["h", "w"])}, {y: FLOAT})

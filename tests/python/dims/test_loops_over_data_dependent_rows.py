@@ -1,4 +1,4 @@
-"""Loops of as many rounds as the data has rows, and loops that read tensors of such rows."""
+"""Loops with a data-dependent number of rows as trip count, and loops that read such rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def length(d, rows):
 
 
 def loop(d, rounds, nodes, carried, made, weights=()):
-    """Add a Loop; ``carried``: for each name in the body, its type, what it is before and after."""
+    """Add a Loop; ``carried`` maps names in the body to type, initial value and next value."""
     body = helper.make_graph(
         [*nodes, helper.make_node("Identity", ["go"], ["on"])],
         "round",
@@ -51,7 +51,7 @@ def row_of(rows, name="row"):
 
 
 def appended(d):
-    """Masks pasted one by one, as the loop of Mask R-CNN."""
+    """Paste masks one by one, as the loop of Mask R-CNN."""
     rows, masks = found(d, "x"), found(d, "m")
     none = d.node("ConstantOfShape", [d.constant([0, 3, 3], np.int64)])
     nodes = [
@@ -68,7 +68,7 @@ def appended(d):
 
 
 def collected(d):
-    """Distances of each row to all, and how many rows there are yet to come."""
+    """Collect the distances of each row to all rows, and the number of remaining rows."""
     rows = found(d, "x")
     nodes = [
         row_of(rows),
@@ -86,7 +86,7 @@ def collected(d):
 
 
 def carried_rows(d):
-    """A tensor of found rows that goes through rounds of a fixed number, and is marked in each."""
+    """Carry a tensor of found rows through a fixed number of iterations, and mark it in each."""
     rows = found(d, "x")
     nodes = [
         helper.make_node("Shape", ["have"], ["shape"]),
@@ -121,7 +121,7 @@ def by_scan(d):
 
 
 def found_inside(d):
-    """Rows that are larger than the round's, found anew in each round."""
+    """Find rows larger than the row of the iteration, again in each iteration."""
     rows = found(d, "s")
     nodes = [
         row_of(rows),
@@ -135,7 +135,7 @@ def found_inside(d):
 
 
 def by_condition(d):
-    """While the number of the round is below that of the rows, as while loops are exported."""
+    """Iterate while the iteration number is below the number of rows, as in exported loops."""
     rows = found(d, "x")
     count = length(d, rows)
     nodes = [
@@ -157,7 +157,7 @@ def by_condition(d):
 
 
 def grown_by_found(d):
-    """Each round appends the rows that its threshold finds."""
+    """Append the rows that the threshold of the iteration finds."""
     nodes = [
         helper.make_node("Cast", ["i"], ["number"], to=FLOAT),
         helper.make_node("Mul", ["number", "share"], ["limit"]),
@@ -173,7 +173,7 @@ def grown_by_found(d):
 
 
 def shrunk(d):
-    """Each round takes the first row and leaves the others, as greedy selections do."""
+    """Take the first row in each iteration and keep the others, as in greedy selection."""
     rows = found(d, "x")
     nodes = [
         helper.make_node("ReduceSum", ["have", "axis0"], ["sum"], keepdims=0),
@@ -223,7 +223,7 @@ def test_trip_count_is_the_number_of_rows(make, executor):
         feed = inputs(scores)
         given = {each.name: feed[each.name] for each in session.get_inputs()}
         mine = net(given)
-        if make is by_scan and not any(scores):  # which onnxruntime does not run
+        if make is by_scan and not any(scores):  # not supported by onnxruntime
             right = [np.zeros(4), np.zeros((0, 4))]
         else:
             right = session.run(None, given)
@@ -237,7 +237,7 @@ def test_trip_count_is_the_number_of_rows(make, executor):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", CASES)
 def test_data_dependent_trip_count_in_firmware_graphs(make, firmware, tmp_path):  # noqa: F811
-    """In just the memory that they take, under sanitizers."""
+    """Buffers have exactly the stated size, checked by sanitizers."""
     d = Draft()
     model = d.model(KINDS, make(d))
     runs = [inputs(scores) for scores in SCORES if any(scores)]
@@ -245,7 +245,7 @@ def test_data_dependent_trip_count_in_firmware_graphs(make, firmware, tmp_path):
 
 
 def test_first_iteration_without_condition():
-    """Which there is without rows, too: the number of rounds is not that of the rows."""
+    """The first iteration runs without rows as well: the trip count is not the number of rows."""
     d = Draft()
     rows = found(d, "x")
     nodes = [

@@ -1,4 +1,4 @@
-"""Resize by sizes takes the elements, and their weights, that exact fractions name."""
+"""Resize by sizes reads the elements and weights that exact fractions give."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COORDINATES = (
 )
 RULES = tuple(itertools.product(COORDINATES, ROUND))
 MOST = 25
-# Sizes whose quotients come out on the wrong side in float32, or in float64.
+# Sizes whose quotients are rounded to the wrong side in float32 or in float64.
 HARD = ((7, 2), (20, 6), (14, 19), (21, 7), (7, 14), (25, 25), (1, 9), (9, 1), (22, 15), (24, 18))
 
 
@@ -77,7 +77,7 @@ def check(network, rules, pairs):
 
 
 def compiled(rules, most=MOST, **options):
-    """Each rule an output, of an input of any size to the size of another one."""
+    """Return a network with an output per rule, for inputs and results of any size."""
     draft = Draft()
     sizes = draft.node("Shape", ["like"])
     outputs = {resize(draft, "x", rule, sizes): FLOAT for rule in rules}
@@ -102,7 +102,7 @@ def test_all_small_dynamic_sizes(tmp_path):
 
 @pytest.mark.slow
 def test_large_dynamic_sizes(tmp_path):
-    """Products of sizes beyond 32 bits."""
+    """The products of these sizes exceed 32 bits."""
     rules, most = RULES[::5], 60000
     network = loaded(compiled(rules, most), tmp_path, "graph")
     check(network, rules, [(60000, 57), (59999, 7), (21, 60000), (44100, 16000)])
@@ -135,7 +135,7 @@ def test_fixed_sizes(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", COORDINATES)
 def test_all_small_fixed_sizes(mode):
-    """Of known numbers, which the compiler takes by itself."""
+    """The compiler computes fixed sizes itself."""
     rules = [rule for rule in RULES if rule[0] == mode]
     for n in range(1, MOST + 1):
         draft = Draft()
@@ -152,7 +152,7 @@ def test_all_small_fixed_sizes(mode):
 
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "tf_half_pixel_for_nn"])
 def test_sizes_of_the_first_opset_that_has_them(mode, tmp_path):
-    """In opset 11 empty scales stand before sizes; tf_half_pixel_for_nn is there alone."""
+    """In opset 11 empty scales precede sizes; only that opset has tf_half_pixel_for_nn."""
     n, o = 21, 7
     draft = Draft()
     none = draft.constant([], np.float32)
@@ -169,7 +169,7 @@ def test_sizes_of_the_first_opset_that_has_them(mode, tmp_path):
 
 
 def test_sizes_computed_at_run_time(tmp_path):
-    """A seventh of the input's own width, and half of it more."""
+    """A seventh of the input's own width, and one and a half of it."""
     draft = Draft()
     width = draft.extent("x", 0)
     seventh = draft.node("Div", [width, draft.constant([7], np.int64)])
@@ -191,7 +191,7 @@ def test_sizes_computed_at_run_time(tmp_path):
 @pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
 @pytest.mark.parametrize("known", [True, False], ids=["known", "of the run"])
 def test_sizes_that_keep_the_aspect_ratio(known, policy, tmp_path):
-    """The scale of all axes is the quotient of one size and extent."""
+    """All axes have one scale, the quotient of a size and an extent."""
     n, wanted = (21, 14), (9, 5)
     scale = (min if policy == "not_larger" else max)(Fraction(a, b) for a, b in zip(wanted, n))
     out = [floor(scale * each + HALF) for each in n]
@@ -216,7 +216,7 @@ def test_sizes_that_keep_the_aspect_ratio(known, policy, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_dynamic_sizes_on_boards(target, tmp_path):
-    """Every rule, by the C of an archive and the compiler of the board."""
+    """Run every rule by the C of an archive, built with the board's compiler."""
     board = BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")

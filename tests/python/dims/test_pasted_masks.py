@@ -1,4 +1,4 @@
-"""The head of Mask R-CNN in miniature: masks of found boxes, each resized to its box and pasted."""
+"""A small Mask R-CNN head: masks of found boxes, each resized to its box and pasted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def whole(d, *numbers):
 
 
 def element(d, box, place):
-    """A number of the box, as a vector of one."""
+    """Return an element of the box as a vector of one."""
     return d.node("Slice", [box, whole(d, place), whole(d, place + 1), whole(d, 0)])
 
 
@@ -43,7 +43,7 @@ def extent(d, x, axis):
 
 
 def pasted(d, mask, box):
-    """The mask in an image of zeros, as torchvision writes it for ONNX."""
+    """Return the mask in an image of zeros, as torchvision exports it."""
     left, top, right, bottom = (element(d, box, i) for i in range(4))
     one, zero = whole(d, 1), whole(d, 0)
     width = largest(d, d.node("Add", [d.node("Sub", [right, left]), one]), one)
@@ -72,7 +72,7 @@ def pasted(d, mask, box):
 
 
 def head():
-    """Scores, boxes and masks of proposals; a Loop pastes the masks of those that are kept."""
+    """Return scores, boxes and masks of proposals; a Loop pastes the masks that are kept."""
     d = Draft()
     kept = d.node("Greater", ["scores", d.constant(0.5, "f")])
     most = d.constant([WIDTH - 1, HEIGHT - 1] * 2, "f")
@@ -135,7 +135,7 @@ def test_masks_are_pasted_where_their_boxes_are():
 
 @pytest.mark.slow
 def test_masks_are_pasted_in_graphs_of_firmware(firmware, tmp_path):  # noqa: F811
-    """In just the memory that they take, under sanitizers."""
+    """Buffers have exactly the stated size, checked by sanitizers."""
     model, rng = head(), np.random.default_rng(4)
     runs = [inputs(rng, share) for share in (1, 0.4, 9, 1.2)]
     check_runs(model, runs, on_this_machine(compiled(model, {}), runs, tmp_path, firmware))

@@ -1,6 +1,6 @@
-"""Conditions on several sizes together: a run checks them first, and computes nothing elsewhere.
+"""Constraints on several sizes together, which a run checks before it computes anything.
 
-The judge is onnxruntime without optimisations, at each size.
+The reference is onnxruntime without optimisations, at each size.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ pytest.importorskip("onnxruntime")
 
 
 def area_attention(rest: bool) -> onnx.ModelProto:
-    """Attention within four areas of equally many pixels each; ``rest``: the number of areas of all
-    images is what is left, -1."""
+    """Attention within four areas of equally many pixels each. With ``rest`` the number of areas of
+    all images is -1 in the Reshape."""
     d, channels, heads = Draft(3), 8, 2
     n, h, w = (d.node("Shape", ["x"], start=axis, end=axis + 1) for axis in (0, 2, 3))
     four, each = d.constant([4], np.int64), d.constant([3 * channels], np.int64)
@@ -39,7 +39,7 @@ def area_attention(rest: bool) -> onnx.ModelProto:
 
 
 def positions() -> onnx.ModelProto:
-    """48 positions of weights, added to the pixels of an image."""
+    """Add 48 positions of weights to the pixels of an image."""
     d = Draft(4)
     shape = d.node("Concat", [d.node("Shape", ["x"], end=2), d.constant([-1], np.int64)], axis=0)
     rows = d.node("Transpose", [d.node("Reshape", ["x", shape])], perm=[0, 2, 1])
@@ -48,14 +48,14 @@ def positions() -> onnx.ModelProto:
 
 
 def layer_of_all() -> onnx.ModelProto:
-    """A fully connected layer of 96 numbers: the pixels of two channels."""
+    """A fully connected layer of 96 inputs: the pixels of two channels."""
     d = Draft(5)
     y = d.node("Gemm", [d.node("Flatten", ["x"]), d.weight(96, 5)])
     return d.model({"x": (FLOAT, ["n", 2, "h", "w"])}, {y: FLOAT})
 
 
 def rows_of_four() -> onnx.ModelProto:
-    """A view of rows of four numbers of all axes."""
+    """Reshape all axes to rows of four elements."""
     d = Draft(6)
     rows = d.node("Softmax", [d.node("Reshape", ["x", d.constant([-1, 4], np.int64)])], axis=-1)
     y = d.node("Reshape", [rows, d.node("Shape", ["x"])])
@@ -63,8 +63,8 @@ def rows_of_four() -> onnx.ModelProto:
 
 
 def pyramid(ceil_mode: bool) -> onnx.ModelProto:
-    """Three levels, each joined with the upsampled one below it: of poolings that round up, or of
-    convolutions with a stride and padding."""
+    """Three levels, each joined with the upsampled one below it. They are made by poolings that
+    round up, or by convolutions with stride and padding."""
     d = Draft(11)
     conv, up = {"pads": [1] * 4}, {"mode": "nearest", "nearest_mode": "floor"}
     up["coordinate_transformation_mode"] = "asymmetric"
@@ -116,7 +116,7 @@ def test_valid_sizes_run(name, executor):
 
 @pytest.mark.parametrize("ceil_mode", [True, False])
 def test_constraints_without_a_stride(ceil_mode):
-    """Not the multiples of 8 alone."""
+    """Not only multiples of 8 are valid."""
     model, rng = pyramid(ceil_mode), np.random.default_rng(12)
     net, remarks = load(model, {"n": (1, 2), "h": (8, 40), "w": (9, 33)})
     for name in "hw":
@@ -136,7 +136,7 @@ def test_constraints_without_a_stride(ceil_mode):
 
 
 def test_areas_of_two_inputs():
-    """Pixels of two images of different shapes, of which there are equally many."""
+    """Two images of different shapes must have equally many pixels."""
     d = Draft(8)
     flat = d.constant([-1], np.int64)
     y = d.node("Add", [d.node("Reshape", [x, flat]) for x in ("x", "z")])
@@ -159,7 +159,7 @@ def test_sizes_that_never_fit_together_are_refused_when_compiling():
 
 @pytest.mark.slow
 def test_runtime_checks_in_firmware_graphs(firmware, tmp_path):  # noqa: F811
-    """A run of other sizes fails there, too; the sanitizers watch it."""
+    """A run of invalid sizes fails there as well, without findings of the sanitizers."""
     model, rng = rows_of_four(), np.random.default_rng(10)
     library = compiled(model, {"h": (1, 12), "w": (1, 12)})
     sizes = [(12, 12), (2, 6), (3, 7), (5, 4)]
@@ -173,8 +173,8 @@ def test_runtime_checks_in_firmware_graphs(firmware, tmp_path):  # noqa: F811
 
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 def test_last_window_may_start_past_the_end(op):
-    """A pool of what another leaves, both rounded up: at some sizes the last window would be of
-    padding alone, and is not there."""
+    """Two poolings that round up: at some sizes the last window would cover padding only, and is
+    left out."""
     d, rng = Draft(13), np.random.default_rng(14)
     x = d.node("MaxPool", ["x"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
     pads = {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1] * 4, "ceil_mode": 1}

@@ -1,6 +1,6 @@
-"""Networks that fit at some sizes only: these run, the others are refused by one sentence.
+"""Networks that are valid at some sizes only: other sizes are refused with one sentence.
 
-The judge is onnxruntime without optimisations, at each size.
+The reference is onnxruntime without optimisations, at each size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def model_of(d: Draft, x: Sequence[int | str], y: str) -> onnx.ModelProto:
 
 
 def encoder_decoder(height: str = "height", width: str = "width") -> onnx.ModelProto:
-    """Two poolings by 2, two upsamplings by 2, each joined with what was before the pooling."""
+    """Two poolings by 2 and two upsamplings by 2, each joined with the input of the pooling."""
     d = Draft(3)
     conv = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
@@ -73,7 +73,7 @@ def expected(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> np.nda
 
 
 def load(model: onnx.ModelProto, dims: Mapping, **options):
-    """Return the network and the remarks on its dimensions."""
+    """Return the network and the diagnostics about its dimensions."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", TvmrtWarning)
         net = tvmrt.load(model, dims=dims, cache=False, **options)
@@ -81,7 +81,7 @@ def load(model: onnx.ModelProto, dims: Mapping, **options):
 
 
 def check(net, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> bool:
-    """Compare one run; both may refuse it. Return whether it ran."""
+    """Compare one run, which both may refuse. Return whether it ran."""
     right = expected(model, inputs)
     if right is None:
         with pytest.raises(ValueError, match=r"^input"):
@@ -109,7 +109,7 @@ def test_skip_connections_require_multiples(executor):
 
 @pytest.mark.parametrize("form", ["declared", "in the file"])
 def test_derived_dimensions(form):
-    """A size is divided by the factor with which its dimension was declared."""
+    """A size is divided by the factor of its dimension's declaration."""
     names = ("height", "width") if form == "declared" else ("4*h", "8*w + 4")
     model, rng = encoder_decoder(*names), np.random.default_rng(2)
     dims = {"batch": (1, 2), "h": (1, 8), "w": (0, 4)}
@@ -133,7 +133,7 @@ def test_one_dimension_may_be_another():
 
 @pytest.mark.slow
 def test_derived_sizes_in_c(tmp_path):
-    """The struct of sizes has the dimension that was found; the sanitizers watch the run."""
+    """The struct of sizes has the derived dimension; sanitizers check the run."""
     model, rng = encoder_decoder(), np.random.default_rng(4)
     library = tvmrt.compile(
         model,
@@ -178,7 +178,7 @@ def test_windows_fit_and_channels_are_those_of_the_weights():
 
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 def test_pools_that_round_up_may_give_no_rows(op):
-    """A window of 3 by steps of 2: one row gives none, as in onnxruntime."""
+    """A window of 3 with stride 2 gives no row for one row, as in onnxruntime."""
     d = Draft()
     pooled = d.node(op, ["x"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
     model = model_of(d, [1, 2, "H", "W"], d.node("Mul", [pooled, d.constant(2, np.float32)]))
@@ -208,7 +208,7 @@ def test_equal_sizes_under_two_names():
 
 
 def test_a_mask_that_is_reshaped_by_the_sizes_of_another_input():
-    """[c, d] to [a, -1], as GPT-2 has it: a and c are one size."""
+    """[c, d] to [a, -1], as in GPT-2: a and c are one size."""
     d = Draft(8)
     shape = d.node("Concat", [d.extent("x", 0), d.constant([-1], np.int64)], axis=0)
     y = d.node("Add", ["x", d.node("Reshape", ["z", shape])])
@@ -265,7 +265,7 @@ def test_constant_indices_of_a_dynamic_axis(op, index):
 
 @pytest.mark.slow
 def test_padding_to_a_multiple_as_torch_writes_it():
-    """The amounts are pairs from the last axis on, which are turned into ONNX's order."""
+    """The amounts are pairs from the last axis on, converted to ONNX's order."""
     d = Draft(5)
     eight, none = d.constant([8], np.int64), d.constant([0], np.int64)
     amounts = []

@@ -1,6 +1,6 @@
-"""Extents that a run computes of its inputs' elements, as the longest of several lengths.
+"""Extents that are computed from input elements, such as the longest of several lengths.
 
-The judge is onnxruntime without optimisations, at each size.
+The reference is onnxruntime without optimisations, at each size.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def counted(d: Draft, limit: str, dtype=np.int64) -> str:
 
 
 def grid(d: Draft, last: str) -> str:
-    """[batch, last], as the older exporter writes the target of an Expand."""
+    """Return [batch, last], as the older exporter writes the target of an Expand."""
     last = d.node("Unsqueeze", [last, d.constant([0], np.int64)])
     shape = d.node("Concat", [d.extent("lengths", 0), last], axis=0)
     minus = d.node("Mul", [d.constant([1, 1], np.int64), d.constant([-1], np.int64)])
@@ -55,7 +55,7 @@ def masked(d: Draft, places: str, x: str = "x") -> str:
 
 
 def declared_mask() -> onnx.ModelProto:
-    """The Range and what is made of it are declared as long as the input."""
+    """Use a Range and results that are declared as long as the input."""
     d = Draft()
     places = counted(d, longest(d))
     wide = d.node("Expand", [places, grid(d, longest(d))])
@@ -69,7 +69,7 @@ def plain_mask() -> onnx.ModelProto:
 
 
 def expanded_mask() -> onnx.ModelProto:
-    """The longest length is computed twice, and no shape is declared."""
+    """Compute the longest length twice, without declared shapes."""
     d = Draft()
     return model_of(d, masked(d, d.node("Expand", [counted(d, longest(d)), grid(d, longest(d))])))
 
@@ -93,7 +93,7 @@ def cut(d: Draft, most: str) -> str:
 
 
 def cut_then_masked() -> onnx.ModelProto:
-    """Nothing is as long as the input: it is cut to the longest length, as the mask is."""
+    """Cut the input to the longest length, as the mask."""
     d = Draft()
     most = longest(d)
     x = cut(d, most)
@@ -134,7 +134,7 @@ def test_sequences_that_are_cut_to_the_longest(make):
 @pytest.mark.parametrize("make", (plain_mask, expanded_mask), ids=lambda make: make.__name__)
 @pytest.mark.parametrize("lengths", ([5, 2], [9, 2], [-1, -1]))
 def test_lengths_that_do_not_fit_the_input(make, lengths):
-    """Not 7 frames and a mask of another length: onnxruntime refuses these, too."""
+    """onnxruntime also refuses 7 frames with a mask of another length."""
     model = make()
     net, _ = load(model, DIMS)
     inputs = {"x": np.ones((2, 7), np.float32), "lengths": np.array(lengths, np.int64)}

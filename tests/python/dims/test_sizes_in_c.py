@@ -1,4 +1,4 @@
-"""The C interface of networks whose dimensions a run chooses, on this machine."""
+"""C interface of networks with dynamic dimensions, on the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INVALID, MISMATCH, OUT_OF_RANGE = 0x0803, 0x1102, 0x1104
 
 
 def sanitized(library, runs, folder):
-    """Make the runs by a program under sanitizers."""
+    """Return the runs of a program under sanitizers."""
     library.export_sources(folder)
     (folder / "main.c").write_text(program_text(library))
     flags = [f"-I{path}" for path in [folder, *find_include_path()]]
@@ -46,8 +46,8 @@ def sanitized(library, runs, folder):
     [("decoder", "cortex-m4", {"sram": 1 << 15}), ("convolutions", "cortex-m4", None)],
 )
 def test_run_touches_only_memory_of_its_sizes(name, target, pools, tmp_path):
-    """Under sanitizers, in memory of the bytes that the network says; a large run before each
-    small one."""
+    """Buffers have the sizes that the network reports, under sanitizers; large and small runs
+    alternate."""
     case = CASES[name]
     model, rng = case.make(), np.random.default_rng(4)
     library = tvmrt.compile(model, dims=case.dims, target=target, pools=pools, **C)
@@ -63,7 +63,7 @@ def test_run_touches_only_memory_of_its_sizes(name, target, pools, tmp_path):
 
 
 def test_lengths_beyond_board_kernels_use_reference_kernels(tmp_path):
-    """Those count extents in 16 bits: the first layer is too long for them, the others are not."""
+    """Board kernels use 16-bit extents: only the first layer is too long for them."""
     draft = Draft(8)
     x = draft.node("Conv", ["x", draft.weight(8, 2, 5)], pads=[2, 2], strides=[2])
     x = draft.node("Conv", [draft.node("Relu", [x]), draft.weight(8, 1, 3)], group=8, pads=[1, 1])
@@ -88,7 +88,7 @@ def test_lengths_beyond_board_kernels_use_reference_kernels(tmp_path):
 
 @pytest.mark.parametrize("name", ["detector", "unique rows as they come", "fixed"])
 def test_run_returns_data_dependent_sizes(name, tmp_path):
-    """Under sanitizers: as many elements as there are, and the count of them."""
+    """Under sanitizers, outputs have the found number of elements, which is returned."""
     if name == "fixed":
         draft = Draft()
         model, dims = draft.model({"x": (FLOAT, [7])}, {draft.node("NonZero", ["x"]): INT64}), None
@@ -108,7 +108,7 @@ def test_run_returns_data_dependent_sizes(name, tmp_path):
 
 
 def test_data_dependent_size_beyond_its_bound_ends_the_run(tmp_path):
-    """With a code; counts and outputs stay as they are."""
+    """The run returns an error code; sizes and outputs are unchanged."""
     library = tvmrt.compile(COUNTED["top k"].make(), dims={"n": 9}, target="cortex-m4", **C)
     library.export_sources(tmp_path)
     shared = build_shared(tmp_path)
@@ -133,7 +133,7 @@ def test_data_dependent_size_beyond_its_bound_ends_the_run(tmp_path):
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    """The network with batch and seq, its inputs and outputs in a pool that the caller lends."""
+    """Return the network with batch and seq; inputs and outputs are in a caller-provided pool."""
     folder = tmp_path_factory.mktemp("encoder")
     case = CASES["encoder"]
     library = tvmrt.compile(case.make(), dims=case.dims, target="cortex-m4", **C)
@@ -146,7 +146,7 @@ def sizes_of_dims(*numbers: int):
 
 
 def structs(batch: int, seq: int):
-    """Inputs, outputs with guards, and both as structs of pointers."""
+    """Return inputs, outputs with guards, and both as structs of pointers."""
     rng = np.random.default_rng(batch + seq)
     inputs = CASES["encoder"].inputs(rng, {"batch": batch, "seq": seq})
     outputs = [Memory(4 * batch * seq * 32), Memory(4 * batch * 32)]
@@ -166,7 +166,7 @@ WRONG = [
 
 @pytest.mark.parametrize("sizes, code", WRONG)
 def test_sizes_beyond_their_bounds_are_refused(encoder, sizes, code):
-    """By every function that takes them; nothing is written."""
+    """Every function with sizes refuses them; nothing is written."""
     _, shared = encoder
     _, outputs, given, results = structs(2, 5)
     before = [ctypes.string_at(m.address, m.nbytes) for m in outputs]
@@ -188,7 +188,7 @@ def test_error_code_is_explained(capsys):
 
 
 def test_extents_and_bytes_follow_from_the_sizes(encoder):
-    """The function that tells them, and the run that compares the bytes that the caller has."""
+    """The query function returns them, and the run checks the sizes of the caller's buffers."""
     library, shared = encoder
     inputs, outputs, given, results = structs(2, 7)
     shapes, needed = (ctypes.c_int32 * 9)(), (ctypes.c_size_t * 4)()
@@ -200,7 +200,7 @@ def test_extents_and_bytes_follow_from_the_sizes(encoder):
         for more in (-1, 1):
             has = (ctypes.c_size_t * 4)(*needed)
             has[i] += more
-            wrong = more < 0 or i < 2  # an output may have room to spare
+            wrong = more < 0 or i < 2  # an output buffer may be larger
             code = shared.tvmgen_net_run_checked(given, results, sizes_of_dims(2, 7), has)
             assert code == (MISMATCH if wrong else 0)
     assert shared.tvmgen_net_run_checked(given, results, sizes_of_dims(2, 7), needed) == 0
@@ -217,7 +217,7 @@ def test_extents_and_bytes_follow_from_the_sizes(encoder):
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("name", ["tagger", "convolutions", "decoder"])
 def test_pools_are_those_of_the_largest_sizes(name, target):
-    """To the byte; a pool of a byte less is refused by a sentence with the sizes."""
+    """Sizes are exact; a pool that is one byte smaller is refused with the sizes."""
     case = CASES[name]
     model = case.make()
     largest = case.inputs(np.random.default_rng(0), case.most())
@@ -238,7 +238,7 @@ def test_pools_are_those_of_the_largest_sizes(name, target):
 
 
 def test_tensors_in_pools_and_networks_together(tmp_path):
-    """Inputs and outputs in the workspace that two networks share, each with sizes of its own."""
+    """Inputs and outputs are in the workspace of two networks, each with sizes of its own."""
     names = ("perceptron", "tagger")
     models = {name: CASES[name].make() for name in names}
     image = tvmrt.compile_together(
@@ -301,7 +301,7 @@ int main(void) {
 
 
 def test_cycles_of_operators_are_recorded(tmp_path, capsys):
-    """And read again by a command that is told the same dimensions."""
+    """A command with the same dimensions reads the record."""
     model = CASES["tagger"].make()
     onnx.save(model, tmp_path / "net.onnx")
     library = tvmrt.compile(model, dims={"seq": 30}, target="cortex-m4", profile=True, **C)
@@ -321,7 +321,7 @@ def test_cycles_of_operators_are_recorded(tmp_path, capsys):
 
 
 def test_networks_of_an_image_have_dimensions_of_their_own(tmp_path, capsys):
-    """By the command; one that is no network's is told how to name it."""
+    """Use the command; an option for no network of the image is refused with the right form."""
     models = {name: tmp_path / f"{name}.onnx" for name in ("perceptron", "tagger")}
     for name, path in models.items():
         onnx.save(CASES[name].make(), path)

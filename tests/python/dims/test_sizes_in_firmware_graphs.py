@@ -1,5 +1,5 @@
-"""Networks whose dimensions a run chooses by the firmware's graph executor: on this machine under
-sanitizers, and on a board that QEMU plays, against onnxruntime."""
+"""Networks with dynamic dimensions in the firmware's graph executor, compared with onnxruntime: on
+the host under sanitizers, and on a board emulated by QEMU."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def read_results(library, folder) -> list[tuple[int, str, list[np.ndarray]]]:
 
 
 def finder():
-    """Where numbers are not 0, those places doubled, the rows that a condition keeps, and the
-    boxes that are left of one that a run chooses and three that are always there."""
+    """Return indices of nonzero elements, twice these indices, the rows that a condition keeps, and
+    the boxes kept of one dynamic box and three constant ones."""
     d = Draft(13)
     places = d.node("NonZero", ["x"])
     doubled = d.node("Mul", [d.node("Cast", [places], to=FLOAT), d.constant(2.0, np.float32)])
@@ -193,7 +193,7 @@ def check(model, runs, found) -> None:
 
 @pytest.fixture(scope="module")
 def firmware(tmp_path_factory):
-    """The firmware libraries for this machine, under the sanitizers."""
+    """Build the firmware libraries for the host, with sanitizers."""
     folder, root = tmp_path_factory.mktemp("firmware"), Path(find_firmware_path())
     rooms = ("src_backend", "src_runtime/firmware")
     sources = [str(path) for room in rooms for path in sorted((root / room).glob("*.c"))]
@@ -218,7 +218,7 @@ def on_this_machine(library, runs, folder, firmware):
 
 @pytest.mark.parametrize("name, params", [("decoder", "flash"), ("convolutions", "file")])
 def test_every_size_is_right_in_just_its_memory(name, params, firmware, tmp_path):
-    """Larger and smaller ones in turn; inputs and results in memory of the bytes they take."""
+    """Large and small sizes alternate; inputs and outputs have exactly their bytes."""
     case = CASES[name]
     model, rng = case.make(), np.random.default_rng(8)
     library = compiled(model, case.dims, params=params)
@@ -227,7 +227,7 @@ def test_every_size_is_right_in_just_its_memory(name, params, firmware, tmp_path
 
 
 def test_invalid_sizes_return_a_code_and_a_message(firmware, tmp_path):
-    """With symbol, found and allowed; the runs between them are as they ever are."""
+    """The error has symbol, actual and allowed value; the next runs are unaffected."""
     case = CASES["decoder"]
     model, rng = case.make(), np.random.default_rng(9)
     library = compiled(model, case.dims)
@@ -251,7 +251,7 @@ def test_invalid_sizes_return_a_code_and_a_message(firmware, tmp_path):
 
 @pytest.mark.slow
 def test_results_have_data_dependent_sizes(firmware, tmp_path):
-    """None, all and some, of two rows and more: of boxes, of elements, and of what follows them."""
+    """Select none, all and some of two rows and more: boxes, elements, and results from them."""
     model, rng = finder(), np.random.default_rng(11)
     library = compiled(model, {"rows": (1, 9)})
     runs = [found_in(rng, rows, share) for rows in (9, 1, 4) for share in (0.0, 1.0, 0.4)]
@@ -292,7 +292,7 @@ int main(int argc, char **argv) {
 
 
 def test_a_changed_byte_of_the_graph_is_never_a_fault(firmware, tmp_path):
-    """The sanitizers watch a run of less than the largest size."""
+    """Sanitizers check a run of less than the maximum size."""
     library = compiled(CASES["perceptron"].make(), CASES["perceptron"].dims)
     library.export_sources(tmp_path)
     (tmp_path / "main.c").write_text(DAMAGE)
@@ -304,7 +304,7 @@ def test_a_changed_byte_of_the_graph_is_never_a_fault(firmware, tmp_path):
     command = [tmp_path / "program", "5000"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    # as it was, another name of the input, damaged, inconsistent
+    # valid, another name of the input, damaged, inconsistent
     assert {"0x0000", "0x0702", "0x1002", "0x1003"} <= set(done.stdout.split())
 
 
@@ -333,7 +333,7 @@ def test_every_size_is_right_on_the_board(target, name, tmp_path):
     write_runs(library, runs, tmp_path)
     run_image(board, image, tmp_path)
     found = read_results(library, tmp_path)
-    if name == "keyword":  # of the integers one pooled number may be rounded otherwise
+    if name == "keyword":  # one pooled integer may be rounded differently
         session = runtime.InferenceSession(model.SerializeToString())
         assert len(found) == len(runs)
         for inputs, (_, _, results) in zip(runs, found):

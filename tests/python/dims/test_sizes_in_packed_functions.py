@@ -1,4 +1,4 @@
-"""Packed functions of boards whose dimensions a run chooses: the tensors' shapes have the sizes."""
+"""Packed functions of boards with dynamic dimensions: the tensors' shapes give the sizes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ runtime = pytest.importorskip("onnxruntime")
 
 PACKED = {"target": "host", "runtime": "crt", "executor": "aot", "module_name": "net"}
 INVALID, MISMATCH, OUT_OF_RANGE = 0x0803, 0x1102, 0x1104
-CASE = CASES["decoder"]  # past may be 0, and the mask is as long as past and seq
+CASE = CASES["decoder"]  # past may be 0, and the mask is as long as past and seq together
 
-# Eight, one and five rows of numbers that a formula gives; prints results in millionths.
+# Runs 8, 1 and 5 rows computed by a formula; prints results in millionths.
 PROGRAM = """\
 #include <stdint.h>
 #include <stdio.h>
@@ -57,8 +57,8 @@ def decoder(tmp_path_factory):
 
 
 def call(decoder, inputs, checked=False, rooms=None):
-    """The code of a run, and its results with the extents that it wrote. Outputs have room for the
-    largest, or less; inputs without elements still have an address."""
+    """Return the code of a run, its results and their extents. Outputs have the maximum capacity or
+    less; inputs without elements still have an address."""
     library, shared, _, largest = decoder
     given = [np.ascontiguousarray(inputs[t.name]) for t in library.summary.inputs]
     rooms = [np.full(shape, 7, np.float32) for shape in rooms or largest]

@@ -1,4 +1,4 @@
-"""Operators of one's own in networks whose dimensions a run chooses."""
+"""Custom operators in networks with dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXECUTORS = {"graph": GraphModule, "aot": AotModule}
 DIMS = {"rows": (1, 5), "length": (2, 40)}
 SIZES = [(5, 40), (1, 2), (3, 17), (2, 3), (5, 40)]
 
-# sums of neighbours, of every second one, by way of the differences in scratch
+# sums of pairs of elements plus a bias, through scratch memory
 BODY = """
 static int32_t halves(const float *x, const tvmrt_shape *x_shape, float *y,
                       const tvmrt_shape *y_shape, float bias, void *scratch) {
@@ -65,7 +65,7 @@ def halved(x):
 
 @composed("Scaled", domain=DOMAIN)
 def scaled(g, x, *, gain=2.0):
-    """The sum of each row, by way of one row of all."""
+    """Scale the sum of each row, with all rows reshaped to one in between."""
     flat = g.Reshape(x, [1, x.shape[0] * x.shape[1]])
     rows = g.Reshape(flat, [x.shape[0], -1])
     return g.Div(g.Mul(g.ReduceSum(rows, np.array([1], np.int64)), gain), 3.0)
@@ -107,7 +107,7 @@ def test_kernels_get_the_extents_of_each_run(executor, tmp_path):
 
 
 def test_kernels_on_boards_get_the_extents_of_each_run(tmp_path):
-    """With scratch of the largest size, under sanitizers."""
+    """Scratch has the maximum size; sanitizers check the run."""
     library = tvmrt.compile(
         network(), dims=DIMS, operators=[halves(), scaled], target="cortex-m4",
         interface_api="c", module_name="net",
@@ -146,7 +146,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("fields, sentence", REFUSED)
 def test_use_of_a_dynamic_extent_as_a_number_is_refused(fields, sentence):
-    """At the node; at fixed sizes it is as it was."""
+    """The error is at the node; fixed sizes still work."""
     operators = [halves(**fields), scaled]
     with pytest.raises(UnsupportedError, match=sentence) as problem:
         tvmrt.compile(network(), dims=DIMS, operators=operators)
@@ -256,7 +256,7 @@ def test_undecidable_c_shape_function_is_refused(declared_in_c, op, sentence):
 
 
 def test_arguments_of_a_c_shape_function_outlive_the_call(declared_in_c, monkeypatch):
-    """A shape is asked for with a pointer to what a call keeps."""
+    """The shape of an output is read through a pointer into the arguments."""
     shaped = next(one for one in declared_in_c if one.name.endswith("Shaped"))
     calls, alive, given = [], [], shaped._given
 

@@ -1,4 +1,4 @@
-"""Networks whose length a run chooses, on boards that QEMU plays, against onnxruntime."""
+"""Networks of dynamic length on boards emulated by QEMU, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import tvmrt
 runtime = pytest.importorskip("onnxruntime")
 
 STRICT = "-Os -ffreestanding -Wall -Wextra -Werror -Wconversion"
-# One pooled number may be rounded otherwise: 0.02 of it times the largest weight, 100 * 0.008.
+# One pooled value may be rounded differently: 0.02 times the largest weight, 100 * 0.008.
 ROUNDED = 0.0161
 
 
@@ -40,7 +40,7 @@ def close_bytes(found, expected):
 
 @dataclass(frozen=True)
 class Found:
-    """A case of results whose number the run finds, or of rounds, as the others are."""
+    """A case with data-dependent results or trip count, in the form of the other cases."""
 
     case: object
 
@@ -53,7 +53,7 @@ class Found:
 
 
 GROWN = Case(*GROWING["rows"])
-# network, dimensions and inputs, how each output is compared, pools
+# network, dimensions and inputs, comparison of each output, pools
 NETWORKS = {
     "tagger": (CASES["tagger"].make, CASES["tagger"], [close], {"sram": 1 << 16}),
     "keyword": (keyword, KEYWORD, [close, close_integers], None),
@@ -84,7 +84,7 @@ CHOSEN = [
 
 @pytest.mark.parametrize("target, name", CHOSEN)
 def test_every_size_is_right_on_the_board(target, name, tmp_path):
-    """Larger and smaller ones in turn, in one image; every second one in slices."""
+    """Large and small sizes alternate in one image; every second one runs in slices."""
     board = BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")

@@ -1,4 +1,4 @@
-"""Regions whose extents a run chooses, on devices that need no preparation for them."""
+"""Regions with dynamic extents, on devices that need no preparation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parent / "any_size_device.c"
 
 
 class AnyProducts(devices.PythonDevice):
-    """Products and sums of any size, with a note of the shapes that it was called with."""
+    """Device for products and sums of any size, which records the shapes of its calls."""
 
     name = "any_products"
     any_size = True
@@ -41,7 +41,7 @@ class AnyProducts(devices.PythonDevice):
 
 
 class AnyDoubled(devices.Device):
-    """Every sum doubled, in C; ``entry`` is how its functions are called."""
+    """Device that doubles every sum, in C; ``entry`` is the calling convention."""
 
     name = "any_doubled"
     any_size = True
@@ -109,7 +109,7 @@ def plugin(folder, name, *macros):
 
 
 def test_c_device_gets_sizes_from_its_tensors(tmp_path):
-    """One that was built before devices could say so runs at fixed shapes as ever."""
+    """A device built before dynamic shapes were supported still runs fixed shapes."""
     case = CASES["perceptron"]
     model = case.make()
     library = plugin(tmp_path, "any_size_now")
@@ -145,7 +145,7 @@ def test_device_without_dynamic_shapes_refuses_a_library(tmp_path):
 
 
 def test_extents_beyond_their_bounds_never_reach_a_device(any_products, tmp_path):
-    """The region's function by itself, as a caller without an executor calls it."""
+    """Call the region's function directly, without an executor."""
     d = Draft()
     y = d.node("Add", ["x", "z"])
     model = d.model({"x": (FLOAT, ["n", 4]), "z": (FLOAT, ["n", 4])}, {y: FLOAT})

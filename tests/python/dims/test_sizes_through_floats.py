@@ -1,6 +1,6 @@
-"""Sizes that a network computes in floats: ceil(height / 2), int(width * 0.7), ratios of sides.
+"""Sizes computed in floating point: ceil(height / 2), int(width * 0.7), ratios of sides.
 
-The judges are onnxruntime without optimisations and numpy's float32 and float64.
+The references are unoptimised onnxruntime, and numpy in float32 and float64.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def rounded(op: str, number: float, rounding: str | None, kind: int = FLOAT) -> 
 
 
 def padded_to_windows(d: Draft) -> str:
-    """ceil(n / 8) * 8, as in Python: a float division and a product of integers."""
+    """Compute ceil(n / 8) * 8 as in Python: a float division and an integer product."""
     return d.node("Mul", [rounded("Div", 8, "Ceil")(d), d.constant([8], np.int64)])
 
 
 def nearest_by_half(d: Draft) -> str:
-    """int(n * 1.3 + 0.5)"""
+    """Compute int(n * 1.3 + 0.5)."""
     wide = d.node("Mul", [size_as_float(d, 1), d.constant([1.3], np.float32)])
     added = d.node("Add", [wide, d.constant([0.5], np.float32)])
     return d.node("Cast", [added], to=INT64)
 
 
 def capped(d: Draft) -> str:
-    """Where(n / 3 > 10, 10, floor(n / 3))"""
+    """Compute Where(n / 3 > 10, 10, floor(n / 3))."""
     third = d.node("Div", [size_as_float(d, 1), d.constant([3], np.float32)])
     ten = d.constant([10], np.float32)
     kept = d.node("Where", [d.node("Greater", [third, ten]), ten, d.node("Floor", [third])])
@@ -68,14 +68,14 @@ def capped(d: Draft) -> str:
 
 
 def diagonal(d: Draft) -> str:
-    """floor(sqrt(h * h + w * w)), which no polynomial gives"""
+    """Compute floor(sqrt(h * h + w * w)), which is not a polynomial."""
     squares = [d.node("Mul", [s, s]) for s in (size_as_float(d, 1), size_as_float(d, 2))]
     found = d.node("Floor", [d.node("Sqrt", [d.node("Add", squares)])])
     return d.node("Cast", [found], to=INT64)
 
 
 def third_of_a_half(d: Draft) -> str:
-    """floor(n / 3) in half precision, as converters write what was float32"""
+    """Compute floor(n / 3) in half precision, as converters write former float32."""
     half = d.node("Cast", [d.node("Shape", ["x"], start=1, end=2)], to=TensorProto.FLOAT16)
     third = d.node("Mul", [half, d.constant([1 / 3], np.float16)])
     return d.node("Cast", [d.node("Floor", [third])], to=INT64)
@@ -99,7 +99,7 @@ SIZES = {
 
 
 def test_sizes_match_onnxruntime():
-    """Results of these sizes, at every size from 1 to 40 of the first of two axes."""
+    """Compare at every size from 1 to 40 of the first of two axes."""
     d = Draft()
     model = d.model(
         {"x": (FLOAT, [1, "h", "w"])},
@@ -133,7 +133,7 @@ def test_division_is_exact_where_all_sizes_cannot_be_tried(by, rounding, dtype):
 
 
 def test_unproven_extents_are_refused():
-    """Neither for a factor that a float rounds, nor for sizes that a float32 cannot hold."""
+    """Refuse factors that a float rounds, and sizes that float32 cannot represent."""
     assert exact_extent(number_of("mul", 0.7, "floor", "float32", 1 << 22)) is None
     assert exact_extent(number_of("div", 2, "ceil", "float32", 1 << 26)) is None
     number = number_of("mul", 0.7, "floor", "float32", 1 << 22)
@@ -142,7 +142,7 @@ def test_unproven_extents_are_refused():
 
 
 def test_a_resize_by_a_factor_that_rounds():
-    """10 times 0.7 is 7 in float32, as onnxruntime has it, at fixed sizes and at open ones."""
+    """10 * 0.7 is 7 in float32, as in onnxruntime, at fixed and dynamic sizes."""
     d = Draft()
     scales = [d.constant([1, factor], np.float32) for factor in (0.7, 0.35, 0.123456)]
     results = [d.node("Resize", ["x", "", scale], mode="nearest") for scale in scales]
@@ -158,7 +158,7 @@ def test_a_resize_by_a_factor_that_rounds():
 
 
 def test_scales_from_sizes():
-    """Resize by the quotient of two sizes, as exporters write a size that is wanted."""
+    """Resize by the quotient of two sizes, as exporters write a target size."""
     d = Draft()
     target = d.node("Floor", [d.node("Mul", [size_as_float(d, 2), d.constant([0.6], np.float32)])])
     scale = d.node("Div", [target, size_as_float(d, 2)])
@@ -188,7 +188,7 @@ def detector_transform(longest: float) -> tuple[Draft, str]:
 
 
 def test_resize_is_bounded_by_the_network():
-    """No bound of the result is declared: its sides have at most 48 pixels."""
+    """The result has no declared bound: its sides have at most 48 pixels."""
     d, y = detector_transform(48)
     model = d.model({"x": (FLOAT, [1, 3, "h", "w"])}, {y: FLOAT})
     network = tvmrt.load(model, dims={"h": (20, 100), "w": (20, 100)}, cache=False)
@@ -202,7 +202,7 @@ def test_resize_is_bounded_by_the_network():
 
 
 def test_bounds_where_all_sizes_cannot_be_tried():
-    """Sides up to 4,000 are 16 million pairs: intervals bound the sides within a few pixels."""
+    """Sides up to 4,000 are 16 million pairs: intervals bound them within a few pixels."""
     h, w = (leaf(Symbol(name, 200, 4000, f"n_{name}").extent) for name in "hw")
     sides = [cast_to(each, "float32") for each in (h, w)]
     ends = [
@@ -230,7 +230,7 @@ def test_a_size_without_a_bound_is_refused_by_name():
 
 
 def test_a_network_has_its_own_counts():
-    """Two networks compute one size from a count of their own; neither reads the other's."""
+    """Two networks compute a size from their own data-dependent sizes, which stay separate."""
     for threshold in (0.0, 1.0):
         d = Draft()
         rows = d.node("NonZero", [d.node("Greater", ["x", d.constant(threshold, np.float32)])])
@@ -245,7 +245,7 @@ def test_a_network_has_its_own_counts():
 
 
 def compare(model, dims, shapes, refused: str = "") -> list[bool]:
-    """Compare runs with onnxruntime's; return which of them both compute."""
+    """Compare runs with onnxruntime; return the sizes that both compute."""
     network, session, ran = tvmrt.load(model, dims=dims, cache=False), session_of(model), []
     for shape in shapes:
         x = np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
@@ -286,7 +286,7 @@ def test_steps_from_0_to_1_are_as_many_as_columns():
 
 
 def test_the_quotient_of_two_sizes():
-    """16 rows of an image to as many columns as keep its aspect ratio: 16 * w // h."""
+    """Resize 16 rows of an image with a kept aspect ratio: 16 * w // h columns."""
     d = Draft()
     h, w = (d.node("Shape", ["x"], start=axis, end=axis + 1) for axis in (2, 3))
     columns = d.node("Div", [d.node("Mul", [w, d.constant([16], np.int64)]), h])
@@ -313,7 +313,7 @@ def test_a_kept_aspect_ratio(policy):
 @pytest.mark.parametrize("root", ["Sqrt", "Pow"])
 @pytest.mark.parametrize("rest", [True, False])
 def test_square_root_of_the_number_of_rows(rest, root):
-    """n rows are an image of sqrt(n) by sqrt(n) pixels; its rows are added to them afterwards."""
+    """n rows are an image of sqrt(n) x sqrt(n) pixels, whose rows are then added to them."""
     d = Draft()
     by = [d.constant([0.5], np.float32)] if root == "Pow" else []
     side = d.node("Cast", [d.node(root, [size_as_float(d, 1), *by])], to=INT64)
@@ -346,7 +346,7 @@ def images(sizes) -> list[dict[str, np.ndarray]]:
 
 @pytest.mark.slow
 def test_float_sizes_in_firmware_graphs(firmware, tmp_path):  # noqa: F811
-    """The sanitizers watch the runs."""
+    """Sanitizers check the runs."""
     d, y = detector_transform(48)
     model = d.model({"x": (FLOAT, [1, 3, "h", "w"])}, {y: FLOAT})
     library, runs = compiled(model, {"h": (20, 60), "w": (20, 60)}), images(FIRMWARE_SIZES)
@@ -370,7 +370,7 @@ def test_float_sizes_on_boards(target, tmp_path):
 
 @pytest.mark.parametrize("use", ["Range", "Cast"])
 def test_data_dependent_size_is_read_in_a_loop(use):
-    """What a run counts outside of a loop is a value in it, and an extent after it."""
+    """A data-dependent size found before a loop is a value in it, and an extent after it."""
     d, body = Draft(), Draft(prefix="body_")
     size = d.node("Squeeze", [diagonal(d), d.constant([0], np.int64)])
     numbers = size

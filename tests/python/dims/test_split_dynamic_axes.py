@@ -1,4 +1,4 @@
-"""Slices, parts and elements of axes whose extent a run chooses, against onnxruntime."""
+"""Slices, parts and elements of dynamic axes, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SLICES = [
 
 
 def parts():
-    """Each slice, both halves, the first and the last rows, paddings, all of the same axis, and as
-    many repetitions as it has elements; some go on to a product."""
+    """Return each slice, both halves, the first and last rows, paddings and repetitions of one
+    axis; some are inputs of a matmul."""
     draft = Draft(3)
     found = []
     for numbers in SLICES:
@@ -59,7 +59,7 @@ def test_split_parts_have_runtime_extents(executor, tmp_path):
 
 
 def test_shape_with_one_replaced_extent(tmp_path):
-    """As torch does to repeat places along the axes that a tensor is not indexed by."""
+    """As torch repeats indices along axes that are not indexed."""
     draft = Draft(5)
     one = draft.constant([1], np.int64)
     shape = draft.node("Shape", ["x"])
@@ -79,8 +79,7 @@ def test_shape_with_one_replaced_extent(tmp_path):
 
 @pytest.mark.parametrize("name", ["((h//4))**2 + 1", "-(-h)//4 + Max(1, h)"])
 def test_patches_of_square_images(name, tmp_path):
-    """The number of them is a power; dimensions that are named by what is not computed here are no
-    others than those without a name."""
+    """Their number is a square; dimensions named by an unsupported expression count as unnamed."""
     draft = Draft(4)
     wide = draft.node("Conv", ["x", draft.weight(5, 2, 4, 4)], strides=[4, 4])
     flat = draft.node("Reshape", [wide, draft.constant([0, 5, -1], np.int64)])
@@ -99,7 +98,7 @@ def test_patches_of_square_images(name, tmp_path):
 
 
 def test_min_and_max_of_extents():
-    """At all values, with exact bounds; what they are made of cancels."""
+    """Bounds are exact at all values, and operands cancel."""
     n, m = (Symbol(name, low, 9, f"n_{name}").extent for name, low in (("n", 0), ("m", 1)))
     for a, b in ((n, 5), (5, n), (2 * n, m + 3), (n * m, 12), (7, 3 * n - m)):
         low, high = sym_min(a, b), sym_max(a, b)

@@ -1,4 +1,4 @@
-"""Squeeze without axes of tensors with open axes, against onnxruntime without optimisations."""
+"""Squeeze without axes on dynamic shapes, compared with onnxruntime without optimisations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = [(1, 1), (4, 1), (1, 3), (3, 4), (6, 5)]
 
 
 def compare(model: Any, feeds: Sequence[dict], ranks: bool = True, **options: Any) -> None:
-    """Compare the results; of those without the same ``ranks``, their elements."""
+    """Compare the results; without equal ``ranks``, only their elements."""
     net, session = tvmrt.load(model, cache=False, **options), session_of(model)
     for feed in feeds:
         for found, right in zip(net(feed).values(), session.run(None, feed)):
@@ -37,7 +37,7 @@ def flat(d: Draft, x: str) -> str:
 
 
 def turned(d: Draft) -> str:
-    """Axes that go in the other order, as columns of four numbers."""
+    """Permute axes, as columns of four elements."""
     x = d.node("Squeeze", [d.node("Transpose", ["x"], perm=[2, 1, 0, 3])])
     y = d.node("ReduceSum", [d.node("Mul", [d.node("Squeeze", ["x"]), d.weight(1)])], keepdims=0)
     columns = d.node("Add", [d.node("ReduceMax", [x], keepdims=0), y])
@@ -65,7 +65,7 @@ def test_squeezed_axes_depend_on_runtime_extents(name):
 
 
 def squeezed(shape: Sequence[Any] | None) -> Any:
-    """Scores of a batch, as a classifier ends with squeeze()."""
+    """Squeeze the scores of a batch, as at the end of a classifier."""
     d = Draft()
     y = d.node("Squeeze", [d.node("Relu", [d.node("Squeeze", ["x"])])])
     model = d.model({"x": (FLOAT, ["n", "m", 1])}, {y: FLOAT})
@@ -102,7 +102,7 @@ def test_consumer_may_fit_one_rank_only():
 
 
 def test_data_dependent_extent_may_be_one():
-    """Indices of what is not 0, as torch's nonzero().squeeze()."""
+    """Indices of nonzero elements, as torch's nonzero().squeeze()."""
     d = Draft()
     found = d.node("Squeeze", [d.node("NonZero", ["x"])])
     y = d.node("Gather", ["table", d.node("Add", [found, d.constant(1, np.int64)])])

@@ -1,5 +1,5 @@
-"""Detectors that suppress overlapping boxes and give a fixed number of rows, as ultralytics exports
-them: for each image boxes moved apart by class, suppressed, gathered, padded."""
+"""Detectors with non-maximum suppression and a fixed number of result rows, as ultralytics exports
+them: for each image boxes offset by class, suppressed, gathered, padded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def whole(d, *numbers):
 
 
 def selected(d, rows, mask):
-    """Rows of a mask; PyTorch writes NonZero for each use of one."""
+    """Select rows by a mask; PyTorch writes a NonZero for each use of it."""
     places = d.node("Transpose", [d.node("NonZero", [mask])], perm=[1, 0])
     return d.node("GatherND", [rows, places])
 
 
 def detections(d, boxes, scores):
-    """The best rows of one image, of boxes [n, 4] and scores [n, classes], filled up with zeros."""
+    """Return the best rows of one image, of boxes [n, 4] and scores [n, classes], zero-padded."""
     best = d.node("ReduceMax", [scores], axes=[1], keepdims=0)
     label = d.node("ArgMax", [scores], axis=1, keepdims=0)
     mask = d.node("Greater", [best, d.constant(0.5, "f")])
@@ -56,7 +56,7 @@ def detections(d, boxes, scores):
 
 
 def unrolled(images):
-    """One copy for each of so many images."""
+    """Return a copy of the nodes for each image."""
     d, found = Draft(), []
     for i in range(images):
         image = [d.node("Gather", [x, d.constant(i, np.int64)], axis=0) for x in "bs"]
@@ -67,7 +67,7 @@ def unrolled(images):
 
 
 def looped(images):
-    """A Loop over the images, whose number may be open."""
+    """Return a Loop over the images, whose number may be dynamic."""
     body = Draft(1, "in_")
     row = detections(body, *(body.node("Gather", [x, "i"], axis=0) for x in "bs"))
     go = body.node("Identity", ["went"])
@@ -87,7 +87,7 @@ def looped(images):
 
 
 def inputs(rng, images, share):
-    """Boxes of images: none is found for a small share, all for a large one."""
+    """Return boxes of images: a small share finds none, a large one all."""
     corner = rng.random((images, BOXES, 2)) * 4
     boxes = np.concatenate([corner, corner + rng.random(corner.shape) * 3 + 0.1], -1)
     scores = rng.random((images, BOXES, CLASSES)) * share + 0.6 * (share > 1)

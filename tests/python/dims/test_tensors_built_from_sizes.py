@@ -1,6 +1,6 @@
-"""Matrices, ranges, tables and transforms that are made of the sizes of a run.
+"""Matrices, ranges, tables and transforms that are built from dynamic sizes.
 
-The judge is onnxruntime without optimisations, at each size.
+The reference is onnxruntime without optimisations, at each size.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SIZES = [(1, 1), (3, 7), (16, 2), (5, 16)]
 def session_of(model: onnx.ModelProto):
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    options.enable_mem_reuse = False  # by which its DFT fails for some lengths
+    options.enable_mem_reuse = False  # its DFT fails for some lengths
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return runtime.InferenceSession(model.SerializeToString(), options)
 
 
 def compare(d: Draft, results: list[str], inputs: dict | None = None, sizes=SIZES, opset=17):
-    """Hold all results of a network over x [n, m] against onnxruntime's."""
+    """Compare all results of a network over x [n, m] with onnxruntime's."""
     kinds = {"x": (FLOAT, ["n", "m"]), **{n: (INT64, ["n", "m"]) for n in inputs or {}}}
     names = [d.node("Cast", [name], to=FLOAT) for name in results]
     model = d.model(kinds, {name: FLOAT for name in names})
@@ -94,7 +94,7 @@ def test_ranges_with_dynamic_ends():
 
 
 def pairs(d: Draft, x: str = "x") -> str:
-    """[n, m, 1] of [n, m]."""
+    """Reshape [n, m] to [n, m, 1]."""
     return d.node("Unsqueeze", [x, d.constant([-1], np.int64)])
 
 
@@ -106,7 +106,7 @@ def test_fourier_transforms_of_dynamic_length():
     results = [spectrum, half]
     results.append(d.node("DFT", [spectrum, "", axis], inverse=1))
     results.append(d.node("DFT", [half, m, axis], inverse=1, onesided=1))
-    # more and fewer elements than there are
+    # more and fewer elements than the axis has
     twice = d.node("Mul", [m, d.constant(2, np.int64)])
     results.append(d.node("DFT", [x, twice, axis]))
     some = d.node("Div", [d.node("Add", [m, d.constant(3, np.int64)]), d.constant(2, np.int64)])
@@ -124,7 +124,7 @@ def test_windows_of_dynamic_length():
 
 
 def test_frames_of_a_dynamic_signal():
-    """The window is constant, or the run computes it; a signal that is shorter is refused."""
+    """The window is constant or computed; a signal shorter than the window is refused."""
     d = Draft()
     x, step, window = pairs(d), d.constant(2, np.int64), d.constant(np.hanning(6), np.float32)
     first = d.node("Slice", ["x", *(d.constant([n], np.int64) for n in (0, 1, 0))])

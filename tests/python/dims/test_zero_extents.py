@@ -1,7 +1,7 @@
-"""Runs in which an extent is 0, against the ONNX reference evaluator.
+"""Runs with an extent of 0, compared with the ONNX reference evaluator.
 
-With ``allowzero=0`` a 0 in the shape of a Reshape copies the input's extent, also a 0 that a run
-computes. Other operators give results without elements, or those of sums without terms.
+With ``allowzero=0`` a 0 in the shape of a Reshape copies the input's extent, also if the 0 is
+computed. Other operators give empty results, or sums over no elements.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SIZES = tuple(itertools.product((0, 1, 3), (0, 5)))
 
 
 def shape_of(draft, extents):
-    """A shape as exporters compute it: Shape, Gather, Unsqueeze and Concat."""
+    """Return a shape as exporters compute it: Shape, Gather, Unsqueeze and Concat."""
     places = {"n": 0, "m": 1}
     parts = [
         draft.constant([n], np.int64) if isinstance(n, int) else draft.extent("sizes", places[n])
@@ -77,7 +77,7 @@ def feeds_of(forms, n, m):
 
 
 def judged(form, n, m):
-    """The result by the reference evaluator; None where the standard refuses the run."""
+    """Return the evaluator's result; None if the standard refuses the run."""
     feeds = feeds_of([form], n, m)
     try:
         return ReferenceEvaluator(network([form])).run(None, feeds)[0]
@@ -86,7 +86,7 @@ def judged(form, n, m):
 
 
 def usable(form):
-    """Whether the standard takes all sizes but 0, so that the network compiles."""
+    """Return whether all sizes but 0 are valid, so that the network compiles."""
     return all(judged(form, n, m) is not None for n, m in SIZES if n and m)
 
 
@@ -116,8 +116,8 @@ def test_zeros_of_all_forms(tmp_path):
 
 NONE = np.zeros((0,), np.int64)
 REDUCTIONS = "Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp".split()
-# Operator, shapes of inputs, constants after them, attributes; where the evaluator cannot compute
-# no element, onnxruntime is the judge.
+# Operator, shapes of inputs, constants after them, attributes. If the evaluator fails without
+# elements, onnxruntime is the reference.
 OPERATORS = (
     ("Concat", (("n", 3), ("m", 3)), (), {"axis": 0}),
     ("Concat", (("n", "m"), ("n", 2)), (), {"axis": 1}),
@@ -162,7 +162,7 @@ INTEGERS = {"ArgMax": (0,), "NonZero": (0,), "TopK": (1,)}
 
 
 def operators(cases):
-    """A network of the operators side by side, and by input its shape."""
+    """Return a network of independent operators, and the shape of each input."""
     draft, inputs, outputs = Draft(), {}, {}
     for k, (op, shapes, constants, attrs) in enumerate(cases):
         names = [f"x{k}_{i}" for i in range(len(shapes))]
@@ -187,7 +187,7 @@ def judged_operator(case, n, m):
     model, shapes = operators([case])
     try:
         return ReferenceEvaluator(model).run(None, operands(shapes, n, m))
-    except Exception:  # whatever its operators raise where there is no element
+    except Exception:  # some operators raise an error without elements
         session = onnxruntime.InferenceSession(model.SerializeToString())
         return session.run(None, operands(shapes, n, m))
 
