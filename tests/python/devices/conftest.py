@@ -1,4 +1,4 @@
-"""What tests of devices share."""
+"""Fixtures of the device tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Devices whose library fails: each of its calls in turn, at each use, and then never more.
+"""Devices with a failing library: each call fails once at each use, then never again.
 
-A test has the calls in a C file, which includes ``failing_calls.h``, and calls :func:`sweep`."""
+A test has the calls in a C file with ``failing_calls.h``, and calls :func:`sweep`.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ import tvmrt
 ort = pytest.importorskip("onnxruntime")
 HERE = Path(__file__).parent
 
-# A use that fails says what failed; where the device has another way, its numbers are right; and
-# after that the same device does its work as before.
+# A failing use reports the failed call; if the device has an alternative, its results are right.
+# Afterwards the same device works as before.
 SWEEP = """
 import ctypes, gc, json, sys
 import numpy as np
@@ -63,7 +64,7 @@ print(json.dumps(errors))
 
 
 def library_file(device: str, stem: str) -> str:
-    """Which file the device's plug-in has loaded."""
+    """Return the path of the library that the device's plug-in has loaded."""
     have(device)
     maps = Path("/proc/self/maps")
     if not maps.exists():
@@ -83,7 +84,7 @@ def sweep(
     variables=None,
     **options,
 ) -> dict:
-    """What the uses said, by the call that failed; the calls are in the C file ``source``."""
+    """Return the messages of the uses by failed call; the calls are in the C file ``source``."""
     define = [f'-DLIBRARY="{library_file(device, stem)}"']
     shim = tmp_path / "failing_calls.so"
     built = subprocess.run(

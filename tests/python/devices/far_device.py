@@ -1,4 +1,4 @@
-"""A device with memory alone, as a fixture."""
+"""Fixture of a device with memory of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unary import plugin
 
 import tvmrt
 
-_loaded: list[str] = []  # in this process, whichever folder's tests asked first
+_loaded: list[str] = []  # in this process, whichever test loads it first
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A network of quantised tensors for devices."""
+"""A quantised network for devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from onnx_case import network
 
 
 def bytes_network(to: str, weights_zero: int, scales: np.ndarray):
-    """QLinearConv twice around a residual sum, a mean of all pixels and a product."""
+    """Return two QLinearConv around a residual add, a mean of all pixels and a matmul."""
     rng = np.random.default_rng(3)
     span = (-60, 60) if to == "int8" else (60, 200)
     draw = lambda *shape: rng.integers(*span, shape).astype(to)  # noqa: E731

@@ -1,4 +1,4 @@
-"""How much a process grows by a network's weights."""
+"""Growth of a process's memory by a network's weights."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 
-# Growth of resident memory by loading and running a library, after one of the same device has run:
-# what drivers take for themselves is then there. Prints it with the difference from the judge's.
+# Growth of resident memory by loading and running a library, after another one of the same device:
+# memory of drivers is then allocated. Prints it with the largest error against onnxruntime.
 PROGRAM = """
 import gc, sys
 import numpy as np
@@ -60,7 +60,7 @@ def model(rows, columns, seed=7):
 
 
 def grown(folder, device, rows, columns, fallback=False) -> int:
-    """Bytes that a process of its own grows by."""
+    """Return the growth of a separate process in bytes."""
     paths = []
     for name, extents in {"small": (8, 8), "large": (rows, columns)}.items():
         network, weights = model(*extents)
@@ -78,7 +78,7 @@ def grown(folder, device, rows, columns, fallback=False) -> int:
 
 
 def check_large(folder, device) -> None:
-    """The weights of a network of 62 MB are in memory once."""
+    """Check that the weights of a network of 62 MB are in memory once."""
     growth = grown(folder, device, 3960, 3960, fallback=True)
     print(f"{device}: {growth / 1e6:.1f} MB for weights of {3960 * 3960 * 4 / 1e6:.1f} MB")
     assert growth < 3960 * 3960 * 4 + 10e6

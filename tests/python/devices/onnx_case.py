@@ -1,4 +1,4 @@
-"""Networks for devices, and onnxruntime as their judge."""
+"""Networks for devices, with onnxruntime as reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def network(nodes, feeds, weights, outputs) -> onnx.ModelProto:
-    """``nodes``: (operator, inputs, output, attributes)."""
+    """Return a network of ``nodes``: (operator, inputs, output, attributes)."""
     made = [
         helper.make_node(op, ins, [out] if isinstance(out, str) else out, name=f"n{i}", **attrs)
         for i, (op, ins, out, attrs) in enumerate(nodes)

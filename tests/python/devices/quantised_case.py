@@ -1,4 +1,4 @@
-"""A quantised network in which results are ties, and what it gives when nothing is fused."""
+"""A quantised network with rounding ties, and its results without fusion."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ZEROS = {"xz": 3, "cz": -20, "az": 11, "pz": -7}
 
 
 def quantised_layers(kind: str, pads: int, whole: bool) -> tuple[onnx.ModelProto, dict]:
-    """A convolution, its sum with its input, an average, each between bytes. Scales are powers of
-    two, so that floats are exact and many results lie in the middle of two steps."""
+    """Return a quantised convolution, residual add and average. Scales are powers of two, so that
+    floats are exact and many results are ties."""
     unsigned = kind == "uint8"
     zeros = {name: np.array(z + 128 * unsigned, kind) for name, z in ZEROS.items()}
     scales = {"xs": 1 / 16, "ws": 1 / 8, "cs": 1 / 4, "as": 1 / 8, "ps": 1 / 32}
@@ -46,7 +46,7 @@ def quantised_layers(kind: str, pads: int, whole: bool) -> tuple[onnx.ModelProto
 
 
 def step_by_step(model: onnx.ModelProto, feeds) -> np.ndarray:
-    """What each node says, in floats: nothing is fused."""
+    """Return the float result of each node without fusion."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(

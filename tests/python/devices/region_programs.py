@@ -1,4 +1,4 @@
-"""Regions written by hand, and calls of them with tensors that lie as they like."""
+"""Regions from explicit nodes, called with tensors of any strides."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VIEW = 7
 
 
 def run(module: tvmrt.runtime.Module, out: tuple[int, ...], dtype: str, *arrays: np.ndarray):
-    """What the region r gives for the arrays."""
+    """Return the results of region r for the arrays."""
     result = tvmrt.nd.empty(out, dtype)
     module["r"](*(tvmrt.nd.array(a) for a in arrays), result)
     return result.numpy()
 
 
 def load(device: str, tensors, nodes, inputs=(0,), outputs=None, options=None):
-    """The module of one region, r.
+    """Return the module of one region, r.
 
     Tensors are shapes of float32, (shape, type), or constant arrays; nodes are an operator, its
     inputs, its outputs and its attributes.
@@ -51,7 +51,7 @@ def load(device: str, tensors, nodes, inputs=(0,), outputs=None, options=None):
 
 
 class Lent(ctypes.Structure):
-    """DLPack's DLTensor over float32 elements, on a machine of 64 bits."""
+    """DLPack's DLTensor over float32 elements, on a 64-bit machine."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -77,7 +77,7 @@ class Lent(ctypes.Structure):
 def call_with_strides(
     function: tvmrt.runtime.PackedFunc, *arrays: np.ndarray, device: int = CPU
 ) -> None:
-    """Call a region with arrays of float32 that lie on a device, their strides told."""
+    """Call a region with float32 arrays on a device, with explicit strides."""
     lent = [Lent.of(array, device) for array in arrays]
     values = (ctypes.c_void_p * len(lent))(*(ctypes.addressof(t) for t in lent))
     codes = (ctypes.c_int * len(lent))(*[VIEW] * len(lent))

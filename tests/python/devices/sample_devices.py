@@ -1,4 +1,4 @@
-"""Devices for tests: plain C for elementwise operators, with refusals and failures on demand."""
+"""Test devices: plain C for elementwise operators, with refusals and failures on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ C_OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 
 
 class SampleDevice(Device):
-    """Takes float32 additions, subtractions and products of equal shapes that ``takes`` allows."""
+    """Device for float32 Add, Sub and Mul of equal shapes that ``takes`` allows."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class SampleDevice(Device):
         parameters += [f"float *y{i}" for i in range(len(region.outputs))]
         body = []
         for k, node in enumerate(region.nodes):
-            # a constant of the same shape, written out
+            # a constant of the same shape, without broadcasting
             for j, value in enumerate(node.inputs):
                 if value.is_constant and value not in names:
                     items = ", ".join(f"{float(v)!r}f" for v in value.data.reshape(-1))
@@ -76,7 +76,7 @@ HEAD = "#include <stdint.h>\n#include <tvm/runtime/c_backend_api.h>\n"
 
 
 def run_library(path, executor: str, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Outputs of an exported library."""
+    """Return the outputs of an exported library."""
     from tvmrt.runtime import executor as executors
 
     module = tvmrt.runtime.load_module(str(path))["default"](tvmrt.cpu(0))

@@ -1,4 +1,4 @@
-"""Devices without a run-time half on this machine: lists say so, rules that require them fail."""
+"""Devices without a runtime part on this machine are reported; rules that require them fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Acme(Device):
 
 
 class Gate(Device):
-    """A compile-time half alone."""
+    """Device with a compiler part only."""
 
     name = "gate_without_half"
 
@@ -40,7 +40,7 @@ class Gate(Device):
 
 
 class GateInC(Gate):
-    """The network brings all that it needs."""
+    """Device whose generated C is complete."""
 
     def codegen(self, regions, context):
         return CSource("", "packed")
@@ -53,7 +53,7 @@ def rectified():
 
 @pytest.fixture
 def half_acme(tmp_path):
-    """Variables with which a device is found whose library is damaged."""
+    """Return environment variables that make a device with a damaged library visible."""
     (tmp_path / "libtvmrt_device_acme.so").write_text("no shared object")
     (tmp_path / "acme_device.py").write_text(PACKAGE)
     package = tmp_path / "acme_device-1.0.dist-info"

@@ -1,5 +1,4 @@
-"""Devices of a front end whose runs are started and waited for: they overlap, fail and end as those
-of devices in C."""
+"""Python devices with asynchronous runs: they overlap, fail and end like those of C devices."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ GOLDEN = np.maximum(-X, 0) * -np.abs(X)
 
 
 class Later(devices.PythonDevice):
-    """Negates, some time after it was asked to."""
+    """Device that negates with a delay."""
 
     name = "deferring"
     ways = ()  # how regions were run
-    meeting = None  # where runs wait for each other before they end
+    meeting = None  # barrier that runs wait for before they end
 
     def supports(self, node):
         return None if node.op == "neg" else f"deferring takes no {node.op}"
@@ -48,7 +47,7 @@ class Later(devices.PythonDevice):
 
     def start(self, symbol, x, y):
         self.ways += ("start",)
-        results, memory = -x.numpy(), y.data_address  # which is the run's until its end
+        results, memory = -x.numpy(), y.data_address  # owned by the run until its end
 
         def write():
             if self.meeting is not None:
@@ -72,7 +71,7 @@ def later():
     device = Later()
     devices.register(device)
     yield device
-    gc.collect()  # libraries that use it
+    gc.collect()  # libraries that use the device
     devices.unregister("deferring")
     tvmrt.get_global_func("tvmrt.device.unregister")("deferring")
     for slot in ("pre_run", "run", "start", "num_queues"):
@@ -89,7 +88,7 @@ def network(tmp_path, **options):
 
 
 def test_started_runs_overlap(later, tmp_path):
-    later.meeting = threading.Barrier(2, timeout=120)  # neither ends before the other began
+    later.meeting = threading.Barrier(2, timeout=120)  # neither ends before the other one began
     library = network(tmp_path)
     net = executor_of(library, "aot")
     net.run(x=X)

@@ -1,4 +1,4 @@
-"""An executor that two threads use at once: the second call is refused, in both executors."""
+"""Two threads use one executor: the second call is refused, in both executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Patient(devices.PythonDevice):
-    """Adds, once it is told to."""
+    """Device that adds after the test releases it."""
 
     name = "patient"
 

@@ -1,4 +1,4 @@
-"""One loaded region serves executors on several threads at once, each run in memory of its own."""
+"""One loaded region serves executors on several threads at once, with a context per run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unary import at_once, built, chain, executor_of
 import tvmrt
 
 RUNS = 8
-SLEEP_MS = 40  # of a run, in which its result lies in the context's memory
+SLEEP_MS = 40  # of a run whose result is in the context's memory
 
 
 @pytest.fixture(scope="module")

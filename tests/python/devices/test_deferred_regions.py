@@ -1,5 +1,5 @@
-"""Networks compiled ahead with schedule async start regions and wait where results are needed; runs
-of several threads overlap. Counted is what a device that sleeps has under way."""
+"""AOT networks with schedule async start regions and wait where results are needed; runs of several
+threads overlap. A sleeping device counts its concurrent runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_branches_overlap_in_a_network_compiled_ahead(tmp_path, monkeypatch):
 
 
 def test_dependent_steps_wait_for_a_region(tmp_path):
-    """A chain over device and CPU, whose regions reuse no memory that another still writes."""
+    """A chain over device and CPU, whose regions reuse no memory that is still written."""
     text = """g (float[4] x) => (float[4] y, float[4] z)
     { a = Neg(x) b = Exp(a) c = Neg(b) d = Exp(c) z = Abs(d) e = Add(d, b) y = Neg(e) }"""
     name = sleeper(tmp_path, "chained", "SLEEP_MS=5")

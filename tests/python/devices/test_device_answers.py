@@ -1,4 +1,4 @@
-"""Methods of a device in Python that give no answer: the error names the device and the method."""
+"""Methods of a Python device that return nothing: the error names the device and the method."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Sums(devices.PythonDevice):
 
 
 def nothing(self, *arguments):
-    """A method that forgets its ``return``."""
+    """Method without a ``return``."""
 
 
-# None is an answer of the others, so what they forget cannot be seen.
+# None is a valid result of the other methods, so a missing return cannot be detected there.
 FORGETFUL = ["annotate", "optimize", "codegen"]
 
 
@@ -67,7 +67,7 @@ def test_wrong_answer_names_device_and_method(method, answer):
 
 
 def test_missing_boundary_cost_is_an_error():
-    """It is asked where two devices know their costs."""
+    """The cost is needed if two devices have costs."""
     costs = {"cost": lambda *_: 1.0, "border_cost": nothing}
     both = [type(n, (Sums,), {"name": n, **costs})() for n in ("dear", "cheap")]
     with pytest.raises(UnsupportedError, match="device dear: border_cost gave NoneType"):
@@ -104,7 +104,7 @@ def test_optimize_error_is_reported():
 
 
 def of_rows(limit, **members):
-    """A device that takes so many elements, and a network of n rows of k elements."""
+    """Return a device with a maximum number of elements, and a network of n rows of k elements."""
 
     def evaluate(self, region):
         size = upper_bound(region.inputs[0].type.size)
@@ -131,7 +131,7 @@ def test_refusal_of_the_largest_size_suggests_smaller_ones(dims):
     assert row.device == "small"
     sizes = {**dims, **named}
     found = [sizes[name][1] for name in "nk"]
-    for i in (0, 1):  # no size could be larger
+    for i in (0, 1):  # no larger size is possible
         larger = [number + (i == j) for j, number in enumerate(found)]
         assert prod(larger) > 70 or larger[i] > np.max(dims["nk"[i]])
 
@@ -145,7 +145,7 @@ def test_refusal_of_every_size_suggests_no_size(limit):
 
 
 def test_refusal_by_a_dynamic_device_names_the_bounds():
-    """Its runs are not compared with bounds, so that the CPU's code has no part in it."""
+    """Its runs are not compared with bounds, so no CPU code is involved."""
     device, model = of_rows(70, any_size=True, prepares_sizes=lambda self: False)
     for fallback in (False, True):
         library = tvmrt.compile(
@@ -156,7 +156,7 @@ def test_refusal_by_a_dynamic_device_names_the_bounds():
 
 
 def test_compiler_calls_device_methods_in_one_module():
-    """A call of a method by its name, outside of the package of devices, is not checked."""
+    """Calls outside of the package of devices would not be checked."""
     call = re.compile(rf"\b(?:device|d)\.({'|'.join(RESULT_TYPES)})\(")
     found = [
         f"{file.relative_to(PACKAGE)}: {match[0]}"

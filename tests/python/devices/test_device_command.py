@@ -1,4 +1,4 @@
-"""``tvmrt device``: what it lists, and the skeletons that it writes."""
+"""``tvmrt device``: the list of devices and the generated skeletons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says of devices, to people and to programs."""
+"""Device reports of the command line, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_device_options(texts, wanted):
 
 
 class Layers(devices.PythonDevice):
-    """A compile-time half that takes layers."""
+    """Device with a compiler part that takes layers."""
 
     name = "layers"
 
@@ -113,7 +113,7 @@ class Layers(devices.PythonDevice):
 
 
 def test_network_on_one_device_copies_inputs_and_outputs_only():
-    """By the bytes of its borders; and the device's weights are weights of the network."""
+    """Counted in bytes of its boundaries; weights of the device count as the network's."""
     model, weights = two_layers()
     summary = tvmrt.compile(model, devices=[Layers()]).summary
     crossing = {row.tensor: row.nbytes for row in summary.borders}

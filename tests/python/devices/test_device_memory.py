@@ -1,5 +1,5 @@
-"""Tensors that only one device touches stay in its memory, and networks take tensors that are
-there. The device far of far_device.c has memory that kills who touches it from outside."""
+"""Tensors that only one device uses stay in its memory, and networks accept tensors there. The
+memory of the device of far_device.c crashes the process on any other access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = pytest.mark.parametrize("kind", ["graph", "aot"])
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
-    """What the device wrote of its runs."""
+    """Return the device's log of its runs."""
     monkeypatch.setenv("FAR_LOG", str(tmp_path / "log"))
 
     def read():
@@ -48,7 +48,7 @@ def test_tensors_between_regions_stay_in_device_memory(tmp_path, far, log, kind)
     assert (pool.device, pool.used_bytes) == (
         "far",
         512,
-    )  # two at a time, each at a multiple of 256
+    )  # two live at a time, each aligned to 256 bytes
     assert compiled.summary.arena_bytes == 0
 
 
@@ -65,7 +65,7 @@ def test_tensors_read_by_the_cpu_are_in_host_memory(tmp_path, far, log, kind):
 
 def test_memory_of_a_device_is_allocated(far):
     assert tvmrt.ext_dev(0).exist
-    assert not tvmrt.vulkan(0).exist  # for which nothing is installed
+    assert not tvmrt.vulkan(0).exist  # no plug-in is loaded for it
 
 
 @KINDS
@@ -82,7 +82,7 @@ def test_inputs_and_outputs_may_lie_on_the_device(tmp_path, far, log, kind):
     net.run()
     np.testing.assert_array_equal(y.numpy(), np.maximum(-X, 0))
     assert log() == ["neg far far", "relu far far"]
-    # and back to the host's memory, by copy and without
+    # and back to host memory, with and without a copy
     net.set_input("x", -X)
     net.run()
     np.testing.assert_array_equal(y.numpy(), np.maximum(X, 0))

@@ -1,4 +1,4 @@
-"""Texts of regions that a device in C is asked about."""
+"""Region texts that a C device gets."""
 
 from __future__ import annotations
 

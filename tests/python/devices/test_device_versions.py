@@ -1,6 +1,6 @@
-"""Devices that were built with an earlier or a later header of the same version are loaded and run.
+"""Devices built with an earlier or a later header of the same version are loaded and run.
 
-first_version/ has device.h as it was when the first plug-ins were built. It is never changed.
+first_version/ has device.h as it was for the first plug-ins. It is never changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A device that cannot start or that fails: the CPU takes its place, says so once, and says why."""
+"""A device that cannot start or fails: the CPU computes instead, with one warning that says why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tvmrt
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
-# prints what became of two runs by each executor
+# prints the outcome of two runs by each executor
 RUN = """
 import json, sys
 import numpy as np
@@ -79,7 +79,7 @@ def test_fallback(libraries, tmp_path, macros, environment, reason):
         assert (reason or "") in row["reason"]
         assert bool(row["reason"]) == bool(reason)
     warnings = [line for line in done.stderr.splitlines() if "tvmrt: warning" in line]
-    assert len(warnings) == (2 if reason else 0), done.stderr  # one a library
+    assert len(warnings) == (2 if reason else 0), done.stderr  # one per library
     assert all("the CPU computes region" in line and reason in line for line in warnings)
     told = [step.get("fallback", "") for step in found["graph"]["trace"]]
     assert [bool(text) for text in told] == [bool(reason), *[False] * (len(told) - 1)]

@@ -1,4 +1,4 @@
-"""Devices in firmware whose hooks the board defines: their order, their pointer, their failures."""
+"""Firmware devices with hooks that the board defines: their order, pointer and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide "Bring your own code generator": its device that makes C source."""
+"""The guide "Bring your own code generator": its device that generates C source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEEDS = {f"input{i}": RNG.normal(size=(10, 10)).astype(np.float32) for i in rang
 
 
 def guide_network(shared=False, constant=None):
-    """The guide's chain of add, subtract and multiply; ``shared`` adds a second result."""
+    """Return the guide's chain of add, subtract and multiply; ``shared`` adds a second result."""
     nodes = [
         helper.make_node("Add", ["input0", "input1"], ["sum"], name="add"),
         helper.make_node("Sub", ["sum", "input2"], ["difference"], name="subtract"),
@@ -95,7 +95,7 @@ def test_ccompiler_reports_unsupported_operators(nodes, reason):
 
 
 class ModuleOfC(devices.Device):
-    """Returns what the guide returns: a C source module."""
+    """Device that returns a C source module, as in the guide."""
 
     name = "module_of_c"
 

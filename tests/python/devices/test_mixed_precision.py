@@ -1,4 +1,4 @@
-"""Regions that compute in fewer bits: chosen, measured, narrowed, refused."""
+"""Regions in reduced precision: chosen, measured, shrunk, refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLES = [{"x": RNG.normal(size=(4, 6)).astype(np.float32)} for _ in range(3)]
 
 
 def network(spread=1.0):
-    """Two products with an exponential between them; ``spread`` makes that hard in half."""
+    """Return two matmuls with an exponential between them; ``spread`` makes float16 inaccurate."""
     nodes = [
         helper.make_node("Mul", ["x", "scale"], ["a"], name="scaled"),
         helper.make_node("Add", ["a", "shift"], ["b"], name="shifted"),
@@ -36,7 +36,7 @@ def golden(model, feeds):
 
 
 class HalfDevice(devices.PythonDevice):
-    """Rounds the results of nodes that are marked to float16."""
+    """Device that rounds the results of marked nodes to float16."""
 
     name = "half"
     precisions = ("float16",)
@@ -95,7 +95,7 @@ def test_measured_error_of_every_region_is_within_the_bound(tmp_path, executor):
 
 
 def test_region_beyond_the_bound_is_shrunk():
-    """A sum with 2048 loses all that is small; the products around it need not."""
+    """Adding 2048 loses small values; the matmuls around the addition stay in reduced precision."""
     library = compiled(network(2048), max_error=0.01, calibration=SAMPLES)
     first, last = library.summary.regions
     assert first.precision == last.precision == "float16"

@@ -1,4 +1,4 @@
-"""Real networks cut over devices, against their golden outputs; every device passes its kit.
+"""Real networks partitioned over devices, against golden outputs; devices' conformance tests.
 
 ``tests/python/networks`` has the cases; the variable TVMRT_MODELS names the folder of networks.
 """
@@ -25,7 +25,7 @@ DEVICES = [build.parent.name for build in BUILDS if "plugin_is_device = true" in
 SHIPPED = ("ccompiler", *DEVICES)
 EVERYTHING = SHIPPED[::-1]
 CASES = [(name,) for name in SHIPPED] + [EVERYTHING]
-# one network on all devices together, the next on one of them alone, in turns
+# alternately all devices together, or one of them alone
 ALONE = golden.names()[1::2]
 PAIRS = [
     *((network, EVERYTHING) for network in golden.names()[::2]),
@@ -34,7 +34,7 @@ PAIRS = [
 
 
 def present(name: str) -> bool:
-    """Whether the device's compile-time half and, if it has one, its run-time half are here."""
+    """Return whether the device's compiler part and its runtime part, if any, are installed."""
     try:
         devices.get(name)
     except (ValueError, ImportError, OSError):

@@ -1,4 +1,4 @@
-"""Nodes that a device wants apart share no region, and one that it refuses is lost alone."""
+"""Groups requested by a device become separate regions; a refused node is the only one removed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_groups_of_a_c_device_are_regions(tmp_path):
     assert nodes_of(library) == [["Neg_t0"], ["Relu_t1"], ["Abs_y"]]
     library.export_library(tmp_path / "n.so")
     network = executor(tmp_path / "n.so")
-    network.run(x=X)  # whose regions refuse to be larger
+    network.run(x=X)  # device that refuses larger regions
     np.testing.assert_array_equal(network.get_output(0).numpy(), np.maximum(-X, 0))
 
 
@@ -98,7 +98,7 @@ def test_requested_groups(wishful, wishes, expected):
 
 
 def test_a_group_of_two_branches_is_one_region(wishful):
-    """Neither reads the other; what lies between two members keeps them apart."""
+    """Neither branch reads the other; a node between two members would separate them."""
     text = "g (float[4] x) => (float[4] y, float[4] z) { y = Neg(x) z = Abs(x) }"
     model = onnx.parser.parse_model(HEADER + text)
     assert nodes_of(tvmrt.compile(model, devices=["wishful"])) == [["Neg_y"], ["Abs_z"]]

@@ -1,4 +1,4 @@
-"""Which device gets which node: chains, costs, order, hindrances; and how borders lie in memory."""
+"""Assignment of nodes to devices: chains, costs, order, obstacles; and layouts at boundaries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WEIGHTS = {
 
 
 def network():
-    """conv, relu; conv, neg; relu alone."""
+    """Return conv and relu; conv and neg; relu."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], name="conv1", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["a"], ["b"], name="relu1"),
@@ -37,7 +37,7 @@ def network():
 
 
 class Choosy(Device):
-    """Says yes to some operators; has no code, as nothing here generates any."""
+    """Device that supports some operators, without a code generator."""
 
     def __init__(self, name, *ops, patterns=(), costs=None):
         self.name, self.ops, self.patterns, self.costs = name, ops, patterns, costs or {}
@@ -127,7 +127,7 @@ def test_earlier_device_has_precedence_over_a_chain():
 
 @pytest.fixture(scope="module")
 def planes(tmp_path_factory):
-    """A C device that wants channels innermost; element by element, it need not look at strides."""
+    """Return a C device that needs NHWC, or any strides for elementwise operators."""
     source, *_ = write_skeleton("planes", tmp_path_factory.mktemp("device"))
     text = source.read_text()
     assert "out->ops = ops;" in text
@@ -208,7 +208,7 @@ def test_removed_nodes_are_reported():
 
 
 class Spoiler(SampleDevice):
-    """Changes what it must not change."""
+    """Device that changes read-only data."""
 
     def optimize(self, region):
         region.graph.outputs = region.graph.outputs[:0]

@@ -1,4 +1,4 @@
-"""Plug-ins that were loaded by their path: their device is unregistered, and comes back."""
+"""Plug-ins loaded by path: their device is unregistered, and registered again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ unregister = tvmrt.get_global_func("tvmrt.device.unregister")
 
 @pytest.fixture
 def plugin(tmp_path, request):
-    """A plug-in with a device of the test's own name, unregistered at the end."""
+    """Return a plug-in with a device name of the test, unregistered at the end."""
     name = request.node.name.replace("test_", "").partition("[")[0]
     source = write_skeleton(name, tmp_path)[0]
     path = tmp_path / f"libtvmrt_device_{name}.so"
@@ -54,7 +54,7 @@ def test_reloaded_plugin_registers_its_device(plugin, tmp_path):
     assert name not in tvmrt.runtime.list_devices()
     tvmrt.load_device_plugin(path)
     assert name in tvmrt.runtime.list_devices()
-    tvmrt.load_device_plugin(path)  # which changes nothing
+    tvmrt.load_device_plugin(path)  # without an effect
     assert run(library) == [0, 2]
 
 
@@ -68,7 +68,7 @@ def test_plugin_is_reloaded_on_demand(plugin, tmp_path):
 
 
 def test_replaced_plugin_file_is_reported(plugin, tmp_path):
-    """It is another plug-in, and its device is the one that is found from then on."""
+    """The new file is another plug-in, and its device is used from then on."""
     name, path = plugin
     source = tmp_path / name / f"{name}.c"
     source.write_text(source.read_text().replace('"relu", NULL', '"abs", NULL'))

@@ -1,4 +1,4 @@
-"""A device of which both halves are Python."""
+"""A device with compiler and runtime parts in Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEEDS = {name: np.arange(6, dtype=np.float32).reshape(2, 3) + i for i, name in e
 
 
 class NumpyDevice(devices.PythonDevice):
-    """Sums and differences; ``result`` lets a test spoil what it gives."""
+    """Device for sums and differences; ``result`` lets a test change its results."""
 
     name = "numpy_sums"
     result = staticmethod(lambda array: array)
@@ -147,7 +147,7 @@ def test_only_devices_can_be_registered():
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The example of a program in C."""
+    """Return the example of a C program."""
     path = tmp_path_factory.mktemp("program") / "run_network"
     words = [sys.executable, "-m", "tvmrt", "config", "--cflags", "--libs"]
     flags = subprocess.check_output(words, text=True).split()
@@ -161,7 +161,7 @@ def test_a_program_without_python(tmp_path, device, program, fallback):
     done = subprocess.run([program, path], capture_output=True, text=True, check=False)
     if fallback:
         assert done.returncode == 0
-        assert done.stdout.count("-7 -7 -7 -7 -7 -7") == 1  # of inputs that are zero
+        assert done.stdout.count("-7 -7 -7 -7 -7 -7") == 1  # for inputs of zeros
         assert done.stderr.count("the CPU computes region") == 1
     else:
         assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""Branches on one device run at the same time where it has queues for them."""
+"""Branches on one device run concurrently if it has several queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever devices take, a partitioned network computes what the whole one does."""
+"""A partitioned network computes the same results as the whole, for any partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEEDS = {f"in{i}": np.linspace(i - 1, 1 - i / 3, 6, dtype=np.float32) for i in r
 
 @st.composite
 def networks(draw, nodes=14):
-    """Random graphs of elementwise operators: (model, which node each of two devices takes)."""
+    """Return random elementwise graphs: (model, the nodes that each of two devices takes)."""
     values = [*FEEDS, "weights"]
     made, protos = [], []
     for i in range(draw(st.integers(1, nodes))):
@@ -80,7 +80,7 @@ def test_failing_devices_fall_back_to_equal_results(tmp_path_factory, case):
 
 
 def path_leaves_and_returns(graph: Graph, nodes) -> bool:
-    """Whether something outside stands between two of the nodes."""
+    """Return whether a path between two of the nodes passes through another node."""
     inside, below = set(nodes), set()
     for node in graph.nodes:
         producers = {v.producer for v in node.operands() if v.producer is not None}

@@ -1,4 +1,4 @@
-"""The text that devices get has the schema that ``tvmrt schema regions`` prints."""
+"""Region texts for devices match the schema of ``tvmrt schema regions``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def validator(capsys):
 
 
 class Reader(tvmrt.devices.Device):
-    """Takes everything, and keeps what a run-time half would get."""
+    """Device that takes everything and records the region texts."""
 
     name = "reader"
 
@@ -51,7 +51,7 @@ def reader():
 
 
 def test_region_json_matches_the_schema(validator, reader):
-    """Of a quantised network, whose nodes have attributes of all kinds and constants."""
+    """Use a quantised network, whose nodes have attributes of all kinds and constants."""
     tvmrt.compile(DIGITS, devices=["reader"])
     validator.validate(reader.found)
     (region,) = reader.found["regions"]

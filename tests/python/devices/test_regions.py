@@ -1,4 +1,4 @@
-"""Regions end to end: cut out, generated as C source, called in both executors."""
+"""Regions end to end: partitioned, generated as C source, called in both executors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEEDS = {name: RNG.normal(size=(4, 5)).astype(np.float32) for name in "abc"}
 
 
 def diamond():
-    """The product stands between two additions that could else be one region."""
+    """Return a product between two additions, which would be one region without it."""
     nodes = [
         helper.make_node("Add", ["a", "b"], ["t"], name="first"),
         helper.make_node("Mul", ["t", "c"], ["u"], name="between"),
@@ -40,7 +40,7 @@ def no_products(node):
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Compile, export, run, compare; gives the library."""
+    """Compile, export, run and compare; return the library."""
 
     def run(device, executor="graph", **options):
         library = tvmrt.compile(diamond(), executor=executor, devices=[device], **options)

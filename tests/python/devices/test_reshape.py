@@ -1,4 +1,4 @@
-"""Regions at other shapes: what contradicts itself is refused before the device sees it."""
+"""Regions at other shapes: inconsistent shapes are refused before the device is called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F32 = "float32"
 
 
 class Anything(tvmrt.devices.PythonDevice):
-    """Computes nothing: it stands for a device that trusts the shapes that it is given."""
+    """Device that computes nothing and relies on the given shapes."""
 
     name = "trusting"
 
@@ -65,7 +65,7 @@ POOL = (
 
 
 def loaded(network):
-    """A module of one region; w and b are constants."""
+    """Return a module of one region; w and b are constants."""
     tensors, nodes = network
     rows, offset = [], 0
     for name, shape in tensors:
@@ -134,7 +134,7 @@ def test_consistent_shapes(network, shapes):
     reshape(loaded(network), network, **shapes)
 
 
-# Shapes of inputs alone, and what follows of the last tensor.
+# Shapes of inputs only, and the shape inferred for the last tensor.
 INFERRED = {
     "product": (CHAIN, {"x": (9, 64)}, (9, 128)),
     "convolution": (CONV, {"x": (3, 4, 13, 5)}, (3, 6, 6, 3)),
@@ -153,7 +153,7 @@ def test_output_shapes_are_inferred(network, shapes, last):
     run = module.get_function("r", True)
     with pytest.raises(ValueError, match="tensor 'y' comes with another shape"):
         run(*inputs, tvmrt.nd.array(np.zeros(network[0][-1][1], F32)))
-    with pytest.raises(tvmrt.TVMError, match="AssertionError"):  # the device was asked to compute
+    with pytest.raises(tvmrt.TVMError, match="AssertionError"):  # compute was called
         run(*inputs, tvmrt.nd.array(np.zeros(last, F32)))
 
 

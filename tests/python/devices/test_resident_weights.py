@@ -1,5 +1,5 @@
-"""A network's weights are in memory once, whether its device reads them where they are or keeps a
-copy of its own; with ``-s`` the slow tests print what a network of 62 MB takes on a device."""
+"""A network's weights are in memory once, whether its device reads them in place or keeps a copy.
+With ``-s`` the slow tests print the memory of a network of 62 MB on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler chooses, while a network runs, between the devices that can compute a region."""
+"""A scheduler chooses at run time between the devices that can compute a region."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unary import built, chain, executor, plugin
 
 import tvmrt
 
-# the first number of the input, who computes -x then |x| because of it, and what that adds
+# the first input element, the device chosen for -x then |x|, and the value added there
 JUDGED = {"judged": (3, 0), "twin": (30, 1000), "cpu": (-3, 0)}
 
 
@@ -39,7 +39,7 @@ def test_scheduler_chooses_by_the_values_of_each_run(folder):
         np.testing.assert_array_equal(net.get_output(0).numpy(), np.abs(x) + added)
         chosen = [step["chosen"] for step in net.get_trace()["steps"] if "chosen" in step]
         assert chosen == ([] if device == "judged" else [device])
-    # the CPU was chosen: nothing failed that would have to be told
+    # the CPU was chosen: nothing failed, so there is no warning
     assert [entry["runs"] for entry in tvmrt.device_fallbacks(net)] == [0]
 
 

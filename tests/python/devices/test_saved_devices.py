@@ -42,7 +42,7 @@ def run(module, feeds) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory):
-    """A C device as a plug-in, loaded in this process."""
+    """Load a C device as a plug-in in this process."""
     source, *_ = write_skeleton("saved_gate", tmp_path_factory.mktemp("device"))
     path = built(source)
     tvmrt.load_device_plugin(path)
@@ -120,7 +120,7 @@ def test_other_process_loads_the_plugin_by_its_path(library, plugin, tmp_path):
 
 
 def installed(folder, module, source):
-    """Write what pip leaves of a package whose entry point ``module:offered`` is the device."""
+    """Write an installed package whose entry point ``module:offered`` is the device."""
     (folder / f"{module}.py").write_text(source)
     info = folder / f"{module}-1.dist-info"
     info.mkdir()
@@ -245,7 +245,7 @@ assert tvmrt.get_global_func("tvmrt.device.find")("halves")
 
 
 def test_device_parts_may_come_from_plugin_and_entry_point(tmp_path):
-    """As the wheel of a device brings the C half of a plug-in that all have."""
+    """An installed package provides the plug-in with the C part of its device."""
     source, *_ = write_skeleton("halves", tmp_path)
     (tmp_path / "halves_of.py").write_text(HALVES.format(path=str(built(source))))
     package = tmp_path / "halves_of-1.0.dist-info"

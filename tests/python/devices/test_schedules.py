@@ -1,4 +1,4 @@
-"""What the graph tells a scheduler: any order that keeps to it gives the right results."""
+"""Dependencies in the graph for schedulers: any order that respects them gives equal results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def operators(library) -> list[dict]:
 
 
 def reordered(library, choose) -> list[int]:
-    """The operators in an order that ``after`` allows; ``choose`` picks the next."""
+    """Return the operators in an order that ``after`` allows; ``choose`` picks the next."""
     graph = json.loads(library.get_graph_json())
     first = len(graph["arg_nodes"])
     numbers = range(first, len(graph["nodes"]))
@@ -40,7 +40,7 @@ def reordered(library, choose) -> list[int]:
 
 
 class Interpreter:
-    """Runs the packed entries of a library in a given order over its graph's storages."""
+    """Run the packed entries of a library in a given order over its graph's storages."""
 
     def __init__(self, path, library) -> None:
         self.graph = json.loads(library.get_graph_json())
@@ -84,7 +84,7 @@ def test_every_valid_order_gives_equal_results(tmp_path_factory, case, random):
 
 
 def branches():
-    """Two chains from one input, on two devices, that meet in a concatenation."""
+    """Two chains from one input, on two devices, that are concatenated."""
     nodes = []
     for name, first, last in (("a", "Mul", "Add"), ("b", "Add", "Sub")):
         nodes += [
@@ -154,5 +154,5 @@ def test_dependencies_of_slices_of_one_tensor(a, b, meet):
         }
         for at in (a, b)
     ]
-    assert bool(places[0] & places[1]) <= meet  # what says that they are apart is right
+    assert bool(places[0] & places[1]) <= meet  # the slices are independent as stated
     assert may_overlap(Access(BUFFER, a), Access(BUFFER, b)) == meet

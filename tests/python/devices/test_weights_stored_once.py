@@ -1,5 +1,5 @@
-"""Code that takes a device's place reads the weights that lie in the library for the device: they
-are in the file once, and the results are those of the network."""
+"""Fallback code of a device reads the weights that the library holds for the device: the file has
+them once, and results equal the network's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = RNG.standard_normal((1, 24, 6, 6)).astype(np.float32)
 
 
 class Nowhere(devices.Device):
-    """Takes everything, and no machine has it."""
+    """Device that takes everything and exists on no machine."""
 
     name = "nowhere"
 
@@ -30,13 +30,13 @@ class Nowhere(devices.Device):
 
     def optimize(self, region):
         for node in region.nodes:
-            for name in ("activations", "clip"):  # which no text of regions can hold
+            for name in ("activations", "clip"):  # too large for a region text
                 node.attrs.pop(name, None)
         return region
 
 
 def network() -> onnx.ModelProto:
-    """Convolutions of four kinds, a product, recurrent cells and a table of rows."""
+    """Convolutions of four kinds, a matmul, recurrent cells and an embedding table."""
     weights = {
         "wd": RNG.standard_normal((24, 1, 3, 3)) / 3,
         "w0": RNG.standard_normal((40, 24, 3, 3)) / 15,
@@ -117,7 +117,7 @@ def result(library, kind="graph"):
 def test_float_weights_are_stored_once(model, golden, kind, tmp_path):
     library = compiled(model, executor=kind)
     weights = sum(numpy_helper.to_array(t).nbytes for t in model.graph.initializer)
-    assert library.summary.weights_bytes < 1.01 * weights  # small constants are there twice
+    assert library.summary.weights_bytes < 1.01 * weights  # small constants are stored twice
     library.export_library(tmp_path / "n.so")
     assert (tmp_path / "n.so").stat().st_size < weights + 130_000
     found = result(tvmrt.runtime.load_module(tmp_path / "n.so"), kind)
@@ -125,7 +125,7 @@ def test_float_weights_are_stored_once(model, golden, kind, tmp_path):
 
 
 def test_weights_in_a_separate_file(model, golden, tmp_path):
-    """Those that the library has for the device are not in it."""
+    """The file does not repeat the weights that the library has for the device."""
     library = compiled(model, params="file")
     assert sum(array.nbytes for array in library.get_params().values()) < 15_000
     library.export_library(tmp_path / "n.so")
@@ -137,7 +137,7 @@ def test_weights_in_a_separate_file(model, golden, tmp_path):
 
 
 def test_archive_has_all_weights(model, golden, tmp_path):
-    """Its C text, linked to a library, has all of them, once."""
+    """The C text of the archive, linked to a library, has all weights once."""
     compiled(model).export(tmp_path / "n.tar")
     unpack(tmp_path / "n.tar", tmp_path)
     config = [sys.executable, "-m", "tvmrt", "config", "--cflags"]
@@ -153,7 +153,7 @@ def test_archive_has_all_weights(model, golden, tmp_path):
 
 
 def quantised() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """Convolutions by weights of both signs, the second in groups, and a product."""
+    """Convolutions with weights of both signs, the second one grouped, and a matmul."""
     draw = lambda low, shape, kind: RNG.integers(low, low + 256, shape).astype(kind)  # noqa: E731
     weights = {
         "s": np.float32(0.02), "z": np.uint8(120), "ys": np.float32(2), "m": np.int8(3),

@@ -1,4 +1,4 @@
-"""The device of unary_device.c in its variants, and networks for it."""
+"""Variants of the device of unary_device.c, and networks for it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
 
 
 def built(folder: Path, name: str, *macros: str, flags: tuple[str, ...] = ()) -> Path:
-    """A plug-in of the device of that name, in a folder."""
+    """Build a plug-in of the device of that name in a folder."""
     return plugin(folder, "unary_device.c", name, f"NAME={name}", *macros, flags=flags)
 
 
 def plugin(folder: Path, source: str, name: str, *macros: str, flags: tuple[str, ...] = ()) -> Path:
-    """A plug-in made of a source beside this file, in a folder."""
+    """Build a plug-in of a source next to this file in a folder."""
     folder.mkdir(exist_ok=True)
     path = folder / f"libtvmrt_device_{name}.so"
     config = [sys.executable, "-m", "tvmrt", "config", "--cflags"]
@@ -32,8 +32,8 @@ def plugin(folder: Path, source: str, name: str, *macros: str, flags: tuple[str,
 
 
 def at_once(log: Path) -> int:
-    """How many runs were under way at the same time, by what UNARY_LOG names. Times would tell as
-    much only on a machine that does nothing else."""
+    """Return how many runs were active at the same time, from the log of UNARY_LOG. Timing would
+    show it on idle machines only."""
     now, most = 0, 0
     for line in log.read_text().split():
         now += {"begins": 1, "ends": -1}.get(line, 0)
@@ -43,7 +43,7 @@ def at_once(log: Path) -> int:
 
 
 def chain(*operators: str, extents: str = "2,3") -> onnx.ModelProto:
-    """Each operator reads the result of the one before: x, then t0, t1, ..., then y."""
+    """Each operator reads the previous result: x, then t0, t1, ..., then y."""
     names = ["x", *(f"t{i}" for i in range(len(operators) - 1)), "y"]
     lines = "".join(f"{b} = {op}({a}) " for a, b, op in zip(names, names[1:], operators))
     text = f"g (float[{extents}] x) => (float[{extents}] y) {{ {lines}}}"
@@ -51,12 +51,12 @@ def chain(*operators: str, extents: str = "2,3") -> onnx.ModelProto:
 
 
 def executor(path: Path, kind: str = "graph"):
-    """An executor of the library."""
+    """Return an executor of the library."""
     return executor_of(tvmrt.runtime.load_module(path), kind)
 
 
 def executor_of(library, kind: str = "graph"):
-    """An executor of a library that is loaded."""
+    """Return an executor of a loaded library."""
     module = library["default"](tvmrt.cpu(0))
     if kind == "graph":
         return tvmrt.contrib.graph_executor.GraphModule(module)
