@@ -1,4 +1,4 @@
-"""Markdown pages and what is in them."""
+"""Parser of Markdown pages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def is_deleted(path: Path) -> bool:
-    """Tell whether a path lies in the folder of a plug-in that is not there: pages may name it."""
+    """Return whether a path is in the folder of a missing plug-in: pages may name it."""
     parts = Path(os.path.normpath(path)).relative_to(ROOT).parts
     return len(parts) > 1 and parts[0] == "plugins" and not (ROOT / parts[0] / parts[1]).is_dir()
 
@@ -84,5 +84,5 @@ def _names(pattern: re.Pattern, text: str) -> tuple[str, ...]:
 
 
 def page_id(page: Path) -> str:
-    """Return a page's path from the top, for test reports."""
+    """Return a page's path relative to the repository, for test reports."""
     return str(page.relative_to(ROOT))

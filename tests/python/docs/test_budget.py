@@ -1,4 +1,4 @@
-"""No folder of the product grows unnoticed: tests/lint/budget.toml has the lines of each."""
+"""Line budgets of the product's folders in tests/lint/budget.toml."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _budget() -> dict[str, int]:
 
 
 def _lines(budget: dict[str, int]) -> Counter[str]:
-    """Lines by rows; what lies in no row counts for the folder at the top."""
+    """Count lines by rows; files of no row count for the folder at the top."""
     found: Counter[str] = Counter()
     for file in (f for top in TOPS for f in (ROOT / top).rglob("*")):
         place = file.relative_to(ROOT)
@@ -51,7 +51,7 @@ def test_folders_stay_within_their_budget():
 
 
 def test_budgets_are_not_too_high():
-    """A row is lowered with its folder, so that it says what is there."""
+    """A row must be lowered when its folder shrinks."""
     lines = _lines(_budget())
     slack = {folder: most - lines[folder] for folder, most in _budget().items()}
     assert not {folder: left for folder, left in slack.items() if left > 300 and lines[folder]}

@@ -1,4 +1,4 @@
-"""Which folder of C includes which: the arrows of docs/explanation/architecture.md."""
+"""Allowed includes of C folders, as in docs/explanation/architecture.md."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 TOPS = ("src_backend", "src_runtime", "python/src")
-# A generated file lies in the build folder: it is found from here.
+# Generated files are in the build folder; their includes are resolved from here.
 GENERATED_FROM = ROOT / "src_runtime"
 QUOTED = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 PUBLIC = re.compile(r"^#include <tvm/runtime/([^>]+)>", re.MULTILINE)
 
-# What a folder may include besides itself; a file goes by its name. All else is public headers.
+# Allowed includes of a folder besides its own files and public headers; entries may be files.
 MAY_INCLUDE = {
     "src_backend": set(),
     "src_runtime/firmware": {"src_backend"},
@@ -32,20 +32,20 @@ MAY_INCLUDE = {
         "firmware/aot_metadata.h",
         "firmware/graph_walk.h",
     },
-    # Libraries of their own, which load with the first of their functions.
+    # Separate libraries, loaded on the first call of one of their functions.
     "src_runtime/named": {"platform", "base", "core", "tensors", "modules"},
     "src_runtime/regions": {"platform", "base", "core", "tensors", "modules"},
     "src_runtime/schedules": {"platform", "base", "core", "tensors", "modules", "executors"},
     "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
-    # runtime.c gives those below what those above have; what the build writes are tables.
+    # runtime.c connects lower layers with upper ones; generated files are tables.
     "src_runtime": {"core/hooks.h", "core/plugins.h", "modules/devices.h"},
     "src_runtime/versioned": set(),
-    # What plug-ins may include: its README.
+    # Headers for plug-ins, as in its README.
     "src_runtime/sdk": {"platform", "base", "core", "tensors", "modules", "firmware/frames.h"},
     "python/src": set(),
 }
 KERNELS = ROOT / "include/tvm/runtime/kernels"
-# What a folder of kernels may include besides itself; "" are the walks at the top.
+# Allowed includes of a folder of kernels besides its own files; "" is the top folder.
 KERNELS_MAY_INCLUDE = {
     "scalar": set(),
     "tile": {"scalar"},
@@ -53,7 +53,7 @@ KERNELS_MAY_INCLUDE = {
     "op": {"tile", "scalar", ""},
     "board": {"tile", "scalar", ""},
 }
-# Public headers through which a folder would reach those above it, and who may use them.
+# Public headers of upper layers, and the folders that may use them.
 RESERVED = {
     "device.h": {"modules/devices.h", "executors", "schedules", "regions"},
     "module_plugin.h": {"modules", "executors", "schedules", "regions"},
@@ -68,7 +68,7 @@ SDK = ROOT / "src_runtime" / "sdk"
 
 @pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.parent.name)
 def test_plugins_include_themselves_public_headers_and_the_sdk(folder):
-    """A device does without the SDK: its code is built outside of the tree too."""
+    """Devices do not need the SDK: their code is also built outside of the tree."""
     is_device = "plugin_is_device = true" in (folder.parent / "meson.build").read_text()
     allowed = {folder} if is_device else {folder, SDK}
     wrong = []
@@ -140,7 +140,7 @@ def test_every_folder_and_every_included_file_is_known():
 
 
 def _without_cycles(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return what is left after everything that knows only what went before."""
+    """Return the part of the graph that is in a cycle or depends on one."""
     left = dict(arrows)
     while ready := {name for name, known in left.items() if not known & left.keys()}:
         left = {name: known for name, known in left.items() if name not in ready}
@@ -155,7 +155,7 @@ def test_allowed_includes_have_no_cycles():
 
 
 def test_files_have_no_include_cycles():
-    """x.c and x.h are one: what either includes, both do."""
+    """x.c and x.h count as one file."""
     arrows: dict[str, set[str]] = {}
     for file in _sources():
         unit = file.with_suffix("").relative_to(ROOT).as_posix()
@@ -165,7 +165,7 @@ def test_files_have_no_include_cycles():
 
 
 def test_public_headers_have_no_include_cycles():
-    """Kernels include each other in quotes, all else with brackets from the top."""
+    """Kernels include each other in quotes, all other headers in brackets from the top."""
     include = ROOT / "include"
     arrows: dict[str, set[str]] = {}
     for file in include.rglob("*.h"):
@@ -181,7 +181,7 @@ def test_public_headers_have_no_include_cycles():
 
 
 def test_public_header_folders_have_no_include_cycles():
-    """Kernels have arrows of their own, below."""
+    """Kernels have their own rules, below."""
     include = ROOT / "include"
     arrows: dict[str, set[str]] = {}
     for file in include.rglob("*.h"):
@@ -225,6 +225,6 @@ def test_kernels_include_only_lower_layers(folder):
 
 
 def test_kernels_include_each_other_in_quotes():
-    """By the place beside them, so that the two above see all of it."""
+    """Paths are relative to the file, so that the two tests above see every include."""
     for file in KERNELS.rglob("*.h"):
         assert "kernels/" not in " ".join(PUBLIC.findall(file.read_text())), file

@@ -1,4 +1,4 @@
-"""The everyday tests: one row for each folder, a bounded number, and limits of processor time."""
+"""Everyday tests: one row per folder, a bounded number, and limits of processor time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_cases_are_limited_and_spread(total, cases):
 
 
 class Item:
-    """A test as pytest collects it."""
+    """Stand-in for a collected pytest item."""
 
     def __init__(self, file: str, name: str, *markers: pytest.Mark) -> None:
         self.path = everyday.TESTS / file

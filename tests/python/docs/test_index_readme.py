@@ -1,4 +1,4 @@
-"""README.md as an index of packages shows it: no link of it is dead there."""
+"""README.md as a package index shows it, without dead links."""
 
 from __future__ import annotations
 

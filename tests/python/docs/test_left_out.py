@@ -1,4 +1,4 @@
-"""A run of the tests says in one table what it left out, and why."""
+"""The report of skipped tests and their reasons after a test run."""
 
 from __future__ import annotations
 

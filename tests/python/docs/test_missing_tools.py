@@ -1,4 +1,4 @@
-"""A tool that a machine lacks skips the tests that start it, whichever tests these are."""
+"""A missing tool skips all tests that start it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import tools
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = (ROOT / "tests/bare_machine.sh").read_text(encoding="utf-8")
-# What starts a process by a line for the shell, where the tool's name is not seen.
+# Ways to start a process through a shell, which hide the tool's name.
 LINES = ("getoutput", "getstatusoutput", "system", "popen")
 
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """PATH without a command."""
+    """Return a PATH without a command."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
@@ -52,7 +52,7 @@ def test_a_tool_that_tvmrt_starts_fails(bare):
 
 @cache
 def calls_of_tests() -> list[tuple[str, ast.Call, ast.AST]]:
-    """Calls in the files of the tests that start processes: place, call, the function around it."""
+    """Return calls in the test files that start processes: location, call, enclosing function."""
     found = []
     for file in sorted((ROOT / "tests").rglob("*.py")):
         text = file.read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def calls_of_tests() -> list[tuple[str, ast.Call, ast.AST]]:
 
 
 def commands_of_tests() -> Iterator[tuple[str, str]]:
-    """Places where a test starts a process by a list, with the first word of the list."""
+    """Return where tests start a process by a list, with the first word of the list."""
     own = tuple(f"tests/{folder}/" for folder in ("bench", "lint", "fuzz", "c"))  # no tests
     for place, call, scope in calls_of_tests():
         if place.startswith(own) or not ast.unparse(call.func).startswith("subprocess."):
@@ -86,7 +86,7 @@ def commands_of_tests() -> Iterator[tuple[str, str]]:
 
 
 def words_of_script(variable: str) -> list[str]:
-    """The commands that a variable of the script lists."""
+    """Return the commands that a variable of the script lists."""
     found = re.search(rf'^{variable}="([^"]*)"', SCRIPT, re.MULTILINE)
     assert found is not None
     return found.group(1).split()

@@ -1,4 +1,4 @@
-"""The cells of notebooks run from top to bottom, and are kept without what they print."""
+"""Notebook cells run from top to bottom, and are stored without outputs."""
 
 from __future__ import annotations
 

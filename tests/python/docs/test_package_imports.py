@@ -1,4 +1,4 @@
-"""Which room of the package imports which: the arrows of docs/explanation/architecture.md."""
+"""Allowed imports of Python packages, as in docs/explanation/architecture.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "python" / "tvmrt"
 
-# What a room may import at module level besides itself; single files of the package go by name.
+# Allowed module-level imports of a package besides its own; entries may be single files.
 MAY_IMPORT = {
     "compiler.ir": {"error"},
     "compiler.frontend": {"error", "compiler.ir", "plugin"},
@@ -51,7 +51,7 @@ MAY_IMPORT = {
 
 
 def _module_name(file: Path) -> str:
-    """The name by which a file of the package or of a plug-in is imported."""
+    """Return the name by which a file of the package or of a plug-in is imported."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     if parts[0] == "plugins":
         prefix = ("tvmrt",) if parts[2] == "public" else ("tvmrt", "plugins", parts[1])
@@ -62,7 +62,7 @@ def _module_name(file: Path) -> str:
 
 
 def _imported_names(file: Path) -> set[str]:
-    """Return what a file imports by its whole name, wherever in it the import stands."""
+    """Return the full names of all imports of a file, at module level and in functions."""
     name = _module_name(file)
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -78,13 +78,13 @@ def _imported_names(file: Path) -> set[str]:
 
 
 def _package_of(name: str) -> str:
-    """A module's package below ``tvmrt``; those of the compiler are packages of their own."""
+    """Return a module's package below ``tvmrt``; packages of the compiler count separately."""
     parts = name.split(".")
     return ".".join(parts[1:3] if parts[1] == "compiler" else parts[1:2])
 
 
-def _files_of(room: str) -> list[Path]:
-    place = PACKAGE / room.replace(".", "/")
+def _files_of(package: str) -> list[Path]:
+    place = PACKAGE / package.replace(".", "/")
     return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
 
 
@@ -92,18 +92,18 @@ def _imported_packages(file: Path) -> set[str]:
     return {_package_of(name) for name in _imported_names(file)}
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_package_imports_only_allowed_packages(room):
-    allowed = MAY_IMPORT[room] | {room, "__version__"}
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_package_imports_only_allowed_packages(package):
+    allowed = MAY_IMPORT[package] | {package, "__version__"}
     wrong = {
-        str(file.relative_to(PACKAGE)): rooms - allowed
-        for file in _files_of(room)
-        if (rooms := _imported_packages(file)) - allowed
+        str(file.relative_to(PACKAGE)): packages - allowed
+        for file in _files_of(package)
+        if (packages := _imported_packages(file)) - allowed
     }
     assert not wrong
 
 
-# The rooms of codegen, each may import those before it; a file that lies in none goes by its name.
+# Layers of codegen: each may import those before it. Files without a package have their own name.
 FOLDER = PACKAGE / "compiler" / "codegen"
 CODEGEN = (
     {
@@ -128,25 +128,25 @@ CODEGEN = (
 
 
 def test_codegen_packages_import_only_lower_layers():
-    floor = {room: i for i, rooms in enumerate(CODEGEN) for room in rooms}
+    layer = {package: i for i, packages in enumerate(CODEGEN) for package in packages}
     wrong = []
     for file in FOLDER.rglob("*.py"):
-        room = file.relative_to(FOLDER).with_suffix("").parts[0]
+        package = file.relative_to(FOLDER).with_suffix("").parts[0]
         for name in _imported_names(file):
             parts = name.split(".")
-            if parts[1:3] != ["compiler", "codegen"] or parts[3] not in floor:
+            if parts[1:3] != ["compiler", "codegen"] or parts[3] not in layer:
                 continue
-            if parts[3] != room and floor[parts[3]] >= floor[room]:
-                wrong.append(f"{room} imports {name}")
+            if parts[3] != package and layer[parts[3]] >= layer[package]:
+                wrong.append(f"{package} imports {name}")
     assert not wrong
     found = {f.stem for f in FOLDER.iterdir()} - {"__pycache__", "__init__"}
-    assert found == floor.keys()
+    assert found == layer.keys()
 
 
 @cache
 def _imports_of_files() -> dict[str, set[str]]:
-    """Return which module imports which, plug-ins among them, wherever in a file and for whatever
-    the import stands; what C brings is no module of a file."""
+    """Return the imports of each module and plug-in, at module level, in functions and for type
+    checks; extension modules are left out."""
     folders = [PACKAGE, *(ROOT / "plugins").glob("*/python"), *(ROOT / "plugins").glob("*/public")]
     files = {_module_name(file): file for folder in folders for file in folder.rglob("*.py")}
     compiled = ("_core", "_capi")
@@ -164,7 +164,7 @@ def _imports_of_files() -> dict[str, set[str]]:
 
 
 def _cycles(imports: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return what is left after everything that imports only what went before."""
+    """Return the part of the graph that is in a cycle or depends on one."""
     left = dict(imports)
     while ready := {name for name, needed in left.items() if not needed & left.keys()}:
         left = {name: needed for name, needed in left.items() if name not in ready}
@@ -172,7 +172,7 @@ def _cycles(imports: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def _cut(module: str, parts: int) -> str:
-    """The first parts of a module's name, without that of the folder ``compiler``."""
+    """Return the first parts of a module's name, without the folder ``compiler``."""
     names = [name for name in module.split(".") if name != "compiler"]
     return ".".join(names[:parts])
 
@@ -183,15 +183,15 @@ def test_modules_have_no_import_cycles():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [2, 3], ids=["package", "rooms"])
+@pytest.mark.parametrize("parts", [2, 3], ids=["package", "subpackage"])
 def test_packages_have_no_import_cycles(parts):
-    """A room is a folder or file of the package, or one of these rooms; the package's own file only
-    says what users call it. A plug-in is a folder below one of the rooms."""
-    rooms: dict[str, set[str]] = {}
+    """Packages are top-level folders or files, and their subfolders or files. The top-level
+    ``__init__`` only re-exports. A plug-in is a folder in a package."""
+    packages: dict[str, set[str]] = {}
     inside = {_module_name(file) for file in PACKAGE.rglob("*.py")}
     for module, needed in _imports_of_files().items():
         if module not in inside:
             continue
-        room, *others = (_cut(name, parts) for name in (module, *sorted(needed)))
-        rooms.setdefault(room, set()).update(set(others) - {room, "tvmrt"})
-    assert not _cycles(rooms)
+        package, *others = (_cut(name, parts) for name in (module, *sorted(needed)))
+        packages.setdefault(package, set()).update(set(others) - {package, "tvmrt"})
+    assert not _cycles(packages)

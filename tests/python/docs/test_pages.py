@@ -1,4 +1,4 @@
-"""The documentation: its code runs, its links lead somewhere, the names in it exist."""
+"""Documentation pages: code runs, links are valid, names exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITH_CODE = [
     if any(block.runs and block.language in RUNNABLE for block in markdown_pages.blocks(page))
 ]
 
-# Pages that are run with the target that people have; the others are for this machine alone.
+# Pages that run with the default target; the others are compiled for this machine only.
 AS_USERS = (
     "README.md", "docs/tutorial/first-network.md", "docs/how-to/custom-operators.md",
     "docs/how-to/ship-to-other-machines.md",
@@ -44,7 +44,7 @@ def _run_shell(block, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=markdown_pages.page_id)
 def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
-    """Run the blocks of a page from top to bottom in one folder that has the examples in it."""
+    """Run the blocks of a page in order, in a folder with the examples."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TVMRT_CACHE", str(tmp_path / "cache"))
@@ -89,7 +89,7 @@ def test_files_named_on_the_page_exist(page):
     rooms = {path.name for path in ROOT.iterdir() if path.is_dir()} - {
         "build",
         "out",
-    }  # what commands make
+    }  # files that commands create
     for name in re.findall(r"`([\w./-]+/[\w./-]*)`", text):
         if name.split("/")[0] in rooms:
             if markdown_pages.is_deleted(ROOT / name):
@@ -99,7 +99,7 @@ def test_files_named_on_the_page_exist(page):
 
 @every_page
 def test_functions_are_in_the_files_of_their_rows(page):
-    """A table whose rows are ``| `file` | `function()`, ... |``."""
+    """Check tables with rows of the form ``| `file` | `function()`, ... |``."""
     row = r"^\| `([\w./-]+\.(?:py|c|h))` \| (`\w+\(\)`(?:, `\w+\(\)`)*) \|"
     for file, functions in re.findall(row, page.read_text(encoding="utf-8"), re.MULTILINE):
         text = (ROOT / file).read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ def test_functions_are_in_the_files_of_their_rows(page):
 @every_page
 def test_python_names_on_the_page_exist(page):
     if page.name == "CHANGELOG.md":
-        return  # entries of earlier versions name what was there then
+        return  # entries of earlier versions name files of that time
     text = page.read_text(encoding="utf-8")
     for name in sorted(set(re.findall(r"`(tvmrt(?:\.\w+)+)", text))):
         assert _resolves(name), f"{page} names {name}"

@@ -55,7 +55,7 @@ def _environment(**more):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder in which the page's first two blocks were followed."""
+    """Return a folder with the files of the page's first two blocks."""
     made = tmp_path_factory.mktemp("acme")
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")

@@ -1,4 +1,4 @@
-"""The reference pages are what the sources say."""
+"""The generated reference pages match the sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
-    """A folder with the pages as they would be written now."""
+    """Return a folder with newly generated pages."""
     folder = tmp_path_factory.mktemp("reference")
     subprocess.run([sys.executable, ROOT / "docs" / "generate_reference.py", folder], check=True)
     return folder

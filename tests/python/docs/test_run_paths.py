@@ -1,4 +1,4 @@
-"""``./run test PATH`` builds and runs only what the path needs, as stubs of the tools record."""
+"""``./run test PATH`` builds and runs only what the path needs, recorded by stubs of the tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERYDAY, QUICK = "-m not slow", "-m not slow or extended"
 
 @pytest.fixture
 def started(tmp_path):
-    """Call ``./run`` in an environment of scripts that write down their arguments."""
+    """Call ``./run`` in an environment of scripts that record their arguments."""
     (tmp_path / "bin").mkdir()
     log = tmp_path / "log"
     for name in ("python", "meson", "ninja"):
@@ -32,7 +32,7 @@ def started(tmp_path):
 
 
 def kinds(lines: list[str]) -> dict[str, str]:
-    """The commands by what they do: installs, runs C tests, runs Python tests."""
+    """Classify the commands: installation, C tests, Python tests."""
     found = {}
     for line in lines:
         if " pip install " in line:
@@ -48,7 +48,7 @@ def test_without_a_path_everything_everyday_runs(started):
     found = kinds(started("test"))
     assert found.keys() == {"install", "c", "python"}
     assert found["c"] == "" and found["python"] == EVERYDAY
-    # once more: nothing is installed again
+    # a second call installs nothing
     assert kinds(started("test", "-m", "slow")) == {"c": "", "python": f"{EVERYDAY} -m slow"}
 
 

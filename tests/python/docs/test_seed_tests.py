@@ -1,4 +1,4 @@
-"""The page of the source documents: every test that it names exists."""
+"""Every test named on the page of the source documents exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMED = re.compile(r"`((?:[\w/]+/)?(?:test|check)_\w+\.(?:py|c))(?:::(\w+))?`|`�
 
 
 def named_tests() -> list[tuple[str, str]]:
-    """Files and functions, "" for a whole file; `…::name` is of the file named before it."""
+    """Return files and functions, "" for a whole file; `…::name` refers to the last named file."""
     found, last = [], ""
     for match in NAMED.finditer(PAGE.read_text(encoding="utf-8")):
         last = match[1] or last

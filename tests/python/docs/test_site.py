@@ -1,4 +1,4 @@
-"""The site: every page has a place in it, and mkdocs builds it without a warning."""
+"""The documentation site: complete navigation, and a mkdocs build without warnings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_page_is_once_in_the_navigation():
 
 @pytest.fixture
 def tree(tmp_path):
-    """A tree of sources with one plug-in, which has a page."""
+    """Return a source tree with one plug-in that has a page."""
     for name, text in {
         "docs/how-to/core.md": "",
         "docs/images/x.png": "",

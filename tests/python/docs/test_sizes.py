@@ -1,4 +1,4 @@
-"""Functions of the product are short, its files have one subject."""
+"""Limits of the lengths of functions and files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 LONGEST_FUNCTION = 60  # lines, with signature and documentation
 LONGEST_FILE = 500
 PRODUCT = ("include", "src_backend", "src_runtime", "python", "plugins")
-# In our format functions begin and end in the first column, and what else does has another end.
+# In this code style functions begin and end in the first column; other blocks end differently.
 HEAD = re.compile(r"[A-Za-z_].*\(.*[^;}]$")
 
 

@@ -1,4 +1,4 @@
-"""The package is typed for those who use it: mypy sees what is there and what is wrong."""
+"""Type hints for users of the package, checked with mypy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_option_types_match_the_request():
     have = option_types.STUB.read_text(encoding="utf-8").splitlines()
     now = option_types.text().splitlines()
     own = len(now) - len(request.plugin_options())
-    # those of plug-ins stand last, and a plug-in may be left out
+    # options of plug-ins are last, and a plug-in may be missing
     assert now[:own] == have[:own], "run: python docs/option_types.py"
     assert {*now[own:]} <= {*have[own:]}, "run: python docs/option_types.py"
 
@@ -50,7 +50,7 @@ def test_option_types_match_the_request():
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 def test_mypy_sees_types_and_mistakes_of_a_program(tmp_path):
-    """What a stranger gets: every type is known, and each wrong line is found, no other."""
+    """mypy in a user's environment knows every type, and finds every wrong line and no other."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.lstrip("\n"), encoding="utf-8")
     (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT / 'python'}\n")

@@ -1,4 +1,4 @@
-"""Texts, comments and pages use the field's terms: tests/lint/words.py finds nothing."""
+"""Text, comments and pages use standard terms: tests/lint/words.py finds nothing."""
 
 from __future__ import annotations
 

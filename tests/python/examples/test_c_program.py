@@ -1,4 +1,4 @@
-"""What ``examples/c_program`` says of options that it does not have."""
+"""Errors of ``examples/c_program`` for unknown options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[3] / "examples" / "c_program" / "main.c"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> Path:
-    """The program, strictly compiled and linked with the runtime library."""
+    """Build the program with strict warnings, linked with the runtime library."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("cc is not installed")

@@ -1,4 +1,4 @@
-"""The examples of servers and clusters: each answers as the network does when it is called."""
+"""Serving examples: each answers with the network's results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def net():
 def _module(name: str, path: Path):
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # pydantic looks annotations up there
+    sys.modules[name] = module  # pydantic resolves annotations in this module
     spec.loader.exec_module(module)
     return module
 
@@ -60,7 +60,7 @@ class _Tensor:
 
 
 def test_triton_model_runs_all_requests_in_one_call(net, monkeypatch):
-    """Triton's module as its documents describe it; the server itself is not to be had here."""
+    """Triton's Python module is replaced by a stub with its documented interface."""
     backend = types.ModuleType("triton_python_backend_utils")
     backend.Tensor = _Tensor
     backend.InferenceResponse = lambda output_tensors: output_tensors
@@ -85,7 +85,7 @@ def test_triton_model_runs_all_requests_in_one_call(net, monkeypatch):
         np.testing.assert_array_equal(tensor.array, net(given))
 
 
-# Requests come from several threads at a time, so that Serve gathers some of them.
+# Several threads send requests, so that Serve batches some of them.
 ASKS_RAY_SERVE = """
 import json, sys, urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -113,12 +113,12 @@ def test_ray_serve_answers_with_the_digits(net):
         port = str(free.getsockname()[1])
     images = EXAMPLES / "digits" / "digits_test.npz"
     command = [sys.executable, "-c", ASKS_RAY_SERVE, str(images), port]
-    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "serving")}  # replicas import it, too
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "serving")}  # also for replicas
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=600, env=environment
     )
     assert done.returncode == 0, done.stderr
-    # Ray writes lines of its own to where programs write
+    # Ray prints to the streams of the process
     answers = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[{")))
     with np.load(images) as data:
         right = net(data["images"][:32, None].astype(np.float32) / 16)
@@ -132,7 +132,7 @@ def test_ray_serve_answers_with_the_digits(net):
 )
 @pytest.mark.slow
 def test_cluster_results_equal_one_process(framework, file):
-    """The program itself compares each result, to the bit."""
+    """The program compares each result bit by bit."""
     pytest.importorskip(framework)
     program = EXAMPLES / "serving" / f"{file}.py"
     command = [sys.executable, str(program), "--images", "1000", "--cores", "2", "--rounds", "1"]

@@ -1,5 +1,5 @@
-"""Archives for boards carry the kernels' headers that their C includes there, and build by any
-compiler. What is included is asked of the board's own."""
+"""Board archives contain the kernel headers that their C includes, and build with any compiler. The
+board's own compiler lists the included headers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from boards import BOARDS
 
 import tvmrt
 
-# What the C includes by further options of the board's compiler, which nobody knows.
+# Headers that the C may include with other options of the board's compiler.
 MORE = {
-    "cortex-m0plus": {"board/im2col_i8_2px.h"},  # for processors that load words anywhere
-    "riscv32": {"board/rvv.h", "board/requantize_i8_rvv.h"},  # with vectors
+    "cortex-m0plus": {"board/im2col_i8_2px.h"},  # for processors with unaligned loads
+    "riscv32": {"board/rvv.h", "board/requantize_i8_rvv.h"},  # with vector instructions
 }
 ANYWHERE = ["x86-64", "x86-64-v4"]
 
 
 @pytest.fixture(scope="module", params=["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
 def archive(request, tmp_path_factory):
-    """The target, and the archive of a network in float32 and of one in int8."""
+    """Return the target, and archives of a float32 and an int8 network."""
     folder = tmp_path_factory.mktemp(request.param)
     places = []
     for name in ("real", "small"):
@@ -36,7 +36,7 @@ def archive(request, tmp_path_factory):
 
 
 def built(compiler: list[str], place: Path) -> str:
-    """What a compiler says of the archive's C."""
+    """Return the compiler's messages for the archive's C."""
     sources = sorted(place.rglob("*.c"))
     folders = [f"-I{place}/codegen/host/include", f"-I{place}/runtime/include"]
     command = [*compiler, "-std=c99", "-O1", *folders, *map(str, sources)]
@@ -44,7 +44,7 @@ def built(compiler: list[str], place: Path) -> str:
 
 
 def kernels(names) -> set[str]:
-    """Those of the headers that are kernels, below their folder."""
+    """Return the kernel headers among the headers, relative to their folder."""
     marked = (os.path.normpath(name).partition("/runtime/kernels/")[2] for name in names)
     return {name for name in marked if name}
 

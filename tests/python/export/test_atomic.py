@@ -1,4 +1,4 @@
-"""Results are written aside: a failure leaves what was there."""
+"""Files are written atomically: a failure keeps the old file."""
 
 from __future__ import annotations
 

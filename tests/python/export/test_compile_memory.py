@@ -1,4 +1,4 @@
-"""How much memory the compiler takes beside a network's weights."""
+"""Memory of the compiler in addition to a network's weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 tvmrt.compile(sys.argv[1]).export_sources(sys.argv[2])
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
-# A C compiler that notes the most memory that it takes.
+# A C compiler that records its peak memory.
 NOTING = """
 import resource, subprocess, sys
 code = subprocess.run(["cc", *sys.argv[2:]]).returncode
@@ -52,16 +52,16 @@ def test_the_compiler_takes_little_more_memory_than_the_weights(tmp_path):
     command = [sys.executable, "-c", MEASURE, str(tmp_path / "net.onnx"), str(tmp_path / "net")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     taken = int(done.stdout) / sum(w.nbytes for w in weights)
-    # a part of what was read, and of that in the order of its kernels; all weights have the
-    # assembler and then the linker, each by itself
+    # parts of the input and of its packed copy; only the assembler and the linker, one after the
+    # other, hold all weights
     assert taken < 1.0
     stored = tmp_path / "net" / "tvmgen_default_weights.bin"
-    # blocks of some processors' tiles do not divide the columns: their last one is filled up
+    # tiles of some processors do not divide the columns: the last one is padded
     assert 1 <= stored.stat().st_size / sum(w.nbytes for w in weights) < 1.05
 
 
 def test_float_code_includes_no_intrinsics_headers(monkeypatch, tmp_path):
-    """GCC's header of all of them alone takes more than the kernels."""
+    """GCC's umbrella header of all intrinsics needs more memory than the kernels."""
     found = subprocess.run(["cc", "-dumpfullversion"], capture_output=True, text=True, check=False)
     if processor.machine() != "x86_64" or int(found.stdout.partition(".")[0] or 0) < 10:
         pytest.skip("needs GCC 10 or later for x86-64 as cc")

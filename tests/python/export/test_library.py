@@ -1,4 +1,4 @@
-"""Shared libraries: what their parts are made of."""
+"""Contents of shared libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXECUTORS = {
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("limit", [0, 1 << 20], ids=["included", "as C"])
 def test_module_trees_of_any_size_are_found(executor, limit, tmp_path, monkeypatch):
-    """Long trees are included by the assembler, short ones are a C array."""
+    """The assembler includes long trees; short ones are a C array."""
     monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", limit)
     library = tvmrt.compile(DIGITS, executor=executor)
     library.export_sources(tmp_path / "sources")
@@ -40,7 +40,7 @@ def test_module_trees_of_any_size_are_found(executor, limit, tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_further_flags_come_after_all_others(tmp_path, monkeypatch):
-    """Those of the environment: without optimisation and with lines of the source."""
+    """Flags of the environment: no optimisation, and debug information."""
     found = {}
     for flags in ("", "-O0 -g"):
         monkeypatch.setenv("TVMRT_CFLAGS", flags)
@@ -58,7 +58,7 @@ HAS_PLACES = platform.libc_ver()[0] == "glibc" and platform.libc_ver() >= ("glib
 
 
 def table_network(rows: int) -> tuple[onnx.ModelProto, np.ndarray]:
-    """A network that looks rows of 1,024 numbers up, and its table."""
+    """Return a network with a lookup table of rows of 1,024 elements, and the table."""
     table = np.random.default_rng(1).random((rows, 1024), np.float32)
     graph = helper.make_graph(
         [helper.make_node("Gather", ["table", "row"], ["y"])],
@@ -71,7 +71,7 @@ def table_network(rows: int) -> tuple[onnx.ModelProto, np.ndarray]:
 
 
 def mapped(path: Path) -> list[tuple[int, int, int]]:
-    """(address, bytes, place in the file) of what this process has mapped of a file to read."""
+    """Return (address, bytes, offset) of the read-only mappings of a file in this process."""
     found = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         places, rights, at, *_, name = line.split()
@@ -84,8 +84,8 @@ def mapped(path: Path) -> list[tuple[int, int, int]]:
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_PLACES, reason="the loader does not place what asks for a place")
 def test_large_weights_are_aligned_for_huge_pages(tmp_path):
-    """At a multiple of 2 MiB in memory and in the file, which is hardly longer for it; where a
-    library has few, it is as short as ever."""
+    """Large weights are aligned to 2 MiB in memory and in the file, which grows little. Without
+    large weights the library does not grow."""
     for rows in (3000, 300):
         network, table = table_network(rows)
         path = tmp_path / f"table{rows}.so"

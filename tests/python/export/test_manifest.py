@@ -1,4 +1,4 @@
-"""What an artefact says of itself: true, whole, and the same wherever it was made."""
+"""The manifest of an artefact: correct, complete, reproducible."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SYMBOL = "__tvmrt_manifest"
 
 
 def inspected(path: Path, capsys) -> dict:
-    """What the command tells of a file."""
+    """Return the command's description of a file."""
     assert app.run(["inspect", str(path), "--json"]) == app.DONE
     return json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """A network that names its licence, and its library for two levels."""
+    """Return a network with a licence, and its library for two x86-64 levels."""
     folder = tmp_path_factory.mktemp("manifest")
     model = onnx.load(DIGITS)
     model.metadata_props.add(key="model_license", value="CC-BY-4.0")
@@ -77,7 +77,7 @@ def test_board_archives_have_a_manifest(tmp_path):
     found = json.loads(text)["modules"]["digits"]["manifest"]
     assert found["options"]["interface_api"] == "c"
     assert found["bytes"]["weights"] == compiled.summary.weights_bytes
-    # and the image has not a byte of it
+    # the image does not contain the manifest
     assert not any(SYMBOL in text for text in compiled.sources.files.values())
 
 
@@ -93,7 +93,7 @@ library.export("sources")
 
 @pytest.mark.slow
 def test_the_same_network_gives_the_same_bytes_anywhere(tmp_path):
-    """In another folder, from a copy of the file, at another time, by a process of its own."""
+    """Compile in another folder, from a copy of the file, later, in another process."""
     made = []
     for number, zone in enumerate(["UTC", "Asia/Tokyo"]):
         folder = tmp_path / f"place{number}"
@@ -113,7 +113,7 @@ def test_the_same_network_gives_the_same_bytes_anywhere(tmp_path):
 
 
 def damaged(library, tmp_path, change) -> Path:
-    """A copy of the library with another text of its manifest, as long as its own."""
+    """Return a copy of the library whose manifest has another text of equal length."""
     data = (library[1] / "net.so").read_bytes()
     begin = data.index(b'{"manifest": ')
     text = data[begin : data.index(b"\0", begin)]
@@ -139,7 +139,7 @@ CHANGES = {
 def test_damaged_manifest_is_reported(name, library, tmp_path, capsys):
     path = damaged(library, tmp_path, CHANGES[name])
     sentence = rf"{path}: the manifest {SYMBOL} \(\d+ bytes\) is damaged: .*; copy"
-    for _ in range(2):  # nothing of the first attempt stays behind
+    for _ in range(2):  # the first attempt leaves no files
         with pytest.raises(tvmrt.error.TVMError, match=f"^{sentence}"):
             tvmrt.runtime.load_module(path)
     assert app.run(["inspect", str(path)]) == app.CANNOT
@@ -147,7 +147,7 @@ def test_damaged_manifest_is_reported(name, library, tmp_path, capsys):
 
 
 def fnv(data: bytes) -> bytes:
-    """FNV-1a of 64 bits; that of nothing and of "a" are in its authors' list."""
+    """Compute 64-bit FNV-1a; its authors list the values of "" and "a"."""
     found = 14695981039346656037
     for byte in data:
         found = (found ^ byte) * 1099511628211 % 2**64

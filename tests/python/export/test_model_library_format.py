@@ -1,4 +1,4 @@
-"""The archive: its layout, its metadata, and that its C files build and run alone."""
+"""Model Library Format archives: layout, metadata, and C files that build and run alone."""
 
 from __future__ import annotations
 

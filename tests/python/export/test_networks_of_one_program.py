@@ -1,4 +1,4 @@
-"""Several networks of a host in one C program, and in one library."""
+"""Several host networks in one C program and in one library."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def weight(name: str) -> np.ndarray:
 
 
 def compiled(name: str, **options):
-    """A product with a batch that runs choose."""
+    """Return a compiled matmul with a dynamic batch."""
     wide_in, wide_out = WIDTHS[name]
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -78,7 +78,7 @@ def rows_of(name: str, rows: int) -> np.ndarray:
 
 
 def linked(tmp_path, kind, executor="aot"):
-    """The objects of both networks, as their sources lie in folders or archives."""
+    """Return the objects of both networks, built from folders or archives."""
     objects = []
     for name in WIDTHS:
         library, folder = compiled(name, executor=executor), tmp_path / name
@@ -112,7 +112,7 @@ def test_program_links_and_runs_both_networks(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["aot", "graph"])
 def test_executors_load_their_own_network(kind, tmp_path):
-    """What it says by plain names is one network's alone."""
+    """Unprefixed names of the library belong to one network only."""
     objects = linked(tmp_path, "folder", kind)
     subprocess.run(["cc", "-shared", *objects, "-o", tmp_path / "both.so", "-lm"], check=True)
     library = tvmrt.runtime.load_module(tmp_path / "both.so")

@@ -1,6 +1,6 @@
-"""Archives of firmware carry the files of the runtime that their network can call, and no others.
+"""Firmware archives contain exactly the runtime files that their network can call.
 
-What calls what is asked of the compiler and of the objects that it makes.
+The compiler and the built objects tell what is called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tvmrt.compiler.export.firmware_build import SERVER, SIZED_GRAPH, runtime_so
 from tvmrt.devices import CSource, Device
 
 ROOT = Path(libinfo.find_firmware_path())
-ROOMS = [ROOT / "src_backend", ROOT / "src_runtime" / "firmware"]
+FOLDERS = [ROOT / "src_backend", ROOT / "src_runtime" / "firmware"]
 FLAGS = ["-std=c99", *(f"-I{folder}" for folder in libinfo.find_include_path())]
 CALLS = {
     "aot": ["TVMAotExecutor_Create", "TVMAotExecutorModule_Register"],
@@ -38,31 +38,31 @@ def output(*command, **options):
 
 
 def offered(file):
-    """Names that others can call of an object or archive."""
+    """Return the external names that an object or archive defines."""
     rows = output("nm", "--defined-only", "--extern-only", file).splitlines()
     return {row.split()[-1] for row in rows if len(row.split()) == 3}
 
 
 def needed(file):
-    """Names that an object or archive needs of others; weak ones are only taken if they are there:
-    what keeps the text of errors, for those who ask for it."""
+    """Return the names that an object or archive needs. Weak names, such as that of error texts,
+    are used only if they are linked."""
     rows = [row.split() for row in output("nm", "--undefined-only", file).splitlines()]
     return {row[-1] for row in rows if row[:-1] == ["U"]}
 
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory):
-    """Each file of the firmware libraries compiled: its object."""
+    """Compile each file of the firmware libraries to an object."""
     folder = tmp_path_factory.mktemp("objects")
     made = {}
-    for source in (file for room in ROOMS for file in sorted(room.glob("*.c"))):
+    for source in (file for folder in FOLDERS for file in sorted(folder.glob("*.c"))):
         made[source] = folder / f"{source.parent.name}-{source.stem}.o"
         output("cc", *FLAGS, "-c", source, "-o", made[source])
     return made
 
 
 def reached(objects, roots):
-    """The files that define what is called, in turn, by these functions."""
+    """Return the files that define these functions and, transitively, their callees."""
     home = {name: file for file, made in objects.items() for name in offered(made)}
     found, waiting = set(), [home[name] for name in roots]
     while waiting:
@@ -74,10 +74,10 @@ def reached(objects, roots):
 
 
 def private_headers(sources):
-    """The headers in the folders of the libraries that these files include."""
+    """Return the library-internal headers that these files include."""
     words = output("cc", *FLAGS, "-MM", *sources).replace("\\\n", " ").split()
     paths = {Path(word).resolve() for word in words if word.endswith(".h")}
-    return {path for path in paths if path.parent in ROOMS}
+    return {path for path in paths if path.parent in FOLDERS}
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_executor_files_include_their_dependencies(objects, executor):
 
 
 class Gate(Device):
-    """Its code takes memory of the runtime, as code of devices may."""
+    """Device whose code allocates memory of the runtime."""
 
     name = "gate_with_memory"
 
@@ -129,7 +129,7 @@ NETWORKS = {
     "device": {**HOST, "devices": [Gate()]},
     "device-by-structs": {**PLAIN, "devices": [Gate()]},
 }
-# Programs call these by plain functions, which need nothing of the runtime.
+# Programs call these by plain functions, without a runtime.
 BARE = [NETWORKS[name] for name in ("structs", "traced", "pools")]
 
 

@@ -1,4 +1,4 @@
-"""Branches for purposes that the extents of a network leave out, against onnxruntime."""
+"""Branches that are invalid for the network's extents, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def info(name: str, shape: list, kind: int = FLOAT) -> onnx.ValueInfoProto:
 
 
 def branch(rate: int, result: str) -> onnx.GraphProto:
-    """A window of the rate's length times weights."""
+    """Return a branch that multiplies a window of the rate's length with weights."""
     weights = np.random.default_rng(rate).standard_normal((RATES[rate], 3)).astype(np.float32)
     nodes = [
         helper.make_node("Tanh", ["x"], [f"{result}_t"], f"tanh_{rate}"),
@@ -39,10 +39,10 @@ def asks(rate: int) -> list[onnx.NodeProto]:
 
 
 def two_rates(first: int, nested: bool = False) -> onnx.ModelProto:
-    """A file for both rates: that of ``first`` in the branch of a condition that holds."""
+    """Return a network for both rates; ``first`` is the then-branch of the condition."""
     other = next(rate for rate in RATES if rate != first)
     otherwise = branch(other, "no")
-    if nested:  # the rate that is left must be the other one
+    if nested:  # the other rate remains
         inner = helper.make_node(
             "If", [f"is_{other}"], ["inner"], "inner", then_branch=branch(other, "no"),
             else_branch=branch(first, "third"),
@@ -76,7 +76,7 @@ def test_valid_branch_runs_and_invalid_branch_ends_the_run(rate, first, nested):
     other = next(each for each in RATES if each != rate)
     with pytest.raises(ValueError, match=r"condition: the run has .*branch is invalid"):
         net(x, np.int64(other))
-    with pytest.raises(Exception, match="MatMul"):  # there it ends, too
+    with pytest.raises(Exception, match="MatMul"):  # the run also ends there
         session.run(None, feeds | {"sr": np.array(other)})
 
 
@@ -98,7 +98,7 @@ def test_shape_independent_errors_are_refused():
 
 
 def test_functions_of_a_dropped_branch_are_kept_for_the_other():
-    """Both branches call one function of the file; one of them misfits inside of it."""
+    """Both branches call one model function, which is invalid in one of them."""
     model = two_rates(8000)
     body = [helper.make_node("MatMul", ["a", "b"], ["c"], "inside")]
     function = helper.make_function(

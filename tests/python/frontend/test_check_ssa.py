@@ -1,4 +1,4 @@
-"""Names of a network: whatever is given twice, never made or made too late is refused."""
+"""Value names of a network: duplicate, undefined and late definitions are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def info(name: str, shape=(4,), kind: int = TensorProto.FLOAT) -> onnx.ValueInfo
 
 
 def node(text: str, name: str = "", **attributes) -> onnx.NodeProto:
-    """``"a b = Add c d"`` as a node."""
+    """Parse ``"a b = Add c d"`` as a node."""
     outputs, call = text.split("=")
     op, *inputs = call.split()
     return helper.make_node(op, inputs, outputs.split(), name, **attributes)
@@ -155,7 +155,7 @@ def test_nodes_of_equal_names_are_distinguished():
     model.graph.output.append(info("v"))
     before = model.SerializeToString()
     types = import_model(model).op_types
-    assert model.SerializeToString() == before  # it is the caller's
+    assert model.SerializeToString() == before  # it belongs to the caller
     assert {name: types[name] for name in ("n", "n_2", "n_3", "m", "m_2")} == {
         "n": "Exp", "n_2": "Sin", "n_3": "Cos", "m": "Neg", "m_2": "Abs",
     }  # fmt: skip

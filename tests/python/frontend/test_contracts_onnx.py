@@ -1,4 +1,4 @@
-"""Nodes whose shapes or attributes ONNX forbids, onnxruntime being the judge."""
+"""Nodes whose shapes or attributes ONNX forbids, with onnxruntime as reference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ZERO = np.zeros(1, np.uint8)
 
 
 class Sample:
-    """A valid node: its operands (None where left out; the first is the network's input)."""
+    """A valid node: its operands (None if omitted; the first is the network's input)."""
 
     def __init__(self, op: str, *operands, opset: int = 17, outputs: int = 1, **attributes) -> None:
         self.op, self.operands, self.opset = op, list(operands), opset
@@ -52,7 +52,7 @@ class Sample:
         return model([node], first, outputs, given, opset=self.opset)
 
     def mutants(self):
-        """Operands with an axis longer, shorter, more or less; attributes out of their range."""
+        """Yield operands with one axis changed, added or removed, and attributes out of range."""
         for i, operand in enumerate(self.operands):
             for shape in [] if operand is None else _other_shapes(operand.shape):
                 changed = [*self.operands]
@@ -163,15 +163,15 @@ SAMPLES = {
 }  # fmt: skip
 
 
-# What onnxruntime lacks, though ONNX defines it.
+# Valid ONNX that onnxruntime does not support.
 LACKING = (
     "NOT_IMPLEMENTED",
-    "X_shape.NumDimensions() == 4 was false",  # LRN of other than images
+    "X_shape.NumDimensions() == 4 was false",  # LRN of tensors that are not images
 )
 
 
 def _refusal(network: onnx.ModelProto, sample: Sample, first: np.ndarray) -> str | None:
-    """onnxruntime's reason; None where it computes the node, or has no kernel for it."""
+    """Return onnxruntime's error; None if it computes the node, or has no kernel for it."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     try:
@@ -311,7 +311,7 @@ def test_weights_at_run_time_that_contradict_kernel_shape_are_refused():
 
 
 def test_operator_withdrawn_in_its_first_version_is_taken():
-    # GroupNormalization of opset 18, which onnx withdrew and onnxruntime computes
+    # GroupNormalization of opset 18, withdrawn by ONNX and supported by onnxruntime
     sample = Sample("GroupNormalization", IMAGE, ones(2), ones(2), opset=18, num_groups=2)
     assert import_model(sample.model()).outputs
 

@@ -1,4 +1,4 @@
-"""Models that contradict themselves: each is refused by a sentence that names the node."""
+"""Models that contradict themselves are refused by a sentence that names the node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def node(op: str, inputs: list[str], **attrs) -> onnx.NodeProto:
 
 
 def without(found: onnx.NodeProto, name: str) -> onnx.NodeProto:
-    """The node without one of its attributes."""
+    """Return the node without one of its attributes."""
     kept = [a for a in found.attribute if a.name != name]
     del found.attribute[:]
     found.attribute.extend(kept)
@@ -176,7 +176,7 @@ def test_name_that_is_not_utf8_is_refused(tmp_path, name):
 
 
 def test_half_operand_of_an_operator_without_operands():
-    """It is refused where operands are counted; finding its type must not fail before."""
+    """The error is about the number of operands, although their type is undefined."""
     constant = helper.make_node("Constant", ["x"], ["y"], "bad", value_float=1.0)
     network = model([constant], {"x": np.zeros(2, np.float16)}, ["y"], {})
     with contextlib.suppress(ValueError, tvmrt.TVMError):
@@ -196,7 +196,7 @@ def test_boolean_other_than_0_and_1_is_refused(bad):
 def _refused_by_onnxruntime(network: onnx.ModelProto) -> bool:
     try:
         onnxruntime.InferenceSession(network.SerializeToString())
-    except Exception:  # its own kinds, by what is wrong
+    except Exception:  # the test's own kinds, by error
         return True
     return False
 
@@ -229,7 +229,7 @@ def test_out_of_range_attribute_is_refused():
 @pytest.mark.parametrize("number", [65536, -1, 99, 0])
 @pytest.mark.parametrize("place", ["weights", "attribute", "sparse", "function"])
 def test_element_types_that_onnx_does_not_define(place, number):
-    """Wherever a tensor stands: one sentence with the number."""
+    """For any tensor of the model, the error has the number of the type."""
     tensor = numpy_helper.from_array(np.ones(4, np.float32), "w")
     tensor.data_type = number
     nodes, weights, more = [helper.make_node("Mul", ["x", "w"], ["y"])], [], {}

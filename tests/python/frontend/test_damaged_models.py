@@ -1,6 +1,6 @@
-"""Whatever is wrong with a model, compiling it ends in a library or in a documented exception.
+"""Compiling a damaged model gives a library or a documented exception.
 
-TVMRT_FUZZ_EXAMPLES asks for another number of examples, which are then different each time.
+TVMRT_FUZZ_EXAMPLES sets another number of examples, which are then random.
 """
 
 from __future__ import annotations

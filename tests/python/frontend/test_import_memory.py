@@ -1,4 +1,4 @@
-"""What an import keeps in memory: nothing but its graph, without the garbage collector's help."""
+"""After an import only its graph stays in memory, without help of the garbage collector."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def no_collector():
 
 
 def test_importer_is_freed_after_the_call(no_collector):
-    """Also where the network is imported again for an operand of the run."""
+    """Also if the network is imported again for a data-dependent operand."""
     before = len(_importers())
     for text in (TOLD, BRANCHES, STRINGS):
         graph = import_model(parser.parse_model(text))

@@ -1,4 +1,4 @@
-"""Reading models: files that nobody vouches for, shapes, opsets, functions, external data."""
+"""Reading models: untrusted files, shapes, opsets, functions, external data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_missing_file_is_an_os_error(tmp_path):
 
 @pytest.fixture
 def external(tmp_path):
-    """A model whose weights lie in a file beside it."""
+    """Return a model with external weights."""
     network = small_network()
     onnx.save(
         network, str(tmp_path / "net.onnx"), save_as_external_data=True, location="net.bin",
@@ -209,7 +209,7 @@ def test_an_initialiser_listed_as_input_stays_a_constant():
 
 
 def test_initialisers_may_be_declared_as_values_too():
-    """As torch.onnx.export writes them: halves of a row change places, by axes that stand there."""
+    """As in torch.onnx.export: halves of a row are swapped, with axes in declared initialisers."""
     held = {"half": [2], "end": [2**62], "start": [0], "axes": [1], "steps": [1]}
     nodes = [
         helper.make_node("Slice", ["x", "start", "half", "axes", "steps"], ["a"]),

@@ -1,4 +1,4 @@
-"""Networks whose large weights are read past protobuf, and lie in files of the compiler's own."""
+"""Large weights that are read without protobuf and stored in temporary memory-mapped files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def large(dtype) -> np.ndarray:
 
 
 def model(weights: onnx.TensorProto) -> onnx.ModelProto:
-    """The weights as they are, and the first of a small constant's elements."""
+    """Return a model with the given weights, and the first elements of a small constant."""
     small = numpy_helper.from_array(np.arange(4, dtype=np.float32), "small")
     pairs = [("w", "y"), ("small", "z")]
     nodes = [helper.make_node("Identity", [given], [made]) for given, made in pairs]
@@ -41,7 +41,7 @@ def model(weights: onnx.TensorProto) -> onnx.ModelProto:
 
 
 def outputs(path) -> list[np.ndarray]:
-    """What constants the graph's outputs are made of."""
+    """Return the constants of the graph's outputs."""
     graph = import_model(path)
     return [(v if v.data is not None else v.producer.inputs[0]).data for v in graph.outputs]
 
@@ -70,7 +70,7 @@ def test_external_weights_are_read_lazily(tmp_path):
         save_as_external_data=True, location="net.data", size_threshold=1024,
     )  # fmt: skip
     found, _ = outputs(tmp_path / "net.onnx")
-    (tmp_path / "net.data").write_bytes(b"")  # what has been read is not read again
+    (tmp_path / "net.data").write_bytes(b"")  # data is read only once
     np.testing.assert_array_equal(found, array)
     assert is_memory_mapped(found)
 

@@ -1,4 +1,4 @@
-"""What is beyond a bound is refused at once, in a sentence that says the bound."""
+"""Inputs beyond a limit are refused at once, by a sentence with the limit."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from tvmrt.error import UnsupportedError
 
 ROOT = Path(__file__).parents[3]
 
-# What the network is, ONNX's opset, and words of the sentence that refuses it.
+# The network, ONNX's opset, and words of the error.
 BEYOND = [
     pytest.param("(float[7] a) => (float[2] b, float[5] c)"
                  " { b, c = Split<num_outputs = 4294967296>(a) }", 18,
@@ -75,7 +75,7 @@ def parsed(text: str, opset: int = 17) -> onnx.ModelProto:
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded():
-    """What the first compilation imports takes time of its own."""
+    """The imports of the first compilation take time as well."""
     tvmrt.compile(parsed(RELU))
 
 
@@ -126,7 +126,7 @@ def test_windows_of_dynamic_weights_are_fast(taps):
 
 
 def test_windows_gathered_by_tables_are_right(tmp_path):
-    """9 x 9 taps with strides, dilations, pads and groups, against the sum of products."""
+    """9 x 9 taps with strides, dilations, pads and groups, compared with a direct convolution."""
     text = """(float[2, 4, 21, 19] x, float[6, 2, 9, 9] w) => (float[2, 6, N, M] y) {
         y = Conv<group = 2, strides = [2, 1], dilations = [1, 2], pads = [1, 2, 0, 3]>(x, w) }"""
     model = parsed(text)
@@ -150,7 +150,7 @@ def test_documentation_lists_the_bounds():
 
 
 def test_a_long_vector_takes_no_memory_to_compile(tmp_path):
-    """The onnx package would keep an extent for each of its elements."""
+    """The onnx package would store an extent for each of its elements."""
     network = parsed("(float[500000000] x, float s) => (float[500000000] y) { y = Sub(x, s) }")
     onnx.save(network, tmp_path / "long.onnx")
     script = (
@@ -158,7 +158,7 @@ def test_a_long_vector_takes_no_memory_to_compile(tmp_path):
         "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30));"
         "tvmrt.compile(sys.argv[1])"
     )
-    # numpy's threads, one for each processor, reserve addresses as well
+    # numpy's threads, one per processor, reserve addresses as well
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", script, tmp_path / "long.onnx"]
     subprocess.run(command, check=True, env=environment)

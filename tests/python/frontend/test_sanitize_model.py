@@ -1,4 +1,4 @@
-"""Files that deviate from the standard as exporters write them run, with onnxruntime's numbers."""
+"""Files that deviate from the standard as exporters write them run, with onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(model: onnx.ModelProto, feeds: dict, reference: onnx.ModelProto | None
 
 
 def loop_with_repeated_outputs() -> onnx.ModelProto:
-    """Return a Loop whose body gives one tensor as a carried value and twice as a scan output."""
+    """Return a Loop whose body gives one tensor as carried value and twice as scan output."""
     body = helper.make_graph(
         [node("n = Add v v"), node("go = Identity c")],
         "body",

@@ -1,4 +1,4 @@
-"""Tensors of a network wherever they stand: read from its folder, checked, or refused by name."""
+"""External tensors anywhere in a network are read from its folder, or refused by name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def branches() -> list[onnx.NodeProto]:
 
 
 def _renamed(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """The same with its result under another name than the network's."""
+    """Return the graph with a result name that differs from the network's."""
     graph.node[-1].output[0] = "r"
     graph.output[0].name = "r"
     return graph
@@ -90,7 +90,7 @@ PLACES = {
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """The network's folder, while the current one has files of the same names."""
+    """Return the network's folder; the current folder has files of equal names."""
     inner, outer = tmp_path / "inner", tmp_path / "outer"
     for folder, factor in ((inner, 1), (outer, 11)):
         folder.mkdir()
@@ -174,7 +174,7 @@ def test_sparse_weights_that_contradict_themselves_are_refused(name):
 
 def test_graphs_nested_too_deep_are_named(tmp_path):
     data = b""
-    for _ in range(200):  # AttributeProto.g, GraphProto.node, NodeProto.attribute, each of a length
+    for _ in range(200):  # AttributeProto.g, GraphProto.node and NodeProto.attribute with lengths
         for tag in (0x32, 0x2A, 0x0A):
             data = bytes([tag]) + _varint(len(data)) + data
     path = tmp_path / "deep.onnx"

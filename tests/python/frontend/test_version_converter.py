@@ -1,4 +1,4 @@
-"""Networks in opsets 1 to 6: every form of every operator, with the numbers of its standard."""
+"""Networks in opsets 1 to 6: every form of every operator, with results of its standard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def old_model(opset, nodes, feeds, outputs, constants=()) -> onnx.ModelProto:
 
 
 def form(opset, op, feeds, outputs, constants=(), **attributes):
-    """One node that reads all feeds and constants in their order."""
+    """Return one node that reads all feeds and constants in their order."""
     names = [*feeds, *dict(constants)]
     node = helper.make_node(op, names, list(outputs), **attributes)
     return opset, [node], feeds, outputs, constants
@@ -167,7 +167,7 @@ def plain_forms():
 
 
 def recurrent_forms():
-    """A GRU of one step from a state of zeros: h = (1 - z) * tanh(W_h x)."""
+    """Return a GRU of one step from a zero state: h = (1 - z) * tanh(W_h x)."""
     x, w = X[:1, :, 0, :4].copy(), RNG.standard_normal((1, 6, 4)).astype(np.float32)
     r = RNG.standard_normal((1, 6, 2)).astype(np.float32)
     gates = x[0] @ w[0].T
@@ -193,7 +193,7 @@ def test_form_of_an_old_opset(name):
 
 
 def test_operands_between_nodes_are_aligned():
-    """The rank of an operand that another node computes is inferred through upgraded nodes."""
+    """The rank of a computed operand is inferred through upgraded nodes."""
     nodes = [
         helper.make_node("Mul", ["x", "c"], ["scaled"], broadcast=1, axis=1),
         helper.make_node("Cast", ["scaled"], ["wide"], to="DOUBLE"),
@@ -217,7 +217,7 @@ def test_form_is_imported(name):
 
 
 def test_every_changed_form_has_an_upgrade():
-    """An operator whose inputs or attributes differ between opsets 1 to 6 and 7 has a row."""
+    """Each operator whose inputs or attributes differ between opsets 1 to 6 and 7 has a row."""
     schemas = defs.get_all_schemas_with_history()
     for schema in schemas:
         if schema.domain or schema.since_version > 6 or schema.name in _UPGRADES:
