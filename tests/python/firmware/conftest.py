@@ -1,4 +1,4 @@
-"""The digits networks, their test images, and what onnxruntime makes of them."""
+"""The digits networks, their test images, and onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def digits(request) -> Path:
 
 @pytest.fixture(scope="session")
 def golden(images):
-    """Probabilities by onnxruntime, of a network's path."""
+    """Return probabilities by onnxruntime for a network's path."""
     runtime = pytest.importorskip("onnxruntime")
 
     def probabilities(path: Path) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Building a small host program around the C files of a firmware network, and running it."""
+"""Build and run a small host program with the C files of a firmware network."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ int main(void) {
 def program_text(
     names: list[str], interface: str, pool: bool = False, files: tuple[str, str] | None = None
 ) -> str:
-    """C text: every image of a file through each network, results to another one.
+    """Return C text that runs every image of a file through each network and writes the results.
 
-    Without files, from standard input to standard output.
+    Without files it reads standard input and writes standard output.
     """
     parts = ["#include <stdint.h>", "#include <stdio.h>"]
     parts += [f"#include <tvmgen_{n}.h>" for n in names]
@@ -86,7 +86,7 @@ def program_text(
 def build(
     folder: Path, sources: list[Path], includes: list[Path], options: tuple[str, ...] = ()
 ) -> Path:
-    """Compile and link without a warning; the program's path."""
+    """Compile and link without warnings; return the program's path."""
     flags = [f"-I{path}" for path in [*includes, *find_include_path()]]
     program = folder / "program"
     done = subprocess.run(
@@ -100,7 +100,7 @@ def build(
 
 
 def run(program: Path, images: np.ndarray, columns: int) -> np.ndarray:
-    """The rows of results that the program gives for the images."""
+    """Return the program's rows of results for the images."""
     done = subprocess.run([program], input=images.tobytes(), capture_output=True, check=False)
     assert done.returncode == 0, f"code {done.returncode}: {done.stderr.decode()}"
     return np.frombuffer(done.stdout, np.float32).reshape(-1, columns)

@@ -1,8 +1,8 @@
-"""A C program that proves the memory figures of a network of the C interface with lent pools.
+"""C program that checks the memory figures of a network with caller-provided pools.
 
-Every pool has exactly the stated bytes between canaries. First what must be refused is tried, with
-all memory filled by a pattern that must stay; then the network runs, and the canaries are compared.
-The exit status tells which claim failed.
+Every pool has exactly the stated bytes between canaries. First come calls that must be refused,
+with all memory filled by a pattern that must stay; then the network runs, and the canaries are
+checked. The exit status is the number of the failed check.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ int main(void) {
 
 
 def program_text(library, stack: str = "") -> str:
-    """The program. ``stack`` is C of paint_stack() and stack_used() where the stack is measured."""
+    """Return the program; ``stack`` is C of paint_stack() and stack_used() to measure the stack."""
     name, summary = library.module_name, library.summary
     pools = sorted((p for p in summary.pools if p.lent), key=lambda p: p.name)
     tensors = [(f"in{i}", t) for i, t in enumerate(summary.inputs)]
@@ -116,7 +116,7 @@ def program_text(library, stack: str = "") -> str:
 
 
 def _refusals(library, pools) -> str:
-    """A claim a line: what is wrong, the code, and that nothing was written."""
+    """Return a check per line: the error, its code, and that nothing was written."""
     from tvmrt.compiler.codegen.firmware.tensor_names import input_tensors, output_tensors
 
     members = [(t.member, -1) for t in input_tensors(library.program) if t.type.nbytes]

@@ -1,8 +1,7 @@
-"""Any name of a tensor or node becomes C and C++ that compiles, whatever was included before.
+"""Any name of a tensor or node gives C and C++ that compiles, after any included headers.
 
-The words come from the compilers: every macro that the headers of C and POSIX define, every
-function and type that they declare, the keywords of the standards, and all that generated files
-mention.
+The words come from the compilers: all macros, functions and types of the headers of C and POSIX,
+the keywords of the standards, and all words of generated files.
 """
 
 import functools
@@ -44,7 +43,7 @@ CPP_KEYWORDS = """and and_eq bitand bitor catch char16_t char32_t char8_t class 
     override private protected public reinterpret_cast requires static_cast template this throw
     try typeid typename using virtual wchar_t xor xor_eq""".split()
 
-# What a network may hold besides: letters of other scripts, nothing, and names that become one.
+# Other names in the network: letters of other scripts, an empty name, names that collide.
 STRANGE = ["größe", "输入", "grÖße", "a.b", "a/b", "a:b", "A.B", "x" * 5000, "y" + "x" * 5000,
            "end */ x", "2nd", "//", "a\nb", "a??/b", '"', "output", "output0", "workspace", "main",
            "conv_packed", "conv", "w_conv", "at_conv", "run", "INPUT", "X", "I", "PI"]  # fmt: skip
@@ -65,7 +64,7 @@ def preprocessed(compiler: str, *flags: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def words() -> list[str]:
-    """Macros that are no calls, and every other word of the preprocessed headers."""
+    """Return object-like macros, and every other word of the preprocessed headers."""
     found = {*C_KEYWORDS, *CPP_KEYWORDS, *STRANGE, *mentioned()}
     compilers = [c for c in ("gcc", "clang") if shutil.which(c)]
     flags = [["-std=c99"], ["-std=gnu17"], ["-std=gnu11", "-D_XOPEN_SOURCE=700", "-DPOSIX"],
@@ -80,14 +79,14 @@ def words() -> list[str]:
 
 
 def few_words() -> list[str]:
-    """Those that a rule by shape does not catch, and some that it does."""
+    """Return names that a rule by shape does not match, and some that it does."""
     chosen = {*C_KEYWORDS, *CPP_KEYWORDS, *STRANGE, "NULL", "INT8_MAX", "SIZE_MAX", "TVM_DLL"}
     return sorted(chosen | {w for w in words()[::16] if not w.isupper()} | mentioned())
 
 
 @functools.lru_cache(maxsize=1)
 def mentioned() -> set[str]:
-    """All that the generated files of some networks mention."""
+    """Return all words of the generated files of some networks."""
     found = set()
     board = dict(target="cortex-m4")
     hosts = dict(target="host"), dict(target="host", executor="aot")
@@ -101,7 +100,7 @@ def mentioned() -> set[str]:
 
 
 def network(names):
-    """Each name is an input's, or an output's and a node's."""
+    """Return a network in which each name is an input's, or an output's and a node's."""
     count = (len(names) + 1) // 2
     inputs, outputs = names[:count], names[count:]
     outputs += ["the last one"] * (count - len(outputs))
@@ -115,7 +114,7 @@ def network(names):
 
 
 def checked(folder, language, compiler, standard, headers, extra=()) -> None:
-    """The generated C files are right, and so is the user's header behind all headers."""
+    """Check that the generated C files compile, and the user's header after all other headers."""
     flags = [*extra, f"-I{folder}", f"-I{find_include_path()[0]}", "-fsyntax-only", "-w"]
     user = folder / f"user.{language}"
     user.write_text(including(headers) + '#include "tvmgen_net.h"\n')
@@ -148,7 +147,7 @@ DIALECTS = [
 
 @pytest.fixture(scope="module")
 def structs(tmp_path_factory):
-    """Sources with C structs of a network of every word."""
+    """Return sources with C structs of a network of every word."""
     folder = tmp_path_factory.mktemp("structs")
     tvmrt.compile(network(words()), module_name="net", **C).export(folder)
     return folder

@@ -1,4 +1,4 @@
-"""What networks cost on boards has not grown beyond the limits beside the bench."""
+"""Costs of networks on boards do not exceed the limits next to the benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERYDAY = [
     ("kws_f32", "cortex-m55"),
     ("kws_int8", "rv32imac_zve32x"),
 ]
-# The large ones in floats do without the board whose emulation takes longest.
+# The large float networks skip the board with the slowest emulation.
 LARGE = ("ic_f32", "vww_f32", "ad_f32")
 ALL = [
     (f"{name}_{kind}", target)
@@ -43,7 +43,7 @@ def test_costs_have_not_grown(name, target):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Clang 14 has no short calls on RV32, and does not save registers by functions.
+# Clang 14 has no short calls on RV32, and no functions that save registers.
 CLANGS = [
     ("clang", "cortex-m4"),
     pytest.param("zig", "cortex-m4", marks=pytest.mark.slow),

@@ -1,6 +1,6 @@
-"""Real microcontroller networks on boards, against their golden outputs.
+"""Real microcontroller networks on boards, compared with their golden outputs.
 
-Integer results must be equal to onnxruntime's to the bit; floats agree within their noise.
+Integer results must be bit-identical to onnxruntime's; floats agree within their noise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if not golden_case.names():
 MODELS = Path(os.environ["TVMRT_MODELS"])
 INDEX = json.loads((MODELS / "index.json").read_text())
 NETWORKS = [name for name in golden_case.names() if INDEX[name].get("kind") == "mcu"]
-# every network on one board in the everyday tests, on two of the others in turns in the slow ones
+# everyday: every network on one board; slow: on two of the other boards in turn
 EVERYDAY = "cortex-m4"
 OTHERS = ("cortex-m55", "riscv32", "cortex-m0plus")
 PLACES = [(name, EVERYDAY) for name in NETWORKS] + [
@@ -47,7 +47,7 @@ PLACES = [(name, EVERYDAY) for name in NETWORKS] + [
 
 
 def is_integer(name: str) -> bool:
-    """Whether all products of the network are of integers, with their scales in the file."""
+    """Return whether all matmul-like operators are integer, with their scales in the file."""
     ops = INDEX[name]["ops"]
     return "DynamicQuantizeLinear" not in ops and any("Quantize" in op or "QLinear" in op
                                                       for op in ops)  # fmt: skip
@@ -73,7 +73,7 @@ def check(name: str, outputs: dict[str, np.ndarray], golden: dict[str, np.ndarra
         if expected.dtype.kind in "iu":
             np.testing.assert_array_equal(found, expected, err_msg=key)
         elif is_integer(name):
-            # the same integers; what makes floats of them at the end may round differently
+            # the same integers; the final dequantisation may round differently
             np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9, err_msg=key)
         else:
             golden_case.check(key, found, expected, golden_case.noise(MODELS, name))
@@ -83,7 +83,7 @@ def check(name: str, outputs: dict[str, np.ndarray], golden: dict[str, np.ndarra
     "name", ["kws_dscnn_int8", pytest.param("resnet8_qlinear", marks=pytest.mark.slow)]
 )
 def test_vectors_of_every_length_give_the_golden_outputs(name, tmp_path):
-    """One image on processors whose vectors have 128, 256 and 1,024 bits."""
+    """Run one image on processors with vectors of 128, 256 and 1,024 bits."""
     board = BOARDS["rv32imac_zve32x"]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")

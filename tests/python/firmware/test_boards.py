@@ -1,4 +1,4 @@
-"""Firmware archives built by their own Makefile for boards, and run there by QEMU."""
+"""Firmware archives built by their own Makefile for boards, and run in QEMU."""
 
 from __future__ import annotations
 

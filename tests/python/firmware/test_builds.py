@@ -1,4 +1,4 @@
-"""The firmware libraries in other people's builds: cross compilers, CMake, Meson, Zephyr."""
+"""The firmware libraries in other builds: cross compilers, CMake, Meson, Zephyr."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tvmrt.libinfo import find_firmware_path
 
 ROOT = Path(__file__).resolve().parents[3]
 BARE = (path.stem for path in (ROOT / "cross").glob("*.ini"))
-SYSTEMS = ("-linux", "-windows", "-macos")  # which are no bare processors
+SYSTEMS = ("-linux", "-windows", "-macos")  # these are not bare-metal processors
 CROSS = sorted(name for name in BARE if not name.endswith(SYSTEMS))
 EVERYDAY = ("cortex-m4", "riscv32imc")
-# What a freestanding environment supplies, and what the image may have.
+# Functions of a freestanding environment, and those that the image may supply.
 OPTIONAL = {"TVMSystemLibEntryPoint", "TVMPlatformTimerStart", "TVMPlatformTimerStop"}
 SUPPLIED = {"memcpy", "memset", "memcmp", *OPTIONAL}
 
@@ -60,7 +60,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def cross_build(target: str, folder: Path) -> str:
-    """Configure and build; the prefix of the compiler's tools."""
+    """Configure and build; return the prefix of the compiler's tools."""
     file = ROOT / "cross" / f"{target}.ini"
     compiler = re.search(r"^c = '(.*)-gcc'", file.read_text(), re.MULTILINE)[1]
     need(f"{compiler}-gcc", "meson", "ninja")
@@ -75,7 +75,7 @@ def cross_build(target: str, folder: Path) -> str:
     [pytest.param(t, marks=() if t in EVERYDAY else pytest.mark.slow) for t in CROSS],
 )
 def test_the_libraries_are_freestanding(target, tmp_path):
-    """All that they call is in them, in the compiler's own library, or in SUPPLIED."""
+    """Every called function is in the libraries, in the compiler's own library, or in SUPPLIED."""
     tool = cross_build(target, tmp_path)
     archives = [tmp_path / "src_backend/libtvm_backend.a",
                 tmp_path / "src_runtime/firmware/libtvm_firmware.a"]  # fmt: skip
@@ -88,7 +88,7 @@ def test_the_libraries_are_freestanding(target, tmp_path):
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> Path:
-    """The folder as it is installed: that of the package, or of a build where it runs in place."""
+    """Return the installed folder: that of the package, or of an in-place build."""
     found = Path(find_firmware_path())
     if found != ROOT:
         return found
@@ -101,7 +101,7 @@ def sources(tmp_path_factory) -> Path:
 
 
 def test_the_package_has_the_folder(sources):
-    """In a source tree, the parts lie at its top."""
+    """In a source tree, the parts are at its top."""
     found = Path(find_firmware_path())
     for part in ("src_backend", "src_runtime/firmware", "cmake", "zephyr", "include"):
         installed = {p.relative_to(sources) for p in (sources / part).rglob("*.[ch]")}
@@ -167,7 +167,7 @@ def test_meson_takes_it_as_a_subproject(sources, library, tmp_path):
     assert run(tmp_path / "build" / "app") == "112\n"
 
 
-# The commands of Zephyr's build that the module uses, as it defines them.
+# The commands of Zephyr's build that the module uses, with their definitions.
 ZEPHYR = """\
 cmake_minimum_required(VERSION 3.20)
 project(app C)
@@ -215,7 +215,7 @@ def test_zephyrs_configuration_offers_the_parts(sources):
     found = kconfiglib.Kconfig(str(sources / "zephyr/Kconfig"))
     whole, part = found.syms["TVMRT"], found.syms["TVMRT_FIRMWARE"]
     assert whole.type == part.type == kconfiglib.BOOL and not found.warnings
-    part.set_value("y")  # prj.conf has it without what it depends on
+    part.set_value("y")  # prj.conf enables it without its dependency
     assert (whole.str_value, part.str_value) == ("n", "n")
     whole.set_value("y")
     assert (whole.str_value, part.str_value) == ("y", "y")

@@ -1,6 +1,6 @@
-"""Firmware by other compilers and options: built in every way, run by QEMU, compared.
+"""Firmware by other compilers and options: built, run in QEMU, compared.
 
-A few builds every day, more of them with the slow tests; all 1,183 by
+A few builds are everyday tests, more are slow tests; this runs all 1,183:
 
     python tests/bench/firmware/every_build.py
 """
@@ -46,7 +46,7 @@ PICTURES = 3
 
 
 def unpacked(target: str, folder: Path) -> list[Path]:
-    """The archives of both networks for a target."""
+    """Return the archives of both networks for a target."""
     places = []
     folder.mkdir(parents=True, exist_ok=True)
     for name, model in NETWORKS.items():
@@ -59,7 +59,7 @@ def unpacked(target: str, folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def expected(images) -> np.ndarray:
-    """What onnxruntime says of some pictures, a network's columns after another's."""
+    """Return onnxruntime's results for some images, the networks' columns side by side."""
     pytest.importorskip("onnxruntime")
     return by_onnxruntime(images[:PICTURES])
 
@@ -76,7 +76,7 @@ def by_onnxruntime(images: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
-    """Archives by target, each compiled once."""
+    """Return archives by target, each compiled once."""
     made: dict[str, list[Path]] = {}
 
     def of(target: str) -> list[Path]:
@@ -90,7 +90,7 @@ def archives(tmp_path_factory):
 def results(
     build: Build, archives: list[Path], images: np.ndarray, folder: Path, *dialect: str
 ) -> np.ndarray:
-    """What both networks say of some pictures."""
+    """Return the results of both networks for some images."""
     program = folder / "main.c"
     program.write_text(program_text(list(NETWORKS), "c", files=("images.bin", "results.bin")))
     image = build_image(build, program, archives, folder / "objects", dialect or ("-std=c99",))
@@ -133,7 +133,7 @@ def test_clang_takes_as_many_instructions_as_gcc(target, images, tmp_path):
 
 
 def made(archive: Path, folder: Path, *options: str) -> subprocess.CompletedProcess:
-    """What its Makefile says with these options, in a copy of an archive that was unpacked."""
+    """Return the output of the Makefile with these options, in a copy of an unpacked archive."""
     shutil.copytree(archive, folder)
     command = ["make", "-s", "-C", folder, "CC=arm-none-eabi-gcc --specs=picolibc.specs", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -225,7 +225,7 @@ CORES = (("-mcpu=cortex-m3",), ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fp
 
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core[0])
 def test_other_compilers_get_no_gnu_extensions(core, archives):
-    """What a compiler reads that is not GNU's: standard C without a name of GNU's in it."""
+    """A compiler other than GNU's reads standard C without a GNU extension."""
     build = Build("gcc", "-O2", "plain", "cortex-m4")
     if build.missing_tool():
         pytest.skip(f"{build.missing_tool()} is not installed")
@@ -242,7 +242,7 @@ def test_other_compilers_get_no_gnu_extensions(core, archives):
 
 
 def own_lines(text: str, places: list[Path]) -> list[str]:
-    """Lines of a preprocessed file that are not of the compiler's or the C library's headers."""
+    """Return lines of a preprocessed file that are not from system headers."""
     lines, own = [], False
     for line in text.splitlines():
         if line.startswith("# "):
@@ -260,7 +260,7 @@ def test_sources_are_standard_c(compiler, words, archives):
     if build.missing_tool():
         pytest.skip(f"{build.missing_tool()} is not installed")
     places = archives("cortex-m4")
-    # picolibc writes INFINITY as a number that is too large where it knows no compiler
+    # picolibc defines INFINITY as a number that is too large for unknown compilers
     command = [*build.flags(), "-std=c11", "-pedantic-errors", "-Werror", "-Wno-overflow", *words]
     command += ["-fsyntax-only", *includes_of(places)]
     command += [str(path) for place in places for path in sources_of(place)]

@@ -1,4 +1,4 @@
-"""Networks keep GCC 12 from dropping the conditions behind loops that it counts for Cortex-M55."""
+"""A header keeps GCC 12 from dropping conditions after counted loops on Cortex-M55."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvmrt.libinfo import find_firmware_path, find_include_path
 
 BOARD = BOARDS["cortex-m55"]
 HEADER = "tvm/runtime/kernels/scalar/no_low_overhead_loops.h"
-# By GCC 12 without the header 7 7 31, as if each count were odd at -Os and -Oz.
+# GCC 12 without the header prints 7 7 31, as if each count were odd, with -Os and -Oz.
 SUMS = f"""\
 #include <{HEADER}>
 int sum(const int* a, int n, int step);
@@ -27,7 +27,7 @@ int sum(const int* a, int n, int step) {{
   return x + y;
 }}
 """
-# The end of the loop is amid it: without the header wrong at -O2 and -O3.
+# The loop ends in its middle: without the header the result is wrong with -O2 and -O3.
 ROUNDS = """\
 int rounds(const int* a, int n);
 int rounds(const int* a, int n) {
@@ -79,7 +79,7 @@ def test_conditions_after_counted_loops_are_kept(level, tmp_path):
 
 
 def _code(path: Path, archive: Path, *options: str) -> str:
-    """The instructions of a file, as the archive's Makefile has it compiled."""
+    """Return the instructions of a file, compiled with the archive's Makefile."""
     flags = ["-std=c99", *tvmrt.compiler.codegen.target.FIRMWARE["cortex-m55"], "-Os", *options]
     includes = [f"-I{archive / part}" for part in ("codegen/host/include", "runtime/include")]
     command = [BOARD.compiler, "--specs=picolibc.specs", *flags, *includes, "-S", "-o", "-", path]
@@ -99,7 +99,7 @@ def test_networks_need_no_compiler_option(tmp_path):
 
 
 def _reads(path: Path, seen: set[Path]) -> bool:
-    """Whether a file includes the header, by itself or through others beside it."""
+    """Return whether a file includes the header, directly or through other files of its folder."""
     seen.add(path)
     names = re.findall(r'#include [<"]([^>"]+)[>"]', path.read_text())
     near = [(path.parent / name).resolve() for name in names]

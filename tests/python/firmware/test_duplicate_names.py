@@ -1,4 +1,4 @@
-"""Networks of one name in one program: the compiler or the linker says what is wrong."""
+"""Networks of equal names in one program: the compiler or the linker reports the conflict."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Gives the folder with a static library of a network called net, made once."""
+    """Return a folder with a static library of a network called net, built once."""
     made = {}
 
     def folder(path, options):
@@ -72,7 +72,7 @@ def compiled(tmp_path_factory):
 
 
 def archive(folder, name):
-    """A static library of a folder's C files; its path."""
+    """Build a static library of a folder's C files; return its path."""
     flags = ["-std=c99", *SECTIONS, *(f"-I{path}" for path in RUNTIME)]
     sources = sorted(folder.rglob("*.c"))
     subprocess.run(["cc", "-c", *flags, *sources], cwd=folder, check=True)
@@ -82,7 +82,7 @@ def archive(folder, name):
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory):
-    """The firmware libraries in one, of which only graphs take something."""
+    """Return the firmware libraries as one; only graph networks use it."""
     folder = tmp_path_factory.mktemp("runtime")
     for name, text in runtime_sources(["graph"]).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def runtime(tmp_path_factory):
 
 
 def caller(folder, header_folder, call, function, command=("cc", "-std=c99", "-Wall", "-Werror")):
-    """An object with a function that calls the network as the header in a folder has it."""
+    """Return an object with a function that calls the network through a folder's header."""
     name = "user.cc" if "++" in command[0] else "user.c"
     source, target = folder / f"{function}_{name}", folder / f"{function}.o"
     extern = 'extern "C" ' if "++" in command[0] else ""
@@ -107,7 +107,7 @@ def caller(folder, header_folder, call, function, command=("cc", "-std=c99", "-W
 
 
 def link(folder, objects, libraries, command=("cc",)):
-    """What the linker says; an empty text where it is content."""
+    """Return the linker's messages; empty on success."""
     calls = " + ".join(f"{o.stem}(buffer)" for o in objects)
     declared = "".join(f"int {o.stem}(void *p);\n" for o in objects)
     main = folder / "main.c"

@@ -1,4 +1,4 @@
-"""The firmware example: built by its Makefile, run by QEMU, with the digits and any network."""
+"""The firmware example: built by its Makefile, run in QEMU, with the digits and any network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOOLS = {
 
 @pytest.fixture
 def board(request) -> str:
-    """The board that a test is parametrised with; a Cortex-M4 otherwise."""
+    """Return the board of the test's parameter; a Cortex-M4 otherwise."""
     name = getattr(request, "param", "cortex-m4")
     for tool in ("make", *TOOLS[name]):
         if shutil.which(tool) is None:
@@ -38,13 +38,13 @@ def board(request) -> str:
     return name
 
 
-NEIGHBOURS = {"cortex-m0plus", "cortex-m7"}  # they differ from another board in few lines
+NEIGHBOURS = {"cortex-m0plus", "cortex-m7"}  # they differ from another board in a few lines
 PLACES = sorted({*TOOLS} - NEIGHBOURS)
 every_board = pytest.mark.parametrize("board", PLACES, indirect=True)
 
 
 def make(folder: Path, *arguments: str, ends_well: bool = True, example: Path = EXAMPLE) -> str:
-    """What make prints, both streams together."""
+    """Return the output of make, both streams together."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["make", "-s", "-C", example, f"BUILD={folder}", f"PYTHON={sys.executable}", *arguments],
@@ -104,7 +104,7 @@ def test_own_board_is_two_files(board, tmp_path):
 
 
 def golden_file(network: onnx.ModelProto, inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
-    """Arguments of make for a network and what onnxruntime gives for the inputs."""
+    """Return arguments of make for a network and onnxruntime's results for the inputs."""
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(network.SerializeToString())
     names = [output.name for output in session.get_outputs()]
@@ -117,7 +117,7 @@ def golden_file(network: onnx.ModelProto, inputs: dict[str, np.ndarray], folder:
 @pytest.mark.slow
 @every_board
 def test_takes_any_network_by_its_path(board, tmp_path):
-    """Several inputs and outputs of several types and names, and libm functions that set errno."""
+    """Several inputs and outputs of several types, and libm functions that set errno."""
     node = helper.make_node
     nodes = [
         node("Acos", ["a/b:0"], ["angle"]),
@@ -187,7 +187,7 @@ int main(void) {
 
 @pytest.mark.slow
 def test_records_survive_a_reset(board, tmp_path, capsys):
-    """Start-up code clears variables, but not the section of the notes and the workspace."""
+    """Start-up code clears variables, but not the section of the record and the workspace."""
     build, boards = Path(f"{tmp_path}-trace"), EXAMPLE / "boards"
     make(tmp_path, "all", "APP=any_network", "TRACE=1", f"MODEL={DIGITS}/digits_f32.onnx")
     (tmp_path / "main.c").write_text(RESET)
@@ -255,7 +255,7 @@ LONG = [
 ]  # fmt: skip
 
 
-# one network on every board; the others, which run on boards in tests of their own, in turns
+# one network on every board; the others, which have board tests of their own, in turn
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "board"),

@@ -1,4 +1,4 @@
-"""Processors by name run a network; families of boards bring their memory."""
+"""Processors by name run a network; board families define their memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.compiler.export.firmware_build import tools_of
 
 EVERYDAY = ("cortex-m33",)
-# Espressif's compilers are in no registry; test_xtensa.py runs what is compiled for another core.
+# Espressif's compilers are in no registry; test_xtensa.py runs code for another core.
 NOT_RUN = {"xtensa-lx6", "xtensa-lx7"}
 TARGETS = [
     target if target in EVERYDAY else pytest.param(target, marks=pytest.mark.slow)
@@ -26,7 +26,7 @@ TARGETS = [
 
 
 def network(channels: int = 5, size: int = 6, classes: int = 4):
-    """Two layers between an image and a few numbers, in int8 and in floats."""
+    """Return two layers between an image and a few numbers, in int8 or float."""
     rng = np.random.default_rng(2)
 
     def part(*shape):

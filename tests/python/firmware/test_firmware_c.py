@@ -1,4 +1,4 @@
-"""The C of firmware networks: no warning of strict compilers, little stack, no recursion."""
+"""The C of firmware networks: no warnings of strict compilers, little stack, no recursion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import tvmrt
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "firmware"))
 import own_networks
 
-MOST_STACK = 576  # of one function, inlined ones included; limits.json has that of networks
+MOST_STACK = 576  # per function, inlined ones included; limits.json has the limits of networks
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-Wvla"]
 NETWORKS = ["vww_int8", "vww_f32", "ic_int8", "ad_f32"]
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -41,7 +41,7 @@ def test_functions_compile_without_warnings_and_need_little_stack(
     name, target, tmp_path, monkeypatch
 ):
     board = BOARDS[target]
-    monkeypatch.setenv("CCACHE_DISABLE", "1")  # it keeps objects, not what is told beside them
+    monkeypatch.setenv("CCACHE_DISABLE", "1")  # only objects are cached, not stack reports
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
     compiled(name, target).export(tmp_path / "net.tar")
@@ -62,7 +62,7 @@ def test_functions_compile_without_warnings_and_need_little_stack(
 
 
 def recursive(calls: dict[str, set[str]]) -> set[str]:
-    """Functions that reach themselves."""
+    """Return functions that call themselves, directly or indirectly."""
     reached = {name: set(others) for name, others in calls.items()}
     changed = True
     while changed:
@@ -77,7 +77,7 @@ def recursive(calls: dict[str, set[str]]) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-Os", "-O3"])
 def test_kernels_of_boards_compile_with_clang_and_without_optimisation(level, tmp_path):
-    """The loops in assembly are for GCC's optimiser; others get those in C."""
+    """Loops in assembly are for GCC with optimisation; other builds use C loops."""
     gcc = shutil.which("arm-none-eabi-gcc")
     if gcc is None or shutil.which("clang") is None:
         pytest.skip("clang and arm-none-eabi-gcc, for its C library, are needed")

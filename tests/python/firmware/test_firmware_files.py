@@ -1,4 +1,4 @@
-"""The files of a firmware network: header, symbols, what is refused."""
+"""The files of a firmware network: header, symbols, errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FLOAT = np.zeros((1, 3), np.float32)
 
 
 def add_network(first: str = "in/a:0", second: str = "b", output: str = "sum"):
-    """A sum of two inputs and its sign, so that there are several tensors."""
+    """Return a sum of two inputs and its sign, so that there are several tensors."""
     nodes = [
         helper.make_node("Add", [first, second], [output], "add"),
         helper.make_node("Neg", [output], ["negated"], "neg"),

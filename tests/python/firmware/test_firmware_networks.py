@@ -1,4 +1,4 @@
-"""Firmware C of real networks and of the kernels that take scratch, called in this process."""
+"""Firmware C of real networks and of kernels with scratch, called in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def small_networks() -> list[str]:
 
 
 def run(network, inputs: dict[str, np.ndarray], folder: Path, target: str, **options):
-    """What the C interface gives for the inputs; the workspace ends with bytes nobody may touch."""
+    """Return the results of the C interface; the workspace ends with guard bytes."""
     library = tvmrt.compile(
         network, target=target, runtime="crt", executor="aot", interface_api="c",
         unpacked_api=True, pools={"sram": 1 << 30}, module_name="net", **options,
@@ -69,7 +69,7 @@ def test_small_networks_give_their_golden_outputs(name, tmp_path):
 
 
 def scratch_model():
-    """Every kernel that asks for scratch, over one image each."""
+    """Return every kernel that needs scratch, over one image each."""
     rng = np.random.default_rng(3)
 
     def random(*shape):

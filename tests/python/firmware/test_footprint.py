@@ -1,4 +1,4 @@
-"""What the firmware libraries cost stays below what is committed, and below what was asked for."""
+"""Costs of the firmware libraries stay below the committed figures and the required limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bench():
 
 @pytest.fixture(scope="module")
 def measured(bench):
-    """Sizes and instructions on a Cortex-M4."""
+    """Return sizes and instruction counts on a Cortex-M4."""
     missing = bench.board_of("cortex-m4").missing_tool()
     if missing is not None:
         pytest.skip(f"{missing} is not installed")

@@ -1,4 +1,4 @@
-"""Published networks by the graph executor on a board, against their golden outputs."""
+"""Published networks in the graph executor on a board, compared with their golden outputs."""
 
 from __future__ import annotations
 

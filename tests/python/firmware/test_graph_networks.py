@@ -1,4 +1,4 @@
-"""Networks that the firmware's graph executor runs: on boards, in exactly the stated memory."""
+"""Networks in the firmware's graph executor: on boards, in exactly the stated memory."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory) -> Path:
-    """The firmware libraries for this machine, under the sanitizers."""
+    """Build the firmware libraries for the host, with sanitizers."""
     folder = tmp_path_factory.mktemp("runtime")
     includes = [f"-I{path}" for path in find_include_path()]
     command = ["cc", *STRICT, *SANITIZED, *includes, "-c", *map(str, RUNTIME)]
@@ -110,7 +110,7 @@ def runtime(tmp_path_factory) -> Path:
 
 
 def run_on_host(folder: Path, library, runtime: Path, images, missing: int = 0):
-    """Exit code and results; ``missing`` bytes are taken from the stated memory."""
+    """Return exit code and results; ``missing`` bytes are subtracted from the stated memory."""
     library.export(folder / "net")
     (folder / "main.c").write_text(PROGRAM)
     images.tofile(folder / "images.bin")
@@ -136,7 +136,7 @@ def test_the_stated_memory_is_enough(params, runtime, images, golden, tmp_path):
 @PARAMS
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_memory_is_reported_before_building(target, params, tmp_path):
-    """The archive's number is the macro on the target."""
+    """The archive's number equals the macro on the target."""
     compiler = boards.BOARDS[target].compiler
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
@@ -165,7 +165,7 @@ def test_one_byte_less_returns_an_error_code(params, runtime, images, tmp_path):
 
 
 def test_an_operator_refuses_a_tensor_that_is_too_small(runtime, images, tmp_path):
-    """As after damage to the shapes of the graph."""
+    """The shapes of the graph are damaged."""
     library = compile_graph(DIGITS / "digits_int8.onnx")
     graph = json.loads(library.get_graph_json())
     entry = graph["node_row_ptr"][1]
@@ -216,7 +216,7 @@ int main(int argc, char **argv) {
 
 
 def test_a_changed_byte_of_the_graph_is_never_a_fault(runtime, tmp_path):
-    """The sanitizers watch; a byte may also change nothing that matters."""
+    """Sanitizers check the run; a byte may also have no effect."""
     library = compile_graph(DIGITS / "digits_int8.onnx")
     library.export(tmp_path / "net")
     (tmp_path / "main.c").write_text(DAMAGE)
@@ -240,13 +240,13 @@ def test_params_are_read_in_place(odd):
     arrays = {"a" * odd: np.zeros(16, np.float32), "b": np.zeros(16, np.float32),
               "c": np.zeros(5, np.int8), "d": np.zeros(5, np.int8)}  # fmt: skip
     params = place_params(arrays)
-    assert params.copied_bytes == 16  # the one behind five bytes
+    assert params.copied_bytes == 16  # the one after five bytes
     assert 0 <= params.pad < 16
 
 
 @pytest.mark.slow
 def test_two_graphs_are_in_one_image(runtime, tmp_path):
-    """Each has its table; the system library is that of one of them."""
+    """Each graph has its function table; the system library is that of one of them."""
     for name in ("f32", "int8"):
         path = DIGITS / f"digits_{name}.onnx"
         library = tvmrt.compile(path, target="cortex-m4", executor="graph", module_name=name)

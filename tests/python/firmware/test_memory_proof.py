@@ -1,5 +1,5 @@
-"""The stated sizes are what a network needs: it runs with just these bytes between canaries, and
-refuses one byte less, a misaligned pool and tensors of other sizes without writing anything."""
+"""The stated sizes are exact: a network runs with just these bytes between canaries, and refuses
+one byte less, a misaligned pool and tensors of other sizes without writing anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import golden_case
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 MAX_BYTES = 1 << 19  # of a network's file, so that its C arrays stay readable
 BOARD_BYTES = 3 << 20  # of RAM for a network
-LIBC_STACK = 256  # of memcpy, expf and their like, which the bound does not count
+LIBC_STACK = 256  # of memcpy, expf and similar functions, which the bound does not include
 POOLS = [
     pytest.param({"sram": 1 << 30}, id="one-pool"),
     pytest.param({"dtcm": 700, "sram": 1 << 30}, id="two-pools"),
@@ -39,7 +39,7 @@ def compile_network(network, target="cortex-m4", **options):
 
 
 def run_here(library, inputs, folder: Path) -> dict[str, np.ndarray]:
-    """The program of proof_program on this machine under sanitizers; the outputs."""
+    """Run the program of proof_program on the host with sanitizers; return the outputs."""
     library.export(folder / "out")
     (folder / "main.c").write_text(proof_program.program_text(library))
     sources = [folder / "main.c", *sorted((folder / "out").glob("*.c"))]
@@ -79,7 +79,7 @@ def small_networks() -> list[str]:
 
 
 def every_network(test):
-    """Once for each of them; takes long."""
+    """Test all of them; this takes long."""
     none = pytest.param("none", marks=pytest.mark.skip(reason="TVMRT_MODELS names no folder"))
     return pytest.mark.slow(pytest.mark.parametrize("name", small_networks() or [none])(test))
 
@@ -95,7 +95,7 @@ def test_networks_run_in_just_the_stated_bytes(name, tmp_path):
 
 
 def run_on_board(library, inputs, folder: Path) -> dict[str, np.ndarray]:
-    """The program on its board, with a painted stack that must stay below the stated bound."""
+    """Run the program on its board, with a painted stack that must stay below the stated bound."""
     board = boards.BOARDS[library.target.name]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")

@@ -1,4 +1,4 @@
-"""What firmware networks say about themselves: tensors, pools, and bytes of every function."""
+"""Metadata of firmware networks: tensors, pools, and bytes of every function."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ModelMetadata(ctypes.Structure):
 
 
 def ask(shared, prefix: str, interface: str, classic: bool, struct):
-    """The struct that the network gives out."""
+    """Return the metadata struct of the network."""
     if interface == "c":
         function = getattr(shared, f"{prefix}_{'metadata' if classic else 'model_metadata'}")
         function.restype = ctypes.POINTER(struct)

@@ -1,4 +1,4 @@
-"""cppcheck's MISRA add-on finds no rule broken that docs/explanation/misra.md does not explain."""
+"""cppcheck's MISRA add-on finds only deviations that docs/explanation/misra.md explains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MESSAGE = re.compile(r"^(.*): (\w+): .*\[([\w.-]+)\]$", re.MULTILINE)
 
 
 def explained() -> set[str]:
-    """The rules in the page's table."""
+    """Return the rules in the page's table."""
     page = (ROOT / "docs" / "explanation" / "misra.md").read_text()
     cells = re.findall(r"^\| ([\d., ]+) \|", page, re.MULTILINE)
     rules = {rule for cell in cells for rule in cell.split(", ")}

@@ -1,4 +1,4 @@
-"""Elements that share bytes in a network for the firmware's graph executor."""
+"""Bit-packed elements in a network for the firmware's graph executor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tensor(array: np.ndarray, code: int, bits: int, *shape: int) -> Tensor:
 
 
 def test_size_of_bit_packed_tensors(tmp_path):
-    """24 elements of 4 bits are 12 bytes: 10 are too few, and do not count as 20."""
+    """24 elements of 4 bits need 12 bytes: 10 are too few, and are not counted as 20 elements."""
     library = tvmrt.compile(
         parser.parse_model(NETWORK), target="host", executor="graph", runtime="crt"
     )

@@ -1,4 +1,4 @@
-"""Chains of layers in patches of columns: what each patch reads, and which plan is taken."""
+"""Patch-based inference: the columns that each patch reads, and the choice of the plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALIGN = 16
 
 
 def random_windows(seed: int) -> list[ColumnWindow]:
-    """Layers one after the other, of which each window meets a column of the input."""
+    """Return consecutive layers of which each window overlaps a column of the input."""
     draw = random.Random(seed)
     columns, found = draw.randint(6, 40), []
     for _ in range(draw.randint(1, 5)):
@@ -95,7 +95,7 @@ def test_fastest_plan_within_the_limit_is_chosen(seed):
 
 
 def every_choice(chains) -> list[tuple]:
-    """All sets of chains of which no two have a step in common."""
+    """Return all sets of disjoint chains."""
     last = max((way[1] for way in chains), default=0)
     by_first = [[None, *(w for w in chains if w[0] == i)] for i in range(last + 1)]
     for picked in product(*by_first):
@@ -105,7 +105,7 @@ def every_choice(chains) -> list[tuple]:
 
 
 def bound_of(program, choice, lives) -> int:
-    """The most bytes that live at a step or at a chain."""
+    """Return the peak memory of steps and chains."""
     singles = live_bytes_of_steps(program, ALIGN)
     inside = {i for first, last, _ in choice for i in range(first, last + 1)}
     alone = [nbytes for i, nbytes in enumerate(singles) if i not in inside]

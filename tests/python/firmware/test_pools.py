@@ -1,4 +1,4 @@
-"""Memory pools: what lies where, who lends them, what is copied there, what does not fit."""
+"""Memory pools: placement, caller-provided pools, copied weights, overflow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_LOADED, MISPLACED, MISMATCH, TOO_SMALL, INVALID = 0x1103, 0x1100, 0x1102, 0x
 
 @pytest.fixture(scope="module")
 def digits():
-    """One of the two: how memory is passed on does not depend on the kernels."""
+    """One digits network: passing memory does not depend on the kernels."""
     return DIGITS / "digits_int8.onnx"
 
 

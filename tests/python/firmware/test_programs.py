@@ -1,4 +1,4 @@
-"""Firmware C of whole networks, run in programs on this machine."""
+"""Firmware C of whole networks in programs on the host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_program_matches_onnxruntime(digits, images, golden, tmp_path, options, 
 
 @pytest.mark.slow
 def test_main_has_the_parameters_that_programs_for_tvm_pass(digits, images, golden, tmp_path):
-    """One that declares it by itself, with the tensors alone, and nothing but TVM's headers."""
+    """The program declares the function itself, with tensors only, and uses TVM's headers alone."""
     export(digits, tmp_path / "net.tar", interface_api="c", unpacked_api=True, target="host")
     unpack(tmp_path / "net.tar", tmp_path / "net")
     text = program_text(["digits"], "c").replace(
@@ -82,7 +82,7 @@ def test_two_networks_in_one_program(images, golden, tmp_path, interface):
 @pytest.mark.slow
 @pytest.mark.parametrize("interface", ["c", "packed"])
 def test_the_archive_makes_a_library(digits, images, golden, tmp_path, interface):
-    """Of its own files alone; it has those of the runtime that the network's interface needs."""
+    """The library has only the archive's files, which include those of the runtime."""
     options = {"interface_api": interface, "unpacked_api": interface == "c", "target": "host"}
     export(digits, tmp_path / "net.tar", **options)
     unpack(tmp_path / "net.tar", tmp_path / "net")
@@ -100,7 +100,7 @@ def test_the_archive_makes_a_library(digits, images, golden, tmp_path, interface
 
 @pytest.mark.slow
 def test_runtime_files_of_an_archive_are_complete(digits, tmp_path):
-    """Whatever a program takes from it, by any executor, is linked."""
+    """A program may use any of its functions, by any executor, and links."""
     for executor in ("aot", "graph"):
         folder = tmp_path / executor
         export(digits, tmp_path / f"{executor}.tar", executor=executor, target="host")

@@ -1,4 +1,4 @@
-"""What networks note on their board: cycles, digests of tensors, and ``tvmrt replay`` of a dump."""
+"""Records of networks on a board: cycles, digests of tensors, and ``tvmrt replay`` of a dump."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STEP_THREE = """\
 def dump_on_this_machine(
     network, images, folder, call=RUN, damage=None, sanitizers: tuple[str, ...] = (), **options
 ):
-    """The dump after a run of each image; ``damage`` changes the sources before they are built."""
+    """Return the dump after a run of each image; ``damage`` changes the sources before."""
     tvmrt.compile(network, **{**C, **options}).export(folder / "out")
     if damage:
         damage(folder / "out")
@@ -161,7 +161,7 @@ def test_unfinished_run_reports_its_operator(images, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_runs_are_numbered_and_old_records_are_overwritten(images, tmp_path, capsys):
-    network = DIGITS / "digits_f32.onnx"  # 7 operators: 8 records a run
+    network = DIGITS / "digits_f32.onnx"  # 7 operators: 8 records per run
     options = {"record": True, "trace_records": 20, "sanitizers": SANITIZERS}
     dump = dump_on_this_machine(network, images[:4], tmp_path, **options)
     assert [len(run) for run in trace_dump.load(dump).runs] == [4, 8, 8]
@@ -212,7 +212,7 @@ def test_cycles_are_shown_by_name(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     dump = dump_on_this_machine(network, images[:2], tmp_path, profile=True)
     code, told = replay(network, dump, capsys=capsys)
-    assert code == 0 and told["runs"] == 1  # the ring holds one run
+    assert code == 0 and told["runs"] == 1  # the ring buffer holds one run
     found = {r["name"]: r["cycles"] for r in told["records"]}
     names = ["conv1", "conv2", "depthwise", "pointwise", "pool", "dense", "softmax"]
     assert found == dict.fromkeys(names, 7)
@@ -234,7 +234,7 @@ VALUES = {
     "i64": np.array([-(1 << 40), 5, (1 << 40) + 1], np.int64),
     "flag": np.array([True, False]),
 }
-LIMITS = {  # smallest and largest as the layout of records holds them
+LIMITS = {  # smallest and largest values as the layout of records defines them
     "f32": (-2.25, np.float32(3e30)), "f64": (-7.125, np.inf), "f16": (-1.5, 0.5),
     "i8": (-128, 127), "u8": (0, 255), "i16": (-300, 300), "u16": (1, 65535),
     "i32": (-(1 << 31), 5), "i64": (-(1 << 31), (1 << 31) - 1), "flag": (0, 1),
@@ -242,7 +242,7 @@ LIMITS = {  # smallest and largest as the layout of records holds them
 
 
 def hash_of(array: np.ndarray) -> int:
-    """The hash as the header describes it."""
+    """Compute the hash as the header describes it."""
     words = []
     for element in array.reshape(-1):
         if array.dtype.itemsize < 4 and array.dtype.kind == "i":

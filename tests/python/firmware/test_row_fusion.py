@@ -1,5 +1,5 @@
-"""Layers that are computed by rows: the bytes of onnxruntime in a part of the memory, with nothing
-written outside of it, on this machine and on a board."""
+"""Row fusion: results equal onnxruntime's in a part of the memory, with no writes outside of it, on
+the host and on a board."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from test_memory_proof import run_here, run_on_board
 import tvmrt
 from tvmrt.cli import main
 
-SCALE = 1 / 32  # with even zeros the ties of averages are those of onnxruntime
+SCALE = 1 / 32  # with even zero points, ties of averages round as in onnxruntime
 ZERO = {"x_zero": np.int8(4), "one": np.int8(0)}
 
 
 class Network:
-    """Quantised layers of random weights, each on the last one's result."""
+    """Quantised layers of random weights, each applied to the previous result."""
 
     def __init__(self, channels: int) -> None:
         self.rng = np.random.default_rng(channels)
@@ -61,7 +61,7 @@ class Network:
         self._add(op, names, domain=domain, **attributes)
 
     def block(self, out: int, stride: int) -> None:
-        """Two ways, each of its own layers, whose results are added."""
+        """Add two branches of layers and sum their results."""
         before = self.last, self.shift, self.channels
         self.conv(out, 1, stride, pads=[0] * 4)
         short = self.last, self.shift
@@ -108,7 +108,7 @@ def separable() -> onnx.ModelProto:
 
 
 def dense() -> onnx.ModelProto:
-    """Windows that are read where the rows lie, one of them dilated; bytes in and out."""
+    """Convolutions that read rows in place, one of them dilated; quantised inputs and outputs."""
     net = Network(4)
     net.conv(9, 3)
     net.conv(12, 3, dilation=2)
@@ -118,7 +118,7 @@ def dense() -> onnx.ModelProto:
 
 
 def bottlenecks() -> onnx.ModelProto:
-    """Blocks that widen and narrow again, to whose results their inputs are added."""
+    """Blocks that widen and narrow again, with residual adds."""
     net = Network(3)
     net.conv(6, 3, pads=[1] * 4)
     for _ in range(3):
@@ -128,7 +128,7 @@ def bottlenecks() -> onnx.ModelProto:
 
 
 def branches() -> onnx.ModelProto:
-    """Blocks of two ways and one with its input, pools of all kinds between; two images."""
+    """Blocks of two branches and one with its input, pools of all kinds between; two images."""
     net = Network(3)
     net.conv(8, 3, pads=[1] * 4)
     net.pool("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 0, 0], ceil_mode=1)
@@ -142,7 +142,7 @@ def branches() -> onnx.ModelProto:
 
 
 def floats() -> onnx.ModelProto:
-    """Layers of floats: dense, depthwise, pointwise, pools, a block of two ways, two images."""
+    """Float layers: dense, depthwise, pointwise, pools, a block of two branches, two images."""
     rng, nodes, tensors = np.random.default_rng(8), [], []
 
     def add(op: str, *inputs: str, **attributes) -> str:
@@ -185,7 +185,7 @@ def floats() -> onnx.ModelProto:
 
 
 def averages() -> onnx.ModelProto:
-    """Two images, of which only the mean of each channel is left, in odd rows and channels."""
+    """Two images, reduced to the mean of each channel, with odd rows and channels."""
     net = Network(3)
     net.quantize()
     net.conv(12, 3, pads=[1] * 4)
@@ -199,7 +199,7 @@ def averages() -> onnx.ModelProto:
 
 
 def float_end(op: str, **attributes) -> onnx.ModelProto:
-    """A layer of floats, and what is left of each of its channels, plus a number."""
+    """A float layer, a reduction of each of its channels, plus a constant."""
     rng = np.random.default_rng(3)
     values = {"w": rng.standard_normal((9, 3, 3, 3)), "b": rng.standard_normal(9), "c": 0.25}
     tensors = [numpy_helper.from_array(np.asarray(v, np.float32), n) for n, v in values.items()]
@@ -229,7 +229,7 @@ NETWORKS = {
 
 
 def example(model: onnx.ModelProto):
-    """An input, and the outputs by onnxruntime."""
+    """Return an input, and onnxruntime's outputs."""
     runtime = pytest.importorskip("onnxruntime")
     x, rng = model.graph.input[0].type.tensor_type, np.random.default_rng(5)
     shape = [d.dim_value for d in x.shape.dim]
@@ -258,17 +258,17 @@ def network(name: str) -> onnx.ModelProto:
 
 @lru_cache(None)
 def plans_of(name: str, target="cortex-m4"):
-    """The plans that there are, from that of whole layers on."""
+    """Return the available plans, beginning with that of whole layers."""
     return compile_within(network(name), 1 << 30, target).summary.row_plans
 
 
 def least(name: str, target="cortex-m4") -> int:
-    """The least memory that a plan takes."""
+    """Return the minimum memory of all plans."""
     return plans_of(name, target)[-1].ram_bytes
 
 
 def least_at_once(name: str, target="cortex-m4") -> int:
-    """The same of those that do nothing twice."""
+    """Return the minimum memory of the plans that recompute nothing."""
     return min(p.ram_bytes for p in plans_of(name, target) if set(p.patches) <= {1})
 
 
@@ -292,7 +292,7 @@ def test_row_fusion_gives_equal_bytes_in_the_stated_memory(name, tmp_path):
 
 
 def check(found, expected) -> None:
-    """Bytes are the same; floats are as near as another order of sums lets them be."""
+    """Integers are equal; floats agree within the error of another order of summation."""
     for key, array in expected.items():
         if array.dtype == np.float32:
             np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-5)
@@ -350,7 +350,7 @@ void move(tvmrt_row_fusion_progress *at, int32_t kept, uint8_t *place) {
 
 @pytest.mark.parametrize("target", ["riscv32", "cortex-m0plus", "cortex-m4"])
 def test_rows_are_copied_with_few_calls(target, tmp_path):
-    """memcpy() of a small C library goes byte by byte."""
+    """memcpy() of a small C library copies single bytes."""
     board = boards.BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")

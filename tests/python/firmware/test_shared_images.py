@@ -1,4 +1,4 @@
-"""Networks compiled together: one workspace, no clash of names, equal weights stored once."""
+"""Networks compiled together: one workspace, no name clashes, equal weights stored once."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_no_shared_library_is_made_of_an_image(tmp_path):
 
 
 def text_bytes(board: boards.Board, sources: list[Path], net: Path) -> int:
-    """Bytes of the functions and tables of C files by the options of an archive's Makefile."""
+    """Return code and table bytes of C files with the options of an archive's Makefile."""
     total = 0
     for source in sources:
         result = net / f"{source.stem}.text.o"
@@ -233,7 +233,7 @@ def test_one_network_keeps_its_own_file_of_operators():
 
 
 def test_layers_that_are_alike_are_one_struct():
-    """Two networks of the same file: every struct of a layer stands once."""
+    """Two networks of the same file share every layer struct."""
     image = tvmrt.compile_together({"a": INT8, "b": INT8}, **PLAIN)
     alone = tvmrt.compile(INT8, **PLAIN)
     structs = [

@@ -1,4 +1,4 @@
-"""Runs in slices: the same outputs as one run, a bound on each slice, and what is refused."""
+"""Runs in slices: outputs equal one run, each slice is bounded, and wrong calls are refused."""
 
 from __future__ import annotations
 

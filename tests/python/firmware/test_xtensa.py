@@ -1,4 +1,4 @@
-"""Xtensa: what is compiled for it runs on QEMU's simulator of the ESP8266's core."""
+"""Code for Xtensa runs in QEMU's simulator of the ESP8266's core."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_kind_of_layer_runs(quantised, images, tmp_path):
     ("board", "tool"), [("esp32", "xtensa-esp32-elf"), ("esp32s3", "xtensa-esp32s3-elf")]
 )
 def test_archives_of_other_cores_name_their_compilers(board, tool, tmp_path):
-    """Which no registry has: what the network's C is, the test above says."""
+    """No registry has these compilers; the test above checks the network's C."""
     library = tvmrt.compile(layers(True), board=board, interface_api="c", module_name="net")
     library.export(tmp_path / "net.tar")
     unpack(tmp_path / "net.tar", tmp_path / "net")
