@@ -129,8 +129,8 @@ def test_minus_one_is_a_valid_exit_code(tvmrt):
 
 
 def test_unknown_output_formats_are_named(complaint, digits, tmp_path):
-    said = complaint("compile", digits / "digits_f32.onnx", "-o", tmp_path / "net.zip")
-    assert "unknown output format .zip" in said and ".so, .tar" in said
+    message = complaint("compile", digits / "digits_f32.onnx", "-o", tmp_path / "net.zip")
+    assert "unknown output format .zip" in message and ".so, .tar" in message
     assert not list(tmp_path.iterdir())
 
 

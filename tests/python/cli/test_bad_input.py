@@ -245,8 +245,8 @@ def test_image_options_without_an_image(complaint, tmp_path):
     path = tmp_path / "net.so"
     path.write_bytes(b"")
     for inputs in (["--random"], ["--inputs", "in.npz"], ["--inputs", "in.wav"]):
-        said = complaint("run", path, *inputs, "--scale", "0..1")
-        assert "--scale applies to pictures only (.png, .jpg, " in said
+        message = complaint("run", path, *inputs, "--scale", "0..1")
+        assert "--scale applies to pictures only (.png, .jpg, " in message
         assert "--layout applies to pictures" in complaint("run", path, *inputs, "--layout", "auto")
 
 

@@ -35,11 +35,11 @@ def test_speedup_is_onnxruntime_time_over_tvmrt_time(monkeypatch):
     monkeypatch.setattr(bench, "time", SimpleNamespace(perf_counter=lambda: now))
     times = bench.interleave({"tvmrt": takes(1e-4), "rival": takes(4e-4)}, seconds=0.1)
     assert len(times["tvmrt"]) == 100  # two calls of each side per round
-    ours, rival = bench._timings(times)
+    ours, baseline = bench._timings(times)
     assert (ours.runtime, ours.speed) == ("tvmrt", 1.0)
-    assert rival.speed == pytest.approx(4.0)
-    assert rival.speed_of_fastest == pytest.approx(4.0)
-    assert rival.median == pytest.approx(4e-4)
+    assert baseline.speed == pytest.approx(4.0)
+    assert baseline.speed_of_fastest == pytest.approx(4.0)
+    assert baseline.median == pytest.approx(4e-4)
 
 
 def test_summary_has_geometric_mean_and_minimum():
@@ -72,8 +72,8 @@ def test_bench_reports_memory_of_compiled_network(tmp_path, capsys):
     assert 0.95 * weights.nbytes < result.resident.file_bytes < weights.nbytes + 4e6
     assert result.resident.own_bytes < 4e6
     bench._print([result], 1)
-    assert "net used" in (told := capsys.readouterr().out)
-    assert " private" in told
+    assert "net used" in (report := capsys.readouterr().out)
+    assert " private" in report
 
 
 def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys):

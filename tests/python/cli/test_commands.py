@@ -55,13 +55,13 @@ def compiled(tmp_path_factory, digits):
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
 def test_compile_reports_a_valid_memory_plan(compiled, network, executor):
-    path, told = compiled(network, executor)
-    assert told["output"] == str(path)
-    assert [value["name"] for value in told["inputs"]] == ["image"]
-    assert [value["name"] for value in told["outputs"]] == ["probabilities"]
-    assert told["arena_bytes"] <= 1.05 * told["lower_bound_bytes"]
-    plan = told["plan"]
-    assert max(row["offset"] + row["size"] for row in plan) <= told["arena_bytes"]
+    path, report = compiled(network, executor)
+    assert report["output"] == str(path)
+    assert [value["name"] for value in report["inputs"]] == ["image"]
+    assert [value["name"] for value in report["outputs"]] == ["probabilities"]
+    assert report["arena_bytes"] <= 1.05 * report["lower_bound_bytes"]
+    plan = report["plan"]
+    assert max(row["offset"] + row["size"] for row in plan) <= report["arena_bytes"]
     for i, a in enumerate(plan):
         for b in plan[i + 1 :]:
             apart_in_time = a["last"] < b["first"] or b["last"] < a["first"]
@@ -86,27 +86,27 @@ def test_run_matches_onnxruntime(tvmrt, compiled, digits, inputs, images, tmp_pa
     answer = tmp_path / "out.npz"
     tvmrt("run", compiled(network, executor)[0], "--inputs", inputs, "--outputs", answer)
     session = onnxruntime.InferenceSession(str(digits / f"{network}.onnx"))
-    (right,) = session.run(None, {"image": images[0]})
+    (expected,) = session.run(None, {"image": images[0]})
     with np.load(answer) as outputs:
         assert outputs.files == ["probabilities"]
         (value,) = (outputs[name] for name in outputs.files)
-        np.testing.assert_allclose(value, right, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_run_repeats_and_profiles(tvmrt, compiled, inputs):
     library, _ = compiled("digits_f32", "graph")
-    told = json.loads(
+    report = json.loads(
         tvmrt("run", library, "--inputs", inputs, "--repeat", 7, "--profile", "--json").stdout
     )
-    assert len(told["seconds"]) == 7
-    assert min(told["seconds"]) > 0
-    (output,) = told["outputs"].values()
+    assert len(report["seconds"]) == 7
+    assert min(report["seconds"]) > 0
+    (output,) = report["outputs"].values()
     assert output["dtype"] == "float32"
     assert sum(output["values"][0]) == pytest.approx(1.0, abs=1e-3)
-    assert {"name", "count", "seconds"} <= set(told["operators"][0])
+    assert {"name", "count", "seconds"} <= set(report["operators"][0])
     text = tvmrt("run", library, "--inputs", inputs, "--repeat", 7, "--profile").stdout
     assert "7 runs: median" in text
-    assert told["operators"][0]["name"] == "tvmgen_default_conv1_packed"
+    assert report["operators"][0]["name"] == "tvmgen_default_conv1_packed"
     rows = [line.split()[0] for line in text.partition("operator ")[2].splitlines()[1:] if line]
     assert (rows[0], rows[-1]) == ("conv1", "all"), "names as the network has them, and a sum"
 
@@ -118,8 +118,8 @@ def test_ziglang_is_used_without_another_compiler(tvmrt, digits, inputs, tmp_pat
     environment["PATH"] = str(tmp_path)
     library = tmp_path / "digits.so"
     tvmrt("compile", digits / "digits_f32.onnx", "-o", library, env=environment)
-    told = json.loads(tvmrt("run", library, "--inputs", inputs, "--json").stdout)
-    assert sum(told["outputs"]["probabilities"]["values"][0]) == pytest.approx(1.0, abs=1e-3)
+    report = json.loads(tvmrt("run", library, "--inputs", inputs, "--json").stdout)
+    assert sum(report["outputs"]["probabilities"]["values"][0]) == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.slow
@@ -159,12 +159,12 @@ def test_dump_writes_the_graph_after_every_pass(tvmrt, digits, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
 def test_verify_accepts_every_node(tvmrt, digits, inputs, network):
-    told = json.loads(
+    report = json.loads(
         tvmrt("verify", digits / f"{network}.onnx", "--inputs", inputs, "--json").stdout
     )
-    assert told["wrong"] == 0
-    assert told["judge"] == "onnxruntime"
-    made = {row["tensor"] for row in told["tensors"] if row["part"] == "every node"}
+    assert report["wrong"] == 0
+    assert report["judge"] == "onnxruntime"
+    made = {row["tensor"] for row in report["tensors"] if row["part"] == "every node"}
     assert {"conv1_out", "pool_out", "probabilities"} <= made
 
 
@@ -173,8 +173,8 @@ def test_verify_exit_code_for_a_wrong_result(digits, inputs, monkeypatch, capsys
 
     def off_by_a_little(model, tried, threads, choices):
         (trial,) = tried
-        right = verify.onnx_reference.run_onnxruntime(model, trial.inputs, optimise=False)
-        return [{**right, "probabilities": right["probabilities"] + 0.01}], {}, ()
+        expected = verify.onnx_reference.run_onnxruntime(model, trial.inputs, optimise=False)
+        return [{**expected, "probabilities": expected["probabilities"] + 0.01}], {}, ()
 
     monkeypatch.setattr(verify, "_run", off_by_a_little)
     arguments = ["verify", str(digits / "digits_f32.onnx"), "--inputs", str(inputs)]
@@ -187,15 +187,15 @@ def test_verify_exit_code_for_a_wrong_result(digits, inputs, monkeypatch, capsys
 
 @pytest.mark.slow
 def test_bench_compares_with_onnxruntime(tvmrt, digits):
-    told = json.loads(
+    report = json.loads(
         tvmrt(
             "bench", digits / "digits_f32.onnx", digits / "digits_int8.onnx",
             "--against", "onnxruntime", "--seconds", 0.1, "--json",
         ).stdout
     )  # fmt: skip
-    assert [network["network"] for network in told["networks"]] == ["digits_f32", "digits_int8"]
-    assert told["speed"]["onnxruntime"]["least"] > 0
-    for network in told["networks"]:
+    assert [network["network"] for network in report["networks"]] == ["digits_f32", "digits_int8"]
+    assert report["speed"]["onnxruntime"]["least"] > 0
+    for network in report["networks"]:
         assert [t["runtime"] for t in network["timings"]] == ["tvmrt", "onnxruntime"]
         assert network["rounds"] >= 5
 
@@ -223,10 +223,10 @@ def test_config_flags_build_a_program(tvmrt, tmp_path):
 
 
 def test_config_names_files_that_exist(tvmrt):
-    told = json.loads(tvmrt("config", "--json").stdout)
-    assert Path(told["backend_lib"]).name == "libtvm_backend.a"
-    assert Path(told["backend_lib"]).is_file()
-    assert (Path(told["includes"]) / "tvm" / "runtime" / "c_backend_api.h").is_file()
+    report = json.loads(tvmrt("config", "--json").stdout)
+    assert Path(report["backend_lib"]).name == "libtvm_backend.a"
+    assert Path(report["backend_lib"]).is_file()
+    assert (Path(report["includes"]) / "tvm" / "runtime" / "c_backend_api.h").is_file()
 
 
 @pytest.mark.slow
@@ -256,5 +256,5 @@ def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
 
 
 def test_error_for_an_uncompiled_network_says_what_to_do(complaint, digits):
-    said = complaint("run", digits / "digits_f32.onnx")
-    assert "'tvmrt compile" in said and "then use net.so" in said
+    message = complaint("run", digits / "digits_f32.onnx")
+    assert "'tvmrt compile" in message and "then use net.so" in message

@@ -104,8 +104,8 @@ def test_reference_evaluator_is_used_where_onnxruntime_differs():
     """Resize 224 columns to 32: onnxruntime takes the adjacent column for 19 of them."""
     model = resized(224, 32)
     x = np.random.default_rng(1).normal(size=(1, 1, 4, 224)).astype(np.float32)
-    judge, found = onnx_reference.expected_outputs(model, {"x": x})
-    assert "1 node (Resize, resize-nearest-sizes)" in judge
+    reference, found = onnx_reference.expected_outputs(model, {"x": x})
+    assert "1 node (Resize, resize-nearest-sizes)" in reference
     plain = onnx_reference.run_onnxruntime(model, {"x": x}, optimise=False)["y"]
     columns = [floor(Fraction(7) * i) for i in range(32)]
     wide = onnx_reference.run_onnxruntime(resized(224, 224), {"x": x}, optimise=False)["y"]

@@ -47,8 +47,8 @@ def test_x86_levels_follow_the_psabi():
     assert environment._level(frozenset(ice_lake | {"avx512_bf16"}), "x86_64") == "v4bf16"
     assert environment._level(frozenset(third | {"avx_vnni"}), "x86_64") == "v3vnni"
     assert environment._level(frozenset(fourth), "riscv64") == ""
-    told = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
-    assert told == ["neon", "dot"]
+    isa = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
+    assert isa == ["neon", "dot"]
     third = frozenset({"asimd", "asimddp", "i8mm"})
     assert environment._level(third, "aarch64") == "i8mm"
     assert environment._level(third | {"bf16"}, "aarch64") == "bf16"
@@ -62,12 +62,12 @@ def test_compiler_without_a_version_is_reported(tmp_path, text):
     assert environment._version_of([str(program)]).endswith("no version")
 
 
-@pytest.mark.parametrize(("named", "state", "said"), [
+@pytest.mark.parametrize(("named", "state", "message"), [
     ("native", "ok", "native"), ("aarch64-linux", "ok", "aarch64-linux: neon, dot, i8mm"),
     ("z80", "missing", "TVMRT_TARGET names the target z80, which is not known"),
 ])  # fmt: skip
-def test_default_target_is_reported(named, state, said, monkeypatch):
+def test_default_target_is_reported(named, state, message, monkeypatch):
     monkeypatch.setenv("TVMRT_TARGET", named)
     found = environment._target()
     assert found.state == state
-    assert said in f"{found.found} {found.remedy}"
+    assert message in f"{found.found} {found.remedy}"

@@ -105,8 +105,8 @@ def test_python_error_says_what_to_install():
         "    try: use()\n"
         "    except ImportError as error: print(error)\n"
     )
-    said = "the compiler needs the package onnx: pip install 'tvmrt[compile]'"
-    assert _without(["onnx"], code, DIGITS).stdout.splitlines() == [said] * 3
+    message = "the compiler needs the package onnx: pip install 'tvmrt[compile]'"
+    assert _without(["onnx"], code, DIGITS).stdout.splitlines() == [message] * 3
 
 
 def test_missing_module_of_another_package_is_reported_unchanged():

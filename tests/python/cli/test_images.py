@@ -45,15 +45,15 @@ def test_image_is_resized_to_the_input(picture):
 
 
 @pytest.mark.parametrize(
-    ("infos", "layout", "said"),
+    ("infos", "layout", "message"),
     [
         ([("x", (1, 10))], "auto", "is not a picture of 1, 3 or 4 channels"),
         ([("x", (1, 3, 6, 5))], "nhwc", "with --layout nhwc"),
         ([("x", (1, 3, 6, 4)), ("y", (1,))], "auto", "the network has x, y"),
     ],
 )
-def test_image_for_another_input_is_refused(picture, infos, layout, said):
-    with pytest.raises(ValueError, match=said):
+def test_image_for_another_input_is_refused(picture, infos, layout, message):
+    with pytest.raises(ValueError, match=message):
         image_inputs.load(picture, [TensorInfo(n, "float32", s) for n, s in infos], layout)
 
 

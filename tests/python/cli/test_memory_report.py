@@ -111,16 +111,16 @@ def test_inspect_reports_a_missing_compiler(archive, monkeypatch):
         pytest.skip("the compiler is beside Python")
     described = describe(archive).as_dict()
     assert described["footprint"]["measured"] is False
-    said = described["footprint"]["reason"]
-    assert said.startswith(f"C compiler {COMPILER} for cortex-m4 is not installed")
+    message = described["footprint"]["reason"]
+    assert message.startswith(f"C compiler {COMPILER} for cortex-m4 is not installed")
     assert described["RAM of default, in bytes"]
     assert {row["code"] for row in described["operators of default, in bytes"]} == {"-"}
 
 
 @needs_compiler
 def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
-    told = tvmrt("compile", digits / "digits_int8.onnx", "-o", tmp_path / "net.tar", *BOARD)
-    rows = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    report = tvmrt("compile", digits / "digits_int8.onnx", "-o", tmp_path / "net.tar", *BOARD)
+    rows = dict(line.split(maxsplit=1) for line in report.stdout.splitlines())
     assert "lower bound of any plan" in rows["RAM"]
     assert "in flash" in rows["weights"]
     assert COMPILER in rows["code"]
@@ -130,16 +130,16 @@ def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
 @pytest.mark.slow
 def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]
-    told = tvmrt(
+    report = tvmrt(
         "compile", *paths, "-o", tmp_path / "both.tar", *BOARD, "--module-name", "a,b", "--json"
     )
-    found = json.loads(told.stdout)
+    found = json.loads(report.stdout)
     sizes = [found["networks"][name]["arena_bytes"] for name in ("a", "b")]
     assert found["image"]["workspace_size_bytes"] == max(sizes)
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
     apart = ("--concurrent", "all", "--json")
-    told = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *apart)
-    found = json.loads(told.stdout)
+    report = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *apart)
+    found = json.loads(report.stdout)
     assert list(found["networks"]) == ["digits_f32", "digits_int8"]
     assert found["image"]["workspace_size_bytes"] == sum(sizes)
 
@@ -149,8 +149,8 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
 def test_bytes_saved_by_shared_code_are_printed(tvmrt, digits, tmp_path):
     paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
     out = ("-o", tmp_path / "both.tar", *BOARD)
-    told = tvmrt("compile-together", *paths, *out, "--module-name", "a,b")
-    (line,) = [line for line in told.stdout.splitlines() if line.startswith("shared code")]
+    report = tvmrt("compile-together", *paths, *out, "--module-name", "a,b")
+    (line,) = [line for line in report.stdout.splitlines() if line.startswith("shared code")]
     assert re.search(r"operators take \S+ \S+ instead of \S+ \S+: [1-9][0-9,.]* \S+ saved", line)
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
 
@@ -177,8 +177,8 @@ BAD = [
 @pytest.mark.parametrize("more, text", BAD)
 def test_bad_options_are_refused_in_one_sentence(complaint, digits, tmp_path, more, text):
     paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]
-    said = complaint("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *more)
-    assert text in said
+    message = complaint("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *more)
+    assert text in message
     assert not (tmp_path / "both.tar").exists()
 
 

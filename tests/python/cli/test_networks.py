@@ -153,12 +153,12 @@ def test_both_references_agree(digits, monkeypatch, hide_onnxruntime):
     onnxruntime = pytest.importorskip("onnxruntime")
     path = digits / "digits_f32.onnx"
     inputs = onnx_reference.random_inputs([IMAGE])
-    wanted = onnxruntime.InferenceSession(str(path)).run(None, inputs)[0]
+    expected = onnxruntime.InferenceSession(str(path)).run(None, inputs)[0]
     if hide_onnxruntime:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    judge, values = onnx_reference.expected_outputs(onnx_reference.load_model(path), inputs)
-    assert judge == ("onnx reference" if hide_onnxruntime else "onnxruntime")
-    np.testing.assert_allclose(values["probabilities"].value, wanted, atol=1e-5)
+    reference, values = onnx_reference.expected_outputs(onnx_reference.load_model(path), inputs)
+    assert reference == ("onnx reference" if hide_onnxruntime else "onnxruntime")
+    np.testing.assert_allclose(values["probabilities"].value, expected, atol=1e-5)
 
 
 def test_unsupported_reference_is_reported(model, monkeypatch):

@@ -79,10 +79,10 @@ def test_invalid_combinations_are_refused_by_the_command(digits, tmp_path, capsy
 
 
 def test_every_rule_has_its_command_line():
-    said = [rule.sentence.split(" {")[0] for rule in option_rules.RULES]
-    for sentence in said:
+    messages = [rule.sentence.split(" {")[0] for rule in option_rules.RULES]
+    for sentence in messages:
         assert any(words in sentence or sentence in words for words in REFUSED), sentence
-    assert len(said) == len(REFUSED)
+    assert len(messages) == len(REFUSED)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, row) in rows().items() if row.flag])

@@ -155,10 +155,10 @@ def test_output_that_violates_its_schema_is_found():
     """An additional member, a missing one and a wrong type violate the schema."""
     from tvmrt.cli.schemas import schema
 
-    right = {"schema": "tvmrt/explain/1", "error": "a", "cause": "b", "remedy": "c"}
+    valid = {"schema": "tvmrt/explain/1", "error": "a", "cause": "b", "remedy": "c"}
     validator = jsonschema.Draft202012Validator(schema("explain"))
-    assert validator.is_valid(right)
-    for wrong in ({**right, "more": 1}, {**right, "cause": 1}, {"schema": right["schema"]}):
+    assert validator.is_valid(valid)
+    for wrong in ({**valid, "more": 1}, {**valid, "cause": 1}, {"schema": valid["schema"]}):
         assert not validator.is_valid(wrong)
 
 

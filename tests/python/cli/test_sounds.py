@@ -58,16 +58,16 @@ def test_sound_is_cut_or_padded_with_silence(tmp_path, length):
 
 
 @pytest.mark.parametrize(
-    ("infos", "said"),
+    ("infos", "message"),
     [
         ([("x", "float32", (2, 8))], "is not a single row of samples; give an .npz"),
         ([("x", "int64", (8,))], "has type int64, which cannot hold samples"),
         ([("x", "int16", (8,)), ("y", "int16", (8,))], "the network has x, y"),
     ],
 )
-def test_sound_for_another_input_is_refused(tmp_path, infos, said):
+def test_sound_for_another_input_is_refused(tmp_path, infos, message):
     path = _write(tmp_path / "in.wav", SAMPLES.tobytes(), 2)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         audio_inputs.load(path, [TensorInfo(*each) for each in infos])
 
 

@@ -36,8 +36,8 @@ def test_termination_removes_files_and_stops_compilers(digits, tmp_path, number)
     while not began.exists() and time.monotonic() < end:
         time.sleep(0.02)
     process.send_signal(number)
-    said = process.communicate(timeout=300)[1]
+    message = process.communicate(timeout=300)[1]
     assert process.returncode == 128 + number
-    assert said.strip() in ("tvmrt: error: terminated", "tvmrt: error: interrupted")
+    assert message.strip() in ("tvmrt: error: terminated", "tvmrt: error: interrupted")
     assert list(out.iterdir()) == []
     assert list(scratch.iterdir()) == []

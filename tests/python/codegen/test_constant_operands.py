@@ -79,21 +79,21 @@ ADDED = {
 
 @pytest.mark.parametrize("op", ADDED)
 def test_unfolded_constants_are_computed_at_run_time(tmp_path, op, nothing_folds):
-    arrays, attributes, wanted = ADDED[op]
+    arrays, attributes, expected = ADDED[op]
     outputs = ["r", "places"] if op == "TopK" else ["r"]
     nodes = [
         helper.make_node(op, list(arrays), outputs, **attributes),
         helper.make_node("Cast", ["r"], ["f"], to=onnx.TensorProto.FLOAT),
         helper.make_node("Add", ["x", "f"], ["y"]),
     ]
-    ends = [info("x", 1)], [info("y", *np.shape(wanted))]
+    ends = [info("x", 1)], [info("y", *np.shape(expected))]
     weights = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
     graph = helper.make_graph(nodes, "g", *ends, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     tvmrt.compile(model).export(tmp_path / "net.so")
     executor = GraphModule(tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0)))
     executor.run(x=np.array([100], np.float32))
-    np.testing.assert_array_equal(executor.get_output(0).numpy(), np.add(wanted, 100))
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), np.add(expected, 100))
 
 
 def test_a_cumulative_sum_along_an_axis_of_one_dimension(tmp_path):

@@ -37,8 +37,8 @@ def copies(draw):
     cuts = [0, *sorted(draw(st.sets(st.integers(1, len(parts)), max_size=2)) | {len(parts)})]
     shape = tuple(prod(parts[a:b]) for a, b in itertools.pairwise(cuts))
     source, order = dense(parts), draw(st.permutations(range(len(parts))))
-    room = [n + draw(st.integers(0, 2)) for n in parts] if draw(st.booleans()) else parts
-    target = dense(room, order, draw(st.integers(0, 3)))
+    capacity = [n + draw(st.integers(0, 2)) for n in parts] if draw(st.booleans()) else parts
+    target = dense(capacity, order, draw(st.integers(0, 3)))
     turn = draw(st.permutations(range(len(shape))))
     at = dense(shape).transpose(turn)
     starts = [draw(st.integers(0, n - 1)) for n in at.shape]

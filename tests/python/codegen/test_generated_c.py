@@ -235,9 +235,9 @@ def test_planning_does_not_change_the_requested_pools():
 def test_functions_are_printed_once_where_weights_are_placed(network, monkeypatch):
     printed = []
 
-    def count(symbol, *rest):
+    def count(symbol, *arguments):
         printed.append(symbol)
-        return print_function(symbol, *rest)
+        return print_function(symbol, *arguments)
 
     monkeypatch.setattr(c_source, "print_function", count)
     options = {"target": "cortex-m4", "pools": {"fast": (1 << 22, ".fast")}}

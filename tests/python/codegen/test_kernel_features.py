@@ -129,8 +129,8 @@ def test_host_code_needs_the_padded_input_feature():
 def test_boards_define_their_missing_features(target):
     text = operators(target)
     defined = set(DEFINITION.findall(text)) & LACKING
-    wanted = print_macros(get_target(target), [])
-    assert defined == {name for name, _ in wanted}
+    expected = print_macros(get_target(target), [])
+    assert defined == {name for name, _ in expected}
     assert {"TVMRT_FREESTANDING", "TVMRT_NO_NCHW_INPUT"} <= defined
     assert ".channel_stride" not in text
 

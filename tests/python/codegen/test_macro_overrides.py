@@ -56,13 +56,13 @@ def test_chunk_bytes_cannot_be_overridden(tmp_path, option):
     )  # fmt: skip
     library.export(tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
-    said = []
+    printed = []
     for flags in ([], [f"-DTVMRT_I8_CHUNK_BYTES={option}"]):
         command = ["cc", "-O1", "-w", *flags, f"-I{tmp_path}", f"-I{find_include_path()[0]}"]
         command += [str(path) for path in sorted(tmp_path.glob("*.c"))]
         command += [find_lib_path("libtvm_backend.a")[0], "-lm", "-lpthread", "-o"]
         subprocess.run([*command, str(tmp_path / "net")], check=True)
         done = subprocess.run([tmp_path / "net"], capture_output=True, text=True, check=True)
-        said.append(done.stdout)
-    assert said[0].startswith("0 ")
-    assert said[0] == said[1]
+        printed.append(done.stdout)
+    assert printed[0].startswith("0 ")
+    assert printed[0] == printed[1]

@@ -25,7 +25,7 @@ CAST = [name for name, dtype in DTYPES.items() if not dtype.is_low_bit]
 NUMBERS = [name for name in CAST if name not in HALVES]
 
 
-def hostile(name: str) -> np.ndarray:
+def limit_values(name: str) -> np.ndarray:
     """Return the limits of a type, the values next to them, and small numbers."""
     dtype = DTYPES[name]
     if name == "bool":
@@ -57,8 +57,8 @@ def signatures():
         elif isinstance(rule, PointwiseOp):
             for dtype in NUMBERS:
                 if rule.template(DTYPES[dtype]) is not None:
-                    right = sample(name, {"E": dtype})
-                    yield name, [t.dtype.name for t in right.types], right.attrs
+                    expected = sample(name, {"E": dtype})
+                    yield name, [t.dtype.name for t in expected.types], expected.attrs
 
 
 class Call:
@@ -66,8 +66,8 @@ class Call:
 
     def __init__(self, op: str, types: list[str], attrs: dict) -> None:
         self.id = "-".join([op, *types, *(v for v in attrs.values() if isinstance(v, str))])
-        grids = np.meshgrid(*(np.arange(hostile(t).size) for t in types), indexing="ij")
-        self.operands = [hostile(t)[g.reshape(-1)] for t, g in zip(types, grids)]
+        grids = np.meshgrid(*(np.arange(limit_values(t).size) for t in types), indexing="ij")
+        self.operands = [limit_values(t)[g.reshape(-1)] for t, g in zip(types, grids)]
         shape = self.operands[0].shape
         values = [Value(f"v{i}", TensorType(shape, DTYPES[t])) for i, t in enumerate(types)]
         self.node = Node(op, values, attrs, op, ())

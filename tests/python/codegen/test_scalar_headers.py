@@ -35,8 +35,8 @@ def nodes() -> Iterator[Node]:
             if isinstance(op, PointwiseOp):
                 template = op.template(DTYPES[dtype])
                 if template is not None:
-                    right = sample(name, {"E": dtype})
-                    yield emitted(name, [t.dtype.name for t in right.types], **right.attrs)
+                    expected = sample(name, {"E": dtype})
+                    yield emitted(name, [t.dtype.name for t in expected.types], **expected.attrs)
             elif isinstance(op, (Cast, BitCast)):
                 for to in DTYPES:
                     yield emitted(name, [dtype], to=to)

@@ -49,11 +49,11 @@ def rnn_model(domain: str):
 def test_recurrent_cell_matches_onnxruntime_rnn(tmp_path, executor):
     ort = pytest.importorskip("onnxruntime")
     standard, inputs = rnn_model("")
-    wanted = ort.InferenceSession(standard.SerializeToString()).run(None, inputs)
+    expected = ort.InferenceSession(standard.SerializeToString()).run(None, inputs)
     model, _ = rnn_model("example.recurrent")
     operators = [example("rnn_cell").rnn]
     found = compiled(model, inputs, tmp_path, operators=operators, executor=executor)
-    for got, golden in zip(found, wanted):
+    for got, golden in zip(found, expected):
         assert got.shape == golden.shape
         np.testing.assert_allclose(got, golden, 1e-5, 1e-6)
 
@@ -70,8 +70,8 @@ def test_cell_converts_its_output_to_the_declared_type(tmp_path):
     g.output("state", new_state)
     feeds = {"x": RNN["x"][0], "state": RNN["state"][0]}
     found = compiled(g, feeds, tmp_path)
-    wanted = np.tanh(feeds["x"] @ w.T + feeds["state"] @ r.T)
-    np.testing.assert_allclose(found[1], wanted, 1e-5, 1e-6)
+    expected = np.tanh(feeds["x"] @ w.T + feeds["state"] @ r.T)
+    np.testing.assert_allclose(found[1], expected, 1e-5, 1e-6)
     assert found[0].dtype == np.int8
     np.testing.assert_array_equal(found[0], np.trunc(found[1]))
 

@@ -41,9 +41,9 @@ def use(operator, shape=(4,), dtype="float32", times: int = 1, **attributes):
     return g.add(operator, *inputs, name="n", **attributes)
 
 
-def at_node(rest: str) -> str:
-    """Return the prefix of every message about a node."""
-    return r"^node n \(d::Op\): graph net: " + rest
+def at_node(text: str) -> str:
+    """Return the pattern of a message about a node that ends with the text."""
+    return r"^node n \(d::Op\): graph net: " + text
 
 
 def opencl(**changes) -> OpenCL:

@@ -33,7 +33,7 @@ def network() -> GraphBuilder:
     return g
 
 
-def wanted() -> np.ndarray:
+def expected() -> np.ndarray:
     v = np.einsum("nchw,mc->nmhw", X, WEIGHTS[:, :, 0, 0])
     v = 0.1 * v * np.clip(v / 6 + 0.5, 0, 1)
     rng = np.random.default_rng(6)
@@ -57,7 +57,7 @@ def test_loaded_library_needs_no_declaration(tmp_path):
         "assert 'tvmrt.custom' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted(), 1e-4, 1e-5)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(), 1e-4, 1e-5)
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_pickled_compiled_library_runs_in_another_process(tmp_path, executor):
     session = make(loaded["default"](tvmrt.cpu(0)))
     session.set_input(**FEEDS)
     session.run()
-    np.testing.assert_allclose(session.get_output(0).numpy(), wanted(), 1e-4, 1e-5)
+    np.testing.assert_allclose(session.get_output(0).numpy(), expected(), 1e-4, 1e-5)
 
 
 def test_pickled_operator_is_the_one_of_its_module():
@@ -120,7 +120,7 @@ def test_firmware_runs_both_kinds(tmp_path, target):
         network(), target=target, interface_api="c", unpacked_api=True, module_name="net"
     )
     found = run_network(board, library, FEEDS, tmp_path)
-    np.testing.assert_allclose(found.outputs["y"], wanted(), 1e-4, 1e-5)
+    np.testing.assert_allclose(found.outputs["y"], expected(), 1e-4, 1e-5)
 
 
 def test_builder_is_reusable_and_reproducible():

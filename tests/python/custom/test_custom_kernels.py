@@ -47,10 +47,10 @@ def test_node_of_a_foreign_domain_is_the_declared_operator(tmp_path, dtype, rtol
     operators = [example("hard_swish").hard_swish]
     (y,) = compiled(hard_swish_model(x), {"x": x}, tmp_path, operators=operators, executor=executor)
     assert y.dtype == x.dtype
-    wanted = swish(x, **SCALARS)
+    expected = swish(x, **SCALARS)
     if dtype == "uint8":
-        wanted = np.clip(wanted, 0, 255)
-    np.testing.assert_allclose(y.astype(np.float64), wanted, rtol, atol)
+        expected = np.clip(expected, 0, 255)
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol, atol)
 
 
 def test_half_precision_reaches_the_body_unconverted():
@@ -103,14 +103,14 @@ def test_generated_call_matches_a_built_in_operator(tmp_path):
     built_in = onnx_model(
         [helper.make_node("HardSwish", ["x"], ["y"], "act")], {"x": x}, {"y": "f4"}
     )
-    wanted = tvmrt.compile(built_in, executor="aot")
+    expected = tvmrt.compile(built_in, executor="aot")
     signature, call = (
         [line for line in library.sources.files[name].splitlines() if "tvmgen_default_act(" in line]
         for name in ("tvmgen_default_ops.h", "tvmgen_default_lib0.c")
     )
     for name, lines in (("tvmgen_default_ops.h", signature), ("tvmgen_default_lib0.c", call)):
         assert len(lines) == 1
-        assert lines[0] in wanted.sources.files[name]
+        assert lines[0] in expected.sources.files[name]
 
 
 def test_declaration_without_kernels_is_shorter_than_60_lines():
@@ -231,8 +231,8 @@ def test_override_applies_to_its_graph_only(tmp_path):
     assert ops[0].count("custom") == 1
     assert ops[0].count("conv") == 1  # the operator declines the depthwise convolution
     assert "custom" not in ops[1]
-    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_allclose(run(changed, {"x": x}, tmp_path)[0], wanted, 1e-4, 1e-5)
+    (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(run(changed, {"x": x}, tmp_path)[0], expected, 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize(

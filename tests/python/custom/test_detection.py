@@ -25,7 +25,7 @@ def post_process(head: str) -> onnx.NodeProto:
     )  # fmt: skip
 
 
-def judged(head: np.ndarray) -> tuple[np.ndarray, int]:
+def reference_result(head: np.ndarray) -> tuple[np.ndarray, int]:
     """Compute boxes with ONNX operators in onnxruntime: decoding, then NonMaxSuppression."""
     ort = pytest.importorskip("onnxruntime")
     classes, rows, columns = head.shape[1] - 5, *head.shape[2:]
@@ -77,9 +77,9 @@ def judged(head: np.ndarray) -> tuple[np.ndarray, int]:
     rows_found = np.column_stack(
         [boxes[0][chosen], scores[0, 0][chosen], kind[0, 0][chosen].astype(np.float32)]
     )
-    wanted = np.zeros((SCALARS["most"], 6), np.float32)
-    wanted[: len(chosen)] = rows_found
-    return wanted, len(chosen)
+    expected = np.zeros((SCALARS["most"], 6), np.float32)
+    expected[: len(chosen)] = rows_found
+    return expected, len(chosen)
 
 
 def random_head(seed: int, objects: float) -> np.ndarray:
@@ -96,9 +96,9 @@ def test_boxes_match_onnxruntime_suppression(tmp_path, objects):
     boxes, count = compiled(
         model, {"head": head}, tmp_path, operators=[example("detection").detection]
     )
-    wanted, number = judged(head)
+    expected, number = reference_result(head)
     assert count.tolist() == [number]
-    np.testing.assert_allclose(boxes, wanted, 1e-4, 1e-5)
+    np.testing.assert_allclose(boxes, expected, 1e-4, 1e-5)
 
 
 @pytest.mark.slow
@@ -117,6 +117,6 @@ def test_after_a_real_detector(models_dir: Path, tmp_path: Path):
         model.graph.output.append(helper.make_tensor_value_info(name, kind, None))
     library = tvmrt.compile(model, operators=[example("detection").detection])
     boxes, count = run(library, image, tmp_path)
-    wanted, number = judged(head)
+    expected, number = reference_result(head)
     assert count.tolist() == [number]
-    np.testing.assert_allclose(boxes, wanted, 1e-3, 1e-3)
+    np.testing.assert_allclose(boxes, expected, 1e-3, 1e-3)

@@ -105,8 +105,8 @@ def test_blocked_layout_is_kept_between_blocked_operators(tmp_path):
     g = GraphBuilder()
     v = g.Sigmoid(g.add(blocked, g.input("x", SHAPE)))
     half = np.full(SHAPE, 0.5, np.float32)  # converted to blocks by the compiler
-    left, right = g.add(blocked, g.Mul(v, half)), g.add(blocked, v)
-    g.output("y", g.add(example("hard_swish").hard_swish, g.Add(left, right)))
+    left, expected = g.add(blocked, g.Mul(v, half)), g.add(blocked, v)
+    g.output("y", g.add(example("hard_swish").hard_swish, g.Add(left, expected)))
     library = tvmrt.compile(g)
     assert copies(library) == 1
     x = data()

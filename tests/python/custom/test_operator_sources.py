@@ -65,8 +65,8 @@ def operands() -> list[np.ndarray]:
 def test_library_from_source_brings_kernels_and_compositions(library, tmp_path):
     x, w, b = operands()
     found = compiled(gated_model(x, w, b), {"x": x}, tmp_path, operators=[library])
-    for got, wanted in zip(found, gated(x, w, b)):
-        np.testing.assert_allclose(got, wanted, 1e-5, 1e-6)
+    for got, expected in zip(found, gated(x, w, b)):
+        np.testing.assert_allclose(got, expected, 1e-5, 1e-6)
 
 
 def test_library_is_built_from_the_installed_package_alone(tmp_path):

@@ -128,6 +128,6 @@ def sweep(
 def check(calls, errors) -> None:
     for call, _, _, text in calls:
         assert errors[call], f"{call} is never called"
-        told = [error for error in errors[call] if error]
-        assert text is None or told, f"{call} fails without an error"
-        assert all(text in error for error in told if text), (call, told)
+        report = [error for error in errors[call] if error]
+        assert text is None or report, f"{call} fails without an error"
+        assert all(text in error for error in report if text), (call, report)

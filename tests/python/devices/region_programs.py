@@ -50,7 +50,7 @@ def load(device: str, tensors, nodes, inputs=(0,), outputs=None, options=None):
     return make(json.dumps(head), bytearray(constants.tobytes()))
 
 
-class Lent(ctypes.Structure):
+class DLTensor(ctypes.Structure):
     """DLPack's DLTensor over float32 elements, on a 64-bit machine."""
 
     _fields_ = [
@@ -66,7 +66,7 @@ class Lent(ctypes.Structure):
     ]
 
     @classmethod
-    def of(cls, array: np.ndarray, device: int) -> Lent:
+    def of(cls, array: np.ndarray, device: int) -> DLTensor:
         extents = ctypes.c_int64 * array.ndim
         shape = extents(*array.shape)
         strides = extents(*(s // array.itemsize for s in array.strides))
@@ -78,7 +78,7 @@ def call_with_strides(
     function: tvmrt.runtime.PackedFunc, *arrays: np.ndarray, device: int = CPU
 ) -> None:
     """Call a region with float32 arrays on a device, with explicit strides."""
-    lent = [Lent.of(array, device) for array in arrays]
+    lent = [DLTensor.of(array, device) for array in arrays]
     values = (ctypes.c_void_p * len(lent))(*(ctypes.addressof(t) for t in lent))
     codes = (ctypes.c_int * len(lent))(*[VIEW] * len(lent))
     result, code = ctypes.c_int64(), ctypes.c_int()

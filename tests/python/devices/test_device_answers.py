@@ -60,10 +60,10 @@ def test_forgotten_return_names_device_and_method(method, options):
     [("supports", True), ("evaluate", False), ("refuses", 1), ("cost", "cheap"), ("annotate", [])],
 )
 def test_wrong_answer_names_device_and_method(method, answer):
-    rival = type("Rival", (Sums,), {"name": "rival", "cost": lambda *_: 1.0})()
+    baseline = type("Baseline", (Sums,), {"name": "baseline", "cost": lambda *_: 1.0})()
     device = type("Wrong", (Sums,), {method: lambda *_: answer, "name": "wrong"})()
     with pytest.raises(UnsupportedError, match=f"device wrong: {method} gave"):
-        tvmrt.compile(network(), devices=[device, rival])
+        tvmrt.compile(network(), devices=[device, baseline])
 
 
 def test_missing_boundary_cost_is_an_error():

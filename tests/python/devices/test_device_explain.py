@@ -32,13 +32,13 @@ def compile_(model, tmp_path, capsys):
 def test_json_has_nodes_regions_and_boundaries(compile_):
     code, printed, _ = compile_("--device", "ccompiler", "--json")
     assert code == 0
-    told = json.loads(printed)
-    assert {row["device"] for row in told["nodes"]} == {"ccompiler"}
-    assert [row["op_type"] for row in told["nodes"]] == ["Add", "Mul", "Sub", "Add"]
-    (region,) = told["regions"]
+    report = json.loads(printed)
+    assert {row["device"] for row in report["nodes"]} == {"ccompiler"}
+    assert [row["op_type"] for row in report["nodes"]] == ["Add", "Mul", "Sub", "Add"]
+    (region,) = report["regions"]
     assert region["operators"] == ["add", "mul", "sub", "add"]
     assert (region["input_bytes"], region["output_bytes"]) == (240, 160)
-    assert {(row["source"], row["target"]) for row in told["borders"]} == {
+    assert {(row["source"], row["target"]) for row in report["borders"]} == {
         ("cpu", "ccompiler"),
         ("ccompiler", "cpu"),
     }
@@ -80,16 +80,16 @@ def test_reason_names_the_device_once(compile_):
     ],
 )
 def test_unsupported_device_requests(compile_, arguments, problem):
-    code, _, said = compile_(*arguments)
+    code, _, message = compile_(*arguments)
     if problem is None:
-        assert code == 0, said
+        assert code == 0, message
     else:
         assert code == 2
-        assert problem in said
+        assert problem in message
 
 
 @pytest.mark.parametrize(
-    ("texts", "wanted"),
+    ("texts", "expected"),
     [
         ([], {}),
         (["a:n=1", "a:x=1.5", "b:on=true", "b:off=false", "b:t=some text"],
@@ -97,10 +97,10 @@ def test_unsupported_device_requests(compile_, arguments, problem):
     ],
     ids=["none", "of-every-kind"],
 )  # fmt: skip
-def test_device_options(texts, wanted):
+def test_device_options(texts, expected):
     from tvmrt.cli.options import parse_device_options
 
-    assert parse_device_options(texts) == wanted
+    assert parse_device_options(texts) == expected
 
 
 class Layers(devices.PythonDevice):

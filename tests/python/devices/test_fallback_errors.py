@@ -81,6 +81,6 @@ def test_fallback(libraries, tmp_path, macros, environment, reason):
     warnings = [line for line in done.stderr.splitlines() if "tvmrt: warning" in line]
     assert len(warnings) == (2 if reason else 0), done.stderr  # one per library
     assert all("the CPU computes region" in line and reason in line for line in warnings)
-    told = [step.get("fallback", "") for step in found["graph"]["trace"]]
-    assert [bool(text) for text in told] == [bool(reason), *[False] * (len(told) - 1)]
-    assert (reason or "") in told[0]
+    report = [step.get("fallback", "") for step in found["graph"]["trace"]]
+    assert [bool(text) for text in report] == [bool(reason), *[False] * (len(report) - 1)]
+    assert (reason or "") in report[0]

@@ -46,8 +46,8 @@ def test_ccompiler_computes_the_guides_network(tmp_path, executor, shared):
     library = tvmrt.compile(guide_network(shared), executor=executor, devices=["ccompiler"])
     library.export(tmp_path / "net.so")
     assert [r.device for r in library.summary.regions] == ["ccompiler"]
-    for found, wanted in zip(run_library(tmp_path / "net.so", executor, FEEDS), golden(shared)):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    for found, expected in zip(run_library(tmp_path / "net.so", executor, FEEDS), golden(shared)):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_ccompiler_text_has_the_guides_three_functions():

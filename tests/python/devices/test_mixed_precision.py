@@ -88,8 +88,8 @@ def test_measured_error_of_every_region_is_within_the_bound(tmp_path, executor):
     assert all(1e-6 < row.error < 0.01 for row in rows)
     library.export(tmp_path / "net.so")
     (found,) = run_library(tmp_path / "net.so", executor, SAMPLES[0])
-    wanted = golden(model, SAMPLES[0])
-    error = np.abs(found - wanted).max() / np.abs(wanted).max()
+    expected = golden(model, SAMPLES[0])
+    error = np.abs(found - expected).max() / np.abs(expected).max()
     assert 1e-6 < error < 0.02
     assert found.dtype == np.float32
 

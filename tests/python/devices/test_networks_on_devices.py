@@ -46,18 +46,18 @@ def present(name: str) -> bool:
     return bool(found) or tvmrt.get_global_func(loader, allow_missing=True) is not None
 
 
-def those_present(wanted: tuple[str, ...]) -> list[str]:
-    found = [name for name in wanted if present(name)]
+def those_present(requested: tuple[str, ...]) -> list[str]:
+    found = [name for name in requested if present(name)]
     if not found:
-        pytest.skip(f"device {', '.join(wanted)} is not built")
+        pytest.skip(f"device {', '.join(requested)} is not built")
     return found
 
 
 @pytest.mark.parametrize(
-    ("network", "wanted"), [pytest.param(n, w, id=f"{n}-{'+'.join(w)}") for n, w in PAIRS]
+    ("network", "requested"), [pytest.param(n, w, id=f"{n}-{'+'.join(w)}") for n, w in PAIRS]
 )
-def test_golden_outputs(models_dir, tmp_path, network, wanted):
-    chosen = those_present(wanted)
+def test_golden_outputs(models_dir, tmp_path, network, requested):
+    chosen = those_present(requested)
     library = tvmrt.compile(models_dir / f"{network}.onnx", devices=chosen)
     rows = library.summary.nodes
     assert {d for row in rows for d in row.device.split(", ")} <= {*chosen, "cpu", "none"}
@@ -69,9 +69,9 @@ def test_golden_outputs(models_dir, tmp_path, network, wanted):
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-@pytest.mark.parametrize("wanted", CASES, ids="+".join)
-def test_digits_on_every_device(tmp_path, executor, wanted):
-    chosen = those_present(wanted)
+@pytest.mark.parametrize("requested", CASES, ids="+".join)
+def test_digits_on_every_device(tmp_path, executor, requested):
+    chosen = those_present(requested)
     folder = Path(__file__).parents[3] / "examples" / "digits"
     library = tvmrt.compile(folder / "digits_f32.onnx", executor=executor, devices=chosen)
     library.export(tmp_path / "net.so")

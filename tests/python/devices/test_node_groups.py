@@ -46,8 +46,8 @@ class Wishful(devices.PythonDevice):
         return None
 
     def annotate(self, graph):
-        said = super().annotate(graph)
-        return said if self.groups is None else Annotation(said, self.groups(graph.nodes))
+        message = super().annotate(graph)
+        return message if self.groups is None else Annotation(message, self.groups(graph.nodes))
 
     def evaluate(self, region):
         found = [node for node in region.nodes if node.op in self.refused]

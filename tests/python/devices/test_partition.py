@@ -151,8 +151,8 @@ def test_nhwc_layout_is_kept_across_a_region_boundary(tmp_path, executor):
     assert ways == [("cpu", "planes", False), ("planes", "cpu", False)]
     library.export(tmp_path / "net.so")
     (found,) = run_library(tmp_path / "net.so", executor, {"x": X})
-    (wanted,) = ReferenceEvaluator(model).run(None, {"x": X})
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": X})
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_layout_copies_before_a_dense_device_are_reported(tmp_path):
@@ -167,8 +167,8 @@ def test_layout_copies_before_a_dense_device_are_reported(tmp_path):
     assert ("sample", "cpu", True) in ways
     library.export(tmp_path / "net.so")
     (found,) = run_library(tmp_path / "net.so", "graph", {"x": X})
-    (wanted,) = ReferenceEvaluator(model).run(None, {"x": X})
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": X})
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_nodes_under_a_condition_stay_on_the_cpu(tmp_path):
@@ -191,9 +191,9 @@ def test_nodes_under_a_condition_stay_on_the_cpu(tmp_path):
     assert rows["after"].device == "sample"
     assert "it is conditional" in rows["then"].reason
     library.export(tmp_path / "net.so")
-    for flag, wanted in ((True, a), (False, a * a - a)):
+    for flag, expected in ((True, a), (False, a * a - a)):
         (found,) = run_library(tmp_path / "net.so", "graph", {"flag": np.array(flag), "a": a})
-        np.testing.assert_allclose(found, wanted)
+        np.testing.assert_allclose(found, expected)
 
 
 def test_removed_nodes_are_reported():

@@ -55,8 +55,8 @@ def run(model, devices, path, executor="graph", **options):
 
 
 def check(model, found):
-    wanted = ReferenceEvaluator(model).run(None, FEEDS)
-    for array, golden in zip(found, wanted):
+    expected = ReferenceEvaluator(model).run(None, FEEDS)
+    for array, golden in zip(found, expected):
         np.testing.assert_allclose(array, golden, rtol=1e-5, atol=1e-6)
 
 

@@ -69,17 +69,17 @@ def test_dynamic_sizes_match_the_schema(validator, reader):
 
 def test_invalid_region_json_violates_the_schema(validator, reader):
     tvmrt.compile(chain("Relu"), devices=["reader"])
-    right = reader.found
-    region = right["regions"][0]
+    expected = reader.found
+    region = expected["regions"][0]
     node = region["nodes"][0]
     wrong = [
-        {**right, "version": 2},
-        {**right, "regions": [{k: v for k, v in region.items() if k != "ir_version"}]},
-        {**right, "regions": [{**region, "nodes": [{**node, "inputs": [-2]}]}]},
-        {**right, "regions": [{**region, "nodes": [{**node, "attrs": {"a": None}}]}]},
-        {**right, "regions": [{**region, "tensors": [{**region["tensors"][0], "offset": 64}]}]},
+        {**expected, "version": 2},
+        {**expected, "regions": [{k: v for k, v in region.items() if k != "ir_version"}]},
+        {**expected, "regions": [{**region, "nodes": [{**node, "inputs": [-2]}]}]},
+        {**expected, "regions": [{**region, "nodes": [{**node, "attrs": {"a": None}}]}]},
+        {**expected, "regions": [{**region, "tensors": [{**region["tensors"][0], "offset": 64}]}]},
     ]
-    assert validator.is_valid(right)
+    assert validator.is_valid(expected)
     assert not [text for text in wrong if validator.is_valid(text)]
 
 

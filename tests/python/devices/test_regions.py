@@ -45,8 +45,8 @@ def compiled(tmp_path):
     def run(device, executor="graph", **options):
         library = tvmrt.compile(diamond(), executor=executor, devices=[device], **options)
         library.export(tmp_path / "net.so")
-        for found, wanted in zip(run_library(tmp_path / "net.so", executor, FEEDS), golden()):
-            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        for found, expected in zip(run_library(tmp_path / "net.so", executor, FEEDS), golden()):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
         return library
 
     return run

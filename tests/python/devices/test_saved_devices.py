@@ -70,8 +70,8 @@ def test_archive_loads_with_c_source_of_devices(tmp_path, device):
     function = module[f"tvmgen_default_{name}_first_packed"]
     results = [tvmrt.nd.empty((4, 5)) for _ in range(2)]
     function(*(tvmrt.nd.array(array) for array in FEEDS.values()), *results)
-    for found, wanted in zip(results, reversed(golden())):
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+    for found, expected in zip(results, reversed(golden())):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
 def test_module_goes_through_a_pickle(library, tmp_path):

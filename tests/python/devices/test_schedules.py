@@ -75,11 +75,11 @@ def test_every_valid_order_gives_equal_results(tmp_path_factory, case, random):
         return
     path = tmp_path_factory.mktemp("net") / "net.so"
     library.export(path)
-    wanted = ReferenceEvaluator(model).run(None, FEEDS)
+    expected = ReferenceEvaluator(model).run(None, FEEDS)
     interpreter = Interpreter(path, library)
     for choose in (random.choice, max, min):
         found = interpreter.run(reordered(library, choose), FEEDS)
-        for array, golden in zip(found, wanted):
+        for array, golden in zip(found, expected):
             np.testing.assert_allclose(array, golden, rtol=1e-5, atol=1e-6)
 
 

@@ -50,8 +50,8 @@ def network() -> onnx.ModelProto:
         "wg": RNG.standard_normal((1, 48, 16)) / 4,
         "rg": RNG.standard_normal((1, 48, 16)) / 4,
     }
-    held = [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()]
-    held += [
+    checked = [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()]
+    checked += [
         numpy_helper.from_array(np.array(v), k)
         for k, v in {"flat": [1, 1, -1], "axes": [1]}.items()
     ]
@@ -77,7 +77,7 @@ def network() -> onnx.ModelProto:
         "g",
         [value("x", 1, X.shape), value("ids", 7, IDS.shape)],
         [value("y", 1, (1, 1, 3, 16))],
-        held,
+        checked,
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(made)
@@ -170,9 +170,9 @@ def quantised() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         node("QLinearMatMul", ["c", "s", "z", "w2", "s", "m", "ys", "z"], ["y"]),
     ]
     value = helper.make_tensor_value_info
-    held = [numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
+    checked = [numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
     borders = [value("x", 2, X.shape)], [value("y", 2, (1, 64))]
-    graph = helper.make_graph(nodes, "g", *borders, held)
+    graph = helper.make_graph(nodes, "g", *borders, checked)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return made, {"x": draw(0, X.shape, np.uint8)}
 

@@ -34,12 +34,12 @@ def plugin(folder: Path, source: str, name: str, *macros: str, flags: tuple[str,
 def at_once(log: Path) -> int:
     """Return how many runs were active at the same time, from the log of UNARY_LOG. Timing would
     show it on idle machines only."""
-    now, most = 0, 0
+    now, maximum = 0, 0
     for line in log.read_text().split():
         now += {"begins": 1, "ends": -1}.get(line, 0)
-        most = max(most, now)
+        maximum = max(maximum, now)
     assert now == 0
-    return most
+    return maximum
 
 
 def chain(*operators: str, extents: str = "2,3") -> onnx.ModelProto:

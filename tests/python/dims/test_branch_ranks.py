@@ -52,9 +52,9 @@ def compare(d: Draft, results: Sequence[str], inputs: dict, feeds: Sequence[dict
     session, net = session_of(model), tvmrt.load(model, dims=dims, cache=False)
     for feed in feeds:
         found = net(feed)
-        for name, right in zip(results, session.run(list(results), feed)):
-            assert found[name].shape == right.shape, name
-            np.testing.assert_allclose(found[name], right, 1e-4, 1e-5, err_msg=name)
+        for name, expected in zip(results, session.run(list(results), feed)):
+            assert found[name].shape == expected.shape, name
+            np.testing.assert_allclose(found[name], expected, 1e-4, 1e-5, err_msg=name)
 
 
 def cubes(sizes: Sequence[tuple]) -> list[dict]:

@@ -90,9 +90,9 @@ def test_branch_runs_at_its_valid_sizes(make, fitting, others, words, first):
                     net(feed)
                 continue
             (found,) = net(feed).values()
-            (right,) = session.run(None, feed)
-            assert found.shape == right.shape
-            np.testing.assert_allclose(found, right, 1e-4, 1e-5)
+            (expected,) = session.run(None, feed)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
 
 
 def test_a_size_decides_which_branch_fits():

@@ -70,9 +70,9 @@ def best(d):
 
 def numbered(d):
     """Return a Range up to a clipped element of the data."""
-    most = d.node("Cast", [d.node("ReduceMax", ["x"], keepdims=0)], to=INT64)
-    most = d.node("Clip", [most, d.constant(0, np.int64), d.constant(7, np.int64)])
-    places = d.node("Range", [d.constant(0, np.int64), most, d.constant(1, np.int64)])
+    maximum = d.node("Cast", [d.node("ReduceMax", ["x"], keepdims=0)], to=INT64)
+    maximum = d.node("Clip", [maximum, d.constant(0, np.int64), d.constant(7, np.int64)])
+    places = d.node("Range", [d.constant(0, np.int64), maximum, d.constant(1, np.int64)])
     return d.node("Mul", [d.node("Cast", [places], to=FLOAT), d.constant(2.0, "f")])
 
 

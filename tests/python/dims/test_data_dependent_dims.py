@@ -83,8 +83,8 @@ def tuples():
     rows = draft.node("Gather", [places, draft.constant(0, np.int64)], axis=1)
     later = draft.node("Transpose", [draft.node("NonZero", [rows])], perm=[1, 0])
     kept = draft.node("GatherND", [places, later])
-    rest = draft.node("ScatterND", ["x", places, draft.node("Neg", [values])])
-    return draft.model({"x": (FLOAT, ["n", 5])}, {values: FLOAT, kept: INT64, rest: FLOAT})
+    changed = draft.node("ScatterND", ["x", places, draft.node("Neg", [values])])
+    return draft.model({"x": (FLOAT, ["n", 5])}, {values: FLOAT, kept: INT64, changed: FLOAT})
 
 
 def constant_indices():
@@ -162,11 +162,11 @@ def of_suppression(rng):
         {
             "boxes": boxes(rng, images, count),
             "scores": rng.random((images, 3, count)).astype(np.float32).round(1),
-            "most": np.array([most]),
+            "most": np.array([maximum]),
             "overlap": np.array([overlap], np.float32),
-            "least": np.array([least], np.float32),
+            "least": np.array([minimum], np.float32),
         }
-        for images, count, most, overlap, least in (
+        for images, count, maximum, overlap, minimum in (
             (2, 40, 100, 0.3, 0.2), (1, 7, 3, 0.1, 0.5), (2, 33, 0, 0.5, 0.5), (2, 40, 5, 0, 2),
         )
     ]  # fmt: skip

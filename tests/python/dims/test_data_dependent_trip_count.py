@@ -138,9 +138,9 @@ class Case:
     inputs: Callable
 
 
-def search_inputs(rng, most, go, count, stop):
+def search_inputs(rng, maximum, go, count, stop):
     return {
-        "M": np.array(most),
+        "M": np.array(maximum),
         "go0": np.array(go),
         "c0": rng.normal(size=(count, 4)).astype(np.float32),
         "x": rng.random(3).astype(np.float32),
@@ -207,8 +207,8 @@ def test_no_iterations_and_too_many(executor, tmp_path):
     dims = {"n": 3, "rounds": (0, 20)}
     network = loaded(tvmrt.compile(searching(), dims=dims, executor=executor), tmp_path, executor)
     rng = np.random.default_rng(2)
-    for most, go in ((0, True), (4, False), (-3, True)):
-        inputs = search_inputs(rng, most, go, 2, 9)
+    for maximum, go in ((0, True), (4, False), (-3, True)):
+        inputs = search_inputs(rng, maximum, go, 2, 9)
         last, rows = results(network, inputs)
         np.testing.assert_array_equal(last, inputs["c0"])
         assert rows.shape == (0, 3)

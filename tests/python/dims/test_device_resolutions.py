@@ -215,8 +215,8 @@ def test_suggested_smaller_sizes_work_on_the_command_line(plugin, monkeypatch, t
         done = [*command, *options]
         return subprocess.run(done, cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    said = run("--dim", "rows=1..8").stderr
-    ways = re.findall(r"on the command line (--\S[^,:]*)", said)
+    message = run("--dim", "rows=1..8").stderr
+    ways = re.findall(r"on the command line (--\S[^,:]*)", message)
     assert ways == ["--dim rows=1..6", "--device-fallback"]
     for options in (ways[0].split(), [ways[1], "--dim", "rows=1..8"]):
         done = run(*options)
@@ -247,12 +247,12 @@ def test_region_checks_its_sizes(plugin, tmp_path):
     x, y = (tvmrt.nd.array(rows(4)) for _ in range(2))
     run(x, y, tvmrt.nd.array(np.array([4])))
     np.testing.assert_array_equal(y.numpy(), np.maximum(-rows(4), 0))
-    for sizes, said in {
+    for sizes, message in {
         (9,): "size 0 is 9, expected 1 to 8",
         (4, 4): "takes 1 sizes as its last argument",
         (3,): "tensor 'x' comes with another shape",
     }.items():
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             run(x, y, tvmrt.nd.array(np.array(sizes)))
     with pytest.raises(ValueError, match="1 input and 1 output and its sizes, got 2 tensors"):
         run(x, y)

@@ -117,16 +117,16 @@ def test_the_command_compiles_runs_verifies_and_times(tmp_path):
     assert "batch x seq x 32" in explained
     summary = json.loads(run("compile", path, "-o", library, *open_, "--explain", "--json"))
     assert summary["output"] == str(library)
-    told = run("inspect", library)
-    assert re.search(r"batch +1 +3\n", told) and re.search(r"seq +1 +40\n", told)
-    assert "batch x seq x 32" in told
+    report = run("inspect", library)
+    assert re.search(r"batch +1 +3\n", report) and re.search(r"seq +1 +40\n", report)
+    assert "batch x seq x 32" in report
     inputs = CASES["encoder"].inputs(np.random.default_rng(0), {"batch": 2, "seq": 7})
     np.savez(tmp_path / "in.npz", **inputs)
     run("run", library, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
     assert {a.shape[:2] for a in np.load(tmp_path / "out.npz").values()} == {(2, 7), (2, 32)}
-    said = json.loads(run("verify", path, *open_, "--json"))
-    assert said["wrong"] == 0
-    parts = {row["part"].partition(" at ")[2] for row in said["tensors"]}
+    message = json.loads(run("verify", path, *open_, "--json"))
+    assert message["wrong"] == 0
+    parts = {row["part"].partition(" at ")[2] for row in message["tensors"]}
     assert parts == {"batch=3, seq=40", "batch=1, seq=1", "batch=2, seq=20"}
     timed = json.loads(run("bench", path, *open_, "--seconds", "0.01", "--json"))
     assert len(timed["networks"]) == 3

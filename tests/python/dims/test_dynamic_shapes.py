@@ -156,10 +156,10 @@ def test_threads_are_used_for_large_sizes_only(make, tmp_path):
     inputs = {"ids": (INT64, ["n"])} if make is _gathered else {"x": (FLOAT, ["n", 64])}
     model = d.model(inputs, {y: FLOAT})
     session = runtime.InferenceSession(model.SerializeToString())
-    for most in (800, 6000):
-        library = tvmrt.compile(model, dims={"n": (1, most)}, target="native")
+    for maximum in (800, 6000):
+        library = tvmrt.compile(model, dims={"n": (1, maximum)}, target="native")
         network = loaded(library, tmp_path, "graph")
-        for n in (most, 1, 37):
+        for n in (maximum, 1, 37):
             x = rng.integers(0, 50, n) if make is _gathered else rng.normal(size=(n, 64))
             feed = {name: x.astype("int64" if name == "ids" else "float32") for name in inputs}
             assert_close(results(network, feed), session.run(None, feed))
@@ -253,10 +253,10 @@ def test_inputs_without_a_copy(executor, tmp_path):
 def test_network_reports_its_dimensions(tmp_path):
     case = CASES["decoder"]
     network = loaded(tvmrt.compile(case.make(), dims=case.dims), tmp_path, "graph")
-    said = network.get_dims()
-    assert said["dims"] == {"batch": [1, 2], "seq": [1, 5], "past": [0, 24]}
-    assert said["inputs"]["ids"] == ["batch", "seq"]
-    assert said["inputs"]["mask"][3] == "(past + seq)"
+    dims = network.get_dims()
+    assert dims["dims"] == {"batch": [1, 2], "seq": [1, 5], "past": [0, 24]}
+    assert dims["inputs"]["ids"] == ["batch", "seq"]
+    assert dims["inputs"]["mask"][3] == "(past + seq)"
     assert network.get_input_info()[0]["past_k"] == (2, 4, 24, 8)
     cache = {"past_k": (1, 4, 1, 8), "past_v": (1, 4, 1, 8)}
     fixed = tvmrt.compile(case.make(), shapes={"ids": (1, 1), "mask": (1, 1, 1, 2), **cache})
@@ -307,9 +307,9 @@ def test_steps_that_run_at_the_same_time_wait_for_the_sizes(tmp_path):
 def test_small_bounds_start_no_threads(tmp_path):
     """No parallel code is generated, so that kernels can be inlined."""
     found = {}
-    for most in (8, 100000):
-        path = tmp_path / f"{most}.so"
-        tvmrt.compile(CASES["perceptron"].make(), dims={"batch": most}).export_library(str(path))
+    for maximum in (8, 100000):
+        path = tmp_path / f"{maximum}.so"
+        tvmrt.compile(CASES["perceptron"].make(), dims={"batch": maximum}).export_library(str(path))
         words = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True)
-        found[most] = "TVMBackendParallelLaunch" in words.stdout
+        found[maximum] = "TVMBackendParallelLaunch" in words.stdout
     assert found == {8: False, 100000: True}

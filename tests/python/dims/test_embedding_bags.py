@@ -102,10 +102,10 @@ def test_embedding_bags(mode):
     for count, offsets in [(8, [0, 2, 3]), (1, [0]), (16, [0, 0, 5, 5, 9, 15]), (7, [0, 3, 3])]:
         words = np.random.default_rng(count).integers(0, ROWS, count)
         feed = {"words": words, "offsets": np.array(offsets)}
-        (right,) = session.run(None, feed)
+        (expected,) = session.run(None, feed)
         (found,) = net(feed).values()
-        assert found.shape == right.shape == (len(offsets), WIDTH)
-        np.testing.assert_allclose(found, right, 1e-5, 1e-5)
+        assert found.shape == expected.shape == (len(offsets), WIDTH)
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize(("first", "step", "op"), [(1, 2, "Less"), (2, 3, "LessOrEqual")])
@@ -127,7 +127,7 @@ def test_loops_that_count_up_to_a_size(first, step, op):
     net = tvmrt.load(model, dims={"n": (4, 16)}, cache=False)
     for n in (4, 5, 9, 16):
         feed = {"x": np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)}
-        (right,) = session.run(None, feed)
+        (expected,) = session.run(None, feed)
         (found,) = net(feed).values()
-        assert found.shape == right.shape
-        np.testing.assert_array_equal(found, right)
+        assert found.shape == expected.shape
+        np.testing.assert_array_equal(found, expected)

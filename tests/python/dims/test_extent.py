@@ -65,12 +65,12 @@ unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 @given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(sorted(OPERATIONS)), st.integers(1, 9))
 def test_expression_arithmetic_matches_integers(x, y, sign, divisor):
     found = OPERATIONS[sign](x, y)
-    quotient, rest = found // divisor, found % divisor
+    quotient, remainder = found // divisor, found % divisor
     for names in VALUES:
         number = OPERATIONS[sign](at(x, names), at(y, names))
         assert at(found, names) == number
         assert at(quotient, names) == number // divisor
-        assert at(rest, names) == number % divisor
+        assert at(remainder, names) == number % divisor
 
 
 @unhurried
@@ -158,10 +158,10 @@ def test_worked_bounds(found, expected):
 
 
 def test_undecidable_comparison_is_reported():
-    told = (
+    message = (
         r"whether seq > 3 is known only at run time \(seq = 1..128\); .* closer bounds with --dim"
     )
-    with pytest.raises(UndecidedExtent, match=told):
+    with pytest.raises(UndecidedExtent, match=message):
         bool(SEQ > 3)
     with pytest.raises(UndecidedExtent, match="whether a is 0 is known only"):
         bool(A)
@@ -198,11 +198,11 @@ def test_the_order_of_terms_does_not_depend_on_the_process():
 def test_counts_of_one_name_with_other_limits_keep_their_own_bounds():
     """Two networks of one process use one name with different bounds, in either order."""
     rows = Symbol("rows", 0, 100, "n_rows")
-    held = Symbol("found", 0, 100, "n_found", object(), rows.extent)
+    checked = Symbol("found", 0, 100, "n_found", object(), rows.extent)
     free = Symbol("found", 0, 100, "n_found", object())
-    assert upper_bound(held.extent - rows.extent) == 0
+    assert upper_bound(checked.extent - rows.extent) == 0
     assert upper_bound(free.extent - rows.extent) == 100
-    assert upper_bound(held.extent - rows.extent) == 0
+    assert upper_bound(checked.extent - rows.extent) == 0
 
 
 LARGE = [Symbol(name, 0, 1 << 20, f"n_{name}").extent for name in "pqr"]

@@ -52,14 +52,14 @@ def proposed(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_bounds_follow_from_how_axes_are_used(name):
     case = NETWORKS[name]
-    library, said = remarks(lambda: tvmrt.compile(case.make()))
-    declared = proposed(said[-1])
+    library, message = remarks(lambda: tvmrt.compile(case.make()))
+    declared = proposed(message[-1])
     found = {n: _in_numbers(declared, b) for n, b in declared.items() if n in case.bounds}
     assert found == case.bounds
     total = library.summary.arena_bytes + sum(
         each.nbytes for each in (*library.summary.inputs, *library.summary.outputs)
     )
-    size, unit = re.search(r"up to ([\d.]+) (\w+) for tensors", said[-1]).groups()
+    size, unit = re.search(r"up to ([\d.]+) (\w+) for tensors", message[-1]).groups()
     bytes_said = float(size) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[unit]
     assert bytes_said <= 1.01 * total
     assert bytes_said >= 0.99 * library.summary.arena_bytes
@@ -67,7 +67,7 @@ def test_bounds_follow_from_how_axes_are_used(name):
     assert bounds_of(tvmrt.compile(case.make(), dims=declared)) == bounds_of(library)
 
 
-def judge(model: onnx.ModelProto) -> Any:
+def reference(model: onnx.ModelProto) -> Any:
     onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -76,20 +76,20 @@ def judge(model: onnx.ModelProto) -> Any:
 
 
 def check_results(
-    found: Iterable[np.ndarray], expected: Iterable[np.ndarray], least: float = 1e-6
+    found: Iterable[np.ndarray], expected: Iterable[np.ndarray], minimum: float = 1e-6
 ) -> None:
-    """Compare outputs relative to their range, but at least ``least``."""
+    """Compare outputs relative to their range, but at least ``minimum``."""
     for value, right in zip(found, expected):
         assert value.shape == right.shape
-        scale = np.abs(right).max(initial=least)
+        scale = np.abs(right).max(initial=minimum)
         np.testing.assert_allclose(value, right, rtol=0, atol=2e-5 * scale)
 
 
 def _check_runs(case: DynamicNetwork) -> None:
     model = case.make()
-    session = judge(model)
-    network, said = remarks(lambda: tvmrt.load(model, cache=False))
-    assert len([text for text in said if "dynamic dimensions" in text]) == 1
+    session = reference(model)
+    network, message = remarks(lambda: tvmrt.load(model, cache=False))
+    assert len([text for text in message if "dynamic dimensions" in text]) == 1
     rng = np.random.default_rng(0)
     for sizes in case.sizes:
         inputs = case.inputs(rng, sizes)
@@ -129,7 +129,7 @@ def test_collected_models_with_dynamic_axes(name):
     for info in model.graph.output:
         for dim in info.type.tensor_type.shape.dim:
             dim.Clear()
-    session = judge(model)
+    session = reference(model)
     network, _ = remarks(lambda: tvmrt.load(model, cache=False))
     rng = np.random.default_rng(0)
     for each in sizes:
@@ -158,8 +158,8 @@ def test_inferred_sizes_are_required_multiples():
     d = Draft(32)
     y = d.node("Conv", ["x", d.weight(2, 3, 9)], strides=[7])
     model = d.model({"x": (FLOAT, ["n", 3, "t"])}, {y: FLOAT})
-    network, said = remarks(lambda: tvmrt.load(model, cache=False))
-    assert proposed(said[-1])
+    network, message = remarks(lambda: tvmrt.load(model, cache=False))
+    assert proposed(message[-1])
     for extent in (35, 490):
         weights = onnx.numpy_helper.to_array(model.graph.initializer[0])
         x = np.random.default_rng(0).normal(size=(2, 3, extent)).astype(np.float32)
@@ -169,9 +169,9 @@ def test_inferred_sizes_are_required_multiples():
 
 
 def test_declared_dimensions_are_kept_and_others_inferred():
-    library, said = remarks(lambda: tvmrt.compile(picture(), dims={"seq": (20, 30)}))
+    library, message = remarks(lambda: tvmrt.compile(picture(), dims={"seq": (20, 30)}))
     assert bounds_of(library) == {"height": (1, 8), "s53": (8, 640), "seq": (20, 30)}
-    assert set(proposed(said[-1])) == {"height", "s53"}
+    assert set(proposed(message[-1])) == {"height", "s53"}
 
 
 def test_unnamed_axes_are_declared_by_input_and_index():
@@ -201,10 +201,10 @@ def wide() -> onnx.ModelProto:
 
 
 def test_a_batch_is_as_large_as_memory_allows():
-    library, said = remarks(lambda: tvmrt.compile(wide(), max_memory=700 << 20))
+    library, message = remarks(lambda: tvmrt.compile(wide(), max_memory=700 << 20))
     (_, batch) = bounds_of(library)["n"]
     assert 1 < batch < 8
-    assert f'"n": (1, {batch})' in said[-1]
+    assert f'"n": (1, {batch})' in message[-1]
 
 
 def test_too_much_memory_error_has_a_working_example():

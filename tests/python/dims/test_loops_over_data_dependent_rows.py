@@ -151,8 +151,8 @@ def by_condition(d):
         [helper.make_tensor("one", INT64, [], [1])],
     )
     first = d.node("Less", [d.constant(0, np.int64), count])
-    most = d.constant(np.iinfo(np.int64).max, np.int64)
-    d.nodes.append(helper.make_node("Loop", [most, first], ["y"], "loop", body=body))
+    maximum = d.constant(np.iinfo(np.int64).max, np.int64)
+    d.nodes.append(helper.make_node("Loop", [maximum, first], ["y"], "loop", body=body))
     return {"y": FLOAT}
 
 

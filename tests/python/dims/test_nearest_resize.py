@@ -34,7 +34,7 @@ COORDINATES = (
     "tf_crop_and_resize",
 )
 RULES = tuple(itertools.product(COORDINATES, ROUND))
-MOST = 25
+MAX_SIZE = 25
 # Sizes whose quotients are rounded to the wrong side in float32 or in float64.
 HARD = ((7, 2), (20, 6), (14, 19), (21, 7), (7, 14), (25, 25), (1, 9), (9, 1), (22, 15), (24, 18))
 
@@ -51,7 +51,7 @@ def coordinate(mode, i, n, o):
     return Fraction((2 * i + 1) * n, 2 * o) - HALF
 
 
-def right(rule, n, o):
+def expected(rule, n, o):
     mode, nearest = rule
     taken = (ROUND[nearest](coordinate(mode, i, n, o)) for i in range(o))
     return [min(max(each, 0), n - 1) for each in taken]
@@ -73,17 +73,17 @@ def check(network, rules, pairs):
     for n, o in pairs:
         inputs = {"x": np.arange(n, dtype=np.float32), "like": np.zeros(o, np.float32)}
         for rule, y in zip(rules, results(network, inputs)):
-            assert y.astype(int).tolist() == right(rule, n, o), (*rule, n, o)
+            assert y.astype(int).tolist() == expected(rule, n, o), (*rule, n, o)
 
 
-def compiled(rules, most=MOST, **options):
+def compiled(rules, maximum=MAX_SIZE, **options):
     """Return a network with an output per rule, for inputs and results of any size."""
     draft = Draft()
     sizes = draft.node("Shape", ["like"])
     outputs = {resize(draft, "x", rule, sizes): FLOAT for rule in rules}
     model = draft.model({"x": (FLOAT, ["W"]), "like": (FLOAT, ["V"])}, outputs)
     model.opset_import[0].version = 19
-    return tvmrt.compile(model, dims={"W": (1, most), "V": (1, most)}, **options)
+    return tvmrt.compile(model, dims={"W": (1, maximum), "V": (1, maximum)}, **options)
 
 
 def open_network(rules, folder):
@@ -97,14 +97,14 @@ def test_dynamic_sizes(tmp_path):
 @pytest.mark.slow
 def test_all_small_dynamic_sizes(tmp_path):
     network = open_network(RULES, tmp_path)
-    check(network, RULES, itertools.product(range(1, MOST + 1), repeat=2))
+    check(network, RULES, itertools.product(range(1, MAX_SIZE + 1), repeat=2))
 
 
 @pytest.mark.slow
 def test_large_dynamic_sizes(tmp_path):
     """The products of these sizes exceed 32 bits."""
-    rules, most = RULES[::5], 60000
-    network = loaded(compiled(rules, most), tmp_path, "graph")
+    rules, maximum = RULES[::5], 60000
+    network = loaded(compiled(rules, maximum), tmp_path, "graph")
     check(network, rules, [(60000, 57), (59999, 7), (21, 60000), (44100, 16000)])
 
 
@@ -125,7 +125,7 @@ def check_fixed(pairs, rules, folder):
     found = iter(results(network, inputs))
     for n, o in pairs:
         for rule in rules:
-            assert next(found).astype(int).tolist() == right(rule, n, o), (*rule, n, o)
+            assert next(found).astype(int).tolist() == expected(rule, n, o), (*rule, n, o)
 
 
 def test_fixed_sizes(tmp_path):
@@ -137,17 +137,17 @@ def test_fixed_sizes(tmp_path):
 def test_all_small_fixed_sizes(mode):
     """The compiler computes fixed sizes itself."""
     rules = [rule for rule in RULES if rule[0] == mode]
-    for n in range(1, MOST + 1):
+    for n in range(1, MAX_SIZE + 1):
         draft = Draft()
         x = draft.constant(np.arange(n), np.float32)
-        sizes = [draft.constant([o], np.int64) for o in range(1, MOST + 1)]
+        sizes = [draft.constant([o], np.int64) for o in range(1, MAX_SIZE + 1)]
         outputs = [resize(draft, x, rule, size) for size in sizes for rule in rules]
         model = draft.model({}, dict.fromkeys(outputs, FLOAT))
         model.opset_import[0].version = 19
         found = iter(import_model(model).outputs)
-        for o in range(1, MOST + 1):
+        for o in range(1, MAX_SIZE + 1):
             for rule in rules:
-                assert next(found).data.astype(int).tolist() == right(rule, n, o), (*rule, n, o)
+                assert next(found).data.astype(int).tolist() == expected(rule, n, o), (*rule, n, o)
 
 
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "tf_half_pixel_for_nn"])
@@ -165,7 +165,7 @@ def test_sizes_of_the_first_opset_that_has_them(mode, tmp_path):
     if mode == "tf_half_pixel_for_nn":
         assert found == [floor(Fraction((2 * i + 1) * n, 2 * o)) for i in range(o)]
     else:
-        assert found == right((mode, "floor"), n, o)
+        assert found == expected((mode, "floor"), n, o)
 
 
 def test_sizes_computed_at_run_time(tmp_path):
@@ -184,7 +184,7 @@ def test_sizes_computed_at_run_time(tmp_path):
         found = iter(results(network, {"x": np.arange(n, dtype=np.float32)}))
         for o in (n // 7, 3 * n // 2):
             for rule in rules:
-                assert next(found).astype(int).tolist() == right(rule, n, o), (*rule, n, o)
+                assert next(found).astype(int).tolist() == expected(rule, n, o), (*rule, n, o)
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_dynamic_sizes_on_boards(target, tmp_path):
     assert len(found) == len(HARD)
     for (n, o), results_ in zip(HARD, found):
         for rule, y in zip(RULES, results_):
-            assert y.astype(int).tolist() == right(rule, n, o), (*rule, n, o)
+            assert y.astype(int).tolist() == expected(rule, n, o), (*rule, n, o)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "of the run"])

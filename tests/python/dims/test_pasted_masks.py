@@ -66,8 +66,8 @@ def pasted(d, mask, box):
     tall = d.node("Concat", [above, large, below], axis=0)
     tall = d.node("Slice", [tall, zero, whole(d, HEIGHT), whole(d, 0)])
     before = zeros(d, extent(d, tall, 0), x0)
-    behind = zeros(d, extent(d, tall, 0), d.node("Sub", [whole(d, WIDTH), x1]))
-    wide = d.node("Concat", [before, tall, behind], axis=1)
+    after = zeros(d, extent(d, tall, 0), d.node("Sub", [whole(d, WIDTH), x1]))
+    wide = d.node("Concat", [before, tall, after], axis=1)
     return d.node("Slice", [wide, zero, whole(d, WIDTH), whole(d, 1)])
 
 
@@ -75,8 +75,8 @@ def head():
     """Return scores, boxes and masks of proposals; a Loop pastes the masks that are kept."""
     d = Draft()
     kept = d.node("Greater", ["scores", d.constant(0.5, "f")])
-    most = d.constant([WIDTH - 1, HEIGHT - 1] * 2, "f")
-    inside = d.node("Max", [d.node("Min", ["boxes", most]), d.constant(0.0, "f")])
+    maximum = d.constant([WIDTH - 1, HEIGHT - 1] * 2, "f")
+    inside = d.node("Max", [d.node("Min", ["boxes", maximum]), d.constant(0.0, "f")])
     boxes = d.node("Compress", [inside, kept], axis=0)
     masks = d.node("Compress", [d.node("Sigmoid", ["masks"]), kept], axis=0)
     around = d.node("Add", [boxes, d.constant([-1.2, -1.2, 1.2, 1.2], "f")])

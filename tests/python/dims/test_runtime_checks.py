@@ -15,9 +15,9 @@ from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  #
 pytest.importorskip("onnxruntime")
 
 
-def area_attention(rest: bool) -> onnx.ModelProto:
-    """Attention within four areas of equally many pixels each. With ``rest`` the number of areas of
-    all images is -1 in the Reshape."""
+def area_attention(infer_areas: bool) -> onnx.ModelProto:
+    """Attention within four areas of equally many pixels each. With ``infer_areas`` the number of
+    areas of all images is -1 in the Reshape."""
     d, channels, heads = Draft(3), 8, 2
     n, h, w = (d.node("Shape", ["x"], start=axis, end=axis + 1) for axis in (0, 2, 3))
     four, each = d.constant([4], np.int64), d.constant([3 * channels], np.int64)
@@ -26,7 +26,7 @@ def area_attention(rest: bool) -> onnx.ModelProto:
     left = d.constant([-1], np.int64)
     x = d.node("Conv", ["x", d.weight(3 * channels, channels, 1, 1)])
     x = d.node("Reshape", [x, d.node("Concat", [n, each, left], axis=0)])
-    shape = d.node("Concat", [left if rest else areas, part, each], axis=0)
+    shape = d.node("Concat", [left if infer_areas else areas, part, each], axis=0)
     x = d.node("Reshape", [d.node("Transpose", [x], perm=[0, 2, 1]), shape])
     per_head = d.constant([heads, 3 * channels // heads], np.int64)
     x = d.node("Reshape", [x, d.node("Concat", [areas, part, per_head], axis=0)])

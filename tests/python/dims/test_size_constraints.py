@@ -270,8 +270,8 @@ def test_padding_to_a_multiple_as_torch_writes_it():
     eight, none = d.constant([8], np.int64), d.constant([0], np.int64)
     amounts = []
     for axis in (3, 2):
-        rest = d.node("Mod", [d.extent("x", axis), eight])
-        amounts += [none, d.node("Mod", [d.node("Sub", [eight, rest]), eight])]
+        remainder = d.node("Mod", [d.extent("x", axis), eight])
+        amounts += [none, d.node("Mod", [d.node("Sub", [eight, remainder]), eight])]
     pairs = d.node("Concat", [*amounts, d.constant([0] * 4, np.int64)], axis=0)
     pairs = d.node("Reshape", [pairs, d.constant([-1, 2], np.int64)])
     last, first = d.constant([-1], np.int64), d.constant([-(2**63) + 1], np.int64)
@@ -289,8 +289,8 @@ def test_padding_to_a_multiple_as_torch_writes_it():
 @pytest.mark.parametrize("limit", [[], [1]])
 def test_a_limit_of_a_size_counts_as_a_scalar(limit):
     d = Draft(3)
-    most = d.constant(np.full(limit, 6), np.int64)
-    y = d.node("Cast", [d.node("Clip", [d.node("Size", ["x"]), "", most])], to=FLOAT)
+    maximum = d.constant(np.full(limit, 6), np.int64)
+    y = d.node("Cast", [d.node("Clip", [d.node("Size", ["x"]), "", maximum])], to=FLOAT)
     model = model_of(d, ["n", 2], y)
     net, _ = load(model, {"n": (1, 8)})
     assert all(check(net, model, {"x": np.zeros((n, 2), np.float32)}) for n in (1, 3, 8))

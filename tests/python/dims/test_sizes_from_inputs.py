@@ -86,8 +86,8 @@ def narrow_lengths() -> onnx.ModelProto:
     return model_of(d, masked(d, counted(d, longest(d), np.int32)), kind=INT32)
 
 
-def cut(d: Draft, most: str) -> str:
-    end = d.node("Unsqueeze", [most, d.constant([0], np.int64)])
+def cut(d: Draft, maximum: str) -> str:
+    end = d.node("Unsqueeze", [maximum, d.constant([0], np.int64)])
     first, axis = d.constant([0], np.int64), d.constant([1], np.int64)
     return d.node("Slice", ["x", first, end, axis])
 
@@ -95,15 +95,15 @@ def cut(d: Draft, most: str) -> str:
 def cut_then_masked() -> onnx.ModelProto:
     """Cut the input to the longest length, as the mask."""
     d = Draft()
-    most = longest(d)
-    x = cut(d, most)
-    return model_of(d, masked(d, counted(d, most), x))
+    maximum = longest(d)
+    x = cut(d, maximum)
+    return model_of(d, masked(d, counted(d, maximum), x))
 
 
 def masked_then_cut() -> onnx.ModelProto:
     d = Draft()
-    most = longest(d)
-    places = counted(d, most)
+    maximum = longest(d)
+    places = counted(d, maximum)
     return model_of(d, masked(d, places, cut(d, longest(d))))
 
 

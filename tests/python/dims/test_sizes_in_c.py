@@ -270,8 +270,8 @@ def test_archives_list_their_dimensions(tmp_path, capsys):
     library = tvmrt.compile(case.make(), dims=case.dims, target="riscv32", **C)
     library.export(tmp_path / "net.tar")
     with tarfile.open(tmp_path / "net.tar") as archive:
-        said = json.load(archive.extractfile("./metadata.json"))["modules"]["net"]["dims"]
-    assert said["dims"] == {"batch": [1, 3], "seq": [1, 40]}
+        message = json.load(archive.extractfile("./metadata.json"))["modules"]["net"]["dims"]
+    assert message["dims"] == {"batch": [1, 3], "seq": [1, 40]}
     assert cli.main(["inspect", str(tmp_path / "net.tar")]) == 0
     text = capsys.readouterr().out
     assert re.search(r"seq +1 +40\s", text)

@@ -56,16 +56,16 @@ def decoder(tmp_path_factory):
     return library, shared, session, [y.shape for y in largest]
 
 
-def call(decoder, inputs, checked=False, rooms=None):
+def call(decoder, inputs, checked=False, capacities=None):
     """Return the code of a run, its results and their extents. Outputs have the maximum capacity or
     less; inputs without elements still have an address."""
     library, shared, _, largest = decoder
     given = [np.ascontiguousarray(inputs[t.name]) for t in library.summary.inputs]
-    rooms = [np.full(shape, 7, np.float32) for shape in rooms or largest]
-    tensors = [tensor(x.ctypes.data, x) for x in [*given, *rooms]]
+    capacities = [np.full(shape, 7, np.float32) for shape in capacities or largest]
+    tensors = [tensor(x.ctypes.data, x) for x in [*given, *capacities]]
     code = call_packed(getattr(shared, f"tvmgen_net_run{'_checked' if checked else ''}"), tensors)
     shapes = [tuple(t.shape[: t.ndim]) for t in tensors[len(given) :]]
-    return code, [y.reshape(-1)[: np.prod(s)].reshape(s) for y, s in zip(rooms, shapes)]
+    return code, [y.reshape(-1)[: np.prod(s)].reshape(s) for y, s in zip(capacities, shapes)]
 
 
 def test_every_size_is_right(decoder):
@@ -107,9 +107,9 @@ def test_tensors_of_wrong_rank_or_capacity_are_refused(decoder):
     other = {**inputs, "ids": inputs["ids"].astype(np.int32)}
     assert call(decoder, other, checked=True)[0] == MISMATCH
     largest = decoder[-1]
-    for k, room in [(1, (2, 4, 28, 8)), (1, (2, 4, 29, 9)), (0, (2, 4, 50))]:  # short, gaps, short
-        rooms = [room if i == k else shape for i, shape in enumerate(largest)]
-        code, found = call(decoder, inputs, rooms=rooms)
+    for k, size in [(1, (2, 4, 28, 8)), (1, (2, 4, 29, 9)), (0, (2, 4, 50))]:  # short, gaps, short
+        capacities = [size if i == k else shape for i, shape in enumerate(largest)]
+        code, found = call(decoder, inputs, capacities=capacities)
         assert code == OUT_OF_RANGE
         assert all((y == 7).all() for y in found)
 

@@ -114,8 +114,8 @@ def test_sizes_match_onnxruntime():
         assert got == dict(zip(SIZES, (y.shape[0] for y in right))), h
 
 
-def number_of(op: str, by: float, rounding: str, dtype: str, most: int):
-    symbol = Symbol("n", 1, most, "n_n")
+def number_of(op: str, by: float, rounding: str, dtype: str, maximum: int):
+    symbol = Symbol("n", 1, maximum, "n_n")
     size = combine(op, [cast_to(leaf(symbol.extent), dtype), leaf(by, dtype)], dtype)
     return cast_to(combine(rounding, [size], dtype), "int64")
 
@@ -124,9 +124,9 @@ def number_of(op: str, by: float, rounding: str, dtype: str, most: int):
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round"])
 @pytest.mark.parametrize("by", [2, 3, 7, 10, 32])
 def test_division_is_exact_where_all_sizes_cannot_be_tried(by, rounding, dtype):
-    most = (1 << 23) // 2 - by
-    extent = exact_extent(number_of("div", by, rounding, dtype, most))
-    n = np.random.default_rng(by).integers(1, most, 10_000)
+    maximum = (1 << 23) // 2 - by
+    extent = exact_extent(number_of("div", by, rounding, dtype, maximum))
+    n = np.random.default_rng(by).integers(1, maximum, 10_000)
     function = {"floor": np.floor, "ceil": np.ceil, "round": np.rint}[rounding]
     expected = function(n.astype(dtype) / np.dtype(dtype).type(by))
     np.testing.assert_array_equal(extent.at({"n": n}), expected)
@@ -311,13 +311,13 @@ def test_a_kept_aspect_ratio(policy):
 
 
 @pytest.mark.parametrize("root", ["Sqrt", "Pow"])
-@pytest.mark.parametrize("rest", [True, False])
-def test_square_root_of_the_number_of_rows(rest, root):
+@pytest.mark.parametrize("infer_channels", [True, False])
+def test_square_root_of_the_number_of_rows(infer_channels, root):
     """n rows are an image of sqrt(n) x sqrt(n) pixels, whose rows are then added to them."""
     d = Draft()
     by = [d.constant([0.5], np.float32)] if root == "Pow" else []
     side = d.node("Cast", [d.node(root, [size_as_float(d, 1), *by])], to=INT64)
-    channels = d.constant([-1 if rest else 4], np.int64)
+    channels = d.constant([-1 if infer_channels else 4], np.int64)
     shape = d.node("Concat", [d.constant([2], np.int64), side, side, channels], axis=0)
     image = d.node("Transpose", [d.node("Reshape", ["x", shape])], perm=[0, 3, 1, 2])
     image = d.node("Conv", [image, d.weight(4, 4, 3, 3)], pads=[1] * 4)

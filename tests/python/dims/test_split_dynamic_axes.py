@@ -63,9 +63,9 @@ def test_shape_with_one_replaced_extent(tmp_path):
     draft = Draft(5)
     one = draft.constant([1], np.int64)
     shape = draft.node("Shape", ["x"])
-    wanted = draft.node("ScatterElements", [shape, one, draft.extent("i", 0)], axis=0)
+    expected = draft.node("ScatterElements", [shape, one, draft.extent("i", 0)], axis=0)
     places = draft.node("Reshape", ["i", draft.constant([1, -1, 1], np.int64)])
-    y = draft.node("GatherElements", ["x", draft.node("Expand", [places, wanted])], axis=1)
+    y = draft.node("GatherElements", ["x", draft.node("Expand", [places, expected])], axis=1)
     inputs = {"x": (FLOAT, ["batch", "n", 3]), "i": (INT64, ["k"])}
     model, rng = draft.model(inputs, {y: FLOAT}), np.random.default_rng(8)
     library = tvmrt.compile(model, dims={"batch": 2, "n": 9, "k": 5})

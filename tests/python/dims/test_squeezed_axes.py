@@ -22,9 +22,9 @@ def compare(model: Any, feeds: Sequence[dict], ranks: bool = True, **options: An
     """Compare the results; without equal ``ranks``, only their elements."""
     net, session = tvmrt.load(model, cache=False, **options), session_of(model)
     for feed in feeds:
-        for found, right in zip(net(feed).values(), session.run(None, feed)):
-            assert found.shape == right.shape if ranks else found.size == right.size
-            np.testing.assert_allclose(found.reshape(-1), right.reshape(-1), 1e-4, 1e-5)
+        for found, expected in zip(net(feed).values(), session.run(None, feed)):
+            assert found.shape == expected.shape if ranks else found.size == expected.size
+            np.testing.assert_allclose(found.reshape(-1), expected.reshape(-1), 1e-4, 1e-5)
 
 
 def cubes(*last: int) -> list[dict]:

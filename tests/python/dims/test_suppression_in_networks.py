@@ -12,7 +12,7 @@ import tvmrt
 
 runtime = pytest.importorskip("onnxruntime")
 
-BOOL, BOXES, CLASSES, MOST = TensorProto.BOOL, 24, 3, 5
+BOOL, BOXES, CLASSES, MAX_DETECTIONS = TensorProto.BOOL, 24, 3, 5
 info = helper.make_tensor_value_info
 
 
@@ -46,11 +46,11 @@ def detections(d, boxes, scores):
         ],
     )
     keep = d.node("Squeeze", [d.node("Gather", [kept, whole(d, 2)], axis=1), whole(d, 1)])
-    keep = d.node("Slice", [keep, whole(d, 0), whole(d, MOST), whole(d, 0)])
+    keep = d.node("Slice", [keep, whole(d, 0), whole(d, MAX_DETECTIONS), whole(d, 0)])
     parts = [boxes, d.node("Unsqueeze", [best, whole(d, 1)]), label]
     found = d.node("Concat", [d.node("Gather", [p, keep], axis=0) for p in parts], axis=1)
     count = d.node("Gather", [d.node("Shape", [found]), d.constant(0, np.int64)])
-    missing = d.node("Sub", [d.constant(MOST, np.int64), count])
+    missing = d.node("Sub", [d.constant(MAX_DETECTIONS, np.int64), count])
     pads = [whole(d, 0, 0), d.node("Unsqueeze", [missing, whole(d, 0)]), whole(d, 0)]
     return d.node("Pad", [found, d.node("Concat", pads, axis=0)])
 
@@ -77,7 +77,7 @@ def looped(images):
         body.nodes,
         "image",
         [info("i", INT64, []), info("went", BOOL, [])],
-        [info(go, BOOL, []), info(row, FLOAT, [MOST, 6])],
+        [info(go, BOOL, []), info(row, FLOAT, [MAX_DETECTIONS, 6])],
         body.weights,
     )
     inputs = [count, d.constant(True, bool)]
@@ -111,7 +111,7 @@ def test_detections_of_a_fixed_number(model, dims, images):
         for share in (1, 0.4, 5, 0.7, 0.52):
             feed = inputs(rng, count, share)
             (expected,), (found,) = session.run(None, feed), net(feed).values()
-            assert found.shape == expected.shape == (count, MOST, 6)
+            assert found.shape == expected.shape == (count, MAX_DETECTIONS, 6)
             np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
             empty += not expected.any()
             full += bool((expected[..., 4] > 0).all())

@@ -40,9 +40,9 @@ def compare(d: Draft, results: list[str], inputs: dict | None = None, sizes=SIZE
         feed.update({name: make(rng, size) for name, make in (inputs or {}).items()})
         found = net(feed)
         found = [found] if len(names) == 1 else [found[name] for name in names]
-        for place, right in enumerate(session.run(names, feed)):
-            assert found[place].shape == right.shape, results[place]
-            np.testing.assert_allclose(found[place], right, 1e-4, 1e-4, err_msg=results[place])
+        for place, expected in enumerate(session.run(names, feed)):
+            assert found[place].shape == expected.shape, results[place]
+            np.testing.assert_allclose(found[place], expected, 1e-4, 1e-4, err_msg=results[place])
 
 
 def number(d: Draft, axis: int) -> str:

@@ -76,7 +76,7 @@ def feeds_of(forms, n, m):
     return feeds
 
 
-def judged(form, n, m):
+def reference_result(form, n, m):
     """Return the evaluator's result; None if the standard refuses the run."""
     feeds = feeds_of([form], n, m)
     try:
@@ -87,7 +87,7 @@ def judged(form, n, m):
 
 def usable(form):
     """Return whether all sizes but 0 are valid, so that the network compiles."""
-    return all(judged(form, n, m) is not None for n, m in SIZES if n and m)
+    return all(reference_result(form, n, m) is not None for n, m in SIZES if n and m)
 
 
 def check(forms, folder):
@@ -97,10 +97,10 @@ def check(forms, folder):
     for n, m in SIZES:
         found = results(executor, feeds_of(forms, n, m))
         for form, y in zip(forms, found):
-            right = judged(form, n, m)
-            if right is not None:
-                assert y.shape == right.shape, (form, n, m)
-                np.testing.assert_array_equal(y, right)
+            expected = reference_result(form, n, m)
+            if expected is not None:
+                assert y.shape == expected.shape, (form, n, m)
+                np.testing.assert_array_equal(y, expected)
                 compared += 1
     return compared
 
@@ -204,7 +204,7 @@ def test_operators_without_elements(tmp_path):
         }
         found = iter(results(executor, inputs))
         for case in OPERATORS:
-            for right in judged_operator(case, n, m):
+            for expected in judged_operator(case, n, m):
                 y = next(found)
-                assert (y.shape, y.dtype) == (right.shape, right.dtype), (case, n, m)
-                np.testing.assert_allclose(y, right, 1e-4, 1e-5, err_msg=f"{case} {n} {m}")
+                assert (y.shape, y.dtype) == (expected.shape, expected.dtype), (case, n, m)
+                np.testing.assert_allclose(y, expected, 1e-4, 1e-5, err_msg=f"{case} {n} {m}")

@@ -53,5 +53,5 @@ def test_folders_stay_within_their_budget():
 def test_budgets_are_not_too_high():
     """A row must be lowered when its folder shrinks."""
     lines = _lines(_budget())
-    slack = {folder: most - lines[folder] for folder, most in _budget().items()}
+    slack = {folder: maximum - lines[folder] for folder, maximum in _budget().items()}
     assert not {folder: left for folder, left in slack.items() if left > 300 and lines[folder]}

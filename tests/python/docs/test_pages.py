@@ -86,12 +86,12 @@ def test_links_lead_to_files_and_to_headings(page):
 def test_files_named_on_the_page_exist(page):
     """A name in backticks with a known first folder must be in the tree."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    rooms = {path.name for path in ROOT.iterdir() if path.is_dir()} - {
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir()} - {
         "build",
         "out",
     }  # files that commands create
     for name in re.findall(r"`([\w./-]+/[\w./-]*)`", text):
-        if name.split("/")[0] in rooms:
+        if name.split("/")[0] in folders:
             if markdown_pages.is_deleted(ROOT / name):
                 continue
             assert (ROOT / name).exists() or (page.parent / name).exists(), f"{page} names {name}"

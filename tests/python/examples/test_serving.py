@@ -121,10 +121,10 @@ def test_ray_serve_answers_with_the_digits(net):
     # Ray prints to the streams of the process
     answers = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[{")))
     with np.load(images) as data:
-        right = net(data["images"][:32, None].astype(np.float32) / 16)
-    assert [answer["digit"] for answer in answers] == right.argmax(1).tolist()
+        expected = net(data["images"][:32, None].astype(np.float32) / 16)
+    assert [answer["digit"] for answer in answers] == expected.argmax(1).tolist()
     found = [answer["probability"] for answer in answers]
-    np.testing.assert_allclose(found, right.max(1), rtol=1e-6)
+    np.testing.assert_allclose(found, expected.max(1), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

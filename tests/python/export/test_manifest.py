@@ -175,9 +175,9 @@ def test_weights_that_differ_from_the_manifest_are_reported(library, tmp_path, c
     assert data.count(weights) == 1
     (tmp_path / "bad.so").write_bytes(data.replace(weights, weights[:-1] + b"\x7e"))
     assert app.run(["inspect", str(tmp_path / "bad.so")]) == app.CANNOT
-    told = capsys.readouterr().err
-    assert "the weights tvmgen_default_weights (" in told
-    assert "do not match the manifest; copy the file again" in told
+    report = capsys.readouterr().err
+    assert "the weights tvmgen_default_weights (" in report
+    assert "do not match the manifest; copy the file again" in report
 
 
 def test_damaged_manifest_of_sources_is_reported(tmp_path, capsys):

@@ -15,7 +15,7 @@ from tvmrt.libinfo import find_include_path, find_lib_path
 from tvmrt.runtime.executor import AotModule
 
 WIDTHS = {"one": (8, 16), "two": (12, 24)}
-MOST = {"one": 4, "two": 9}
+MAX_BATCH = {"one": 4, "two": 9}
 
 PROGRAM = """
 #include <stdio.h>
@@ -69,7 +69,7 @@ def compiled(name: str, **options):
         [numpy_helper.from_array(weight(name), "w")],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    dims = {"batch": (1, MOST[name])}
+    dims = {"batch": (1, MAX_BATCH[name])}
     return tvmrt.compile(made, module_name=name, dims=dims, **options)
 
 
@@ -102,9 +102,9 @@ def test_program_links_and_runs_both_networks(kind, tmp_path):
     command = ["cc", "-std=c11", f"-I{find_include_path()[0]}", "main.c", "-o", "program"]
     command += [*linked(tmp_path, kind), find_lib_path("libtvm_backend.a")[0], "-lm", "-lpthread"]
     subprocess.run(command, check=True, cwd=tmp_path)
-    said = subprocess.run([tmp_path / "program"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([tmp_path / "program"], check=True, capture_output=True, text=True).stdout
     expected = [rows_of(name, rows) @ weight(name) for name, rows in (("one", 3), ("two", 7))]
-    found = np.array([float(line) for line in said.splitlines()])
+    found = np.array([float(line) for line in text.splitlines()])
     np.testing.assert_allclose(
         found, np.concatenate([y.ravel() for y in expected]), rtol=1e-5, atol=1e-5
     )
@@ -116,14 +116,14 @@ def test_executors_load_their_own_network(kind, tmp_path):
     objects = linked(tmp_path, "folder", kind)
     subprocess.run(["cc", "-shared", *objects, "-o", tmp_path / "both.so", "-lm"], check=True)
     library = tvmrt.runtime.load_module(tmp_path / "both.so")
-    for name, most in MOST.items():
+    for name, top in MAX_BATCH.items():
         if kind == "aot":
             create = tvmrt.get_global_func("tvm.aot_executor.create")
             executor = AotModule(create(library, tvmrt.cpu(0), name))
         else:
             json = compiled(name).get_graph_json()
             executor = graph_executor.create(json, library, tvmrt.cpu(0))
-        assert executor.get_dims()["dims"] == {"batch": [1, most]}
-        executor.run(x=rows_of(name, most))
+        assert executor.get_dims()["dims"] == {"batch": [1, top]}
+        executor.run(x=rows_of(name, top))
         found = executor.get_output(0).numpy()
-        np.testing.assert_allclose(found, rows_of(name, most) @ weight(name), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found, rows_of(name, top) @ weight(name), rtol=1e-5, atol=1e-5)

@@ -85,8 +85,8 @@ def private_headers(sources):
 def test_executor_files_include_their_dependencies(objects, executor):
     begun = {SIZED_GRAPH: ["graph", executor], SERVER: ["aot", executor]}.get(executor, [executor])
     sources = reached(objects, [name for key in begun for name in CALLS[key]])
-    wanted = {path.relative_to(ROOT).as_posix() for path in sources | private_headers(sources)}
-    assert set(runtime_sources(begun)) == wanted
+    expected = {path.relative_to(ROOT).as_posix() for path in sources | private_headers(sources)}
+    assert set(runtime_sources(begun)) == expected
 
 
 class Gate(Device):

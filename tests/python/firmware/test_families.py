@@ -62,12 +62,12 @@ def test_a_network_runs_on_the_processor(target, tmp_path):
         pytest.skip(f"{board.missing_tool()} is not installed")
     assert tuple(flag for flag in board.flags if flag != OWN_LOOPS) == FIRMWARE[target]
     net, feeds = network()
-    wanted = onnxruntime.InferenceSession(net.SerializeToString()).run(None, feeds)
+    expected = onnxruntime.InferenceSession(net.SerializeToString()).run(None, feeds)
     library = tvmrt.compile(net, target=target, interface_api="c", module_name="net")
     found = run_network(board, library, feeds, tmp_path).outputs
-    np.testing.assert_allclose(found["y"], wanted[0], rtol=1e-4, atol=1e-6)
-    assert np.abs(found["k"].astype(int) - wanted[1]).max() <= 1
-    assert (found["k"] == wanted[1]).mean() > 0.98
+    np.testing.assert_allclose(found["y"], expected[0], rtol=1e-4, atol=1e-6)
+    assert np.abs(found["k"].astype(int) - expected[1]).max() <= 1
+    assert (found["k"] == expected[1]).mean() > 0.98
 
 
 def test_every_board_is_one_that_the_compiler_knows_and_that_a_board_test_runs():

@@ -16,7 +16,7 @@ import tvmrt
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "firmware"))
 import own_networks
 
-MOST_STACK = 576  # per function, inlined ones included; limits.json has the limits of networks
+MAX_STACK = 576  # per function, inlined ones included; limits.json has the limits of networks
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-Wvla"]
 NETWORKS = ["vww_int8", "vww_f32", "ic_int8", "ad_f32"]
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -49,15 +49,15 @@ def test_functions_compile_without_warnings_and_need_little_stack(
     build_library(tmp_path / "net.tar", board, tmp_path / "net", flags)
     usage = [line.split("\t") for path in tmp_path.rglob("*.su")
              for line in path.read_text().splitlines()]  # fmt: skip
-    assert usage, "the compiler told nothing"
+    assert usage, "no stack usage from the compiler"
     for place, nbytes, kind in usage:
         assert kind == "static", f"{place} has an array of variable length"
-        assert int(nbytes) <= MOST_STACK, f"{place} takes {nbytes} bytes of stack"
+        assert int(nbytes) <= MAX_STACK, f"{place} takes {nbytes} bytes of stack"
     calls: dict[str, set[str]] = {}
     for path in tmp_path.rglob("*.ci"):
         for caller, callee in EDGE.findall(path.read_text()):
             calls.setdefault(caller, set()).add(callee)
-    assert calls, "the compiler told nothing of calls"
+    assert calls, "no call graph from the compiler"
     assert not recursive(calls)
 
 

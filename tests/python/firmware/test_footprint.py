@@ -53,8 +53,8 @@ def test_footprint_has_not_grown(bench, request, target):
 def test_footprint_growth_is_reported(bench):
     found = {"sizes": {"cortex-m4": {"graph": {"text": 9, "data": 0, "bss": 1}}}, "counts": {}}
     limits = {"cortex-m4 graph text": 8, "cortex-m4 graph data": 0}
-    told = bench.grown(found, limits)
-    assert [line.split(";")[0] for line in told] == [
+    report = bench.grown(found, limits)
+    assert [line.split(";")[0] for line in report] == [
         "cortex-m4 graph text is 9, the limit is 8",
         "cortex-m4 graph bss is 1, the limit is None",
     ]
@@ -84,7 +84,7 @@ def test_workspace_calls_need_nothing_of_the_c_library_but_copies(measured):
 
 
 @pytest.mark.parametrize(
-    "what, most",
+    "what, maximum",
     [
         ("packed call over direct call", 40),
         ("graph create", 40_000),
@@ -92,5 +92,5 @@ def test_workspace_calls_need_nothing_of_the_c_library_but_copies(measured):
         ("graph memory beside its tensors", 3_000),
     ],
 )
-def test_a_step_is_short(measured, what, most):
-    assert measured["counts"][what] <= most
+def test_a_step_is_short(measured, what, maximum):
+    assert measured["counts"][what] <= maximum

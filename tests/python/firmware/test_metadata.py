@@ -28,7 +28,7 @@ class TensorInfo(ctypes.Structure):
         ("rank", ctypes.c_int64), ("dtype", DataType),
     )  # fmt: skip
 
-    def told(self) -> tuple:
+    def fields(self) -> tuple:
         dtype = (self.dtype.code, self.dtype.bits, self.dtype.lanes)
         return self.name.decode(), tuple(self.shape[: self.rank]), dtype
 
@@ -85,11 +85,11 @@ def test_metadata_has_tensors_and_sizes(tmp_path, options, pools):
     interface, summary = options.get("interface_api", "packed"), library.summary
     classic = ask(shared, "tvmgen_net", interface, True, Metadata)
     assert (classic.version, classic.mod_name) == (1, b"tvmgen_net")
-    found = [classic.inputs[i].told() for i in range(classic.num_inputs)]
+    found = [classic.inputs[i].fields() for i in range(classic.num_inputs)]
     assert found == [("image", (1, 1, 8, 8), (2, 32, 1))]
-    found = [classic.outputs[i].told() for i in range(classic.num_outputs)]
+    found = [classic.outputs[i].fields() for i in range(classic.num_outputs)]
     assert found == [("output0", (1, 10), (2, 32, 1))]
-    found = [classic.pools[i].told() for i in range(classic.num_pools)]
+    found = [classic.pools[i].fields() for i in range(classic.num_pools)]
     names = ["global_workspace_0_var"] if pools is None else ["dtcm_0_var", "sram_1_var"]
     sizes = [pool.used_bytes for pool in summary.pools]
     assert found == [(n, (size,), (1, 8, 1)) for n, size in zip(names, sizes)]

@@ -44,7 +44,7 @@ def check(network, folder: Path) -> None:
     if "misra.py not found" in done.stderr or "Did not find addon" in done.stderr:
         pytest.skip("cppcheck has no MISRA add-on here")
     found = MESSAGE.findall(done.stderr)
-    assert found, done.stderr or "cppcheck told nothing"
+    assert found, done.stderr or "no output of cppcheck"
     errors = [f"{place}: {message}" for place, severity, message in found if severity == "error"]
     assert not errors
     known = explained()

@@ -46,14 +46,14 @@ def test_patch_has_exactly_the_columns_of_its_windows(seed):
     wide = windows[-1].out_columns
     for begin, end in ((0, wide // 2), (wide // 2, wide), (wide // 3, wide // 3 + 1)):
         found = find_layer_columns(windows, sources, ColumnRange(begin, end))
-        wanted = set(range(begin, end))
+        expected = set(range(begin, end))
         for k in range(len(windows) - 1, 0, -1):
             window = windows[k]
-            assert set(range(found[k].begin, found[k].end)) == wanted
-            first = [column * window.stride - window.pad for column in wanted]
+            assert set(range(found[k].begin, found[k].end)) == expected
+            first = [column * window.stride - window.pad for column in expected]
             read = {f + i for f in first for i in range(window.reach)}
             inside = {column for column in read if 0 <= column < window.in_columns}
-            wanted = set(range(min(inside), max(inside) + 1))
+            expected = set(range(min(inside), max(inside) + 1))
             source, out = found[k - 1], found[k]
             assert window.patch_padding(source, out) == source.begin - min(first)
 

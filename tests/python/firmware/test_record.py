@@ -113,37 +113,37 @@ def test_board_record_matches_the_host(board, kind, images, tmp_path, capsys):
     )  # fmt: skip
     images[:2].tofile(tmp_path / "inputs.bin")
     run_image(machine, image, tmp_path, counted=True)
-    code, told = replay(digits, tmp_path / "dump.bin", image=images[1], capsys=capsys)
-    assert code == 0, told
-    operators = [r for r in told["records"] if r["operator"] is not None]
+    code, report = replay(digits, tmp_path / "dump.bin", image=images[1], capsys=capsys)
+    assert code == 0, report
+    operators = [r for r in report["records"] if r["operator"] is not None]
     assert len(operators) == len(tvmrt.compile(digits, **C).summary.operators)
-    assert {r["verdict"] for r in told["records"]} <= {"same", "rounding"}
+    assert {r["verdict"] for r in report["records"]} <= {"same", "rounding"}
     if kind == "int8":
-        assert all(r["verdict"] == "same" for r in told["records"])
+        assert all(r["verdict"] == "same" for r in report["records"])
     assert all(r["cycles"] > 0 for r in operators)
 
 
 def test_the_first_operator_that_differs_is_named(images, tmp_path, capsys):
     def damage(folder):
         path = folder / "tvmgen_net_weights.c"
-        head, mark, rest = path.read_text().partition("tvmgen_net_w_depthwise_bias[16]")
-        start = rest.index("{") + 1
-        path.write_text(head + mark + rest[:start] + " 100000," + rest[rest.index(",") + 1 :])
+        head, mark, tail = path.read_text().partition("tvmgen_net_w_depthwise_bias[16]")
+        start = tail.index("{") + 1
+        path.write_text(head + mark + tail[:start] + " 100000," + tail[tail.index(",") + 1 :])
 
     network = DIGITS / "digits_int8.onnx"
     dump = dump_on_this_machine(network, images[:1], tmp_path, damage=damage, record=True)
-    code, told = replay(network, dump, image=images[0], capsys=capsys)
-    assert code == 1 and told["wrong"]
-    assert "operator 3, depthwise (nodes " in told["finding"]
-    assert "relu3" in told["finding"] and "is the first whose output differs" in told["finding"]
+    code, report = replay(network, dump, image=images[0], capsys=capsys)
+    assert code == 1 and report["wrong"]
+    assert "operator 3, depthwise (nodes " in report["finding"]
+    assert "relu3" in report["finding"] and "is the first whose output differs" in report["finding"]
 
 
 def test_different_inputs_and_different_arithmetic_are_distinguished(images, tmp_path, capsys):
     network = DIGITS / "digits_int8.onnx"
     dump = dump_on_this_machine(network, images[:1], tmp_path, record=True)
-    code, told = replay(network, dump, image=images[1], capsys=capsys)
+    code, report = replay(network, dump, image=images[1], capsys=capsys)
     assert code == 1
-    assert told["finding"].startswith(
+    assert report["finding"].startswith(
         "input image differs: the board's inputs are not those of --inputs"
     )
 
@@ -151,11 +151,11 @@ def test_different_inputs_and_different_arithmetic_are_distinguished(images, tmp
 def test_unfinished_run_reports_its_operator(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     dump = dump_on_this_machine(network, images[:1], tmp_path, STEP_THREE, record=True)
-    code, told = replay(network, dump, image=images[0], capsys=capsys)
+    code, report = replay(network, dump, image=images[0], capsys=capsys)
     assert code == 1
     assert (
         "operator 3, pointwise (nodes pointwise, relu4), is the first operator that did not"
-        in told["finding"]
+        in report["finding"]
     )
 
 
@@ -166,10 +166,10 @@ def test_runs_are_numbered_and_old_records_are_overwritten(images, tmp_path, cap
     dump = dump_on_this_machine(network, images[:4], tmp_path, **options)
     assert [len(run) for run in trace_dump.load(dump).runs] == [4, 8, 8]
     for number, image in (("1", 1), ("2", 2), ("3", 3)):
-        code, told = replay(network, dump, "--run", number, image=images[image], capsys=capsys)
-        assert (code, told["run"]) == (0, int(number)), told
-    code, told = replay(network, dump, "--run", "4", capsys=capsys)
-    assert code == 2 and "contains 3 runs; run 4 does not exist" in told["error"]
+        code, report = replay(network, dump, "--run", number, image=images[image], capsys=capsys)
+        assert (code, report["run"]) == (0, int(number)), report
+    code, report = replay(network, dump, "--run", "4", capsys=capsys)
+    assert code == 2 and "contains 3 runs; run 4 does not exist" in report["error"]
 
 
 POOLED_CALL = """\
@@ -187,9 +187,9 @@ def test_tensors_in_pools_are_recorded(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     options = {"pools": {"fast": 700, "slow": 1 << 16}, "workspace_io": True, "record": True}
     dump = dump_on_this_machine(network, images[:1], tmp_path, POOLED_CALL, **options)
-    code, told = replay(network, dump, image=images[0], capsys=capsys)
+    code, report = replay(network, dump, image=images[0], capsys=capsys)
     assert code == 0
-    assert told["finding"] == "all 8 tensors are bit-identical to this machine's"
+    assert report["finding"] == "all 8 tensors are bit-identical to this machine's"
 
 
 PACKED_CALL = """\
@@ -203,23 +203,23 @@ def test_networks_called_by_packed_functions_are_recorded(images, tmp_path, caps
     network = DIGITS / "digits_f32.onnx"
     options = {"interface_api": "packed", "record": True}
     dump = dump_on_this_machine(network, images[:1], tmp_path, PACKED_CALL, **options)
-    code, told = replay(network, dump, image=images[0], capsys=capsys)
-    assert code == 0, told
-    assert told["finding"] == "all 8 tensors are bit-identical to this machine's"
+    code, report = replay(network, dump, image=images[0], capsys=capsys)
+    assert code == 0, report
+    assert report["finding"] == "all 8 tensors are bit-identical to this machine's"
 
 
 def test_cycles_are_shown_by_name(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"
     dump = dump_on_this_machine(network, images[:2], tmp_path, profile=True)
-    code, told = replay(network, dump, capsys=capsys)
-    assert code == 0 and told["runs"] == 1  # the ring buffer holds one run
-    found = {r["name"]: r["cycles"] for r in told["records"]}
+    code, report = replay(network, dump, capsys=capsys)
+    assert code == 0 and report["runs"] == 1  # the ring buffer holds one run
+    found = {r["name"]: r["cycles"] for r in report["records"]}
     names = ["conv1", "conv2", "depthwise", "pointwise", "pool", "dense", "softmax"]
     assert found == dict.fromkeys(names, 7)
     assert main(["replay", str(network), str(dump)]) == 0
     assert "49 cycles in operators" in capsys.readouterr().out
-    code, told = replay(network, dump, image=images[1], capsys=capsys)
-    assert code == 2 and "compile with --record to compare values" in told["error"]
+    code, report = replay(network, dump, image=images[1], capsys=capsys)
+    assert code == 2 and "compile with --record to compare values" in report["error"]
 
 
 VALUES = {
@@ -350,9 +350,9 @@ def header(**changes) -> bytes:
 )
 def test_dump_of_another_network_is_refused(data, match, tmp_path, capsys):
     (tmp_path / "dump.bin").write_bytes(data)
-    code, told = replay(DIGITS / "digits_f32.onnx", tmp_path / "dump.bin", capsys=capsys)
+    code, report = replay(DIGITS / "digits_f32.onnx", tmp_path / "dump.bin", capsys=capsys)
     assert code == 2
-    assert match in told["error"] and "defect" not in told["error"]
+    assert match in report["error"] and "defect" not in report["error"]
 
 
 def test_damaged_dumps_are_refused_without_a_crash():

@@ -262,7 +262,7 @@ def plans_of(name: str, target="cortex-m4"):
     return compile_within(network(name), 1 << 30, target).summary.row_plans
 
 
-def least(name: str, target="cortex-m4") -> int:
+def minimum(name: str, target="cortex-m4") -> int:
     """Return the minimum memory of all plans."""
     return plans_of(name, target)[-1].ram_bytes
 
@@ -285,7 +285,7 @@ def least_at_once(name: str, target="cortex-m4") -> int:
 )
 def test_row_fusion_gives_equal_bytes_in_the_stated_memory(name, tmp_path):
     inputs, expected = example(network(name))
-    bytes_ = least(name)
+    bytes_ = minimum(name)
     library = compile_within(network(name), bytes_, pools={"sram": bytes_})
     assert library.summary.arena_bytes == bytes_ < 0.8 * plans_of(name)[0].ram_bytes
     check(run_here(library, inputs, tmp_path), expected)
@@ -304,7 +304,7 @@ def check(found, expected) -> None:
 @pytest.mark.parametrize("name", ["floats", "mean", "most"])
 def test_float_row_fusion_is_bit_identical(name, tmp_path):
     inputs, expected = example(network(name))
-    found, least_bytes, whole_bytes = [], least(name), plans_of(name)[0].ram_bytes
+    found, least_bytes, whole_bytes = [], minimum(name), plans_of(name)[0].ram_bytes
     for ram in (least_bytes, whole_bytes):
         library = compile_within(network(name), ram, pools={"sram": ram})
         assert library.summary.arena_bytes == ram
@@ -321,14 +321,14 @@ def test_float_row_fusion_is_bit_identical(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "target", "bytes_of"),
     [
-        ("separable", "cortex-m4", least),
+        ("separable", "cortex-m4", minimum),
         ("branches", "cortex-m4", least_at_once),
-        ("averages", "cortex-m4", least),
+        ("averages", "cortex-m4", minimum),
         ("floats", "cortex-m4", least_at_once),
-        pytest.param("bottlenecks", "cortex-m55", least, marks=pytest.mark.slow),
-        pytest.param("separable", "cortex-m55", least, marks=pytest.mark.slow),
-        pytest.param("floats", "cortex-m55", least, marks=pytest.mark.slow),
-        pytest.param("branches", "riscv32", least, marks=pytest.mark.slow),
+        pytest.param("bottlenecks", "cortex-m55", minimum, marks=pytest.mark.slow),
+        pytest.param("separable", "cortex-m55", minimum, marks=pytest.mark.slow),
+        pytest.param("floats", "cortex-m55", minimum, marks=pytest.mark.slow),
+        pytest.param("branches", "riscv32", minimum, marks=pytest.mark.slow),
     ],
 )
 def test_row_fusion_on_a_board_stays_within_the_stated_stack(name, target, bytes_of, tmp_path):
@@ -421,14 +421,14 @@ def test_windows_with_too_many_rows_are_not_fused():
 
 
 def test_pool_too_small_for_whole_layers_fits_row_fusion():
-    bytes_ = least("separable")
+    bytes_ = minimum("separable")
     summary = compile_within(network("separable"), None, pools={"sram": bytes_}).summary
     assert summary.pools[0].used_bytes <= bytes_
     sizes = [str(plan.ram_bytes) for plan in plans_of("separable")]
     with pytest.raises(ValueError, match=r"is 16 bytes too small .* operator t\w+") as caught:
         compile_within(network("separable"), None, pools={"sram": bytes_ - 16})
-    told = f"enlarge sram to {sizes[-1]} bytes; faster plans with row-wise fusion need "
-    assert told + f"{', '.join(sizes[:-1])} bytes" in str(caught.value)
+    report = f"enlarge sram to {sizes[-1]} bytes; faster plans with row-wise fusion need "
+    assert report + f"{', '.join(sizes[:-1])} bytes" in str(caught.value)
 
 
 def test_too_little_ram_error_reports_the_minimum():

@@ -18,10 +18,10 @@ def test_every_kind_of_layer_runs(quantised, images, tmp_path):
         pytest.skip(f"{xtensa_board.missing_tool()} is not installed")
     network = layers(quantised)
     session = onnxruntime.InferenceSession(network.SerializeToString())
-    (wanted,) = session.run(None, {"image": images[0]})
+    (expected,) = session.run(None, {"image": images[0]})
     library = tvmrt.compile(network, board="esp8266", interface_api="c", module_name="net")
     found = xtensa_board.run_network(library, images[0], tmp_path)
-    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

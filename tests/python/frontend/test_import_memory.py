@@ -12,7 +12,7 @@ from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.frontend.onnx.importer import GraphImporter
 from tvmrt.error import UnsupportedError
 
-TOLD = """
+ERRORS = """
     <ir_version: 8, opset_import: ["" : 17]>
     g (int64[1] count) => (int64[6] y) {
         start = Constant <value_int = 0> ()
@@ -57,7 +57,7 @@ def no_collector():
 def test_importer_is_freed_after_the_call(no_collector):
     """Also if the network is imported again for a data-dependent operand."""
     before = len(_importers())
-    for text in (TOLD, BRANCHES, STRINGS):
+    for text in (ERRORS, BRANCHES, STRINGS):
         graph = import_model(parser.parse_model(text))
         assert len(_importers()) == before, text
         assert graph.outputs

@@ -210,15 +210,15 @@ def test_an_initialiser_listed_as_input_stays_a_constant():
 
 def test_initialisers_may_be_declared_as_values_too():
     """As in torch.onnx.export: halves of a row are swapped, with axes in declared initialisers."""
-    held = {"half": [2], "end": [2**62], "start": [0], "axes": [1], "steps": [1]}
+    checked = {"half": [2], "end": [2**62], "start": [0], "axes": [1], "steps": [1]}
     nodes = [
         helper.make_node("Slice", ["x", "start", "half", "axes", "steps"], ["a"]),
         helper.make_node("Slice", ["x", "half", "end", "axes", "steps"], ["b"]),
         helper.make_node("Concat", ["b", "a"], ["y"], axis=-1),
     ]
-    weights = {name: np.array(value) for name, value in held.items()}
+    weights = {name: np.array(value) for name, value in checked.items()}
     network = model(nodes, {"x": np.zeros((1, 4), np.float32)}, ["y"], weights, opset=18)
-    for name in held:
+    for name in checked:
         info = helper.make_tensor_value_info(name, TensorProto.INT64, [1])
         network.graph.value_info.append(info)
     for name in ("a", "b"):

@@ -137,8 +137,8 @@ def test_windows_gathered_by_tables_are_right(tmp_path):
     module = tvmrt.runtime.load_module(tmp_path / "net.so")
     executor = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
     executor.run(**feeds)
-    wanted = onnx.reference.ReferenceEvaluator(model).run(None, feeds)[0]
-    np.testing.assert_allclose(executor.get_output(0).numpy(), wanted, rtol=1e-4, atol=1e-4)
+    expected = onnx.reference.ReferenceEvaluator(model).run(None, feeds)[0]
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_documentation_lists_the_bounds():

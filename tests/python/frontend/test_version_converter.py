@@ -174,8 +174,8 @@ def recurrent_forms():
     z, h = 1 / (1 + np.exp(-gates[:, :2])), np.tanh(gates[:, 4:])
     for opset in (1, 3, 6):
         node = helper.make_node("GRU", ["x", "w", "r"], ["", "y"], hidden_size=2, output_sequence=0)
-        right = {"y": ((1 - z) * h)[None].astype(np.float32)}
-        yield f"GRU in opset {opset}", (opset, [node], {"x": x}, right, {"w": w, "r": r})
+        expected = {"y": ((1 - z) * h)[None].astype(np.float32)}
+        yield f"GRU in opset {opset}", (opset, [node], {"x": x}, expected, {"w": w, "r": r})
 
 
 FORMS = dict([*broadcast_forms(), *moved_forms(), *plain_forms(), *recurrent_forms()])
@@ -187,9 +187,9 @@ def test_form_of_an_old_opset(name):
     opset, nodes, feeds, outputs, constants = FORMS[name]
     found = tvmrt.load(old_model(opset, nodes, feeds, outputs, constants), cache=False)(feeds)
     assert list(found) == list(outputs)
-    for key, right in outputs.items():
-        assert found[key].dtype == right.dtype
-        np.testing.assert_allclose(found[key], right, 1e-5, 1e-6)
+    for key, expected in outputs.items():
+        assert found[key].dtype == expected.dtype
+        np.testing.assert_allclose(found[key], expected, 1e-5, 1e-6)
 
 
 def test_operands_between_nodes_are_aligned():
@@ -201,12 +201,12 @@ def test_operands_between_nodes_are_aligned():
         helper.make_node("Add", ["wide", "wide_c"], ["y"], broadcast=1, axis=1),
     ]
     by_channel = along_channels(CHANNELS)
-    right = (X * by_channel).astype(np.float64) + by_channel
-    model = old_model(3, nodes, {"x": X, "c": CHANNELS}, {"y": right})
+    expected = (X * by_channel).astype(np.float64) + by_channel
+    model = old_model(3, nodes, {"x": X, "c": CHANNELS}, {"y": expected})
     before = model.SerializeToString()
     found = tvmrt.load(model, cache=False)({"x": X, "c": CHANNELS})["y"]
     assert model.SerializeToString() == before
-    np.testing.assert_allclose(found, right, 1e-6)
+    np.testing.assert_allclose(found, expected, 1e-6)
 
 
 @pytest.mark.parametrize("name", FORMS)
