@@ -36,7 +36,7 @@ PARTS = {
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("part", PARTS)
-def test_a_part_stops_with_one_error_that_names_what_is_missing(part):
+def test_partial_header_error_names_the_missing_prerequisite(part):
     text = f"#include <tvm/runtime/kernels/{part}>\n"
     command = ["cc", "-std=c99", "-fsyntax-only", f"-I{INCLUDE}", "-x", "c", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)

@@ -98,7 +98,7 @@ def test_inputs_are_bound_in_a_graph():
         example("rnn_cell").rnn_cell.create(output_type=1).bind_inputs(x)
 
 
-def test_bound_instance_refuses_a_second_binding_and_a_clone_takes_it():
+def test_bound_instance_refuses_a_second_binding_and_a_clone_accepts_it():
     cell = example("rnn_cell").rnn_cell
     g, other = GraphBuilder("one"), GraphBuilder("two")
 
@@ -163,7 +163,7 @@ def test_composed_operator_of_custom_kernels(tmp_path):
     np.testing.assert_allclose(y, once * np.clip(once / 6 + 0.5, 0, 1), 1e-5, 1e-6)
 
 
-def test_composed_operator_takes_the_place_of_a_built_in_one(tmp_path):
+def test_composed_operator_overrides_a_built_in_one(tmp_path):
     @composed("Relu", overrides=True)
     def leaky(g, x):
         return g.LeakyRelu(x, alpha=0.5)

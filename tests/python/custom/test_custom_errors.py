@@ -227,7 +227,7 @@ def test_node_that_does_not_fit_its_declaration(changes, given, sentence):
         use(kernel(**changes), **given)
 
 
-def test_shape_function_that_lies_is_found_out_by_the_reference():
+def test_wrong_shape_function_is_detected_by_the_reference():
     lies = kernel(shape=lambda x: (x.shape[0] + 1,), reference=lambda x: x)
     g = GraphBuilder("net")
     with pytest.raises(
@@ -459,7 +459,7 @@ def test_composition_that_reads_a_value_from_outside():
         g.add(reads, x, name="n")
 
 
-def test_inputs_and_outputs_of_a_builder_are_told_apart_by_name():
+def test_inputs_and_outputs_of_a_builder_are_distinguished_by_name():
     g = GraphBuilder("net")
     x = g.input("x", (4,))
     with pytest.raises(ValueError, match="input x: the graph already has an input of this name"):

@@ -116,7 +116,7 @@ def test_blocked_layout_is_kept_between_blocked_operators(tmp_path):
     np.testing.assert_allclose(y, v * np.clip(v / 6 + 0.5, 0, 1), 1e-5, 1e-5)
 
 
-def test_inference_goes_through_composed_operators(tmp_path):
+def test_layout_inference_inside_composed_operators(tmp_path):
     scale = channel_scale("NCHW", "NHWC")
 
     @composed("Inner", domain="d")

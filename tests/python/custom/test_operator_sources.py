@@ -62,7 +62,7 @@ def operands() -> list[np.ndarray]:
     return [rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (4, 3), (4,))]
 
 
-def test_library_from_source_brings_kernels_and_compositions(library, tmp_path):
+def test_library_from_source_has_kernels_and_compositions(library, tmp_path):
     x, w, b = operands()
     found = compiled(gated_model(x, w, b), {"x": x}, tmp_path, operators=[library])
     for got, expected in zip(found, gated(x, w, b)):

@@ -69,7 +69,7 @@ def test_memory_of_a_device_is_allocated(far):
 
 
 @KINDS
-def test_inputs_and_outputs_may_lie_on_the_device(tmp_path, far, log, kind):
+def test_inputs_and_outputs_may_be_in_device_memory(tmp_path, far, log, kind):
     _, library = library_of(tmp_path, chain("Neg", "Relu"), far, kind)
     net = executor_of(library, kind)
     x = tvmrt.nd.array(X, device=tvmrt.ext_dev(0))

@@ -74,7 +74,7 @@ def test_archive_loads_with_c_source_of_devices(tmp_path, device):
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
-def test_module_goes_through_a_pickle(library, tmp_path):
+def test_module_is_pickled(library, tmp_path):
     library.export(tmp_path / "net.so")
     module = pickle.loads(pickle.dumps(tvmrt.runtime.load_module(str(tmp_path / "net.so"))))
     (tmp_path / "net.so").unlink()
@@ -274,7 +274,7 @@ def test_boards_have_no_modules(plugin):
     ids=["c", "unpacked", "packed"],
 )
 @pytest.mark.parametrize("device", [SampleDevice(), "ccompiler"], ids=["pointers", "packed-entry"])
-def test_c_source_goes_into_firmware(tmp_path, device, options):
+def test_firmware_includes_c_source(tmp_path, device, options):
     library = tvmrt.compile(
         diamond(), target="host", runtime="crt", executor="aot", devices=[device], **options
     )

@@ -118,7 +118,7 @@ def test_branch_with_incompatible_consumer():
         net(feed)
 
 
-def test_a_result_has_the_rank_that_the_file_declares():
+def test_result_has_the_declared_rank():
     d = Draft()
     y = squeezed(d, "x", 1)
     model = d.model({"x": (FLOAT, ["n", "m", 4])}, {y: FLOAT})

@@ -95,7 +95,7 @@ def test_branch_runs_at_its_valid_sizes(make, fitting, others, words, first):
             np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
 
 
-def test_a_size_decides_which_branch_fits():
+def test_size_decides_the_valid_branch():
     """A window is moved where it fits."""
     d = Draft()
     large = d.node("GreaterOrEqual", [d.extent("x", 1), d.constant([4], np.int64)])
@@ -108,7 +108,7 @@ def test_a_size_decides_which_branch_fits():
         np.testing.assert_allclose(net(feed)[y], session.run(None, feed)[0], 1e-4, 1e-5)
 
 
-def test_both_branches_fit_at_other_sizes():
+def test_branches_are_valid_at_different_sizes():
     """One library with windows of two lengths, as for two sampling rates."""
     d = Draft()
     wide = d.node("Equal", ["rate", d.constant(16, np.int64)])

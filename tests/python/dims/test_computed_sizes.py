@@ -105,7 +105,7 @@ CASES = [chain, write_at_mask, padded_by_sum, filled_up, best, numbered, up_to_t
 
 
 @pytest.mark.parametrize("make", CASES)
-def test_sizes_that_the_data_decides(make):
+def test_data_dependent_sizes(make):
     d = Draft()
     y = make(d)
     model = d.model(KINDS, {y: FLOAT})
@@ -178,7 +178,7 @@ def by_elements(d, length):
 
 
 @pytest.mark.parametrize("rounds", [by_floats, by_elements])
-def test_loops_over_an_open_length(rounds):
+def test_loops_over_a_dynamic_length(rounds):
     model = running_sums(rounds)
     net = tvmrt.load(model, dims={"batch": (1, 4), "seq": (2, 64)}, cache=False)
     session = runtime.InferenceSession(model.SerializeToString())

@@ -114,7 +114,7 @@ def compiled(folder, executor="graph", **options):
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_the_device_is_asked_and_prepared_once_a_size(executor, plugin, tmp_path):
+def test_device_is_queried_and_prepared_once_per_size(executor, plugin, tmp_path):
     network = compiled(tmp_path, executor)
     before = len(plugin.journal_of_slots())
     for count in (8, 3, 3, 8):
@@ -141,7 +141,7 @@ def test_fixed_axis_may_be_declared_dynamic(plugin, tmp_path):
     assert plugin.journal_of_slots()[before:].decode().split() == "q8 e4 p4 r4 q4 e8 p8 r8".split()
 
 
-def test_a_size_that_the_device_refuses_fails_alone(plugin, tmp_path):
+def test_refused_size_does_not_affect_others(plugin, tmp_path):
     network = compiled(tmp_path)
     for _ in range(2):
         with pytest.raises(tvmrt.TVMError, match=r"prepared.*5 rows cannot be done"):
@@ -186,9 +186,7 @@ def test_a_device_that_refuses_the_largest_size_computes_smaller_ones(
     assert run_sizes(plugin, network, 8, 6, 7, 5, 2, 8, 6) == [6, 5, 2, 6]
 
 
-def test_a_node_that_is_too_large_at_the_largest_size_is_a_region_of_its_own(
-    plugin, monkeypatch, tmp_path
-):
+def test_node_too_large_at_the_maximum_size_is_a_separate_region(plugin, monkeypatch, tmp_path):
     """Nodes that the device supports at all sizes stay on the device at all sizes."""
     monkeypatch.setenv("PREPARED_MOST", "6")
     monkeypatch.setenv("PREPARED_OP", "relu")
@@ -308,7 +306,7 @@ def test_damaged_sizes(sizes, plugin):
         tvmrt.get_global_func("tvmrt.device.load_regions")(region(["d0", "3"], sizes), b"")
 
 
-def test_extents_are_computed_as_the_compiler_says(plugin):
+def test_extents_match_the_compiler(plugin):
     load = tvmrt.get_global_func("tvmrt.device.load_regions")
     run = load(region(["d0 2 * -3 + p 4 / 1 +", "3"]), b"").get_function("r", True)
     for size in (1, 4, 8):

@@ -76,7 +76,7 @@ def test_kernels_equal_those_of_a_fixed_shape(name):
     assert found[0].count("identity") == found[1].count("identity")
 
 
-def test_a_softmax_of_every_length(tmp_path):
+def test_softmax_of_every_length(tmp_path):
     """Lengths around every number of lanes; -inf gives 0, and NaN affects its row only."""
     d = Draft()
     y = d.node("Softmax", ["x"], axis=-1)
@@ -282,7 +282,7 @@ def test_fixed_shape_steps_are_unchanged():
     assert sum("MatMul: MatMul1_0" in text or "matmul: MatMul1_0" in text for text in shared) == 1
 
 
-def test_steps_that_run_at_the_same_time_wait_for_the_sizes(tmp_path):
+def test_concurrent_steps_wait_for_the_sizes(tmp_path):
     """Regions of a device in the same network wait for the sizes as well."""
     d = Draft()
     fixed = d.node("Add", [d.node("Mul", ["still", d.weight(4, 16)]), d.weight(4, 16)])

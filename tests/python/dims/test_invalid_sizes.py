@@ -59,7 +59,7 @@ RUN = [
 
 
 @pytest.mark.parametrize("wrong, expected", RUN)
-def test_a_run_of_wrong_sizes_is_refused(network, wrong, expected):
+def test_wrong_sizes_are_refused(network, wrong, expected):
     """The error is one sentence, and valid sizes run afterwards."""
     right = DECODER.inputs(np.random.default_rng(0), {"batch": 1, "seq": 2, "past": 3})
 

@@ -135,7 +135,7 @@ def test_constraints_without_a_stride(ceil_mode):
                 net(inputs)
 
 
-def test_areas_of_two_inputs():
+def test_equal_areas_of_two_inputs():
     """Two images of different shapes must have equally many pixels."""
     d = Draft(8)
     flat = d.constant([-1], np.int64)

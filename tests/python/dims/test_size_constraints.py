@@ -222,7 +222,7 @@ def test_a_mask_that_is_reshaped_by_the_sizes_of_another_input():
 
 
 @pytest.mark.parametrize("kernel, stride, pads", [(11, 4, 2), (3, 3, 1), (4, 4, 0), (7, 5, 3)])
-def test_strides_above_two_at_open_sizes(kernel, stride, pads):
+def test_strides_above_two_at_dynamic_sizes(kernel, stride, pads):
     model, rng = convolution(kernel, stride, pads), np.random.default_rng(10)
     net, _ = load(model, {"batch": (1, 2), "channels": 3, "height": (16, 40), "width": (12, 41)})
     assert all(check(net, model, images(rng, 2, h, w)) for h, w in [(16, 12), (40, 41), (23, 35)])

@@ -73,7 +73,7 @@ def squeezed(shape: Sequence[Any] | None) -> Any:
     return model
 
 
-def test_a_result_has_the_axes_that_the_file_declares():
+def test_result_has_the_declared_axes():
     compare(squeezed(["n", "m"]), cubes(1), ranks=False, dims=DIMS)
     net = tvmrt.load(squeezed(["n", "m"]), cache=False, dims=DIMS)
     assert [next(iter(net(feed).values())).shape for feed in cubes(1)] == SIZES

@@ -112,7 +112,7 @@ def test_the_package_has_the_folder(sources):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way, library", [("include", "backend"), ("find_package", "firmware")])
-def test_cmake_takes_it_in_one_line(sources, way, library, tmp_path):
+def test_cmake_add_subdirectory(sources, way, library, tmp_path):
     need("cmake", "cc")
     line = f"include({sources}/cmake/tvmrt-firmware-config.cmake)"
     if way == "find_package":
@@ -151,7 +151,7 @@ def test_cmake_builds_it_for_a_board(sources, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["backend", "firmware"])
-def test_meson_takes_it_as_a_subproject(sources, library, tmp_path):
+def test_meson_subproject(sources, library, tmp_path):
     need("meson", "ninja", "cc")
     (tmp_path / "subprojects").mkdir()
     (tmp_path / "subprojects" / "tvmrt-firmware").symlink_to(sources)
@@ -194,7 +194,7 @@ target_link_libraries(app PRIVATE tvmrt)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("firmware", ["y", "n"])
-def test_zephyr_takes_it_as_a_module(sources, firmware, tmp_path):
+def test_zephyr_module(sources, firmware, tmp_path):
     need("cmake", "cc")
     module = (sources / "zephyr" / "module.yml").read_text()
     folder = sources / re.search(r"^  cmake: (\S+)", module, re.MULTILINE)[1]

@@ -113,7 +113,7 @@ def test_results_are_right_with_every_compiler(build, archives, images, expected
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55"])
-def test_clang_takes_as_many_instructions_as_gcc(target, images, tmp_path):
+def test_clang_needs_as_many_instructions_as_gcc(target, images, tmp_path):
     network = tvmrt.compile(DIGITS / "digits_int8.onnx", target=target, interface_api="c",
                             module_name="net")  # fmt: skip
     network.export(tmp_path / "net.tar")

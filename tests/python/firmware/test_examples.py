@@ -139,7 +139,7 @@ def test_takes_any_network_by_its_path(board, tmp_path):
 
 
 @pytest.mark.slow
-def test_says_which_output_is_wrong(board, tmp_path):
+def test_wrong_output_is_named(board, tmp_path):
     network = model([helper.make_node("Neg", ["x"], ["y"])], {"x": np.zeros(3, np.int8)}, ["y"])
     onnx.save(network, tmp_path / "net.onnx")
     np.savez(

@@ -186,7 +186,7 @@ def test_members_do_not_clash_with_included_headers(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
+def test_header_accepts_any_name_in_c_and_cpp(tmp_path, name):
     files_of(add_network(name), tmp_path / "out", module_name="net", **C)
     for compiler, language in (("cc", "c"), ("c++", "c++")):
         if shutil.which(compiler) is None:
