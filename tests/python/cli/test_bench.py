@@ -1,4 +1,4 @@
-"""How ``tvmrt bench`` measures, without a network."""
+"""Measurements of ``tvmrt bench``, without a network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-/* A device "twin" that does what `unary` does and adds 1000, so that results tell who computed them; and
- * the scheduler "by_value", which judges by the first number of a region's input: above 10 the twin
- * computes it, below 0 the CPU, else the device that the network was compiled for. */
+/* Device "twin": computes like `unary` and adds 1000, so that results show which device ran.
+ * Scheduler "by_value" chooses by the first element of a region's input: above 10 the device twin,
+ * below 0 the CPU, otherwise the device that the network was compiled for. */
 #include <math.h>
 #include <stdlib.h>
 #include <tvm/runtime/device.h>

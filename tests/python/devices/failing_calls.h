@@ -1,24 +1,24 @@
 /*
- * Functions of a device's library that fail on demand, as a full or lost device makes them: loaded
- * with RTLD_GLOBAL before the plug-in, it is found before the library. A C file includes this and names
- * the functions; it is built with -DLIBRARY, the file of those that do the work.
+ * Wrappers of a device library's functions that fail on demand, as with a full or lost device. They
+ * are loaded with RTLD_GLOBAL before the plug-in, and override the library. A C file includes this
+ * header and names the functions; -DLIBRARY is the path of the real library.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 static char failing[64];
-static int left; /* calls that succeed before */
+static int left; /* calls that succeed before the failure */
 static int code;
 
-/* The call `name` number `after` from now on fails with `status`, once. */
+/* Let call number `after` of `name` from now on fail once with `status`. */
 void fail_call(const char* name, int after, int status) {
   strncpy(failing, name, sizeof(failing) - 1);
   left = after;
   code = status;
 }
 
-/* Whether it was reached. */
+/* Return whether the failure happened. */
 int has_failed(void) { return left < 0; }
 
 static int fails(const char* name) {

@@ -1,8 +1,8 @@
-/* A device of relu, neg and abs in float32 whose memory nobody else can touch: an address in it is
- * one of pages without access, behind which the elements lie elsewhere. Each operator is a region.
- * FAR_LOG names a file that gets a line for each run: its operator, and where its operand and its
- * result lie, "host" or "far". FAR_FULL in the environment: there is no memory left. With the macro IDLE
- * runs do nothing, so that what remains is what a region costs beside its work. */
+/* Device of relu, neg and abs in float32 with private memory: its addresses are pages without access,
+ * and the elements are stored elsewhere. Each operator is a region. FAR_LOG names a file that gets a
+ * line per run: the operator, and the memory of its operand and result, "host" or "far". FAR_FULL in
+ * the environment: no memory is left. With the macro IDLE runs do nothing, to measure the overhead of
+ * a region. */
 #define _DEFAULT_SOURCE
 #include <math.h>
 #include <pthread.h>

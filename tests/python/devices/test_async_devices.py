@@ -1,4 +1,4 @@
-"""Python devices with asynchronous runs: they overlap, fail and end like those of C devices."""
+"""Python devices with asynchronous runs: they overlap, fail and end as for C devices."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-/* A device of relu, neg and abs in float32, whose macros make it what tests need:
+/* Device of relu, neg and abs in float32, configured by macros:
  *   NAME         of the device
- *   ALONE        split_graph asks for a region per node, run refuses larger ones
+ *   ALONE        split_graph requests a region per node, run refuses larger ones
  *   REFUSES      an operator that evaluation refuses, in quotes
- *   SLEEP_MS     each run takes so long, while the result lies in memory of the region
+ *   SLEEP_MS     duration of a run; the result is in memory of the region until then
  *   ABI          another version of the interface
- *   FIRST        it must be built with the first version of the header
- *   LATER        its structs have more at their ends than this header, as a later one might
- *   QUEUES       as many runs may be under way at once, by async_run and async_wait
+ *   FIRST        for builds with the first version of the header
+ *   LATER        structs have more members than this header, as in a later version
+ *   QUEUES       number of concurrent runs, by async_run and async_wait
  *   ABSENT       it needs a function that no library has
- * UNARY_INIT and UNARY_RUN in the environment let init and run fail; UNARY_LOG names a file that gets
- * a line for each pre_run, post_run and release_graph, and where a run begins and ends. */
+ * UNARY_INIT and UNARY_RUN in the environment make init and run fail; UNARY_LOG names a file with
+ * a line for each pre_run, post_run and release_graph, and for the start and end of each run. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <pthread.h>
@@ -99,7 +99,7 @@ static int split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t*
 static const tvmrt_device_optimizer optimizer = {.split_graph = split_graph};
 #endif
 
-/* The region's memory: all tensors, one after the other. */
+/* Memory of the region: all tensors in sequence. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   int64_t count = 0;
   int32_t i;
@@ -163,7 +163,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
 }
 
 #ifdef QUEUES
-/* A thread of the device for each run, of which no more than QUEUES are at work. */
+/* One thread per run; at most QUEUES are active. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 static int at_work;

@@ -1,5 +1,5 @@
-/* A device of products of a row with constant weights, which it reads where they are; with KEEPS it has
- * a copy of its own from pre_run, turned round as a vendor's library might want it, and says so. */
+/* Device of matmuls of a row with constant weights, which it reads in place. With KEEPS it makes a
+ * transposed copy in pre_run, as vendor libraries do, and declares so. */
 #include <stdlib.h>
 #include <tvm/runtime/device.h>
 

@@ -1,5 +1,5 @@
-/* A device that computes relu at the extents of each run, in runs of a row; macros build it as
- * before devices could say that they do. */
+/* Device that computes relu at the extents of each run, row by row; macros build it as a device
+ * from before dynamic shapes. */
 #include <stddef.h>
 #include <tvm/runtime/device.h>
 

@@ -1,7 +1,6 @@
-/* A device of fixed shapes: pre_run reserves what lies between its nodes, neg and relu, of exactly the
- * region's shapes, and run trusts these alone. It judges that 5 rows cannot be done, or more than
- * the environment variable PREPARED_MOST says, where the
- * region has a node of the operator that PREPARED_OP names. */
+/* Device of fixed shapes: pre_run allocates the tensor between its nodes, neg and relu, for exactly
+ * the region's shapes, and run uses only these. Its evaluation refuses 5 rows, and more rows than the
+ * environment variable PREPARED_MOST if the region has a node of the operator PREPARED_OP. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tvm/runtime/device.h>
@@ -10,7 +9,7 @@ TVMRT_DEVICE_PLUGIN(prepared)
 
 static char journal[4096];
 
-/* What was called, with the rows: "e8 p8 r8 q8 ..." for evaluation, pre_run, run, post_run. */
+/* Calls with the number of rows: "e8 p8 r8 q8 ..." for evaluation, pre_run, run, post_run. */
 TVM_DLL const char* journal_of_slots(void);
 const char* journal_of_slots(void) { return journal; }
 

@@ -232,8 +232,8 @@ def test_dynamic_sizes_on_boards(target, tmp_path):
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "of the run"])
 def test_interpolation_weights_at_large_indices(known, tmp_path):
-    """Of zeros and ones in turn a linear blend is what a coordinate is away from the even element;
-    a coordinate in float32 is off by 1e-4 of an element here."""
+    """The input alternates 0 and 1, so a result is the distance to the even element. In float32 a
+    coordinate is off by 1e-4 elements here."""
     n, o = 4001, 3000
     draft = Draft()
     sizes = draft.node("Shape", ["like"])

@@ -1,6 +1,6 @@
 """Firmware archives contain exactly the runtime files that their network can call.
 
-The compiler and the built objects tell what is called.
+The compiler and the built objects give the called functions.
 """
 
 from __future__ import annotations
