@@ -200,7 +200,7 @@ def _build(
         *map(str, [*objects, *sources]), "-lm", "-o", str(folder / "image.elf"),
     ]  # fmt: skip
     _run(command, board)
-    (folder / "facts").write_bytes(MARK + json.dumps(metadata).encode() + b"\0")
+    (folder / "metadata").write_bytes(MARK + json.dumps(metadata).encode() + b"\0")
     _run(
         [f"{board.tool}-objcopy", "--add-section", f".tvmrt={folder / 'metadata'}",
          str(folder / "image.elf"), str(image)],
