@@ -148,7 +148,7 @@ _ROWS = (
     FixedPointOp("fixed_inverse_root", ["n: int32"], inverse_root),
     FixedPointOp("fixed_inverse_root_exponent", ["n: int32"], inverse_root_exponent),
     FixedPointOp("float_scale", ["x: int32|int64", "factor: float64"], float_scale),
-    FixedPointOp("fixed_product", ["a: int32", "b: int32"], product),
+    FixedPointOp("fixed_product", ["a: int32", "b: int32"], product, text="tvmrt_fixed_mul({})"),
     FixedPointOp("fixed_shift", ["x: int32", "n: int32"], shift),
     FixedPointOp("fixed_reciprocal", ["a: int32"], reciprocal),
     FixedPointOp("leading_zeros", ["x: int32"], leading_zeros),
