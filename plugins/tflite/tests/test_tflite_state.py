@@ -251,7 +251,7 @@ def test_networks_that_take_turns_in_one_workspace_have_no_state():
     net = Net()
     _variables(net)
     networks = {"a": net.data(), "b": net.data()}
-    with pytest.raises(ValueError, match="compile all of them as concurrent"):
+    with pytest.raises(ValueError, match="list all of the networks in concurrent"):
         tvmrt.compile_together(networks, target="cortex-m4", interface_api="c")
     made = tvmrt.compile_together(networks, True, target="cortex-m4", interface_api="c")
     assert len(made.libraries) == 2

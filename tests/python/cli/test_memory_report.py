@@ -165,7 +165,7 @@ BAD = [
     pytest.param(["--module-name", "a"], "there are 2 networks and 1 names (a)", id="names"),
     pytest.param(["--module-name", "a,a"], "networks need names of their own", id="equal"),
     pytest.param(["--pool", "sram=5000", "--concurrent", "all"], "bytes too small", id="small"),
-    pytest.param(["--concurrent", "digits_f32,x"], "there is no network x", id="concurrent"),
+    pytest.param(["--concurrent", "digits_f32,x"], "unknown network x", id="concurrent"),
     pytest.param(["--pool", "sram=1@"], "name the section after @", id="section"),
     pytest.param(["--pool", "a=1", "--pool", "a=2"], "there is a pool a already", id="twice"),
     pytest.param(["--place", "conv1*"], "does not have the form PATTERN=POOL", id="place"),

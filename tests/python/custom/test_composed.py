@@ -94,7 +94,9 @@ def test_inner_connections_are_made_when_inputs_and_outputs_are_bound():
 
 def test_inputs_are_bound_in_a_graph():
     x = GraphBuilder().input("x", (BATCH, WIDE))
-    with pytest.raises(ValueError, match=r"RNNCell: inputs are bound in %x.*; give a GraphBuilder"):
+    with pytest.raises(
+        ValueError, match=r"RNNCell: the first argument is %x.*; pass a GraphBuilder"
+    ):
         example("rnn_cell").rnn_cell.create(output_type=1).bind_inputs(x)
 
 

@@ -206,17 +206,17 @@ def test_composition_that_misuses_the_graph(tmp_path, statement, sentence):
 B = '"b", "int", 0'
 LIBRARIES = [
     ("other library", "int x;", "it has no function tvmrt_get_operators"),
-    ("none", f"{GET} {{ return 0; }}", "operators of version none, this"),
+    ("none", f"{GET} {{ return 0; }}", "built for operator ABI none, this"),
     (
         "other version",
         listing(99),
-        "operators of version 99, this tvmrt reads version 1; build the library with",
+        "built for operator ABI 99, this tvmrt supports 1; build the library with",
     ),
     ("empty", listing(), "declares no operator"),
     (
         "no list",
         listing(kernels="0, 3"),
-        "kernels: 3 are said to be there, and none are given",
+        "kernels: the count is 3, but the pointer is NULL",
     ),
     ("struct", kernel_text(struct_bytes="8"), "operator Op: struct_bytes is not sizeof"),
     ("name", kernel_text(name="0"), "operator name '' is not an identifier"),
@@ -229,7 +229,7 @@ LIBRARIES = [
     ("inputs of a composition", composed_text("x x"), "d::Op: inputs are x x; name each by an"),
     ("optional first", composed_text("b? x"), "d::Op: an optional input cannot precede"),
     ("types", kernel_text(types='"T=int8 T=bool"'), "types: T is declared twice; rename one"),
-    ("inputs", kernel_text(inputs="0"), "Op: inputs: 1 are said to be there, and none are"),
+    ("inputs", kernel_text(inputs="0"), "Op: inputs: the count is 1, but the pointer is"),
     ("function", kernel_text(c_function="0"), "operator Op: c_function is missing"),
     ("no body", kernel_text(c_source="0"), "operator d::Op has no body; give reference, c or"),
     (

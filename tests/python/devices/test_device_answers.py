@@ -51,7 +51,9 @@ FORGETFUL = ["annotate", "optimize", "codegen"]
 @pytest.mark.parametrize("method", FORGETFUL)
 def test_forgotten_return_names_device_and_method(method, options):
     device = type("Forgetful", (Sums,), {method: nothing, "name": "forgetful"})()
-    with pytest.raises(UnsupportedError, match=f"device forgetful: {method} gave NoneType.*return"):
+    with pytest.raises(
+        UnsupportedError, match=f"device forgetful: {method} returned NoneType.*return"
+    ):
         tvmrt.compile(network(), devices=[device], **options)
 
 
@@ -70,7 +72,7 @@ def test_missing_boundary_cost_is_an_error():
     """The cost is needed if two devices have costs."""
     costs = {"cost": lambda *_: 1.0, "border_cost": nothing}
     both = [type(n, (Sums,), {"name": n, **costs})() for n in ("dear", "cheap")]
-    with pytest.raises(UnsupportedError, match="device dear: border_cost gave NoneType"):
+    with pytest.raises(UnsupportedError, match="device dear: border_cost returned NoneType"):
         tvmrt.compile(network(), devices=both)
 
 
@@ -90,7 +92,7 @@ def test_compute_without_a_result(tmp_path, answer):
 
 def test_foreign_node_without_types():
     device = type("Forgetful", (Sums,), {"adopt": nothing, "name": "forgetful"})()
-    with pytest.raises(UnsupportedError, match="device forgetful: adopt gave NoneType"):
+    with pytest.raises(UnsupportedError, match="device forgetful: adopt returned NoneType"):
         tvmrt.compile(network("Unheard", "example"), devices=[device])
 
 

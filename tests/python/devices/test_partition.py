@@ -231,5 +231,5 @@ class Nothing(SampleDevice):
 def test_codegen_result_of_a_wrong_type_is_an_error():
     nodes = [helper.make_node("Add", ["x", "x"], ["y"], name="sum")]
     model = onnx_graph.model(nodes, {"x": X}, ["y"])
-    with pytest.raises(tvmrt.error.UnsupportedError, match=r"sample.*codegen gave int"):
+    with pytest.raises(tvmrt.error.UnsupportedError, match=r"sample.*codegen returned int"):
         tvmrt.compile(model, devices=[Nothing()])

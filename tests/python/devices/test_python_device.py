@@ -90,7 +90,7 @@ def test_wrong_shape_of_a_result_names_node_and_shapes(tmp_path, device):
     path = compiled(tmp_path / "net.so", np.zeros(3, np.float32))
     device.result = lambda array: array[0]
     with pytest.raises(
-        tvmrt.TVMError, match=r"compute of first \(add\) gave shape \[3\], not \[2, 3"
+        tvmrt.TVMError, match=r"compute of first \(add\) returned shape \[3\], expected \[2, 3"
     ):
         run_library(path, "graph", FEEDS)
 

@@ -165,7 +165,7 @@ REFUSED = [
     pytest.param({"image": F32}, {}, "image and the image have the same C name", id="image"),
     pytest.param({}, {}, "no network to compile", id="none"),
     pytest.param({"a": F32}, {"image_name": "a b"}, "is not a C identifier", id="name"),
-    pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a", "x"]]}, "there is no network x",
+    pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a", "x"]]}, "unknown network x",
                  id="group"),
     pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a"], ["a", "b"]]}, "a is in two groups",
                  id="groups"),

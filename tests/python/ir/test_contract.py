@@ -102,7 +102,7 @@ MISFITS = {
         WINDOW,
         "float32 1 5 8 8, float32 6 2 3 3",
         ONE,
-        "C/groups is not whole (C = 5, groups = 2)",
+        "C/groups is not a whole number (C = 5, groups = 2)",
     ),
     "one-of": (
         WINDOW,

@@ -95,12 +95,12 @@ BREAKS = {
     lose_attribute: r"<lstm cell>: attribute reverse is missing",
     add_attribute: r"<lstm cell>: unknown attribute precision",
     break_result: r"<lstm cell> has type .*, its inputs give ",
-    break_guard: r"<lstm cell> runs by %condition: bool\[1\], expected one bool without axes",
+    break_guard: r"<lstm cell> has guard %condition: bool\[1\], expected a bool scalar",
     break_constant: r"the elements of %r: float32\[.*\] are float64\[",
     repeat_output_name: r"two outputs are named y",
-    repeat_input: r"input %x: .* is there twice",
+    repeat_input: r"input %x: .* is listed twice",
     repeat_value: r"%cell: .* has more than one producer",
-    read_too_early: r"<lstm cell> reads %later: .* before it is made",
+    read_too_early: r"<lstm cell> reads %later: .* before it is computed",
 }
 
 

@@ -49,8 +49,8 @@ class McuFamily:
             nbytes, limit = value[0] if isinstance(value, tuple) else value, self.ram.get(name)
             if limit is not None and nbytes > limit:
                 raise ValueError(
-                    f"pool {name} of {nbytes} bytes: {self.name} ({self.part}) has {limit} bytes "
-                    "there; use a smaller pool"
+                    f"pool {name} has {nbytes} bytes, but region {name} of {self.name} "
+                    f"({self.part}) has {limit}; use a smaller pool"
                 )
 
     def check_flash(self, weights_bytes: int) -> None:

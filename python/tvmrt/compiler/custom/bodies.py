@@ -205,7 +205,7 @@ def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:
     if not isinstance(sizes, (tuple, list)) or not 1 <= len(sizes) <= 3:
         raise ValueError(f"{field}: {given!r} is not a list of one to three sizes")
     if not all(isinstance(n, NUMBER) and n >= 1 for n in sizes):
-        raise ValueError(f"{field}: sizes are whole numbers from 1, not {list(sizes)}")
+        raise ValueError(f"{field}: sizes must be positive whole numbers, not {list(sizes)}")
     return [int(n) for n in sizes]
 
 

@@ -41,7 +41,7 @@ def declarations() -> cffi.FFI:
 def rows(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Any]:
     """Return the structs of a list. Raise ValueError if the pointer is NULL with a count."""
     if count < 0 or (count > 0 and pointer == ffi.NULL):
-        raise ValueError(f"{what}: {count} are said to be there, and none are given")
+        raise ValueError(f"{what}: the count is {count}, but the pointer is NULL")
     return [pointer[i] for i in range(count)]
 
 

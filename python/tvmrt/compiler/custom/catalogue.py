@@ -60,8 +60,8 @@ class Catalogue:
             return None
         if not fitting:
             raise ValueError(
-                f"{domain}::{op_type} is known from version {min(versions)} of its domain on, the "
-                f"network uses version {version}; declare the older one too"
+                f"{domain}::{op_type} is declared from version {min(versions)} of its domain on, but "
+                f"the network uses version {version}; declare that version too"
             )
         return versions[max(fitting)]
 

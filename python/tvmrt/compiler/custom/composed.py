@@ -76,7 +76,7 @@ class Composed(Operator):
         least = len(self.inputs) - len(self.optional)
         if not least <= len(types) <= len(self.inputs):
             count = str(least) if not self.optional else f"{least} to {len(self.inputs)}"
-            raise ValueError(f"inputs: the operator takes {count}, the node gives {len(types)}")
+            raise ValueError(f"inputs: expected {count}, the node has {len(types)}")
         for parameter, type in zip(self.inputs, types):
             if type is None and parameter not in self.optional:
                 raise ValueError(f"input {parameter} is missing")
@@ -160,7 +160,7 @@ def _parameters(function: Callable[..., Any], name: str) -> Any:
                 optional.append(parameter.name)
         else:
             raise ValueError(
-                f"operator {name}: parameter *{parameter.name} has no fixed number; name each "
+                f"operator {name}: parameter *{parameter.name} is not supported; name each "
                 "input, and each attribute after *"
             )
     return inputs, optional, defaults

@@ -158,7 +158,7 @@ class GraphBuilder(OperatorGraph):
     def _value(self, item: Any, name: str, where: str) -> Value | None:
         if isinstance(item, Value) and not item.is_constant and item not in self._values:
             raise ValueError(
-                f"{where}: {item.name} is a value of another graph; hand it over as an input"
+                f"{where}: {item.name} is a value of another graph; pass it as an input"
             )
         if item is None or isinstance(item, Value):
             return item

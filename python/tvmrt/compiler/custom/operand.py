@@ -95,7 +95,7 @@ def bind_types(
     least = sum(not i.optional for i in inputs)
     if not least <= len(given) <= len(inputs):
         count = str(least) if least == len(inputs) else f"{least} to {len(inputs)}"
-        raise ValueError(f"inputs: the operator takes {count}, the node gives {len(given)}")
+        raise ValueError(f"inputs: expected {count}, the node has {len(given)}")
     bound: dict[str, str] = {}
     for operand, type in zip(inputs, given):
         if type is None:

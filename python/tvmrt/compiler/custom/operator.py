@@ -128,8 +128,8 @@ class Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
         if not isinstance(graph, OperatorGraph):
             raise ValueError(
-                f"{self.operator.name}: inputs are bound in {graph!r}; give a GraphBuilder before "
-                "them"
+                f"{self.operator.name}: the first argument is {graph!r}; pass a GraphBuilder before "
+                "the inputs"
             )
         if self.inputs is not None:
             raise ValueError(f"{self.operator.name}: the inputs are bound already; clone() it")

@@ -31,7 +31,7 @@ def load_library(path: Path) -> list[Operator]:
             raise OSError(f"{path} cannot be loaded: {problem}") from problem
         except AttributeError as problem:
             raise ValueError(
-                f"{path} brings no operators: it has no function tvmrt_get_operators"
+                f"{path} is not an operator library: it has no function tvmrt_get_operators"
             ) from problem
         _loaded[key] = _read(ffi, library, listed, path)
     return _loaded[key]
@@ -42,7 +42,7 @@ def _read(ffi: cffi.FFI, library: Any, listed: Any, path: Path) -> list[Operator
     if listed == ffi.NULL or listed.abi != abi:
         found = "none" if listed == ffi.NULL else listed.abi
         raise ValueError(
-            f"{path}: operators of version {found}, this tvmrt reads version {abi}; build the "
+            f"{path}: built for operator ABI {found}, this tvmrt supports {abi}; build the "
             "library with this tvmrt's headers"
         )
     try:

@@ -131,7 +131,7 @@ class _Session:
         made = self._g.add(operator, *given, outputs=num_outputs, **keywords)
         values = made if isinstance(made, list) else [made]
         if len(values) < num_outputs:
-            raise ValueError(f"{name}: {num_outputs} outputs are asked for, it has {len(values)}")
+            raise ValueError(f"{name}: {num_outputs} outputs requested, it has {len(values)}")
         for i in range(num_outputs):
             outputs[i] = self.enter(values[i])
         return 0

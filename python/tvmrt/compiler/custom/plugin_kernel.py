@@ -136,7 +136,7 @@ class KernelInC(Kernel):
         if problem != self._ffi.NULL:
             raise ValueError(text(self._ffi, problem))
         if any(not 0 <= row.ndim <= longest for row in rows):
-            raise ValueError(f"a shape has 0 to {longest} dimensions")
+            raise ValueError(f"the shape function must set ndim from 0 to {longest}")
         return [tuple(row.dim[i] for i in range(row.ndim)) for row in rows]
 
     def _opencl_sizes(
@@ -146,7 +146,7 @@ class KernelInC(Kernel):
         call = self._call(types, scalars)  # keeps the memory of its pointer alive
         count = self._given.opencl_sizes(call.pointer, total, local)
         if not 1 <= count <= 3:
-            raise ValueError(f"{count} is not a number of dimensions from 1 to 3")
+            raise ValueError(f"opencl_sizes returned {count} dimensions; return 1 to 3")
         chosen = [local[i] for i in range(count)]
         return [total[i] for i in range(count)], chosen if any(chosen) else []
 

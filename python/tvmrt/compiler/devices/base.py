@@ -153,7 +153,7 @@ class Device:
         UnsupportedError
             If the device cannot run the node; the text is the reason.
         """
-        raise UnsupportedError(f"{self.name} takes no nodes as they are")
+        raise UnsupportedError(f"{self.name} does not support ONNX nodes")
 
     def prepares_sizes(self) -> bool:
         """Return whether regions may have dynamic dimensions although the device needs fixed ones:

@@ -69,7 +69,7 @@ def call_device(device: Device, method: str, *arguments: Any) -> Any:
             expected, _ = RESULT_TYPES[method]
         missing = "; a 'return' is missing" if result is None else ""
         raise InvalidDeviceResultError(
-            f"device {device.name}: {method} gave {type(result).__name__}, expected {expected}"
+            f"device {device.name}: {method} returned {type(result).__name__}, expected {expected}"
             f"{missing}"
         )
     return as_code(result, device.name) if method == "codegen" else result

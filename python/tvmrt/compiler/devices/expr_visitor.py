@@ -57,12 +57,12 @@ class ExprVisitor:
 
     def visit_var(self, value: Value) -> Any:
         """Visit an input of the region."""
-        raise NotImplementedError(f"{type(self).__name__} takes no inputs")
+        raise NotImplementedError(f"{type(self).__name__} does not implement visit_var")
 
     def visit_constant(self, value: Value) -> Any:
         """Visit a constant; its elements are ``value.data``."""
-        raise NotImplementedError(f"{type(self).__name__} takes no constants")
+        raise NotImplementedError(f"{type(self).__name__} does not implement visit_constant")
 
     def visit_call(self, node: Node) -> Any:
         """Visit an operator; its operands have been visited."""
-        raise NotImplementedError(f"{type(self).__name__} takes no {node.op}")
+        raise NotImplementedError(f"{type(self).__name__} does not support {node.op}")

@@ -48,20 +48,22 @@ class PythonDevice(Device):
 
         ``inputs`` must not be written to. Called from any thread, with Python's lock held.
         """
-        raise NotImplementedError(f"device {self.name} has no compute")
+        raise NotImplementedError(f"device {self.name} does not implement compute")
 
     def enter_runtime(self) -> None:
         """Register the run-time half, ``device.<name>.run`` and ``pre_run``, in this process."""
         from tvmrt.runtime import register_func
 
         if self.layout != "dense":
-            raise ValueError(f"device {self.name}: compute gets dense arrays, not {self.layout}")
+            raise ValueError(
+                f"device {self.name}: compute supports layout dense, not {self.layout}"
+            )
 
         def pre_run(symbol: str, text: str, constants: Any, options: str) -> Any:
             return self._prepare(str(text), bytes(constants), str(options))
 
         def unprepared(*_: Any) -> None:
-            raise RuntimeError(f"device {self.name}: a region was not prepared")
+            raise RuntimeError(f"device {self.name}: pre_run was not called for a region")
 
         register_func(f"device.{self.name}.pre_run", pre_run, override=True)
         register_func(f"device.{self.name}.run", unprepared, override=True)
@@ -120,31 +122,34 @@ class _LoadedRegion:
             values[number] = tensor.numpy()
         for node, row in zip(self._nodes, region["nodes"]):
             operands = [None if i < 0 else values[i] for i in row["inputs"]]
-            found = self._device.compute(node, operands)
-            results = found if isinstance(found, (list, tuple)) else [found]
-            if found is None or len(results) != len(row["outputs"]):
-                raise self._result_count_error(node, found, len(row["outputs"]))
+            result = self._device.compute(node, operands)
+            results = result if isinstance(result, (list, tuple)) else [result]
+            if result is None or len(results) != len(row["outputs"]):
+                raise self._result_count_error(node, result, len(row["outputs"]))
             for number, array in zip(row["outputs"], results):
                 values[number] = self._checked(array, number, node)
         for number, tensor in zip(region["outputs"], tensors[count:]):
             tensor.copyfrom(values[number])
 
-    def _result_count_error(self, node: RegionNode, found: Any, wanted: int) -> ValueError:
-        gave = "nothing; a 'return' is missing" if found is None else f"not {wanted} results"
+    def _result_count_error(self, node: RegionNode, result: Any, expected: int) -> ValueError:
+        count = len(result) if isinstance(result, (list, tuple)) else 1
+        text = (
+            "None; a 'return' is missing" if result is None else f"{count} results, not {expected}"
+        )
         return ValueError(
-            f"device {self._device.name}: compute of {node.name} ({node.op}) gave {gave}"
+            f"device {self._device.name}: compute of {node.name} ({node.op}) returned {text}"
         )
 
     def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
-        wanted, found = self._region["tensors"][number], np.shape(array)
-        maximum = wanted["shape"]
-        minimum = wanted.get("least", maximum)
-        if len(found) != len(maximum) or not all(
-            a <= n <= b for a, n, b in zip(minimum, found, maximum)
+        expected, shape = self._region["tensors"][number], np.shape(array)
+        maximum = expected["shape"]
+        minimum = expected.get("least", maximum)
+        if len(shape) != len(maximum) or not all(
+            a <= n <= b for a, n, b in zip(minimum, shape, maximum)
         ):
             lower = f"{minimum} to " if minimum != maximum else ""
             raise ValueError(
-                f"device {self._device.name}: compute of {node.name} ({node.op}) gave shape "
-                f"{list(found)}, not {lower}{maximum}"
+                f"device {self._device.name}: compute of {node.name} ({node.op}) returned shape "
+                f"{list(shape)}, expected {lower}{maximum}"
             )
-        return np.ascontiguousarray(array, DTYPES[wanted["dtype"]].numpy).reshape(found)
+        return np.ascontiguousarray(array, DTYPES[expected["dtype"]].numpy).reshape(shape)

@@ -209,7 +209,7 @@ def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
         if plain is _REFUSED:
             raise UnsupportedError(
                 f"{', '.join(node.sources)}: attribute {key} of {node.op} is "
-                f"{value!r:.40}, which no region can hold"
+                f"{value!r:.40}, which the JSON of a region cannot represent"
             )
         if plain is not None:
             attrs[key] = plain

@@ -47,7 +47,7 @@ def register(device: type[Device] | Device) -> Any:
 def unregister(name: str) -> None:
     """Remove a device. Raise KeyError if there is none of that name."""
     if _DEVICES.pop(name, None) is None:
-        raise KeyError(f"there is no device {name} to unregister")
+        raise KeyError(f"device {name} is not registered")
 
 
 def get(name: str) -> Device:
@@ -73,7 +73,7 @@ def get(name: str) -> Device:
     if found is None:
         raise ValueError(
             plugin.why_missing("devices", name)
-            or f"device {name} is not known; there are {', '.join(names())}; name the folder of "
+            or f"device {name} is not known; choose from {', '.join(names())}; name the folder of "
             "its plug-in in TVMRT_DEVICE_PATH, or install its package"
         )
     return found

@@ -180,5 +180,5 @@ def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
         found = ReferenceEvaluator(model, new_ops=evaluators()).run(None, dict(inputs))
     except Exception as error:  # its operators raise exceptions of any type
         reason = " ".join(str(error).split())
-        raise ValueError(f"the reference evaluator of onnx: {reason}") from None
+        raise ValueError(f"the ONNX reference evaluator failed: {reason}") from None
     return dict(zip((each.name for each in model.graph.output), found))

@@ -82,7 +82,7 @@ def read_image_metadata(path: Path) -> dict[str, Any]:
     end = data.find(b"\0", begin)
     if begin < 0 or end < 0:
         raise ValueError(
-            f"{path} is not an image that serves remote calls; 'tvmrt compile NET.onnx -o "
+            f"{path} is not a board image with an RPC server; 'tvmrt compile NET.onnx -o "
             "NET.elf --target cortex-m4' writes one"
         )
     return json.loads(data[begin + len(MARK) : end])
@@ -129,20 +129,20 @@ def write_image(library: BoardNetwork, path: Path) -> None:
     options = library.options
     if not options.firmware or options.executor != "aot" or options.interface_api != "packed":
         raise ValueError(
-            f"{path}: an image that answers remote calls has a network of a board that is compiled "
-            "ahead of time, with executor aot and interface-api packed"
+            f"{path}: a board image needs a network for a firmware target, with executor aot and "
+            "interface-api packed"
         )
     summary = library.summary
     for tensor in (*summary.inputs, *summary.outputs):
         if not all(isinstance(extent, int) for extent in tensor.shape):
             raise ValueError(
-                f"{path}: {tensor.name} has a size that runs choose; images take fixed sizes, "
-                "which --shape or --dim gives"
+                f"{path}: {tensor.name} has a dynamic shape; board images need fixed shapes, "
+                "set with --shape"
             )
     board = board_of(library.target.name)
     compiler = f"{board.tool}-gcc"
     if shutil.which(compiler) is None:
-        raise CompileError(f"{compiler} is not installed; it makes images for {board.target}")
+        raise CompileError(f"{compiler} is not installed; images for {board.target} need it")
     metadata = _image_metadata(library, board)
     with replacing(path) as aside, scratch_folder() as folder:
         _build(library, board, metadata, folder, Path(aside))
@@ -217,4 +217,4 @@ def _run(command: list[str], board: Board) -> None:
     if done.returncode != 0:
         told = [line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line]
         text = "; ".join(told) or done.stderr.strip()[-2000:]
-        raise CompileError(f"the image for {board.target} cannot be made: {text}")
+        raise CompileError(f"the image for {board.target} could not be built: {text}")

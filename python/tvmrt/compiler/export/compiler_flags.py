@@ -78,8 +78,9 @@ def compiler_for_level(command: Sequence[str], triple: str, flags: Sequence[str]
     if zig(triple):
         return [*zig(triple), *translate_flags(zig(triple), flags)]
     raise CompileError(
-        f"C compiler {command[0]} does not know {flag}, nor is there clang or the ziglang package; "
-        "install one, for example with: pip install ziglang; or leave that level out with levels"
+        f"C compiler {command[0]} does not support {flag}, and neither clang nor the "
+        "ziglang package is installed; install one, for example with: pip install ziglang; or "
+        "choose levels without that one"
     )
 
 

@@ -42,9 +42,7 @@ def live_groups(
     seen: set[str] = set()
     for name in (name for group in groups for name in group):
         if name not in names:
-            raise ValueError(
-                f"concurrent: there is no network {name}; there are {', '.join(names)}"
-            )
+            raise ValueError(f"concurrent: unknown network {name}; choose from {', '.join(names)}")
         if name in seen:
             raise ValueError(f"concurrent: network {name} is in two groups; merge them")
         seen.add(name)

@@ -145,7 +145,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
 def placed(buffer: Buffer) -> int:
     """Return the address of a buffer of a planned program in its pool."""
     if buffer.address is None:
-        raise ValueError(f"{buffer.name} has no place; plan_program() comes first")
+        raise ValueError(f"{buffer.name} has no memory yet; call plan_program() first")
     return buffer.address
 
 

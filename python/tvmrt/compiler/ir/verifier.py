@@ -25,7 +25,7 @@ def verify(graph: Graph, after: str, open: bool = False) -> None:
             if value.data is not None:
                 _check_constant(value, sound, after)
             elif value not in known:
-                raise ValueError(f"after {after}: {node!r} reads {value!r} before it is made")
+                raise ValueError(f"after {after}: {node!r} reads {value!r} before it is computed")
         _check_guard(node, after)
         _check_types(node, after, open)
         for value in node.outputs:
@@ -37,7 +37,7 @@ def verify(graph: Graph, after: str, open: bool = False) -> None:
 
 def _check_source(value: Value, known: set[Value], after: str) -> None:
     if value in known:
-        raise ValueError(f"after {after}: input {value!r} is there twice")
+        raise ValueError(f"after {after}: input {value!r} is listed twice")
     known.add(value)
     problem = size_problem(value.shape)
     if problem is not None:
@@ -50,7 +50,7 @@ def _check_constant(value: Value, sound: set[Value], after: str) -> None:
     sound.add(value)
     if value.data.shape != value.shape or value.data.dtype != value.dtype.numpy:
         found = f"{value.data.dtype}{list(value.data.shape)}"
-        raise ValueError(f"after {after}: the elements of {value!r} are {found}")
+        raise ValueError(f"after {after}: {value!r} has data of {found}")
     problem = size_problem(value.shape)
     if problem is not None:
         raise ValueError(f"after {after}: constant {value!r}: {problem}")
@@ -59,7 +59,7 @@ def _check_constant(value: Value, sound: set[Value], after: str) -> None:
 def _check_guard(node: Node, after: str) -> None:
     if node.guard is not None and str(node.guard[0].type) != "bool[]":
         raise ValueError(
-            f"after {after}: {node!r} runs by {node.guard[0]!r}, expected one bool without axes"
+            f"after {after}: {node!r} has guard {node.guard[0]!r}, expected a bool scalar"
         )
 
 
@@ -70,9 +70,11 @@ def _check_outputs(
         if value.data is not None:
             _check_constant(value, sound, after)
         elif value not in known:
-            raise ValueError(f"after {after}: output {name} ({value!r}) is never made")
+            raise ValueError(f"after {after}: output {name} ({value!r}) is never computed")
     if len(graph.outputs) != len(graph.output_names):
-        raise ValueError(f"after {after}: {len(graph.outputs)} outputs have other names")
+        raise ValueError(
+            f"after {after}: {len(graph.outputs)} outputs, {len(graph.output_names)} names"
+        )
     twice = None if open else _first_twice(graph.output_names)  # regions match outputs by position
     if twice is not None:
         raise ValueError(f"after {after}: two outputs are named {twice}")

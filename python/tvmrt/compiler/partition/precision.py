@@ -98,8 +98,8 @@ class Reducer:
         if any("precision" in region.options for region in regions):
             return
         if self._failures:
-            said = "; ".join(self._failures.values())
-            raise UnsupportedError(f"no region computes in {self.word}: {said}")
+            reasons = "; ".join(self._failures.values())
+            raise UnsupportedError(f"no region computes in {self.word}: {reasons}")
         if self._refused:
             symbol, error = min(self._refused.items(), key=lambda item: item[1])
             raise UnsupportedError(

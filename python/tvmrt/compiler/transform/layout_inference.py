@@ -74,8 +74,8 @@ def _alternatives(node: Node, graph: Graph) -> list[Names]:
             problems.append(problem)
     if not fitting:
         raise ValueError(
-            f"node {', '.join(node.sources)} ({record.name}): graph {graph.name}: layouts: none "
-            f"fits: {'; '.join(dict.fromkeys(problems))}"
+            f"node {', '.join(node.sources)} ({record.name}): graph {graph.name}: no declared "
+            f"layout matches: {'; '.join(dict.fromkeys(problems))}"
         )
     return fitting
 

@@ -30,8 +30,8 @@ def refuse(program: Program) -> None:
     )
     if program.states:
         raise UnsupportedError(
-            "the network keeps state between runs, and a tvm-ffi function has no memory of its "
-            "own; choose abi packed"
+            "the network keeps state between runs, which abi tvm-ffi does not support; choose "
+            "abi packed"
         )
 
 

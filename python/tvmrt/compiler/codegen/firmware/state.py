@@ -79,7 +79,7 @@ def reject_shared_workspace(programs: Sequence[Program], live: Sequence[Sequence
     if named:
         raise ValueError(
             f"the network {named[0]} keeps state in the workspace, which another network would "
-            "overwrite; compile all of them as concurrent"
+            "overwrite; list all of the networks in concurrent"
         )
 
 

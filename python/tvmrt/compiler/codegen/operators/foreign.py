@@ -13,7 +13,7 @@ class ForeignLowering(Lowering):
 
     def operands(self):
         raise UnsupportedError(
-            f"{', '.join(self.node.sources)}: only a device that runs ONNX can compute it, and "
-            "none takes it here; boards, loop bodies and --device-fallback need an operator of "
-            "tvmrt or a declaration with --operators"
+            f"{', '.join(self.node.sources)}: tvmrt has no C code for this operator, and no "
+            "device supports it here (boards, loop bodies and --device-fallback need C code); "
+            "choose such a device with --device, or declare the operator with --operators"
         )

@@ -54,7 +54,7 @@ class Formula:
             return [eval(code, _NAMES, known) for code in self._codes]
         except _Indivisible:
             values = ", ".join(f"{n} = {known[n]}" for n in sorted(self.names))
-            raise ContractError(f"{self.text} is not whole ({values})") from None
+            raise ContractError(f"{self.text} is not a whole number ({values})") from None
 
 
 _NAMES = {"__builtins__": {}, "_exact": _exact}
