@@ -195,8 +195,8 @@ def check(request: Request) -> None:
             continue
         for each in row.each(request.value_of(name)):
             if each is not None and each not in row.values:
-                known = " or ".join(row.values)
-                raise ValueError(f"{name.replace('_', '-')} {each} is not known; choose {known}")
+                choices = " or ".join(row.values)
+                raise ValueError(f"{name.replace('_', '-')} {each} is not known; choose {choices}")
     for rule in RULES:
         if rule.refused(request):
             raise rule.error(rule.sentence.format(**vars(request)))
@@ -208,13 +208,13 @@ def check(request: Request) -> None:
 def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) -> None:
     """Check that the devices in rules of ``require_device`` are selected, and if compiling for this
     machine (``here``) can run on it."""
-    known = {"cpu", *(device.name for device in devices)}
+    device_names = {"cpu", *(device.name for device in devices)}
     for rule in rules:
         name = rule.partition(":")[0]
-        if name not in known:
+        if name not in device_names:
             raise ValueError(
                 f"require-device {rule}: {name} is not among the devices "
-                f"({', '.join(sorted(known))}); add it with --device"
+                f"({', '.join(sorted(device_names))}); add it with --device"
             )
         absent = [d.absent() for d in devices if d.name == name and here]
         if any(absent):

@@ -26,9 +26,9 @@ def name() -> str:
     for line in text.splitlines():
         key, _, value = line.partition(":")
         members.setdefault(key.strip(), value.strip())
-    wanted = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
-    found = [members[key] for key in wanted if members.get(key)]
-    return " ".join(found) or platform.processor() or machine()
+    keys = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+    parts = [members[key] for key in keys if members.get(key)]
+    return " ".join(parts) or platform.processor() or machine()
 
 
 @lru_cache(maxsize=1)

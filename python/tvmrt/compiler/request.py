@@ -450,7 +450,7 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
     """Raise TypeError for text instead of a list, which would be read letter by letter, and for
     other types than mappings. Options of any type accept a single value."""
     if kind.startswith("Sequence") and kind != "Sequence[Any]" and isinstance(value, str):
-        raise TypeError(f"{name}: give a list: [{value!r}]")
+        raise TypeError(f"{name}: give a list, [{value!r}]")
     if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
         raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
 

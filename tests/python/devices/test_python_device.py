@@ -141,7 +141,7 @@ def test_device_names_are_unique_identifiers(device, name, problem):
 def test_only_devices_can_be_registered():
     with pytest.raises(TypeError, match=r"subclass"):
         devices.register(object())
-    with pytest.raises(KeyError, match="no device gone"):
+    with pytest.raises(KeyError, match="device gone is not registered"):
         devices.unregister("gone")
 
 

@@ -96,7 +96,7 @@ BREAKS = {
     add_attribute: r"<lstm cell>: unknown attribute precision",
     break_result: r"<lstm cell> has type .*, its inputs give ",
     break_guard: r"<lstm cell> has guard %condition: bool\[1\], expected a bool scalar",
-    break_constant: r"the elements of %r: float32\[.*\] are float64\[",
+    break_constant: r"%r: float32\[.*\] has data of float64\[",
     repeat_output_name: r"two outputs are named y",
     repeat_input: r"input %x: .* is listed twice",
     repeat_value: r"%cell: .* has more than one producer",

@@ -198,12 +198,12 @@ def _checked_name(field: str, name: str, source: str, call: Call) -> str:
 
 
 def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:
-    given = call.evaluate(field, function)
-    sizes = [given] if isinstance(given, NUMBER) else given
+    result = call.evaluate(field, function)
+    sizes = [result] if isinstance(result, NUMBER) else result
     if field == "opencl.local_size" and isinstance(sizes, (tuple, list)) and not sizes:
         return []
     if not isinstance(sizes, (tuple, list)) or not 1 <= len(sizes) <= 3:
-        raise ValueError(f"{field}: {given!r} is not a list of one to three sizes")
+        raise ValueError(f"{field}: {result!r} is not a list of one to three sizes")
     if not all(isinstance(n, NUMBER) and n >= 1 for n in sizes):
         raise ValueError(f"{field}: sizes must be positive whole numbers, not {list(sizes)}")
     return [int(n) for n in sizes]

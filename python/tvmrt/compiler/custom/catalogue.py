@@ -36,11 +36,11 @@ class Catalogue:
         if operator.overrides:
             _check_override(operator)
         versions = self._versions.setdefault((operator.domain, operator.op_type), {})
-        known = versions.setdefault(operator.version, operator)
-        if known is not operator:
+        existing = versions.setdefault(operator.version, operator)
+        if existing is not operator:
             raise ValueError(
                 f"operator {operator.name}, version {operator.version}, is declared twice: in "
-                f"{known.home} and in {operator.home}; rename one or raise its version"
+                f"{existing.home} and in {operator.home}; rename one or raise its version"
             )
 
     def find(self, domain: str, op_type: str, version: int) -> Operator | None:
@@ -60,17 +60,17 @@ class Catalogue:
             return None
         if not fitting:
             raise ValueError(
-                f"{domain}::{op_type} is declared from version {min(versions)} of its domain on, but "
-                f"the network uses version {version}; declare that version too"
+                f"{domain}::{op_type} is declared from version {min(versions)} of its domain on, "
+                f"but the network uses version {version}; declare that version too"
             )
         return versions[max(fitting)]
 
     def _enter_installed(self) -> None:
         """Add the operators of wheels; operators that were given explicitly take precedence."""
         self._look_further = False
-        given = set(self._versions)
+        explicit = set(self._versions)
         for operator in installed_operators():
-            if not operator.overrides and (operator.domain, operator.op_type) not in given:
+            if not operator.overrides and (operator.domain, operator.op_type) not in explicit:
                 self.enter(operator)
 
     def __iter__(self) -> Iterator[Operator]:

@@ -60,12 +60,12 @@ class Composed(Operator):
     ) -> tuple[Sequence[Value | None], Graph]:
         """Return the node's inputs and its inner graph. Half precision is passed unconverted if an
         inner kernel takes it, and is widened otherwise."""
-        given = [half_source(v) or v for v in inputs]
-        if given != list(inputs):
-            inside = self.inside([None if v is None else v.type for v in given], values)
+        sources = [half_source(v) or v for v in inputs]
+        if sources != list(inputs):
+            inside = self.inside([None if v is None else v.type for v in sources], values)
             half_types = {v for v in inside.inputs if v.dtype.is_half}
             if any(n.op != "cast" and half_types & set(n.operands()) for n in inside.nodes):
-                return given, inside
+                return sources, inside
         return inputs, self.inside([None if v is None else v.type for v in inputs], values)
 
     def inside(self, types: Sequence[TensorType | None], values: Mapping[str, Any]) -> Graph:

@@ -92,10 +92,10 @@ class GraphBuilder(OperatorGraph):
             raise ValueError(
                 f"output {name}: the graph already has an output of this name; rename it"
             )
-        known = self._value(value, name, f"output {name}")
-        if known is None:
+        result = self._value(value, name, f"output {name}")
+        if result is None:
             raise ValueError(f"output {name} is None; give a value of the graph")
-        value = known
+        value = result
         if dtype is not None and value.dtype.name != dtype:
             self._importer.builder.sources = (name,)
             value = self._importer.builder.emit("cast", [value], name, to=dtype)
@@ -126,19 +126,19 @@ class GraphBuilder(OperatorGraph):
         values = [
             self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
         ]
-        wanted = outputs or _outputs_of(op_type, domain, self._importer.opsets)
+        num_outputs = outputs or _outputs_of(op_type, domain, self._importer.opsets)
         node = helper.make_node(
             op_type,
             ["" if v is None else f"{i}" for i, v in enumerate(values)],
-            [f"{name}:{i}" for i in range(wanted)],
+            [f"{name}:{i}" for i in range(num_outputs)],
             name,
             domain=domain,
         )
         node.attribute.extend(_attributes(name, attributes))
         record = operator if isinstance(operator, Operator) else None
-        made = self._importer.add_node(node, values, record)
-        self._values.update(made)
-        return made[0] if len(made) == 1 else list(made)
+        outputs = self._importer.add_node(node, values, record)
+        self._values.update(outputs)
+        return outputs[0] if len(outputs) == 1 else list(outputs)
 
     def add_kernel(
         self, kernel: Kernel, inputs: Sequence[Any], scalars: Mapping[str, Any]
@@ -151,9 +151,9 @@ class GraphBuilder(OperatorGraph):
             self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
         ]
         self._importer.builder.sources = (name,)
-        made = kernel.place(self._importer.builder, values, scalars, name)
-        self._values.update(made)
-        return made
+        results = kernel.place(self._importer.builder, values, scalars, name)
+        self._values.update(results)
+        return results
 
     def _value(self, item: Any, name: str, where: str) -> Value | None:
         if isinstance(item, Value) and not item.is_constant and item not in self._values:

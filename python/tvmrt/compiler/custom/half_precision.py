@@ -24,17 +24,17 @@ def convert_to_half(
     ``declared``: the declared type of each input; ``types``: element types by the names that
     stand for several of them.
     """
-    found = list(inputs)
+    operands = list(inputs)
     half_types: dict[str, str] = {}
     for i, (type, value) in enumerate(zip(declared, inputs)):
         source = half_source(value)
         if source is not None and source.dtype.name in types.get(type, (type,)):
-            found[i] = source
+            operands[i] = source
             half_types[type] = source.dtype.name
-    for i, (type, value) in enumerate(zip(declared, found)):
+    for i, (type, value) in enumerate(zip(declared, operands)):
         if value is not None and type in half_types and value.dtype.name != half_types[type]:
-            found[i] = _to_half(builder, value, half_types[type])
-    return found
+            operands[i] = _to_half(builder, value, half_types[type])
+    return operands
 
 
 def widened(builder: Builder, values: Sequence[Value]) -> list[Value]:

@@ -122,8 +122,8 @@ class Kernel(Operator):
     def _check_fields(self, **fields: tuple[Any, Any]) -> None:
         for field, (value, kind) in fields.items():
             if value is not None and not isinstance(value, kind):
-                wanted = "a function" if kind is Callable else f"tvmrt.custom.{kind.__name__}"
-                raise ValueError(f"operator {self.name}: {field} is {value!r}; give {wanted}")
+                expected = "a function" if kind is Callable else f"tvmrt.custom.{kind.__name__}"
+                raise ValueError(f"operator {self.name}: {field} is {value!r}; give {expected}")
 
     # Nodes.
 
@@ -143,13 +143,13 @@ class Kernel(Operator):
         types: Sequence[TensorType | None],
     ) -> Mapping[str, Any]:
         """Return the scalars by name that ``attributes`` computes from a node's attributes."""
-        found = self.call("attributes", make, dict(attrs), self._padded(types))
-        if not isinstance(found, Mapping):
+        scalars = self.call("attributes", make, dict(attrs), self._padded(types))
+        if not isinstance(scalars, Mapping):
             raise ValueError(
-                f"attributes: the function of {self.name} returns {found!r}; return a dictionary "
-                "of scalars"
+                f"attributes: the function of {self.name} returns {scalars!r}; return a "
+                "dictionary of scalars"
             )
-        return found
+        return scalars
 
     def place(
         self,
@@ -164,9 +164,9 @@ class Kernel(Operator):
         scalars = bind_scalars(self.scalars, values)
         bind_types(self.inputs, self.types, types)
         enter_operator(builder.graph, self)
-        made = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
-        self._check_bodies(self.call_for(types, [v.type for v in made], scalars))
-        return widened(builder, made)
+        outputs = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
+        self._check_bodies(self.call_for(types, [v.type for v in outputs], scalars))
+        return widened(builder, outputs)
 
     def _check_bodies(self, call: Call) -> None:
         """Raise ValueError if any body is inconsistent for these operands."""
@@ -202,12 +202,12 @@ class Kernel(Operator):
         if self.shape is None:
             first = types[0]
             return [() if first is None else first.shape] * len(self.outputs)
-        given = self.call("shape", self.shape, *types, **scalars)
-        single = isinstance(given, (tuple, list)) and all(isinstance(n, EXTENT) for n in given)
-        shapes = [given] if single else given
+        result = self.call("shape", self.shape, *types, **scalars)
+        single = isinstance(result, (tuple, list)) and all(isinstance(n, EXTENT) for n in result)
+        shapes = [result] if single else result
         if not isinstance(shapes, (tuple, list)) or not all(map(_is_shape, shapes)):
             raise ValueError(
-                f"shape: {given!r} is neither a shape nor a list of shapes; return dimensions"
+                f"shape: {result!r} is neither a shape nor a list of shapes; return dimensions"
             )
         if len(shapes) != len(self.outputs):
             raise ValueError(
@@ -237,8 +237,8 @@ class Kernel(Operator):
         types = _types_of(arrays)
         expected = self.result_types(types, scalars)
         own = [None if a is None else a.copy() for a in arrays]  # the body may change them
-        given = self.call("reference", self.reference, *self._padded(own), **self.keywords(scalars))
-        results = [np.asarray(a) for a in (given if isinstance(given, (tuple, list)) else [given])]
+        y = self.call("reference", self.reference, *self._padded(own), **self.keywords(scalars))
+        results = [np.asarray(a) for a in (y if isinstance(y, (tuple, list)) else [y])]
         if len(results) != len(expected):
             raise ValueError(
                 f"reference: {len(results)} results, the operator has {len(expected)} outputs; "

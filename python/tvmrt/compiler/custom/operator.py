@@ -128,8 +128,8 @@ class Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
         if not isinstance(graph, OperatorGraph):
             raise ValueError(
-                f"{self.operator.name}: the first argument is {graph!r}; pass a GraphBuilder before "
-                "the inputs"
+                f"{self.operator.name}: the first argument is {graph!r}; pass a GraphBuilder "
+                "before the inputs"
             )
         if self.inputs is not None:
             raise ValueError(f"{self.operator.name}: the inputs are bound already; clone() it")
@@ -150,10 +150,10 @@ class Instance:
     def _connect(self) -> Instance:
         if self._graph is None or self.inputs is None or self.names is None:
             return self
-        made = self._graph.add(
+        outputs = self._graph.add(
             self.operator, *self.inputs, outputs=len(self.names), **self.attributes
         )
-        self.outputs = made if isinstance(made, list) else [made]
+        self.outputs = outputs if isinstance(outputs, list) else [outputs]
         for name, value in zip(self.names, self.outputs):
             value.name = name
         return self

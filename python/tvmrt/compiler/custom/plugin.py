@@ -40,9 +40,9 @@ def load_library(path: Path) -> list[Operator]:
 def _read(ffi: cffi.FFI, library: Any, listed: Any, path: Path) -> list[Operator]:
     abi = abi_version()
     if listed == ffi.NULL or listed.abi != abi:
-        found = "none" if listed == ffi.NULL else listed.abi
+        version = "none" if listed == ffi.NULL else listed.abi
         raise ValueError(
-            f"{path}: built for operator ABI {found}, this tvmrt supports {abi}; build the "
+            f"{path}: built for operator ABI {version}, this tvmrt supports {abi}; build the "
             "library with this tvmrt's headers"
         )
     try:

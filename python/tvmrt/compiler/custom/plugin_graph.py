@@ -46,8 +46,8 @@ class ComposedInC(Composed):
         self.function = self._compose
 
     def _check_inputs(self) -> None:
-        known = set(self.inputs)
-        if len(known) != len(self.inputs) or not all(map(str.isidentifier, known)):
+        names = set(self.inputs)
+        if len(names) != len(self.inputs) or not all(map(str.isidentifier, names)):
             raise ValueError(
                 f"operator {self.name}: inputs are {' '.join(self.inputs)}; name each by an "
                 "identifier of its own"
@@ -64,15 +64,15 @@ class ComposedInC(Composed):
 
     def _compose(self, g: GraphBuilder, /, *inputs: Value | None, **values: Any) -> list[Value]:
         session = _Session(self._ffi, g, self.siblings)
-        given = self._ffi.new("tvmrt_value[]", [session.enter(v) for v in inputs] or [-1])
+        input_ids = self._ffi.new("tvmrt_value[]", [session.enter(v) for v in inputs] or [-1])
         numbers = self._ffi.new("double[]", [float(v) for v in values.values()] or [0.0])
-        made = self._ffi.new("tvmrt_value[]", [-1] * max(self._given.num_outputs, 1))
-        message = self._given.compose(session.pointer, given, numbers, made)
+        output_ids = self._ffi.new("tvmrt_value[]", [-1] * max(self._given.num_outputs, 1))
+        message = self._given.compose(session.pointer, input_ids, numbers, output_ids)
         if session.problem is not None:
             raise session.problem
         if message != self._ffi.NULL:
             raise ValueError(self._ffi.string(message).decode("utf-8", "replace"))
-        return [session.value(made[i]) for i in range(self._given.num_outputs)]
+        return [session.value(output_ids[i]) for i in range(self._given.num_outputs)]
 
 
 class _Session:
@@ -126,10 +126,10 @@ class _Session:
     def _add(self, op, inputs, num_inputs, attrs, num_attrs, outputs, num_outputs) -> int:
         name = self._name(op, "add: op")
         operator = self._siblings.get(name, name)
-        given = [None if inputs[i] < 0 else self.value(inputs[i]) for i in range(num_inputs)]
+        operands = [None if inputs[i] < 0 else self.value(inputs[i]) for i in range(num_inputs)]
         keywords = dict(self._attribute(name, attrs[i]) for i in range(num_attrs))
-        made = self._g.add(operator, *given, outputs=num_outputs, **keywords)
-        values = made if isinstance(made, list) else [made]
+        results = self._g.add(operator, *operands, outputs=num_outputs, **keywords)
+        values = results if isinstance(results, list) else [results]
         if len(values) < num_outputs:
             raise ValueError(f"{name}: {num_outputs} outputs requested, it has {len(values)}")
         for i in range(num_outputs):
@@ -140,11 +140,11 @@ class _Session:
         key = self._name(row.key, f"{op}: the key of an attribute")
         if row.text != self._ffi.NULL:
             return key, self._ffi.string(row.text).decode("utf-8", "replace")
-        found = row.ints if row.ints != self._ffi.NULL else row.floats
-        if found == self._ffi.NULL:
+        pointer = row.ints if row.ints != self._ffi.NULL else row.floats
+        if pointer == self._ffi.NULL:
             raise ValueError(f"{op}: attribute {key} has neither ints, floats nor text")
-        numbers = [found[i] for i in range(row.count)]
-        return key, numbers if _is_list(op, key) or row.count != 1 else numbers[0]
+        elements = [pointer[i] for i in range(row.count)]
+        return key, elements if _is_list(op, key) or row.count != 1 else elements[0]
 
     def _name(self, pointer: Any, what: str) -> str:
         if pointer == self._ffi.NULL:

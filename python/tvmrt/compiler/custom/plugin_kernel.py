@@ -178,13 +178,13 @@ def _equal_answer(results: Sequence[str]) -> str:
 
 
 def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor]:
-    found = []
+    operands = []
     for row in rows(ffi, pointer, count, what):
         layouts = text(ffi, row.layouts)
         parsed = layouts if layouts == ANY_LAYOUT else tuple(layouts.split())
         optional = bool(row.optional)
-        found.append(Tensor(text(ffi, row.name), text(ffi, row.type), parsed, optional))
-    return found
+        operands.append(Tensor(text(ffi, row.name), text(ffi, row.type), parsed, optional))
+    return operands
 
 
 def _types(given: str) -> dict[str, tuple[str, ...]]:

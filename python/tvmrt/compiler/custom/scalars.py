@@ -120,9 +120,9 @@ def bind_scalars(scalars: tuple[Scalar, ...], values: Mapping[str, Any]) -> tupl
 
     Raises ValueError for an undeclared parameter, and for a missing one without default.
     """
-    known = {s.name for s in scalars}
+    declared = {s.name for s in scalars}
     for name in values:
-        if name not in known:
+        if name not in declared:
             names = ", ".join(s.name for s in scalars) or "none"
             raise ValueError(f"scalar {name} is not declared; the operator takes {names}")
     bound = []

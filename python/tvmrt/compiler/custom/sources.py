@@ -24,10 +24,10 @@ def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: the operator file does not exist")
-    found = _from_python(path) if path.suffix == ".py" else load_library(path)
-    for operator in found:
+    operators = _from_python(path) if path.suffix == ".py" else load_library(path)
+    for operator in operators:
         operator.reloaded = (_reload, (str(path.resolve()), operator.name, operator.version))
-    return found
+    return operators
 
 
 def _reload(file: str, name: str, version: int) -> Operator:
@@ -39,12 +39,12 @@ def _reload(file: str, name: str, version: int) -> Operator:
 
 
 def _from_python(path: Path) -> list[Operator]:
-    found = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
-    if not found:
+    operators = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
+    if not operators:
         raise ValueError(
             f"{path} declares no operator at its top level; use tvmrt.custom.Kernel or composed"
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(operators))
 
 
 def _import_file(path: Path) -> ModuleType:

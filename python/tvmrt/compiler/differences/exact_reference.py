@@ -64,11 +64,11 @@ def nearest_by_sizes(
     for i, (axis, size, scale) in enumerate(zip(axes, sizes, scales)):
         extent = x.shape[axis]
         ends = Fraction(float(region[i])), Fraction(float(region[i + len(axes)]))
-        found = list(coordinates(mode, extent, size, scale, ends)) if size and scale else []
-        taken = [min(max(ROUND[nearest](at), 0), extent - 1) for at in found]
-        x = np.take(x, np.asarray(taken, np.int64), axis)
+        positions = list(coordinates(mode, extent, size, scale, ends)) if size and scale else []
+        indices = [min(max(ROUND[nearest](at), 0), extent - 1) for at in positions]
+        x = np.take(x, np.asarray(indices, np.int64), axis)
         if mode == "tf_crop_and_resize":
-            lost = [not 0 <= at <= extent - 1 for at in found]
+            lost = [not 0 <= at <= extent - 1 for at in positions]
             shape = [-1 if d == axis else 1 for d in range(x.ndim)]
             x = np.where(np.asarray(lost, bool).reshape(shape), np.asarray(outside, x.dtype), x)
     return x

@@ -42,14 +42,14 @@ def differences_of(model: onnx.ModelProto) -> dict[int, list[Difference]]:
     types = types_of(model)
     versions = {each.domain: each.version for each in model.opset_import}
     functions = {(f.domain, f.name): f for f in model.functions}
-    found = {}
+    differences = {}
     for place, node in enumerate(model.graph.node):
         rows: list[Difference] = []
         for each in _with_inner(node, functions):
             rows += intentional_differences(each, versions.get(each.domain, 0), types)
         if rows:
-            found[place] = list(dict.fromkeys(rows))
-    return found
+            differences[place] = list(dict.fromkeys(rows))
+    return differences
 
 
 def _with_inner(node: onnx.NodeProto, functions: Mapping) -> Iterator[onnx.NodeProto]:

@@ -75,8 +75,8 @@ def run_with_reference(
         taken, waiting = _ready(model, waiting, chosen, by_evaluator, {*values, *constants})
         idle = 0 if taken else idle + 1
         if taken:
-            wanted = outputs | _read(model.graph.node[i] for i in waiting)
-            part = _part(model, graph, taken, values, wanted)
+            required = outputs | _read(model.graph.node[i] for i in waiting)
+            part = _part(model, graph, taken, values, required)
             feeds = {each.name: values[each.name] for each in part.graph.input}
             values.update((_evaluate if by_evaluator else runtime)(part, feeds))
         by_evaluator = not by_evaluator
@@ -98,8 +98,8 @@ def _ready(
     known: set[str],
 ) -> tuple[list[int], list[int]]:
     """Return the nodes that may run next in one part, and the others."""
-    made = {name for place in waiting for name in model.graph.node[place].output}
-    missing = made - known
+    waiting_outputs = {name for place in waiting for name in model.graph.node[place].output}
+    missing = waiting_outputs - known
     taken, left = [], []
     for place in waiting:
         node = model.graph.node[place]
@@ -146,8 +146,9 @@ def _part(
     types = {each.name: each for each in (*inferred.input, *inferred.value_info)}
     for name in sorted(read & values.keys()):
         graph.input.append(_input(name, values[name], types))
-    made = {name for node in graph.node for name in node.output if name}
-    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in sorted(made & wanted))
+    computed = {name for node in graph.node for name in node.output if name}
+    for name in sorted(computed & wanted):
+        graph.output.append(helper.make_empty_tensor_value_info(name))
     return part
 
 
@@ -177,8 +178,8 @@ def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
     if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)
     try:
-        found = ReferenceEvaluator(model, new_ops=evaluators()).run(None, dict(inputs))
+        outputs = ReferenceEvaluator(model, new_ops=evaluators()).run(None, dict(inputs))
     except Exception as error:  # its operators raise exceptions of any type
         reason = " ".join(str(error).split())
         raise ValueError(f"the ONNX reference evaluator failed: {reason}") from None
-    return dict(zip((each.name for each in model.graph.output), found))
+    return dict(zip((each.name for each in model.graph.output), outputs))

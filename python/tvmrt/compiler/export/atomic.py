@@ -22,13 +22,13 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
         raise FileNotFoundError(f"{folder} is not a folder; create it, then write {target.name}")
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=folder)
     os.close(handle)
-    aside = Path(name)
+    temporary = Path(name)
     try:
-        yield aside
-        _take_mode(aside, target)
-        os.replace(aside, target)
+        yield temporary
+        _take_mode(temporary, target)
+        os.replace(temporary, target)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -65,17 +65,17 @@ def filling(path: str | os.PathLike) -> Iterator[Path]:
     parent = target if target.exists() else target.parent
     if not parent.is_dir():
         raise FileNotFoundError(f"{parent} is not a folder; create it, then write {target.name}")
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
-    aside.chmod(0o755)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
+    temporary.chmod(0o755)
     try:
-        yield aside
+        yield temporary
         if not target.exists():
-            os.replace(aside, target)
+            os.replace(temporary, target)
             return
-        for file in sorted(aside.rglob("*")):
+        for file in sorted(temporary.rglob("*")):
             if file.is_file():
-                place = target / file.relative_to(aside)
+                place = target / file.relative_to(temporary)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(file, place)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)

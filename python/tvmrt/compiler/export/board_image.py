@@ -51,28 +51,29 @@ class Board:
 
 def boards() -> dict[str, Board]:
     """Return the boards by the targets whose images they run."""
-    found = {}
+    all_boards = {}
     for path in sorted(Path(find_boards_path()).glob("*.mk")):
-        told = dict(_LINE.findall(path.read_text(encoding="utf-8")))
-        flags = shlex.split(f"{told['CPU']} {told['UART_FLAGS']}")
-        network = shlex.split(told.get("NETWORK_CPU", told["CPU"]))
-        found[path.stem] = Board(
-            told["TARGET"], told["TOOL"], tuple(flags), tuple(network), told["START"], told["UART"],
-            tuple(shlex.split(told["EMULATOR"])), int(told["SHIFT"]),
+        variables = dict(_LINE.findall(path.read_text(encoding="utf-8")))
+        flags = shlex.split(f"{variables['CPU']} {variables['UART_FLAGS']}")
+        network = shlex.split(variables.get("NETWORK_CPU", variables["CPU"]))
+        all_boards[path.stem] = Board(
+            variables["TARGET"], variables["TOOL"], tuple(flags), tuple(network),
+            variables["START"], variables["UART"],
+            tuple(shlex.split(variables["EMULATOR"])), int(variables["SHIFT"]),
         )  # fmt: skip
-    return found
+    return all_boards
 
 
 def board_of(target: str) -> Board:
     """Return the board of a target; raise ValueError if there is none."""
-    known = boards()
-    if target not in known:
+    all_boards = boards()
+    if target not in all_boards:
         raise ValueError(
             f"target {target} has no board support for images; the targets are "
-            f"{', '.join(known)}; for others export to a folder or .tar and link it to a program "
-            "with tvm/runtime/crt/microtvm_rpc_server.h"
+            f"{', '.join(all_boards)}; for others export to a folder or .tar and link it to a "
+            "program with tvm/runtime/crt/microtvm_rpc_server.h"
         )
-    return known[target]
+    return all_boards[target]
 
 
 def read_image_metadata(path: Path) -> dict[str, Any]:
@@ -184,8 +185,8 @@ def _build(
             sources.append(file)
     sources += [places / name for name in (board.start, board.uart, *_NOTES)]
     compiler = f"{board.tool}-gcc"
-    found = _output(compiler, "-print-file-name=picolibc.specs")
-    specs = ["--specs=picolibc.specs"] if "/" in found else []
+    specs_file = _output(compiler, "-print-file-name=picolibc.specs")
+    specs = ["--specs=picolibc.specs"] if "/" in specs_file else []
     includes = [folder, *find_include_path(), places.parent, *vendor_includes(vendors)]
     usual = [
         compiler, *specs, "-std=gnu11", "-Os", "-ffunction-sections", "-fdata-sections",
@@ -215,6 +216,7 @@ def _output(*command: str) -> str:
 def _run(command: list[str], board: Board) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        told = [line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line]
-        text = "; ".join(told) or done.stderr.strip()[-2000:]
+        lines = done.stderr.splitlines()
+        messages = [line for line in lines if "overflowed" in line or "RAM:" in line]
+        text = "; ".join(messages) or done.stderr.strip()[-2000:]
         raise CompileError(f"the image for {board.target} could not be built: {text}")

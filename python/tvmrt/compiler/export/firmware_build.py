@@ -184,9 +184,9 @@ def makefile(
     compiler, archiver = tools_of(target.name)
     flags = " ".join(target.flags)
     more = _file_rules(file_flags, vendors)
-    brought = list(dict.fromkeys(vendors.values()))
-    others = "".join(map(_vendor_rules, brought))
-    built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in brought)
+    used_vendors = list(dict.fromkeys(vendors.values()))
+    others = "".join(map(_vendor_rules, used_vendors))
+    built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in used_vendors)
     assembly = not {"dsp", "rvv"}.isdisjoint(target.board or ()) and _KERNELS in headers
     cflags, level = " ".join(CFLAGS), ""
     if assembly and "dsp" in (target.board or ()):
@@ -224,13 +224,13 @@ def _vendor_rules(vendor: Vendor) -> str:
     sources = f"$(wildcard {patterns})"
     if excluded:
         sources = f"$(filter-out $(wildcard {excluded}),{sources})"
-    wanted = f"{vendor.include}/{vendor.header}"
+    header = f"{vendor.include}/{vendor.header}"
     return f"""
-# {vendor.title}, whose functions the network calls: make {variable}=PATH, the folder with {wanted}.
+# {vendor.title}, whose functions the network calls: make {variable}=PATH, the folder with {header}.
 # Its sources go into the library; with {variable}_SOURCES= (nothing) the program has them already.
 ifneq ($(MAKECMDGOALS),clean)
-ifeq ($(wildcard $({variable})/{wanted}),)
-$(error {vendor.title} is not in '$({variable})': name the folder with {wanted} by {variable}=PATH)
+ifeq ($(wildcard $({variable})/{header}),)
+$(error {vendor.title} is not in '$({variable})': name the folder with {header} by {variable}=PATH)
 endif
 endif
 {variable}_SOURCES ?= $(sort {sources})

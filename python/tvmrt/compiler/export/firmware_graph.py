@@ -120,7 +120,7 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
     prefix = sources.prefix
     inputs, outputs = input_tensors(program), output_tensors(program)
     macro = f"{prefix.upper()}_GRAPH_ARENA_SIZE"
-    numbers = _arena_arguments(graph, params.copied_bytes if params else 0)
+    arguments = _arena_arguments(graph, params.copied_bytes if params else 0)
     declarations = []
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for i, tensor in enumerate(tensors):
@@ -135,7 +135,7 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         "",
         *dynamic_dims.bounds_macros(program, prefix),
         "/*! \\brief Bytes that the graph executor needs in addition to inputs and weights. */",
-        f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
+        f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, arguments))})",
         "",
         "/*! \\brief Table of the operators. */",
         f"extern const TVMModule {module_symbol(prefix)};",

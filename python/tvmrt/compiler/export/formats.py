@@ -25,15 +25,15 @@ def exporter(key: str) -> plugin.Exporter | None:
     ImportError
         If the plug-in's code cannot be imported.
     """
-    found = plugin.find("exporters", key)
-    if found is None:
+    factory = plugin.find("exporters", key)
+    if factory is None:
         if (reason := plugin.why_missing("exporters", key)) is not None:
             raise ValueError(reason)
         return None
-    made = found() if isinstance(found, type) else found
-    if not isinstance(made, plugin.Exporter):
+    exporter = factory() if isinstance(factory, type) else factory
+    if not isinstance(exporter, plugin.Exporter):
         owner = plugin.owner_of("exporters", key)
         raise ValueError(
             f"the exporter of {key} in the plug-in {owner} is not a tvmrt.plugin.Exporter"
         )
-    return made
+    return exporter

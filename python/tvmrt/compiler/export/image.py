@@ -21,14 +21,14 @@ def check_names(names: Sequence[str], image_name: str) -> None:
     if not names:
         raise ValueError("no network to compile; give at least one")
     check_module_name("image", image_name)
-    taken = {image_name.lower(): "the image"}
+    used_names = {image_name.lower(): "the image"}
     for name in names:
-        if name.lower() in taken:
+        if name.lower() in used_names:
             raise ValueError(
-                f"networks {name} and {taken[name.lower()]} have the same C name (file names "
+                f"networks {name} and {used_names[name.lower()]} have the same C name (file names "
                 "ignore case); choose another with module-name"
             )
-        taken[name.lower()] = f"network {name}"
+        used_names[name.lower()] = f"network {name}"
 
 
 def live_groups(

@@ -187,10 +187,10 @@ class CompiledLibrary:
         """
         exporter = None if kind.startswith(".") else formats.exporter(kind)
         if exporter is None:
-            known = ", ".join(formats.formats())
+            choices = ", ".join(formats.formats())
             raise ValueError(
                 f"format {kind} is not known; "
-                + (f"choose {known}" if known else "no plug-in adds formats")
+                + (f"choose {choices}" if choices else "no plug-in adds formats")
             )
         with filling(path) as folder:
             exporter.export(self, folder)
@@ -211,8 +211,8 @@ class CompiledLibrary:
 
     def _held_places(self, tree: Tree) -> dict[str, int]:
         ends = dict(zip(self.sources.modules, tree.ends))
-        held = self.sources.device_constant_symbols()
-        return {symbol: ends[one.module] - one.place for symbol, one in held.items()}
+        device_symbols = self.sources.device_constant_symbols()
+        return {symbol: ends[one.module] - one.place for symbol, one in device_symbols.items()}
 
     def write_sources(self, folder: Path) -> list[Path]:
         """Write all sources of the library into a folder; return the paths to compile."""

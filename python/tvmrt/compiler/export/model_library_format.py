@@ -290,5 +290,5 @@ def _own(info: tarfile.TarInfo) -> None:
 def _date() -> int:
     """Return the date of an archive in seconds since 1970: SOURCE_DATE_EPOCH, otherwise a constant,
     so that equal networks give equal archives."""
-    given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return int(given) if given.isdecimal() else DATE
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return int(epoch) if epoch.isdecimal() else DATE

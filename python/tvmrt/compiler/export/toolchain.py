@@ -112,8 +112,8 @@ def build_library(
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
         own = (file_flags or {}).get(source.name, ())
-        given = [compiler_flags.GCC_SMALL_HEAP, *target.flags, *own]
-        compiler = compiler_flags.compiler_for_level(command, target.triple, given)
+        options = [compiler_flags.GCC_SMALL_HEAP, *target.flags, *own]
+        compiler = compiler_flags.compiler_for_level(command, target.triple, options)
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 
@@ -150,7 +150,7 @@ class _Calls:
             self._running.add(process)
         with process:
             try:
-                said = process.communicate()[1]
+                stderr = process.communicate()[1]
             except BaseException:
                 process.kill()
                 raise
@@ -160,7 +160,7 @@ class _Calls:
         if process.returncode != 0:
             raise CompileError(
                 f"C compiler {' '.join(command[:1])} failed with code {process.returncode}: "
-                f"{_first_error(said)}"
+                f"{_first_error(stderr)}"
             )
 
     def stop(self) -> None:
@@ -194,10 +194,10 @@ def _first_error(log: str) -> str:
         if i and any(words in line for words in _LINKER_FAILED):
             return lines[i - 1]
     first = next((i for i, line in enumerate(lines) if "error" in line), 0)
-    said = lines[first : first + 1] or ["no message"]
+    messages = lines[first : first + 1] or ["no message"]
     for line in lines[first + 1 :]:
         if "error:" in line or "warning:" in line:
             break
         if "note:" in line:
-            return f"{said[0]} ({line})"
-    return said[0]
+            return f"{messages[0]} ({line})"
+    return messages[0]

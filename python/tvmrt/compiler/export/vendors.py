@@ -65,8 +65,8 @@ def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
             )
         (folder,) = _folder(vendor)
         excluded = {path for pattern in vendor.excluded for path in folder.glob(pattern)}
-        found = [path for pattern in vendor.sources for path in sorted(folder.glob(pattern))]
-        files += [path for path in found if path not in excluded]
+        paths = [path for pattern in vendor.sources for path in sorted(folder.glob(pattern))]
+        files += [path for path in paths if path not in excluded]
     return files
 
 

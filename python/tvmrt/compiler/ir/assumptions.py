@@ -80,10 +80,10 @@ _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=Non
 @contextmanager
 def collect_assumptions() -> Iterator[Assumptions]:
     """Assume and record the conditions that the bounds of dimensions leave open."""
-    found = Assumptions()
-    token = _current.set(found)
+    assumptions = Assumptions()
+    token = _current.set(assumptions)
     try:
-        yield found
+        yield assumptions
     finally:
         _current.reset(token)
 
@@ -200,12 +200,12 @@ def primitive_part(extent: Extent) -> Extent:
     """Return an extent that is 0 wherever this one is, without the factors that are never 0 and
     with a positive first coefficient."""
     common = gcd(*(k for _, k in extent.terms))
-    found = exact_quotient(extent, common if extent.terms[0][1] > 0 else -common)
+    primitive = exact_quotient(extent, common if extent.terms[0][1] > 0 else -common)
     for atom in extent.terms[0][0]:
-        if atom.bounds[0] > 0 and isinstance(found, Extent):
-            rest = exact_quotient(found, Extent({(atom,): 1}))
-            found = found if rest is None else rest
-    return found if isinstance(found, Extent) else extent
+        if atom.bounds[0] > 0 and isinstance(primitive, Extent):
+            rest = exact_quotient(primitive, Extent({(atom,): 1}))
+            primitive = primitive if rest is None else rest
+    return primitive if isinstance(primitive, Extent) else extent
 
 
 def _equality(zero: Extent) -> str:

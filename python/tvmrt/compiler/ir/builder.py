@@ -73,14 +73,14 @@ class Builder:
             return None
         if symbols_of(attrs, *(t.shape for t in types)):
             return None  # the number of elements is known only at run time
-        given = sum(v.type.nbytes for v in inputs if v is not None)
-        made = sum(t.nbytes for t in types)
-        if made > max(MAX_FOLDED_BYTES, given):
+        input_bytes = sum(v.type.nbytes for v in inputs if v is not None)
+        output_bytes = sum(t.nbytes for t in types)
+        if output_bytes > max(MAX_FOLDED_BYTES, input_bytes):
             return None
-        if made > 8 * given:
-            if self._grown + made > MAX_GROWN_BYTES:
+        if output_bytes > 8 * input_bytes:
+            if self._grown + output_bytes > MAX_GROWN_BYTES:
                 return None
-            self._grown += made
+            self._grown += output_bytes
         with np.errstate(all="ignore"):
             arrays = rule.evaluate([None if v is None else v.data for v in inputs], attrs)
         if arrays is None:

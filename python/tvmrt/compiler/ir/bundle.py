@@ -54,9 +54,9 @@ class Bundle:
         if self.row_type:
             return {name: self._row(value) if isinstance(value, Mapping) else value}
         if not isinstance(value, (list, tuple)) or len(value) != len(self.parts):
-            found = f"{len(value)}" if isinstance(value, (list, tuple)) else type(value).__name__
+            actual = f"{len(value)}" if isinstance(value, (list, tuple)) else type(value).__name__
             raise ValueError(
-                f"input {name} is a list of {len(self.parts)} arrays, not {found}; to use "
+                f"input {name} is a list of {len(self.parts)} arrays, not {actual}; to use "
                 "another length, compile the network for it"
             )
         return dict(zip(self.parts, value))

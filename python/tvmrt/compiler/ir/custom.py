@@ -66,12 +66,12 @@ class Composed(Op):
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         inside: Graph = known["graph"]
-        given = [t for t in known["inputs"] if t is not None]
-        wanted = [v.type for v in inside.inputs]
-        if given != wanted:
+        types = [t for t in known["inputs"] if t is not None]
+        expected = [v.type for v in inside.inputs]
+        if types != expected:
             raise ValueError(
-                f"{known['operator'].name} was composed for {', '.join(map(str, wanted))}, "
-                f"not for {', '.join(map(str, given))}"
+                f"{known['operator'].name} was composed for {', '.join(map(str, expected))}, "
+                f"not for {', '.join(map(str, types))}"
             )
         return [v.type for v in inside.outputs]
 
@@ -110,8 +110,8 @@ def logical_types(node: Node) -> tuple[list[TensorType | None], list[TensorType]
     """Return the types of inputs and outputs, independent of the layout."""
     if node.attrs.get("logical"):
         return node.attrs["logical"]
-    given = [None if v is None else v.type for v in node.inputs]
-    return given, [v.type for v in node.outputs]
+    types = [None if v is None else v.type for v in node.inputs]
+    return types, [v.type for v in node.outputs]
 
 
 def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
@@ -132,17 +132,19 @@ def shown_op(node: Node) -> str:
 
 def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """Evaluate a graph in numpy and return its outputs; None if an operator cannot be evaluated."""
-    known = {v: array for v, array in zip(graph.inputs, arrays)}
+    arrays_of = {v: array for v, array in zip(graph.inputs, arrays)}
     for node in graph.nodes:
-        given = [None if v is None else v.data if v.is_constant else known[v] for v in node.inputs]
+        operands = [
+            None if v is None else v.data if v.is_constant else arrays_of[v] for v in node.inputs
+        ]
         if node.op == "composed":
-            made = evaluate_graph(node.attrs["graph"], [a for a in given if a is not None])
+            results = evaluate_graph(node.attrs["graph"], [a for a in operands if a is not None])
         else:
-            made = get_op(node.op).evaluate(given, node.attrs)
-        if made is None:
+            results = get_op(node.op).evaluate(operands, node.attrs)
+        if results is None:
             return None
-        known.update(zip(node.outputs, made))
-    return [known[v] if v in known else v.data for v in graph.outputs]
+        arrays_of.update(zip(node.outputs, results))
+    return [arrays_of[v] if v in arrays_of else v.data for v in graph.outputs]
 
 
 def enter_operator(graph: Graph, record: Record) -> None:
@@ -151,11 +153,11 @@ def enter_operator(graph: Graph, record: Record) -> None:
     A graph may have two versions of one operator: functions of a model import their own. Raises
     ValueError when the graph already has another operator of that name and version.
     """
-    known = graph.operators.setdefault(record.name, record)
-    if known.version != record.version:
+    existing = graph.operators.setdefault(record.name, record)
+    if existing.version != record.version:
         name = f"{record.name}, version {record.version}"
-        known = graph.operators.setdefault(name, record)
-    if known is not record:
+        existing = graph.operators.setdefault(name, record)
+    if existing is not record:
         raise ValueError(
             f"two operators are named {record.name}; give one of them another name or domain"
         )

@@ -33,11 +33,11 @@ class TakeAt(Op):
             return None
         if 0 in x.shape:
             return [np.full([p.size for p in places], 0 if value is None else value, x.dtype)]
-        taken = x[np.ix_(*places)]
-        outside = np.zeros(taken.shape, bool)
+        selected = x[np.ix_(*places)]
+        outside = np.zeros(selected.shape, bool)
         for grid in np.meshgrid(*(p < 0 for p in places), indexing="ij"):
             outside |= grid
-        return [np.where(outside, x.dtype.type(0) if value is None else value, taken)]
+        return [np.where(outside, x.dtype.type(0) if value is None else value, selected)]
 
 
 @register("require")

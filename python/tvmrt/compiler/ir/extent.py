@@ -317,14 +317,14 @@ def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
     if len(terms) != 1:
         return None
     ((atoms, step),) = terms.items()
-    known = len(atoms) == 1 and isinstance(atoms[0], Symbol) and step > 0
-    return (atoms[0], step, first) if known else None  # type: ignore[return-value]
+    is_linear = len(atoms) == 1 and isinstance(atoms[0], Symbol) and step > 0
+    return (atoms[0], step, first) if is_linear else None  # type: ignore[return-value]
 
 
 def describe_symbols(symbols: Iterable[Symbol]) -> str:
     """Return symbols with their bounds as text."""
-    found = sorted(symbols, key=lambda s: s.name)
-    return ", ".join(f"{s.name} = {s.low}..{s.high}" for s in found)
+    ordered = sorted(symbols, key=lambda s: s.name)
+    return ", ".join(f"{s.name} = {s.low}..{s.high}" for s in ordered)
 
 
 def _is_negative(difference: SymInt, words: str) -> bool:
@@ -348,10 +348,10 @@ def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
 
 
 def _from_terms(terms: Mapping[tuple[Atom, ...], int]) -> SymInt:
-    kept = {atoms: k for atoms, k in terms.items() if k}
-    if not kept.keys() - {()}:
-        return kept.get((), 0)
-    return Extent(kept)
+    nonzero = {atoms: k for atoms, k in terms.items() if k}
+    if not nonzero.keys() - {()}:
+        return nonzero.get((), 0)
+    return Extent(nonzero)
 
 
 def _atom_order(atom: Atom) -> str:
@@ -440,8 +440,8 @@ def exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
             return None
         factor = left[top] // parts[lead]
         total[tuple(rest)] = factor
-        taken = _terms(divisor * _from_terms({tuple(rest): factor}))
-        for atoms, k in taken.items():
+        subtrahend = _terms(divisor * _from_terms({tuple(rest): factor}))
+        for atoms, k in subtrahend.items():
             left[atoms] = left.get(atoms, 0) - k
         left = {atoms: k for atoms, k in left.items() if k}
     return _from_terms(total)

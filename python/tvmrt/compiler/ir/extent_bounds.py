@@ -71,14 +71,16 @@ def _bounds_without_limits(extent: Any) -> tuple[int, int]:
     symbols = extent.symbols()
     sizes = all_sizes(symbols, dtype=object)  # Python integers do not overflow
     if sizes is not None:
-        found = extent.at(sizes)
-        return int(found.min()), int(found.max())
+        values = extent.at(sizes)
+        return int(values.min()), int(values.max())
     parts = _independent_terms(extent)
     if len(parts) > 1:
         ends = [_bounds_of_terms(extent, part) for part in parts]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
-    found = _bounds_at_corners(extent, symbols)
-    return found or _bounds_by_cases(extent) or _bounds_by_factors(extent) or _bounds_of_sum(extent)
+    at_corners = _bounds_at_corners(extent, symbols)
+    if at_corners:
+        return at_corners
+    return _bounds_by_cases(extent) or _bounds_by_factors(extent) or _bounds_of_sum(extent)
 
 
 def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, int]:

@@ -51,8 +51,8 @@ class Fractions:
         near = (a & (quarter - 1)) - quarter
         result = self._exp_near_zero(near << k)
         for n, factor in self.factors.items():
-            taken = ((near - a) >> np.clip(self.bits - k + n, 0, 62)) & 1
-            result = np.where((n < k) & (taken == 1), self.mul(result, factor), result)
+            bit = ((near - a) >> np.clip(self.bits - k + n, 0, 62)) & 1
+            result = np.where((n < k) & (bit == 1), self.mul(result, factor), result)
         result = np.where((k > 5) & (a < -(quarter << 7)), 0, result)
         return np.where(a == 0, self.top, result)
 

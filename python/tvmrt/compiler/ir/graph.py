@@ -120,14 +120,13 @@ class Node:
     def operands(self) -> list[Value]:
         """Return every value that the node reads: present inputs, its guard, and the data-dependent
         dimensions in its attributes and results."""
-        found = [v for v in self.inputs if v is not None]
+        operands = [v for v in self.inputs if v is not None]
         if self.guard is not None:
-            found.append(self.guard[0])
+            operands.append(self.guard[0])
         shapes = [v.type.shape for v in self.outputs]
-        found += [
-            s.source for s in data_dependent_symbols(self.attrs, *shapes) if s.source not in found
-        ]
-        return found
+        sources = [s.source for s in data_dependent_symbols(self.attrs, *shapes)]
+        operands += [source for source in sources if source not in operands]
+        return operands
 
     def __repr__(self) -> str:
         return f"<{self.op} {self.name}>"

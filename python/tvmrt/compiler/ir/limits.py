@@ -105,7 +105,8 @@ class RunBound:
         if total > self.max_memory:
             raise MemoryBoundError(
                 f"the network takes {total} bytes: {self.weights} of weights, {tensors} of inputs "
-                f"and outputs, {program.arena_bytes} of intermediate tensors; {_advice(self.max_memory)}"
+                f"and outputs, {program.arena_bytes} of intermediate tensors; "
+                f"{_advice(self.max_memory)}"
             )
 
 

@@ -59,25 +59,26 @@ class Loop(Op):
         body: Graph = known["body"]
         carried, sliced, upper_bound = known["carried"], known["sliced"], known["most"]
         grows: tuple[Growth, ...] = known.get("grows") or ()
-        wanted = [
+        expected = [
             _stacked(v.type, upper_bound) if carried <= i < carried + sliced else v.type
             for i, v in enumerate(body.inputs[1:])
         ]
-        wanted = _with_extents(wanted, {(g.carried, g.axis): g.first for g in grows})
+        expected = _with_extents(expected, {(g.carried, g.axis): g.first for g in grows})
         found = list(known["values"])
-        if found != wanted:
+        if found != expected:
             raise ValueError(
-                f"a loop takes {', '.join(map(str, wanted))}, not {', '.join(map(str, found))}"
+                f"a loop takes {', '.join(map(str, expected))}, not {', '.join(map(str, found))}"
             )
-        made = [v.type for v in body.outputs[known["conditional"] :]]
+        body_types = [v.type for v in body.outputs[known["conditional"] :]]
         inside = [v.type for v in body.inputs[1:]]
-        if _mask_growing_axes(made[:carried], grows) != _mask_growing_axes(inside[:carried], grows):
+        before = _mask_growing_axes(inside[:carried], grows)
+        if _mask_growing_axes(body_types[:carried], grows) != before:
             raise ValueError("a loop-carried value changes its type in an iteration")
-        collected = [_stacked(type, upper_bound) for type in made[carried:]]
+        collected = [_stacked(type, upper_bound) for type in body_types[carried:]]
         scalar = TensorType((), DTYPES["int64"])
         left = [_max_type(type, i, grows) for i, type in enumerate(inside[:carried])]
-        given = {s.name: s for s in symbols_of(known["extents"])}
-        outside = [_outside(type, given) for type in (*left, *collected)]
+        by_name = {s.name: s for s in symbols_of(known["extents"])}
+        outside = [_outside(type, by_name) for type in (*left, *collected)]
         return [*outside, scalar, *[scalar] * len(grows)]
 
 

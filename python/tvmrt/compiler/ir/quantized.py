@@ -92,8 +92,8 @@ _RESULT = (
 
 
 def _bounds_match_type(to: str, y_zero, low, high) -> bool:
-    given = [n is not None for n in (y_zero, low, high)]
-    return all(given) and low <= high if to in ("int8", "uint8") else not any(given)
+    is_present = [n is not None for n in (y_zero, low, high)]
+    return all(is_present) and low <= high if to in ("int8", "uint8") else not any(is_present)
 
 
 _BOUNDED = holds(

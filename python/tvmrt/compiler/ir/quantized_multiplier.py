@@ -10,9 +10,9 @@ import numpy as np
 
 def rounded(x: float) -> int:
     """Return the nearest integer, halves away from zero."""
-    whole = math.floor(abs(x))
-    whole += abs(x) - whole >= 0.5
-    return int(math.copysign(whole, x)) if whole else 0
+    integer = math.floor(abs(x))
+    integer += abs(x) - integer >= 0.5
+    return int(math.copysign(integer, x)) if integer else 0
 
 
 def multiplier(real: float) -> tuple[int, int]:

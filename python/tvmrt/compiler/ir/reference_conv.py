@@ -17,9 +17,9 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, attrs: Mapping[s
     ends = [sum(row) for row in zip(attrs["pads_before"], x.shape[2:], attrs["pads_after"])]
     steps = zip(ends, kernel, attrs["strides"], attrs["dilations"])
     out = [(end - dilation * (k - 1) - 1) // stride + 1 for end, k, stride, dilation in steps]
-    seen = sliding_windows(x.astype(np.float64), kernel, out, attrs, 0.0)
+    windows = sliding_windows(x.astype(np.float64), kernel, out, attrs, 0.0)
     parts = []
-    for part, weights in zip(*(np.split(v, attrs["groups"], a) for v, a in ((seen, 1), (w, 0)))):
+    for part, weights in zip(*(np.split(v, attrs["groups"], a) for v, a in ((windows, 1), (w, 0)))):
         inner = [1, *range(-len(kernel), 0)]
         parts.append(np.tensordot(part, weights, (inner, range(1, w.ndim))))
     y = np.moveaxis(np.concatenate(parts, -1), -1, 1)
@@ -30,8 +30,8 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, attrs: Mapping[s
 
 def max_pool(x: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    seen = sliding_windows(x, attrs["kernel"], attrs["out_spatial"], attrs, lowest)
-    return seen.max(axis=tuple(range(-len(attrs["kernel"]), 0)))
+    windows = sliding_windows(x, attrs["kernel"], attrs["out_spatial"], attrs, lowest)
+    return windows.max(axis=tuple(range(-len(attrs["kernel"]), 0)))
 
 
 def avg_pool(x: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -41,11 +41,11 @@ def avg_pool(x: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     if attrs["count_pads"]:
         pads = zip(attrs["pads_before"], attrs["pads_after"])
         counted = np.ones((1, 1, *(n + sum(pad) for n, pad in zip(x.shape[2:], pads))))
-        number = sliding_windows(counted, *sizes, {**attrs, "pads_before": [0] * len(inner)}, 0.0)
+        counts = sliding_windows(counted, *sizes, {**attrs, "pads_before": [0] * len(inner)}, 0.0)
     else:
-        number = sliding_windows(counted, *sizes, attrs, 0.0)
+        counts = sliding_windows(counted, *sizes, attrs, 0.0)
     total = sliding_windows(x.astype(np.float64), *sizes, attrs, 0.0).sum(axis=inner)
-    return (total / number.sum(axis=inner)).astype(x.dtype)
+    return (total / counts.sum(axis=inner)).astype(x.dtype)
 
 
 def valid_counts(

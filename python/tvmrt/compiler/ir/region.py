@@ -214,10 +214,10 @@ class RegionOp(Op):
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         region: Region = known["region"]
-        types, wanted = known["inputs"], [v.type for v in region.inputs]
-        if list(types) != wanted:
+        types, expected = known["inputs"], [v.type for v in region.inputs]
+        if list(types) != expected:
             raise ValueError(
-                f"region {region.symbol} takes {', '.join(map(str, wanted))}, "
+                f"region {region.symbol} takes {', '.join(map(str, expected))}, "
                 f"not {', '.join(map(str, types))}"
             )
         failed = [TensorType((), DTYPES["bool"])] if region.reports_failure else []

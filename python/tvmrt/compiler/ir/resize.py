@@ -73,7 +73,7 @@ class Resample(Op):
     def evaluate(self, arrays, attrs):
         x, places, weights = arrays
         axis = attrs["axis"]
-        taken = np.take(x, places, axis).astype(np.float64)
-        shape = [1] * taken.ndim
+        samples = np.take(x, places, axis).astype(np.float64)
+        shape = [1] * samples.ndim
         shape[axis : axis + 2] = weights.shape
-        return [(taken * weights.reshape(shape)).sum(axis + 1).astype(x.dtype)]
+        return [(samples * weights.reshape(shape)).sum(axis + 1).astype(x.dtype)]

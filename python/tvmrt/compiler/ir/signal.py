@@ -23,12 +23,12 @@ _BEND = to_integers(
 def radices(size: int) -> list[int] | None:
     """Return the radices of a transform of ``size`` complex numbers, outermost first; None if it
     needs others than 2 to 5."""
-    found = []
+    factors = []
     for radix in (4, 2, 3, 5):
         while size % radix == 0 and size > 1:
-            found.append(radix)
+            factors.append(radix)
             size //= radix
-    return found if size == 1 else None
+    return factors if size == 1 else None
 
 
 def bits(x: np.ndarray) -> np.ndarray:
@@ -50,14 +50,16 @@ def root(x: np.ndarray) -> np.ndarray:
 def log(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return the natural logarithm in units of 1 / scale; 0 for numbers below 2."""
     value = np.maximum(x.astype(np.int64), 2)
-    whole = bits(value) - 1
-    rest = value - (1 << whole)
+    integer_bits = bits(value) - 1
+    rest = value - (1 << integer_bits)
     part = np.where(
-        whole < 16, rest << np.maximum(16 - whole, 0), rest >> np.maximum(whole - 16, 0)
+        integer_bits < 16,
+        rest << np.maximum(16 - integer_bits, 0),
+        rest >> np.maximum(integer_bits - 16, 0),
     )
     at = part >> 9
     slope = ((_BEND[at + 1] - _BEND[at]) * (part & 511)) >> 16
-    log2 = (whole << 16) + part + _BEND[at] + slope
+    log2 = (integer_bits << 16) + part + _BEND[at] + slope
     natural = (45426 * log2 + 32768) >> 16
     scaled = ((scale.astype(np.int64) * natural + 32768) & 0xFFFFFFFF) >> 16
     return np.where(x < 2, 0, scaled).astype(np.uint32)

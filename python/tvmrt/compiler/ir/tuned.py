@@ -118,20 +118,20 @@ def _split(text: str) -> Extents:
 
 def parse_layer(text: str) -> Layer:
     """Parse the signature of a layer. Raise ValueError for any other text."""
-    found = _FORM.fullmatch(text)
-    op = found["op"] if found else ""
-    known = op in (*CONVOLUTIONS, *_RANKS)
-    if found is None or not known or (op in CONVOLUTIONS) != (found["strides"] is not None):
+    match = _FORM.fullmatch(text)
+    op = match["op"] if match else ""
+    is_known_op = op in (*CONVOLUTIONS, *_RANKS)
+    if match is None or not is_known_op or (op in CONVOLUTIONS) != (match["strides"] is not None):
         raise ValueError(f"'{text}' is not a layer signature")
-    if found["element"] not in _ELEMENTS.get(op, (FLOAT32,)):
+    if match["element"] not in _ELEMENTS.get(op, (FLOAT32,)):
         raise ValueError(f"'{text}' is not a layer signature: unknown element type")
-    sizes = (_split(found["x"]), _split(found["w"]))
+    sizes = (_split(match["x"]), _split(match["w"]))
     if op in _RANKS:
-        layer = Layer(op, found["element"], *sizes)
+        layer = Layer(op, match["element"], *sizes)
         ranks = _RANKS[op]
     else:
-        windows = (_split(found[n]) for n in ("strides", "dilations", "before", "after"))
-        layer = Layer(op, found["element"], *sizes, *windows, int(found["groups"]))
+        windows = (_split(match[n]) for n in ("strides", "dilations", "before", "after"))
+        layer = Layer(op, match["element"], *sizes, *windows, int(match["groups"]))
         ranks = (len(layer.strides) + 2,) * 2
     members = (layer.strides, layer.dilations, layer.before, layer.after)
     if (len(layer.x), len(layer.w)) != ranks or len(set(map(len, members))) > 1:
@@ -282,9 +282,9 @@ class Tuned:
     ) -> Choice:
         key = (layer.text, winograd)
         if key not in self._used:
-            found = query()
+            answer = query()
             level = level_for(layer, self.level)
-            self._used[key] = found and UsedChoice(layer.text, level, *found)
+            self._used[key] = answer and UsedChoice(layer.text, level, *answer)
         used = self._used[key]
         return Choice() if used is None else used.choice
 

@@ -85,8 +85,8 @@ class _Analysis:
         def operand(place: int, value: Value | None = None) -> Interval:
             return self.of(node.inputs[place] if value is None else value, depth + 1)
 
-        found = rule(node, operand) if rule else UNKNOWN
-        return _of_type(value) if any(map(isnan, found)) else _meet(found, _of_type(value))
+        result = rule(node, operand) if rule else UNKNOWN
+        return _of_type(value) if any(map(isnan, result)) else _meet(result, _of_type(value))
 
 
 def _of_constant(data: np.ndarray) -> Interval:
@@ -157,8 +157,8 @@ def _by_nonzero(node: Node, place: int) -> Interval | None:
     x = node.inputs[0]
     if x is None:
         return None
-    whole = upper_bound(x.type.size)
-    return (0, whole) if node.op == "count_nonzero" else (0, max(*map(upper_bound, x.shape), 1) - 1)
+    total = upper_bound(x.type.size)
+    return (0, total) if node.op == "count_nonzero" else (0, max(*map(upper_bound, x.shape), 1) - 1)
 
 
 _PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
@@ -192,8 +192,8 @@ def _div(node: Node, x: Operand) -> Interval:
     if b[0] <= 0 <= b[1]:
         return UNKNOWN
     ends = [0 if p == 0 else p / q for p in a for q in b]
-    whole = node.outputs[0].dtype.is_int
-    return _rounded((min(ends), max(ends))) if whole else (min(ends), max(ends))
+    is_integer = node.outputs[0].dtype.is_int
+    return _rounded((min(ends), max(ends))) if is_integer else (min(ends), max(ends))
 
 
 def _rounded(a: Interval) -> Interval:
@@ -210,8 +210,8 @@ def _cast(node: Node, x: Operand) -> Interval:
     if not to.is_int:
         return found
     low, high = _rounded(found)
-    room = 1 << (to.bits - 1)
-    return (low, high) if -room <= low and high < room else UNKNOWN
+    half_range = 1 << (to.bits - 1)
+    return (low, high) if -half_range <= low and high < half_range else UNKNOWN
 
 
 def _summed(node: Node, x: Operand) -> Interval:

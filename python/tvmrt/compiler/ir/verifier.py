@@ -49,8 +49,8 @@ def _check_constant(value: Value, sound: set[Value], after: str) -> None:
         return
     sound.add(value)
     if value.data.shape != value.shape or value.data.dtype != value.dtype.numpy:
-        found = f"{value.data.dtype}{list(value.data.shape)}"
-        raise ValueError(f"after {after}: {value!r} has data of {found}")
+        actual = f"{value.data.dtype}{list(value.data.shape)}"
+        raise ValueError(f"after {after}: {value!r} has data of {actual}")
     problem = size_problem(value.shape)
     if problem is not None:
         raise ValueError(f"after {after}: constant {value!r}: {problem}")
@@ -89,9 +89,9 @@ def _check_types(node: Node, after: str, open: bool) -> None:
         inferred: list[TensorType] | None = result_types(node.op, node.inputs, node.attrs, open)
     except ValueError as problem:
         raise ValueError(f"after {after}: {node!r}: {problem}") from problem
-    found = [v.type for v in node.outputs]
-    if inferred is not None and inferred != found:
+    actual = [v.type for v in node.outputs]
+    if inferred is not None and inferred != actual:
         raise ValueError(
-            f"after {after}: {node!r} has type {', '.join(map(str, found))}, "
+            f"after {after}: {node!r} has type {', '.join(map(str, actual))}, "
             f"its inputs give {', '.join(map(str, inferred))}"
         )

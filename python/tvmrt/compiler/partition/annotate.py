@@ -82,11 +82,11 @@ def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
 
 
 def _take(offer: _Offer, result: Assignment) -> None:
-    number = len(result.device)  # unique to this offer
+    offer_id = len(result.device)  # unique to this offer
     for node in offer.nodes:
         result.device[node] = offer.device.name
         if offer.device.region_per_pattern:
-            result.groups[node] = number
+            result.groups[node] = offer_id
     if len(offer.nodes) > 1:
         result.atoms.append(offer.nodes)
 

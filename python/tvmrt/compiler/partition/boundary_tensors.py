@@ -39,19 +39,19 @@ def _is_copy(step: Step) -> bool:
 
 def _into(step: Step, writers) -> list[BoundaryTensor]:
     """Return the rows of tensors that the step reads from another device."""
-    found = []
+    tensors = []
     for access in step.reads:
         nbytes = upper_bound(access.dtype.nbytes(access.at.size))
-        found += _arrivals(access.buffer, nbytes, _device(step), writers)
-    return found
+        tensors += _arrivals(access.buffer, nbytes, _device(step), writers)
+    return tensors
 
 
 def _arrivals(buffer: Buffer, nbytes: int, target: str, writers) -> list[BoundaryTensor]:
-    made = writers.get(buffer, [])
-    if not made:  # an input of the network
+    writing_steps = writers.get(buffer, [])
+    if not writing_steps:  # an input of the network
         return [] if target == CPU else [BoundaryTensor(buffer.name, CPU, target, nbytes, False)]
     found = []
-    for step in made:
+    for step in writing_steps:
         copied = _is_copy(step) and bool(step.reads)
         origin = step
         if copied:

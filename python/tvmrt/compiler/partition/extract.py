@@ -23,13 +23,13 @@ def extract_region(
     """
     users = graph.consumers() if users is None else users
     inside = set(nodes)
-    made = [v for node in nodes for v in node.outputs]
-    own = set(made)
+    produced = [v for node in nodes for v in node.outputs]
+    own = set(produced)
     reads = list(
         dict.fromkeys(v for n in nodes for v in n.operands() if v not in own and not v.is_constant)
     )
     outputs = set(graph.outputs)
-    writes = [v for v in made if v in outputs or any(u not in inside for u in users.get(v, ()))]
+    writes = [v for v in produced if v in outputs or any(u not in inside for u in users.get(v, ()))]
     part = Graph(symbol)
     copies: dict[Value, Value] = {}
     for value in reads:

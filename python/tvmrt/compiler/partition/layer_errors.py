@@ -32,8 +32,8 @@ class LayerErrors:
         copy.outputs = full + [_reduced_copy(copy, value) for value in full]
         copy.output_names = [f"v{i}" for i in range(len(copy.outputs))]
         for sample in self._calibration:
-            found = self._run(copy, [feed_of(sample, value) for value in graph.inputs])
-            for i, (right, given) in enumerate(zip(found, found[len(nodes) :])):
+            actual = self._run(copy, [feed_of(sample, value) for value in graph.inputs])
+            for i, (right, given) in enumerate(zip(actual, actual[len(nodes) :])):
                 errors[i] = max(errors[i], relative_error(given, right))
         return errors
 

@@ -309,16 +309,16 @@ def _generate(
     except REFUSALS as problem:
         if not fallback:
             raise UnsupportedError(_failure(device, candidates, context, problem)) from problem
-    kept = []
+    accepted = []
     for candidate in candidates:
         try:
             _codegen(device, [candidate], context)
-            kept.append(candidate)
+            accepted.append(candidate)
         except REFUSALS as problem:
             result.refuse(candidate.nodes, device.name, _text(problem))
-    if kept:
-        _codegen(device, kept, context)
-    return kept
+    if accepted:
+        _codegen(device, accepted, context)
+    return accepted
 
 
 def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context) -> None:

@@ -45,8 +45,8 @@ class Reducer:
         context: Context,
     ) -> None:
         if precision not in PRECISIONS:
-            known = ", ".join(PRECISIONS)
-            raise ValueError(f"mixed-precision {precision} is not known; choose one of {known}")
+            choices = ", ".join(PRECISIONS)
+            raise ValueError(f"mixed-precision {precision} is not known; choose one of {choices}")
         if max_error is not None and not max_error > 0:
             raise ValueError(f"max-error is {max_error}; it must be a number above 0")
         if max_error is not None and not calibration:
@@ -63,14 +63,14 @@ class Reducer:
 
     def prepare(self, graph: Graph, values: Sequence[Value]) -> None:
         """Compute these values for every sample. The graph is not changed."""
-        wanted = list(dict.fromkeys(values))
-        if not self._calibration or not wanted:
+        names = list(dict.fromkeys(values))
+        if not self._calibration or not names:
             return
-        copy, outputs = copied_graph(graph, wanted)
+        copy, outputs = copied_graph(graph, names)
         copy.outputs, copy.output_names = outputs, [f"v{i}" for i in range(len(outputs))]
         for sample in self._calibration:
             feeds = [feed_of(sample, value) for value in graph.inputs]
-            for value, array in zip(wanted, self._run(copy, feeds)):
+            for value, array in zip(names, self._run(copy, feeds)):
                 self._values.setdefault(value, []).append(array)
 
     def choose(
@@ -160,9 +160,9 @@ class Reducer:
         graph = _as_network(trial)
         worst = 0.0
         for sample in range(len(self._calibration)):
-            found = self._run(graph, [arrays[sample] for arrays in feeds])
-            for array, wanted in zip(found, (arrays[sample] for arrays in golden)):
-                worst = max(worst, relative_error(array, wanted))
+            actual = self._run(graph, [arrays[sample] for arrays in feeds])
+            for array, expected in zip(actual, (arrays[sample] for arrays in golden)):
+                worst = max(worst, relative_error(array, expected))
         return worst
 
 

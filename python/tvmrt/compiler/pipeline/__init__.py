@@ -160,11 +160,11 @@ def _generate_image(
     reject_shared_workspace([need.program for need in needs], live)
     with lowered_networks[0].clock.stage("plan"), on_board(lowered_networks[0]):
         planned = plan_memory(needs, lowered_networks[0].placement, live)
-    image, made = SharedImage(prefix_of(image_name)), []
+    image, libraries = SharedImage(prefix_of(image_name)), []
     for lowered, places in zip(lowered_networks, planned):
-        made.append(lowered.generate(places, image))
-        image = image.after(made[-1].sources)
-    return made
+        libraries.append(lowered.generate(places, image))
+        image = image.after(libraries[-1].sources)
+    return libraries
 
 
 __all__ = ["STAGES", "compile", "compile_together"]

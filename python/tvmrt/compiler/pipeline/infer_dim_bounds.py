@@ -109,11 +109,11 @@ class _Search:
         """Return the network with the first bounds that work within the memory limit."""
         sizes, same = dict(self.axes.sizes), dict[str, str]()
         try:
-            found = self._largest_batch_within_limit(sizes, same)
+            attempt = self._largest_batch_within_limit(sizes, same)
             return (
-                self._independent_bounds((None, *OTHER_PICTURE_SIZES)) or found
-                if found.is_related
-                else found
+                self._independent_bounds((None, *OTHER_PICTURE_SIZES)) or attempt
+                if attempt.is_related
+                else attempt
             )
         except MemoryBoundError:
             raise self._over_limit_error(name, sizes, same) from None
@@ -122,10 +122,10 @@ class _Search:
         image_size = self._working_image_size(problem)
         for sizes, same in self._candidate_bounds((image_size,)):
             try:
-                found = self._largest_batch_within_limit(sizes, same)
-                return (
-                    self._independent_bounds((image_size,)) or found if found.is_related else found
-                )
+                attempt = self._largest_batch_within_limit(sizes, same)
+                if not attempt.is_related:
+                    return attempt
+                return self._independent_bounds((image_size,)) or attempt
             except MemoryBoundError:
                 raise self._over_limit_error(name, sizes, same) from None
             except (ValueError, UnsupportedError):
@@ -151,9 +151,9 @@ class _Search:
     def _independent_bounds(self, image_sizes: Sequence[int | None]) -> _Compiled | None:
         """Return the network with bounds that are valid for all combinations of sizes."""
         for sizes, same in self._candidate_bounds(image_sizes):
-            found = self._try_sizes(sizes, same)
-            if found is not None and not found.is_related:
-                return found
+            attempt = self._try_sizes(sizes, same)
+            if attempt is not None and not attempt.is_related:
+                return attempt
         return None
 
     def _candidate_bounds(
@@ -177,8 +177,8 @@ class _Search:
             for image_size in (None, *OTHER_PICTURE_SIZES)
         ]
         for sizes in (usual[0], self.axes.limit_batch(self._minimum_sizes(), 1), *usual[1:]):
-            found = self._try_sizes(sizes, {})
-            if found is not None:
+            attempt = self._try_sizes(sizes, {})
+            if attempt is not None:
                 raise UnboundedDimensionsError(
                     "memory of a board is planned for the largest sizes; declare bounds of "
                     f"{', '.join(problem.names)}, for example "
@@ -243,10 +243,11 @@ class _Search:
         example = ""
         for _ in range(MAX_HALVINGS):
             small = None if small is None else self.axes.halve_largest(small)
-            found = None if small is None else self._try_sizes(small, same)
-            if found is not None and small is not None:
+            attempt = None if small is None else self._try_sizes(small, same)
+            if attempt is not None and small is not None:
                 declared = self.axes.declare(small, same)
-                example = f"for example {format_dims(declared)}, which takes {_size(found.nbytes)}"
+                size = _size(attempt.nbytes)
+                example = f"for example {format_dims(declared)}, which takes {size}"
                 break
         return UnboundedDimensionsError(
             f"{name} has dynamic dimensions and needs more than {_size(self.limit)} for tensors "

@@ -58,5 +58,6 @@ def _by_plugin(model: Any, request: Request) -> Any:
 
 def supported_nodes(graph: Graph, devices: Sequence[Device]) -> set[Node]:
     """Return the nodes that a device other than the CPU supports."""
-    said = [call_device(device, "annotate", graph) for device in devices if device.name != "cpu"]
-    return {node for answers in said for node, reason in answers.items() if reason is None}
+    others = [device for device in devices if device.name != "cpu"]
+    annotations = [call_device(device, "annotate", graph) for device in others]
+    return {node for answers in annotations for node, reason in answers.items() if reason is None}

@@ -104,8 +104,8 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             place_on_devices(program)
         if request.schedule == "async" and request.executor == "aot":
             defer_regions(program)
-    given = provenance_of(model, request, graph)
-    settings = resolve_options.print_options(model, request, given)
+    provenance = provenance_of(model, request, graph)
+    settings = resolve_options.print_options(model, request, provenance)
     need = UnplannedNetwork(program, machine, settings, memory_pools)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)

@@ -130,10 +130,10 @@ def fill(
     """Place each interval, in ``order``, in its best-fitting gap among placed ``neighbours``."""
     offsets = [-1] * len(sizes)
     for i in order:
-        taken = sorted(
+        occupied = sorted(
             (offsets[j], offsets[j] + sizes[j]) for j in interference[i] if offsets[j] >= 0
         )
-        offsets[i] = best_fit(taken, sizes[i])
+        offsets[i] = best_fit(occupied, sizes[i])
     return offsets
 
 

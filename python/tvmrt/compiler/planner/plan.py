@@ -42,8 +42,10 @@ def plan_program(
     allowed = [_allowed(group, program.pools, placement) for group in groups.values()]
     moved = traffic(program)
     weights = [sum(moved.get(b, 0) for b in group) for group in groups.values()]
-    room = [None if p.capacity is None else p.capacity - p.reserved_bytes for p in program.pools]
-    places = place_in_pools(intervals, room, allowed, weights)
+    available = [
+        None if p.capacity is None else p.capacity - p.reserved_bytes for p in program.pools
+    ]
+    places = place_in_pools(intervals, available, allowed, weights)
     for root, (pool, offset) in zip(groups, places):
         root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
     for buffer in live_ranges:
@@ -114,10 +116,8 @@ def _intervals(
 
 def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
     """Return the indices of the pools that buffers sharing memory may lie in."""
-    wanted = {placement[b] for b in buffers if b in placement}
-    return [
-        i for i, pool in enumerate(pools) if (pool.name in wanted if wanted else not pool.memory)
-    ]
+    names = {placement[b] for b in buffers if b in placement}
+    return [i for i, pool in enumerate(pools) if (pool.name in names if names else not pool.memory)]
 
 
 def _measure(program: Program, intervals, places) -> None:

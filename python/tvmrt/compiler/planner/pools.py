@@ -68,8 +68,8 @@ class _Search:
             sorted(indices, key=lambda i: (-sizes[i], -density[i])),
             sorted(indices, key=lambda i: (len(self.allowed[i]), -sizes[i])),
         ]
-        found = [(*self._try(order), order) for order in orders]
-        cost, places, order = min(found, key=lambda f: f[0])
+        attempts = [(*self._try(order), order) for order in orders]
+        cost, places, order = min(attempts, key=lambda f: f[0])
         return places if cost[0] == 0 else self._repair(cost, places, order)
 
     def _repair(self, cost, places, order) -> list[Placement]:
@@ -108,10 +108,10 @@ class _Search:
             conflicting = [
                 j for j in self.interference[i] if places[j] is not None and places[j][0] == pool
             ]
-            taken = sorted(
+            occupied = sorted(
                 (places[j][1], places[j][1] + self.intervals[j].size) for j in conflicting
             )
-            offsets[pool] = offset = best_fit(taken, size)
+            offsets[pool] = offset = best_fit(occupied, size)
             capacity = self.capacities[pool]
             if capacity is None or offset + size <= capacity:
                 return pool, offset

@@ -161,8 +161,8 @@ def plan_chain(
 ) -> ChainPlan:
     """Return the calls of these layers and the offsets of their rows and line buffers, aligned to
     ``align_bytes``. Without ``sources``, each layer reads the previous one."""
-    known = sources or [RowSources(k - 1) for k in range(len(layers))]
-    schedule = (schedules or ScheduleCache()).schedule(layers, known)
+    row_sources = sources or [RowSources(k - 1) for k in range(len(layers))]
+    schedule = (schedules or ScheduleCache()).schedule(layers, row_sources)
     groups = _join(schedule)
     sizes = [
         max(round_up(schedule.max_live_rows[k] * layers[k].out_bytes, align_bytes) for k in group)
@@ -174,7 +174,7 @@ def plan_chain(
     of_group = {k: places[i] for i, group in enumerate(groups) for k in group}
     return ChainPlan(
         tuple(layers),
-        tuple(known),
+        tuple(row_sources),
         tuple(schedule.calls),
         tuple(schedule.max_live_rows[:-1]),
         tuple(of_group[k] for k in range(len(layers) - 1)),
@@ -208,9 +208,9 @@ def _interference(
 ) -> list[list[int]]:
     """Return for each group of places, then for each line buffer, what it must not overlap."""
     count = len(groups) + line_buffers
-    taken = [set().union(*(conflicts[k] for k in group)) for group in groups]
+    group_conflicts = [set().union(*(conflicts[k] for k in group)) for group in groups]
     found = [
-        [j for j, other in enumerate(groups) if j != i and taken[i] & set(other)]
+        [j for j, other in enumerate(groups) if j != i and group_conflicts[i] & set(other)]
         + list(range(len(groups), count))
         for i in range(len(groups))
     ]
@@ -222,11 +222,11 @@ def _assign_offsets(
 ) -> tuple[list[int], int]:
     """Return an offset for each, and the total size."""
     largest = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
-    crowded = sorted(range(len(sizes)), key=lambda i: (-len(interference[i]), -sizes[i], i))
-    found = [fill(sizes, interference, order) for order in (largest, crowded)]
-    tops = [max(o + s for o, s in zip(offsets, sizes)) for offsets in found]
+    by_conflicts = sorted(range(len(sizes)), key=lambda i: (-len(interference[i]), -sizes[i], i))
+    layouts = [fill(sizes, interference, order) for order in (largest, by_conflicts)]
+    tops = [max(o + s for o, s in zip(offsets, sizes)) for offsets in layouts]
     best = tops.index(min(tops))
-    return found[best], tops[best]
+    return layouts[best], tops[best]
 
 
 class _Schedule:
@@ -309,11 +309,11 @@ class _Schedule:
 
     def _discard_rows(self, layer: int, rows: int) -> None:
         """Discard released rows of a layer's output, and move the remaining rows to the start."""
-        kept, made = self._first_needed_row(layer), self.made[layer]
-        if self.base[layer] < kept < made:
-            self.moved[layer] += made - kept
-        self.base[layer] = kept
-        self.max_live_rows[layer] = max(self.max_live_rows[layer], made + rows - kept)
+        first_needed, computed = self._first_needed_row(layer), self.made[layer]
+        if self.base[layer] < first_needed < computed:
+            self.moved[layer] += computed - first_needed
+        self.base[layer] = first_needed
+        self.max_live_rows[layer] = max(self.max_live_rows[layer], computed + rows - first_needed)
 
     def _first_needed_row(self, layer: int) -> int:
         """Return the first output row of a layer that is still needed."""

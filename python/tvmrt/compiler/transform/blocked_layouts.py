@@ -46,17 +46,17 @@ class _BlockedLayoutRewriter:
         ]
         if not any(layouts):
             return b.emit_many("custom", inputs, node.name, **node.attrs)
-        given = [None if v is None else v.type for v in node.inputs]
-        made = [v.type for v in node.outputs]
+        input_types = [None if v is None else v.type for v in node.inputs]
+        output_types = [v.type for v in node.outputs]
         written = [
             _in_blocks(type, layout) if layout else type
-            for type, layout in zip(made, layouts[count:])
+            for type, layout in zip(output_types, layouts[count:])
         ]
-        attrs = {**node.attrs, "blocked": written, "logical": (given, made)}
+        attrs = {**node.attrs, "blocked": written, "logical": (input_types, output_types)}
         values = b.emit_many("custom", inputs, node.name, **attrs)
         return [
             self._from_blocked(b, v, layout, type.shape) if layout else v
-            for v, layout, type in zip(values, layouts[count:], made)
+            for v, layout, type in zip(values, layouts[count:], output_types)
         ]
 
     def _pointwise(self, b: Builder, node: Node) -> Value | None:
@@ -66,9 +66,9 @@ class _BlockedLayoutRewriter:
         others = [v for v in node.inputs if v is not None and v.shape != shape]
         if not full or any(v.type.size != 1 for v in others):
             return None
-        made = [v for v in full if not v.is_constant]
+        computed = [v for v in full if not v.is_constant]
         for layout in dict.fromkeys(key[1] for key in self.forms):
-            if made and all((v, layout) in self.forms for v in made):
+            if computed and all((v, layout) in self.forms for v in computed):
                 inputs = [self._operand(b, v, layout, shape) for v in node.inputs]
                 result = b.emit(node.op, inputs, node.name, **node.attrs)
                 return self._from_blocked(b, result, layout, shape)

@@ -70,10 +70,10 @@ def flow(node: Node, channels_of: ChannelMap) -> Flow | None:
         rule = _elementwise_flow if get_op(node.op).kind == POINTWISE else None
     if rule is None:
         return None
-    found = rule(node, channels_of)
-    if found is None or not isinstance(node.output.shape[found.channels.axis], int):
+    channels = rule(node, channels_of)
+    if channels is None or not isinstance(node.output.shape[channels.channels.axis], int):
         return None
-    return found
+    return channels
 
 
 def is_depthwise(node: Node) -> bool:
@@ -130,25 +130,26 @@ def _matmul_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     count = x.shape[in_axis]
     if not isinstance(count, int) or not count or not np.isfinite(weights.data).all():
         return None
-    given = channels_of.get(x)
-    elsewhere = given is not None and given.axis != in_axis
+    in_channels = channels_of.get(x)
+    elsewhere = in_channels is not None and in_channels.axis != in_axis
     depthwise = is_depthwise(node)
     if node.attrs.get("groups", 1) > 1 and (elsewhere or not depthwise):
         return None  # each group would have to keep the same number of channels
-    if given is None or elsewhere:
-        given = unknown_channels(x, in_axis)
+    if in_channels is None or elsewhere:
+        in_channels = unknown_channels(x, in_axis)
     w = weights_minus_zero_point(node)
-    used, constant_inputs = w.any(axis=2), constant_contribution(node, given)
+    used, constant_inputs = w.any(axis=2), constant_contribution(node, in_channels)
     links = []
     if depthwise:
         sources = np.arange(len(w)) // (len(w) // count)
         links = [Link(0, sources, np.arange(len(w)))]
         constant_mask = ~used[:, 0] | constant_inputs[sources]
-        given = Channels(in_axis, given.constant_mask[sources], given.constant_values[sources])
+        mask, values = in_channels.constant_mask[sources], in_channels.constant_values[sources]
+        in_channels = Channels(in_axis, mask, values)
         constant_inputs = constant_inputs[sources]
     else:
         constant_mask = ~(used & ~constant_inputs).any(axis=1)
-    constant_values, certain = _constant_result(node, w, given, constant_inputs, depthwise)
+    constant_values, certain = _constant_result(node, w, in_channels, constant_inputs, depthwise)
     return Flow(Channels(axis, constant_mask & certain, constant_values), links)
 
 
@@ -193,22 +194,22 @@ def _elementwise_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     """Return the flow of an elementwise operator."""
     y = node.output
     read = [i for i, v in enumerate(node.inputs) if v is not None and not v.is_constant]
-    given = [channels_of.get(node.inputs[i]) for i in read]
-    if not read or any(g is None or g.axis != given[0].axis for g in given):
+    in_channels = [channels_of.get(node.inputs[i]) for i in read]
+    if not read or any(g is None or g.axis != in_channels[0].axis for g in in_channels):
         return None
     if any(node.inputs[i].shape != y.shape for i in read):
         return None
-    axis = given[0].axis
+    axis = in_channels[0].axis
     every = np.arange(y.shape[axis])
-    known = unknown_channels(y, axis)
+    channels = unknown_channels(y, axis)
     integers = node.op == "table" or node.op.startswith("fixed_")
     if integers or node.op in BIT_EXACT_OPS:
-        known = _evaluate_constants(
-            node, channels_of, np.all([g.constant_mask for g in given], axis=0), known
+        channels = _evaluate_constants(
+            node, channels_of, np.all([g.constant_mask for g in in_channels], axis=0), channels
         )
     elif node.op in ("qadd", "qmul"):
-        known = _binary_constants(node, given)
-    return Flow(known, [Link(i, every, every) for i in read])
+        channels = _binary_constants(node, in_channels)
+    return Flow(channels, [Link(i, every, every) for i in read])
 
 
 def _binary_constants(node: Node, given: list[Channels]) -> Channels:
@@ -242,10 +243,10 @@ def _evaluate_constants(
             row = channels_of[value].constant_values[constant_mask]
         rows.append(row)
     with np.errstate(all="ignore"):
-        made = get_op(node.op).evaluate(rows, node.attrs)
-    if made is None:
+        results = get_op(node.op).evaluate(rows, node.attrs)
+    if results is None:
         return known
-    known.constant_values[constant_mask] = made[0]
+    known.constant_values[constant_mask] = results[0]
     known.constant_mask = constant_mask
     if node.op == "quantize":
         certain = np.zeros_like(constant_mask)
@@ -327,8 +328,8 @@ def _reshape_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
             sources = np.tile(np.arange(count), n // count)
         else:
             continue
-        known = Channels(axis, x.constant_mask[sources], x.constant_values[sources])
-        return Flow(known, [Link(0, sources, np.arange(len(sources)))])
+        channels = Channels(axis, x.constant_mask[sources], x.constant_values[sources])
+        return Flow(channels, [Link(0, sources, np.arange(len(sources)))])
     return None
 
 

@@ -44,8 +44,8 @@ def combine_attention_scales(graph: Graph) -> None:
     for node in graph.nodes:
         if node.op != "matmul" or any(v is None or v.is_constant for v in node.inputs):
             continue
-        found = [_find_scale(v, readers) for v in node.inputs[:2]]
-        factors = [f for f in found if f is not None]
+        scaled = [_find_scale(v, readers) for v in node.inputs[:2]]
+        factors = [f for f in scaled if f is not None]
         firsts = [_first_view(f.source, readers) for f in factors]
         if len(factors) == 2 and not any(firsts) and factors[0].node is not factors[1].node:
             kept, other = sorted(factors, key=lambda f: upper_bound(f.source.type.size))

@@ -13,7 +13,7 @@ def eliminate_common_subexpressions(graph: Graph) -> None:
     seen: dict[tuple, Any] = {}
     constants: dict[tuple, Value] = {}
     mapping: dict[Value, Value] = {}
-    kept = []
+    unique_nodes = []
     for node in graph.nodes:
         node.inputs = [_canonical(v, mapping, constants) for v in node.inputs]
         if node.guard is not None:
@@ -22,11 +22,11 @@ def eliminate_common_subexpressions(graph: Graph) -> None:
         first = seen.get(key)
         if first is None:
             seen[key] = node
-            kept.append(node)
+            unique_nodes.append(node)
             continue
         first.sources = tuple(dict.fromkeys((*first.sources, *node.sources)))
         mapping.update(zip(node.outputs, first.outputs))
-    graph.nodes = kept
+    graph.nodes = unique_nodes
     graph.outputs = [mapping.get(v, v) for v in graph.outputs]
 
 

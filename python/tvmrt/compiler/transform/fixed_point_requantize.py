@@ -82,6 +82,6 @@ def _pair(b: Builder, node: Node) -> Value | None:
     if pairs is None or not -31 <= pairs[1].min() <= pairs[1].max() <= 30:
         return None
     (a_m, b_m, m), (a_e, b_e, e) = (map(int, part) for part in pairs)
-    kept = {key: at[key] for key in ("a_zero", "b_zero", "y_zero", "low", "high")}
+    attrs = {key: at[key] for key in ("a_zero", "b_zero", "y_zero", "low", "high")}
     sides = {"a_m": a_m, "a_e": a_e, "b_m": b_m, "b_e": b_e}
-    return b.emit(name, node.inputs, node.name, **kept, **sides, bits=bits, m=m, e=e)
+    return b.emit(name, node.inputs, node.name, **attrs, **sides, bits=bits, m=m, e=e)

@@ -55,9 +55,9 @@ def _is_candidate(node: Node) -> bool:
     """Return whether it is a float matmul or convolution with constant weights and fixed sizes."""
     if node.op not in CHANNEL_AXIS or node.guard is not None or not node.output.dtype.is_float:
         return False
-    known = all(isinstance(n, int) for n in node.output.shape)
+    is_static = all(isinstance(n, int) for n in node.output.shape)
     plain = all(v is None or v.is_constant for v in node.inputs[1:])
-    return known and plain and node.output.type.size <= MAX_ELEMENTS
+    return is_static and plain and node.output.type.size <= MAX_ELEMENTS
 
 
 def _readers(matmul: Node, users: ValueUsers) -> Iterator[_Reader]:
@@ -94,10 +94,10 @@ def _channels(matmul: Node, views: tuple[Node, ...]) -> np.ndarray:
     shape = matmul.output.shape
     axis = CHANNEL_AXIS[matmul.op] % len(shape)
     along = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    found = np.broadcast_to(along, shape)
+    scale = np.broadcast_to(along, shape)
     for node in views:
-        found = get_op(node.op).evaluate([found], node.attrs)[0]
-    return np.unique(found)
+        scale = get_op(node.op).evaluate([scale], node.attrs)[0]
+    return np.unique(scale)
 
 
 def _is_view(node: Node) -> bool:

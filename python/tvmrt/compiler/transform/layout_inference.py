@@ -83,9 +83,9 @@ def _alternatives(node: Node, graph: Graph) -> list[Names]:
 def _has_function(node: Node, names: Names) -> bool:
     """Return whether the operator has a C function for the node in these layouts."""
     record = node.attrs["operator"]
-    given = [None if v is None else v.type for v in node.inputs]
+    types = [None if v is None else v.type for v in node.inputs]
     results = [v.type for v in node.outputs]
-    call = record.call_for(given, results, node.attrs["scalars"], names[0] if names else None)
+    call = record.call_for(types, results, node.attrs["scalars"], names[0] if names else None)
     return record.c_refusal(call) is None
 
 
@@ -113,7 +113,7 @@ def _any_alternatives(node: Node, graph: Graph, free: Sequence[bool]) -> list[Na
 
 
 def _block_names(graph: Graph) -> list[str]:
-    found = {
+    alternatives = {
         layout.name
         for node in graph.nodes
         if node.op == "custom"
@@ -121,7 +121,7 @@ def _block_names(graph: Graph) -> list[str]:
         for layout in operand.parsed_layouts()
         if layout.block > 1
     }
-    return sorted(found)
+    return sorted(alternatives)
 
 
 def _components(graph: Graph, options: dict[Node, list[Names]]) -> list[list[Node]]:
@@ -194,9 +194,9 @@ class _LayoutCost:
         self.outer: dict[Value, list[ValueLayout]] = {}  # layouts that other nodes need
         for value in (v for node in component for v in node.outputs):
             others = [node for node in users.get(value, ()) if node not in inside]
-            wished = [_required_layout(node, value) for node in others]
+            required = [_required_layout(node, value) for node in others]
             ends = [dense(value.shape)] if value in graph.outputs else []
-            self.outer[value] = [w for w in wished if w is not None] + ends
+            self.outer[value] = [w for w in required if w is not None] + ends
 
     def cost(self, chosen: dict[Node, Names]) -> tuple[int, int]:
         layouts_of: dict[Value, ValueLayout] = {}
@@ -239,16 +239,16 @@ class _LayoutCost:
         shape = node.output.shape
         full = [v for v in node.inputs if v is not None and not v.is_constant and v.shape == shape]
         others = [v for v in node.inputs if v is not None and v not in full and v.type.size != 1]
-        found = [self._at(v, layouts_of) for v in full]
-        if not found or node.op == "concat":
+        layouts = [self._at(v, layouts_of) for v in full]
+        if not layouts or node.op == "concat":
             return dense(shape)
-        blocks = [place for place in found if isinstance(place, Layout)]
-        if blocks and len(set(blocks)) == 1 and len(blocks) == len(found) and not others:
+        blocks = [place for place in layouts if isinstance(place, Layout)]
+        if blocks and len(set(blocks)) == 1 and len(blocks) == len(layouts) and not others:
             return blocks[0]
-        for value, place in zip(full, found):
+        for value, place in zip(full, layouts):
             if isinstance(place, Layout):
                 required.setdefault(value, []).append(dense(shape))
-        largest = max(zip(full, found), key=lambda row: row[0].type.nbytes)[1]
+        largest = max(zip(full, layouts), key=lambda row: row[0].type.nbytes)[1]
         return dense(shape) if isinstance(largest, Layout) else dense(shape, largest.order())
 
 

@@ -65,7 +65,7 @@ def _window(node: Node) -> tuple:
 
 def _dense(graph: Graph) -> list[Family]:
     """Return groups of convolutions that read the same tensor through the same window."""
-    consumers, found = graph.consumers(), {}
+    consumers, families = graph.consumers(), {}
     for node in graph.nodes:
         if (
             not _is_mergeable(node)
@@ -76,8 +76,8 @@ def _dense(graph: Graph) -> list[Family]:
         readers = consumers.get(node.output, [])
         views = all(r.op in SIBLING_OPS or (_is_mergeable(r) and _is_depthwise(r)) for r in readers)
         if views and node.output not in graph.outputs:
-            found.setdefault((node.inputs[0], _window(node)), []).append(node)
-    return [family for family in found.values() if len(family) > 1]
+            families.setdefault((node.inputs[0], _window(node)), []).append(node)
+    return [family for family in families.values() if len(family) > 1]
 
 
 def _depthwise(graph: Graph) -> list[Family]:
@@ -118,13 +118,13 @@ def _merge(b: Builder, family: Sequence[Node]) -> list[Value]:
     ]
     b.sources = tuple(dict.fromkeys(name for node in family for name in node.sources))
     attrs = {**first.attrs, "groups": x.shape[1] if depthwise else 1}
-    whole = b.emit("conv", [x, *constants], first.name, **attrs)
+    merged = b.emit("conv", [x, *constants], first.name, **attrs)
     results, start = [], 0
     for node in family:
         shape = node.output.shape
         begin = [0, start, *[0] * (len(shape) - 2)]
         b.sources = node.sources
         more = {"starts": tuple(begin), "steps": (1,) * len(shape), "sizes": tuple(shape)}
-        results.append(b.emit("slice", [whole], node.name, **more))
+        results.append(b.emit("slice", [merged], node.name, **more))
         start += shape[1]
     return results

@@ -165,9 +165,9 @@ def _repeat(b: Builder, node: Node) -> Value | None:
 
 def _sink_bound(b: Builder, node: Node) -> Value | None:
     """Move a bound before dequantising, if the integer type can represent it."""
-    numbers = [v for v in node.inputs if v.is_constant]
+    constants = [v for v in node.inputs if v.is_constant]
     values = [v for v in node.inputs if not v.is_constant]
-    if len(values) != 1 or any(v.type.size != 1 for v in numbers):
+    if len(values) != 1 or any(v.type.size != 1 for v in constants):
         return None
     first = dequantizing(values[0], node)
     if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.output.shape:
@@ -175,7 +175,7 @@ def _sink_bound(b: Builder, node: Node) -> Value | None:
     q, scale, zero = first.inputs
     if q.dtype.bits > 16 or not scale.data.reshape(()) > 0:
         return None
-    bound = np.float32(0) if node.op == "relu" else numbers[0].data.reshape(())
+    bound = np.float32(0) if node.op == "relu" else constants[0].data.reshape(())
     step = _stored(bound, first)
     if step is None:
         return None
@@ -192,11 +192,11 @@ def _stored(scalar: np.ndarray, conversion: Node) -> np.ndarray | None:
 
 def _sink_concat(b: Builder, node: Node) -> Value | None:
     """Concatenate integers, if all parts are dequantised with the same parameters."""
-    found = [dequantizing(v, node) for v in node.inputs]
-    first = found[0]
-    if any(f is None or not same_parameters(f, first) for f in found):
+    producers = [dequantizing(v, node) for v in node.inputs]
+    first = producers[0]
+    if any(f is None or not same_parameters(f, first) for f in producers):
         return None
-    parts = [f.inputs[0] for f in found]
+    parts = [f.inputs[0] for f in producers]
     if [p.shape for p in parts] != [v.shape for v in node.inputs]:
         return None
     joined = b.emit("concat", parts, node.name, **node.attrs)

@@ -52,10 +52,10 @@ def _analyze_channels(graph: Graph) -> tuple[dict[Node, Flow], dict[Value, Chann
     flows: dict[Node, Flow] = {}
     channels_of: dict[Value, Channels] = {}
     for node in graph.nodes:
-        found = flow(node, channels_of)
-        if found is not None:
-            flows[node] = found
-            channels_of[node.output] = found.channels
+        channels = flow(node, channels_of)
+        if channels is not None:
+            flows[node] = channels
+            channels_of[node.output] = channels.channels
     return flows, channels_of
 
 

@@ -71,10 +71,10 @@ def _result_attrs(bounds: Bounds) -> dict:
 
 
 def _pair(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
-    found = _bounded(node, readers)
-    if found is None or found[0].op not in PAIRS:
+    bounded = _bounded(node, readers)
+    if bounded is None or bounded[0].op not in PAIRS:
         return None
-    first, bounds, sources = found
+    first, bounds, sources = bounded
     operands = [_operand(v, node) for v in first.inputs]
     if any(o is None or o[0].shape != node.output.shape for o in operands):
         return None
@@ -85,10 +85,10 @@ def _pair(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
 
 
 def _average(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
-    found = _bounded(node, readers)
-    if found is None:
+    bounded = _bounded(node, readers)
+    if bounded is None:
         return None
-    first, bounds, sources = found
+    first, bounds, sources = bounded
     if first.op == "avg_pool":
         attrs = dict(first.attrs)
     elif first.op == "reduce_mean" and _over_image(first):

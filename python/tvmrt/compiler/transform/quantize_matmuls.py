@@ -270,10 +270,10 @@ class Bounds:
         (other,) = [v for v in node.inputs if v is not value] or [None]
         if other is None or other.data is None or other.type.size != 1:
             return False
-        number = float(other.data.reshape(()))
-        if np.isnan(number):
+        constant = float(other.data.reshape(()))
+        if np.isnan(constant):
             return False
-        return self._raise_low(number) if node.op == "max" else self._lower_high(number)
+        return self._raise_low(constant) if node.op == "max" else self._lower_high(constant)
 
     def _step(self, number: float) -> int:
         scale, zero = self.scale.data.reshape(()), self.zero.data.reshape(())

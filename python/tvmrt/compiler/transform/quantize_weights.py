@@ -155,14 +155,14 @@ def _emit_matmul(b: Builder, node: Node, packed: _Packed) -> Value:
 
 def _emit_gather(b: Builder, node: Node, packed: _Packed) -> Value:
     """Emit the gathered rows, dequantised with the scales of their blocks."""
-    taken = node.inputs[1]
-    before, bits, block = taken.shape, packed.bits, BLOCK[packed.bits]
+    indices = node.inputs[1]
+    before, bits, block = indices.shape, packed.bits, BLOCK[packed.bits]
     _, blocks, size = packed.codes.shape
 
     def emit(op: str, *inputs: Value, **attrs) -> Value:
         return b.emit(op, list(inputs), node.name, **attrs)
 
-    codes = emit("gather", packed.codes, taken, axis=0)
+    codes = emit("gather", packed.codes, indices, axis=0)
     if bits < 8:
         each = 8 // bits
         column = emit("reshape", codes, shape=(*before, blocks, 1, size))
@@ -172,7 +172,7 @@ def _emit_gather(b: Builder, node: Node, packed: _Packed) -> Value:
         codes = emit("reshape", codes, shape=(*before, blocks, each * size))
     half = b.const(np.float32(1 << (bits - 1)), node.name)
     centred = emit("sub", emit("cast", codes, to="float32"), half)
-    block_scales = emit("gather", packed.scales, taken, axis=0)
+    block_scales = emit("gather", packed.scales, indices, axis=0)
     block_scales = emit("reshape", block_scales, shape=(*before, blocks, 1))
     y = emit("reshape", emit("mul", centred, block_scales), shape=(*before, blocks * block))
     if blocks * block == packed.width:
@@ -211,7 +211,7 @@ def _nearest(wide: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.nd
     half = 1 << (bits - 1)
     place = np.abs(wide).argmax(axis=-1)[..., None]
     widest = np.take_along_axis(wide, place, axis=-1)  # it is stored as 0, the extreme integer
-    found = None
+    best = None
     for part in SCALE_CANDIDATES[bits]:
         scale = widest / np.float32(-half * part)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -220,12 +220,12 @@ def _nearest(wide: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.nd
         squared_error = np.square(wide - steps * scale, dtype=np.float64).sum(
             axis=-1, keepdims=True
         )
-        if found is None:
-            found = steps, scale, squared_error
+        if best is None:
+            best = steps, scale, squared_error
         else:
-            better = squared_error < found[2]
-            found = tuple(
-                np.where(better, a, b) for a, b in zip((steps, scale, squared_error), found)
+            better = squared_error < best[2]
+            best = tuple(
+                np.where(better, a, b) for a, b in zip((steps, scale, squared_error), best)
             )
-    steps, scale, squared_error = found
+    steps, scale, squared_error = best
     return to_integers(steps + half, np.uint8), scale[..., 0].astype(np.float32), squared_error

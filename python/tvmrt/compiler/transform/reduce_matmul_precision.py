@@ -44,12 +44,11 @@ def reduce_matmul_precision(
     errors = [None] * len(nodes) if measure is None else measure(graph, nodes)
     rows = []
     for node, error in zip(nodes, errors):
-        kept = max_error is not None and error is not None and not error <= max_error
-        if not kept:
+        exceeds_error = max_error is not None and error is not None and not error <= max_error
+        if not exceeds_error:
             node.attrs[PRECISION] = BFLOAT16
-        rows.append(
-            ReducedPrecision(_name(node), node.sources, "float32" if kept else BFLOAT16, error)
-        )
+        dtype = "float32" if exceeds_error else BFLOAT16
+        rows.append(ReducedPrecision(_name(node), node.sources, dtype, error))
     return rows
 
 

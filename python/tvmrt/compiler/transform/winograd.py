@@ -64,10 +64,10 @@ def to_winograd(
     A row for each layer that would be faster, in the order of the network, except for layers
     that exceed ``max_growth_bytes``.
     """
-    found = [each for node in graph.nodes for each in _options_of(node, max_error, chosen)]
-    taken = _affordable(found, max_growth_bytes)
-    kept = [each for each in found if each.report.size == 1]
-    rows = {id(each.node): each.report for each in (*kept, *taken)}
+    options = [each for node in graph.nodes for each in _options_of(node, max_error, chosen)]
+    affordable = _affordable(options, max_growth_bytes)
+    kept = [each for each in options if each.report.size == 1]
+    rows = {id(each.node): each.report for each in (*kept, *affordable)}
 
     def replaced(b: Builder, node: Node) -> Value | None:
         report = rows.get(id(node))
@@ -212,11 +212,11 @@ def error_of(weights: np.ndarray, size: int) -> float:
     some = weights[:CHANNELS]
     edge = size + TAPS - 1
     x = np.random.default_rng(0).standard_normal((SAMPLES, some.shape[1], edge, edge), np.float32)
-    found = winograd_tiles(x, some, size)
+    layer_tiles = winograd_tiles(x, some, size)
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (TAPS, TAPS), (2, 3))
     exact = np.einsum("scijkl,ockl->soij", windows, some.astype(np.float64), optimize=True)
     scale = np.sqrt(np.square(exact).mean())
-    return float(np.sqrt(np.square(found - exact).mean()) / scale) if scale else 0.0
+    return float(np.sqrt(np.square(layer_tiles - exact).mean()) / scale) if scale else 0.0
 
 
 def _emit_winograd(b: Builder, node: Node, size: int) -> Value:

@@ -120,18 +120,18 @@ class Contract:
         self._check_names()
 
     def _check_names(self) -> None:
-        given = [o.name for o in self.operands] + list(self.attributes)
-        if len(set(given)) != len(given):
-            raise ValueError(f"a name is given twice: {', '.join(given)}")
-        known = set(given) | {f"{o.name}_data" for o in self.operands}
+        names = [o.name for o in self.operands] + list(self.attributes)
+        if len(set(names)) != len(names):
+            raise ValueError(f"a name is given twice: {', '.join(names)}")
+        defined = set(names) | {f"{o.name}_data" for o in self.operands}
         for operand in self.operands:
-            known |= operand.shape.symbols | ({operand.elements.letter} - {None})
-        known |= {rule.name for rule in self.rules if rule.name}
+            defined |= operand.shape.symbols | ({operand.elements.letter} - {None})
+        defined |= {rule.name for rule in self.rules if rule.name}
         used = {n for o in (*self.operands, *self.results) for n in o.shape.names}
         used |= {n for rule in self.rules for n in rule.reads}
         used |= {n for a in self.attributes.values() for n in (a.of, a.like) if n}
-        if used - known:
-            raise ValueError(f"{', '.join(sorted(used - known))} is not defined by any operand")
+        if used - defined:
+            raise ValueError(f"{', '.join(sorted(used - defined))} is not defined by any operand")
 
     def bind(
         self,
@@ -149,10 +149,10 @@ class Contract:
         known: dict[str, Any] = {}
         origin: dict[str, str] = {}
         self._bind_attributes(attrs, known, origin, open)
-        given = self._pair(types, known)
-        for operand, type in given:
+        named_types = self._pair(types, known)
+        for operand, type in named_types:
             operand.bind(type, known, origin)
-        for operand, type in given:
+        for operand, type in named_types:
             operand.check_formulas(type, known, origin)
         for attribute in self.attributes.values():
             value = known.get(attribute.name)

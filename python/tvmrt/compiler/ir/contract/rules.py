@@ -26,11 +26,11 @@ class Rule:
 
     def arguments(self, known: Mapping[str, Any]) -> list[Any] | None:
         """Return the values of the parameters; None if elements are needed that are not known."""
-        found = [known[name] if name in known else None for name in self.reads]
-        for name, value in zip(self.reads, found):
+        operands = [known[name] if name in known else None for name in self.reads]
+        for name, value in zip(self.reads, operands):
             if value is None and name.endswith(_DATA):
                 return None
-        return found
+        return operands
 
     def apply(self, known: dict[str, Any]) -> None:
         """Raise ``ContractError`` if a test fails; store a named value in ``known``."""
