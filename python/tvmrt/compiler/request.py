@@ -369,8 +369,8 @@ def _split_fields(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]
         if unknown := [name for name in more if name not in rows]:
             raise TypeError(_unknown(unknown[0]))
         values = {**dict(added), **more}
-        kept = sorted((k, v) for k, v in values.items() if not _is(v, rows[k].default))
-        own["added"] = tuple(kept)
+        changed = sorted((k, v) for k, v in values.items() if not _is(v, rows[k].default))
+        own["added"] = tuple(changed)
     return own
 
 
@@ -427,9 +427,9 @@ def _unknown(name: str) -> str:
 
     if reason := plugin.why_missing("options", name):
         return f"there is no option {name!r} of compile: {reason}"
-    known = list(all_options())
-    similar = get_close_matches(name, known, 1)
-    hint = f"; did you mean {similar[0]}?" if similar else f"; choose from {', '.join(known)}"
+    names = list(all_options())
+    similar = get_close_matches(name, names, 1)
+    hint = f"; did you mean {similar[0]}?" if similar else f"; choose from {', '.join(names)}"
     return f"there is no option {name!r} of compile{hint}"
 
 
@@ -458,7 +458,7 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
 def documented(function: _Function) -> _Function:
     """Decorate a function: fill ``OPTIONS`` in its docstring, and add options to its signature."""
     own = inspect.signature(function)
-    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
         inspect.Parameter(
             option.name,
@@ -469,7 +469,7 @@ def documented(function: _Function) -> _Function:
         for option in _OWN.values()
     ]
     shown: Any = function
-    shown.__signature__ = own.replace(parameters=[*kept, *options])
+    shown.__signature__ = own.replace(parameters=[*parameters, *options])
     function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(OPTIONS, entries())
     return function
 

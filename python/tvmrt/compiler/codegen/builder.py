@@ -297,8 +297,8 @@ class _ProgramBuilder:
         if step.scratch_bytes:
             step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:
-            condition, wanted = group.root.guard
-            step.guard = (self._access_of(condition), wanted)
+            condition, expected = group.root.guard
+            step.guard = (self._access_of(condition), expected)
         self.steps.append(step)
 
     def _level_lowerings(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
@@ -306,11 +306,11 @@ class _ProgramBuilder:
         memory, not in tensor layouts."""
         if group.root.op == "region":
             return {}  # a device function, the same for all processors of the family
-        found = {}
+        writers = {}
         for level in self.target.levels:
-            found[level.name] = lowering = kind(group, level)
+            writers[level.name] = lowering = kind(group, level)
             lowering.build_subprograms(partial(_build_subprogram, target=level))
-        return found
+        return writers
 
     def _lower_concat(self, node: Node) -> None:
         """Copy each part into its slice; remove_concat_copies() removes copies where it can."""
@@ -340,8 +340,8 @@ class _ProgramBuilder:
 
     def _state_buffers(self) -> list[Buffer]:
         """Return the buffers that keep their contents between runs."""
-        begun = [n for n in self.graph.nodes if n.op == "begin_state"]
-        return [self.access[v].buffer for n in begun for v in n.outputs]
+        begin_nodes = [n for n in self.graph.nodes if n.op == "begin_state"]
+        return [self.access[v].buffer for n in begin_nodes for v in n.outputs]
 
     def _update_states(self, states: list[Buffer]) -> None:
         """After all other steps, copy the final state to the buffers that the next run reads. A

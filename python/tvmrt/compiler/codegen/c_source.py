@@ -69,14 +69,14 @@ def _device_module_constants(
     program: Program, buffers: Sequence[Buffer]
 ) -> dict[Buffer, DeviceModuleConstant]:
     """Return the constants that device modules contain unchanged."""
-    found = {}
+    arrays = {}
     for module in device_modules(program):
         for buffer in buffers if module.constants else ():
             place = module.constants.get(digest_of(buffer.data))
             if place is not None:
-                found[buffer] = DeviceModuleConstant(module, place)
+                arrays[buffer] = DeviceModuleConstant(module, place)
                 buffer.in_device_module = True
-    return found
+    return arrays
 
 
 def generate(

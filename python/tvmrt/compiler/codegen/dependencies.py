@@ -29,7 +29,7 @@ def dependencies(program: Program) -> list[list[int]]:
     touches: dict[Buffer, list[_BufferAccess]] = {}
     overlapping = _overlapping_buffers(program)
     before: list[int] = []  # bit mask of all ancestors of each step
-    found = []
+    edges = []
     for index, step in enumerate(program.steps):
         own = _touches(index, step)
         needed = {
@@ -44,11 +44,11 @@ def dependencies(program: Program) -> list[list[int]]:
             if not above >> other & 1:
                 direct.append(other)
                 above |= before[other] | 1 << other
-        found.append(sorted(direct))
+        edges.append(sorted(direct))
         before.append(above)
         for touch in own:
             touches.setdefault(touch.access.buffer, []).append(touch)
-    return found
+    return edges
 
 
 def _touches(index: int, step: Step) -> list[_BufferAccess]:
@@ -60,8 +60,8 @@ def _touches(index: int, step: Step) -> list[_BufferAccess]:
     writes = list(step.writes)
     if step.scratch is not None:
         writes.append(Access(step.scratch, dense((step.scratch.size,))))
-    found = [_BufferAccess(index, a, False) for a in reads if a.buffer.kind != CONSTANT]
-    return [*found, *(_BufferAccess(index, a, True) for a in writes)]
+    accesses = [_BufferAccess(index, a, False) for a in reads if a.buffer.kind != CONSTANT]
+    return [*accesses, *(_BufferAccess(index, a, True) for a in writes)]
 
 
 def _overlapping_buffers(program: Program) -> dict[Buffer, list[Buffer]]:

@@ -116,8 +116,8 @@ class Window:
         columns inside the image."""
         columns = range(0, self.kernel[2] * self.dilation[2], self.dilation[2])
         first = range(-self.pad[2], self.out[2] * self.stride[2] - self.pad[2], self.stride[2])
-        met = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
-        return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(met)]
+        is_inside = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
+        return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(is_inside)]
 
     def in_longest_rows(self) -> Window:
         """Return the same windows over the same memory in the longest possible rows.

@@ -32,7 +32,7 @@ def describe(
     program: Program, target: Target, options: Options, sources: Sources
 ) -> dict[str, Any]:
     """Return the members, all of them plain data."""
-    given = options.provenance
+    provenance = options.provenance
     weights = sources.flash_bytes if options.firmware else len(sources.weights)
     used = [
         {"layer": u.layer, "level": u.level, "source": u.source, "choice": u.choice.members()}
@@ -45,10 +45,10 @@ def describe(
         "module_name": options.module_name,
         "target": target.name,
         "levels": [] if sources.levels is None else list(sources.levels.names),
-        "options": dict(given.options),
+        "options": dict(provenance.options),
         **({"tuned": used} if used else {}),
         "sha256": {
-            "network": given.network_sha256,
+            "network": provenance.network_sha256,
             "parameters": _sha256(sources.weights.chunks()),
         },
         "bytes": {
@@ -58,15 +58,15 @@ def describe(
             "inputs": sum(type.nbytes for type in program.input_types),
             "outputs": sum(type.nbytes for type in program.output_types),
         },
-        "licences": {"code": "Apache-2.0", "network": given.licence},
+        "licences": {"code": "Apache-2.0", "network": provenance.licence},
     }
 
 
 def _sha256(chunks: Iterable[bytes | memoryview]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for chunk in chunks:
-        found.update(chunk)
-    return found.hexdigest()
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def text_of(manifest: Mapping[str, Any]) -> str:
@@ -77,10 +77,10 @@ def text_of(manifest: Mapping[str, Any]) -> str:
 
 def checksum(data: bytes) -> int:
     """Return the 64-bit FNV-1a hash, as computed by the runtime."""
-    found = 0xCBF29CE484222325
+    value = 0xCBF29CE484222325
     for byte in data:
-        found = (found ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return found
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
 
 
 def read(text: str) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def read(text: str) -> dict[str, Any]:
     body, mark, rest = text.rpartition(CHECKSUM)
     if not mark or rest != f'"{checksum(body.encode()):016x}"}}':
         raise ValueError("its checksum is wrong")
-    found = json.loads(f"{body}}}")
-    if not isinstance(found, dict) or not isinstance(found.get("manifest"), int):
+    manifest = json.loads(f"{body}}}")
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("manifest"), int):
         raise ValueError("it has no format version")
-    return found
+    return manifest
 
 
 def print_manifest(manifest: Mapping[str, Any]) -> list[str]:

@@ -34,11 +34,13 @@ def _unreadable(node: Node, lowering: type[Lowering] | None) -> list[int]:
     """Return the indices of operands that must be copied."""
     if lowering is None:
         return []
-    given = {i: value for i, value in enumerate(node.inputs) if value is not None}
-    found = [i for i in lowering.in_memory if i in given and given[i].is_constant]
+    operands = {i: value for i, value in enumerate(node.inputs) if value is not None}
+    constant_operands = [i for i in lowering.in_memory if i in operands and operands[i].is_constant]
     if issubclass(lowering, ImageLowering):  # channels last; its other operands are dense
-        found += [i for i, value in given.items() if i > 0 and value is given.get(0)]
-    return found
+        constant_operands += [
+            i for i, value in operands.items() if i > 0 and value is operands.get(0)
+        ]
+    return constant_operands
 
 
 def _insert_copy(value: Value, node: Node, nodes: list[Node]) -> Value:

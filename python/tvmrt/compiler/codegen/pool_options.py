@@ -74,11 +74,11 @@ class Placement:
         self.patterns = dict(patterns)
         self._matched: set[str] = set()
         self._names: set[str] = set()
-        known = [*(pool.name for pool in pools), FLASH]
+        choices = [*(pool.name for pool in pools), FLASH]
         for pattern, pool in self.patterns.items():
-            if pool not in known and not _flash_section(pool):
+            if pool not in choices and not _flash_section(pool):
                 raise ValueError(f"place {pattern}={pool}: unknown pool; choose from "
-                f"{', '.join(known)} and flash@SECTION")  # fmt: skip
+                f"{', '.join(choices)} and flash@SECTION")  # fmt: skip
 
     def pool_of(self, name: str) -> str | None:
         """Return the place of a tensor with that name; None if no pattern matches."""
@@ -91,8 +91,8 @@ class Placement:
 
     def tensor_pools(self, program: Program) -> dict[Buffer, str]:
         """Return the pools of the program's intermediate tensors."""
-        found = {b: self.pool_of(b.name) for b in program.arena_buffers()}
-        return {buffer: pool for buffer, pool in found.items() if _is_pool(pool)}
+        pool_names = {b: self.pool_of(b.name) for b in program.arena_buffers()}
+        return {buffer: pool for buffer, pool in pool_names.items() if _is_pool(pool)}
 
     def weight_pools(
         self, weights: Iterable[Buffer]

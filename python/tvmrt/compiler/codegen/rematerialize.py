@@ -26,10 +26,10 @@ def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Pro
     program = builder.build_program(graph, target, concurrent)
     made: set[Node] = set()
     while not target.hosted:
-        found = _find_rematerializable(graph, program, made)
-        if found is None:
+        candidate = _find_rematerializable(graph, program, made)
+        if candidate is None:
             break
-        made.add(_rematerialize(graph, *found))
+        made.add(_rematerialize(graph, *candidate))
         program = builder.build_program(graph, target, concurrent)
     return program
 
@@ -77,11 +77,11 @@ def _users_are_steps(table: Node, users, program: Program) -> bool:
 def _inverse(table: Node) -> np.ndarray | None:
     """Return the inverse of a lookup table; None if it maps two bytes to one."""
     source, entries = table.inputs[0], table.inputs[1].data
-    given = _possible_values(source)
-    if len(np.unique(entries[given])) != len(given):
+    values = _possible_values(source)
+    if len(np.unique(entries[values])) != len(values):
         return None
     back = np.zeros(256, np.uint8)
-    back[entries[given]] = given
+    back[entries[values]] = values
     return back
 
 

@@ -110,9 +110,9 @@ def find_row_chains(program: Program) -> dict[ChainRange, FusedChain]:
                 continue
             if _bytes_outside(program, first, last) >= max(live[first : last + 1]):
                 continue
-            made = _whole_row_chain(steps, chain, sources)
-            if _fits_call_table(made):
-                found[first, last, 1] = FusedChain(made)
+            fused = _whole_row_chain(steps, chain, sources)
+            if _fits_call_table(fused):
+                found[first, last, 1] = FusedChain(fused)
     return found | _PatchSearch(program, candidates, found).find()
 
 
@@ -156,14 +156,14 @@ class _PatchSearch:
 
     def find(self) -> dict[ChainRange, FusedChain]:
         """Return all patch-based chains that reduce the peak."""
-        bound, found = max(self.smallest, default=0), {}
+        bound, plans = max(self.smallest, default=0), {}
         for way, joined in self.chains.items():
             first, last, _ = way
             around = self.live[way] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
             tight = max(self.smallest[first : last + 1]) > bound // 2
             if tight and around < self.live[way] // 2 and all(self.windows[first : last + 1]):
-                found |= self._split_chain(way, around, bound)
-        return found
+                plans |= self._split_chain(way, around, bound)
+        return plans
 
     def _split_chain(
         self, way: ChainRange, around: int, bound: int
@@ -174,14 +174,14 @@ class _PatchSearch:
         found: dict[ChainRange, FusedChain] = {}
         before = self.chains[way].chain.scratch_bytes
         for count in PATCH_COUNTS:
-            made = self._split_columns(first, last, count)
-            if made is None or not _fits_call_table(made.chain):
+            patches = self._split_columns(first, last, count)
+            if patches is None or not _fits_call_table(patches.chain):
                 break
-            if made.chain.surplus_macs > macs or made.chain.scratch_bytes >= before:
+            if patches.chain.surplus_macs > macs or patches.chain.scratch_bytes >= before:
                 break
-            before = made.chain.scratch_bytes
+            before = patches.chain.scratch_bytes
             if around + before < bound:
-                found[first, last, count] = made
+                found[first, last, count] = patches
         return found
 
     def _split_columns(self, first: int, last: int, count: int) -> FusedChain | None:
@@ -205,19 +205,19 @@ class _PatchSearch:
 
 def last_uses_of_buffers(program: Program) -> dict[Buffer, int]:
     """Return each buffer's last step; the number of steps for outputs, states and counts."""
-    found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
-    kept = [
+    last_uses = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
+    persistent = [
         *program.outputs,
         *program.states,
         *(a.buffer for a in program.data_dependent_dims.values()),
     ]
-    return found | dict.fromkeys(kept, len(program.steps))
+    return last_uses | dict.fromkeys(persistent, len(program.steps))
 
 
 def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
     """Return the sources of each step's rows; None if a step reads anything but whole rows of
     another step."""
-    inside, found = producers_by_buffer(steps), []
+    inside, sources = producers_by_buffer(steps), []
     images = {step.writes[0].shape[0] for step in steps}
     for step in steps:
         main, added = main_operand(step), []
@@ -229,18 +229,18 @@ def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
                 return None
             if access is not main:
                 added.append(source)
-        found.append(RowSources(inside.get(main.buffer, OUTSIDE), tuple(dict.fromkeys(added))))
+        sources.append(RowSources(inside.get(main.buffer, OUTSIDE), tuple(dict.fromkeys(added))))
         if any(step.writes[0].shape != steps[k].writes[0].shape for k in added):
             return None
-    return found if len(images) == 1 else None
+    return sources if len(images) == 1 else None
 
 
 def _whole_row_chain(
     steps: Sequence[Step], layers: Sequence[PatchLayer], sources: Sequence[RowSources]
 ) -> FusableChain:
     plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources)
-    made = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
-    return replace(made, in_place=_may_overwrite_input(steps, plan))
+    fused = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
+    return replace(fused, in_place=_may_overwrite_input(steps, plan))
 
 
 def _chain(
@@ -282,9 +282,9 @@ def _may_overwrite_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
 
 def matches_rows(written: Access, read: Access) -> bool:
     """Return whether rows are contiguous, and read as they are written."""
-    whole = written.buffer.kind == ARENA and written.covers_buffer()
+    is_whole_buffer = written.buffer.kind == ARENA and written.covers_buffer()
     same = written.buffer is read.buffer and same_offsets(written.at, read.at)
-    return whole and same and pixel_stride(written.at) == written.shape[1]
+    return is_whole_buffer and same and pixel_stride(written.at) == written.shape[1]
 
 
 def with_fused_chains(
@@ -339,11 +339,15 @@ def find_plans(program: Program, target: Target) -> list[tuple[RowFusionPlan, Pr
     candidates = {way: joined.chain for way, joined in chains.items()}
     costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
     for choice in pareto_frontier(program, candidates, ALIGN_BYTES, costs):
-        made = with_fused_chains(program, target, {way: chains[way] for way in choice.chains})
-        plan_program(made, align_bytes=ALIGN_BYTES)
-        if found and made.arena_bytes >= found[-1][0].ram_bytes:
+        fused_program = with_fused_chains(
+            program, target, {way: chains[way] for way in choice.chains}
+        )
+        plan_program(fused_program, align_bytes=ALIGN_BYTES)
+        if found and fused_program.arena_bytes >= found[-1][0].ram_bytes:
             continue
-        found.append((_row_plan(program, made.arena_bytes, choice, candidates), made))
+        found.append(
+            (_row_plan(program, fused_program.arena_bytes, choice, candidates), fused_program)
+        )
     return found
 
 
@@ -365,12 +369,12 @@ def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: 
     """
     if not is_explicit and _fits(program, limit):
         return program
-    found = find_plans(program, target)
-    plans = [plan for plan, _ in found]
-    fits = [made for plan, made in found if plan.ram_bytes <= limit]
+    candidates = find_plans(program, target)
+    plans = [plan for plan, _ in candidates]
+    fits = [made for plan, made in candidates if plan.ram_bytes <= limit]
     if not fits and is_explicit:
-        raise ValueError(_error_text(limit, *found[-1], plans))
-    chosen = fits[0] if fits else found[-1][1]
+        raise ValueError(_error_text(limit, *candidates[-1], plans))
+    chosen = fits[0] if fits else candidates[-1][1]
     chosen.row_plans = plans
     return chosen
 

@@ -54,11 +54,11 @@ def plan_memory(
     tensors = [placement.tensor_pools(network.program) for network in networks]
     shared = [share_memory(network.program, where) for network, where in zip(networks, tensors)]
     printed = [_print_functions(network) if placement.patterns else None for network in networks]
-    wanted = [placement.weight_pools(p.weight_buffers if p else ()) for p in printed]
+    pool_names = [placement.weight_pools(p.weight_buffers if p else ()) for p in printed]
     placement.check_used()
     begins = [0] * len(networks[0].pools)
     planned, kept = [], []
-    for network, functions, (rows, sections) in zip(networks, printed, wanted):
+    for network, functions, (rows, sections) in zip(networks, printed, pool_names):
         resident, taken = _place_resident_weights(network, rows, begins)
         begins = [begin + nbytes for begin, nbytes in zip(begins, taken)]
         kept.append(taken)
@@ -88,14 +88,14 @@ def _place_resident_weights(
 ) -> tuple[dict[str, tuple[int, int]], list[int]]:
     """Place the copied weights in each pool from the offsets ``begins`` on. Return the places and
     the bytes used in each pool."""
-    resident, taken = {}, [0] * len(network.pools)
+    resident, used_bytes = {}, [0] * len(network.pools)
     numbers = {pool.name: i for i, pool in enumerate(network.pools)}
     for name, (pool_name, nbytes) in rows.items():
         number = numbers[pool_name]
         _check_loadable(network, name, network.pools[number])
-        resident[name] = (number, begins[number] + taken[number])
-        taken[number] += round_up(nbytes, ALIGN_BYTES)
-    return resident, taken
+        resident[name] = (number, begins[number] + used_bytes[number])
+        used_bytes[number] += round_up(nbytes, ALIGN_BYTES)
+    return resident, used_bytes
 
 
 def _check_loadable(network: UnplannedNetwork, name: str, pool: MemoryPool) -> None:

@@ -66,8 +66,8 @@ class Target:
     def used_choices(self) -> list[UsedChoice]:
         """Tuned choices that the network's code uses."""
         own = [self.tuned] if self.tuned else []
-        known = [each.tuned for each in self.levels if each.tuned] or own
-        return [used for tuned in known for used in tuned.used]
+        candidates = [each.tuned for each in self.levels if each.tuned] or own
+        return [used for tuned in candidates for used in tuned.used]
 
     @property
     def library_suffix(self) -> str:
@@ -263,8 +263,8 @@ def with_amx_level(machine: Target, request: TargetRequest) -> Target:
     if name == HERE and _has_amx():
         return get_target("x86-64", (AMX_LEVEL,))
     names = [level.name for level in machine.levels]
-    known = [level.name for level in LEVELS.get(name, ())]
-    if levels or not names or AMX_LEVEL in names or AMX_LEVEL not in known:
+    level_names = [level.name for level in LEVELS.get(name, ())]
+    if levels or not names or AMX_LEVEL in names or AMX_LEVEL not in level_names:
         return machine
     return get_target(name, (*names, AMX_LEVEL))
 
@@ -311,16 +311,18 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    known = ", ".join(target_names())
-    raise ValueError(f"target {name} is not known; choose one of {known}")
+    choices = ", ".join(target_names())
+    raise ValueError(f"target {name} is not known; choose one of {choices}")
 
 
 def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str], bf16: bool) -> Target:
     """Return one target with several ISA levels."""
-    known = [level.name for level in all_levels]
+    level_names = [level.name for level in all_levels]
     for each in wanted:
-        if each not in known:
-            raise ValueError(f"target {name} has no level {each}; choose from {', '.join(known)}")
+        if each not in level_names:
+            raise ValueError(
+                f"target {name} has no level {each}; choose from {', '.join(level_names)}"
+            )
     usual = wanted or [e.name for e in all_levels if not e.opt_in and (bf16 or not e.bf16)]
     chosen = [level for level in all_levels if level.name in usual]
     widest = chosen[-1]

@@ -240,5 +240,5 @@ def _saved(module: Any, device: str) -> bytes:
 def _import_table_offset(packed: bytes, offset: int) -> int:
     """Return the offset of the table of imports, which a single module may lack."""
     mark = len(b"_import_tree").to_bytes(8, "little") + b"_import_tree"
-    found = packed.rfind(mark, offset)
-    return len(packed) if found < 0 else found
+    position = packed.rfind(mark, offset)
+    return len(packed) if position < 0 else position

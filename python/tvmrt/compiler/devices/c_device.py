@@ -102,10 +102,10 @@ def c_device_names() -> list[str]:
 
 
 def _function(device: str, slot: str) -> Callable[..., Any]:
-    found = runtime_function(f"device.{device}.{slot}")
-    if found is None:
+    function = runtime_function(f"device.{device}.{slot}")
+    if function is None:
         raise TVMError(f"device {device} was unloaded; load its plug-in again")
-    return found
+    return function
 
 
 __all__: Sequence[str] = ["CDevice", "c_device_names", "find_c_device"]

@@ -86,8 +86,8 @@ class PackageDevice(PythonDevice):
 
     def absent(self) -> str | None:
         """Return None if the package is installed, else the reason; it is not imported."""
-        found = importlib.util.find_spec(self.name)
-        return None if found else f"the package {self.name} is not installed"
+        spec = importlib.util.find_spec(self.name)
+        return None if spec else f"the package {self.name} is not installed"
 
     def refuses(self, context: Context) -> str | None:
         """Refuse boards, and this machine if the package is missing."""
@@ -95,11 +95,11 @@ class PackageDevice(PythonDevice):
 
     def _shared(self, text: str, constants: bytes, options: str) -> Any:
         key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
-        found = self._loaded.get(key)
-        if found is None:
-            found = self._load(json.loads(text), constants, json.loads(options))
-            self._loaded[key] = found
-        return found
+        region = self._loaded.get(key)
+        if region is None:
+            region = self._load(json.loads(text), constants, json.loads(options))
+            self._loaded[key] = region
+        return region
 
     def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> Any:
         raise NotImplementedError

@@ -151,10 +151,10 @@ def constants_of(region: Mapping[str, Any], data: bytes) -> dict[int, np.ndarray
 
 def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
     """Describe a region as plain lists and dictionaries; its constants are added."""
-    found = describe_graph(region.graph, constants, region.sizes)
+    description = describe_graph(region.graph, constants, region.sizes)
     if region.sizes:
-        found["sizes"] = [[s.low, s.high] for s in region.sizes]
-    return {"symbol": region.symbol, "name": region.name, "ir_version": IR_VERSION, **found}
+        description["sizes"] = [[s.low, s.high] for s in region.sizes]
+    return {"symbol": region.symbol, "name": region.name, "ir_version": IR_VERSION, **description}
 
 
 def describe_graph(
@@ -162,12 +162,12 @@ def describe_graph(
 ) -> dict[str, Any]:
     """Describe ``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
     labels = unique_names(graph)
-    number = {value: i for i, value in enumerate(labels)}
+    index = {value: i for i, value in enumerate(labels)}
     return {
         "tensors": [_tensor(v, labels[v], constants, sizes) for v in labels],
-        "nodes": [_node(node, number) for node in graph.nodes],
-        "inputs": [number[v] for v in graph.inputs],
-        "outputs": [number[v] for v in graph.outputs],
+        "nodes": [_node(node, index) for node in graph.nodes],
+        "inputs": [index[v] for v in graph.inputs],
+        "outputs": [index[v] for v in graph.outputs],
     }
 
 

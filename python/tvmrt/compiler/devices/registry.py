@@ -69,14 +69,14 @@ def get(name: str) -> Device:
         return _DEVICES[name]
     from .c_device import find_c_device
 
-    found = find_c_device(name)
-    if found is None:
+    device = find_c_device(name)
+    if device is None:
         raise ValueError(
             plugin.why_missing("devices", name)
             or f"device {name} is not known; choose from {', '.join(names())}; name the folder of "
             "its plug-in in TVMRT_DEVICE_PATH, or install its package"
         )
-    return found
+    return device
 
 
 def names() -> list[str]:
@@ -84,20 +84,20 @@ def names() -> list[str]:
     points, and the devices of the loaded runtime."""
     from .c_device import c_device_names
 
-    found = [
+    device_names = [
         *_OWN,
         *plugin.keys("devices"),
         *_DEVICES,
         *(p.name for p in entry_points(plugin.DEVICES)),
         *c_device_names(),
     ]
-    return sorted(dict.fromkeys(found), key=lambda n: (n != "cpu", n))
+    return sorted(dict.fromkeys(device_names), key=lambda n: (n != "cpu", n))
 
 
 def resolve(wanted: Sequence[str | Device]) -> list[Device]:
     """Return devices given by name or as objects, each once, in order."""
-    found = [w if isinstance(w, Device) else get(w) for w in wanted]
-    return list(dict.fromkeys(found))
+    devices = [w if isinstance(w, Device) else get(w) for w in wanted]
+    return list(dict.fromkeys(devices))
 
 
 def _take(name: str) -> None:

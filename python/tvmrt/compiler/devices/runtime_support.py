@@ -31,10 +31,10 @@ def missing(name: str) -> str | None:
     if find is None:
         return None
     try:
-        found = find(name) or runtime_function(f"runtime.module.loadbinary_{name}")
+        loader = find(name) or runtime_function(f"runtime.module.loadbinary_{name}")
     except Exception as problem:  # plug-ins and packages' entry points may fail in any way
         return f"its plug-in cannot be used: {problem}"
-    if found:
+    if loader:
         return None
     if name in plugin_names():
         return f"libtvmrt_device_{name}.so is there, but brings no device {name}"

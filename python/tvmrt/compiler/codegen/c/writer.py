@@ -195,16 +195,16 @@ class FunctionWriter:
         self, stem: str, accesses: Sequence[Access], const: bool, aliased: set[int]
     ) -> list[Parameter]:
         names = [f"{stem}{i}" for i in range(len(accesses))] if len(accesses) > 1 else [stem]
-        found = []
+        fields = []
         for i, (name, a) in enumerate(zip(names, accesses)):
             # a data-dependent offset is added in the function, which receives the count
             late = bool(data_dependent_symbols(a.at.offset))
             offset = 0 if late else a.at.offset
             parameter = Parameter(self.fresh(name), a.buffer, offset, const, i not in aliased)
-            found.append(parameter)
+            fields.append(parameter)
             if late:
                 self._moved.append((parameter, a.at.offset))
-        return found
+        return fields
 
     def fresh(self, name: str) -> str:
         """Return a parameter or variable name that is unique in the function."""
@@ -392,11 +392,11 @@ class FunctionWriter:
         """Return lines with bounds of symbols, from which kernels decide whether threads pay."""
         if not self.threads or not self.includes:
             return []
-        given = [s for s in self.symbols if s.source is None]
-        if given:
+        symbols = [s for s in self.symbols if s.source is None]
+        if symbols:
             self.include("parallel.h")
-        self.printed.update(given)
-        return [f"  TVMRT_ASSUME_BOUNDS({s.c}, {s.low}, {s.high});" for s in given]
+        self.printed.update(symbols)
+        return [f"  TVMRT_ASSUME_BOUNDS({s.c}, {s.low}, {s.high});" for s in symbols]
 
     @property
     def storage(self) -> str:

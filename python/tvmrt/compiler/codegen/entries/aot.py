@@ -71,12 +71,14 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
 
 def _parameters(program: Program, pointers, arguments) -> list[tuple[str, str]]:
     """Return the C types and names of the network function's parameters."""
-    found = [(f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *", name) for name, b in pointers]
+    parameters = [
+        (f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *", name) for name, b in pointers
+    ]
     if uses_arena(program):
-        found.append(("uint8_t *", "workspace"))
-    found += [("uint8_t *", arguments.pools[i]) for i, _ in program.device_pools()]
-    found += [("int ", symbol.c) for symbol in program.dims()]
-    return [*found, *(("DLDevice ", name) for name in arguments.devices.values())]
+        parameters.append(("uint8_t *", "workspace"))
+    parameters += [("uint8_t *", arguments.pools[i]) for i, _ in program.device_pools()]
+    parameters += [("int ", symbol.c) for symbol in program.dims()]
+    return [*parameters, *(("DLDevice ", name) for name in arguments.devices.values())]
 
 
 def _steps(
@@ -129,9 +131,9 @@ def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]
 
 def guard_text(guard, arguments) -> str:
     """Return the C condition under which a guarded step runs."""
-    access, wanted = guard
+    access, expected = guard
     pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
-    return f"*({pointer}) {'!=' if wanted else '=='} 0"
+    return f"*({pointer}) {'!=' if expected else '=='} 0"
 
 
 def uses_arena(program: Program) -> bool:
@@ -185,17 +187,17 @@ def _network_call(
 ) -> list[str]:
     """Return C lines that end the main function: the call, then data-dependent output extents.
     ``workspace`` is the index of the workspace argument."""
-    found = {
+    steps = {
         place: item for place, item in results.items() if data_dependent_symbols(item[1].shape)
     }
-    if not found:
+    if not steps:
         return wrap(f"return {name}", passed, ";", 1)
     counts = f"(uint8_t *)tensor_data(args[{workspace}])"
     return [
         *checked_call(name, passed, 1),
         f"  const uint8_t *{arguments.pools[0]} = {counts};",
         *symbolic_dims.print_data_dependent_dims(program.data_dependent_dims, arguments),
-        *symbolic_dims.print_extents(found),
+        *symbolic_dims.print_extents(steps),
         "  return 0;",
     ]
 

@@ -35,28 +35,28 @@ class Arguments:
         self._sources = sources
         self._weights = sources.weight_buffers
         self._arena = [*program.arena_buffers(), *sources.resident]
-        taken = Namer(SYMBOL_LENGTH)
+        namer = Namer(SYMBOL_LENGTH)
         contexts = map(device_hooks.variable, device_hooks.hooked_devices(program))
         sizes = [symbol.c for symbol in program.dims()]
         counts = ["counts"] if program.data_dependent_dims else []
         for word in (*_LOCALS, *contexts, *sizes, *counts):
-            taken.take(word)
+            namer.take(word)
         # parameter names of the pools, by pool index
-        self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
+        self.pools = [namer.take(p.name) for p in program.pools] or [namer.take("workspace")]
         if options.params == "file":
             for buffer in self._weights:
-                self._offset_names[buffer] = taken.take(buffer.name, "w_")
+                self._offset_names[buffer] = namer.take(buffer.name, "w_")
         for buffer in [*program.inputs, *program.outputs]:
-            self.names[buffer] = taken.take(local_name(buffer.name))
+            self.names[buffer] = namer.take(local_name(buffer.name))
         # DLDevice parameters of tensors that may lie on a device
         self.devices = {
-            b: taken.take(f"{name}_device") for b, name in self.names.items() if b.memory
+            b: namer.take(f"{name}_device") for b, name in self.names.items() if b.memory
         }
         for buffer in self._arena:
-            self._offset_names[buffer] = taken.take(buffer.name, "at_")
+            self._offset_names[buffer] = namer.take(buffer.name, "at_")
         if options.params == "embed":
             for buffer in self._weights:
-                self._offset_names[buffer] = taken.take(buffer.name, "w_")
+                self._offset_names[buffer] = namer.take(buffer.name, "w_")
 
     def offset_name(self, buffer: Buffer) -> str:
         """Return the name of a buffer's offset in its pool."""

@@ -14,8 +14,8 @@ HOOKS = ("Activate", "Open", "Close", "Deactivate")
 
 def hooked_devices(program: Program) -> list[str]:
     """Return the names of devices with hooks, in the order of their first regions."""
-    found = (device_of(step) for step in program.steps)
-    return list(dict.fromkeys(name for name in found if name is not None))
+    devices = (device_of(step) for step in program.steps)
+    return list(dict.fromkeys(name for name in devices if name is not None))
 
 
 def device_of(step: Step) -> str | None:

@@ -155,8 +155,8 @@ def _firmware_entry_head(
     first = {
         _pointer_name(b.pool if b.kind == ARENA else b, arguments) for b in inputs_of_conditions
     }
-    known = {*(program.dims() if SIZES in operands else ()), *step.data_dependent_dims}
-    named = _known_outputs(program, operands, known)
+    symbols = {*(program.dims() if SIZES in operands else ()), *step.data_dependent_dims}
+    named = _known_outputs(program, operands, symbols)
     return [
         *(symbolic_dims.ON_BOARDS.begin() if named else []),
         *_firmware_size_lines(program, function, operands),
@@ -266,7 +266,7 @@ def _pointers(
     program: Program, function: Function, operands, options, arguments
 ) -> dict[str, tuple[str, str]]:
     """Return the C types and expressions of an entry's pointers, by their local names."""
-    known = {*(program.dims() if SIZES in operands else ()), *function.step.data_dependent_dims}
+    symbols = {*(program.dims() if SIZES in operands else ()), *function.step.data_dependent_dims}
     pointers: dict[str, tuple[str, str]] = {}
     for i, item in reversed(list(enumerate(operands))):
         # outputs come first, so that memory that is read and written keeps its non-const name
@@ -277,7 +277,7 @@ def _pointers(
         else:
             qualifier = "" if item.kind == OUTPUT else "const "
             ctype = f"{qualifier}{item.dtype.c}"
-        data = _data_text(program, item, i, options, known)
+        data = _data_text(program, item, i, options, symbols)
         pointers.setdefault(_pointer_name(item, arguments), (ctype, data))
     return pointers
 
@@ -451,17 +451,17 @@ class _Graph:
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
         """Return attributes for a scheduler: device, region, and the nodes to wait for."""
         root = step.group.root
-        known = {"device": "cpu"}
+        attrs = {"device": "cpu"}
         if root.op == "region":
             region = root.attrs["region"]
-            known = {"device": region.device, "region": region.symbol}
+            attrs = {"device": region.device, "region": region.symbol}
         if not self.waits:
-            return known
+            return attrs
         before = self.waits[index - self.first_operator]
         after = [self.first_operator + number for number in before]
         if step.dims():
             after.append(self.latest[SIZES][0])
-        return {**known, "after": json.dumps(after)}
+        return {**attrs, "after": json.dumps(after)}
 
 
 __all__ = ["INPUT", "graph_json", "print_entries"]

@@ -62,8 +62,11 @@ def parameters(program: Program, prefix: str) -> list[Declaration]:
     """Return the parameters for sizes and counts, if there are any."""
     tag = prefix.lower()
     sizes = [Declaration(f"struct {tag}_dims", "dims", pointer=True, const=True)]
-    found = [Declaration(f"struct {tag}_counts", "counts", pointer=True)]
-    return [*(sizes if program.dims() else []), *(found if program.data_dependent_dims else [])]
+    parameters = [Declaration(f"struct {tag}_counts", "counts", pointer=True)]
+    return [
+        *(sizes if program.dims() else []),
+        *(parameters if program.data_dependent_dims else []),
+    ]
 
 
 def variables(program: Program, prefix: str) -> list[Declaration]:
@@ -225,7 +228,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
     if not program.has_dynamic_dims():
         return {}
     declared = _parameters(program, prefix)
-    rows, found = members(program), counts(program)
+    rows, count_members = members(program), counts(program)
     lines = [
         *own_includes(prefix),
         "",
@@ -234,11 +237,11 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         *(
             f"  const int {s.c} ={GAP}counts == NULL ?{GAP}{bounds_macro(prefix, name)}_MAX :"
             f"{GAP}(int)counts->{name};"
-            for s, name in found
+            for s, name in count_members
         ),
         *(reject_if("dims == NULL") if rows else []),
         *checks(program, prefix),
-        *(line for s, name in found for line in check(s.c, prefix, name)),
+        *(line for s, name in count_members for line in check(s.c, prefix, name)),
         *(f"  {symbol.c} = (int)dims->{name};" for symbol, name in rows),
         "  if (shapes != NULL) {",
         *(

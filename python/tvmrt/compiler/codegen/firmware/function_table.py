@@ -71,7 +71,7 @@ def _tensor_data(program: Program) -> list[str]:
         "bytes": "  bytes = ((uint32_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;",
         "bits": "  bits = tensor->dtype.bits == 1 ? 8 : (uint32_t)tensor->dtype.bits;",
     }[unit]
-    found = "(bits + 7) / 8" if packed else "bytes"
+    nbytes = "(bits + 7) / 8" if packed else "bytes"
     return [
         "/* Return the address of a tensor's first element; NULL if it has too few bytes. */",
         "static void *tensor_data(TVMValue value, uint32_t num_bytes) {",
@@ -80,7 +80,7 @@ def _tensor_data(program: Program) -> list[str]:
         "  if (tensor == NULL || tensor->data == NULL) return NULL;",
         size,
         f"  for (int i = 0; i < tensor->ndim; ++i) {unit} *= (uint32_t)tensor->shape[i];",
-        f"  return {found} < num_bytes ? NULL : (char *)tensor->data + tensor->byte_offset;",
+        f"  return {nbytes} < num_bytes ? NULL : (char *)tensor->data + tensor->byte_offset;",
         "}",
         "",
     ]

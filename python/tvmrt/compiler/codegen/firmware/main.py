@@ -227,15 +227,15 @@ def reject_missing_arguments(count: int) -> list[str]:
 
 
 def _packed_run(program: Program, prefix: str, options) -> list[str]:
-    tensors, lent = _tensors(program), pools_file.caller_provided(program)
-    count = len(tensors) + len(lent)
+    tensors, caller_pools = _tensors(program), pools_file.caller_provided(program)
+    count = len(tensors) + len(caller_pools)
     lines = [
         *packed_prototype(f"{prefix}_run", " {"),
         *reject_missing_arguments(count),
     ]
     pointers = [f"tensor_data(args[{i}])" for i in range(count)]
     lines += _checks(list(zip(tensors, pointers)))
-    place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
+    place = {pool.name: pointer for pool, pointer in zip(caller_pools, pointers[len(tensors) :])}
     lines += _pool_checks(program, place)
     lines += pool_functions.loaded_checks(program, prefix, options)
     lines += dynamic_tensor_dims.read(program, prefix)
@@ -248,7 +248,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
         passed += _pool_pointers(program, prefix, options, place)
         passed += dynamic_tensor_dims.values(program)
         return [*lines, *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1), "}", ""]
-    at = {pool.name: len(tensors) + i for i, pool in enumerate(lent)}
+    at = {pool.name: len(tensors) + i for i, pool in enumerate(caller_pools)}
     return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
 
 
@@ -316,11 +316,11 @@ def run_parameters(program: Program, prefix: str) -> list[Declaration]:
 
 def run_checks(program: Program, prefix: str, options) -> list[str]:
     """Return C lines that reject invalid arguments of run with structs."""
-    given = required_structs(program)
+    structs = required_structs(program)
     names = [parameter.name for parameter in run_parameters(program, prefix)]
-    lines = [f"  (void){name};" for name in names if name not in given]
-    if given:
-        lines += reject_if(any_null(given))
+    lines = [f"  (void){name};" for name in names if name not in structs]
+    if structs:
+        lines += reject_if(any_null(structs))
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, _caller_pool_members(program))
     lines += pool_functions.loaded_checks(program, prefix, options)

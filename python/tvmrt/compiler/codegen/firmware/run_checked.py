@@ -113,8 +113,8 @@ def _measure_sizes(program: Program, prefix: str) -> list[str]:
     """Return C lines that compute the tensor sizes for the dimensions of this run."""
     if pools_file.io_in_pools(program):
         return []
-    given = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.data_dependent_dims)
-    call = f"{prefix}_measure({', '.join([*given, 'NULL', '&needed'])})"
+    arguments = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.data_dependent_dims)
+    call = f"{prefix}_measure({', '.join([*arguments, 'NULL', '&needed'])})"
     return [
         f"  struct {prefix.lower()}_sizes needed;",
         f"  const int32_t code = {call};",

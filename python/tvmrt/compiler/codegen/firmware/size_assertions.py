@@ -12,7 +12,7 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
     """Return header lines with the sizes and an assertion that each pool is large enough."""
     upper = prefix.upper()
     io = sum(t.nbytes for t in [*program.input_types, *program.output_types])
-    lent = pools.caller_provided(program)
+    caller_pools = pools.caller_provided(program)
     lines = [
         "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
         f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
@@ -21,7 +21,7 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
         "/*! \\brief Inputs and outputs, in bytes. */",
         f"#define {upper}_IO_SIZE_BYTES {io}",
     ]
-    for pool in lent:
+    for pool in caller_pools:
         lines += [
             f"/*! \\brief Size of the pool {pool.name}, in bytes; aligned to"
             f" {pools.ALIGN_BYTES} bytes. */",
@@ -66,8 +66,8 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
     tag, upper = prefix.lower(), prefix.upper()
     lines = []
     for place, buffer in arguments.named_offsets():
-        claim = f"{place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes}"
-        lines += wrap("TVMGEN_ASSERT", [claim, f"{tag}_{place}"], ";")
+        condition = f"{place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes}"
+        lines += wrap("TVMGEN_ASSERT", [condition, f"{tag}_{place}"], ";")
     if not options.image:
         lines += [
             f"TVMGEN_ASSERT(sizeof({pools.symbol(pool, prefix, options)}) =="

@@ -97,13 +97,16 @@ def _step_parameters(prefix: str) -> list[str]:
 
 
 def _begin(program: Program, prefix: str, options) -> list[str]:
-    given = main.required_structs(program)
+    structs = main.required_structs(program)
     return [
         *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(program, prefix), " {"),
         "  if (state == NULL) return kTvmErrorFunctionCallInvalidArg;",
         "  state->next = -1;",
         *main.run_checks(program, prefix, options),
-        *(f"  state->{name} = {'' if name in _POINTER_MEMBERS else '*'}{name};" for name in given),
+        *(
+            f"  state->{name} = {'' if name in _POINTER_MEMBERS else '*'}{name};"
+            for name in structs
+        ),
         "  state->next = 0;",
         "  return 0;",
         "}",

@@ -27,10 +27,10 @@ def header_name(prefix: str) -> str:
 
 def input_tensors(program: Program) -> list[Tensor]:
     """Return the inputs; a number distinguishes their macros from those of outputs and pools."""
-    taken = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
-    taken |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
+    used_names = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
+    used_names |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
     named = zip(program.input_names, program.input_types)
-    return [Tensor(make_unique(member(name), taken), name, type) for name, type in named]
+    return [Tensor(make_unique(member(name), used_names), name, type) for name, type in named]
 
 
 def output_tensors(program: Program) -> list[Tensor]:

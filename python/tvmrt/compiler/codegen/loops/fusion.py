@@ -104,8 +104,10 @@ def _can_join(node: Node, shape, fused: list[Node], can_fuse, position) -> bool:
         return False
     if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):
         return False  # kernels do not write parts of bytes
-    made = {v for n in fused for v in n.outputs}
-    return all(v in made or v.is_constant or not _depends(v, root, position) for v in node.inputs)
+    computed = {v for n in fused for v in n.outputs}
+    return all(
+        v in computed or v.is_constant or not _depends(v, root, position) for v in node.inputs
+    )
 
 
 def _depends(value: Value, root: Node, position) -> bool:

@@ -230,11 +230,11 @@ class PointwiseLowering(Lowering):
         return None
 
     def _body(self, f: FunctionWriter, operands: Operands, loops, names, large_angle=None) -> None:
-        known = dict(operands.literals)
-        load(f, operands, loops, names, known)
-        print_pointwise_chain(f, self.group.nodes, known, large_angle)
+        literals = dict(operands.literals)
+        load(f, operands, loops, names, literals)
+        print_pointwise_chain(f, self.group.nodes, literals, large_angle)
         target = index(loops, names, len(operands.values))
-        store(f, self.group.outputs[0].dtype, target, known[self.group.outputs[0]])
+        store(f, self.group.outputs[0].dtype, target, literals[self.group.outputs[0]])
 
 
 def emit_segment_copies(f: FunctionWriter, source: str, loops: Sequence[Loop]) -> None:

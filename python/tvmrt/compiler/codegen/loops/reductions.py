@@ -72,8 +72,10 @@ class ReduceLowering(Lowering):
     def input_order(self, accesses: dict[Value, Access]) -> tuple[int, ...]:
         """Return the axis order of the largest operand that the fold reads."""
         shape = self.node.inputs[0].shape
-        found = [(v.type.nbytes, a.at.order()) for v, a in accesses.items() if v.shape == shape]
-        return max(found)[1] if found else tuple(range(len(shape)))
+        candidates = [
+            (v.type.nbytes, a.at.order()) for v, a in accesses.items() if v.shape == shape
+        ]
+        return max(candidates)[1] if candidates else tuple(range(len(shape)))
 
     def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...]:
         order = self.input_order(accesses)
@@ -118,8 +120,8 @@ class ReduceLowering(Lowering):
         if not BOARD_KERNELS.of(self.target) or len(step.reads) != 1:
             return None
         x = step.reads[0]
-        whole = len(x.shape) == 4 and self.axes == {2, 3} and x.shape[1] >= MIN_CHANNELS
-        if not whole or symbols_of(x.shape) or x.shape[2] < 2 or pixel_stride(x.at) is None:
+        is_global = len(x.shape) == 4 and self.axes == {2, 3} and x.shape[1] >= MIN_CHANNELS
+        if not is_global or symbols_of(x.shape) or x.shape[2] < 2 or pixel_stride(x.at) is None:
             return None
         nbytes = accumulator_bytes(get_op(self.node.op), self.node.inputs[0].dtype)
         sides = [([*self.group.before], x.shape), ([*self.group.after], step.writes[0].shape)]
@@ -141,8 +143,8 @@ class ReduceLowering(Lowering):
 def accumulator_bytes(rule: ReduceOp, dtype: DType) -> int | None:
     """Return the bytes of an accumulator; None if its type is not a C integer or float."""
     c_type = rule.accumulator(dtype)
-    known = {"uint32_t": 4, "int64_t": 8, "uint64_t": 8, dtype.c: dtype.itemsize}
-    return known.get(c_type)
+    sizes = {"uint32_t": 4, "int64_t": 8, "uint64_t": 8, dtype.c: dtype.itemsize}
+    return sizes.get(c_type)
 
 
 def _varies_by_channel_only(value: Value, shape: Sequence[int]) -> bool:
@@ -193,8 +195,8 @@ class _Printer:
         )
 
     def _read_by(self, nodes) -> list[Value]:
-        made = {v for n in self.group.nodes for v in n.outputs}
-        return [v for v in dict.fromkeys(v for n in nodes for v in n.inputs) if v not in made]
+        computed = {v for n in self.group.nodes for v in n.outputs}
+        return [v for v in dict.fromkeys(v for n in nodes for v in n.inputs) if v not in computed]
 
     def emit(self) -> None:
         is_contiguous = self._kept_axis_is_densest()
@@ -239,10 +241,10 @@ class _Printer:
         self, names: Sequence[str], accumulator: str, missing: str | None = None
     ) -> None:
         """Accumulate one element; with ``missing``, NaN is recorded there instead."""
-        known = dict(self.inputs.literals)
-        load(self.f, self.inputs, [*self.kept_loops, *self.reduced_loops], names, known)
-        print_pointwise_chain(self.f, self.group.before, known)
-        x = known[self.node.inputs[0]]
+        literals = dict(self.inputs.literals)
+        load(self.f, self.inputs, [*self.kept_loops, *self.reduced_loops], names, literals)
+        print_pointwise_chain(self.f, self.group.before, literals)
+        x = literals[self.node.inputs[0]]
         if missing is None:
             update = self.rule.step_for(self.dtype, accumulator, x, self.count)
         else:

@@ -34,13 +34,13 @@ class DepthFirstLowering(Lowering):
     def _plan(self) -> tuple[int, DepthFirstPlan]:
         """Return the plan with the most rows that fit into the cache."""
         widths = [s.lowering.depth_first_width(s) for s in self.steps]
-        found = 1, plan_depth_first(self.layers, widths, 1)
+        best = 1, plan_depth_first(self.layers, widths, 1)
         for rows in range(2, MAX_TILE_ROWS + 1):
             plan = plan_depth_first(self.layers, widths, rows)
             if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
                 break
-            found = rows, plan
-        return found
+            best = rows, plan
+        return best
 
     def fused_steps(self, step: Step) -> Sequence[Step]:
         return self.steps

@@ -115,8 +115,8 @@ class RegionLowering(Lowering):
         f.line("TVMFunctionHandle run;")
         ticket = f.ticket() if f.step.deferred else None
         name = f"{self.region.symbol}__start" if ticket else self.region.symbol
-        found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{name}", &run)'
-        f.line(f"int32_t rc = {found};")
+        lookup = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{name}", &run)'
+        f.line(f"int32_t rc = {lookup};")
         count = len(operands) + bool(self.region.sizes)
         f.line(
             f"if (rc == 0) rc = TVMFuncCall(run, args, type_codes, {count}, &result, &result_code);"

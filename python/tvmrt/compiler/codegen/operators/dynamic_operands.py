@@ -44,15 +44,15 @@ class RequireLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/dynamic_operands.h")
-        found, given = self.node.inputs
+        actual, given = self.node.inputs
         operands = OperandPointers(step, f)
-        pointers = [operands.pointer(found, "found"), operands.pointer(given, "given")]
+        pointers = [operands.pointer(actual, "found"), operands.pointer(given, "given")]
         attrs = self.node.attrs
         expected = attrs["expected"] or (0,)
         for line in wrap(f"{f.storage} int64_t expected[] = ", expected, ";", brackets="{}"):
             f.line(line)
         where = c_string(comment_text(attrs["where"]))
-        count, shown = found.type.size, given.type.size
+        count, shown = actual.type.size, given.type.size
         arguments = [pointers[0], "expected", count, pointers[1], shown, where]
         f.line(f"*{f.write()} = 1;")
         f.result(call("tvmrt_require", *arguments, c_string(attrs["text"])))

@@ -31,8 +31,8 @@ def _fraction_bits(tables: Tables, base: np.ndarray) -> int:
     left = np.arange(tables.steps.size) + tables.steps
     of_trees = largest_leaves(left, tables.roots, largest)
     total = float(of_trees.sum() + np.abs(base).max(initial=0.0))
-    room = _LARGEST - tables.roots.size - 1  # reserve for rounding of each summand
-    return 30 if total == 0.0 else math.floor(math.log2(room / total))
+    limit = _LARGEST - tables.roots.size - 1  # reserve for rounding of each summand
+    return 30 if total == 0.0 else math.floor(math.log2(limit / total))
 
 
 def _smallest_int_array(array: np.ndarray) -> np.ndarray:

@@ -68,13 +68,13 @@ class ScaledConvLowering(DepthFirstLowering):
     def _plan(self) -> tuple[int, DepthFirstPlan]:
         """Return the plan with the most tiles that leave room in the L1 cache."""
         widths = [s.lowering.depth_first_width(s) for s in self.steps]
-        found = MIN_TILES, plan_depth_first(self.layers, widths, MIN_TILES)
+        best = MIN_TILES, plan_depth_first(self.layers, widths, MIN_TILES)
         for tiles in range(MIN_TILES + 1, MAX_TILES + 1):
             plan = plan_depth_first(self.layers, widths, tiles)
             if plan.nbytes > MAX_TILE_BYTES:
                 break
-            found = tiles, plan
-        return found
+            best = tiles, plan
+        return best
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
         if k > 0:

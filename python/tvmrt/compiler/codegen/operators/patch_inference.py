@@ -102,8 +102,8 @@ def _varies_by_column(step: Step) -> bool:
     root = step.group.root
     own = root.inputs[1:] if root.op in (*CONVOLUTIONS, "table") else []
     read = [v for n in step.group.nodes for v in n.inputs if v is not None and v not in own]
-    known = [v for v in read if v.is_constant and v.type.size != 1]
-    return bool(step.group.before) or any(v.shape[-1] != 1 for v in known)
+    constants = [v for v in read if v.is_constant and v.type.size != 1]
+    return bool(step.group.before) or any(v.shape[-1] != 1 for v in constants)
 
 
 def find_layer_columns(
@@ -167,7 +167,7 @@ class PatchLayerCache:
     ) -> list[PatchLayer] | None:
         """Return the layers over these columns of their results; None if a kernel would write two
         rows at a time next to columns of other patches."""
-        found = []
+        layers = []
         for k, (step, window) in enumerate(zip(steps, windows)):
             source = None if sources[k].main == OUTSIDE else columns[sources[k].main]
             cut = self._layer(step, window, source, columns[k])
@@ -179,8 +179,8 @@ class PatchLayerCache:
             layer = replace(cut.layer, may_overwrite_input=over, max_rows=1)
             if layer.step > 1 and (k == len(steps) - 1 or sources[k].added):
                 return None
-            found.append(replace(cut, layer=layer))
-        return found
+            layers.append(replace(cut, layer=layer))
+        return layers
 
     def _layer(
         self, step: Step, window: ColumnWindow, source: ColumnRange | None, out: ColumnRange
@@ -188,9 +188,9 @@ class PatchLayerCache:
         width = None if source is None else source.count
         key = (id(step), width, out.count, window.patch_padding(source, out))
         if key not in self._known:
-            made = narrow_step(step, window, source, out)
-            layer = made.lowering.row_layer(made)
-            self._known[key] = None if layer is None else PatchLayer.of(made, layer)
+            narrowed = narrow_step(step, window, source, out)
+            layer = narrowed.lowering.row_layer(narrowed)
+            self._known[key] = None if layer is None else PatchLayer.of(narrowed, layer)
         return self._known[key]
 
 
@@ -202,12 +202,12 @@ def make_patch(
 ) -> Patch:
     """Return the steps over these columns of their results."""
     mains = [source.main for source in plan.sources]
-    made = [
+    narrowed = [
         narrow_step(step, window, None if main == OUTSIDE else columns[main], out)
         for step, window, main, out in zip(steps, windows, mains, columns)
     ]
     begins = tuple(each.begin for each in columns)
-    return Patch(tuple(made), begins, tuple(not window.is_identity for window in windows), plan)
+    return Patch(tuple(narrowed), begins, tuple(not window.is_identity for window in windows), plan)
 
 
 def narrow_step(
@@ -275,6 +275,6 @@ class _NarrowedCopies:
 
     def node(self, node: Node) -> Node:
         inputs = [None if v is None else self.value(v) for v in node.inputs]
-        made = Node(node.op, inputs, dict(node.attrs), node.name, node.sources, node.guard)
-        made.set_outputs([self.value(v) for v in node.outputs])
-        return made
+        copy = Node(node.op, inputs, dict(node.attrs), node.name, node.sources, node.guard)
+        copy.set_outputs([self.value(v) for v in node.outputs])
+        return copy

@@ -201,9 +201,9 @@ class QuantizedPoolLowering(ImageLowering):
             return None
         strides = pixel_stride(x.at), pixel_stride(y.at)
         if self._is_global_average(step):
-            known = not symbols_of(x.shape) and x.shape[2] > 1
+            is_static = not symbols_of(x.shape) and x.shape[2] > 1
             sizes = x.shape[3] * strides[0], y.shape[1], y.shape[1] * ACCUMULATOR_BYTES
-            return reduction_row_layer(x.shape[2], *sizes) if known else None
+            return reduction_row_layer(x.shape[2], *sizes) if is_static else None
         return board_lowering.pool_row_layer(window_of(self.node, 1, *strides), 1, 1)
 
     def row_step(self, step: Step) -> Step:

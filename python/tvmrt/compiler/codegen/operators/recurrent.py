@@ -198,13 +198,13 @@ class RecurrentLowering(Lowering):
         self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]
     ) -> str:
         """Print code that packs recurrence weights into scratch; constants are packed once."""
-        number = self.matmuls.index(gates)
-        offset = _floats(f, sum(map(self._packed_floats, self.matmuls[:number])))
+        matmul = self.matmuls.index(gates)
+        offset = _floats(f, sum(map(self._packed_floats, self.matmuls[:matmul])))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
         source = plus(self._operand(f, 1, "r"), str(first))
         if self.node.inputs[1].is_constant:
             order = packing.PackingOrder(rows, self.hidden, 1)
-            name = f"order{number or ''}"
+            name = f"order{matmul or ''}"
             return print_pack_once(f, order, tiles.packed, source, offset, name)
         f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, offset)};")
         return offset

@@ -134,17 +134,17 @@ class SumIntoLowering(Lowering):
         x, table = self.node.inputs
         rows, count = x.shape
         size = self.node.attrs["size"]
-        kept = np.flatnonzero(table.data >= 0)
+        used = np.flatnonzero(table.data >= 0)
         places = OperandPointers(step, f)
         source, y = places.pointer(x, "x"), f.write()
-        to = f.constant("to", table.data[kept].astype(np.int32))
-        of = f.constant("of", kept.astype(np.int32))
+        to = f.constant("to", table.data[used].astype(np.int32))
+        of = f.constant("of", used.astype(np.int32))
         r, i = f.fresh("r"), f.fresh("i")
         f.line(f"memset({y}, 0, {byte_size(rows * size, x.dtype.c)});")
         element = StridedBlock((), (), (), x.dtype)
         with (
             f.loop(r, rows),
-            f.loop(i, len(kept)),
+            f.loop(i, len(used)),
         ):
             target = plus(y, times(r, size), f"{to}[{i}]")
             element.join(f, target, plus(source, times(r, count), f"{of}[{i}]"), "add")

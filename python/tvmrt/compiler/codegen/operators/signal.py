@@ -68,16 +68,16 @@ def tables(size: int, inverse: bool, dtype: str) -> tuple[np.ndarray, np.ndarray
 
 def _print_tables(f: FunctionWriter, size: int, inverse: bool, dtype: str) -> None:
     """Print the variable ``fft``."""
-    found = radices(size)
+    factors = radices(size)
     stages, splitting = tables(size, inverse, dtype)
     print_struct(
         f,
         "const tvmrt_fft fft",
         {
             "size": size,
-            "stages": len(found),
+            "stages": len(factors),
             "inverse": int(inverse),
-            "radices": f.constant("radices", np.array(found, np.uint8)),
+            "radices": f.constant("radices", np.array(factors, np.uint8)),
             "twiddles": f.constant("twiddles", stages),
             "splitting": f.constant("splitting", splitting),
         },

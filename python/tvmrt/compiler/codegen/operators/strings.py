@@ -111,9 +111,9 @@ class StringCaseLowering(StringLowering):
 @lowers("text_keep")
 class StringFilterLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, kept = self.pointers(step, f, "x", "kept")
+        x, is_kept = self.pointers(step, f, "x", "kept")
         before = self.node.inputs[0].type.size
-        self.body(f, "keep", [x, kept, before, f.write(), self.count])
+        self.body(f, "keep", [x, is_kept, before, f.write(), self.count])
 
 
 @lowers("text_parts")

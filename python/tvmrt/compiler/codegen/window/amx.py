@@ -92,8 +92,8 @@ def _can_pair_rows(layer: LayerI8) -> bool:
     dense = layer.groups == 1 and window.x_stride == layer.in_c and window.pad[2] >= 0
     padded_left = 0 <= window.pad[1] and window.kernel[1] > 1
     usual = flat and dense and padded_left and _has_few_weights(layer)
-    known = layer.plan.line_buffer is not None or _is_static(layer)  # the columns of a row pair
-    return usual and known and 2 * window.kernel[2] * layer.in_c <= LINE
+    is_static = layer.plan.line_buffer is not None or _is_static(layer)  # the columns of a row pair
+    return usual and is_static and 2 * window.kernel[2] * layer.in_c <= LINE
 
 
 def _can_copy_padded(layer: LayerI8) -> bool:
@@ -162,8 +162,8 @@ def row_pair_cycles(layer: LayerI8) -> float:
     shuffles, others one by one. Tiles of few products finish during the next one, given whole
     vectors."""
     each = 0.25 if layer.in_c == RGB_CHANNELS else 5.0
-    whole = layer.out_c % layer.fmt.lanes == 0
-    overlapped = 1.5 * layer.vectors * upper_bound(layer.width) if whole else 0.0
+    fills_lanes = layer.out_c % layer.fmt.lanes == 0
+    overlapped = 1.5 * layer.vectors * upper_bound(layer.width) if fills_lanes else 0.0
     return upper_bound(layer.rows) * (
         50.0 + each * 2 * upper_bound(layer.window.in_[2]) - overlapped
     )

@@ -230,8 +230,8 @@ def print_data_f32(
     f: FunctionWriter, fields: dict[str, str], name: str = "data", kind: str = "tvmrt_data_f32"
 ) -> None:
     """Print the tensors of a call, without NULL members."""
-    given = {member: text for member, text in fields.items() if text != "NULL"}
-    print_struct(f, f"const {kind} {name}", given)
+    members = {member: text for member, text in fields.items() if text != "NULL"}
+    print_struct(f, f"const {kind} {name}", members)
 
 
 def print_board(

@@ -37,8 +37,8 @@ def can_tile_depth_first(window: Window, epilogue: Epilogue, step: Step) -> bool
     # windows over an image of one row would be mistaken for pixels
     if not flat or (window.out[1] == 1 and not window.is_identity_window):
         return False
-    made = {epilogue.start, *(node.output for node in epilogue.row_nodes)}
-    read = {v for node in epilogue.row_nodes for v in node.inputs} - made
+    computed = {epilogue.start, *(node.output for node in epilogue.row_nodes)}
+    read = {v for node in epilogue.row_nodes for v in node.inputs} - computed
     return all(v.is_constant and is_per_channel(v) for v in read)
 
 

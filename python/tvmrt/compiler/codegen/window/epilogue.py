@@ -108,8 +108,8 @@ def emit_row_epilogue(
     if not epilogue.row_nodes:
         return "NULL", "NULL"
     known: dict[Value, str] = {}
-    made = {epilogue.start, *(n.output for n in epilogue.row_nodes)}
-    operands = read_operands(f, step, epilogue.row_nodes, made, shape, order, known)
+    computed = {epilogue.start, *(n.output for n in epilogue.row_nodes)}
+    operands = read_operands(f, step, epilogue.row_nodes, computed, shape, order, known)
     function = RowFunction(f, "_epilogue", operands)
     f.helper(_row_function(f, function, epilogue, y_stride, known))
     return function.print_context(f)
@@ -118,8 +118,8 @@ def emit_row_epilogue(
 def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
     operands = function.operands
     words = "out pixel pixels channel channels ctx t c operands row sum".split()
-    taken = [*words, *(word for o in operands for word in (o.member, o.name))]
-    inner = row_writer(f, function.symbol, taken)
+    used_names = [*words, *(word for o in operands for word in (o.member, o.name))]
+    inner = row_writer(f, function.symbol, used_names)
     function.open_context(inner)
     for o in operands:
         inner.line(f"const {o.dtype.c} *restrict {o.member} = operands->{o.member};")

@@ -82,7 +82,7 @@ def read_operands(
     ``made``: values that the kernel and the nodes compute. ``shape`` is that of the result,
     ``order`` its axes with the channels last.
     """
-    found = list(before)
+    operands = list(before)
     for value in dict.fromkeys(v for n in nodes for v in n.inputs):
         if value in made:
             continue
@@ -90,10 +90,10 @@ def read_operands(
         if known[value] is None:
             pointer, at = _read_operand(f, step, value, order)
             pixel, channel = row_strides(at, shape, order)
-            name, member = f"b{len(found)}", f"operand{len(found)}"
+            name, member = f"b{len(operands)}", f"operand{len(operands)}"
             known[value] = name
-            found.append(Operand(value.dtype, name, member, pointer, pixel, channel))
-    return found
+            operands.append(Operand(value.dtype, name, member, pointer, pixel, channel))
+    return operands
 
 
 def row_writer(f: FunctionWriter, name: str, taken: Iterable[str]) -> FunctionWriter:
@@ -170,9 +170,9 @@ def fits_rows(
     """Return whether all operands of the nodes can be read pixel by pixel."""
     if symbols_of(shape[order[-1]]):
         return False  # row functions contain the number of channels as a constant
-    made = {n.output for n in nodes}
+    computed = {n.output for n in nodes}
     for value in dict.fromkeys(v for n in nodes for v in n.inputs):
-        if value in made:
+        if value in computed:
             continue
         if value.is_constant:
             at = None if scalar_literal(value) else _constant_layout(value, order)

@@ -29,10 +29,10 @@ def print_pack_once_i8(
     f: FunctionWriter, order: PackingOrderI8, weights: str, zeros: str, own: str
 ) -> str:
     """Return a call that packs 8-bit integers; ``zeros`` points to the weights' zero points."""
-    kept = _declare_packed_memory(f, "int16_t" if order.wide else "int8_t", order.elements)
+    packed = _declare_packed_memory(f, "int16_t" if order.wide else "int8_t", order.elements)
     f.include("pack_i8.h")
     print_struct(f, "static const tvmrt_pack_i8 order", order.members())
-    return f"tvmrt_pack_once_i8(&order, {weights}, {zeros}, &{kept}, {own})"
+    return f"tvmrt_pack_once_i8(&order, {weights}, {zeros}, &{packed}, {own})"
 
 
 def _declare_packed_memory(f: FunctionWriter, kind: str, size: int) -> str:

@@ -227,8 +227,8 @@ class LayerI8:
         """Return the layer with the given choice, as far as such a tile exists."""
         threads = self.threads if chosen.threads is None else chosen.threads or MAX_THREADS
         layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
-        known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
-        return replace(layer, tile=chosen.tile[1:]) if chosen.tile and known else layer
+        is_available = chosen.tile and any(chosen.tile == each.tile for each in self.options())
+        return replace(layer, tile=chosen.tile[1:]) if chosen.tile and is_available else layer
 
     @cached_property
     def block(self) -> int:

@@ -164,8 +164,8 @@ def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
     count, unit, full = int(np.prod(b.shape[:-2])), tiles.packed, n // tiles.packed
     b = b.reshape(count, k, n)
     packed = np.zeros((count, ceil_div(n, unit), k, unit), b.dtype)
-    whole = b[:, :, : full * unit].reshape(count, k, full, unit)
-    packed[:, :full] = whole.transpose(0, 2, 1, 3)
+    full_panels = b[:, :, : full * unit].reshape(count, k, full, unit)
+    packed[:, :full] = full_panels.transpose(0, 2, 1, 3)
     packed[:, full:, :, : n - full * unit] = b[:, None, :, full * unit :]
     return packed.reshape(-1)
 

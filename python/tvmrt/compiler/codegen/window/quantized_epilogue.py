@@ -39,9 +39,9 @@ def emit_rows(
     ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
     """
     known: dict[Value, str] = {}
-    made = {product.output, *(n.output for n in after)}
+    computed = {product.output, *(n.output for n in after)}
     scale = _scale(f, product)
-    operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
+    operands = read_operands(f, step, after, computed, product.output.shape, order, known, scale)
     f.include("scalar/quant.h")
     one, rows = f.static_symbol("_one"), RowFunction(f, "_rows", operands)
     f.define(_element_function(f, one, product, after, operands, known))
@@ -119,8 +119,8 @@ def _row_function(
     f, function: RowFunction, one: str, result: Value, lanes: int, in_place: bool
 ) -> str:
     operands = function.operands
-    taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
-    inner = row_writer(f, function.symbol, [*taken, *(o.member for o in operands)])
+    used_names = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
+    inner = row_writer(f, function.symbol, [*used_names, *(o.member for o in operands)])
     function.open_context(inner)
     inner.line("const int channels = rows->channels;")
     if any(o.channel for o in operands):

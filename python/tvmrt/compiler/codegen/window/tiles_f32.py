@@ -151,9 +151,9 @@ class Tiles:
     def with_weight_streams(self, rows: SymInt, floats: SymInt, registers: int) -> Tiles:
         """Return the tiles for a matmul of one row with ``floats`` packed weights. Weights outside
         the cache are read in as many streams as there are accumulator registers."""
-        known = self.kind is F32 and not symbols_of(rows, floats)
+        is_static = self.kind is F32 and not symbols_of(rows, floats)
         if (
-            not known
+            not is_static
             or rows != 1
             or self.lanes < 2
             or self.vectors < 2
@@ -221,10 +221,10 @@ def _cover_any(lengths: tuple[SymInt, ...], width: int) -> tuple[int, ...]:
     rows = tuple(max(upper_bound(length), 1) for length in lengths)
     if _has_static_tails(lengths, width):
         return _cover(rows, width)
-    wanted = [width, 1, *(row % width for row in rows if row % width)]
+    row_counts = [width, 1, *(row % width for row in rows if row % width)]
     if max(rows) < MANY_TILES * width:
-        wanted.append(ceil_div(width, 2))
-    return tuple(sorted(list(dict.fromkeys(wanted))[:MAX_WIDTHS], reverse=True))
+        row_counts.append(ceil_div(width, 2))
+    return tuple(sorted(list(dict.fromkeys(row_counts))[:MAX_WIDTHS], reverse=True))
 
 
 class TileSizes(NamedTuple):
@@ -286,10 +286,10 @@ def choose_tiles(
 
 def tile_options(sizes: TileSizes) -> list[Choice]:
     """Return all tiles that :func:`choose_tiles` considers, by estimated cycles."""
-    found = sorted(_TileSearch.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
+    by_cycles = sorted(_TileSearch.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
     return [
         Choice((tiles.lanes, tiles.vectors, tiles.widths[0]), tiles.blocks_per_group)
-        for tiles in (each.tiles for each in found)
+        for tiles in (each.tiles for each in by_cycles)
     ]
 
 

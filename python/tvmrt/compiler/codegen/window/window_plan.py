@@ -287,8 +287,8 @@ def plan_bf16(
     if window.rows == 1 and window.is_identity_window:
         # a distance of a large power of two would map many pixels to few cache sets
         pixel_padding = LINE if words * FLOAT % PAGE == 0 else 0
-        held = RESIDENT_BYTES if rereads else CHUNK_BYTES
-        chunk = max(MIN_CHUNK, held // ((words + pixel_padding) * FLOAT))
+        cached = RESIDENT_BYTES if rereads else CHUNK_BYTES
+        chunk = max(MIN_CHUNK, cached // ((words + pixel_padding) * FLOAT))
         return WindowPlan(
             window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
             chunk=min(chunk, max(upper_bound(window.pixels), 1)), pixel_padding=pixel_padding,

@@ -68,9 +68,9 @@ class BoardLowering(Lowering):
         return layer, self.kernels.choose(layer, self.target.board, by_rows=True)
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        found = self._row_kernel(step)
+        kernel = self._row_kernel(step)
         x_bytes, y_bytes = self.node.inputs[0].dtype.itemsize, step.writes[0].dtype.itemsize
-        return found and row_layer(*found, x_bytes, y_bytes)
+        return kernel and row_layer(*kernel, x_bytes, y_bytes)
 
     def row_operand(self, step: Step) -> int:
         return step.read_values.index(self.node.inputs[0])
@@ -137,8 +137,8 @@ def row_layer(layer: BoardLayer, kernel: MicroKernel, x_bytes: int, y_bytes: int
 def pool_row_layer(window: Window, x_bytes: int, y_bytes: int) -> RowLayer | None:
     """Return the chain planner's view of a pooling layer, or None if it has no rows."""
     sizes = (*window.in_, *window.out, *window.kernel, window.x_stride, window.y_stride)
-    known = all(isinstance(n, int) for n in sizes)
-    rows = known and window.flat and window.pad[1] >= 0
+    is_static = all(isinstance(n, int) for n in sizes)
+    rows = is_static and window.flat and window.pad[1] >= 0
     return row_dependencies(window, x_bytes, y_bytes) if rows else None
 
 
@@ -175,5 +175,5 @@ def print_pool_rows(f: FunctionWriter) -> str:
 def print_row_range(f: FunctionWriter) -> None:
     """Print ``at``, the rows that a call of the function computes."""
     f.include("board/partial_rows.h")
-    numbers = [f.int_parameter(name) for name in ("first", "count", "row", "rows")]
-    f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")
+    parameters = [f.int_parameter(name) for name in ("first", "count", "row", "rows")]
+    f.line(f"const tvmrt_micro_rows at = {braces(parameters)};")

@@ -53,9 +53,9 @@ def find_fixed_point_add(
             factors = [round(r * 2**shift) + d for r, d in zip(real, (first, second))]
             slack, add = _constant_term(*some, *factors, shift, (low, high), offset)
             if slack >= 0 and (best is None or slack > best[0]):
-                found = FixedPointAdd(*factors, add, shift)
-                if (_integer_results(a, b, found, (low, high)) == expected).all():
-                    best = slack, found
+                candidate = FixedPointAdd(*factors, add, shift)
+                if (_integer_results(a, b, candidate, (low, high)) == expected).all():
+                    best = slack, candidate
     return None if best is None else best[1]
 
 

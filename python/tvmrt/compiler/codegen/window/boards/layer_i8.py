@@ -79,14 +79,14 @@ class MicroLayerI8:
     ) -> dict[str, object]:  # fmt: skip
         """Return the members of the layer's ``tvmrt_micro_conv_i8``, with the output's range.
         ``fixed_point_only``: sums become bytes by fixed-point multipliers alone."""
-        whole = FULL_RANGE.get((signed, low, high), 0)
-        fixed_point_only = fixed_point_only and whole == 1 and self.shape.out_c % 2 == 0
+        full_range = FULL_RANGE.get((signed, low, high), 0)
+        fixed_point_only = fixed_point_only and full_range == 1 and self.shape.out_c % 2 == 0
         return {
             "shape": self.shape.initializer(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
-            "range": f"{{{zero}, {low}, {high}, {whole}, {int(fixed_point_only)}}}",
+            "range": f"{{{zero}, {low}, {high}, {full_range}, {int(fixed_point_only)}}}",
         }
 
 
@@ -164,10 +164,10 @@ def pack_windows(
     ``block``: channels of a block; the last channels after whole blocks form pairs.
     """
     full, shift = layer.shifted_weights(unit)
-    whole = len(full) // block * block
+    full_blocks = len(full) // block * block
     parts = [
         some.astype(np.int8).reshape(-1, channels, full.shape[1] // group, group)
-        for some, channels in ((full[:whole], block), (full[whole:], 2))
+        for some, channels in ((full[:full_blocks], block), (full[full_blocks:], 2))
     ]
     weights = np.concatenate([part.transpose(0, 2, 1, 3).reshape(-1) for part in parts])
     return MicroWeights(weights, layer.folded_bias(2, offset), padded_shifts(shift))

@@ -38,7 +38,9 @@ def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -
     near = np.int64(guess)[..., None] + np.arange(-3, 4)
     there = np.rint(near.astype(np.float32) * scale[:, None, None]) >= q[..., None]
     least = guess - 3 + there.argmax(axis=2)
-    found = ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)  # floats hold these sums
+    has_solution = (
+        ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)
+    )  # floats hold these sums
     # least * m >= bound, and (least - 1) * m <= bound - 1
     bound = (2 * q - 1) << 35
     from_, to = np.zeros_like(least), np.full_like(least, (1 << 31) - 1)
@@ -47,10 +49,10 @@ def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -
         if most is None:
             from_ = np.where(sums > 0, -(-bound // size), from_)
             to = np.where(sums < 0, np.minimum(to, -bound // size), to)
-            found &= (sums != 0) | (bound <= 0)
+            has_solution &= (sums != 0) | (bound <= 0)
         else:
             to = np.where(sums > 0, np.minimum(to, most // size), to)
             from_ = np.where(sums < 0, np.maximum(from_, -(most // size)), from_)
-            found &= (sums != 0) | (most >= 0)
+            has_solution &= (sums != 0) | (most >= 0)
     first, last = from_.max(axis=1), to.min(axis=1)
-    return np.where(found.all(axis=1) & (first <= last), (first + last) // 2, 0)
+    return np.where(has_solution.all(axis=1) & (first <= last), (first + last) // 2, 0)

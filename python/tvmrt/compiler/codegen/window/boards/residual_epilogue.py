@@ -58,16 +58,16 @@ def print_residual_epilogue(
     full_range = value.dtype.name == "int8" and own_bounds == _bounds(node) == _INT8
     if floats and not full_range:
         return None
-    found = find_fixed_point_add(own, other, {**_bounds(node), "scale": node.attrs["y_scale"],
+    add = find_fixed_point_add(own, other, {**_bounds(node), "scale": node.attrs["y_scale"],
                                      "zero": node.attrs["y_zero"]})  # fmt: skip
-    if found is None:
+    if add is None:
         return None
     zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
     multipliers = f.constant("factors", requant_multipliers(scale, zero, low, high))
     f.include("board/residual_add_i8.h")
     print_struct(f, "static const tvmrt_micro_residual sum", {
         "range": f"{{{zero}, {low}, {high}, {FULL_RANGE.get((low < 0, low, high), 0)}, 0}}",
-        "own": found.own, "other": found.other, "add": found.add, "places": found.shift,
+        "own": add.own, "other": add.other, "add": add.add, "places": add.shift,
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
         "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
     })  # fmt: skip
