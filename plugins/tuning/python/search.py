@@ -22,7 +22,7 @@ from tvmrt.compiler.ir.tuned import (
     level_for,
     parse_layer,
 )
-from tvmrt.compiler.ir.winograd import SIZES, TAPS
+from tvmrt.compiler.ir.winograd import TILE_SIZES, TAPS
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.tuning.database import Measurement, TuningEntry
 from tvmrt.plugins.tuning.measure import Timing, measure, options_of
@@ -101,7 +101,7 @@ def _winograd_tiles(layer: Layer, settings: SearchSettings) -> Sequence[int]:
     ones = (*layer.strides, *layer.dilations, layer.groups)
     of_floats = layer.op == "conv" and layer.element not in BYTES
     fits = of_floats and layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
-    return SIZES if settings.winograd and fits else ()
+    return TILE_SIZES if settings.winograd and fits else ()
 
 
 def _best_winograd_tile(rows: Sequence[Timing], direct: int) -> int:

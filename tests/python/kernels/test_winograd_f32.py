@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvmrt.compiler.ir.winograd import SIZES, transform_matrices
+from tvmrt.compiler.ir.winograd import TILE_SIZES, transform_matrices
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TILE_SIZES)
 def test_values_at_points_tell_a_convolution(size: int) -> None:
     inputs, weights, results = transform_matrices(size)
     rng = np.random.default_rng(size)

@@ -110,7 +110,7 @@ class Machine:
         for row in in_memory if not outside else ():
             self.check_row(sources.main, row)
         wanted = self.windows(k, self.made[k], rows)
-        if layer.reach == layer.stride == layer.in_rows:
+        if layer.window_rows == layer.stride == layer.in_rows:
             assert not self.copied[k] & set(in_memory), "a row is summed up twice"
         if layer.unit:
             self.copy_slots(k, in_memory)
@@ -133,7 +133,7 @@ class Machine:
     def windows(self, k: int, row: int, rows: int) -> set[int]:
         layer = self.plan.layers[k]
         begins = [r * layer.stride - layer.pad for r in range(row, row + rows)]
-        read = {b + i for b in begins for i in range(layer.reach)}
+        read = {b + i for b in begins for i in range(layer.window_rows)}
         return {r for r in read if 0 <= r < layer.in_rows}
 
     def copy_slots(self, k: int, in_memory: range) -> None:
@@ -148,7 +148,7 @@ class Machine:
     def place(self, k: int, row: int) -> range:
         """The bytes of a row of a layer's output."""
         size = self.plan.layers[k].out_bytes
-        begin = self.plan.places[k] + (row - self.base[k]) * size
+        begin = self.plan.offsets[k] + (row - self.base[k]) * size
         return range(begin, begin + size)
 
     def check_row(self, k: int, row: int) -> None:
@@ -192,7 +192,7 @@ def test_every_call_finds_its_rows_and_each_is_made_once(seed):
     layers = random_chain(seed)
     plan = plan_chain(layers, ALIGN)
     Machine(plan).run()
-    assert all(at % ALIGN == 0 for at in (*plan.places, *plan.line_buffers))
+    assert all(at % ALIGN == 0 for at in (*plan.offsets, *plan.line_buffers))
 
 
 @pytest.mark.parametrize("seed", range(60))

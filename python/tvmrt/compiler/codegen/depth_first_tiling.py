@@ -1,9 +1,9 @@
-"""Depth-first execution on hosts: neighbouring layers are computed a slab of rows at a time, so
+"""Depth-first execution on hosts: adjacent layers are computed a tile of rows at a time, so
 that intermediate results stay in the cache.
 
 A result larger than the cache is written to memory and read again by the next layer. If both layers
 need few multiply-adds per element, as around depthwise layers, this takes much of their time. In a
-chain, the next layer reads a slab immediately, and the intermediate tensor needs no arena memory.
+chain, the next layer reads a tile immediately, and the intermediate tensor needs no arena memory.
 
 Results are bit-exact for any number of threads.
 """
@@ -23,7 +23,7 @@ from .row_fusion import last_uses_of_buffers, matches_rows, merge_steps
 from .target import Target
 
 CACHE_SHARE = 0.5  # of the L2 cache: smaller results are still there when they are read
-MAX_FEW_ROWS = 8  # maximum rows of a depthwise layer that form one slab
+MAX_FEW_ROWS = 8  # maximum rows of a depthwise layer that form one tile
 # Multiply-adds per intermediate element above which memory traffic is at most a twentieth of the
 # time.
 MAX_MACS_PER_ELEMENT = 256

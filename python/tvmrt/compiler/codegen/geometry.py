@@ -76,13 +76,13 @@ class Window:
         """Number of output pixels of all images."""
         return self.rows * self.out[2]
 
-    def span(self, dim: int) -> int:
+    def window_extent(self, dim: int) -> int:
         """Return the input extent of one window."""
         return (self.kernel[dim] - 1) * self.dilation[dim] + 1
 
-    def reach(self, dim: int) -> int:
+    def padded_extent(self, dim: int) -> int:
         """Return the input extent of all windows of an image, including padding."""
-        return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
+        return (self.out[dim] - 1) * self.stride[dim] + self.window_extent(dim)
 
     @property
     def is_identity_window(self) -> bool:
@@ -107,9 +107,9 @@ class Window:
         row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
         return Window(1, row, row, step, self.y_stride)
 
-    def overhangs(self, dim: int) -> bool:
+    def overlaps_padding(self, dim: int) -> bool:
         """Return whether a window overlaps padding along an axis."""
-        return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
+        return self.pad[dim] > 0 or self.padded_extent(dim) - self.pad[dim] > self.in_[dim]
 
     def column_segments(self) -> list[tuple[int, int]]:
         """Return (pixels, columns) for each segment of a row whose windows have the same kernel
@@ -157,7 +157,7 @@ class Window:
 
 @dataclass(frozen=True)
 class DepthFirstLayer:
-    """Layer of a depth-first chain that a host computes in slabs of rows."""
+    """Layer of a depth-first chain that a host computes in tiles of rows."""
 
     window: Window
     weight_bytes: int = 0
@@ -181,5 +181,5 @@ class DepthFirstLayer:
         w = self.window
         if w.out[1] == 1:
             return pixels
-        rows = (ceil_div(pixels, w.out[2]) - 1) * w.stride[1] + w.span(1)
+        rows = (ceil_div(pixels, w.out[2]) - 1) * w.stride[1] + w.window_extent(1)
         return min(max(rows, 0), w.in_[1]) * w.in_[2]

@@ -243,8 +243,8 @@ def thread_scratch_bytes(program: Program) -> int:
     """Return the maximum runtime scratch bytes per thread on a host, over all ISA levels. On
     boards, kernel scratch lies in the arena."""
     steps = [step for step in program.steps if step.lowering.target.hosted]
-    ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
-    blocks = (way.kernel_blocks(step) for step, way in ways)
+    lowerings = ((step, low) for step in steps for low in step.levels.values() or (step.lowering,))
+    blocks = (low.kernel_blocks(step) for step, low in lowerings)
     return max(
         (sum(round_up(upper_bound(n), PAGE_BYTES) for n in each) for each in blocks), default=0
     )

@@ -145,8 +145,8 @@ class _PatchSearch:
         self.cutter = PatchLayerCache()
         self.schedules = ScheduleCache()
         self.live = {
-            way: live_bytes(program, way, joined.chain, ALIGN_BYTES)
-            for way, joined in chains.items()
+            span: live_bytes(program, span, joined.chain, ALIGN_BYTES)
+            for span, joined in chains.items()
         }
         # minimum live bytes of each step with chains over whole rows
         self.smallest = live_bytes_of_steps(program, ALIGN_BYTES)
@@ -157,22 +157,22 @@ class _PatchSearch:
     def find(self) -> dict[ChainRange, FusedChain]:
         """Return all patch-based chains that reduce the peak."""
         bound, plans = max(self.smallest, default=0), {}
-        for way, joined in self.chains.items():
-            first, last, _ = way
-            around = self.live[way] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
+        for span, joined in self.chains.items():
+            first, last, _ = span
+            around = self.live[span] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
             tight = max(self.smallest[first : last + 1]) > bound // 2
-            if tight and around < self.live[way] // 2 and all(self.windows[first : last + 1]):
-                plans |= self._split_chain(way, around, bound)
+            if tight and around < self.live[span] // 2 and all(self.windows[first : last + 1]):
+                plans |= self._split_chain(span, around, bound)
         return plans
 
     def _split_chain(
-        self, way: ChainRange, around: int, bound: int
+        self, span: ChainRange, around: int, bound: int
     ) -> dict[ChainRange, FusedChain]:
         """Increase the patch count while memory shrinks and work at most doubles."""
-        first, last, _ = way
+        first, last, _ = span
         macs = sum(cut.macs for cut in self.candidates[first : last + 1])
         found: dict[ChainRange, FusedChain] = {}
-        before = self.chains[way].chain.scratch_bytes
+        before = self.chains[span].chain.scratch_bytes
         for count in PATCH_COUNTS:
             patches = self._split_columns(first, last, count)
             if patches is None or not _fits_call_table(patches.chain):
@@ -292,7 +292,7 @@ def with_fused_chains(
 ) -> Program:
     """Return the program with these disjoint chains as one step each."""
     steps: list[Step] = []
-    begins = {way[0]: (way[1], joined) for way, joined in chains.items()}
+    begins = {span[0]: (span[1], joined) for span, joined in chains.items()}
     at = 0
     while at < len(program.steps):
         last, joined = begins.get(at, (at, None))
@@ -336,11 +336,11 @@ def find_plans(program: Program, target: Target) -> list[tuple[RowFusionPlan, Pr
     """
     chains = find_row_chains(program)
     found: list[tuple[RowFusionPlan, Program]] = []
-    candidates = {way: joined.chain for way, joined in chains.items()}
+    candidates = {span: joined.chain for span, joined in chains.items()}
     costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
     for choice in pareto_frontier(program, candidates, ALIGN_BYTES, costs):
         fused_program = with_fused_chains(
-            program, target, {way: chains[way] for way in choice.chains}
+            program, target, {span: chains[span] for span in choice.chains}
         )
         plan_program(fused_program, align_bytes=ALIGN_BYTES)
         if found and fused_program.arena_bytes >= found[-1][0].ram_bytes:
@@ -356,7 +356,7 @@ def _row_plan(
 ) -> RowFusionPlan:
     names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
     counts = [count for _, _, count in choice.chains]
-    recomputed_macs = sum(chains[way].surplus_macs for way in choice.chains)
+    recomputed_macs = sum(chains[span].surplus_macs for span in choice.chains)
     return RowFusionPlan(nbytes, choice.instructions, tuple(names), tuple(counts), recomputed_macs)
 
 
@@ -371,10 +371,10 @@ def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: 
         return program
     candidates = find_plans(program, target)
     plans = [plan for plan, _ in candidates]
-    fits = [made for plan, made in candidates if plan.ram_bytes <= limit]
-    if not fits and is_explicit:
+    fitting = [program for plan, program in candidates if plan.ram_bytes <= limit]
+    if not fitting and is_explicit:
         raise ValueError(_error_text(limit, *candidates[-1], plans))
-    chosen = fits[0] if fits else candidates[-1][1]
+    chosen = fitting[0] if fitting else candidates[-1][1]
     chosen.row_plans = plans
     return chosen
 

@@ -198,8 +198,10 @@ def _stays_inside(
     for i, axis in enumerate(axes):
         first = last = start[i]
         for extent, step in zip(shape, steps):
-            way = step[i] * (extent - 1)
-            first, last = (first + way, last) if upper_bound(way) < 0 else (first, last + way)
+            distance = step[i] * (extent - 1)
+            first, last = (
+                (first + distance, last) if upper_bound(distance) < 0 else (first, last + distance)
+            )
         if lower_bound(first) < 0 or lower_bound(axis.extent - 1 - last) < 0:
             return False
     return True

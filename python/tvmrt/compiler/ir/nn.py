@@ -24,23 +24,23 @@ WINDOW = f"{_STEPS}, pads_after: ints[*S] 0.."
 _WINDOW_NAMES = "strides dilations pads_before pads_after"
 
 
-def _reach_fits(*columns: Iterable[int]) -> bool:
+def _is_extent_in_range(*columns: Iterable[int]) -> bool:
     return all(
         n + before + after + (k - 1) * dilation + dilation + stride <= LIMIT
         for n, k, stride, dilation, before, after in zip(*columns)
     )
 
 
-def _reach(kernel: str) -> Rule:
+def _limit_extent(kernel: str) -> Rule:
     """Return the rule that source coordinates of a window fit into the kernels' 32-bit integers."""
     words = f"padded extents, a dilated window, a stride and a dilation add up to at most {LIMIT}"
-    return holds(words, _reach_fits, f"S {kernel} {_WINDOW_NAMES}")
+    return holds(words, _is_extent_in_range, f"S {kernel} {_WINDOW_NAMES}")
 
 
 CONV_RULES = [
     holds("output channels fall into groups", lambda OC, groups: OC % groups == 0),
     holds("the window has a place", lambda K: min(K) >= 1),
-    _reach("K"),
+    _limit_extent("K"),
     let(
         "*Y",
         "(S + pads_before + pads_after - dilations*(K - 1) - 1) / strides + 1, rounded down",
@@ -120,7 +120,7 @@ class MatMul(Op):
 
 
 _POOL_RULES = [
-    _reach("kernel"),
+    _limit_extent("kernel"),
     holds(
         "padding is narrower than the window",
         lambda kernel, dilations, pads_before, pads_after: all(

@@ -65,14 +65,14 @@ def sliding_windows(
     """Return [N, C, *out, *kernel]: the elements of each window; ``fill`` is outside x."""
     rank = len(kernel)
     rows = list(zip(x.shape[2:], kernel, out, *(attrs[n] for n in _STEPS)))
-    reach = [(k - 1) * dilation + 1 for _, k, _, _, dilation, _ in rows]
+    extents = [(k - 1) * dilation + 1 for _, k, _, _, dilation, _ in rows]
     pads = [
         (before, max(0, (count - 1) * stride + span - n - before))
-        for (n, _, count, stride, _, before), span in zip(rows, reach)
+        for (n, _, count, stride, _, before), span in zip(rows, extents)
     ]
     padded = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
     axes = tuple(range(2, 2 + rank))
-    every = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=axes)
+    every = np.lib.stride_tricks.sliding_window_view(padded, extents, axis=axes)
     places = [slice(None, count * stride, stride) for _, _, count, stride, _, _ in rows]
     taps = [slice(None, None, dilation) for *_, dilation, _ in rows]
     return every[(slice(None), slice(None), *places, *taps)]

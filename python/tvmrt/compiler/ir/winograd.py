@@ -19,6 +19,7 @@ from .assumptions import is_at_least
 from .contract import Contract, holds, let
 from .op import Op, register
 
+TILE_SIZES = (2, 4)
 TAPS = 3
 _CHUNK = 1 << 18  # weights that are transformed at a time, to limit float64 memory
 # Roots of 1/2 and 2 are more accurate than 1 and 2: the terms of sums differ less in magnitude.
@@ -108,7 +109,7 @@ class ConvWinograd(Op):
         "y: float32[N OC *Y]",
         "size: int 2..4, pads_before: ints[2] 0.., pads_after: ints[2] 0..",
         rules=[
-            holds("squares have 2 or 4 results an axis", lambda size: size in SIZES),
+            holds("squares have 2 or 4 results an axis", lambda size: size in TILE_SIZES),
             let(
                 "*Y",
                 "extent + pads_before + pads_after - 2",

@@ -174,10 +174,10 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 def _label(name: str, length: float, depth: float) -> str:
     """Return the end of a name that fits, or nothing if too little fits."""
-    fits = int((length - 4) / LETTER)
-    if depth < 12 or fits < min(len(name), 5):
+    length_limit = int((length - 4) / LETTER)
+    if depth < 12 or length_limit < min(len(name), 5):
         return ""
-    return name if len(name) <= fits else f"…{name[1 - fits :]}"
+    return name if len(name) <= length_limit else f"…{name[1 - length_limit :]}"
 
 
 def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:

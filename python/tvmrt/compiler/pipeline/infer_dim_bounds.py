@@ -204,10 +204,10 @@ class _Search:
             except MemoryBoundError as error:
                 if batch <= 1:
                     raise
-                fits = batch // 4  # an early error does not report the size
+                smaller = batch // 4  # an early error does not report the size
                 if isinstance(error, _MemoryLimitError):
-                    fits = min(int(batch * self.limit / error.nbytes), batch - 1)
-                batch = 1 << max(fits, 1).bit_length() - 1
+                    smaller = min(int(batch * self.limit / error.nbytes), batch - 1)
+                batch = 1 << max(smaller, 1).bit_length() - 1
             sizes = self.axes.limit_batch(sizes, batch)
 
     def _try_sizes(

@@ -29,7 +29,7 @@ class RowLayer:
         Number of input and output rows.
     in_bytes, out_bytes
         Bytes of a row in memory.
-    reach
+    window_rows
         Input rows of a window; 1 without windows.
     stride, pad
         Of the windows, along the rows; ``pad`` is the padding at the start, 0 or more.
@@ -48,7 +48,7 @@ class RowLayer:
     out_rows: int
     in_bytes: int
     out_bytes: int
-    reach: int = 1
+    window_rows: int = 1
     stride: int = 1
     pad: int = 0
     unit: int = 0
@@ -61,12 +61,12 @@ class RowLayer:
         """Maximum output rows of a call."""
         if self.unit:
             return max(1, self.unit // self.stride)
-        return self.max_rows if self.reach == 1 and self.stride == 1 else 1
+        return self.max_rows if self.window_rows == 1 and self.stride == 1 else 1
 
     def needed(self, row: int, rows: int) -> int:
         """Return how many input rows, from the first, are needed for output rows from ``row``
         on."""
-        end = (row + rows - 1) * self.stride - self.pad + self.reach
+        end = (row + rows - 1) * self.stride - self.pad + self.window_rows
         if self.unit:
             end = self.slots(row) * self.unit - self.pad
         return min(max(end, 0), self.in_rows)
@@ -74,18 +74,18 @@ class RowLayer:
     def slots(self, row: int) -> int:
         """Return how many line buffer slots, from the first, are read for the step from ``row``
         on."""
-        window = (self.step - 1) * self.stride + self.reach
+        window = (self.step - 1) * self.stride + self.window_rows
         return row * self.stride // self.unit + ceil_div(window, self.unit)
 
-    def first_needed_row(self, row: int, there: int) -> int:
+    def first_needed_row(self, row: int, available: int) -> int:
         """Return the first input row that is still needed in memory when output row ``row`` is next
-        and the first ``there`` input rows were available."""
+        and the first ``available`` input rows are available."""
         if self.unit:
             last = self.slots(row)
-            if there < self.in_rows:
-                last = min(last, (there + self.pad) // self.unit)
-            return min(max(0, last * self.unit - self.pad), there)
-        return min(max(0, row * self.stride - self.pad), there)
+            if available < self.in_rows:
+                last = min(last, (available + self.pad) // self.unit)
+            return min(max(0, last * self.unit - self.pad), available)
+        return min(max(0, row * self.stride - self.pad), available)
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,17 @@ class LayerCall:
 class ChainPlan:
     """Calls of a chain and their memory.
 
-    For each layer but the last, ``heights`` is the maximum number of its output rows in memory and
-    ``places`` their offset. ``rings`` are the offsets of the line buffers. ``in_place``: the
+    For each layer but the last, ``max_live_rows`` is the maximum number of output rows in memory,
+    and ``offsets`` their offset. ``line_buffers``: offsets of the line buffers. ``in_place``: the
     chain's result may start at its input's address. ``moved_bytes``: bytes of rows that are moved
-    to the start of their place.
+    to the start of their memory.
     """
 
     layers: tuple[RowLayer, ...]
     sources: tuple[RowSources, ...]
     calls: tuple[LayerCall, ...]
     max_live_rows: tuple[int, ...]
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
     line_buffers: tuple[int, ...]
     nbytes: int
     in_place: bool
@@ -131,7 +131,7 @@ class ChainPlan:
         """Return whether a layer inside the chain overwrites its input."""
         source = self.sources[layer].main
         inside = source != OUTSIDE and layer < len(self.layers) - 1
-        return inside and self.places[source] == self.places[layer]
+        return inside and self.offsets[source] == self.offsets[layer]
 
     def readers(self, layer: int) -> tuple[list[int], list[int]]:
         """Return the layers that read an output through windows, and those that add it."""
@@ -206,21 +206,24 @@ def _join(schedule: _Schedule) -> list[list[int]]:
 def _interference(
     groups: Sequence[Sequence[int]], conflicts: Sequence[set[int]], line_buffers: int
 ) -> list[list[int]]:
-    """Return for each group of places, then for each line buffer, what it must not overlap."""
+    """Return for each group of row memory, then each line buffer, what it must not overlap."""
     count = len(groups) + line_buffers
     group_conflicts = [set().union(*(conflicts[k] for k in group)) for group in groups]
-    found = [
+    between_groups = [
         [j for j, other in enumerate(groups) if j != i and group_conflicts[i] & set(other)]
         + list(range(len(groups), count))
         for i in range(len(groups))
     ]
-    return [*found, *([j for j in range(count) if j != i] for i in range(len(groups), count))]
+    return [
+        *between_groups,
+        *([j for j in range(count) if j != i] for i in range(len(groups), count)),
+    ]
 
 
 def _assign_offsets(
     sizes: Sequence[int], interference: Sequence[Sequence[int]]
 ) -> tuple[list[int], int]:
-    """Return an offset for each, and the total size."""
+    """Return the offset of each size, and the total size."""
     largest = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
     by_conflicts = sorted(range(len(sizes)), key=lambda i: (-len(interference[i]), -sizes[i], i))
     layouts = [fill(sizes, interference, order) for order in (largest, by_conflicts)]
@@ -238,15 +241,15 @@ class _Schedule:
         self.last = len(layers) - 1
         self.readers = [_readers(sources, k) for k in range(len(layers))]
         self.calls: list[LayerCall] = []
-        self.made = [0] * len(layers)
+        self.computed = [0] * len(layers)
         self.first = [0] * len(layers)  # input rows that a layer has released
         self.base = [0] * len(layers)  # first output row that is in memory
         self.max_live_rows = [0] * len(layers)
-        # for each output, the others that are in memory at the same time
+        # for each output, the others in memory at the same time
         self.conflicts: list[set[int]] = [set() for _ in layers]
         self.never_overwrites: set[int] = set()
         self.in_memory: set[int] = set()
-        self.moved = [0] * len(layers)  # output rows that are moved to the start of their place
+        self.moved = [0] * len(layers)  # output rows that are moved to the start of their memory
         # for each call of the last layer, the total of rows computed, and of the chain's input rows
         # that are released
         self.written: list[tuple[int, int]] = []
@@ -255,32 +258,32 @@ class _Schedule:
     def in_place(self, layers: Sequence[RowLayer]) -> bool:
         """Return whether the result may start at the input's address, for these row sizes."""
         sizes = layers[self.last].out_bytes, layers[0].in_bytes
-        return all(made * sizes[0] <= free * sizes[1] for made, free in self.written)
+        return all(computed * sizes[0] <= free * sizes[1] for computed, free in self.written)
 
-    def there(self, layer: int) -> int:
+    def available_rows(self, layer: int) -> int:
         """Return how many input rows, from the first, are available to a layer."""
         source = self.sources[layer].main
-        return self.layers[layer].in_rows if source == OUTSIDE else self.made[source]
+        return self.layers[layer].in_rows if source == OUTSIDE else self.computed[source]
 
     def run(self, layer: int, target: int) -> None:
-        """Compute output rows until there are ``target``."""
+        """Compute output rows up to ``target``."""
         shape = self.layers[layer]
-        while self.made[layer] < target:
-            rows = min(shape.step, shape.out_rows - self.made[layer])
+        while self.computed[layer] < target:
+            rows = min(shape.step, shape.out_rows - self.computed[layer])
             if shape.unit:
                 self._fill_slots(layer)
             else:
-                rows = min(rows, target - self.made[layer])
-            self._request_rows(layer, shape.needed(self.made[layer], rows))
+                rows = min(rows, target - self.computed[layer])
+            self._request_rows(layer, shape.needed(self.computed[layer], rows))
             for added in self.sources[layer].added:
-                self.run(added, self.made[layer] + rows)
+                self.run(added, self.computed[layer] + rows)
             self._call(layer, rows)
 
     def _fill_slots(self, layer: int) -> None:
         """Fill all slots of the next step but the last, one by one, to keep few rows in memory."""
         shape = self.layers[layer]
         inside = self.sources[layer].main != OUTSIDE
-        for slot in range(1, shape.slots(self.made[layer]) if inside else 0):
+        for slot in range(1, shape.slots(self.computed[layer]) if inside else 0):
             end = slot * shape.unit - shape.pad
             if self.first[layer] < end < shape.in_rows:
                 self._request_rows(layer, end)
@@ -292,15 +295,15 @@ class _Schedule:
 
     def _call(self, layer: int, rows: int) -> None:
         shape, before = self.layers[layer], self.first[layer]
-        there, live = self.there(layer), self._live_layers()
+        available, live = self.available_rows(layer), self._live_layers()
         if rows and layer != self.last:
             self._discard_rows(layer, rows)
-        read = shape.first_needed_row(self.made[layer], there) if shape.unit else 0
-        self.made[layer] += rows
-        kept = read if shape.unit else shape.first_needed_row(self.made[layer], there)
-        if self.made[layer] == shape.out_rows:
-            kept = there
-        self.first[layer] = max(kept, before)
+        read = shape.first_needed_row(self.computed[layer], available) if shape.unit else 0
+        self.computed[layer] += rows
+        end = read if shape.unit else shape.first_needed_row(self.computed[layer], available)
+        if self.computed[layer] == shape.out_rows:
+            end = available
+        self.first[layer] = max(end, before)
         self.calls.append(LayerCall(layer, rows, self.first[layer] - before))
         self._update_live(layer)
         if rows:
@@ -309,7 +312,7 @@ class _Schedule:
 
     def _discard_rows(self, layer: int, rows: int) -> None:
         """Discard released rows of a layer's output, and move the remaining rows to the start."""
-        first_needed, computed = self._first_needed_row(layer), self.made[layer]
+        first_needed, computed = self._first_needed_row(layer), self.computed[layer]
         if self.base[layer] < first_needed < computed:
             self.moved[layer] += computed - first_needed
         self.base[layer] = first_needed
@@ -318,12 +321,12 @@ class _Schedule:
     def _first_needed_row(self, layer: int) -> int:
         """Return the first output row of a layer that is still needed."""
         windows, adding = self.readers[layer]
-        return min([*(self.first[k] for k in windows), *(self.made[k] for k in adding)])
+        return min([*(self.first[k] for k in windows), *(self.computed[k] for k in adding)])
 
     def _record_write(self, layer: int, live: set[int], before: int) -> None:
         """Record conflicts while a call writes; ``before``: the first input row that it reads."""
         if layer == self.last:
-            self.written.append((self.made[layer], self._released(before)))
+            self.written.append((self.computed[layer], self._released(before)))
             return
         source = self.sources[layer].main
         over = self.layers[layer].may_overwrite_input and source not in self._live_layers()
@@ -340,7 +343,7 @@ class _Schedule:
     def _update_live(self, layer: int) -> None:
         """Update which outputs are in memory after a call of this layer."""
         for k in (layer, self.sources[layer].main, *self.sources[layer].added):
-            if k in range(self.last) and self.made[k] > self._first_needed_row(k):
+            if k in range(self.last) and self.computed[k] > self._first_needed_row(k):
                 self.in_memory.add(k)
             else:
                 self.in_memory.discard(k)

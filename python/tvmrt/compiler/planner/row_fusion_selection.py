@@ -16,9 +16,9 @@ ChainRange = tuple[int, int, int]  # first step, last step and number of patches
 
 
 @dataclass(frozen=True)
-class Costs:
+class InstructionCosts:
     """Extra instructions of row-wise execution: per ``call``, per call of a layer with ``windows``
-    that are read in place, and per byte ``moved`` to the start of its place."""
+    that are read in place, and per byte ``moved`` to the start of its memory."""
 
     call: int
     windows: int
@@ -26,8 +26,8 @@ class Costs:
 
 
 # Measured on a Cortex-M4F, and on RV32IMC, which has no load-multiple instruction.
-CORTEX_M = Costs(450, 200, 0.55)
-RISCV = Costs(1300, 200, 1.2)
+CORTEX_M = InstructionCosts(450, 200, 0.55)
+RISCV = InstructionCosts(1300, 200, 1.2)
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class FusableChain:
     images: int = 1
     surplus_macs: int = 0
 
-    def instructions(self, costs: Costs) -> int:
+    def instructions(self, costs: InstructionCosts) -> int:
         """Return the estimated extra instructions compared with separate steps."""
         moved = sum(int(plan.moved_bytes * costs.moved) for plan in self.plans)
         calls = sum(_call_instructions(plan, costs) for plan in self.plans)
         return self.images * (calls + moved) + self.slower
 
 
-def _call_instructions(plan: ChainPlan, costs: Costs) -> int:
-    windows = [layer.reach > 1 and not layer.unit for layer in plan.layers]
+def _call_instructions(plan: ChainPlan, costs: InstructionCosts) -> int:
+    windows = [layer.window_rows > 1 and not layer.unit for layer in plan.layers]
     by_windows = sum(windows[call.layer] for call in plan.calls)
     others = len(plan.calls) - by_windows
     return by_windows * costs.windows + others * costs.call
@@ -69,7 +69,10 @@ class FusionChoice:
 
 
 def pareto_frontier(
-    program: Program, chains: Mapping[ChainRange, FusableChain], align: int, costs: Costs = CORTEX_M
+    program: Program,
+    chains: Mapping[ChainRange, FusableChain],
+    align: int,
+    costs: InstructionCosts = CORTEX_M,
 ) -> list[FusionChoice]:
     """Return choices of chains with decreasing memory, starting with none, each at the minimum cost
     for that memory. Sizes are multiples of ``align``."""

@@ -46,9 +46,9 @@ def _matmul(b: Builder, node: Node) -> Value | None:
     one = constant(np.array(1.0, np.float32), f"{node.name}_one")
     y = b.emit(node.op, [x, w, one, *rest], f"{node.name}_sums", **attrs, to="int32")
     # one number per channel: innermost in a matrix, the second axis in a convolution
-    spread = (-1, *(1,) * (y.type.rank - 2)) if node.op == "qconv" else (-1,)
+    shape = (-1, *(1,) * (y.type.rank - 2)) if node.op == "qconv" else (-1,)
     m, e = (
-        constant(part.reshape(spread if part.size > 1 else ()), f"{node.name}_{letter}")
+        constant(part.reshape(shape if part.size > 1 else ()), f"{node.name}_{letter}")
         for part, letter in zip(pairs, "me")
     )
     y = b.emit("fixed_scale", [y, m, e], f"{node.name}_scaled")

@@ -162,8 +162,8 @@ def _accumulator_fits(w, w_zero, axis: int, x: Value, x_zero: int, bias) -> bool
     """Return whether the accumulator fits int32 for any input."""
     rows = np.moveaxis(w.astype(np.int64), axis, 0).reshape(w.shape[axis], -1)
     low, high = storage_range(x.dtype)
-    reach = max(high - x_zero, x_zero - low)
-    largest = np.abs(rows - w_zero.reshape(-1, 1)).sum(axis=1) * reach
+    magnitude = max(high - x_zero, x_zero - low)
+    largest = np.abs(rows - w_zero.reshape(-1, 1)).sum(axis=1) * magnitude
     if bias is not None:
         largest = largest + np.abs(bias.astype(np.int64))
     return bool((largest < 2**31).all())
@@ -217,7 +217,7 @@ def _with_bias(matmul: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.n
     if old is not None:
         integer_bias = (integer_bias.astype(np.int64) + old.data).astype(np.int32)
     w_zero = np.zeros(1, np.int32) if matmul.inputs[4] is None else matmul.inputs[4].data
-    fits = _accumulator_fits(
+    is_exact = _accumulator_fits(
         matmul.inputs[1].data,
         w_zero,
         WEIGHTS_AXIS[matmul.op],
@@ -225,7 +225,7 @@ def _with_bias(matmul: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.n
         matmul.attrs["x_zero"],
         integer_bias,
     )
-    return integer_bias if fits else None
+    return integer_bias if is_exact else None
 
 
 def _bias(b: Builder, node: Node, readers: ValueUsers) -> Value | None:

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.extent import lower_bound, symbols_of
 from tvmrt.compiler.ir.limits import constant_bytes
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.winograd import SIZES, TAPS, WinogradConversion, winograd_tiles
+from tvmrt.compiler.ir.winograd import TILE_SIZES, TAPS, WinogradConversion, winograd_tiles
 
 from .rewrite import rewrite
 
@@ -178,7 +178,7 @@ def _tile_sizes(node: Node, measured: int) -> Iterator[tuple[int, float]]:
     """Yield the tile extents that are estimated as faster, or only the measured one."""
     if measured == 0:
         yield from _faster_tiles(node)
-    elif measured in SIZES and _has_pixels(node):
+    elif measured in TILE_SIZES and _has_pixels(node):
         yield measured, _speedups(node)[measured]
 
 
@@ -189,7 +189,7 @@ def _has_pixels(node: Node) -> bool:
 def _speedups(node: Node) -> dict[int, float]:
     """Return the estimated speed-up of each tile extent."""
     shape = _shape(node)
-    return {size: shape.direct_cost() / shape.winograd_cost(size) for size in SIZES}
+    return {size: shape.direct_cost() / shape.winograd_cost(size) for size in TILE_SIZES}
 
 
 def _shape(node: Node) -> _Shape:
@@ -202,7 +202,7 @@ def _faster_tiles(node: Node) -> Iterator[tuple[int, float]]:
     if not _has_pixels(node):
         return
     gains = _speedups(node)
-    for size in sorted(SIZES, key=lambda size: -gains[size]):
+    for size in sorted(TILE_SIZES, key=lambda size: -gains[size]):
         if gains[size] >= GAIN:
             yield size, gains[size]
 

@@ -34,7 +34,7 @@ from .aot import guard_text
 from .arguments import call_arguments, weight_inputs
 from .tensor_placement import is_placed
 
-SIZES = "tvmrt_sizes"  # tensor with the dynamic sizes of a run, and the node that writes it
+SIZES_TENSOR = "tvmrt_sizes"  # tensor with the dynamic sizes of a run, and the node that writes it
 
 
 Operand = Union[int, str, Buffer]  # an int is a pool index
@@ -67,7 +67,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
         if item not in inputs:
             inputs.append(item)
     if step.dims():
-        inputs.append(SIZES)
+        inputs.append(SIZES_TENSOR)
     return inputs, outputs
 
 
@@ -121,7 +121,7 @@ def _sizes_data(program: Program, place: int) -> str:
 def _firmware_size_lines(program: Program, function: Function, operands) -> list[str]:
     """Return lines that read the sizes an entry needs and check their bounds again, because a
     damaged graph may pass any value."""
-    if SIZES not in operands:
+    if SIZES_TENSOR not in operands:
         return []
     symbols = program.dims()
     types = {b: t for b, (_, t) in _boundary_types(program).items()}
@@ -131,8 +131,9 @@ def _firmware_size_lines(program: Program, function: Function, operands) -> list
         for s in symbols_of(types[b].shape)
     }  # fmt: skip
     places = [i for i, s in enumerate(symbols) if s.c in used]
+    data = _sizes_data(program, operands.index(SIZES_TENSOR))
     return [
-        f"  const int32_t *sizes = (const int32_t *){_sizes_data(program, operands.index(SIZES))};",
+        f"  const int32_t *sizes = (const int32_t *){data};",
         *reject_if(any_null(["sizes"])),
         *symbolic_dims.size_variables(symbols, places),
         *_bounds_checks(symbols[i] for i in places),
@@ -155,7 +156,7 @@ def _firmware_entry_head(
     first = {
         _pointer_name(b.pool if b.kind == ARENA else b, arguments) for b in inputs_of_conditions
     }
-    symbols = {*(program.dims() if SIZES in operands else ()), *step.data_dependent_dims}
+    symbols = {*(program.dims() if SIZES_TENSOR in operands else ()), *step.data_dependent_dims}
     named = _known_outputs(program, operands, symbols)
     return [
         *(symbolic_dims.ON_BOARDS.begin() if named else []),
@@ -217,8 +218,8 @@ def _size_lines(program: Program, function: Function, operands, arguments) -> li
     extents = [n for _, type in named.values() for n in type.shape]
     used |= {symbol.c for symbol in symbols_of(*extents)}
     lines = []
-    if SIZES in operands:
-        sizes = f"(const int32_t *)tensor_data(args[{operands.index(SIZES)}])"
+    if SIZES_TENSOR in operands:
+        sizes = f"(const int32_t *)tensor_data(args[{operands.index(SIZES_TENSOR)}])"
         lines = [
             f"  const int32_t *sizes = {sizes};",
             *symbolic_dims.size_variables(
@@ -266,11 +267,14 @@ def _pointers(
     program: Program, function: Function, operands, options, arguments
 ) -> dict[str, tuple[str, str]]:
     """Return the C types and expressions of an entry's pointers, by their local names."""
-    symbols = {*(program.dims() if SIZES in operands else ()), *function.step.data_dependent_dims}
+    symbols = {
+        *(program.dims() if SIZES_TENSOR in operands else ()),
+        *function.step.data_dependent_dims,
+    }
     pointers: dict[str, tuple[str, str]] = {}
     for i, item in reversed(list(enumerate(operands))):
         # outputs come first, so that memory that is read and written keeps its non-const name
-        if item == SIZES:
+        if item == SIZES_TENSOR:
             continue
         if isinstance(item, int):
             ctype = "uint8_t"
@@ -384,7 +388,7 @@ class _Graph:
     def _sizes(self) -> None:
         """Add the node that reads the sizes of a run, before all nodes that need them."""
         inputs, count = self.program.inputs, len(self.program.dims())
-        self.latest[SIZES] = [len(self.nodes), 0, 0]
+        self.latest[SIZES_TENSOR] = [len(self.nodes), 0, 0]
         attrs = {
             "func_name": sizes_symbol(self.sources),
             "num_inputs": str(len(inputs)),
@@ -392,8 +396,8 @@ class _Graph:
             "flatten_data": "0",
         }
         edges = [self.latest[buffer] for buffer in inputs]
-        self.nodes.append({"op": "tvm_op", "name": SIZES, "inputs": edges, "attrs": attrs})
-        self.entries.append(([count], "int32", self._storage(SIZES)))
+        self.nodes.append({"op": "tvm_op", "name": SIZES_TENSOR, "inputs": edges, "attrs": attrs})
+        self.entries.append(([count], "int32", self._storage(SIZES_TENSOR)))
         self.row_ptr.append(len(self.entries))
 
     def _operator(self, function: Function, shapes: dict) -> None:
@@ -460,7 +464,7 @@ class _Graph:
         before = self.waits[index - self.first_operator]
         after = [self.first_operator + number for number in before]
         if step.dims():
-            after.append(self.latest[SIZES][0])
+            after.append(self.latest[SIZES_TENSOR][0])
         return {**attrs, "after": json.dumps(after)}
 
 

@@ -1,4 +1,4 @@
-"""Depth-first chain of float layers as one step that hosts compute in slabs of rows."""
+"""Depth-first chain of float layers as one step that hosts compute in tiles of rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 MAX_CHAIN_LAYERS = 8  # maximum layers of a chain; a task has their states on its stack
 
 MIN_TILE_ROWS = (
-    4  # minimum rows of a slab; with fewer, keeping rows for the next slab costs too much
+    4  # minimum rows of a tile; with fewer, keeping rows for the next tile costs too much
 )
-MAX_TILE_ROWS = 8  # maximum rows of a slab; more only take memory
+MAX_TILE_ROWS = 8  # maximum rows of a tile; more only take memory
 CACHE_SHARE = 0.5  # of the L2 cache, for intermediate results of a chain
 
 
@@ -47,8 +47,8 @@ class DepthFirstLowering(Lowering):
 
     @property
     def fits_cache(self) -> bool:
-        """Whether slabs have enough rows, and the cache also holds the weights, which are read
-        again for each of several slabs."""
+        """Whether tiles have enough rows, and the cache also holds the weights, which are read
+        again for each tile."""
         weights = sum(layer.weight_bytes for layer in self.layers)
         if self.plan.pixels >= self.layers[-1].pixels:
             weights = 0

@@ -18,7 +18,7 @@ from ..lowering import Lowering, lowers
 from . import forest_board
 from .forest_tables import Tables, make_tables
 
-WALKS = 8  # TVMRT_FOREST_WALKS
+PARALLEL_TREES = 8  # TVMRT_FOREST_WALKS
 _FOLDS = {"sum": "SUM", "average": "SUM", "min": "MIN", "max": "MAX"}
 
 
@@ -34,7 +34,7 @@ class ForestLowering(Lowering):
         return upper_bound(self.node.output.shape[0]) * int(self.tables.depths.sum())
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        rows = 1 if upper_bound(self.node.output.shape[0]) < WALKS else WALKS
+        rows = 1 if upper_bound(self.node.output.shape[0]) < PARALLEL_TREES else PARALLEL_TREES
         key = self.node.inputs[0].dtype.itemsize
         return (rows * (8 * self.node.output.shape[1] + key * (self.tables.keys + 1)),)
 
@@ -54,7 +54,7 @@ class ForestLowering(Lowering):
 
 def _fields(f: FunctionWriter, node: Node, tables: Tables) -> dict[str, object]:
     trees = tables.roots.size
-    padding = (0, round_up(trees, WALKS) - trees)
+    padding = (0, round_up(trees, PARALLEL_TREES) - trees)
     aggregate = node.attrs["aggregate"]
 
     def stored(name: str, array: np.ndarray | None) -> str:

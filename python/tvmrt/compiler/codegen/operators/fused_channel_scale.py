@@ -24,9 +24,9 @@ from ..window.conv import print_data_f32
 from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 from .depth_first_chain import DepthFirstLowering
 
-MIN_TILES = 2  # minimum tiles of a slab: weights pass through the cache once per slab
-MAX_TILE_BYTES = 16 << 10  # of scaled pixels, which leaves room in the L1 cache for other data
-MAX_TILES = 32  # maximum tiles of a slab; more save nothing
+MIN_TILES = 2  # minimum micro-tiles per step: weights pass through the cache once per step
+MAX_TILE_BYTES = 16 << 10  # of scaled pixels, which leaves space in the L1 cache for other data
+MAX_TILES = 32  # maximum micro-tiles per step; more save nothing
 
 
 class ChannelScaleLowering(Lowering):
@@ -66,7 +66,7 @@ class ScaledConvLowering(DepthFirstLowering):
     """Depth-first chain of channel scaling and a 1x1 convolution."""
 
     def _plan(self) -> tuple[int, DepthFirstPlan]:
-        """Return the plan with the most tiles that leave room in the L1 cache."""
+        """Return the plan with the most tiles that leave space in the L1 cache."""
         widths = [s.lowering.depth_first_width(s) for s in self.steps]
         best = MIN_TILES, plan_depth_first(self.layers, widths, MIN_TILES)
         for tiles in range(MIN_TILES + 1, MAX_TILES + 1):

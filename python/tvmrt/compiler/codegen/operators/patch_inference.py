@@ -42,14 +42,14 @@ class ColumnWindow:
 
     in_columns: int
     out_columns: int
-    reach: int = 1
+    window_columns: int = 1
     stride: int = 1
     pad: int = 0
 
     @property
     def is_identity(self) -> bool:
         same = self.in_columns == self.out_columns
-        return same and (self.reach, self.stride, self.pad) == (1, 1, 0)
+        return same and (self.window_columns, self.stride, self.pad) == (1, 1, 0)
 
     def patch_padding(self, source: ColumnRange | None, out: ColumnRange) -> int:
         """Return the padding at the start if the input has columns ``source`` (None: all) and the
@@ -60,7 +60,7 @@ class ColumnWindow:
     def input_columns(self, out: ColumnRange) -> ColumnRange:
         """Return the input columns for these columns of the result."""
         begin = out.begin * self.stride - self.pad
-        end = (out.end - 1) * self.stride - self.pad + self.reach
+        end = (out.end - 1) * self.stride - self.pad + self.window_columns
         return ColumnRange(max(begin, 0), min(end, self.in_columns))
 
 

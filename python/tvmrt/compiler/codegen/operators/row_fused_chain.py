@@ -146,7 +146,7 @@ class _Printer:
 
     def _row_address(self, k: int) -> str:
         """Return the address of the rows of a layer's output."""
-        return plus(self.f.scratch(), str(self.plan.places[k]))
+        return plus(self.f.scratch(), str(self.plan.offsets[k]))
 
     def _first_row(self, k: int) -> str:
         """Return the first row of a layer's output that is still needed."""

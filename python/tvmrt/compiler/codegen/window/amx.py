@@ -103,7 +103,7 @@ def _can_copy_padded(layer: LayerI8) -> bool:
     still = window.stride == ONES and window.dilation == ONES and window.pad[2] >= 0
     if not (dense and still and window.in_[0] == window.kernel[0] == 1 and window.kernel[2] > 1):
         return False
-    return window.reach(1) * window.reach(2) * layer.in_c <= MAX_PADDED_COPY_BYTES
+    return window.padded_extent(1) * window.padded_extent(2) * layer.in_c <= MAX_PADDED_COPY_BYTES
 
 
 def prefetches_weights(layer: LayerI8) -> bool:
@@ -143,7 +143,7 @@ def amx_members(layer: LayerI8) -> dict[str, object]:
     return {
         "im2col_across_rows": int(layer.im2col_rows),
         "ahead": prefetch_distance(layer),
-        "padded_pitch": layer.window.reach(2) if layer.padded_copy else 0,
+        "padded_pitch": layer.window.padded_extent(2) if layer.padded_copy else 0,
         "pairs": int(layer.row_pairs),
         "words": quads_per_instruction(layer.plan.segment),
         "end": "tvmrt_amx_i8_end",

@@ -292,7 +292,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         if not BOARD_KERNELS.of(self.target) or not (self.depthwise or groups == 1):
             return None
         shape = MicroShape(self.window(step), w.shape[1] * groups, w.shape[0], self.depthwise)
-        if not shape.fits:
+        if not shape.is_supported:
             return None
         epilogue = self.epilogue
         weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])

@@ -1,4 +1,4 @@
-"""Depth-first execution of layer chains on hosts, by slabs of rows
+"""Depth-first execution of layer chains on hosts, by tiles of rows
 (``kernels/depth_first_f32.h``)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tiles_f32 import LINE_BYTES
 
 @dataclass(frozen=True)
 class DepthFirstPlan:
-    """Plan of a chain: ``pixels`` of the result per slab, scratch offsets of intermediate results
+    """Plan of a chain: ``pixels`` of the result per tile, scratch offsets of intermediate results
     in ``offsets``, and the scratch size ``nbytes``."""
 
     pixels: int
@@ -45,7 +45,7 @@ def can_tile_depth_first(window: Window, epilogue: Epilogue, step: Step) -> bool
 def plan_depth_first(
     layers: Sequence[DepthFirstLayer], widths: Sequence[int], rows: int
 ) -> DepthFirstPlan:
-    """Plan a chain in slabs of ``rows`` rows of its last layer that has rows (or all pixels).
+    """Plan a chain in tiles of ``rows`` rows of its last layer that has rows (or all pixels).
 
     ``widths`` are the tile widths of the layers.
     """

@@ -91,7 +91,7 @@ class LayerI8:
             segment = pad_im2col_segment(window.taps * self.in_c // self.groups)
             return WindowPlan(window, 1, segment, segment, segment, 1, im2col=True, unit=LINE)
         if self.padded_copy:
-            line_buffer = replace(line_buffer_of(window), slots=(1, window.reach(1)))
+            line_buffer = replace(line_buffer_of(window), slots=(1, window.padded_extent(1)))
             segment = window.kernel[2] * self.in_c
             return plan_rows(
                 window, self.in_c, 1, copied=self.in_c, segment=segment, taps=1,
@@ -107,7 +107,7 @@ class LayerI8:
             )  # fmt: skip
             return replace(plan, segment=round_up(plan.segment, 4)) if self.quad_padded else plan
         taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
-        line_buffer = line_buffer_of(window) if window.overhangs(2) else None
+        line_buffer = line_buffer_of(window) if window.overlaps_padding(2) else None
         return plan_rows(
             window,
             1,
@@ -178,7 +178,7 @@ class LayerI8:
     def width(self) -> Extent | int:
         """Output pixels of a row."""
         if self.padded_copy:
-            return (self.window.out[1] - 1) * self.window.reach(2) + self.window.out[2]
+            return (self.window.out[1] - 1) * self.window.padded_extent(2) + self.window.out[2]
         return self.window.pixels if self.im2col_rows else self.window.out[2]
 
     @property

@@ -213,7 +213,9 @@ class ConvI8(LayerI8):
         padding_row = (
             plan.scratch_offsets(rows)[2] + LINE * self.quad_padded if plan.line_buffer else rows
         )
-        outside = not plan.im2col and (window.overhangs(0) or window.overhangs(1) or self.row_pairs)
+        outside = not plan.im2col and (
+            window.overlaps_padding(0) or window.overlaps_padding(1) or self.row_pairs
+        )
         row = plan.pitch if plan.line_buffer else window.in_[2] * window.x_stride
         im2col_buffer = padding_row + (
             round_up(row, LINE) + LINE * self.quad_padded if outside else 0

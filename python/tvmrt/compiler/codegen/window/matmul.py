@@ -208,7 +208,7 @@ class _MatMulPlan:
         b = self.node.inputs[1]
         shape = MicroShape(self._window(), self.k, self.n, False)
         packed = self.is_packed and b.type.rank == 2 and not self.batches
-        if not BOARD_KERNELS.of(self.target) or not packed or not shape.fits:
+        if not BOARD_KERNELS.of(self.target) or not packed or not shape.is_supported:
             return None
         weights, epilogue = b.data.T.reshape(self.n, self.k, 1, 1), self.epilogue
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None

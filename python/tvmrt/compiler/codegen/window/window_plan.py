@@ -214,7 +214,7 @@ def plan_window(
     pixel_padding = columns > 1 and joinable and window.x_stride != channels
     line_buffer = (
         line_buffer_of(window)
-        if window.overhangs(2) or (contiguous_columns and pixel_padding)
+        if window.overlaps_padding(2) or (contiguous_columns and pixel_padding)
         else None
     )
     sections = () if joinable or min_segment or contiguous_columns else row_sections(window)
@@ -333,7 +333,7 @@ def row_sections(window: Window) -> tuple[tuple[int, int], ...]:
     Threads divide a single row by its pixels, which does not work with runs.
     """
     fixed = not symbols_of(*window.in_, *window.out)
-    if not fixed or window.dilation[2] == 1 or window.rows == 1 or not window.overhangs(2):
+    if not fixed or window.dilation[2] == 1 or window.rows == 1 or not window.overlaps_padding(2):
         return ()
     sections = window.column_segments()
     work = sum(pixels * columns for pixels, columns in sections)
@@ -344,10 +344,10 @@ def row_sections(window: Window) -> tuple[tuple[int, int], ...]:
 
 def line_buffer_of(window: Window) -> LineBuffer:
     """Return the line buffer for the rows that a window needs."""
-    width, skip = window.reach(2), max(0, -window.pad[2])
+    width, skip = window.padded_extent(2), max(0, -window.pad[2])
     left = min(max(0, window.pad[2]), width)
     columns = sym_max(0, sym_min(window.in_[2] - skip, width - left))
-    return LineBuffer((window.span(0), window.span(1)), left, columns, width)
+    return LineBuffer((window.window_extent(0), window.window_extent(1)), left, columns, width)
 
 
 def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPlan:
@@ -376,13 +376,13 @@ def _transposed_ends(window: Window) -> tuple[int, int]:
     """Return the columns before the first input column and past the last that rows of a transposed
     layer use."""
     stride = window.stride[2]
-    reach = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
-    left = max(0, ceil_div(reach, stride))
+    overlap = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
+    left = max(0, ceil_div(overlap, stride))
     return left, max(0, (window.out[2] - 1 + window.pad[2]) // stride - window.in_[2] + 1)
 
 
 def _transposed_line_buffer(window: Window, left: int, right: int) -> LineBuffer:
     """Return the line buffer for the input rows that a transposed layer uses at a time."""
     columns = window.in_[2]
-    slots = ((window.span(d) - 1) // window.stride[d] + 1 for d in (0, 1))
+    slots = ((window.window_extent(d) - 1) // window.stride[d] + 1 for d in (0, 1))
     return LineBuffer(tuple(slots), left, columns, left + columns + right)  # type: ignore[arg-type]

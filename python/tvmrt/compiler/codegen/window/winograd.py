@@ -76,7 +76,7 @@ class WinogradLayer:
         return self.window.batch * self.down * self.across
 
     @property
-    def at_once(self) -> int:
+    def tiles_per_pass(self) -> int:
         """Winograd tiles in scratch: whole matmul tiles in equal parts, or all if there are few."""
         width, winograd_tiles = self.tiles.widths[0], max(upper_bound(self.winograd_tiles), 1)
         each = self.transform_elements * self.in_channels * FLOAT
@@ -87,11 +87,11 @@ class WinogradLayer:
 
     @property
     def x_position(self) -> int:
-        return round_up(self.at_once * self.in_channels, LINE) + LINE
+        return round_up(self.tiles_per_pass * self.in_channels, LINE) + LINE
 
     @property
     def y_position(self) -> int:
-        return round_up(self.at_once * self.tiles.packed, LINE) + LINE
+        return round_up(self.tiles_per_pass * self.tiles.packed, LINE) + LINE
 
     @property
     def w_position(self) -> int:
@@ -123,7 +123,7 @@ class WinogradLayer:
             "out_channels": self.out_channels,
             "down": self.down,
             "across": self.across,
-            "at_once": self.at_once,
+            "at_once": self.tiles_per_pass,
             "packed": self.tiles.packed,
             "residual_stride": residual_stride,
             "w_position": self.w_position,

@@ -149,7 +149,7 @@ def row_dependencies(window: Window, x_bytes: int, y_bytes: int) -> RowLayer:
         window.out[1],
         window.in_[2] * window.x_stride * x_bytes,
         window.out[2] * window.y_stride * y_bytes,
-        max(window.span(1), window.stride[1]),
+        max(window.window_extent(1), window.stride[1]),
         window.stride[1],
         window.pad[1],
     )

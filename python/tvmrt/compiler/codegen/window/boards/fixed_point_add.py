@@ -39,8 +39,8 @@ def find_fixed_point_add(
     parts = [(x - side["zero"]) * r for x, side, r in zip((a, b), (own, other), real)]
     exact = parts[0] + parts[1] + result["zero"]
     offset = result["zero"] + 0.5 - own["zero"] * real[0] - other["zero"] * real[1]
-    reach = max(np.abs(exact).max(), np.abs(offset + a * real[0]).max()) + 1
-    shift = int(np.floor(BITS - np.log2(reach + 1)))
+    magnitude = max(np.abs(exact).max(), np.abs(offset + a * real[0]).max()) + 1
+    shift = int(np.floor(BITS - np.log2(magnitude + 1)))
     if not 8 <= shift < BITS or not 0 < min(real):
         return None
     low, high = int(result["low"]), int(result["high"])
@@ -65,9 +65,9 @@ def _constant_term(a, b, expected, own, other, shift, bounds, offset) -> tuple[i
     raised = a * own + b * other
     least, most = (expected << shift) - raised, ((expected + 1) << shift) - 1 - raised
     near = round(offset * 2**shift)
-    spread = 1 << max(0, shift - 9)
-    from_ = max([near - spread, *least[expected > bounds[0]]])
-    to = min([near + spread, *most[expected < bounds[1]]])
+    radius = 1 << max(0, shift - 9)
+    from_ = max([near - radius, *least[expected > bounds[0]]])
+    to = min([near + radius, *most[expected < bounds[1]]])
     return int(to - from_), int(from_ + to) // 2
 
 

@@ -100,7 +100,7 @@ def micro_shape(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
     if scale is not None and not (scale.min() > 0 and scale.max() < 256):
         return None
     shape = MicroShape(layer.window, layer.in_c, layer.out_c, layer.depthwise)
-    return shape if shape.fits else None
+    return shape if shape.is_supported else None
 
 
 def pixel_kind(shape: MicroShape, single_pixel: bool = True) -> str:

@@ -39,7 +39,7 @@ class MicroShape:
     kernel, stride, dilation = _pair("kernel"), _pair("stride"), _pair("dilation")
 
     @property
-    def fits(self) -> bool:
+    def is_supported(self) -> bool:
         """Whether the layer is 2-D and its sizes fit into the kernels' structs."""
         w = self.window
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
@@ -89,12 +89,12 @@ class MicroShape:
     @property
     def line_buffer_rows(self) -> int:
         """Rows under a window."""
-        return self.window.span(1)
+        return self.window.window_extent(1)
 
     @property
     def line_buffer_columns(self) -> SymInt:
         """Columns under all windows of a row, padding included."""
-        return self.window.reach(2)
+        return self.window.padded_extent(2)
 
     @property
     def padded_channels(self) -> int:
