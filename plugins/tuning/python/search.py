@@ -22,7 +22,7 @@ from tvmrt.compiler.ir.tuned import (
     level_for,
     parse_layer,
 )
-from tvmrt.compiler.ir.winograd import TILE_SIZES, TAPS
+from tvmrt.compiler.ir.winograd import TAPS, TILE_SIZES
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.tuning.database import Measurement, TuningEntry
 from tvmrt.plugins.tuning.measure import Timing, measure, options_of

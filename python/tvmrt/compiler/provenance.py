@@ -28,7 +28,7 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
     Raises OSError if the network's file cannot be read.
     """
     chosen_options = {
-        name: _plain(request.value_of(name))
+        name: _to_plain_data(request.value_of(name))
         for name, (default, row, _type) in all_options().items()
         if name not in EXCLUDED_OPTIONS
         and getattr(row, "recorded", True)
@@ -41,14 +41,14 @@ def _is_chosen(value: Any, default: Any) -> bool:
     return value != default and value not in ([], (), {})
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_data(value: Any) -> Any:
     """Convert a value to JSON; devices and other objects with a name become their name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _to_plain_data(each) for key, each in value.items()}
     if isinstance(value, Sequence):
-        return [_plain(each) for each in value]
+        return [_to_plain_data(each) for each in value]
     return str(getattr(value, "name", type(value).__name__))
 
 

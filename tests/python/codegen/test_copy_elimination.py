@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.compiler.codegen.zero_copy_concat import moved_access
+from tvmrt.compiler.codegen.zero_copy_concat import translate_access
 from tvmrt.compiler.ir import Strided
 from tvmrt.compiler.ir.strided import dense
 
@@ -55,7 +55,7 @@ def addresses(at: Strided) -> np.ndarray:
 @given(copies())
 def test_access_addresses_match_the_copy(copy):
     at, source, target = copy
-    moved = moved_access(at, source, target)
+    moved = translate_access(at, source, target)
     if at == source:
         assert moved is not None
     if moved is not None:

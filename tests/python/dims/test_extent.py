@@ -165,7 +165,7 @@ def test_undecidable_comparison_is_reported():
         bool(SEQ > 3)
     with pytest.raises(UndecidedExtent, match="whether a is 0 is known only"):
         bool(A)
-    with pytest.raises(UndecidedExtent, match="the number seq is known only"):
+    with pytest.raises(UndecidedExtent, match="the extent seq is known only"):
         range(SEQ)
     assert SEQ > 0 and SEQ <= 128 and SEQ != 0 and bool(SEQ)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 
 import tvmrt
-from tvmrt.compiler.export.blob import included_bytes
+from tvmrt.compiler.export.blob import include_bytes_assembly
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.export.toolchain import COMMON, find_compiler
 from tvmrt.contrib import graph_executor
@@ -88,7 +88,7 @@ def _weights(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
         name = f"{library.sources.prefix}_weights"
         if library.sources.weights:
             (folder / f"{name}.bin").write_bytes(bytes(library.sources.weights))
-            texts.append(included_bytes(name, f"{name}.bin", len(library.sources.weights)))
+            texts.append(include_bytes_assembly(name, f"{name}.bin", len(library.sources.weights)))
     path = folder / "weights.S"
     path.write_text("\n".join(texts))
     return path

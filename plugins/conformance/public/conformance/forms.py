@@ -12,7 +12,7 @@ from tvmrt.compiler.devices import Context, Device, ModuleBlob
 from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.devices.region_json import TYPE_KEY, region_text
 from tvmrt.compiler.ir import DTYPES, Graph, Node, Region, TensorType, Value
-from tvmrt.compiler.partition.precision import optimized
+from tvmrt.compiler.partition.precision import optimize_region
 from tvmrt.error import UnsupportedError
 
 from .finding import Finding
@@ -96,7 +96,7 @@ def _generated(device: Device, graph: Graph) -> tuple[str, bytearray] | None:
             return None
         if device.patterns or call_device(device, "evaluate", region) is not None:
             return None
-        region = optimized(device, region)
+        region = optimize_region(device, region)
         code = call_device(device, "codegen", [region], Context())
     except (UnsupportedError, NotImplementedError):
         return None

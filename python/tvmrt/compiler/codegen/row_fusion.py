@@ -367,7 +367,7 @@ def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: 
     If none fits: raise ValueError with the alternatives if the limit is explicit (``is_explicit``),
     else return the smallest program, for which the planner reports what is missing.
     """
-    if not is_explicit and _fits(program, limit):
+    if not is_explicit and _fits_limit(program, limit):
         return program
     candidates = find_plans(program, target)
     plans = [plan for plan, _ in candidates]
@@ -379,7 +379,7 @@ def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: 
     return chosen
 
 
-def _fits(program: Program, limit: int) -> bool:
+def _fits_limit(program: Program, limit: int) -> bool:
     if max(live_bytes_of_steps(program), default=0) > limit:
         return False
     plan_program(program, align_bytes=ALIGN_BYTES)

@@ -99,7 +99,7 @@ def _write_into_slice(memory: _Memory, copy: Step) -> bool:
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
     touching = memory.touching[source.buffer]
-    moved = _moved_accesses(touching, copy)
+    moved = _translate_accesses(touching, copy)
     if moved is None:
         return False
     merge = memory.merge(source.buffer, target.buffer, copy)
@@ -117,7 +117,7 @@ def _write_into_slice(memory: _Memory, copy: Step) -> bool:
     return True
 
 
-def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], Access] | None:
+def _translate_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], Access] | None:
     """Return accesses to the copy's target that replace those to its source, by step and operand
     index; None if an access cannot be replaced."""
     source, target = copy.reads[0], copy.writes[0]
@@ -130,7 +130,7 @@ def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], A
         for i, access in enumerate([*step.reads, *step.writes]):
             if access.buffer is not source.buffer:
                 continue
-            at = moved_access(access.at, source.at, target.at)
+            at = translate_access(access.at, source.at, target.at)
             if at is None or not satisfies(at, step.demands[i]):
                 return None
             moved[id(step), i] = Access(target.buffer, at)
@@ -146,13 +146,13 @@ def _can_fuse_epilogue(step: Step, moved: dict[tuple[int, int], Access]) -> bool
     return step.lowering.accepts_epilogue(dict(zip(step.read_values, reads)))
 
 
-def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | None:
+def translate_access(at: Strided, source: Strided, target: Strided) -> Strided | None:
     """Translate an access to the copy's source buffer into one to its target.
 
     Every stride and the offset are split along the source's axes, which are dense.
     """
     order = [d for d in source.order() if source.shape[d] != 1]
-    turned = _permuted(at, order, source, target)
+    turned = _permute_access(at, order, source, target)
     if turned is not None:
         return turned
     # merge axes that are contiguous in the target, too
@@ -207,7 +207,9 @@ def _stays_inside(
     return True
 
 
-def _permuted(at: Strided, order: list[int], source: Strided, target: Strided) -> Strided | None:
+def _permute_access(
+    at: Strided, order: list[int], source: Strided, target: Strided
+) -> Strided | None:
     """Translate an access to all elements whose axes are a permutation of the source's, also with
     symbolic extents; None for any other access."""
     axes = {(source.shape[d], source.strides[d]): target.strides[d] for d in order}

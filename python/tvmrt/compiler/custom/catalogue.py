@@ -98,7 +98,7 @@ def installed_operators() -> list[Operator]:
     for entry in entry_points(ENTRY_POINTS):
         try:
             target = entry.load()
-            found += flattened(target() if _is_factory(target) else target)
+            found += flatten(target() if _is_factory(target) else target)
         except Exception as problem:
             raise ImportError(
                 f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
@@ -111,6 +111,6 @@ def _is_factory(target: Any) -> bool:
     return callable(target) and not isinstance(target, Operator)
 
 
-def flattened(item: Any) -> list[Operator]:
+def flatten(item: Any) -> list[Operator]:
     """Return one operator or several as a list."""
     return list(item) if isinstance(item, (list, tuple)) else [item]

@@ -37,7 +37,7 @@ def convert_to_half(
     return operands
 
 
-def widened(builder: Builder, values: Sequence[Value]) -> list[Value]:
+def widen(builder: Builder, values: Sequence[Value]) -> list[Value]:
     """Return the values, with half precision converted to float32."""
     return [
         builder.emit("cast", [v], v.name, to="float32") if v.dtype.is_half else v for v in values

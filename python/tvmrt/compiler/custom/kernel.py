@@ -13,7 +13,7 @@ from tvmrt.compiler.ir.custom import enter_operator
 from tvmrt.compiler.ir.extent import as_extent, describe_symbols, lower_bound
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
-from .half_precision import convert_to_half, widened
+from .half_precision import convert_to_half, widen
 from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
 from .operator import Operator
 from .scalars import Scalar, bind_scalars, check_scalar_names, parse_scalars
@@ -143,7 +143,7 @@ class Kernel(Operator):
         types: Sequence[TensorType | None],
     ) -> Mapping[str, Any]:
         """Return the scalars by name that ``attributes`` computes from a node's attributes."""
-        scalars = self.call("attributes", make, dict(attrs), self._padded(types))
+        scalars = self.call("attributes", make, dict(attrs), self._fill_optional(types))
         if not isinstance(scalars, Mapping):
             raise ValueError(
                 f"attributes: the function of {self.name} returns {scalars!r}; return a "
@@ -166,7 +166,7 @@ class Kernel(Operator):
         enter_operator(builder.graph, self)
         outputs = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
         self._check_bodies(self.call_for(types, [v.type for v in outputs], scalars))
-        return widened(builder, outputs)
+        return widen(builder, outputs)
 
     def _check_bodies(self, call: Call) -> None:
         """Raise ValueError if any body is inconsistent for these operands."""
@@ -182,7 +182,7 @@ class Kernel(Operator):
     ) -> list[TensorType]:
         """Return the types of the outputs. Raise ValueError naming the invalid field."""
         bound = bind_types(self.inputs, self.types, types)
-        shapes = self._shapes(self._padded(types), self.keywords(scalars))
+        shapes = self._shapes(self._fill_optional(types), self.keywords(scalars))
         return [
             TensorType(shape, DTYPES[self._element_type(output, bound)])
             for output, shape in zip(self.outputs, shapes)
@@ -216,7 +216,7 @@ class Kernel(Operator):
             )
         return [tuple(map(as_extent, shape)) for shape in shapes]
 
-    def _padded(self, items: Sequence[Any]) -> list[Any]:
+    def _fill_optional(self, items: Sequence[Any]) -> list[Any]:
         return [*items, *[None] * (len(self.inputs) - len(items))]
 
     def keywords(self, scalars: Sequence[Any]) -> dict[str, Any]:
@@ -237,7 +237,9 @@ class Kernel(Operator):
         types = _types_of(arrays)
         expected = self.result_types(types, scalars)
         own = [None if a is None else a.copy() for a in arrays]  # the body may change them
-        y = self.call("reference", self.reference, *self._padded(own), **self.keywords(scalars))
+        y = self.call(
+            "reference", self.reference, *self._fill_optional(own), **self.keywords(scalars)
+        )
         results = [np.asarray(a) for a in (y if isinstance(y, (tuple, list)) else [y])]
         if len(results) != len(expected):
             raise ValueError(
@@ -273,7 +275,7 @@ class Kernel(Operator):
         layout: str | None = None,
     ) -> Call:
         """Return a node as passed to the functions of the declaration."""
-        operands = [*self._padded(inputs), *outputs]
+        operands = [*self._fill_optional(inputs), *outputs]
         return Call(self, operands, self.keywords(scalars), layout)
 
     def c_refusal(self, call: Call) -> str | None:

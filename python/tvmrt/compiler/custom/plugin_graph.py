@@ -24,22 +24,26 @@ MAX_CONSTANT_BYTES = (1 << 31) - 1
 class ComposedInC(Composed):
     """Composed operator declared by a ``tvmrt_op_composed``."""
 
-    def __init__(self, ffi: cffi.FFI, library: Any, given: Any) -> None:
-        self._ffi, self._library, self._given = ffi, library, given  # the library stays loaded
+    def __init__(self, ffi: cffi.FFI, library: Any, struct: Any) -> None:
+        self._ffi, self._library, self._declaration = (
+            ffi,
+            library,
+            struct,
+        )  # the library stays loaded
         self.siblings: list[Operator] = []
-        name, domain = text(ffi, given.name), text(ffi, given.domain)
-        if given.struct_bytes != ffi.sizeof("tvmrt_op_composed"):
+        name, domain = text(ffi, struct.name), text(ffi, struct.domain)
+        if struct.struct_bytes != ffi.sizeof("tvmrt_op_composed"):
             raise ValueError(f"operator {name}: struct_bytes is not sizeof(tvmrt_op_composed)")
-        if given.compose == ffi.NULL:
+        if struct.compose == ffi.NULL:
             raise ValueError(f"operator {name}: compose is missing")
         Operator.__init__(
-            self, name, domain, given.version, text(ffi, given.doc), bool(given.overrides)
+            self, name, domain, struct.version, text(ffi, struct.doc), bool(struct.overrides)
         )
-        words = text(ffi, given.inputs).split()
+        words = text(ffi, struct.inputs).split()
         self.inputs = [word.rstrip("?") for word in words]
         self.optional = [word.rstrip("?") for word in words if word.endswith("?")]
         self._check_inputs()
-        declared = scalars_of(ffi, given.attributes, given.num_attributes)
+        declared = scalars_of(ffi, struct.attributes, struct.num_attributes)
         self.scalars = parse_scalars(declared)
         check_scalar_names(self.scalars, self.inputs)
         self.defaults = {scalar.name: scalar.default for scalar in self.scalars}
@@ -66,13 +70,13 @@ class ComposedInC(Composed):
         session = _Session(self._ffi, g, self.siblings)
         input_ids = self._ffi.new("tvmrt_value[]", [session.enter(v) for v in inputs] or [-1])
         numbers = self._ffi.new("double[]", [float(v) for v in values.values()] or [0.0])
-        output_ids = self._ffi.new("tvmrt_value[]", [-1] * max(self._given.num_outputs, 1))
-        message = self._given.compose(session.pointer, input_ids, numbers, output_ids)
+        output_ids = self._ffi.new("tvmrt_value[]", [-1] * max(self._declaration.num_outputs, 1))
+        message = self._declaration.compose(session.pointer, input_ids, numbers, output_ids)
         if session.problem is not None:
             raise session.problem
         if message != self._ffi.NULL:
             raise ValueError(self._ffi.string(message).decode("utf-8", "replace"))
-        return [session.value(output_ids[i]) for i in range(self._given.num_outputs)]
+        return [session.value(output_ids[i]) for i in range(self._declaration.num_outputs)]
 
 
 class _Session:
@@ -83,7 +87,7 @@ class _Session:
         self._siblings = {operator.name: operator for operator in siblings}
         self._values: list[Value] = []
         self.problem: Exception | None = None
-        self._kept: list[Any] = []
+        self._memory: list[Any] = []
         pointer = ffi.new("tvmrt_graph *")
         for field, method in (
             ("add", self._add),
@@ -91,12 +95,12 @@ class _Session:
             ("type", self._type),
         ):
             signature = ffi.typeof(getattr(pointer, field))
-            callback = ffi.callback(signature, self._guarded(method), error=-1)
-            self._kept.append(callback)
+            callback = ffi.callback(signature, self._guard(method), error=-1)
+            self._memory.append(callback)
             setattr(pointer, field, callback)
         self.pointer = pointer
 
-    def _guarded(self, method: Any) -> Any:
+    def _guard(self, method: Any) -> Any:
         """Return a wrapper that stores exceptions: none may propagate through C."""
 
         def call(_graph: Any, *args: Any) -> int:
@@ -171,7 +175,7 @@ class _Session:
         value = self.value(number)
         shape = self._ffi.new("int64_t[]", list(value.shape) or [1])
         dtype = self._ffi.new("char[]", value.dtype.name.encode())
-        self._kept += [shape, dtype]
+        self._memory += [shape, dtype]
         out.ndim, out.shape, out.dtype = value.type.rank, shape, dtype
         return 0
 

@@ -25,13 +25,13 @@ class Call:
     def __init__(
         self, ffi: cffi.FFI, inputs: Sequence[Any], outputs: Sequence[Any] | None, scalars: Any
     ) -> None:
-        self._kept: list[Any] = []
+        self._memory: list[Any] = []
         values = ffi.new("double[]", [float(v) for v in scalars] or [0.0])
-        given = self._types(ffi, inputs)
-        made = ffi.NULL if outputs is None else self._types(ffi, outputs)
-        self._kept += [values, given, made]
+        input_types = self._types(ffi, inputs)
+        output_types = ffi.NULL if outputs is None else self._types(ffi, outputs)
+        self._memory += [values, input_types, output_types]
         count = 0 if outputs is None else len(outputs)
-        fields = (given, len(inputs), made, count, values, len(scalars))
+        fields = (input_types, len(inputs), output_types, count, values, len(scalars))
         self.pointer = ffi.new("tvmrt_op_call *", fields)
 
     def _types(self, ffi: cffi.FFI, types: Sequence[TensorType | None]) -> Any:
@@ -41,7 +41,7 @@ class Call:
             if type is not None:
                 shape = ffi.new("int64_t[]", list(type.shape) or [1])
                 dtype = ffi.new("char[]", type.dtype.name.encode())
-                self._kept += [shape, dtype]
+                self._memory += [shape, dtype]
                 row.ndim, row.shape, row.dtype = type.rank, shape, dtype
         return rows
 
@@ -49,58 +49,64 @@ class Call:
 class KernelInC(Kernel):
     """Kernel declared by a ``tvmrt_op_kernel``."""
 
-    def __init__(self, ffi: cffi.FFI, library: Any, given: Any) -> None:
-        self._ffi, self._library, self._given = ffi, library, given  # the library stays loaded
-        name = text(ffi, given.name)
-        if given.struct_bytes != ffi.sizeof("tvmrt_op_kernel"):
+    def __init__(self, ffi: cffi.FFI, library: Any, struct: Any) -> None:
+        self._ffi, self._library, self._declaration = (
+            ffi,
+            library,
+            struct,
+        )  # the library stays loaded
+        name = text(ffi, struct.name)
+        if struct.struct_bytes != ffi.sizeof("tvmrt_op_kernel"):
             raise ValueError(f"operator {name}: struct_bytes is not sizeof(tvmrt_op_kernel)")
-        self._count = given.num_inputs
+        self._count = struct.num_inputs
         super().__init__(
             name,
-            text(ffi, given.domain),
-            given.version,
-            inputs=_operands(ffi, given.inputs, given.num_inputs, f"{name}: inputs"),
-            outputs=_operands(ffi, given.outputs, given.num_outputs, f"{name}: outputs"),
-            types=_types(text(ffi, given.types)),
-            scalars=scalars_of(ffi, given.scalars, given.num_scalars),
-            shape=None if given.shape == ffi.NULL else self._shape_in_c,
+            text(ffi, struct.domain),
+            struct.version,
+            inputs=_operands(ffi, struct.inputs, struct.num_inputs, f"{name}: inputs"),
+            outputs=_operands(ffi, struct.outputs, struct.num_outputs, f"{name}: outputs"),
+            types=_types(text(ffi, struct.types)),
+            scalars=scalars_of(ffi, struct.scalars, struct.num_scalars),
+            shape=None if struct.shape == ffi.NULL else self._shape_in_c,
             c=self._c_body(),
             opencl=self._opencl_body(),
-            overrides=bool(given.overrides),
-            doc=text(ffi, given.doc),
+            overrides=bool(struct.overrides),
+            doc=text(ffi, struct.doc),
         )
 
     def _c_body(self) -> C | None:
-        given, null = self._given, self._ffi.NULL
-        if given.c_source == null:
+        struct, null = self._declaration, self._ffi.NULL
+        if struct.c_source == null:
             return None
         scratch = (
             None
-            if given.c_scratch == null
-            else self._wrap_bounds_function(given.c_scratch, int, max)
+            if struct.c_scratch == null
+            else self._wrap_bounds_function(struct.c_scratch, int, max)
         )
-        source = text(self._ffi, given.c_source)
-        return C(source, self._names(given.c_function, "c_function"), scratch)
+        source = text(self._ffi, struct.c_source)
+        return C(source, self._names(struct.c_function, "c_function"), scratch)
 
     def _opencl_body(self) -> OpenCL | None:
-        given, null = self._given, self._ffi.NULL
-        if given.opencl_source == null:
+        struct, null = self._declaration, self._ffi.NULL
+        if struct.opencl_source == null:
             return None
-        if given.opencl_sizes == null:
-            raise ValueError(f"operator {text(self._ffi, given.name)}: opencl_sizes is missing")
+        if struct.opencl_sizes == null:
+            raise ValueError(f"operator {text(self._ffi, struct.name)}: opencl_sizes is missing")
         return OpenCL(
-            text(self._ffi, given.opencl_source),
-            self._names(given.opencl_function, "opencl_function"),
+            text(self._ffi, struct.opencl_source),
+            self._names(struct.opencl_function, "opencl_function"),
             global_size=lambda *types, **scalars: self._opencl_sizes(types, scalars)[0],
             local_size=lambda *types, **scalars: self._opencl_sizes(types, scalars)[1],
-            build_options="" if given.opencl_options == null else self._options,
+            build_options="" if struct.opencl_options == null else self._options,
         )
 
     def _names(self, function: Any, field: str) -> Callable[..., str]:
         if function == self._ffi.NULL:
-            raise ValueError(f"operator {text(self._ffi, self._given.name)}: {field} is missing")
+            raise ValueError(
+                f"operator {text(self._ffi, self._declaration.name)}: {field} is missing"
+            )
         return self._wrap_bounds_function(
-            function, lambda found: text(self._ffi, found), _equal_answer
+            function, lambda name: text(self._ffi, name), _require_equal
         )
 
     def _wrap_bounds_function(
@@ -110,7 +116,7 @@ class KernelInC(Kernel):
         combine: Callable[[Sequence[Any]], Any],
     ) -> Callable[..., Any]:
         """Wrap a C function that takes numbers: with dynamic extents it is called for the upper and
-        the lower bounds, and ``joined`` combines both results."""
+        the lower bounds, and ``combine`` combines both results."""
 
         def call_at_bounds(*types: TensorType | None, **scalars: Any) -> Any:
             ends = [upper_bound, lower_bound] if _symbols(types) else [upper_bound]
@@ -129,14 +135,14 @@ class KernelInC(Kernel):
                 "its C function takes numbers, not dynamic dimensions "
                 f"({describe_symbols(_symbols(types))}); fix them with --shape"
             )
-        longest = len(self._ffi.new("tvmrt_op_shape *").dim)
+        max_rank = len(self._ffi.new("tvmrt_op_shape *").dim)
         rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))
         call = self._call(types, scalars)  # keeps the memory of its pointer alive
-        problem = self._given.shape(call.pointer, rows)
+        problem = self._declaration.shape(call.pointer, rows)
         if problem != self._ffi.NULL:
             raise ValueError(text(self._ffi, problem))
-        if any(not 0 <= row.ndim <= longest for row in rows):
-            raise ValueError(f"the shape function must set ndim from 0 to {longest}")
+        if any(not 0 <= row.ndim <= max_rank for row in rows):
+            raise ValueError(f"the shape function must set ndim from 0 to {max_rank}")
         return [tuple(row.dim[i] for i in range(row.ndim)) for row in rows]
 
     def _opencl_sizes(
@@ -144,7 +150,7 @@ class KernelInC(Kernel):
     ) -> tuple[list[int], list[int]]:
         total, local = self._ffi.new("int64_t[3]"), self._ffi.new("int64_t[3]")
         call = self._call(types, scalars)  # keeps the memory of its pointer alive
-        count = self._given.opencl_sizes(call.pointer, total, local)
+        count = self._declaration.opencl_sizes(call.pointer, total, local)
         if not 1 <= count <= 3:
             raise ValueError(f"opencl_sizes returned {count} dimensions; return 1 to 3")
         chosen = [local[i] for i in range(count)]
@@ -153,7 +159,7 @@ class KernelInC(Kernel):
     def _options(self, *types: TensorType | None, **scalars: Any) -> str:
         buffer = self._ffi.new("char[]", OPTIONS_BYTES)
         call = self._call(types, scalars)  # keeps the memory of its pointer alive
-        self._given.opencl_options(call.pointer, buffer, OPTIONS_BYTES)
+        self._declaration.opencl_options(call.pointer, buffer, OPTIONS_BYTES)
         return text(self._ffi, buffer)
 
 
@@ -168,7 +174,7 @@ def _types_at(
     return [t and TensorType(tuple(map(end, t.shape)), t.dtype) for t in types]
 
 
-def _equal_answer(results: Sequence[str]) -> str:
+def _require_equal(results: Sequence[str]) -> str:
     if len(set(results)) > 1:
         raise UnsupportedError(
             f"it returns {results[0]} at the upper bounds and {results[-1]} at the lower bounds; "
@@ -187,12 +193,12 @@ def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor
     return operands
 
 
-def _types(given: str) -> dict[str, tuple[str, ...]]:
+def _types(declared: str) -> dict[str, tuple[str, ...]]:
     """Parse ``T=float32,bfloat16 I=int32``."""
-    found: dict[str, tuple[str, ...]] = {}
-    for word in given.split():
+    types: dict[str, tuple[str, ...]] = {}
+    for word in declared.split():
         name, _, allowed = word.partition("=")
-        if name in found:
+        if name in types:
             raise ValueError(f"types: {name} is declared twice; rename one")
-        found[name] = tuple(allowed.split(","))
-    return found
+        types[name] = tuple(allowed.split(","))
+    return types

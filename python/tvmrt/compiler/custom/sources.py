@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .catalogue import Catalogue, flattened
+from .catalogue import Catalogue, flatten
 from .operator import Operator
 from .plugin import load_library
 
@@ -71,8 +71,8 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def gather(operators: Iterable[Any] | Operator | str | os.PathLike[str] | None) -> Catalogue:
-    """Return a catalogue of given operators, files and libraries, and installed operators. A single
-    item may be given without a list."""
+    """Return a catalogue of the listed and of all installed operators. The list may have operators,
+    files and libraries; a single one needs no list."""
     if isinstance(operators, Catalogue):
         return operators
     listed: Iterable[Any]
@@ -80,10 +80,10 @@ def gather(operators: Iterable[Any] | Operator | str | os.PathLike[str] | None) 
         listed = () if operators is None else [operators]
     else:
         listed = operators
-    given: list[Operator] = []
+    explicit: list[Operator] = []
     for item in listed:
         if isinstance(item, (str, os.PathLike)):
-            given += load_operators(item)
+            explicit += load_operators(item)
         else:
-            given += flattened(item)
-    return Catalogue(dict.fromkeys(given), installed=True)
+            explicit += flatten(item)
+    return Catalogue(dict.fromkeys(explicit), installed=True)

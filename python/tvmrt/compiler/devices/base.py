@@ -220,10 +220,10 @@ def as_code(result: Any, device: str) -> Code:
         return result
     if result.type_key == "c":
         return CSource(result.get_source(), "packed")
-    return ModuleBlob(result.type_key, _saved(result, device))
+    return ModuleBlob(result.type_key, _save_module(result, device))
 
 
-def _saved(module: Any, device: str) -> bytes:
+def _save_module(module: Any, device: str) -> bytes:
     """Return the bytes that the module's loader reads."""
     from tvmrt.runtime import get_global_func
 

@@ -93,7 +93,7 @@ class PackageDevice(PythonDevice):
         """Refuse boards, and this machine if the package is missing."""
         return super().refuses(context) or self.absent()
 
-    def _shared(self, text: str, constants: bytes, options: str) -> Any:
+    def _load_once(self, text: str, constants: bytes, options: str) -> Any:
         key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
         region = self._loaded.get(key)
         if region is None:
@@ -127,7 +127,7 @@ class _LoadedRegion:
             if result is None or len(results) != len(row["outputs"]):
                 raise self._result_count_error(node, result, len(row["outputs"]))
             for number, array in zip(row["outputs"], results):
-                values[number] = self._checked(array, number, node)
+                values[number] = self._check_result(array, number, node)
         for number, tensor in zip(region["outputs"], tensors[count:]):
             tensor.copyfrom(values[number])
 
@@ -140,7 +140,7 @@ class _LoadedRegion:
             f"device {self._device.name}: compute of {node.name} ({node.op}) returned {text}"
         )
 
-    def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
+    def _check_result(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
         expected, shape = self._region["tensors"][number], np.shape(array)
         maximum = expected["shape"]
         minimum = expected.get("least", maximum)

@@ -205,7 +205,7 @@ def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
     op, given = plain_form(node)
     attrs = {}
     for key, value in sorted(given.items()):
-        plain = _plain(value)
+        plain = _to_plain_data(value)
         if plain is _REFUSED:
             raise UnsupportedError(
                 f"{', '.join(node.sources)}: attribute {key} of {node.op} is "
@@ -225,7 +225,7 @@ def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
 _REFUSED = object()
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_data(value: Any) -> Any:
     """Convert an attribute to the format: number, text, or a list of numbers of one kind."""
     if value is None or isinstance(value, str):
         return value
@@ -239,7 +239,7 @@ def _plain(value: Any) -> Any:
         value = value.reshape(-1).tolist()
     if not isinstance(value, (list, tuple)):
         return _REFUSED
-    items = [_plain(v) for v in value]
+    items = [_to_plain_data(v) for v in value]
     if not all(isinstance(v, (int, float)) for v in items):
         return _REFUSED
     return items if all(isinstance(v, int) for v in items) else [float(v) for v in items]

@@ -64,7 +64,7 @@ def get(name: str) -> Device:
     if name not in _DEVICES and name in _OWN:
         importlib.import_module(f"{__package__}.{name}")
     if name not in _DEVICES:
-        _take(name)
+        _load_offered(name)
     if name in _DEVICES:
         return _DEVICES[name]
     from .c_device import find_c_device
@@ -100,7 +100,7 @@ def resolve(wanted: Sequence[str | Device]) -> list[Device]:
     return list(dict.fromkeys(devices))
 
 
-def _take(name: str) -> None:
+def _load_offered(name: str) -> None:
     """Register the device that is offered under a name, or load the C plug-in at its path."""
     for offered in plugin.device_offers(name):
         if isinstance(offered, (str, os.PathLike)):

@@ -25,14 +25,14 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        _take_mode(temporary, target)
+        _copy_mode(temporary, target)
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _take_mode(aside: Path, target: Path) -> None:
+def _copy_mode(temporary: Path, target: Path) -> None:
     """Set the permissions of the old file, or those that open() would have set."""
     if target.exists():
         mode = target.stat().st_mode & 0o777
@@ -40,7 +40,7 @@ def _take_mode(aside: Path, target: Path) -> None:
         umask = os.umask(0)
         os.umask(umask)
         mode = 0o666 & ~umask
-    aside.chmod(mode | (aside.stat().st_mode & 0o111))
+    temporary.chmod(mode | (temporary.stat().st_mode & 0o111))
 
 
 @contextmanager
@@ -74,8 +74,8 @@ def filling(path: str | os.PathLike) -> Iterator[Path]:
             return
         for file in sorted(temporary.rglob("*")):
             if file.is_file():
-                place = target / file.relative_to(temporary)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(file, place)
+                path = target / file.relative_to(temporary)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -115,7 +115,7 @@ def blob_source(blob: bytes, shared: bool = True) -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def included_bytes(
+def include_bytes_assembly(
     symbol: str,
     file_name: str,
     nbytes: int,

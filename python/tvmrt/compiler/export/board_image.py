@@ -95,8 +95,8 @@ def object_commands(
     """Return the commands that compile C files, by the objects' paths in ``folder``."""
     objects = [folder / f"{i}-{source.stem}.o" for i, source in enumerate(sources)]
     return {
-        made: [*compiler, "-c", str(source), "-o", str(made)]
-        for source, made in zip(sources, objects)
+        object: [*compiler, "-c", str(source), "-o", str(object)]
+        for source, object in zip(sources, objects)
     }
 
 
@@ -145,8 +145,8 @@ def write_image(library: BoardNetwork, path: Path) -> None:
     if shutil.which(compiler) is None:
         raise CompileError(f"{compiler} is not installed; images for {board.target} need it")
     metadata = _image_metadata(library, board)
-    with replacing(path) as aside, scratch_folder() as folder:
-        _build(library, board, metadata, folder, Path(aside))
+    with replacing(path) as temporary, scratch_folder() as folder:
+        _build(library, board, metadata, folder, Path(temporary))
 
 
 def _image_metadata(library: BoardNetwork, board: Board) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _image_metadata(library: BoardNetwork, board: Board) -> dict[str, Any]:
 
     def tensors(rows: Any) -> list[dict[str, Any]]:
         return [
-            {"name": one.name, "dtype": str(one.dtype), "shape": list(one.shape)} for one in rows
+            {"name": row.name, "dtype": str(row.dtype), "shape": list(row.shape)} for row in rows
         ]
 
     content = hashlib.sha256()
@@ -173,7 +173,7 @@ def _build(
     library: BoardNetwork, board: Board, metadata: dict[str, Any], folder: Path, image: Path
 ) -> None:
     """Call the compiler directly, so that make is not needed."""
-    places = Path(find_boards_path())
+    board_folder = Path(find_boards_path())
     vendors = list(dict.fromkeys(library.sources.vendors.values()))
     code = [*library.write_sources(folder), *vendor_code(vendors)]
     sources = []
@@ -183,11 +183,11 @@ def _build(
         file.write_text(text, encoding="utf-8")
         if file.suffix == ".c":
             sources.append(file)
-    sources += [places / name for name in (board.start, board.uart, *_NOTES)]
+    sources += [board_folder / name for name in (board.start, board.uart, *_NOTES)]
     compiler = f"{board.tool}-gcc"
     specs_file = _output(compiler, "-print-file-name=picolibc.specs")
     specs = ["--specs=picolibc.specs"] if "/" in specs_file else []
-    includes = [folder, *find_include_path(), places.parent, *vendor_includes(vendors)]
+    includes = [folder, *find_include_path(), board_folder.parent, *vendor_includes(vendors)]
     usual = [
         compiler, *specs, "-std=gnu11", "-Os", "-ffunction-sections", "-fdata-sections",
         *(f"-I{path}" for path in includes),
@@ -197,7 +197,7 @@ def _build(
         _run(command, board)
     command = [
         *usual, *board.flags, f'-DIMAGE="{metadata["image"]}"',
-        "-nostartfiles", f"-L{places}", "-T", f"{board.target}.ld", "-Wl,--gc-sections",
+        "-nostartfiles", f"-L{board_folder}", "-T", f"{board.target}.ld", "-Wl,--gc-sections",
         *map(str, [*objects, *sources]), "-lm", "-o", str(folder / "image.elf"),
     ]  # fmt: skip
     _run(command, board)

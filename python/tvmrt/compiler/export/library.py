@@ -255,5 +255,5 @@ def _include(
         file.writelines(data)
     size = included.stat().st_size
     assembler = folder / f"{stem}.S"
-    assembler.write_text(blob.included_bytes(symbol, included.name, size, exported, inner))
+    assembler.write_text(blob.include_bytes_assembly(symbol, included.name, size, exported, inner))
     return assembler

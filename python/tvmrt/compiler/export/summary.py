@@ -129,7 +129,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
             for i, (step, function) in enumerate(zip(program.steps, functions))
         ],
         [
-            PlanRow(b.name, placed(b), b.nbytes, *lives[b], program.pools[b.pool].name)
+            PlanRow(b.name, address_of(b), b.nbytes, *lives[b], program.pools[b.pool].name)
             for b in program.arena_buffers()
             if b.kind == ARENA
         ],
@@ -142,7 +142,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
     )
 
 
-def placed(buffer: Buffer) -> int:
+def address_of(buffer: Buffer) -> int:
     """Return the address of a buffer of a planned program in its pool."""
     if buffer.address is None:
         raise ValueError(f"{buffer.name} has no memory yet; call plan_program() first")
@@ -177,12 +177,12 @@ def _live_bytes(lives: Mapping[Buffer, tuple[int, int]], step: int) -> int:
     spans: dict[int, list[tuple[int, int]]] = {}
     for buffer, (first, last) in lives.items():
         if first <= step <= last:
-            begin = placed(buffer)
+            begin = address_of(buffer)
             spans.setdefault(buffer.pool, []).append((begin, begin + buffer.nbytes))
-    return sum(map(covered, spans.values()))
+    return sum(map(covered_bytes, spans.values()))
 
 
-def covered(spans: Sequence[tuple[int, int]]) -> int:
+def covered_bytes(spans: Sequence[tuple[int, int]]) -> int:
     """Return the bytes covered by any span; a result may share memory with an operand."""
     total = end = 0
     for first, last in sorted(spans):

@@ -3,9 +3,9 @@
 A network has a meaning only for sizes that fit its operators: both branches of a skip connection
 have equal extents, a window fits into the image. If the declared bounds leave this open, the
 condition is assumed and recorded. The importer then narrows the dimensions to sizes that satisfy
-all conditions (``tvmrt.compiler.frontend.size_constraints``). Outside of ``collecting()`` nothing
-is assumed. Conditions that cannot be expressed by narrower dimensions are checked at the start of a
-run; the symbols of the dimensions record these equations (``Symbol.zeros``).
+all conditions (``tvmrt.compiler.frontend.size_constraints``). Outside of ``collect_assumptions()``
+nothing is assumed. Conditions that cannot be expressed by narrower dimensions are checked at the
+start of a run; the symbols of the dimensions record these equations (``Symbol.zeros``).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def _differ_only_along(axis: int, parts: Sequence[TensorType]) -> bool:
     )
 
 
-def _joined(axis: int, parts: Sequence[TensorType]) -> list[int]:
+def _concat_shape(axis: int, parts: Sequence[TensorType]) -> list[int]:
     shape = list(parts[0].shape)
     shape[axis] = sum(t.shape[axis] for t in parts)
     return shape
@@ -42,7 +42,7 @@ class Concat(Op):
             let(
                 "*Y",
                 "the extents of a part, along axis the sum of all",
-                _joined,
+                _concat_shape,
             ),
         ],
         example={"parts": (2, 3)},

@@ -36,10 +36,10 @@ _printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
 def collect_printed_symbols() -> Iterator[set[Symbol]]:
     """Collect the symbols whose C names are printed in the context; the printer of a function then
     knows which sizes its text uses."""
-    found: set[Symbol] = set()
-    token = _printed.set(found)
+    symbols: set[Symbol] = set()
+    token = _printed.set(symbols)
     try:
-        yield found
+        yield symbols
     finally:
         _printed.reset(token)
 
@@ -154,11 +154,11 @@ class Extent:
         return sum(k * prod(a.at(values) for a in atoms) for atoms, k in self.terms)
 
     def symbols(self) -> set[Symbol]:
-        """Return the symbols that it depends on."""
+        """Return the symbols of all terms."""
         return {s for atoms, _ in self.terms for atom in atoms for s in atom.symbols()}
 
     def text(self, names: bool = True) -> str:
-        """Return it as text with the network's names of the symbols, or as a C expression."""
+        """Return text with the network's names of the symbols, or a C expression."""
         parts = []
         wide = not names and any(_max_magnitude(atoms, k) > INT_MAX for atoms, k in self.terms)
         # negative terms after positive ones, a number last: n + 1
@@ -270,7 +270,7 @@ class Extent:
         raise UndecidedExtent(f"whether {self!r} is 0 {_unknown_text(self, True)}")
 
     def __index__(self) -> int:
-        raise UndecidedExtent(f"the number {self!r} {_unknown_text(self)}")
+        raise UndecidedExtent(f"the extent {self!r} {_unknown_text(self)}")
 
     __int__ = __index__
     __float__ = __index__
@@ -394,8 +394,8 @@ def _floor_by_constant(number: Extent, divisor: int) -> SymInt:
     if len(varying) == 1 and varying[0][1] == 1 and len(varying[0][0]) == 1:
         (atom,) = varying[0][0]
         if isinstance(atom, Quotient):
-            rest = dict(inside.terms).get((), 0)
-            number = atom.number + rest * atom.divisor
+            remainder = dict(inside.terms).get((), 0)
+            number = atom.number + remainder * atom.divisor
             return outside + _floor_by_constant(number, atom.divisor * divisor)
     return outside + Extent({(Quotient(inside, divisor),): 1})
 
@@ -431,16 +431,16 @@ def exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
     total: dict[tuple[Atom, ...], int] = {}
     while left:
         top = max(left, key=_order)
-        rest = list(top)
+        factors = list(top)
         for atom in lead:
-            if atom not in rest:
+            if atom not in factors:
                 return None
-            rest.remove(atom)
+            factors.remove(atom)
         if left[top] % parts[lead]:
             return None
         factor = left[top] // parts[lead]
-        total[tuple(rest)] = factor
-        subtrahend = _terms(divisor * _from_terms({tuple(rest): factor}))
+        total[tuple(factors)] = factor
+        subtrahend = _terms(divisor * _from_terms({tuple(factors): factor}))
         for atoms, k in subtrahend.items():
             left[atoms] = left.get(atoms, 0) - k
         left = {atoms: k for atoms, k in left.items() if k}
@@ -467,21 +467,21 @@ def as_extent(value: Any) -> SymInt:
 
 def symbols_of(*values: Any) -> set[Symbol]:
     """Return the symbols in all extents among values, sequences of them and mappings to them."""
-    found: set[Symbol] = set()
+    symbols: set[Symbol] = set()
     for value in values:
         if isinstance(value, Extent):
-            found |= value.symbols()
+            symbols |= value.symbols()
         elif isinstance(value, (tuple, list)):
-            found |= symbols_of(*value)
+            symbols |= symbols_of(*value)
         elif isinstance(value, Mapping):
-            found |= symbols_of(*value.values())
-    return found
+            symbols |= symbols_of(*value.values())
+    return symbols
 
 
 def data_dependent_symbols(*values: Any) -> list[Symbol]:
     """Return the data-dependent symbols in all extents among values, sorted by name."""
-    found = (s for s in symbols_of(*values) if s.source is not None)
-    return sorted(found, key=lambda s: s.name)
+    symbols = (s for s in symbols_of(*values) if s.source is not None)
+    return sorted(symbols, key=lambda s: s.name)
 
 
 def allocation_extent(value: SymInt) -> SymInt:
@@ -490,9 +490,9 @@ def allocation_extent(value: SymInt) -> SymInt:
     if not counts:
         return value
     others = {s.name: s.extent for s in symbols_of(value)}
-    sym_max = value.at({**others, **{s.name: s.high for s in counts}})
+    at_maximum = value.at({**others, **{s.name: s.high for s in counts}})
     at_minimum = value.at({**others, **{s.name: s.low for s in counts}})
-    return sym_max if lower_bound(sym_max - at_minimum) >= 0 else at_minimum
+    return at_maximum if lower_bound(at_maximum - at_minimum) >= 0 else at_minimum
 
 
 def extent_text(value: SymInt) -> str:

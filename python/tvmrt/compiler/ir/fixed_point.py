@@ -67,7 +67,7 @@ def scale_by(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
     return scale(x, m, np.clip(e, -31, 31))
 
 
-def _times(x: np.ndarray, power: int) -> np.ndarray:
+def _shift_saturated(x: np.ndarray, power: int) -> np.ndarray:
     """Return x * 2 ** power, saturated."""
     return np.clip(np.int64(x) * (1 << power), -(2**31), 2**31 - 1).astype(np.int32)
 
@@ -90,9 +90,9 @@ def inverse_root(n: np.ndarray) -> np.ndarray:
     half = shift(f, np.int64(1))
     x = np.full(f.shape, 1 << 28, np.int32)
     for _ in range(5):
-        cube = _times(product(product(x, x), x), 6)
+        cube = _shift_saturated(product(product(x, x), x), 6)
         rest = np.int64(product(np.int32(402653184), x)) - product(half, cube)
-        x = _times(rest.astype(np.int32), 3)
+        x = _shift_saturated(rest.astype(np.int32), 3)
     x = np.int64(product(x, np.int32(1518500250)))
     x = np.where(e < 0, x << np.maximum(-e, 0), x)
     return np.where(np.int64(n) <= 1, 2**31 - 1, x).astype(np.int32)

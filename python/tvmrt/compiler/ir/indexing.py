@@ -26,13 +26,13 @@ def _is_defined(E: DType, reduction: str) -> bool:
 _DEFINED = holds("the reduction is defined for the elements", _is_defined)
 
 
-def _inside(data: TensorType, indices: TensorType, axis: int) -> bool:
+def _is_in_bounds(data: TensorType, indices: TensorType, axis: int) -> bool:
     return data.rank == indices.rank and all(
         i <= n for d, (i, n) in enumerate(zip(indices.shape, data.shape)) if d != axis
     )
 
 
-_INSIDE = holds("indices are no longer than data but along axis", _inside)
+_INSIDE = holds("indices are no longer than data but along axis", _is_in_bounds)
 
 
 def between(array: np.ndarray, low: int, end: int) -> bool:

@@ -18,7 +18,7 @@ from .op import Op, register
 class Growth:
     """Axis of a loop-carried tensor whose extent changes in each iteration. ``carried``: index of
     the tensor. Extents: ``symbol`` in the body, ``first`` before the first iteration, ``after`` an
-    iteration, in terms of the body's symbols, and ``most``, the maximum."""
+    iteration, in terms of the body's symbols, and ``upper_bound``."""
 
     carried: int
     axis: int
@@ -60,25 +60,25 @@ class Loop(Op):
         carried, sliced, upper_bound = known["carried"], known["sliced"], known["most"]
         grows: tuple[Growth, ...] = known.get("grows") or ()
         expected = [
-            _stacked(v.type, upper_bound) if carried <= i < carried + sliced else v.type
+            _stack_type(v.type, upper_bound) if carried <= i < carried + sliced else v.type
             for i, v in enumerate(body.inputs[1:])
         ]
         expected = _with_extents(expected, {(g.carried, g.axis): g.first for g in grows})
-        found = list(known["values"])
-        if found != expected:
+        actual = list(known["values"])
+        if actual != expected:
             raise ValueError(
-                f"a loop takes {', '.join(map(str, expected))}, not {', '.join(map(str, found))}"
+                f"a loop takes {', '.join(map(str, expected))}, not {', '.join(map(str, actual))}"
             )
         body_types = [v.type for v in body.outputs[known["conditional"] :]]
         inside = [v.type for v in body.inputs[1:]]
         before = _mask_growing_axes(inside[:carried], grows)
         if _mask_growing_axes(body_types[:carried], grows) != before:
             raise ValueError("a loop-carried value changes its type in an iteration")
-        collected = [_stacked(type, upper_bound) for type in body_types[carried:]]
+        collected = [_stack_type(type, upper_bound) for type in body_types[carried:]]
         scalar = TensorType((), DTYPES["int64"])
         left = [_max_type(type, i, grows) for i, type in enumerate(inside[:carried])]
         by_name = {s.name: s for s in symbols_of(known["extents"])}
-        outside = [_outside(type, by_name) for type in (*left, *collected)]
+        outside = [_type_outside_body(type, by_name) for type in (*left, *collected)]
         return [*outside, scalar, *[scalar] * len(grows)]
 
 
@@ -87,7 +87,7 @@ def loop_bodies(graph: Graph) -> list[Graph]:
     return [node.attrs["body"] for node in graph.nodes if node.op == "loop"]
 
 
-def _outside(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
+def _type_outside_body(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
     """Convert a type in the body to one outside, where data-dependent dimensions have a source."""
     shape = (
         n.at({s.name: given.get(s.name, s).extent for s in n.symbols()})
@@ -98,7 +98,7 @@ def _outside(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
     return TensorType(tuple(shape), type.dtype)
 
 
-def _stacked(type: TensorType, iterations: SymInt) -> TensorType:
+def _stack_type(type: TensorType, iterations: SymInt) -> TensorType:
     return TensorType((iterations, *type.shape), type.dtype)
 
 

@@ -12,7 +12,7 @@ from .dtype import DType
 from .op import REDUCE, Op, define
 
 
-def _folded(S: Sequence[int], axes: Sequence[int], keepdims: bool) -> list[int]:
+def _reduced_shape(S: Sequence[int], axes: Sequence[int], keepdims: bool) -> list[int]:
     if keepdims:
         return [1 if d in axes else n for d, n in enumerate(S)]
     return [n for d, n in enumerate(S) if d not in axes]
@@ -48,7 +48,7 @@ class ReduceOp(Op):
     contract = Contract(
         "x: E=computed[*S] -> y: E[*Y]",
         "axes: axes of x, keepdims: bool",
-        rules=[let("*Y", "S without axes, or with 1 in their places", _folded)],
+        rules=[let("*Y", "S without axes, or with 1 in their places", _reduced_shape)],
     )
 
     def evaluate(self, arrays, attrs):
@@ -176,7 +176,7 @@ class ArgReduce(Op):
             let(
                 "*Y",
                 "S without axis, or with 1 in its place",
-                lambda S, axis, keepdims: _folded(S, [axis], keepdims),
+                lambda S, axis, keepdims: _reduced_shape(S, [axis], keepdims),
             ),
         ],
     )

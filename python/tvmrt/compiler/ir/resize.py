@@ -11,11 +11,13 @@ from .indexing import between
 from .op import Op, register
 
 
-def _replaced(shape: Sequence[int], axes: Sequence[int], extents: Sequence[int]) -> list[int]:
-    found = list(shape)
+def _replace_extents(
+    shape: Sequence[int], axes: Sequence[int], extents: Sequence[int]
+) -> list[int]:
+    result = list(shape)
     for axis, extent in zip(axes, extents):
-        found[axis] = extent
-    return found
+        result[axis] = extent
+    return result
 
 
 @register("pick")
@@ -41,7 +43,7 @@ class Pick(Op):
             let(
                 "*Y",
                 "S, along axes the number of places",
-                lambda S, axes, places: _replaced(S, axes, [p.size for p in places]),
+                lambda S, axes, places: _replace_extents(S, axes, [p.size for p in places]),
             ),
         ],
         example={"axes": (0, 1)},
@@ -66,7 +68,7 @@ class Resample(Op):
                 "places lie inside axis of x",
                 lambda x, axis, places_data: between(places_data, 0, x.shape[axis]),
             ),
-            let("*Y", "S with P along axis", lambda S, axis, P: _replaced(S, [axis], [P])),
+            let("*Y", "S with P along axis", lambda S, axis, P: _replace_extents(S, [axis], [P])),
         ],
     )
 

@@ -131,7 +131,7 @@ class SignalIrfft(Op):
     )
 
 
-def _inside(N, W, first_data, first_weight_data, widths_data) -> bool:
+def _is_in_bounds(N, W, first_data, first_weight_data, widths_data) -> bool:
     """Return whether each channel's frequencies and weights are in range."""
     places = zip((first_data, first_weight_data), (N, W))
     used = widths_data > 0
@@ -155,7 +155,7 @@ class SignalFilterBank(Op):
             holds("there is a channel after the first one", lambda C: C > 1),
             holds(
                 "channels lie inside of x and of the weights",
-                _inside,
+                _is_in_bounds,
             ),
             let("channels", "channels without the one in front", lambda C: C - 1),
         ],

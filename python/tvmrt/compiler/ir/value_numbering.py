@@ -34,12 +34,12 @@ _MOVES = ("reshape", "transpose", "identity")  # the same elements in another or
 _MAX_CONSTANT = 1 << 16  # bytes of a constant that is compared by its elements
 
 
-def frozen(item: Any) -> Any:
+def freeze(item: Any) -> Any:
     """Return attributes as something hashable."""
     if isinstance(item, dict):
-        return tuple((k, frozen(v)) for k, v in sorted(item.items()))
+        return tuple((k, freeze(v)) for k, v in sorted(item.items()))
     if isinstance(item, (list, tuple)):
-        return tuple(frozen(v) for v in item)
+        return tuple(freeze(v) for v in item)
     if isinstance(item, np.ndarray):
         return (item.dtype.str, item.shape, item.tobytes())
     if isinstance(item, np.generic):
@@ -77,7 +77,7 @@ class ValueNumbers:
 
     def _key(self, value: Value, node: Node) -> tuple[Any, ...] | int:
         """Return the key of a node's result, or the number of the operand that it repeats."""
-        same = _repeated(node)
+        same = _forwarded_operand(node)
         if same is not None and node.guard is None:
             return self._numbers[same]
         op, inputs = node.op, list(node.inputs)
@@ -93,7 +93,7 @@ class ValueNumbers:
             numbers.sort()
         guard = node.guard and (self.of(node.guard[0]), node.guard[1])
         place = node.outputs.index(value)
-        return (op, tuple(numbers), frozen(node.attrs), place, guard, value.type)
+        return (op, tuple(numbers), freeze(node.attrs), place, guard, value.type)
 
     def count(self, number: Value) -> tuple[tuple[Any, ...], Value | None, SymInt]:
         """Return (key, mask, factor) of an integer scalar. Two scalars with equal keys have the
@@ -105,7 +105,7 @@ class ValueNumbers:
         counted = None if node is None or node.guard is not None else counted_mask(node)
         if counted is None:
             return ("number", self.of(number)), None, 1
-        mask, factor = _unmoved(counted)
+        mask, factor = _simplify_mask(counted)
         return ("nonzero", self.of(mask)), mask, factor
 
 
@@ -142,23 +142,23 @@ def _negated(node: Node) -> tuple[str, list[Value | None]]:
 
 def _source(node: Node) -> Value:
     """Return the source of a chain of reshapes, casts or expansions of the node's kind."""
-    x = _first(node)
+    x = _first_operand(node)
     while x.producer is not None and x.producer.op == node.op and x.producer.guard is None:
-        before = _first(x.producer)
+        before = _first_operand(x.producer)
         if node.op == "cast" and not _is_lossless(before, x):
             break
         x = before
     return x
 
 
-def _first(node: Node) -> Value:
+def _first_operand(node: Node) -> Value:
     """Return the first operand, which must be present."""
     value = node.inputs[0]
     assert value is not None
     return value
 
 
-def _repeated(node: Node) -> Value | None:
+def _forwarded_operand(node: Node) -> Value | None:
     """Return the operand whose elements a node repeats unchanged; None if it does not."""
     x = node.inputs[0] if node.inputs else None
     if x is None:
@@ -212,7 +212,7 @@ def counted_mask(node: Node) -> Value | None:
     return None
 
 
-def _unmoved(mask: Value) -> tuple[Value, SymInt]:
+def _simplify_mask(mask: Value) -> tuple[Value, SymInt]:
     """Return a simpler tensor with the nonzero elements of a mask, and the number of elements of
     the mask that each of its elements stands for."""
     factor: SymInt = 1
@@ -223,8 +223,8 @@ def _unmoved(mask: Value) -> tuple[Value, SymInt]:
             pass
         elif node.op == "cast" and x is not None and _keeps_zero(x, mask):
             pass
-        elif node.op == "expand" and x is not None and _times(mask, x) is not None:
-            factor = factor * _times(mask, x)  # type: ignore[operator]
+        elif node.op == "expand" and x is not None and _repeat_count(mask, x) is not None:
+            factor = factor * _repeat_count(mask, x)  # type: ignore[operator]
         elif node.op == "where" and _is_choice_of_one(node, mask):
             pass
         else:
@@ -233,7 +233,7 @@ def _unmoved(mask: Value) -> tuple[Value, SymInt]:
     return mask, factor
 
 
-def _times(after: Value, before: Value) -> SymInt | None:
+def _repeat_count(after: Value, before: Value) -> SymInt | None:
     """Return how often an expansion repeats each element."""
     sizes = prod(after.shape), prod(before.shape)
     return None if 0 in sizes else exact_quotient(*sizes)

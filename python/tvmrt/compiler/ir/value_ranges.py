@@ -21,7 +21,7 @@ Interval = tuple[Number, Number]
 UNKNOWN: Interval = (-inf, inf)
 MAX_DEPTH = 100  # of a chain of operators
 
-_TRUTH = {
+_BOOLEAN = {
     "equal",
     "less",
     "less_equal",
@@ -35,7 +35,7 @@ _TRUTH = {
     "is_inf",
 }
 # Results whose elements are elements of the first operand, or are between two of them.
-_SAME = {
+_ELEMENTS_OF_FIRST = {
     "reshape",
     "transpose",
     "slice",
@@ -48,7 +48,13 @@ _SAME = {
     "max_pool",
     "reduce_mean",
 }
-_FRACTIONS = {"sigmoid": (0, 1), "softmax": (0, 1), "tanh": (-1, 1), "sin": (-1, 1), "cos": (-1, 1)}
+_UNIT_RANGES = {
+    "sigmoid": (0, 1),
+    "softmax": (0, 1),
+    "tanh": (-1, 1),
+    "sin": (-1, 1),
+    "cos": (-1, 1),
+}
 
 
 def interval(value: Value, known: Mapping[Value, Interval]) -> Interval:
@@ -63,18 +69,18 @@ class _Analysis:
     """One traversal of the producers of a value; each value is visited once."""
 
     def __init__(self, known: Mapping[Value, Interval]) -> None:
-        self._found = dict(known)
+        self._intervals = dict(known)
 
     def of(self, value: Value | None, depth: int) -> Interval:
         if value is None or depth > MAX_DEPTH:
             return UNKNOWN
         if value.data is not None:
             return _of_constant(value.data)
-        if value not in self._found:
-            self._found[value] = self._computed(value, depth)
-        return self._found[value]
+        if value not in self._intervals:
+            self._intervals[value] = self._compute(value, depth)
+        return self._intervals[value]
 
-    def _computed(self, value: Value, depth: int) -> Interval:
+    def _compute(self, value: Value, depth: int) -> Interval:
         node = value.producer
         if node is None:
             return _of_type(value)
@@ -82,8 +88,8 @@ class _Analysis:
             return self.of(node.inputs[0], depth + 1)
         rule = _RULES.get(node.op)
 
-        def operand(place: int, value: Value | None = None) -> Interval:
-            return self.of(node.inputs[place] if value is None else value, depth + 1)
+        def operand(index: int, value: Value | None = None) -> Interval:
+            return self.of(node.inputs[index] if value is None else value, depth + 1)
 
         result = rule(node, operand) if rule else UNKNOWN
         return _of_type(value) if any(map(isnan, result)) else _meet(result, _of_type(value))
@@ -101,10 +107,10 @@ def _of_type(value: Value) -> Interval:
     if dtype.name == "bool":
         return 0, 1
     if node is not None and value in node.outputs:
-        place = _PLACES.get(node.op)
-        found = place(node, node.outputs.index(value)) if place else None
-        if found is not None:
-            return found
+        rule = _INDEX_RULES.get(node.op)
+        result = rule(node, node.outputs.index(value)) if rule else None
+        if result is not None:
+            return result
     if dtype.is_int and dtype.bits <= 16:
         signed = dtype.name.startswith("int")
         half = 1 << (dtype.bits - 1)
@@ -123,37 +129,37 @@ def _union(*parts: Interval) -> Interval:
 # Results that are indices along an axis.
 
 
-def _by_unique(node: Node, place: int) -> Interval | None:
+def _by_unique(node: Node, result: int) -> Interval | None:
     extent = upper_bound(node.outputs[0].shape[0])
-    return (0, max(extent - 1, 0)) if place < 2 else (0, extent)
+    return (0, max(extent - 1, 0)) if result < 2 else (0, extent)
 
 
-def _by_suppression(node: Node, place: int) -> Interval | None:
-    if place:
+def _by_suppression(node: Node, result: int) -> Interval | None:
+    if result:
         return 0, upper_bound(node.attrs["rows"])
     scores = node.inputs[1]
     return (0, max(*map(upper_bound, scores.shape), 1) - 1) if scores is not None else None
 
 
-def _by_axis(node: Node, place: int) -> Interval | None:
+def _by_axis(node: Node, result: int) -> Interval | None:
     x = node.inputs[0]
     if x is None:
         return None
     return 0, max(upper_bound(x.shape[node.attrs["axis"]]) - 1, 0)
 
 
-def _by_extents(node: Node, place: int) -> Interval | None:
-    found = [bounds(n) for n in node.attrs["values"]]
-    return _union(*found) if found else (0, 0)
+def _by_extents(node: Node, result: int) -> Interval | None:
+    intervals = [bounds(n) for n in node.attrs["values"]]
+    return _union(*intervals) if intervals else (0, 0)
 
 
-def _by_iota(node: Node, place: int) -> Interval | None:
+def _by_iota(node: Node, result: int) -> Interval | None:
     start, step = node.attrs["start"], node.attrs["step"]
     last = (upper_bound(node.attrs["count"]) - 1) * step
     return lower_bound(start) + min(last, 0), upper_bound(start) + max(last, 0)
 
 
-def _by_nonzero(node: Node, place: int) -> Interval | None:
+def _by_nonzero(node: Node, result: int) -> Interval | None:
     x = node.inputs[0]
     if x is None:
         return None
@@ -161,7 +167,7 @@ def _by_nonzero(node: Node, place: int) -> Interval | None:
     return (0, total) if node.op == "count_nonzero" else (0, max(*map(upper_bound, x.shape), 1) - 1)
 
 
-_PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
+_INDEX_RULES: dict[str, Callable[[Node, int], Interval | None]] = {
     "argmax": _by_axis,
     "argmin": _by_axis,
     "topk": _by_axis,
@@ -178,7 +184,7 @@ _PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
 Operand = Callable[..., Interval]  # interval of an operand by its index, or of a value
 
 
-def _mul(node: Node, x: Operand) -> Interval:
+def _mul_interval(node: Node, x: Operand) -> Interval:
     return _product(x(0), x(1))
 
 
@@ -187,34 +193,34 @@ def _product(a: Interval, b: Interval) -> Interval:
     return min(ends), max(ends)
 
 
-def _div(node: Node, x: Operand) -> Interval:
+def _div_interval(node: Node, x: Operand) -> Interval:
     a, b = x(0), x(1)
     if b[0] <= 0 <= b[1]:
         return UNKNOWN
     ends = [0 if p == 0 else p / q for p in a for q in b]
     is_integer = node.outputs[0].dtype.is_int
-    return _rounded((min(ends), max(ends))) if is_integer else (min(ends), max(ends))
+    return _round_interval((min(ends), max(ends))) if is_integer else (min(ends), max(ends))
 
 
-def _rounded(a: Interval) -> Interval:
+def _round_interval(a: Interval) -> Interval:
     """Return the interval of integers for one of floating-point numbers, for any rounding."""
     low, high = (n if n in (inf, -inf) else f(n) for n, f in ((a[0], floor), (a[1], ceil)))
     return low, high
 
 
-def _cast(node: Node, x: Operand) -> Interval:
+def _cast_interval(node: Node, x: Operand) -> Interval:
     to = node.outputs[0].dtype
     if to.name == "bool":
         return 0, 1
-    found = x(0)
+    source = x(0)
     if not to.is_int:
-        return found
-    low, high = _rounded(found)
+        return source
+    low, high = _round_interval(source)
     half_range = 1 << (to.bits - 1)
     return (low, high) if -half_range <= low and high < half_range else UNKNOWN
 
 
-def _summed(node: Node, x: Operand) -> Interval:
+def _sum_interval(node: Node, x: Operand) -> Interval:
     operand, result = node.inputs[0], node.outputs[0]
     if operand is None:
         return UNKNOWN
@@ -225,29 +231,29 @@ def _summed(node: Node, x: Operand) -> Interval:
     return _product((0, count), x(0)) if result.dtype.name != "bool" else (0, 1)
 
 
-def _modulo(node: Node, x: Operand) -> Interval:
+def _mod_interval(node: Node, x: Operand) -> Interval:
     low, high = x(1)
     if low <= 0:
         return UNKNOWN
     return (0 if node.op == "floor_mod" else -high), high
 
 
-def _root(node: Node, x: Operand) -> Interval:
+def _sqrt_interval(node: Node, x: Operand) -> Interval:
     low, high = x(0)
     return sqrt(max(low, 0)) if low > -inf else 0, inf if high == inf else sqrt(max(high, 0))
 
 
-def _abs(node: Node, x: Operand) -> Interval:
+def _abs_interval(node: Node, x: Operand) -> Interval:
     low, high = x(0)
     return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
-def _largest(node: Node, x: Operand) -> Interval:
+def _max_interval(node: Node, x: Operand) -> Interval:
     """Return the interval of a maximum; over a concatenation it is at least each part's minimum."""
     return _by_parts(node, x, max)
 
 
-def _smallest(node: Node, x: Operand) -> Interval:
+def _min_interval(node: Node, x: Operand) -> Interval:
     return _by_parts(node, x, min)
 
 
@@ -260,49 +266,49 @@ def _by_parts(node: Node, x: Operand, function: Callable) -> Interval:
     return function(p[0] for p in parts), function(p[1] for p in parts)
 
 
-def _taken(node: Node, x: Operand) -> Interval:
+def _take_at_interval(node: Node, x: Operand) -> Interval:
     return x(0) if node.inputs[1] is None else _union(x(0), x(1))
 
 
-def _padded(node: Node, x: Operand) -> Interval:
+def _pad_interval(node: Node, x: Operand) -> Interval:
     if node.attrs["mode"] != "constant":
         return x(0)
     return _union(x(0), x(1) if len(node.inputs) > 1 else (0, 0))
 
 
-def _scattered(node: Node, x: Operand) -> Interval:
+def _scatter_interval(node: Node, x: Operand) -> Interval:
     return _union(x(0), x(2)) if node.attrs["reduction"] == "none" else UNKNOWN
 
 
 _RULES: dict[str, Callable[[Node, Operand], Interval]] = {
-    **{op: (lambda node, x: (0, 1)) for op in _TRUTH},
-    **{op: (lambda node, x: x(0)) for op in _SAME},
-    **{op: (lambda node, x, found=found: found) for op, found in _FRACTIONS.items()},
-    "abs": _abs,
+    **{op: (lambda node, x: (0, 1)) for op in _BOOLEAN},
+    **{op: (lambda node, x: x(0)) for op in _ELEMENTS_OF_FIRST},
+    **{op: (lambda node, x, interval=interval: interval) for op, interval in _UNIT_RANGES.items()},
+    "abs": _abs_interval,
     "add": lambda node, x: (x(0)[0] + x(1)[0], x(0)[1] + x(1)[1]),
-    "cast": _cast,
-    "ceil": lambda node, x: _rounded(x(0)),
+    "cast": _cast_interval,
+    "ceil": lambda node, x: _round_interval(x(0)),
     "choice": lambda node, x: _union(x(1), x(2)),
     "concat": lambda node, x: _union(*map(x, range(len(node.inputs)))),
-    "cumulative_sum": _summed,
-    "div": _div,
-    "floor": lambda node, x: _rounded(x(0)),
-    "floor_mod": _modulo,
+    "cumulative_sum": _sum_interval,
+    "div": _div_interval,
+    "floor": lambda node, x: _round_interval(x(0)),
+    "floor_mod": _mod_interval,
     "max": lambda node, x: (max(x(0)[0], x(1)[0]), max(x(0)[1], x(1)[1])),
     "min": lambda node, x: (min(x(0)[0], x(1)[0]), min(x(0)[1], x(1)[1])),
-    "mul": _mul,
+    "mul": _mul_interval,
     "neg": lambda node, x: (-x(0)[1], -x(0)[0]),
-    "pad": _padded,
-    "reduce_max": _largest,
-    "reduce_min": _smallest,
-    "reduce_sum": _summed,
+    "pad": _pad_interval,
+    "reduce_max": _max_interval,
+    "reduce_min": _min_interval,
+    "reduce_sum": _sum_interval,
     "relu": lambda node, x: (max(x(0)[0], 0), max(x(0)[1], 0)),
-    "round": lambda node, x: _rounded(x(0)),
-    "scatter_elements": _scattered,
-    "scatter_nd": _scattered,
-    "sqrt": _root,
+    "round": lambda node, x: _round_interval(x(0)),
+    "scatter_elements": _scatter_interval,
+    "scatter_nd": _scatter_interval,
+    "sqrt": _sqrt_interval,
     "sub": lambda node, x: (x(0)[0] - x(1)[1], x(0)[1] - x(1)[0]),
-    "take_at": _taken,
-    "trunc_mod": _modulo,
+    "take_at": _take_at_interval,
+    "trunc_mod": _mod_interval,
     "where": lambda node, x: _union(x(1), x(2)),
 }

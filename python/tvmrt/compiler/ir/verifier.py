@@ -19,11 +19,11 @@ def verify(graph: Graph, after: str, open: bool = False) -> None:
     known: set[Value] = set()
     for value in graph.inputs:
         _check_source(value, known, after)
-    sound: set[Value] = set()  # constants that have been checked
+    checked_constants: set[Value] = set()  # constants that have been checked
     for node in graph.nodes:
         for value in node.operands():
             if value.data is not None:
-                _check_constant(value, sound, after)
+                _check_constant(value, checked_constants, after)
             elif value not in known:
                 raise ValueError(f"after {after}: {node!r} reads {value!r} before it is computed")
         _check_guard(node, after)
@@ -32,7 +32,7 @@ def verify(graph: Graph, after: str, open: bool = False) -> None:
             if value.producer is not node or value in known:
                 raise ValueError(f"after {after}: {value!r} has more than one producer")
             known.add(value)
-    _check_outputs(graph, known, sound, after, open)
+    _check_outputs(graph, known, checked_constants, after, open)
 
 
 def _check_source(value: Value, known: set[Value], after: str) -> None:
@@ -44,10 +44,10 @@ def _check_source(value: Value, known: set[Value], after: str) -> None:
         raise ValueError(f"input {value.name} is {value.type}; {problem}")
 
 
-def _check_constant(value: Value, sound: set[Value], after: str) -> None:
-    if value in sound:
+def _check_constant(value: Value, checked_constants: set[Value], after: str) -> None:
+    if value in checked_constants:
         return
-    sound.add(value)
+    checked_constants.add(value)
     if value.data.shape != value.shape or value.data.dtype != value.dtype.numpy:
         actual = f"{value.data.dtype}{list(value.data.shape)}"
         raise ValueError(f"after {after}: {value!r} has data of {actual}")
@@ -64,23 +64,24 @@ def _check_guard(node: Node, after: str) -> None:
 
 
 def _check_outputs(
-    graph: Graph, known: set[Value], sound: set[Value], after: str, open: bool
+    graph: Graph, known: set[Value], checked_constants: set[Value], after: str, open: bool
 ) -> None:
     for name, value in zip(graph.output_names, graph.outputs):
         if value.data is not None:
-            _check_constant(value, sound, after)
+            _check_constant(value, checked_constants, after)
         elif value not in known:
             raise ValueError(f"after {after}: output {name} ({value!r}) is never computed")
     if len(graph.outputs) != len(graph.output_names):
         raise ValueError(
             f"after {after}: {len(graph.outputs)} outputs, {len(graph.output_names)} names"
         )
-    twice = None if open else _first_twice(graph.output_names)  # regions match outputs by position
-    if twice is not None:
-        raise ValueError(f"after {after}: two outputs are named {twice}")
+    # regions match outputs by position
+    duplicate = None if open else _first_duplicate(graph.output_names)
+    if duplicate is not None:
+        raise ValueError(f"after {after}: two outputs are named {duplicate}")
 
 
-def _first_twice(names: Iterable[str]) -> str | None:
+def _first_duplicate(names: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 

@@ -64,7 +64,7 @@ class Transpose(ViewOp):
         return source.transpose(attrs["perm"])
 
 
-def _inside(extent: SymInt, start: SymInt, step: int, size: SymInt) -> bool:
+def _is_in_bounds(extent: SymInt, start: SymInt, step: int, size: SymInt) -> bool:
     """Return whether all elements of a slice are inside; an empty slice is inside."""
     if not isinstance(size, Extent) and not size:
         return True
@@ -72,11 +72,11 @@ def _inside(extent: SymInt, start: SymInt, step: int, size: SymInt) -> bool:
     if step > 0:
         return 0 <= start and last < extent  # for an empty slice, last is before start
     if lower_bound(size) == 0 < upper_bound(size) and not statically_known_true(gt, extent, start):
-        return _inside_where_any(extent, start, last, size)
+        return _is_in_bounds_or_empty(extent, start, last, size)
     return 0 <= start < extent and 0 <= last
 
 
-def _inside_where_any(extent: SymInt, start: SymInt, last: SymInt, size: SymInt) -> bool:
+def _is_in_bounds_or_empty(extent: SymInt, start: SymInt, last: SymInt, size: SymInt) -> bool:
     """Return whether the first and last element are inside for all sizes with a nonempty slice."""
     sizes = all_sizes(symbols_of(extent, start, last, size))
     if sizes is None:
@@ -99,7 +99,7 @@ class Slice(ViewOp):
             holds(
                 "all elements from starts on, sizes of them by steps, lie inside S",
                 lambda S, starts, steps, sizes: all(
-                    _inside(n, start, step, size)
+                    _is_in_bounds(n, start, step, size)
                     for n, start, step, size in zip(S, starts, steps, sizes)
                 ),
             )

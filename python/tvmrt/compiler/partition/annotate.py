@@ -54,24 +54,24 @@ def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
     """Query every device for every node, and choose. ``devices`` are in order of preference."""
     result = Assignment()
     answers = {device.name: _query(graph, device) for device in devices}
-    willing = {d.name: _willing(graph, d, answers[d.name], result) for d in devices}
+    accepting = {d.name: _accepted_nodes(graph, d, answers[d.name], result) for d in devices}
     contested: list[_Offer] = []
     for device in devices:
-        free = willing[device.name].difference(result.device)
+        free = accepting[device.name].difference(result.device)
         for offer in _offers(graph, device, free, result):
-            rivals = [d for d in devices if willing[d.name].intersection(offer.nodes)]
+            rivals = [d for d in devices if accepting[d.name].intersection(offer.nodes)]
             if len(rivals) > 1 and all(_Offer(d, offer.nodes).cost() is not None for d in rivals):
                 contested.append(offer)
             else:
-                _take(offer, result)
+                _apply_offer(offer, result)
     position = {node: i for i, node in enumerate(graph.nodes)}
     contested.sort(key=lambda offer: position[offer.nodes[0]])
     for offer in contested:
         at_once = [o for o in contested if o.nodes[0] is offer.nodes[0]]
         open_ = [o for o in at_once if not any(n in result.device for n in o.nodes)]
         if open_:
-            _take(_cheapest(open_, result), result)
-    _record_losers(graph, devices, willing, result)
+            _apply_offer(_cheapest(open_, result), result)
+    _record_losers(graph, devices, accepting, result)
     for node in [n for n, name in result.device.items() if name == CPU]:
         del result.device[node]
     for node, name in result.device.items():
@@ -81,7 +81,7 @@ def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
     return result
 
 
-def _take(offer: _Offer, result: Assignment) -> None:
+def _apply_offer(offer: _Offer, result: Assignment) -> None:
     offer_id = len(result.device)  # unique to this offer
     for node in offer.nodes:
         result.device[node] = offer.device.name
@@ -91,28 +91,28 @@ def _take(offer: _Offer, result: Assignment) -> None:
         result.atoms.append(offer.nodes)
 
 
-def _record_losers(graph: Graph, devices, willing, result: Assignment) -> None:
+def _record_losers(graph: Graph, devices, accepting, result: Assignment) -> None:
     """Record for every device that wanted a node why another device has it."""
     for node in graph.nodes:
         winner = result.device.get(node)
         for device in devices:
-            if winner not in (None, device.name) and node in willing[device.name]:
+            if winner not in (None, device.name) and node in accepting[device.name]:
                 reason = f"{winner} is cheaper or listed before {device.name}"
                 result.refuse(node, device.name, reason)
 
 
-def _willing(graph: Graph, device: Device, answers, result: Assignment) -> set[Node]:
+def _accepted_nodes(graph: Graph, device: Device, answers, result: Assignment) -> set[Node]:
     """Return the nodes that a device supports, and record the reasons for others."""
-    willing = set()
+    accepting = set()
     for node in graph.nodes:
         reason = answers.get(node, f"{device.name} takes no {node.op}")
         if reason is None and device.name != CPU:
-            reason = _obstacle(node, device)
+            reason = _find_obstacle(node, device)
         if reason is None:
-            willing.add(node)
+            accepting.add(node)
         else:
             result.refuse(node, device.name, reason)
-    return willing
+    return accepting
 
 
 def _query(graph: Graph, device: Device) -> dict[Node, str | None]:
@@ -142,7 +142,7 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
     return [_Offer(device, chain) for chain in chains]
 
 
-def _obstacle(node: Node, device: Device) -> str | None:
+def _find_obstacle(node: Node, device: Device) -> str | None:
     """Return why a device other than the CPU cannot have a node that it supports."""
     if node.guard is not None:
         return "it is conditional; the CPU evaluates the condition"
@@ -163,7 +163,7 @@ def _obstacle(node: Node, device: Device) -> str | None:
 
 
 def match_patterns(
-    graph: Graph, patterns: Sequence[Sequence[str]], willing: set[Node]
+    graph: Graph, patterns: Sequence[Sequence[str]], accepting: set[Node]
 ) -> list[list[Node]]:
     """Return chains of willing nodes, longest first, each node in at most one."""
     readers = ValueUsers(graph)
@@ -172,7 +172,7 @@ def match_patterns(
     for pattern in sorted(patterns, key=len, reverse=True):
         for node in graph.nodes:
             chain = _chain(node, pattern, readers)
-            if chain and all(n in willing and n not in taken for n in chain):
+            if chain and all(n in accepting and n not in taken for n in chain):
                 chains.append(chain)
                 taken.update(chain)
     return chains

@@ -17,12 +17,12 @@ def boundary_tensors(program: Program) -> list[BoundaryTensor]:
     rows: dict[tuple[str, str, str], BoundaryTensor] = {}
     for step in program.steps:
         if not _is_copy(step):
-            for row in _into(step, writers):
+            for row in _read_tensors(step, writers):
                 rows.setdefault((row.tensor, row.source, row.target), row)
         for access in step.writes:
             writers.setdefault(access.buffer, []).append(step)
     for buffer in program.outputs:
-        for row in _arrivals(buffer, upper_bound(buffer.nbytes), CPU, writers):
+        for row in _boundary_rows(buffer, upper_bound(buffer.nbytes), CPU, writers):
             rows.setdefault((row.tensor, row.source, row.target), row)
     return list(rows.values())
 
@@ -37,16 +37,16 @@ def _is_copy(step: Step) -> bool:
     return step.group.root.op == "identity" and len(step.group.nodes) == 1 and not step.guard
 
 
-def _into(step: Step, writers) -> list[BoundaryTensor]:
+def _read_tensors(step: Step, writers) -> list[BoundaryTensor]:
     """Return the rows of tensors that the step reads from another device."""
     tensors = []
     for access in step.reads:
         nbytes = upper_bound(access.dtype.nbytes(access.at.size))
-        tensors += _arrivals(access.buffer, nbytes, _device(step), writers)
+        tensors += _boundary_rows(access.buffer, nbytes, _device(step), writers)
     return tensors
 
 
-def _arrivals(buffer: Buffer, nbytes: int, target: str, writers) -> list[BoundaryTensor]:
+def _boundary_rows(buffer: Buffer, nbytes: int, target: str, writers) -> list[BoundaryTensor]:
     writing_steps = writers.get(buffer, [])
     if not writing_steps:  # an input of the network
         return [] if target == CPU else [BoundaryTensor(buffer.name, CPU, target, nbytes, False)]

@@ -47,7 +47,7 @@ def merge(
         and device.get(value.producer) == device[node]
         and group_numbers.get(value.producer) == group_numbers.get(node)
     ]
-    edges += _companions(device, group_numbers, position)
+    edges += _pairs_of_groups(device, group_numbers, position)
     limits = [max_nodes.get(device[graph.nodes[b]]) for _, b in edges]
     merged = True
     while merged:  # a group between two others may have joined one of them in the meantime
@@ -59,7 +59,7 @@ def merge(
     return list(members.values())
 
 
-def _companions(device, group_numbers, position) -> list[tuple[int, int]]:
+def _pairs_of_groups(device, group_numbers, position) -> list[tuple[int, int]]:
     """Return pairs of nodes of one group, whether or not one reads the other."""
     last: dict[tuple[str, int], int] = {}
     pairs = []

@@ -24,9 +24,9 @@ from .annotate import CPU, Assignment, assign
 from .extract import extract_region, insert_region, sort_topologically
 from .fallback import add_fallbacks
 from .merge_regions import merge, split_by_result
-from .precision import Reducer, optimized
+from .precision import Reducer, optimize_region
 from .report import Partition
-from .size_limits import largest_accepted, listed_sizes, suggest_options, with_sizes
+from .size_limits import largest_accepted, sizes_text, suggest_options, with_sizes
 
 if TYPE_CHECKING:
     from tvmrt.compiler.devices import Context, Device
@@ -73,7 +73,7 @@ def partition(
         If a device fails to generate code without ``fallback``; the text names device and region.
     """
     result = Partition([d.name for d in devices], graph.op_types)
-    useful, assignment = _assigned(graph, devices, context)
+    useful, assignment = _assign_nodes(graph, devices, context)
     result.begin(graph, assignment)
     cutter = _RegionCutter(graph, assignment, useful, context)
     candidates = cutter.extract_region(assignment.device)
@@ -85,7 +85,7 @@ def partition(
         accepted.append(_accept(own, device, cutter, reducer, result, fallback))
     replaced: dict[Node, list[Node]] = {}
     for device, own in zip(useful, accepted):
-        replaced |= _put_regions(graph, device, own, context, fallback, result)
+        replaced |= _insert_regions(graph, device, own, context, fallback, result)
     sort_topologically(graph)
     if fallback:
         add_fallbacks(graph, replaced)
@@ -97,7 +97,7 @@ def partition(
     return result
 
 
-def _assigned(
+def _assign_nodes(
     graph: Graph, devices: Sequence[Device], context: Context
 ) -> tuple[list[Device], Assignment]:
     """Return the devices that take part, and the assignment of nodes to them."""
@@ -111,7 +111,7 @@ def _assigned(
     return useful, assignment
 
 
-def _put_regions(
+def _insert_regions(
     graph: Graph,
     device: Device,
     candidates: Sequence[_Candidate],
@@ -162,8 +162,9 @@ class _RegionCutter:
     def without(self, nodes: Sequence[Node], refused_node: Node) -> tuple[list[Node], list[Node]]:
         """Split nodes into the lost one with its chain, and the remainder."""
         chains = [chain for chain in self._assignment.atoms if refused_node in chain]
-        taken_out = {refused_node, *(node for chain in chains for node in chain)}
-        return [n for n in nodes if n in taken_out], [n for n in nodes if n not in taken_out]
+        refused_nodes = {refused_node, *(node for chain in chains for node in chain)}
+        remaining = [n for n in nodes if n not in refused_nodes]
+        return [n for n in nodes if n in refused_nodes], remaining
 
     def _candidate(self, nodes: list[Node], number: int) -> _Candidate:
         device = self._devices[self._assignment.device[nodes[0]]]
@@ -201,13 +202,13 @@ def _accept(
         if reason is None:
             accepted.append(candidate)
             continue
-        taken_out, remaining = candidate.nodes, []
+        refused_nodes, remaining = candidate.nodes, []
         if isinstance(reason, Refusal) and reason.node in candidate.inner:
             refused_node = candidate.nodes[candidate.inner.index(reason.node)]
-            taken_out, remaining = cutter.without(candidate.nodes, refused_node)
-        result.refuse(taken_out, device.name, str(reason))
+            refused_nodes, remaining = cutter.without(candidate.nodes, refused_node)
+        result.refuse(refused_nodes, device.name, str(reason))
         # a part that is only too large at the largest sizes may be a region for smaller ones
-        too_large = taken_out if remaining and candidate.accepted_sizes else []
+        too_large = refused_nodes if remaining and candidate.accepted_sizes else []
         waiting += [*cutter.extract_region(too_large), *cutter.extract_region(remaining)][::-1]
     return accepted
 
@@ -235,7 +236,7 @@ def _refusal(
         if reason is None and reducer is not None:
             reducer.choose(device, region, candidate.reads, candidate.writes)
         if reason is None:
-            region = optimized(device, region)
+            region = optimize_region(device, region)
             verify(region.graph, f"{device.name}.optimize", open=True)
     except InvalidDeviceResultError:
         raise  # an error in the device itself, which affects every region
@@ -263,22 +264,20 @@ def _at_smaller_sizes(
     region = candidate.region
     sizes = region.sizes or _sizes(candidate.reads)
     bounds_region = bounds_region and bool(region.sizes)
-    accepted_sizes = largest_accepted(sizes, lambda smaller: _is_taken(device, region, smaller))
+    accepted_sizes = largest_accepted(sizes, lambda smaller: _is_accepted(device, region, smaller))
     if accepted_sizes is None:
         return reason
     if fallback is not None and bounds_region:
         candidate.accepted_sizes = accepted_sizes
-        candidate.note = (
-            f"up to {listed_sizes(accepted_sizes)}; larger ones run on the CPU: {reason}"
-        )
-        if not isinstance(reason, Refusal) or _leaves_nothing(candidate, reason, fallback):
+        candidate.note = f"up to {sizes_text(accepted_sizes)}; larger ones run on the CPU: {reason}"
+        if not isinstance(reason, Refusal) or _is_empty_without(candidate, reason, fallback):
             return None
     suggestions = suggest_options(accepted_sizes, sizes, bounds_region)
-    text = f"{reason} (at the upper bounds, {listed_sizes(sizes)}{suggestions})"
+    text = f"{reason} (at the upper bounds, {sizes_text(sizes)}{suggestions})"
     return Refusal(text, reason.node) if isinstance(reason, Refusal) else text
 
 
-def _leaves_nothing(candidate: _Candidate, reason: Refusal, cutter: _RegionCutter) -> bool:
+def _is_empty_without(candidate: _Candidate, reason: Refusal, cutter: _RegionCutter) -> bool:
     """Return whether the region is empty without the refused node."""
     if reason.node not in candidate.inner:
         return True
@@ -286,7 +285,7 @@ def _leaves_nothing(candidate: _Candidate, reason: Refusal, cutter: _RegionCutte
     return not cutter.without(candidate.nodes, refused_node)[1]
 
 
-def _is_taken(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
+def _is_accepted(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
     try:
         return call_device(device, "evaluate", with_sizes(region, sizes)) is None
     except InvalidDeviceResultError:

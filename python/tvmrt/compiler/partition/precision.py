@@ -81,7 +81,7 @@ class Reducer:
             return
         region.options["precision"] = self.precision
         try:
-            names = self._reduced(device, region)
+            names = self._reduced_nodes(device, region)
         except (TVMError, ValueError, TypeError) as problem:
             named = str(problem).startswith((f"device {device.name}", f"device '{device.name}'"))
             text = str(problem) if named else f"device {device.name}: {problem}"
@@ -112,9 +112,9 @@ class Reducer:
             "--device"
         )
 
-    def _reduced(self, device: Device, region: Region) -> list[str]:
+    def _reduced_nodes(self, device: Device, region: Region) -> list[str]:
         """Return the names of the nodes that the device would compute in the precision."""
-        trial = optimized(device, _copy_of(region))
+        trial = optimize_region(device, _copy_of(region))
         return [_name(n) for n in trial.nodes if n.attrs.get("precision") == self.precision]
 
     def _measure(self, device: Device, region: Region, names: list[str], reads, writes) -> None:
@@ -130,7 +130,7 @@ class Reducer:
 
         chosen = frozenset(names)
         if self.max_error is not None and error_of(chosen) > self.max_error:
-            chosen = self._narrowed(names, error_of)
+            chosen = self._bisect_nodes(names, error_of)
         if not chosen:
             self._refused[region.symbol] = min(errors.values())
             del region.options["precision"]
@@ -138,15 +138,15 @@ class Reducer:
         region.options["error"] = error_of(chosen)
         region.options["full_precision"] = frozenset(names) - chosen
 
-    def _narrowed(self, names: Sequence[str], error_of) -> frozenset[str]:
+    def _bisect_nodes(self, names: Sequence[str], error_of) -> frozenset[str]:
         """Bisect for a large subset of the nodes within the error; it may be empty."""
         if error_of(frozenset(names)) <= self.max_error:
             return frozenset(names)
         if len(names) < 2:
             return frozenset()
         middle = len(names) // 2
-        first = self._narrowed(names[:middle], error_of)
-        last = self._narrowed(names[middle:], error_of)
+        first = self._bisect_nodes(names[:middle], error_of)
+        last = self._bisect_nodes(names[middle:], error_of)
         if first and last and error_of(first | last) <= self.max_error:
             return first | last
         return max(first, last, key=len)
@@ -155,9 +155,9 @@ class Reducer:
         """Return the maximum error over all samples, relative to the largest value of a result."""
         trial = _copy_of(region)
         trial.options["full_precision"] = full
-        trial = optimized(device, trial)
+        trial = optimize_region(device, trial)
         trial.code = call_device(device, "codegen", [trial], self._context)
-        graph = _as_network(trial)
+        graph = _to_network(trial)
         worst = 0.0
         for sample in range(len(self._calibration)):
             actual = self._run(graph, [arrays[sample] for arrays in feeds])
@@ -166,7 +166,7 @@ class Reducer:
         return worst
 
 
-def optimized(device: Device, region: Region) -> Region:
+def optimize_region(device: Device, region: Region) -> Region:
     """Return the region after the device's ``optimize``, without nodes in full precision."""
     region = call_device(device, "optimize", region)
     for node in region.nodes:
@@ -207,7 +207,7 @@ def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Val
     return copy, [copies[value] for value in wanted]
 
 
-def _as_network(region: Region) -> Graph:
+def _to_network(region: Region) -> Graph:
     """Return a network that consists only of the region."""
     graph = Graph("region")
     graph.inputs = [Value(f"x{i}", v.type) for i, v in enumerate(region.inputs)]

@@ -24,19 +24,19 @@ def with_sizes(region: Region, sizes: Sequence[Symbol]) -> Region:
     by_name = {s.name: s.extent for s in sizes}
     values: list[Value] = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
     for value in values:
-        value.type = replace(value.type, shape=_bounded(value.type.shape, by_name))
+        value.type = replace(value.type, shape=_apply_bounds(value.type.shape, by_name))
     for node in graph.nodes:
-        node.attrs = {key: _bounded(attr, by_name) for key, attr in node.attrs.items()}
+        node.attrs = {key: _apply_bounds(attr, by_name) for key, attr in node.attrs.items()}
     own = tuple(next(new for new in sizes if new.name == s.name) for s in region.sizes)
     return replace(region, graph=graph, sizes=own)
 
 
-def _bounded(value: Any, by_name: Mapping[str, Any]) -> Any:
+def _apply_bounds(value: Any, by_name: Mapping[str, Any]) -> Any:
     if isinstance(value, Extent):
         known = {s.name: s.extent for s in value.symbols()}
         return value.at({**known, **by_name})
     if type(value) in (tuple, list):
-        return type(value)(_bounded(each, by_name) for each in value)
+        return type(value)(_apply_bounds(each, by_name) for each in value)
     return value
 
 
@@ -44,10 +44,10 @@ def largest_accepted(sizes: Sizes, accepts: Callable[[Sizes], bool]) -> Sizes | 
     """Find the largest accepted sizes by bisection; None if the smallest are refused. The upper
     bounds together are known to be refused."""
 
-    def are_taken(values: Sequence[int]) -> bool:
+    def are_accepted(values: Sequence[int]) -> bool:
         return accepts(tuple(replace(s, high=high) for s, high in zip(sizes, values)))
 
-    if all(s.low == s.high for s in sizes) or not are_taken([s.low for s in sizes]):
+    if all(s.low == s.high for s in sizes) or not are_accepted([s.low for s in sizes]):
         return None
     # all in proportion, then each as far as possible
     steps = max(s.high - s.low for s in sizes)
@@ -55,21 +55,21 @@ def largest_accepted(sizes: Sizes, accepts: Callable[[Sizes], bool]) -> Sizes | 
     def share(step: int) -> list[int]:
         return [s.low + (s.high - s.low) * step // steps for s in sizes]
 
-    highs = share(_highest(0, steps - 1, lambda step: are_taken(share(step))))
+    highs = share(_find_maximum(0, steps - 1, lambda step: are_accepted(share(step))))
     for i, size in enumerate(sizes if len(sizes) > 1 else ()):
-        highs[i] = _highest(
-            highs[i], size.high, lambda high, i=i: are_taken([*highs[:i], high, *highs[i + 1 :]])
+        highs[i] = _find_maximum(
+            highs[i], size.high, lambda high, i=i: are_accepted([*highs[:i], high, *highs[i + 1 :]])
         )
     return tuple(replace(s, high=high) for s, high in zip(sizes, highs))
 
 
-def _highest(low: int, high: int, is_taken: Callable[[int], bool]) -> int:
+def _find_maximum(low: int, high: int, is_accepted: Callable[[int], bool]) -> int:
     """Return the maximum accepted number by bisection; ``low`` is accepted."""
-    if low == high or is_taken(high):
+    if low == high or is_accepted(high):
         return high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if is_taken(middle) else (low, middle)
+        low, high = (middle, high) if is_accepted(middle) else (low, middle)
     return low
 
 
@@ -79,7 +79,7 @@ def suggest_options(taken: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
     suggestions = []
     if all(s.source is None for s in changed):  # bounds of the others follow from the network
         python = ", ".join(f"{json.dumps(s.name)}: ({s.low}, {s.high})" for s in changed)
-        command = " ".join(f"--dim {_quoted(f'{s.name}={s.low}..{s.high}')}" for s in changed)
+        command = " ".join(f"--dim {_quote(f'{s.name}={s.low}..{s.high}')}" for s in changed)
         suggestions.append(f"compile with dims={{{python}}}, on the command line {command}")
     if may_fall_back:
         suggestions.append(
@@ -87,16 +87,16 @@ def suggest_options(taken: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
             "sizes run on the CPU"
         )
     return (
-        f"; it takes sizes up to {listed_sizes(taken)}: {', or '.join(suggestions)}"
+        f"; it takes sizes up to {sizes_text(taken)}: {', or '.join(suggestions)}"
         if suggestions
         else ""
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text if text.partition("=")[0].isidentifier() else f"'{text}'"
 
 
-def listed_sizes(sizes: Sizes) -> str:
+def sizes_text(sizes: Sizes) -> str:
     """Return the upper bound of each size as text."""
     return ", ".join(f"{s.name} = {s.high}" for s in sizes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from tvmrt.compiler.export.summary import covered
+from tvmrt.compiler.export.summary import covered_bytes
 from tvmrt.compiler.ir.program import RowFusionPlan
 from tvmrt.compiler.pictures import frontier_picture
 from tvmrt.compiler.pictures.operator_kinds import OTHER, kind_of
@@ -61,7 +61,7 @@ class Picture:
         for box in self.boxes:
             for step in range(box.first, box.last + 1):
                 live_ranges[step].append((box.offset, box.offset + box.size))
-        live = [covered(spans) for spans in live_ranges]
+        live = [covered_bytes(spans) for spans in live_ranges]
         return live.index(max(live)), max(live)
 
 
@@ -156,19 +156,19 @@ LETTER = 6.5  # pixels per letter of labels
 LEGEND = 110  # pixels per entry of the legend
 
 
-def _common(names: Sequence[str]) -> int:
+def _common_prefix_length(names: Sequence[str]) -> int:
     """Return the length of the common prefix of names, up to the end of a part."""
     same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names))
     start = "".join(letters[0] for letters in same)
     return max(map(start.rfind, "_/.")) + 1
 
 
-def _short(names: Sequence[str]) -> dict[str, str]:
+def _short_names(names: Sequence[str]) -> dict[str, str]:
     """Return names without their common prefix and suffix."""
     if len(set(names)) < 2:
         return {name: name for name in names}
-    begin = _common(names)
-    end = _common([name[begin:][::-1] for name in names])
+    begin = _common_prefix_length(names)
+    end = _common_prefix_length([name[begin:][::-1] for name in names])
     return {name: name[begin : len(name) - end] or name for name in names}
 
 
@@ -185,7 +185,7 @@ def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:
     for a step, and of overlapping labels only the first is kept."""
     several = len(picture.pools) > 1  # their names are at the side
     plain = [b.name.rpartition(" in ")[0] if several else b.name for b in picture.boxes]
-    short, rows = _short(plain), []
+    short, rows = _short_names(plain), []
     taken: list[tuple[float, float, float, float]] = []
     for box, name in zip(picture.boxes, plain):
         w, h = (box.last + 1 - box.first) * across, box.size * down

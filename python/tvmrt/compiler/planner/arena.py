@@ -127,7 +127,7 @@ def _fill(intervals, interference, order) -> list[int]:
 def fill(
     sizes: Sequence[int], interference: Sequence[Sequence[int]], order: Sequence[int]
 ) -> list[int]:
-    """Place each interval, in ``order``, in its best-fitting gap among placed ``neighbours``."""
+    """Place each interval, in ``order``, in the best-fitting gap between its placed neighbours."""
     offsets = [-1] * len(sizes)
     for i in order:
         occupied = sorted(

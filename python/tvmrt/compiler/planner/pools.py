@@ -46,7 +46,7 @@ def place_in_pools(
         if alone or capacity is None or top_of(intervals, offsets) <= capacity:
             return [(favourite, offset) for offset in offsets]
     places = _Search(intervals, capacities, allowed, traffic).best()
-    return _compacted(intervals, places, len(capacities))
+    return _compact(intervals, places, len(capacities))
 
 
 class _Search:
@@ -92,7 +92,7 @@ class _Search:
         places: list[Placement | None] = [None] * len(self.intervals)
         self.failed = []
         for i in order:
-            places[i] = self._fit(i, places)
+            places[i] = self._find_placement(i, places)
         tops = [0] * len(self.capacities)
         slow = 0
         for i, (pool, offset) in enumerate(places):
@@ -101,7 +101,7 @@ class _Search:
         over = sum(max(0, t - c) for t, c in zip(tops, self.capacities) if c is not None)
         return (over, slow, sum(tops)), places
 
-    def _fit(self, i: int, places) -> Placement:
+    def _find_placement(self, i: int, places) -> Placement:
         size = self.intervals[i].size
         offsets = {}
         for pool in self.allowed[i]:
@@ -120,7 +120,7 @@ class _Search:
         return pool, offsets[pool]
 
 
-def _compacted(intervals, places: Sequence[Placement], count: int) -> list[Placement]:
+def _compact(intervals, places: Sequence[Placement], count: int) -> list[Placement]:
     """Pack each memory separately, and keep the result if it is shorter."""
     places = list(places)
     for pool in range(count):

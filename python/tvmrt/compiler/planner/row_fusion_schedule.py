@@ -142,15 +142,15 @@ class ScheduleCache:
     """Cache of the calls of chains whose layers differ only in row sizes."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], _Schedule] = {}
+        self._schedules: dict[tuple[object, ...], _Schedule] = {}
 
     def schedule(self, layers: Sequence[RowLayer], sources: Sequence[RowSources]) -> _Schedule:
         """Return the calls of these layers."""
         bare = (replace(layer, in_bytes=0, out_bytes=0, line_buffer_bytes=0) for layer in layers)
         key = (*bare, *sources)
-        if key not in self._known:
-            self._known[key] = _Schedule(layers, sources)
-        return self._known[key]
+        if key not in self._schedules:
+            self._schedules[key] = _Schedule(layers, sources)
+        return self._schedules[key]
 
 
 def plan_chain(
@@ -326,7 +326,7 @@ class _Schedule:
     def _record_write(self, layer: int, live: set[int], before: int) -> None:
         """Record conflicts while a call writes; ``before``: the first input row that it reads."""
         if layer == self.last:
-            self.written.append((self.computed[layer], self._released(before)))
+            self.written.append((self.computed[layer], self._count_released(before)))
             return
         source = self.sources[layer].main
         over = self.layers[layer].may_overwrite_input and source not in self._live_layers()
@@ -335,7 +335,7 @@ class _Schedule:
             self.never_overwrites.add(layer)
             self._add_conflicts({source, layer} - {OUTSIDE})
 
-    def _released(self, before: int) -> int:
+    def _count_released(self, before: int) -> int:
         """Return how many rows of the chain's input are released."""
         firsts = [self.first[k] for k, s in enumerate(self.sources) if s.main == OUTSIDE]
         return min([*firsts, *([before] if self.sources[self.last].main == OUTSIDE else [])])

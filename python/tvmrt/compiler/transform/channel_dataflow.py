@@ -180,12 +180,12 @@ def _constant_result(
     scale = node.inputs[2].data.reshape(-1)
     if node.attrs["to"] == "float32":
         return total.astype(np.float32) * scale, certain
-    steps, certain = _rounded(total * scale.astype(np.float64))
+    steps, certain = _round_with_mask(total * scale.astype(np.float64))
     steps = np.clip(steps + node.attrs["y_zero"], node.attrs["low"], node.attrs["high"])
     return steps.astype(node.output.dtype.numpy), certain
 
 
-def _rounded(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _round_with_mask(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return rounded steps, and a mask of those that are not near a tie."""
     return np.rint(steps), np.abs(np.abs(steps - np.trunc(steps)) - 0.5) > TIE_DISTANCE
 
@@ -219,7 +219,7 @@ def _binary_constants(node: Node, given: list[Channels]) -> Channels:
         (g.constant_values.astype(np.float64) - at[f"{side}_zero"]) * at[f"{side}_scale"]
         for g, side in zip((given[0], given[-1]), "ab")
     )
-    steps, certain = _rounded((a + b if node.op == "qadd" else a * b) / at["y_scale"])
+    steps, certain = _round_with_mask((a + b if node.op == "qadd" else a * b) / at["y_scale"])
     constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
     return Channels(
         given[0].axis, constant_mask & certain, constant_values.astype(node.output.dtype.numpy)
@@ -251,7 +251,7 @@ def _evaluate_constants(
     if node.op == "quantize":
         certain = np.zeros_like(constant_mask)
         with np.errstate(all="ignore"):
-            certain[constant_mask] = _rounded(rows[0].astype(np.float64) / rows[1])[1]
+            certain[constant_mask] = _round_with_mask(rows[0].astype(np.float64) / rows[1])[1]
         known.constant_mask = constant_mask & certain
     return known
 
@@ -269,7 +269,7 @@ def _pool_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
         steps = constant_values.astype(np.float64) - at["x_zero"]
         if at["count_pads"] or node.op == "qavg_pool_zero_first":
             constant_mask = constant_mask & (steps == 0)
-        steps, certain = _rounded(steps * at["x_scale"] / at["y_scale"])
+        steps, certain = _round_with_mask(steps * at["x_scale"] / at["y_scale"])
         constant_mask = constant_mask & certain
         constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
     return _channelwise_flow(1, constant_mask, constant_values.astype(node.output.dtype.numpy))

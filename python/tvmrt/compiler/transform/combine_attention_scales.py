@@ -57,10 +57,10 @@ def combine_attention_scales(graph: Graph) -> None:
             if first is not None:
                 removed[factor.node], scale_before[first] = factor.side, factor
     if removed:
-        rewrite(graph, lambda b, node: _rewritten(b, node, scales, removed, scale_before))
+        rewrite(graph, lambda b, node: _rewrite_node(b, node, scales, removed, scale_before))
 
 
-def _rewritten(
+def _rewrite_node(
     b: Builder,
     node: Node,
     scales: dict[Node, _Scaled],

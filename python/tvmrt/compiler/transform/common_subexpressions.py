@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmrt.compiler.ir import Graph, Value
-from tvmrt.compiler.ir.value_numbering import frozen
+from tvmrt.compiler.ir.value_numbering import freeze
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
@@ -18,7 +18,7 @@ def eliminate_common_subexpressions(graph: Graph) -> None:
         node.inputs = [_canonical(v, mapping, constants) for v in node.inputs]
         if node.guard is not None:
             node.guard = (_canonical(node.guard[0], mapping, constants), node.guard[1])
-        key = (node.op, tuple(map(id, node.inputs)), frozen(node.attrs), _guard(node))
+        key = (node.op, tuple(map(id, node.inputs)), freeze(node.attrs), _guard(node))
         first = seen.get(key)
         if first is None:
             seen[key] = node

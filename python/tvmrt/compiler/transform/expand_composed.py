@@ -27,7 +27,9 @@ def expand_composed(
         kept = set(claim(graph)) if any(n.op == "composed" for n in graph.nodes) else set()
 
         def rule(builder: Builder, node: Node, kept: set[Node] = kept) -> list[Value] | None:
-            return None if node.op != "composed" or node in kept else _inside(builder, node)
+            return (
+                None if node.op != "composed" or node in kept else _copy_inner_nodes(builder, node)
+            )
 
         count = rewrite(graph, rule)
         if not count:
@@ -35,7 +37,7 @@ def expand_composed(
         total += count
 
 
-def _inside(builder: Builder, node: Node) -> list[Value]:
+def _copy_inner_nodes(builder: Builder, node: Node) -> list[Value]:
     """Copy the inner nodes with the node's inputs; return the replacements of its outputs."""
     inside: Graph = node.attrs["graph"]
     here: dict[Value, Value] = dict(zip(inside.inputs, [v for v in node.inputs if v is not None]))

@@ -23,7 +23,7 @@ MAX_VIEWS = 64  # maximum views of a result that are followed to its readers
 
 
 class _Reader(NamedTuple):
-    """Reader of a result through views; without node it is the caller of the network."""
+    """Reader of a result through views. ``node`` is None for the caller of the network."""
 
     node: Node | None
     value: Value
@@ -94,10 +94,10 @@ def _channels(matmul: Node, views: tuple[Node, ...]) -> np.ndarray:
     shape = matmul.output.shape
     axis = CHANNEL_AXIS[matmul.op] % len(shape)
     along = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    scale = np.broadcast_to(along, shape)
+    channels = np.broadcast_to(along, shape)
     for node in views:
-        scale = get_op(node.op).evaluate([scale], node.attrs)[0]
-    return np.unique(scale)
+        channels = get_op(node.op).evaluate([channels], node.attrs)[0]
+    return np.unique(channels)
 
 
 def _is_view(node: Node) -> bool:

@@ -82,7 +82,7 @@ class _GatherRewriter:
         source_node = value.producer
         x = source_node.inputs[0]
         if source_node.op == "widen":
-            return self.widened(x, source_node.attrs["to"])
+            return self.widen(x, source_node.attrs["to"])
         if source_node.op == "reshape":
             return self.emit("reshape", [self.of(x)], shape=self.shape(value.shape))
         parameters = [self.parameter(p) for p in source_node.inputs[1:]]
@@ -97,7 +97,7 @@ class _GatherRewriter:
         shape = (*p.shape[: self.axis], *ones, *p.shape[self.axis + 1 :])
         return self.emit("reshape", [p], shape=shape)
 
-    def widened(self, table: Value, to: str) -> Value:
+    def widen(self, table: Value, to: str) -> Value:
         kind, axis = table.dtype.name, self.axis
         if not table.dtype.is_packed:
             return self.emit("widen", [self.gather_rows(table)], to=to)

@@ -28,7 +28,7 @@ CHANNELS_LAST_OPS = frozenset(
     "conv conv_transpose max_pool avg_pool lp_pool qconv qmax_pool qavg_pool "
     "qavg_pool_zero_first grid_sample group_norm lrn roi_align max_roi_pool deform_columns".split()
 )
-INDIFFERENT_OPS = frozenset(
+LAYOUT_AGNOSTIC_OPS = frozenset(
     "argmax argmin cumulative_sum cumulative_product topk concat pick resample".split()
 )
 
@@ -39,7 +39,7 @@ ValueLayout = Union[Strided, Layout]  # strides of the logical axes, or a blocke
 def infer_layouts(graph: Graph) -> None:
     """Choose in place. Raise ValueError for a node that no declared layout fits."""
     options = {n: _with_functions(n, graph) for n in graph.nodes if n.op == "custom"}
-    if not any(len(found) > 1 or any(found[0]) for found in options.values()):
+    if not any(len(rows) > 1 or any(rows[0]) for rows in options.values()):
         return
     users = graph.consumers()
     for component in _components(graph, options):
@@ -63,10 +63,10 @@ def _alternatives(node: Node, graph: Graph) -> list[Names]:
     if record.any_layout:
         return _any_alternatives(node, graph, [d.layouts == "any" for d in declared])
     layouts = [d.parsed_layouts() for d in declared]
-    count = max((len(found) for found in layouts), default=0) or 1
+    count = max(map(len, layouts), default=0) or 1
     fitting, problems = [], []
     for i in range(count):
-        row = [found[min(i, len(found) - 1)] if found else None for found in layouts]
+        row = [names[min(i, len(names) - 1)] if names else None for names in layouts]
         problem = _mismatch(declared, row, values)
         if problem is None:
             fitting.append(tuple(None if layout is None else layout.name for layout in row))
@@ -200,16 +200,16 @@ class _LayoutCost:
 
     def cost(self, chosen: dict[Node, Names]) -> tuple[int, int]:
         layouts_of: dict[Value, ValueLayout] = {}
-        required = {value: list(wished) for value, wished in self.outer.items()}
+        required = {value: list(layouts) for value, layouts in self.outer.items()}
         for node in self.component:
             self._visit(node, chosen, layouts_of, required)
         copies = size = 0
-        for value, wanted in required.items():
-            place = self._at(value, layouts_of)
-            different = [w for i, w in enumerate(wanted) if w not in wanted[:i]]
-            missed = [w for w in different if not _satisfies(place, w)]
-            copies += len(missed)
-            size += len(missed) * value.type.nbytes
+        for value, layouts in required.items():
+            layout = self._at(value, layouts_of)
+            different = [w for i, w in enumerate(layouts) if w not in layouts[:i]]
+            conversions = [w for w in different if not _satisfies(layout, w)]
+            copies += len(conversions)
+            size += len(conversions) * value.type.nbytes
         return copies, size
 
     def _visit(self, node: Node, chosen, layouts_of, required) -> None:
@@ -219,11 +219,11 @@ class _LayoutCost:
             for i, (value, name) in enumerate(zip(values, chosen[node])):
                 if value is None or value.is_constant:
                     continue
-                place = _layout_named(name, value.shape)
+                layout = _layout_named(name, value.shape)
                 if i < len(node.inputs):
-                    required.setdefault(value, []).append(place)
+                    required.setdefault(value, []).append(layout)
                 else:
-                    layouts_of[value] = place
+                    layouts_of[value] = layout
         elif kind == VIEW:
             layouts_of[node.output] = _through_view(
                 node, self._at(node.inputs[0], layouts_of), required
@@ -242,11 +242,11 @@ class _LayoutCost:
         layouts = [self._at(v, layouts_of) for v in full]
         if not layouts or node.op == "concat":
             return dense(shape)
-        blocks = [place for place in layouts if isinstance(place, Layout)]
+        blocks = [layout for layout in layouts if isinstance(layout, Layout)]
         if blocks and len(set(blocks)) == 1 and len(blocks) == len(layouts) and not others:
             return blocks[0]
-        for value, place in zip(full, layouts):
-            if isinstance(place, Layout):
+        for value, layout in zip(full, layouts):
+            if isinstance(layout, Layout):
                 required.setdefault(value, []).append(dense(shape))
         largest = max(zip(full, layouts), key=lambda row: row[0].type.nbytes)[1]
         return dense(shape) if isinstance(largest, Layout) else dense(shape, largest.order())
@@ -259,10 +259,10 @@ def _layout_named(name: str | None, shape: tuple[int, ...]) -> ValueLayout:
     return layout if layout.block > 1 else dense(shape, layout.order)
 
 
-def _satisfies(place: ValueLayout, wanted: ValueLayout) -> bool:
-    if isinstance(place, Layout) or isinstance(wanted, Layout):
-        return place == wanted
-    return all(n == 1 or a == b for n, a, b in zip(place.shape, place.strides, wanted.strides))
+def _satisfies(layout: ValueLayout, required: ValueLayout) -> bool:
+    if isinstance(layout, Layout) or isinstance(required, Layout):
+        return layout == required
+    return all(n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, required.strides))
 
 
 def _external_layout(value: Value) -> ValueLayout:
@@ -279,15 +279,15 @@ def _required_layout(node: Node, value: Value) -> ValueLayout | None:
         if value is not node.inputs[0]:
             return None
         return dense(value.shape, channels_last_order(value.type.rank))
-    if get_op(node.op).kind == REDUCE or node.op in INDIFFERENT_OPS:
+    if get_op(node.op).kind == REDUCE or node.op in LAYOUT_AGNOSTIC_OPS:
         return None
     return dense(value.shape)
 
 
-def _through_view(node: Node, place: ValueLayout, required) -> ValueLayout:
+def _through_view(node: Node, layout: ValueLayout, required) -> ValueLayout:
     """Return the layout after a view; views that strides cannot express need row-major."""
     value, rule = node.inputs[0], get_op(node.op)
-    at = None if isinstance(place, Layout) else rule.access(place, node.attrs)
+    at = None if isinstance(layout, Layout) else rule.access(layout, node.attrs)
     if at is None:
         required.setdefault(value, []).append(dense(value.shape))
         at = rule.access(dense(value.shape), node.attrs)

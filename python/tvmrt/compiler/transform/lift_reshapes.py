@@ -23,14 +23,14 @@ def lift_reshapes(graph: Graph) -> None:
         if readers.only(matmul.output) is None:
             continue
         users = readers.of(node.output)
-        if _fits(matmul, node) and any(_is_fusable(n, node.output) for n in users):
+        if _is_liftable(matmul, node) and any(_is_fusable(n, node.output) for n in users):
             reshapes[matmul] = node
     if reshapes:
         removed = set(reshapes.values())
-        rewrite(graph, lambda b, node: _rewritten(b, node, reshapes, removed))
+        rewrite(graph, lambda b, node: _rewrite_node(b, node, reshapes, removed))
 
 
-def _fits(matmul: Node, reshape: Node) -> bool:
+def _is_liftable(matmul: Node, reshape: Node) -> bool:
     if matmul.guard is not None or reshape.guard is not None:
         return False
     weights = matmul.inputs[1]
@@ -49,7 +49,7 @@ def _is_fusable(node: Node, value: Value) -> bool:
     return get_op(node.op).kind == POINTWISE and node.output.shape == value.shape
 
 
-def _rewritten(
+def _rewrite_node(
     b: Builder, node: Node, reshapes: dict[Node, Node], removed: set[Node]
 ) -> Value | None:
     if node in removed:

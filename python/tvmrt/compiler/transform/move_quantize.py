@@ -121,14 +121,14 @@ def _sink_dequantize(b: Builder, node: Node) -> Value | None:
     q, scale, zero = first.inputs
     if node.op in ORDERING and not (is_per_tensor(first) and scale.data.reshape(()) > 0):
         return None
-    parameters = [_moved(b, node, p, q) for p in (scale, zero)]
+    parameters = [_move_parameter(b, node, p, q) for p in (scale, zero)]
     if any(p is None for p in parameters) or q.shape != node.inputs[0].shape:
         return None
     moved = b.emit(node.op, [q, *node.inputs[1:]], node.name, **node.attrs)
     return b.emit("dequantize", [moved, *parameters], node.name)
 
 
-def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
+def _move_parameter(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
     """Return a parameter after the move of its tensor; None if it cannot be moved."""
     if p.is_constant and p.type.size == 1:
         return b.const(p.data.reshape(()), p.name)

@@ -22,7 +22,7 @@ def nest_concats(graph: Graph) -> None:
     """Nest in place, longest sequences of inputs first."""
     known: _Known = {}
 
-    def nested(b: Builder, node: Node) -> Value | None:
+    def nest(b: Builder, node: Node) -> Value | None:
         if node.op != "concat" or node.guard is not None:
             return None
         axis, parts = node.attrs["axis"], _replace_slices(tuple(node.inputs), node.attrs["axis"])
@@ -40,7 +40,7 @@ def nest_concats(graph: Graph) -> None:
         known.setdefault((axis, parts[0]), {})[parts] = node.output if result is None else result
         return result
 
-    rewrite(graph, nested)
+    rewrite(graph, nest)
 
 
 def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Value] | None:

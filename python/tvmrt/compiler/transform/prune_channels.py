@@ -1,7 +1,7 @@
 """Channel pruning: remove dead channels.
 
 A channel is removed if each reader either has only zero weights for it, or does not need it because
-it is still (see ``channel_flow``). Integer matmul-like operators add its contribution to their
+it is still (see ``channel_dataflow``). Integer matmul-like operators add its contribution to their
 int32 bias; in floating point, and with padding, only zeros are removed.
 
 Contract: integer results are bit-equal. Floating-point sums lose terms that are zero, if numbers

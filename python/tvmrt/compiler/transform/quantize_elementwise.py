@@ -35,7 +35,7 @@ def _pool(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     return b.emit("qmax_pool", node.inputs, node.name, **node.attrs)
 
 
-def _bounded(node: Node, readers: ValueUsers) -> tuple[Node, Bounds, list[str]] | None:
+def _match_bounds(node: Node, readers: ValueUsers) -> tuple[Node, Bounds, list[str]] | None:
     """Return the node before a quantize node, the bounds between, and all source names."""
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in INT8_TYPES:
         return None
@@ -71,7 +71,7 @@ def _result_attrs(bounds: Bounds) -> dict:
 
 
 def _pair(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
-    bounded = _bounded(node, readers)
+    bounded = _match_bounds(node, readers)
     if bounded is None or bounded[0].op not in PAIRS:
         return None
     first, bounds, sources = bounded
@@ -85,7 +85,7 @@ def _pair(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
 
 
 def _average(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
-    bounded = _bounded(node, readers)
+    bounded = _match_bounds(node, readers)
     if bounded is None:
         return None
     first, bounds, sources = bounded

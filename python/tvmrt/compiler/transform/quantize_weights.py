@@ -27,7 +27,7 @@ BLOCK = {8: 128, 4: 32}  # weights with one scale
 MIN_ELEMENTS = 4096  # minimum number of weights: in smaller layers scales cost more than it saves
 CHUNK = 1 << 20  # weights that are quantised at a time, to limit memory
 # Divisors of the weight of largest magnitude in a block, relative to the largest integer: clipping
-# that weight may bring all others nearer.
+# that weight may reduce the errors of all others.
 SCALE_CANDIDATES = {8: (1.0,), 4: tuple(np.linspace(0.9, 1.35, 10))}
 
 
@@ -59,8 +59,8 @@ def quantize_weights(graph: Graph, kind: str, max_error: float | None) -> list[W
     A row for all weights that were evaluated, in the order of their use.
     """
     layers = _Layers(BITS[kind], max_error)
-    rewrite(graph, layers.replaced)
-    return [layer.row() for layer in layers.found.values()]
+    rewrite(graph, layers.replace_node)
+    return [layer.row() for layer in layers.cache.values()]
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class _Layers:
 
     def __init__(self, bits: int, max_error: float | None) -> None:
         self.bits, self.max_error = bits, max_error
-        self.found: dict[bytes, _Layer] = {}
+        self.cache: dict[bytes, _Layer] = {}
 
-    def replaced(self, b: Builder, node: Node) -> Value | None:
+    def replace_node(self, b: Builder, node: Node) -> Value | None:
         if _is_matmul(node):
             packed = self._packed_weights(b, node, node.inputs[1], node.inputs[1].data.T)
             return None if packed is None else _emit_matmul(b, node, packed)
@@ -104,14 +104,14 @@ class _Layers:
     ) -> _Packed | None:
         rows = np.ascontiguousarray(rows)
         key = bytes(str(rows.shape), "ascii") + _digest(rows)
-        if key not in self.found:
-            self.found[key] = self._evaluate(b, weights.name, rows)
-        layer = self.found[key]
+        if key not in self.cache:
+            self.cache[key] = self._evaluate(b, weights.name, rows)
+        layer = self.cache[key]
         layer.users.extend(node.sources or (node.name,))
         return layer.packed
 
     def _evaluate(self, b: Builder, name: str, rows: np.ndarray) -> _Layer:
-        codes, scales, error = quantized(rows, self.bits)
+        codes, scales, error = quantize_rows(rows, self.bits)
         if self.max_error is not None and error > self.max_error:
             return _Layer(name, rows.nbytes, error, None)
         packed = _Packed(
@@ -164,12 +164,12 @@ def _emit_gather(b: Builder, node: Node, packed: _Packed) -> Value:
 
     codes = emit("gather", packed.codes, indices, axis=0)
     if bits < 8:
-        each = 8 // bits
+        per_byte = 8 // bits
         column = emit("reshape", codes, shape=(*before, blocks, 1, size))
         shifts = b.const(np.arange(0, 8, bits, dtype=np.uint8)[:, None], node.name)
         mask = b.const(np.uint8((1 << bits) - 1), node.name)
         codes = emit("bit_and", emit("shift_right", column, shifts), mask)
-        codes = emit("reshape", codes, shape=(*before, blocks, each * size))
+        codes = emit("reshape", codes, shape=(*before, blocks, per_byte * size))
     half = b.const(np.float32(1 << (bits - 1)), node.name)
     centred = emit("sub", emit("cast", codes, to="float32"), half)
     block_scales = emit("gather", packed.scales, indices, axis=0)
@@ -182,7 +182,7 @@ def _emit_gather(b: Builder, node: Node, packed: _Packed) -> Value:
     return emit("slice", y, starts=(0,) * rank, steps=(1,) * rank, sizes=sizes)
 
 
-def quantized(rows: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, float]:
+def quantize_rows(rows: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return numbers [rows, blocks, block] with offset ``2 ** (bits - 1)``, the scales [rows,
     blocks], and the error (of a ``WeightQuantization``)."""
     count, width = rows.shape
@@ -209,8 +209,8 @@ def _chunks(count: int, width: int) -> Iterator[slice]:
 def _nearest(wide: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the best of the tried scales for each block: numbers, scales, squared errors."""
     half = 1 << (bits - 1)
-    place = np.abs(wide).argmax(axis=-1)[..., None]
-    widest = np.take_along_axis(wide, place, axis=-1)  # it is stored as 0, the extreme integer
+    index = np.abs(wide).argmax(axis=-1)[..., None]
+    widest = np.take_along_axis(wide, index, axis=-1)  # it is stored as 0, the extreme integer
     best = None
     for part in SCALE_CANDIDATES[bits]:
         scale = widest / np.float32(-half * part)

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.extent import lower_bound, symbols_of
 from tvmrt.compiler.ir.limits import constant_bytes
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.winograd import TILE_SIZES, TAPS, WinogradConversion, winograd_tiles
+from tvmrt.compiler.ir.winograd import TAPS, TILE_SIZES, WinogradConversion, winograd_tiles
 
 from .rewrite import rewrite
 
@@ -66,15 +66,15 @@ def to_winograd(
     """
     options = [each for node in graph.nodes for each in _options_of(node, max_error, chosen)]
     affordable = _affordable(options, max_growth_bytes)
-    kept = [each for each in options if each.report.size == 1]
-    rows = {id(each.node): each.report for each in (*kept, *affordable)}
+    direct = [each for each in options if each.report.size == 1]
+    rows = {id(each.node): each.report for each in (*direct, *affordable)}
 
-    def replaced(b: Builder, node: Node) -> Value | None:
+    def replace_node(b: Builder, node: Node) -> Value | None:
         report = rows.get(id(node))
         return None if report is None or report.size == 1 else _emit_winograd(b, node, report.size)
 
     order = [rows[id(node)] for node in graph.nodes if id(node) in rows]
-    rewrite(graph, replaced)
+    rewrite(graph, replace_node)
     return order
 
 
@@ -118,18 +118,18 @@ def _options_of(
     return options
 
 
-def _affordable(found: Sequence[_Option], max_growth_bytes: int | None) -> list[_Option]:
+def _affordable(options: Sequence[_Option], max_growth_bytes: int | None) -> list[_Option]:
     """Return one option per layer, the fastest that the growth of weights allows."""
-    taken: dict[int, _Option] = {}
+    selected: dict[int, _Option] = {}
     left = float("inf") if max_growth_bytes is None else max_growth_bytes
-    offered = [each for each in found if each.report.size > 1]
-    for each in sorted(offered, key=lambda each: -each.saved_macs / max(1, each.max_growth_bytes)):
-        before = taken.get(id(each.node))
+    faster = [each for each in options if each.report.size > 1]
+    for each in sorted(faster, key=lambda each: -each.saved_macs / max(1, each.max_growth_bytes)):
+        before = selected.get(id(each.node))
         more = each.max_growth_bytes - (before.max_growth_bytes if before else 0)
         if more <= left and (before is None or each.saved_macs > before.saved_macs):
-            taken[id(each.node)] = each
+            selected[id(each.node)] = each
             left -= more
-    return list(taken.values())
+    return list(selected.values())
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def members(fields: Mapping[str, object]) -> list[str]:
 
 def _member(value: object) -> object:
     if isinstance(value, Mapping):
-        return nested(value)
+        return nested_initializer(value)
     return braces(value) if isinstance(value, tuple) else value
 
 
@@ -76,7 +76,7 @@ def initializer(fields: Mapping[str, object]) -> str:
     return braces(members(fields))
 
 
-def nested(fields: Mapping[str, object]) -> str:
+def nested_initializer(fields: Mapping[str, object]) -> str:
     """Return an initialiser nested in another, wrapped if necessary."""
     lines, line = [], ""
     for part in (f"{member}, " for member in members(fields)):

@@ -164,12 +164,12 @@ class Namer:
     """
 
     def __init__(self, limit: int = MAX_LENGTH) -> None:
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._limit = limit
 
     def reserve(self, identifier: str) -> None:
         """Never hand out this identifier."""
-        self._taken.add(identifier.lower())
+        self._used.add(identifier.lower())
 
     def take(self, name: str, prefix: str = "", ending: str = "", reserved_length: int = 0) -> str:
         """Return ``prefix``, the name and ``ending`` as an unused identifier. ``reserved_length``:
@@ -178,11 +178,11 @@ class Namer:
         min_length = MIN_NAME_LENGTH_BEFORE_SUFFIX if ending else MIN_NAME_LENGTH
         limit = max(self._limit - len(prefix) - len(ending) - reserved_length, min_length)
         candidate, count = prefix + identifier(name, limit) + ending, 1
-        while candidate.lower() in self._taken:
+        while candidate.lower() in self._used:
             count += 1
             number = f"_{count}"
             candidate = prefix + identifier(name, limit - len(number)) + number + ending
-        self._taken.add(candidate.lower())
+        self._used.add(candidate.lower())
         return candidate
 
 

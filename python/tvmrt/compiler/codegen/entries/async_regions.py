@@ -16,16 +16,16 @@ from ..dependencies import dependencies
 
 
 def wait_lines(program: Program) -> dict[int, list[str]]:
-    """Return for each step the C lines that wait for the regions it needs, each waited for once."""
+    """Return by step the C lines that wait for its regions, once for each region."""
     deferred = [i for i, step in enumerate(program.steps) if step.deferred]
     waited: set[int] = set()
-    found: dict[int, list[str]] = {}
-    for number, before in enumerate(dependencies(program)):
+    lines: dict[int, list[str]] = {}
+    for step, before in enumerate(dependencies(program)):
         needed = [i for i in before if i in deferred and i not in waited]
         waited.update(needed)
         indices = [deferred.index(i) for i in needed]
-        found[number] = [f"  if (wait_for(tickets, {k}) != 0) return -1;" for k in indices]
-    return found
+        lines[step] = [f"  if (wait_for(tickets, {k}) != 0) return -1;" for k in indices]
+    return lines
 
 
 def print_wait(steps: Sequence[Step]) -> list[str]:

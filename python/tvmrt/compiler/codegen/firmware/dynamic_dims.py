@@ -43,15 +43,15 @@ ARGUMENTS = Structs()  # the structs as parameters of run
 
 def members(program: Program) -> list[DimMember]:
     """Return the dimensions with their members in the struct of sizes."""
-    return [row for row in _named(program) if row[0].source is None]
+    return [row for row in _unique_members(program) if row[0].source is None]
 
 
 def counts(program: Program) -> list[DimMember]:
     """Return the data-dependent output extents with their members in the struct of counts."""
-    return [row for row in _named(program) if row[0].source is not None]
+    return [row for row in _unique_members(program) if row[0].source is not None]
 
 
-def _named(program: Program) -> list[DimMember]:
+def _unique_members(program: Program) -> list[DimMember]:
     """Return dimensions and counts with member names whose upper-case macros are distinct."""
     taken: set[str] = set()
     symbols = (*program.dims(), *program.data_dependent_dims)
@@ -122,7 +122,7 @@ def bounds_text(extents: Iterable[SymInt]) -> str:
 def bounds_macros(program: Program, prefix: str) -> list[str]:
     """Return header lines with the bounds of dimensions and counts."""
     lines = []
-    for symbol, name in _named(program):
+    for symbol, name in _unique_members(program):
         what = "Dimension" if symbol.source is None else "Count"
         lines += [
             f"/*! \\brief {what} {comment_text(symbol.name)}: minimum and maximum. */",

@@ -57,7 +57,7 @@ class CustomLowering(Lowering):
             value = self.node.inputs[i] if i < len(self.node.inputs) else None
             arguments += self._input(step, f, i, operand.name, value)
         for i, operand in enumerate(outputs):
-            pointer = _named(f.write(i), local_name(operand.name), f.name_write, i)
+            pointer = _rename_pointer(f.write(i), local_name(operand.name), f.name_write, i)
             arguments += [pointer, self._shape(f, operand.name, logical_types(self.node)[1][i])]
         for scalar, value in zip(self.operator.scalars, self.scalars):
             arguments.append(_literal(scalar.type.name, value))
@@ -75,7 +75,7 @@ class CustomLowering(Lowering):
             pointer = f.constant(local_name(name), data)
         else:
             at = step.read_values.index(value)
-            pointer = _named(f.read(at), local_name(name), f.name_read, at)
+            pointer = _rename_pointer(f.read(at), local_name(name), f.name_read, at)
         return [pointer, self._shape(f, name, logical_types(self.node)[0][i])]
 
     def _shape(self, f: FunctionWriter, name: str, type: TensorType) -> str:
@@ -103,7 +103,7 @@ class CustomLowering(Lowering):
         return DENSE if layout.order == tuple(range(layout.rank)) else layout.order
 
 
-def _named(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:
+def _rename_pointer(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:
     """Return the operand's pointer, renamed after its declaration."""
     return current if current == name else rename(index, name)
 

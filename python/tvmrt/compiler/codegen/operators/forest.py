@@ -57,17 +57,17 @@ def _fields(f: FunctionWriter, node: Node, tables: Tables) -> dict[str, object]:
     padding = (0, round_up(trees, PARALLEL_TREES) - trees)
     aggregate = node.attrs["aggregate"]
 
-    def stored(name: str, array: np.ndarray | None) -> str:
+    def print_array(name: str, array: np.ndarray | None) -> str:
         return "NULL" if array is None else f.constant(name, array)
 
     return {
-        "nodes": stored("nodes", tables.nodes()),
-        "values": stored("values", None if tables.values.shape[1] == 1 else tables.values),
-        "roots": stored("roots", np.pad(tables.roots, padding, "edge")),
-        "depths": stored("depths", np.pad(tables.depths, padding, "edge")),
-        "targets": stored("targets", tables.targets if tables.targets.any() else None),
-        "base": stored("base", node.inputs[9].data),
-        "inputs": stored("inputs", tables.inputs),
+        "nodes": print_array("nodes", tables.nodes()),
+        "values": print_array("values", None if tables.values.shape[1] == 1 else tables.values),
+        "roots": print_array("roots", np.pad(tables.roots, padding, "edge")),
+        "depths": print_array("depths", np.pad(tables.depths, padding, "edge")),
+        "targets": print_array("targets", tables.targets if tables.targets.any() else None),
+        "base": print_array("base", node.inputs[9].data),
+        "inputs": print_array("inputs", tables.inputs),
         "columns": node.inputs[0].shape[1],
         "features": tables.features_read,
         "feature_bits": tables.feature_bits,

@@ -51,19 +51,19 @@ def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
     columns, steps = _smallest_int_array(tables.features), _smallest_int_array(tables.steps)
     kind = f"u{8 * columns.itemsize}_u{8 * steps.itemsize}"
 
-    def stored(name: str, array: np.ndarray | None) -> str:
+    def print_array(name: str, array: np.ndarray | None) -> str:
         return "NULL" if array is None else f.constant(name, array)
 
     f.include("board/forest.h")
     fields = {
-        "keys": stored("keys", keys),
-        "columns": stored("columns", columns),
-        "steps": stored("steps", steps),
-        "rows": stored("rows", None if single else rows),
-        "roots": stored("roots", tables.roots),
-        "targets": stored("targets", tables.targets if tables.targets.any() else None),
-        "base": stored("base", to_integers(np.round(np.ldexp(base, bits)), np.int32)),
-        "inputs": stored("inputs", tables.inputs),
+        "keys": print_array("keys", keys),
+        "columns": print_array("columns", columns),
+        "steps": print_array("steps", steps),
+        "rows": print_array("rows", None if single else rows),
+        "roots": print_array("roots", tables.roots),
+        "targets": print_array("targets", tables.targets if tables.targets.any() else None),
+        "base": print_array("base", to_integers(np.round(np.ldexp(base, bits)), np.int32)),
+        "inputs": print_array("inputs", tables.inputs),
         "x_columns": node.inputs[0].shape[1],
         "features": tables.features_read,
         "nan_left": int(tables.nan != "RIGHT"),

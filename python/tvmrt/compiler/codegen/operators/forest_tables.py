@@ -20,16 +20,16 @@ def sortable_keys(values: np.ndarray) -> np.ndarray:
 
 def tree_depths(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
     """Return the depth of each tree; children follow their parent in the arrays."""
-    return _upwards(left, np.zeros(left.size, np.int32), 1)[roots]
+    return _propagate_up(left, np.zeros(left.size, np.int32), 1)[roots]
 
 
 def largest_leaves(left: np.ndarray, roots: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the maximum over the leaves of each tree of these non-negative numbers."""
     leaf = left == np.arange(left.size)
-    return _upwards(left, np.where(leaf, values, 0), 0)[roots]
+    return _propagate_up(left, np.where(leaf, values, 0), 0)[roots]
 
 
-def _upwards(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
+def _propagate_up(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
     """Propagate values from the leaves: each node gets its children's maximum plus ``step``."""
     branches = np.flatnonzero(left != np.arange(left.size))
     first = left[branches]

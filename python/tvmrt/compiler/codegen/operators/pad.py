@@ -51,13 +51,13 @@ class _PadPrinter:
             literal = scalar_literal(node.inputs[1])
             pointer = literal or places.pointer(node.inputs[1], "value")
             self.value = literal or f"*{pointer}"
-        self.maps = {d: self._map(d) for d in self._mirrored()}
+        self.maps = {d: self._map(d) for d in self._mapped_axes()}
 
     def _pads(self, axis: int) -> bool:
         """Return whether an axis is padded, possibly only at some dynamic sizes."""
         return (self.before[axis], self.after[axis]) != (0, 0)
 
-    def _mirrored(self) -> list[int]:
+    def _mapped_axes(self) -> list[int]:
         if self.mode == "constant":
             return []
         return [d for d in self.order if self._pads(d)]

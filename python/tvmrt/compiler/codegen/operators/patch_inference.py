@@ -156,7 +156,7 @@ class PatchLayerCache:
     """Cache of layers over some of their columns."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], PatchLayer | None] = {}
+        self._cache: dict[tuple[object, ...], PatchLayer | None] = {}
 
     def cut(
         self,
@@ -187,11 +187,11 @@ class PatchLayerCache:
     ) -> PatchLayer | None:
         width = None if source is None else source.count
         key = (id(step), width, out.count, window.patch_padding(source, out))
-        if key not in self._known:
+        if key not in self._cache:
             narrowed = narrow_step(step, window, source, out)
             layer = narrowed.lowering.row_layer(narrowed)
-            self._known[key] = None if layer is None else PatchLayer.of(narrowed, layer)
-        return self._known[key]
+            self._cache[key] = None if layer is None else PatchLayer.of(narrowed, layer)
+        return self._cache[key]
 
 
 def make_patch(
@@ -219,7 +219,7 @@ def narrow_step(
     x, y = step.read_values[main], step.group.outputs[0]
     cloned = _NarrowedCopies(y.shape[2:], out.count)
     if not window.is_identity:
-        cloned.known[x] = x if source is None else _narrow(x, source.count)
+        cloned.copies[x] = x if source is None else _narrow(x, source.count)
     root = step.group.root
     group = Group(cloned.node(root), [], [cloned.node(n) for n in step.group.after])
     if not window.is_identity:
@@ -263,15 +263,15 @@ class _NarrowedCopies:
 
     def __init__(self, pixels: Sequence[int], columns: int) -> None:
         self.pixels, self.columns = tuple(pixels), columns
-        self.known: dict[Value, Value] = {}
+        self.copies: dict[Value, Value] = {}
 
     def value(self, value: Value) -> Value:
         if value.is_constant:
             return value
-        if value not in self.known:
+        if value not in self.copies:
             wide = value.type.rank == 4 and value.shape[2:] == self.pixels
-            self.known[value] = _narrow(value, self.columns) if wide else value
-        return self.known[value]
+            self.copies[value] = _narrow(value, self.columns) if wide else value
+        return self.copies[value]
 
     def node(self, node: Node) -> Node:
         inputs = [None if v is None else self.value(v) for v in node.inputs]

@@ -49,7 +49,7 @@ class GainLowering(Lowering):
         f.line(f"tvmrt_signal_gain({operands}, {f.write()}, {rest});")
 
 
-def _turns(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _twiddle_factors(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return e^(i phase) as pairs; in fixed point, halves are rounded up."""
     pairs = np.stack([np.cos(phases), np.sin(phases)], axis=-1)
     if dtype.kind == "f":
@@ -63,7 +63,7 @@ def tables(size: int, inverse: bool, dtype: str) -> tuple[np.ndarray, np.ndarray
     sign, kind = 1 if inverse else -1, np.dtype(dtype)
     stages = sign * 2 * np.pi * np.arange(size) / size
     splitting = sign * np.pi * ((np.arange(size // 2) + 1) / size + 0.5)
-    return _turns(stages, kind), _turns(splitting, kind)
+    return _twiddle_factors(stages, kind), _twiddle_factors(splitting, kind)
 
 
 def _print_tables(f: FunctionWriter, size: int, inverse: bool, dtype: str) -> None:

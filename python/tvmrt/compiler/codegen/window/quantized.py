@@ -247,7 +247,7 @@ class IntegerMatMulLowering(BoardLowering):
         """Return the layer for tiles, its constants, and whether the kernel itself requantises the
         result, which requires that no sum can overflow."""
         weights = self.weights()
-        layer = self._fitted(step).by(self.tuned_choice(step))
+        layer = self._fitted_layer(step).by(self.tuned_choice(step))
         if layer.widest is not None:
             widest_tile = self.widest_choice(step).tile
             layer = replace(layer, widest_tile=widest_tile and widest_tile[1:])
@@ -264,14 +264,14 @@ class IntegerMatMulLowering(BoardLowering):
             layer = replace(layer, residual_type=f"{plus}_fused" if quick else plus)
         return layer, packed, fits
 
-    def _fitted(self, step: Step) -> ConvI8:
+    def _fitted_layer(self, step: Step) -> ConvI8:
         layer = self.layer(step).fit(
             self.weights(), self.w_zero, allow_overflow_quads=not self.packs_at_run_time
         )
         return choose_variant(layer, not self.packs_at_run_time, self.requantizes_in_kernel)
 
     def options(self, step: Step) -> list[Choice]:
-        return [] if BOARD_KERNELS.of(self.target) else self._fitted(step).options()
+        return [] if BOARD_KERNELS.of(self.target) else self._fitted_layer(step).options()
 
     @property
     def packs_at_run_time(self) -> bool:

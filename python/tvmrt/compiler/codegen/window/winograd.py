@@ -62,18 +62,18 @@ class WinogradLayer:
         return (self.size + 2) ** 2
 
     @property
-    def down(self) -> int:
+    def tile_rows(self) -> int:
         """Winograd tiles in a column of the output."""
         return ceil_div(self.window.out[1], self.size)
 
     @property
-    def across(self) -> int:
+    def tile_columns(self) -> int:
         return ceil_div(self.window.out[2], self.size)
 
     @property
     def winograd_tiles(self) -> SymInt:
         """Winograd tiles of all images; may be dynamic."""
-        return self.window.batch * self.down * self.across
+        return self.window.batch * self.tile_rows * self.tile_columns
 
     @property
     def tiles_per_pass(self) -> int:
@@ -111,8 +111,8 @@ class WinogradLayer:
         """Transform and pack [OC, IC, 3, 3] to [element][block][ic][packed], flat."""
         each = transformed_weights(weights, self.size)  # [elements, OC, IC]
         packed = np.empty((len(each), self.w_position), np.float32)
-        for place, one in zip(packed, each):
-            place[:] = packing.pack_conv(one[:, :, None], self.tiles)
+        for target, element in zip(packed, each):
+            target[:] = packing.pack_conv(element[:, :, None], self.tiles)
         return packed.reshape(-1)
 
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
@@ -121,8 +121,8 @@ class WinogradLayer:
             "window": self.window.members(),
             "in_channels": self.in_channels,
             "out_channels": self.out_channels,
-            "down": self.down,
-            "across": self.across,
+            "down": self.tile_rows,
+            "across": self.tile_columns,
             "at_once": self.tiles_per_pass,
             "packed": self.tiles.packed,
             "residual_stride": residual_stride,

@@ -41,10 +41,10 @@ class Rule:
         if self.name is not None:
             known[self.name] = result
         elif not result:
-            found = (
+            values = (
                 f"{n} = {_value_text(v)}" for n, v in zip(self.reads, arguments) if v is not None
             )
-            raise ContractError(f"expected that {self.words}; found {', '.join(found)}")
+            raise ContractError(f"expected that {self.words}; found {', '.join(values)}")
 
 
 def holds(words: str, test: Callable[..., Any], reads: str | None = None) -> Rule:

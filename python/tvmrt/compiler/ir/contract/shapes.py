@@ -92,7 +92,7 @@ class Shape:
             self.names |= formula.names
 
     def bind(self, shape: tuple, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
-        """Return whether the rank and all extents but formulas fit, and bind new names."""
+        """Bind new names; return whether the rank and all extents except formulas match."""
         rank, variadic = len(shape), self.variadic
         if rank != self.fixed if variadic is None else rank < self.fixed:
             return False
@@ -126,17 +126,17 @@ class Shape:
 
     def extents(self, known: Mapping[str, Any]) -> tuple[SymInt, ...]:
         """Return the shape of a result."""
-        found: list[SymInt] = []
+        extents: list[SymInt] = []
         formulas = dict(self._formulas)
         for i, word in enumerate(self._words):
             place = i if i <= self._head else i - len(self._words)
             if i == self._head:
-                found += known[self.variadic.name]
+                extents += known[self.variadic.name]
             elif place in formulas:
-                found += formulas[place].values(known)
+                extents += formulas[place].values(known)
             else:
-                found.append(known[word])
-        return tuple(map(as_extent, found))
+                extents.append(known[word])
+        return tuple(map(as_extent, extents))
 
     def __str__(self) -> str:
         return f"[{', '.join(self._words)}]"

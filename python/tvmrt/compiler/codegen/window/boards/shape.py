@@ -14,7 +14,7 @@ from tvmrt.compiler.ir.extent import (
 )
 from tvmrt.compiler.ir.rounding import round_up
 
-from ...c.formatting import initializer, nested
+from ...c.formatting import initializer, nested_initializer
 from ...geometry import Window
 
 MAX_INT16 = (1 << 15) - 1  # of an extent
@@ -120,7 +120,7 @@ class MicroShape:
             "scratch": scratch.bytes,
             "layout": initializer({name: initializer(numbers) for name, numbers in union.items()}),
         }
-        return nested(fields)
+        return nested_initializer(fields)
 
 
 def minimum_text(a: SymInt, b: SymInt) -> SymInt | str:
