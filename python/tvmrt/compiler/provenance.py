@@ -55,11 +55,11 @@ def _to_plain_data(value: Any) -> Any:
 def _sha256(model: Any) -> str | None:
     """Return the hash of the original network; None if it is neither a file nor bytes."""
     if isinstance(model, (str, os.PathLike)):
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         with Path(model).open("rb") as file:
             while chunk := file.read(1 << 22):
-                found.update(chunk)
-        return found.hexdigest()
+                digest.update(chunk)
+        return digest.hexdigest()
     if isinstance(model, (bytes, bytearray)):
         return hashlib.sha256(model).hexdigest()
     # check the type: a GraphBuilder takes any attribute of its own for an operator

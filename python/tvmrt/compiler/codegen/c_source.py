@@ -72,9 +72,9 @@ def _device_module_constants(
     arrays = {}
     for module in device_modules(program):
         for buffer in buffers if module.constants else ():
-            place = module.constants.get(digest_of(buffer.data))
-            if place is not None:
-                arrays[buffer] = DeviceModuleConstant(module, place)
+            offset = module.constants.get(digest_of(buffer.data))
+            if offset is not None:
+                arrays[buffer] = DeviceModuleConstant(module, offset)
                 buffer.in_device_module = True
     return arrays
 
@@ -283,13 +283,13 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
 
 
 def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlacement) -> str:
-    place = " TVMGEN_RODATA" if options.firmware else ""
+    attribute = " TVMGEN_RODATA" if options.firmware else ""
     lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
     for buffer in sources.weight_buffers:
         if buffer in sources.shared:
             continue
         name, section = sources.symbol_of(buffer), places.sections.get(buffer.name)
-        where = place if section is None else f' TVMGEN_SECTION("{section}")'
+        where = attribute if section is None else f' TVMGEN_SECTION("{section}")'
         lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{where} = {{")
         row = "  "
         for value in buffer.data:

@@ -62,9 +62,9 @@ class LevelFunctions:
 
     def functions_printed_for(self, name: str) -> list[Function]:
         """Return the functions that are printed for a level, without those of lower levels."""
-        number = self.names.index(name)
+        level_index = self.names.index(name)
         before = {
-            f.symbol for n in self.names[:number] for f in self.functions_by_symbol(n).values()
+            f.symbol for n in self.names[:level_index] for f in self.functions_by_symbol(n).values()
         }
         return [f for f in self.functions_by_symbol(name).values() if f.symbol not in before]
 
@@ -84,8 +84,8 @@ def print_dispatched_function(
     """Return the dispatching function and the functions of the levels, called ``names``."""
     writers = {}
     for level, name in reversed(list(zip(target.levels, names))):  # widest first: names weights
-        own = replace(step, lowering=step.levels[level.name])
-        writers[level.name] = write_function(name, own, common)
+        level_step = replace(step, lowering=step.levels[level.name])
+        writers[level.name] = write_function(name, level_step, common)
     ordered = [writers[level.name] for level in target.levels]
     same = _lowest_equivalents(ordered, target.levels)
     constants = _all_constants(reversed(ordered))
@@ -120,13 +120,13 @@ def _is_equivalent(a: FunctionWriter, one: Target, b: FunctionWriter, other: Tar
 
 def _content(f: FunctionWriter) -> tuple:
     """Return the printed content, with the function's own symbols replaced by numbers."""
-    numbers = {name: f"*{i}*" for i, name in enumerate((f.symbol, *f.statics))}
-    symbols = sorted(numbers, key=len, reverse=True)  # one may be the prefix of another
+    placeholders = {name: f"*{i}*" for i, name in enumerate((f.symbol, *f.statics))}
+    symbols = sorted(placeholders, key=len, reverse=True)  # one may be the prefix of another
     texts = []
     for printed in (*f.definitions, *f.helpers, *f.lines, *f.lines_after_tasks):
         text = str(printed)
         for symbol in symbols:
-            text = text.replace(symbol, numbers[symbol])
+            text = text.replace(symbol, placeholders[symbol])
         texts.append(text)
     return texts, f.parallel_extent, f.macros, f.includes, f.constants
 

@@ -131,7 +131,7 @@ def _fuse(
 ) -> Step:
     chain = merge_steps(steps, lambda group: kind(group, target, steps))
     for level in target.levels:
-        own = [replace(step, lowering=step.levels[level.name]) for step in steps]
-        chain.levels[level.name] = kind(chain.group, level, own)
+        level_steps = [replace(step, lowering=step.levels[level.name]) for step in steps]
+        chain.levels[level.name] = kind(chain.group, level, level_steps)
     chain.in_place = chain.lowering.in_place(chain)
     return chain

@@ -89,8 +89,8 @@ def _own(program: Program) -> list[MemoryPool]:
 
 def definition(name: str, nbytes: int, section: str | None) -> str:
     """Return the definition of a pool's array in its section."""
-    place = "TVMGEN_NOINIT" if section is None else f'TVMGEN_SECTION("{section}")'
-    return f"uint8_t {name}[{nbytes}] {place};"
+    attribute = "TVMGEN_NOINIT" if section is None else f'TVMGEN_SECTION("{section}")'
+    return f"uint8_t {name}[{nbytes}] {attribute};"
 
 
 def pool_macro(prefix: str, pool: MemoryPool) -> str:

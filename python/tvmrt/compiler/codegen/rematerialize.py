@@ -34,19 +34,19 @@ def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Pro
     return program
 
 
-def _find_rematerializable(graph: Graph, program: Program, made: set[Node]):
+def _find_rematerializable(graph: Graph, program: Program, rematerialized: set[Node]):
     """Find a table whose input is live across the memory peak only for later readers. Return the
     table, its inverse and these readers; None if there is none."""
     live = live_bytes_of_steps(program)
-    fullest = [i for i, nbytes in enumerate(live) if nbytes == max(live)]
+    peak_steps = [i for i, nbytes in enumerate(live) if nbytes == max(live)]
     users = graph.consumers()
     for i, step in enumerate(program.steps):
         table = step.group.root
-        if not _is_lookup_table(step) or table in made:
+        if not _is_lookup_table(step) or table in rematerialized:
             continue
         source = step.reads[0].buffer
         later = [j for j in range(i + 1, len(program.steps)) if _accesses(program.steps[j], source)]
-        if not later or not any(i < j < later[0] for j in fullest):
+        if not later or not any(i < j < later[0] for j in peak_steps):
             continue
         nodes = {node for j in later for node in program.steps[j].group.nodes}
         readers = [node for node in users[table.inputs[0]] if node in nodes]

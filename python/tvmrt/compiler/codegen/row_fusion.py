@@ -159,10 +159,10 @@ class _PatchSearch:
         bound, plans = max(self.smallest, default=0), {}
         for span, joined in self.chains.items():
             first, last, _ = span
-            around = self.live[span] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
+            other_bytes = self.live[span] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
             tight = max(self.smallest[first : last + 1]) > bound // 2
-            if tight and around < self.live[span] // 2 and all(self.windows[first : last + 1]):
-                plans |= self._split_chain(span, around, bound)
+            if tight and other_bytes < self.live[span] // 2 and all(self.windows[first : last + 1]):
+                plans |= self._split_chain(span, other_bytes, bound)
         return plans
 
     def _split_chain(
@@ -387,15 +387,15 @@ def _fits_limit(program: Program, limit: int) -> bool:
 
 
 def _error_text(
-    limit: int, smallest: RowFusionPlan, made: Program, plans: Sequence[RowFusionPlan]
+    limit: int, smallest: RowFusionPlan, program: Program, plans: Sequence[RowFusionPlan]
 ) -> str:
-    live = live_bytes_of_steps(made, ALIGN_BYTES)
-    fullest = live.index(max(live))
+    live = live_bytes_of_steps(program, ALIGN_BYTES)
+    peak_step = live.index(max(live))
     sizes = [f"{p.ram_bytes} bytes{_cost_text(p)}" for p in plans]
     return (
         f"ram of {limit} bytes is {smallest.ram_bytes - limit} bytes too small for the network, "
-        f"even with row-wise fusion; the peak is at operator {made.steps[fullest].name} with "
-        f"{live[fullest]} bytes; give {'one of ' * (len(sizes) > 1)}{', '.join(reversed(sizes))}"
+        f"even with row-wise fusion; the peak is at operator {program.steps[peak_step].name} with "
+        f"{live[peak_step]} bytes; give {'one of ' * (len(sizes) > 1)}{', '.join(reversed(sizes))}"
     )
 
 

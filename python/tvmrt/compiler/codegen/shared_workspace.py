@@ -57,11 +57,11 @@ def plan_memory(
     pool_names = [placement.weight_pools(p.weight_buffers if p else ()) for p in printed]
     placement.check_used()
     begins = [0] * len(networks[0].pools)
-    planned, kept = [], []
+    planned, resident_bytes = [], []
     for network, functions, (rows, sections) in zip(networks, printed, pool_names):
-        resident, taken = _place_resident_weights(network, rows, begins)
-        begins = [begin + nbytes for begin, nbytes in zip(begins, taken)]
-        kept.append(taken)
+        resident, used = _place_resident_weights(network, rows, begins)
+        begins = [begin + nbytes for begin, nbytes in zip(begins, used)]
+        resident_bytes.append(used)
         planned.append(PlacedNetwork(WeightPlacement(resident, sections), functions))
     grouped = {i for group in live for i in group}
     alone = [[i] for i in range(len(networks)) if i not in grouped]
@@ -70,7 +70,7 @@ def plan_memory(
         for i in group:
             pools = [
                 replace(pool, reserved_bytes=end, kept_bytes=nbytes)
-                for pool, end, nbytes in zip(networks[i].pools, ends, kept[i])
+                for pool, end, nbytes in zip(networks[i].pools, ends, resident_bytes[i])
             ]
             align_bytes = pool_options.align_bytes(networks[i].options)
             plan_program(networks[i].program, pools, align_bytes, tensors[i], shared[i])
@@ -89,12 +89,12 @@ def _place_resident_weights(
     """Place the copied weights in each pool from the offsets ``begins`` on. Return the places and
     the bytes used in each pool."""
     resident, used_bytes = {}, [0] * len(network.pools)
-    numbers = {pool.name: i for i, pool in enumerate(network.pools)}
+    pool_indices = {pool.name: i for i, pool in enumerate(network.pools)}
     for name, (pool_name, nbytes) in rows.items():
-        number = numbers[pool_name]
-        _check_loadable(network, name, network.pools[number])
-        resident[name] = (number, begins[number] + used_bytes[number])
-        used_bytes[number] += round_up(nbytes, ALIGN_BYTES)
+        pool_index = pool_indices[pool_name]
+        _check_loadable(network, name, network.pools[pool_index])
+        resident[name] = (pool_index, begins[pool_index] + used_bytes[pool_index])
+        used_bytes[pool_index] += round_up(nbytes, ALIGN_BYTES)
     return resident, used_bytes
 
 

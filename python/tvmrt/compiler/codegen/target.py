@@ -315,15 +315,17 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     raise ValueError(f"target {name} is not known; choose one of {choices}")
 
 
-def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str], bf16: bool) -> Target:
+def _family(
+    name: str, all_levels: Sequence[Target], requested: Sequence[str], bf16: bool
+) -> Target:
     """Return one target with several ISA levels."""
     level_names = [level.name for level in all_levels]
-    for each in wanted:
+    for each in requested:
         if each not in level_names:
             raise ValueError(
                 f"target {name} has no level {each}; choose from {', '.join(level_names)}"
             )
-    usual = wanted or [e.name for e in all_levels if not e.opt_in and (bf16 or not e.bf16)]
+    usual = requested or [e.name for e in all_levels if not e.opt_in and (bf16 or not e.bf16)]
     chosen = [level for level in all_levels if level.name in usual]
     widest = chosen[-1]
     levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)

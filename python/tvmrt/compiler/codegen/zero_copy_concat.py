@@ -213,8 +213,8 @@ def _permute_access(
     """Translate an access to all elements whose axes are a permutation of the source's, also with
     symbolic extents; None for any other access."""
     axes = {(source.shape[d], source.strides[d]): target.strides[d] for d in order}
-    found = [(n, s) for n, s in zip(at.shape, at.strides) if n != 1]
-    if at.offset != 0 or len(set(found)) != len(order) or not axes.keys() >= set(found):
+    kept_axes = [(n, s) for n, s in zip(at.shape, at.strides) if n != 1]
+    if at.offset != 0 or len(set(kept_axes)) != len(order) or not axes.keys() >= set(kept_axes):
         return None
     strides = tuple(0 if n == 1 else axes[n, s] for n, s in zip(at.shape, at.strides))
     return Strided(at.shape, strides, target.offset)

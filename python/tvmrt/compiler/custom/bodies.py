@@ -174,8 +174,8 @@ class OpenCL:
 
     def _images(self, function: str) -> dict[str, str]:
         """Return a word for each parameter, if any parameter is an image."""
-        head = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)", self.source)
-        parameters = head.group(1).split(",") if head else []
+        match = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)", self.source)
+        parameters = match.group(1).split(",") if match else []
         words = [
             "array" if "image2d_array_t" in p else "2d" if "image2d_t" in p else "-"
             for p in parameters

@@ -83,14 +83,14 @@ class Composed(Operator):
         if len(_expanding.names) >= MAX_DEPTH:
             raise ValueError(f"{self.name} uses itself: {' in '.join(_expanding.names[-3:])}")
         graph = GraphBuilder(self.op_type)
-        given = [
+        operands = [
             None if type is None else graph.input(parameter, type.shape, type.dtype.name)
             for parameter, type in zip(self.inputs, types)
         ]
-        given += [None] * (len(self.inputs) - len(given))
+        operands += [None] * (len(self.inputs) - len(operands))
         _expanding.names.append(self.name)
         try:
-            results = self.call("body", self.function, graph, *given, **values)
+            results = self.call("body", self.function, graph, *operands, **values)
         finally:
             _expanding.names.pop()
         for i, value in enumerate(results if isinstance(results, (tuple, list)) else [results]):

@@ -196,17 +196,17 @@ class GraphBuilder(OperatorGraph):
         return copy_graph(self._importer.graph)
 
 
-def _attributes(name: str, given: Mapping[str, Any]) -> list[onnx.AttributeProto]:
+def _attributes(name: str, values: Mapping[str, Any]) -> list[onnx.AttributeProto]:
     """Return attributes of a node; None leaves one out."""
-    made = []
-    for key, value in given.items():
+    protos = []
+    for key, value in values.items():
         try:
-            made += [] if value is None else [helper.make_attribute(key, value)]
+            protos += [] if value is None else [helper.make_attribute(key, value)]
         except (TypeError, ValueError) as problem:
             raise ValueError(
                 f"node {name}: attribute {key}: {value!r} cannot be an ONNX attribute"
             ) from problem
-    return made
+    return protos
 
 
 def _outputs_of(op_type: str, domain: str, opsets: dict[str, int]) -> int:

@@ -46,10 +46,10 @@ def _read(ffi: cffi.FFI, library: Any, listed: Any, path: Path) -> list[Operator
             "library with this tvmrt's headers"
         )
     try:
-        given = rows(ffi, listed.kernels, listed.num_kernels, "kernels")
-        kernels = [KernelInC(ffi, library, row) for row in given]
-        given = rows(ffi, listed.composed, listed.num_composed, "composed")
-        composed = [ComposedInC(ffi, library, row) for row in given]
+        declarations = rows(ffi, listed.kernels, listed.num_kernels, "kernels")
+        kernels = [KernelInC(ffi, library, row) for row in declarations]
+        declarations = rows(ffi, listed.composed, listed.num_composed, "composed")
+        composed = [ComposedInC(ffi, library, row) for row in declarations]
     except ValueError as problem:
         raise ValueError(f"{path}: {problem}") from problem
     operators: list[Operator] = [*kernels, *composed]

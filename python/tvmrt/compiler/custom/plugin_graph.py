@@ -69,9 +69,9 @@ class ComposedInC(Composed):
     def _compose(self, g: GraphBuilder, /, *inputs: Value | None, **values: Any) -> list[Value]:
         session = _Session(self._ffi, g, self.siblings)
         input_ids = self._ffi.new("tvmrt_value[]", [session.enter(v) for v in inputs] or [-1])
-        numbers = self._ffi.new("double[]", [float(v) for v in values.values()] or [0.0])
+        scalar_values = self._ffi.new("double[]", [float(v) for v in values.values()] or [0.0])
         output_ids = self._ffi.new("tvmrt_value[]", [-1] * max(self._declaration.num_outputs, 1))
-        message = self._declaration.compose(session.pointer, input_ids, numbers, output_ids)
+        message = self._declaration.compose(session.pointer, input_ids, scalar_values, output_ids)
         if session.problem is not None:
             raise session.problem
         if message != self._ffi.NULL:

@@ -52,8 +52,8 @@ class Constants:
         self._offsets: dict[bytes, int] = {}
 
     def add(self, array: np.ndarray) -> dict[str, int]:
-        plain = np.ascontiguousarray(array)
-        data = plain.astype(plain.dtype.newbyteorder("<"), copy=False).tobytes()
+        contiguous = np.ascontiguousarray(array)
+        data = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False).tobytes()
         if data not in self._offsets:
             pad = -self._size % ALIGN_BYTES
             self._parts += [b"\0" * pad, data]
@@ -202,9 +202,9 @@ def _postfix(extent: SymInt | Atom, sizes: Sequence[Symbol]) -> str:
 
 
 def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
-    op, given = plain_form(node)
+    op, attributes = plain_form(node)
     attrs = {}
-    for key, value in sorted(given.items()):
+    for key, value in sorted(attributes.items()):
         plain = _to_plain_data(value)
         if plain is _REFUSED:
             raise UnsupportedError(

@@ -94,9 +94,9 @@ def names() -> list[str]:
     return sorted(dict.fromkeys(device_names), key=lambda n: (n != "cpu", n))
 
 
-def resolve(wanted: Sequence[str | Device]) -> list[Device]:
+def resolve(requested: Sequence[str | Device]) -> list[Device]:
     """Return devices given by name or as objects, each once, in order."""
-    devices = [w if isinstance(w, Device) else get(w) for w in wanted]
+    devices = [w if isinstance(w, Device) else get(w) for w in requested]
     return list(dict.fromkeys(devices))
 
 

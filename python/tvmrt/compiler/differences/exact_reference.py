@@ -89,7 +89,7 @@ def evaluators() -> list[type]:
                 return super()._run(x, roi, scales, sizes, **attributes)
             axes = [a % x.ndim for a in attributes.get("axes") or range(x.ndim)]
             none = [0.0] * len(axes) + [1.0] * len(axes)
-            found = nearest_by_sizes(
+            resized = nearest_by_sizes(
                 x,
                 axes,
                 [int(n) for n in np.ravel(sizes)],
@@ -99,6 +99,6 @@ def evaluators() -> list[type]:
                 none if roi is None or not np.size(roi) else np.ravel(roi),
                 attributes.get("extrapolation_value") or 0.0,
             )
-            return (found,)
+            return (resized,)
 
     return [Resize]

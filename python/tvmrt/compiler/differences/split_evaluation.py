@@ -140,9 +140,9 @@ def _part(
     graph.node.extend(model.graph.node[place] for place in places)
     read = _read(graph.node)
     for kind in (graph.initializer, graph.sparse_initializer):
-        kept = [each for each in kind if (_name(each) in read and _name(each) not in values)]
+        needed = [each for each in kind if (_name(each) in read and _name(each) not in values)]
         del kind[:]
-        kind.extend(kept)
+        kind.extend(needed)
     types = {each.name: each for each in (*inferred.input, *inferred.value_info)}
     for name in sorted(read & values.keys()):
         graph.input.append(_input(name, values[name], types))

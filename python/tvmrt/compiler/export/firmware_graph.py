@@ -66,11 +66,11 @@ def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
     """Return the params blob with the offset that leaves the fewest bytes to copy."""
     data = blob.params(arrays)
     tensors = [blob.ndarray(array) for array in arrays.values()]
-    place, rows = len(data) - sum(map(len, tensors)), []
+    offset, rows = len(data) - sum(map(len, tensors)), []
     for array, tensor in zip(arrays.values(), tensors):
-        place += len(tensor)
+        offset += len(tensor)
         align = max(array.dtype.itemsize, MIN_PARAM_ALIGN_BYTES)
-        rows.append((place - array.nbytes, align, array.nbytes))
+        rows.append((offset - array.nbytes, align, array.nbytes))
     costs = [
         sum(round_up(n, ALIGN_BYTES) for at, align, n in rows if (at + pad) % align)
         for pad in range(16)

@@ -227,9 +227,9 @@ class CompiledLibrary:
             return written
         tree = self._tree()
         if len(tree.data) > LARGEST_C_ARRAY or self.sources.device_constants:
-            places = self._held_places(tree)
+            offsets = self._held_places(tree)
             written.append(
-                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", [tree.data], True, places)
+                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", [tree.data], True, offsets)
             )
         else:
             devc = folder / f"{prefix}_devc.c"

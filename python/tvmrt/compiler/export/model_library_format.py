@@ -140,12 +140,12 @@ def source_files(library) -> dict[str, str]:
     return files
 
 
-def _module_constants(places: Mapping[str, int]) -> str:
+def _module_constants(offsets: Mapping[str, int]) -> str:
     """Return C text with constants as expressions, because C has no symbols inside arrays."""
     lines = [
         "/* Weights that are stored with those of devices' regions. */",
         "extern const unsigned char __tvm_dev_mblob[];",
-        *(f"#define {name} (__tvm_dev_mblob + {place})" for name, place in places.items()),
+        *(f"#define {name} (__tvm_dev_mblob + {place})" for name, place in offsets.items()),
     ]
     return "\n".join([*lines, ""])
 

@@ -76,12 +76,12 @@ class Bundle:
         return [tensor(part) for part in self.parts[:count]]
 
 
-def part_name(name: str, place: int) -> str:
+def part_name(name: str, index: int) -> str:
     """Return the name of the tensor of an element: ``x[0]``."""
-    return f"{name}[{place}]"
+    return f"{name}[{index}]"
 
 
 def read_by_name(names: Sequence[str], output: Callable[[int], Any]) -> Callable[[str], np.ndarray]:
     """Return a function that reads outputs by name; ``output(i)`` returns the i-th as an array."""
-    places = {name: i for i, name in enumerate(names)}
-    return lambda name: output(places[name])
+    indices = {name: i for i, name in enumerate(names)}
+    return lambda name: output(indices[name])

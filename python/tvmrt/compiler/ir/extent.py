@@ -366,9 +366,9 @@ def _floor_divide(number: SymInt, divisor: SymInt) -> SymInt:
     """Return the quotient rounded down; the divisor must be positive."""
     if not divisor > 0:
         raise UndecidedExtent(f"{number!r} / {divisor!r} may be divided by 0")
-    whole = exact_quotient(number, divisor)
-    if whole is not None:
-        return whole
+    quotient = exact_quotient(number, divisor)
+    if quotient is not None:
+        return quotient
     if isinstance(divisor, Extent):
         if 0 <= number < divisor:
             return 0

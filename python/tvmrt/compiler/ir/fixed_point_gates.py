@@ -27,10 +27,10 @@ def logistic_entries() -> np.ndarray:
 def _interpolated(v: np.ndarray, bits: int, beyond_table: int) -> np.ndarray:
     """Return the table at v / 2 ** bits for v >= 0, times 2 ** bits; ``far`` past its end."""
     entries = logistic_entries()
-    place = np.minimum(v >> bits, 255)
-    slope = np.append(np.diff(entries), 0)[place]
-    near = (entries[place] << bits) + slope * (v & ((1 << bits) - 1))
-    return np.where(place == 255, beyond_table, near)
+    index = np.minimum(v >> bits, 255)
+    slope = np.append(np.diff(entries), 0)[index]
+    near = (entries[index] << bits) + slope * (v & ((1 << bits) - 1))
+    return np.where(index == 255, beyond_table, near)
 
 
 def logistic_by_table(v: np.ndarray) -> np.ndarray:

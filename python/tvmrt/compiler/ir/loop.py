@@ -87,11 +87,11 @@ def loop_bodies(graph: Graph) -> list[Graph]:
     return [node.attrs["body"] for node in graph.nodes if node.op == "loop"]
 
 
-def _type_outside_body(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
+def _type_outside_body(type: TensorType, by_name: Mapping[str, Symbol]) -> TensorType:
     """Convert a type in the body to one outside, where data-dependent dimensions have a source."""
     shape = (
-        n.at({s.name: given.get(s.name, s).extent for s in n.symbols()})
-        if any(s.local and s.name in given for s in symbols_of(n))
+        n.at({s.name: by_name.get(s.name, s).extent for s in n.symbols()})
+        if any(s.local and s.name in by_name for s in symbols_of(n))
         else n
         for n in type.shape
     )

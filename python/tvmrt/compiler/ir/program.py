@@ -210,10 +210,10 @@ class Step:
         """Return the symbols that its tensors and attributes depend on."""
         if self.group is None:
             return set()
-        places = [a.at for a in self.accesses()]
+        layouts = [a.at for a in self.accesses()]
         attrs = [node.attrs for node in self.group.nodes]
         shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
-        return symbols_of(*((p.shape, p.strides, p.offset) for p in places), *attrs, *shapes)
+        return symbols_of(*((p.shape, p.strides, p.offset) for p in layouts), *attrs, *shapes)
 
     def dims(self) -> set[Symbol]:
         """Return the symbols that are dimensions of inputs."""
@@ -324,14 +324,14 @@ class Program:
 
     def arena_buffers(self) -> list[Buffer]:
         """Return the buffers of the arena in order of first use, including scratch."""
-        found = {b: None for b in [*self.inputs, *self.outputs] if b.kind == ARENA}
+        buffers = {b: None for b in [*self.inputs, *self.outputs] if b.kind == ARENA}
         for step in self.steps:
             for access in step.accesses():
                 if access.buffer.kind == ARENA:
-                    found.setdefault(access.buffer)
+                    buffers.setdefault(access.buffer)
             if step.scratch is not None:
-                found.setdefault(step.scratch)
-        return list(found)
+                buffers.setdefault(step.scratch)
+        return list(buffers)
 
 
 def dense_access(

@@ -26,8 +26,8 @@ DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
 
 def digest_of(array: np.ndarray) -> bytes:
     """Return a hash of the bytes of an array's elements in row-major order."""
-    plain = np.ascontiguousarray(array).reshape(-1)
-    data = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    contiguous = np.ascontiguousarray(array).reshape(-1)
+    data = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False)
     return hashlib.sha256(data.view(np.uint8).data).digest()
 
 

@@ -172,15 +172,15 @@ def _forwarded_operand(node: Node) -> Value | None:
     if node.op in ("logical_and", "logical_or"):
         a, b = node.inputs
         for one, other in ((a, b), (b, a)):
-            alike = one.type == node.outputs[0].type  # type: ignore[union-attr]
-            if alike and (one is other or _is_all(other, node.op == "logical_and")):
+            same_type = one.type == node.outputs[0].type  # type: ignore[union-attr]
+            if same_type and (one is other or _is_all(other, node.op == "logical_and")):
                 return one
     return None
 
 
-def _is_all(value: Value | None, wanted: Any) -> bool:
+def _is_all(value: Value | None, expected: Any) -> bool:
     """Return whether all elements of a constant are this number."""
-    return value is not None and value.data is not None and bool((value.data == wanted).all())
+    return value is not None and value.data is not None and bool((value.data == expected).all())
 
 
 def _is_lossless(before: Value, after: Value) -> bool:

@@ -50,7 +50,7 @@ def _boundary_rows(buffer: Buffer, nbytes: int, target: str, writers) -> list[Bo
     writing_steps = writers.get(buffer, [])
     if not writing_steps:  # an input of the network
         return [] if target == CPU else [BoundaryTensor(buffer.name, CPU, target, nbytes, False)]
-    found = []
+    rows = []
     for step in writing_steps:
         copied = _is_copy(step) and bool(step.reads)
         origin = step
@@ -58,7 +58,7 @@ def _boundary_rows(buffer: Buffer, nbytes: int, target: str, writers) -> list[Bo
             before = writers.get(step.reads[0].buffer)
             if before is None:
                 if target != CPU:
-                    found.append(
+                    rows.append(
                         BoundaryTensor(step.reads[0].buffer.name, CPU, target, nbytes, True)
                     )
                 continue
@@ -66,5 +66,5 @@ def _boundary_rows(buffer: Buffer, nbytes: int, target: str, writers) -> list[Bo
         if _device(origin) != target or target != CPU:  # two regions of a device have a boundary
             name = origin.writes[0].buffer.name if copied else buffer.name
             stays = buffer.memory.name if buffer.memory and buffer.kind == ARENA else ""
-            found.append(BoundaryTensor(name, _device(origin), target, nbytes, copied, stays))
-    return found
+            rows.append(BoundaryTensor(name, _device(origin), target, nbytes, copied, stays))
+    return rows

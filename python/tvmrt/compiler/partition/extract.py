@@ -56,11 +56,11 @@ def insert_region(
     if region.reports_failure:
         node.outputs.append(Value(f"{region.name}_failed", TensorType((), DTYPES["bool"]), node))
     inside = set(nodes)
-    place = next(i for i, n in enumerate(graph.nodes) if n in inside)
+    index = next(i for i, n in enumerate(graph.nodes) if n in inside)
     graph.nodes = [
-        *graph.nodes[:place],
+        *graph.nodes[:index],
         node,
-        *(n for n in graph.nodes[place:] if n not in inside),
+        *(n for n in graph.nodes[index:] if n not in inside),
     ]
     return node
 

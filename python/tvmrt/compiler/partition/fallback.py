@@ -24,16 +24,16 @@ def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None
         _keep_constants(region.attrs["region"], replaced[region])
         copies = dict(chosen)
         added = [copy_node(n, copies, guard=(failed, True)) for n in replaced[region]]
-        own = {}
+        choices_of = {}
         for value in results:
             choice = Node("where", [failed, copies[value], value], {}, value.name, region.sources)
             choice.outputs = [Value(value.name, value.type, choice)]
-            own[value] = choice.output
-        graph.replace_many(own)
-        chosen.update(own)
-        place = graph.nodes.index(region) + 1
-        choices = [v.producer for v in own.values()]
-        graph.nodes[place:place] = [*added, *choices]
+            choices_of[value] = choice.output
+        graph.replace_many(choices_of)
+        chosen.update(choices_of)
+        index = graph.nodes.index(region) + 1
+        choices = [v.producer for v in choices_of.values()]
+        graph.nodes[index:index] = [*added, *choices]
 
 
 def _keep_constants(region: Region, nodes: Sequence[Node]) -> None:

@@ -175,14 +175,14 @@ def optimize_region(device: Device, region: Region) -> Region:
     return region
 
 
-def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
     """Return the maximum difference relative to the largest wanted value; inf if not finite."""
-    if wanted.size == 0:
+    if expected.size == 0:
         return 0.0
-    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
-    if not np.isfinite(found).all():
+    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
+    if not np.isfinite(actual).all():
         return float("inf")
-    return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-12))
+    return float(np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-12))
 
 
 def _name(node: Node) -> str:
@@ -196,7 +196,7 @@ def _copy_of(region: Region) -> Region:
     return copy
 
 
-def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Value]]:
+def copied_graph(graph: Graph, values: Sequence[Value]) -> tuple[Graph, list[Value]]:
     """Return a copy of the graph, including guards, and the wanted values in it."""
     copy = Graph(graph.name)
     copies: dict[Value, Value] = {}
@@ -204,7 +204,7 @@ def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Val
         copies[value] = Value(f"x{number}", value.type)
         copy.inputs.append(copies[value])
     copy.nodes = [copy_node(node, copies) for node in graph.nodes]
-    return copy, [copies[value] for value in wanted]
+    return copy, [copies[value] for value in values]
 
 
 def _to_network(region: Region) -> Graph:

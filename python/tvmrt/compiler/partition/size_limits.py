@@ -27,8 +27,8 @@ def with_sizes(region: Region, sizes: Sequence[Symbol]) -> Region:
         value.type = replace(value.type, shape=_apply_bounds(value.type.shape, by_name))
     for node in graph.nodes:
         node.attrs = {key: _apply_bounds(attr, by_name) for key, attr in node.attrs.items()}
-    own = tuple(next(new for new in sizes if new.name == s.name) for s in region.sizes)
-    return replace(region, graph=graph, sizes=own)
+    region_sizes = tuple(next(new for new in sizes if new.name == s.name) for s in region.sizes)
+    return replace(region, graph=graph, sizes=region_sizes)
 
 
 def _apply_bounds(value: Any, by_name: Mapping[str, Any]) -> Any:
@@ -73,9 +73,9 @@ def _find_maximum(low: int, high: int, is_accepted: Callable[[int], bool]) -> in
     return low
 
 
-def suggest_options(taken: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
+def suggest_options(accepted: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
     """Return options for a user to run a region on the device up to the sizes that it accepts."""
-    changed = [new for new, old in zip(taken, sizes) if new != old]
+    changed = [new for new, old in zip(accepted, sizes) if new != old]
     suggestions = []
     if all(s.source is None for s in changed):  # bounds of the others follow from the network
         python = ", ".join(f"{json.dumps(s.name)}: ({s.low}, {s.high})" for s in changed)
@@ -87,7 +87,7 @@ def suggest_options(taken: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
             "sizes run on the CPU"
         )
     return (
-        f"; it takes sizes up to {sizes_text(taken)}: {', or '.join(suggestions)}"
+        f"; it takes sizes up to {sizes_text(accepted)}: {', or '.join(suggestions)}"
         if suggestions
         else ""
     )

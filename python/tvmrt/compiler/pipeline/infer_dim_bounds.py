@@ -80,19 +80,19 @@ def compile_with_inferred_bounds(
         raise problem
     search = _Search(request, attempt, axes)
     with _WARNINGS_LOCK:
-        found = search.on_board(problem) if _is_for_board(request) else search.run(_name(model))
-    for text in found.messages:
+        inferred = search.on_board(problem) if _is_for_board(request) else search.run(_name(model))
+    for text in inferred.messages:
         _warn(text)
-    names = [each.name for each in found.result.summary.inputs]
-    chosen = axes.declare_valid(dict(zip(names, found.result.program.input_types)))
+    names = [each.name for each in inferred.result.summary.inputs]
+    chosen = axes.declare_valid(dict(zip(names, inferred.result.program.input_types)))
     _warn(
         "the network has dynamic dimensions; bounds inferred from their use: "
-        f"{format_dims(chosen)}, with up to {_size(found.nbytes)} for tensors; declare them to "
+        f"{format_dims(chosen)}, with up to {_size(inferred.nbytes)} for tensors; declare them to "
         "change the bounds"
     )
     related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
-    found.result.related_dims = tuple(related)
-    return found.result, {**(request.dims or {}), **chosen}
+    inferred.result.related_dims = tuple(related)
+    return inferred.result, {**(request.dims or {}), **chosen}
 
 
 class _Search:

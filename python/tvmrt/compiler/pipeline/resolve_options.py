@@ -63,11 +63,11 @@ def memory_pools(request: Request, family: McuFamily | None) -> list[MemoryPool]
     return pool_options.make_pools(request.pools) if request.pools else family.pools()
 
 
-def print_options(model: Any, request: Request, given: Provenance) -> Options:
+def print_options(model: Any, request: Request, provenance: Provenance) -> Options:
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     resolved = cast(Any, request)  # with_defaults() has set all options
     return Options(
         request.module_name, resolved.executor, resolved.params, origin, resolved.runtime,
         request.interface_api, resolved.unpacked_api, request.profile, request.record,
-        request.trace_records, abi=request.abi, provenance=given,
+        request.trace_records, abi=request.abi, provenance=provenance,
     )  # fmt: skip

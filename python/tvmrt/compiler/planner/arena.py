@@ -42,13 +42,13 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
 def interference_of(intervals: Sequence[Interval]) -> list[list[int]]:
     """Return for each interval the others that are live at a common step."""
     found: list[list[int]] = [[] for _ in intervals]
-    alive: list[int] = []
+    live: list[int] = []
     for i in sorted(range(len(intervals)), key=lambda i: intervals[i].first):
-        alive = [j for j in alive if intervals[j].last >= intervals[i].first]
-        for j in alive:
+        live = [j for j in live if intervals[j].last >= intervals[i].first]
+        for j in live:
             found[j].append(i)
-        found[i] += alive
-        alive.append(i)
+        found[i] += live
+        live.append(i)
     return found
 
 

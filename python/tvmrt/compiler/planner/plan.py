@@ -45,13 +45,13 @@ def plan_program(
     available = [
         None if p.capacity is None else p.capacity - p.reserved_bytes for p in program.pools
     ]
-    places = place_in_pools(intervals, available, allowed, weights)
-    for root, (pool, offset) in zip(groups, places):
+    placements = place_in_pools(intervals, available, allowed, weights)
+    for root, (pool, offset) in zip(groups, placements):
         root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
     for buffer in live_ranges:
         buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
     program.lower_bound_bytes = liveness_bound(on_host)
-    _measure(program, intervals, places)
+    _measure(program, intervals, placements)
     _check_capacity(program, intervals)
 
 
@@ -162,8 +162,8 @@ def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str,
 
     if not program.steps:
         return "none", sum(i.size for i in intervals)
-    fullest = max(range(len(program.steps)), key=live)
-    return program.steps[fullest].name, live(fullest)
+    peak_step = max(range(len(program.steps)), key=live)
+    return program.steps[peak_step].name, live(peak_step)
 
 
 def share_in_place(
@@ -177,14 +177,14 @@ def share_in_place(
     shared = {b: b for b in live_ranges}
     pairs = []
     for i, step in enumerate(program.steps):
-        kept = []
+        sharing = []
         for read, write in step.in_place:
             source, target = step.reads[read].buffer, step.writes[write].buffer
-            alike = placement.get(source) == placement.get(target)
-            if not kept and alike and _may_share(step, i, source, target, live_ranges):
+            same_placement = placement.get(source) == placement.get(target)
+            if not sharing and same_placement and _may_share(step, i, source, target, live_ranges):
                 shared[target] = shared[source]
-                kept.append((read, write))
-        pairs.append(kept)
+                sharing.append((read, write))
+        pairs.append(sharing)
     return shared, pairs
 
 

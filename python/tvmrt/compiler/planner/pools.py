@@ -45,8 +45,8 @@ def place_in_pools(
         alone = all(len(pools) == 1 for pools in allowed)
         if alone or capacity is None or top_of(intervals, offsets) <= capacity:
             return [(favourite, offset) for offset in offsets]
-    places = _Search(intervals, capacities, allowed, traffic).best()
-    return _compact(intervals, places, len(capacities))
+    placements = _Search(intervals, capacities, allowed, traffic).best()
+    return _compact(intervals, placements, len(capacities))
 
 
 class _Search:
@@ -69,8 +69,8 @@ class _Search:
             sorted(indices, key=lambda i: (len(self.allowed[i]), -sizes[i])),
         ]
         attempts = [(*self._try(order), order) for order in orders]
-        cost, places, order = min(attempts, key=lambda f: f[0])
-        return places if cost[0] == 0 else self._repair(cost, places, order)
+        cost, placements, order = min(attempts, key=lambda f: f[0])
+        return placements if cost[0] == 0 else self._repair(cost, placements, order)
 
     def _repair(self, cost, places, order) -> list[Placement]:
         """Repeatedly place an interval that did not fit earlier."""
@@ -89,27 +89,29 @@ class _Search:
 
     def _try(self, order: Sequence[int]) -> tuple[tuple[int, int, int], list[Placement]]:
         """Place in this order; return the cost (overflow, slow traffic, size) and the plan."""
-        places: list[Placement | None] = [None] * len(self.intervals)
+        placements: list[Placement | None] = [None] * len(self.intervals)
         self.failed = []
         for i in order:
-            places[i] = self._find_placement(i, places)
+            placements[i] = self._find_placement(i, placements)
         tops = [0] * len(self.capacities)
         slow = 0
-        for i, (pool, offset) in enumerate(places):
+        for i, (pool, offset) in enumerate(placements):
             tops[pool] = max(tops[pool], offset + self.intervals[i].size)
             slow += pool * self.traffic[i]
         over = sum(max(0, t - c) for t, c in zip(tops, self.capacities) if c is not None)
-        return (over, slow, sum(tops)), places
+        return (over, slow, sum(tops)), placements
 
-    def _find_placement(self, i: int, places) -> Placement:
+    def _find_placement(self, i: int, placements) -> Placement:
         size = self.intervals[i].size
         offsets = {}
         for pool in self.allowed[i]:
             conflicting = [
-                j for j in self.interference[i] if places[j] is not None and places[j][0] == pool
+                j
+                for j in self.interference[i]
+                if placements[j] is not None and placements[j][0] == pool
             ]
             occupied = sorted(
-                (places[j][1], places[j][1] + self.intervals[j].size) for j in conflicting
+                (placements[j][1], placements[j][1] + self.intervals[j].size) for j in conflicting
             )
             offsets[pool] = offset = best_fit(occupied, size)
             capacity = self.capacities[pool]
@@ -120,14 +122,14 @@ class _Search:
         return pool, offsets[pool]
 
 
-def _compact(intervals, places: Sequence[Placement], count: int) -> list[Placement]:
+def _compact(intervals, placements: Sequence[Placement], count: int) -> list[Placement]:
     """Pack each memory separately, and keep the result if it is shorter."""
-    places = list(places)
+    placements = list(placements)
     for pool in range(count):
-        members = [i for i, place_ in enumerate(places) if place_[0] == pool]
+        members = [i for i, placement in enumerate(placements) if placement[0] == pool]
         inside = [intervals[i] for i in members]
         offsets = assign_offsets(inside)
-        if top_of(inside, offsets) < top_of(inside, [places[i][1] for i in members]):
+        if top_of(inside, offsets) < top_of(inside, [placements[i][1] for i in members]):
             for i, offset in zip(members, offsets):
-                places[i] = (pool, offset)
-    return places
+                placements[i] = (pool, offset)
+    return placements

@@ -170,15 +170,15 @@ def plan_chain(
     ]
     line_buffers = [round_up(layer.line_buffer_bytes, align_bytes) for layer in layers]
     interference = _interference(groups, schedule.conflicts, len(line_buffers))
-    places, nbytes = _assign_offsets([*sizes, *line_buffers], interference)
-    of_group = {k: places[i] for i, group in enumerate(groups) for k in group}
+    offsets, nbytes = _assign_offsets([*sizes, *line_buffers], interference)
+    of_group = {k: offsets[i] for i, group in enumerate(groups) for k in group}
     return ChainPlan(
         tuple(layers),
         tuple(row_sources),
         tuple(schedule.calls),
         tuple(schedule.max_live_rows[:-1]),
         tuple(of_group[k] for k in range(len(layers) - 1)),
-        tuple(places[len(groups) :]),
+        tuple(offsets[len(groups) :]),
         nbytes,
         schedule.in_place(layers),
         sum(rows * layer.out_bytes for rows, layer in zip(schedule.moved, layers)),

@@ -98,11 +98,11 @@ class _BlockedLayoutRewriter:
 def _copy_shared_inputs(b: Builder, node: Node) -> list[Value | None]:
     """Return the inputs; an input that is read in two layouts gets a copy for the second."""
     first: dict[Value, str | None] = {}
-    found = []
+    shapes = []
     for value, name in zip(node.inputs, node.attrs["layouts"]):
         same = value is None or value.is_constant or first.setdefault(value, name) == name
-        found.append(value if same else b.emit("identity", [value], node.name))
-    return found
+        shapes.append(value if same else b.emit("identity", [value], node.name))
+    return shapes
 
 
 def _blocks(name: str | None) -> Layout | None:

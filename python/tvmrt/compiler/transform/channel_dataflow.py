@@ -212,17 +212,17 @@ def _elementwise_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     return Flow(channels, [Link(i, every, every) for i in read])
 
 
-def _binary_constants(node: Node, given: list[Channels]) -> Channels:
+def _binary_constants(node: Node, operands: list[Channels]) -> Channels:
     at = node.attrs
-    constant_mask = np.all([g.constant_mask for g in given], axis=0)
+    constant_mask = np.all([g.constant_mask for g in operands], axis=0)
     a, b = (
         (g.constant_values.astype(np.float64) - at[f"{side}_zero"]) * at[f"{side}_scale"]
-        for g, side in zip((given[0], given[-1]), "ab")
+        for g, side in zip((operands[0], operands[-1]), "ab")
     )
     steps, certain = _round_with_mask((a + b if node.op == "qadd" else a * b) / at["y_scale"])
     constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
     return Channels(
-        given[0].axis, constant_mask & certain, constant_values.astype(node.output.dtype.numpy)
+        operands[0].axis, constant_mask & certain, constant_values.astype(node.output.dtype.numpy)
     )
 
 

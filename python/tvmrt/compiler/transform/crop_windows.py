@@ -63,8 +63,8 @@ def _crop(b: Builder, node: Node) -> Value | None:
     axes = [_Axis(*row) for row in zip(*columns)]
     for axis in axes:
         axis.crop()
-    kept = [slice(axis.first, axis.end) for axis in axes]
-    weights = w.data[(slice(None), slice(None), *kept)]
+    slices = [slice(axis.first, axis.end) for axis in axes]
+    weights = w.data[(slice(None), slice(None), *slices)]
     if weights.shape == w.shape:
         return None
     pads = {

@@ -24,12 +24,12 @@ def expand_composed(
     """
     total = 0
     while True:
-        kept = set(claim(graph)) if any(n.op == "composed" for n in graph.nodes) else set()
+        claimed = set(claim(graph)) if any(n.op == "composed" for n in graph.nodes) else set()
 
-        def rule(builder: Builder, node: Node, kept: set[Node] = kept) -> list[Value] | None:
-            return (
-                None if node.op != "composed" or node in kept else _copy_inner_nodes(builder, node)
-            )
+        def rule(builder: Builder, node: Node, claimed: set[Node] = claimed) -> list[Value] | None:
+            if node.op != "composed" or node in claimed:
+                return None
+            return _copy_inner_nodes(builder, node)
 
         count = rewrite(graph, rule)
         if not count:

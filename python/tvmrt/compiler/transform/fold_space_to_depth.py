@@ -56,8 +56,8 @@ def _phase(part: Value) -> _Phase | None:
     value, node = part, part.producer
     while node is not None and node.op == "slice" and len(value.shape) == 4:
         attrs = node.attrs
-        numbers = (*attrs["starts"], *attrs["steps"])
-        if not all(isinstance(n, int) for n in numbers) or node.guard is not None:
+        bounds = (*attrs["starts"], *attrs["steps"])
+        if not all(isinstance(n, int) for n in bounds) or node.guard is not None:
             return None
         starts = np.array(attrs["starts"]) + starts * attrs["steps"]
         steps = steps * attrs["steps"]
@@ -77,8 +77,8 @@ def _cover_image(phases: list[_Phase]) -> bool:
     first = phases[0]
     if any(p.source is not first.source or p.step != first.step for p in phases):
         return False
-    places = {(p.row, p.column) for p in phases}
-    return len(places) == len(phases) == first.step**2
+    positions = {(p.row, p.column) for p in phases}
+    return len(positions) == len(phases) == first.step**2
 
 
 def _dilate_weights(w: np.ndarray, phases: list[_Phase]) -> np.ndarray:

@@ -103,13 +103,13 @@ def _any_alternatives(node: Node, graph: Graph, free: Sequence[bool]) -> list[Na
     """Return row-major, channels innermost, and every blocked layout in the graph."""
     values = [*node.inputs, *node.outputs]
     shapes = {v.shape for v, is_free in zip(values, free) if is_free and v is not None}
-    plain = tuple(None for _ in values)
+    row_major = tuple(None for _ in values)
     if len(shapes) != 1:
-        return [plain]
+        return [row_major]
     shape = shapes.pop()
     names = {3: ["NWC"], 4: ["NHWC"], 5: ["NDHWC"]}.get(len(shape), [])
     names += [n for n in _block_names(graph) if parse_layout(n).mismatch(shape) is None]
-    return [plain, *(tuple(name if f else None for f in free) for name in names)]
+    return [row_major, *(tuple(name if f else None for f in free) for name in names)]
 
 
 def _block_names(graph: Graph) -> list[str]:

@@ -27,13 +27,13 @@ def merge_sibling_convs(graph: Graph, hosted: bool) -> None:
     """Merge in place if ``hosted``. On boards slices would cost more than partly filled vectors."""
     for find in (_dense, _depthwise) if hosted else ():
         families = find(graph)
-        made: dict[Node, Value] = {}
+        merged: dict[Node, Value] = {}
         first = {family[0]: family for family in families}
 
-        def joined(b: Builder, node: Node, first=first, made=made) -> Value | None:
+        def joined(b: Builder, node: Node, first=first, merged=merged) -> Value | None:
             if node in first:
-                made.update(zip(first[node], _merge(b, first[node])))
-            return made.get(node)
+                merged.update(zip(first[node], _merge(b, first[node])))
+            return merged.get(node)
 
         if families:
             rewrite(graph, joined)

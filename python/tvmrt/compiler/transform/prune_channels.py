@@ -184,14 +184,14 @@ def _prune_node(b: Builder, node: Node, plan: _PruningPlan) -> Value | None:
     return b.emit(node.op, inputs, node.name, **attrs)
 
 
-def _prune_constant(value: Value | None, after: int, kept: np.ndarray) -> Value | None:
+def _prune_constant(value: Value | None, after: int, kept_channels: np.ndarray) -> Value | None:
     """Cut a constant that broadcasts to a result with channels ``after`` axes from the end."""
     if value is None or not value.is_constant or value.type.rank < after:
         return value
     axis = value.type.rank - after
     if value.shape[axis] == 1:
         return value
-    return constant(np.compress(kept, value.data, axis), value.name)
+    return constant(np.compress(kept_channels, value.data, axis), value.name)
 
 
 def _prune_matmul(b: Builder, node: Node, plan: _PruningPlan) -> Value:

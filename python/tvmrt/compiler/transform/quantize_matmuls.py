@@ -298,10 +298,10 @@ def _result(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     if not (y_scale > 0).all() or node.output.shape != node.inputs[0].shape:
         return None
     bounds = Bounds(node)
-    found = _find_matmul(node, bounds, readers)
-    if found is None:
+    match = _find_matmul(node, bounds, readers)
+    if match is None:
         return None
-    matmul, row, sources = found
+    matmul, row, sources = match
     with np.errstate(all="ignore"):
         scale = (matmul.inputs[2].data / y_scale).astype(np.float32)
     if not np.isfinite(scale).all():

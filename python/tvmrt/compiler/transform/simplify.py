@@ -134,10 +134,10 @@ def _identity_rule(element: float, commutative: bool):
 
 def _mul(b: Builder, node: Node) -> Value | None:
     """Remove a factor of 1; fold integers times 0 to 0. In floating point that may be NaN."""
-    identity_rule = _identity_rule(1.0, True)(b, node)
+    simplified = _identity_rule(1.0, True)(b, node)
     dtype = node.output.dtype
-    if identity_rule is not None or dtype.is_float:
-        return identity_rule
+    if simplified is not None or dtype.is_float:
+        return simplified
     if not any(v.data is not None and v.type.size and not v.data.any() for v in node.inputs):
         return None
     zero = b.const(np.zeros((), dtype.numpy))
@@ -190,9 +190,9 @@ def _pow(b: Builder, node: Node) -> Value | None:
 
 def _div(b: Builder, node: Node) -> Value | None:
     """Replace division by a power of two by multiplication, which is exact."""
-    identity_rule = _identity_rule(1.0, False)(b, node)
-    if identity_rule is not None:
-        return identity_rule
+    simplified = _identity_rule(1.0, False)(b, node)
+    if simplified is not None:
+        return simplified
     x, divisor = node.inputs
     value = _scalar(divisor)
     if value is None or not x.dtype.is_float or value == 0.0 or not np.isfinite(value):

@@ -154,9 +154,9 @@ class _Shape:
         positions, tile_count = (size + TAPS - 1) ** 2, self.tile_count(size)
         weights = positions * self.ins * self.outs
         read_cost = next(each for limit, each in READ_COST if weights * 4 <= limit)
-        around = CHANNEL_COST[size] * (self.ins + self.outs) + TILE_COST[size]
+        per_tile = CHANNEL_COST[size] * (self.ins + self.outs) + TILE_COST[size]
         multiplications = positions * (self.ins + ACCUMULATION_COST) * self.outs
-        return tile_count * (multiplications + around) + weights * read_cost
+        return tile_count * (multiplications + per_tile) + weights * read_cost
 
 
 def _is_supported(node: Node) -> bool:

@@ -136,13 +136,13 @@ def member(name: str) -> str:
     return f"n{text}" if is_reserved(text) else text
 
 
-def make_unique(name: str, taken: set[str]) -> str:
+def make_unique(name: str, used: set[str]) -> str:
     """Return the name, numbered if it is taken (ignoring case), and add it to ``taken``."""
     text, count = name, 1
-    while text.lower() in taken:
+    while text.lower() in used:
         count += 1
         text = f"{name}_{count}"
-    taken.add(text.lower())
+    used.add(text.lower())
     return text
 
 
@@ -180,8 +180,8 @@ class Namer:
         candidate, count = prefix + identifier(name, limit) + ending, 1
         while candidate.lower() in self._used:
             count += 1
-            number = f"_{count}"
-            candidate = prefix + identifier(name, limit - len(number)) + number + ending
+            suffix = f"_{count}"
+            candidate = prefix + identifier(name, limit - len(suffix)) + suffix + ending
         self._used.add(candidate.lower())
         return candidate
 

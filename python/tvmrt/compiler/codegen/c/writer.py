@@ -73,8 +73,8 @@ def error_location(node: Node, operand: str) -> str:
 def c_string(text: str) -> str:
     """Return a C string literal; characters other than printable ASCII are escaped."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
-    plain = (c if c.isascii() and c.isprintable() else _octal(c) for c in quoted)
-    return '"' + "".join(plain) + '"'
+    printable = (c if c.isascii() and c.isprintable() else _octal(c) for c in quoted)
+    return '"' + "".join(printable) + '"'
 
 
 def _octal(character: str) -> str:
@@ -371,8 +371,8 @@ class FunctionWriter:
     def device_of(self, parameter: Parameter) -> str:
         """Return the DLDevice parameter with the device of an operand's memory."""
         name = self.fresh(f"{parameter.name}_device")
-        made = Parameter(name, None, device_of=parameter.buffer)
-        return self._devices.setdefault(parameter.buffer, made).name
+        added = Parameter(name, None, device_of=parameter.buffer)
+        return self._devices.setdefault(parameter.buffer, added).name
 
     def _dim_parameter(self, symbol: Symbol, access: Access) -> Parameter:
         # not restrict: the pointer may alias a result that is computed in place

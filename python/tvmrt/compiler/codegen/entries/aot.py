@@ -60,11 +60,11 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     if not arguments.tickets:
         return _steps(program, prefix, sources, pointers, arguments, name, declared)
     steps = f"{prefix}_steps"
-    taken = [*declared, "void **tickets"]
+    all_parameters = [*declared, "void **tickets"]
     passed = [name for _, name in parameters]
     return [
         *async_regions.print_wait(arguments.tickets),
-        *_steps(program, prefix, sources, pointers, arguments, steps, taken),
+        *_steps(program, prefix, sources, pointers, arguments, steps, all_parameters),
         *async_regions.print_network(name, steps, declared, passed, len(arguments.tickets)),
     ]
 
@@ -151,7 +151,7 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     weights = [(arguments.weight(b), b) for b in extra]
     outputs = [p for p in pointers if p[1].kind == OUTPUT]
     order = [*inputs, *weights, *outputs]
-    place = {name: i for i, (name, _) in enumerate(order)}
+    index_of = {name: i for i, (name, _) in enumerate(order)}
     pools = num_pools(program)
     count = len(order) + (1 + pools if pools else 0)
     symbol = f"{prefix}___tvm_main__"
@@ -162,16 +162,16 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
         "    return -1;",
     ]
     passed = [
-        f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
+        f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{index_of[name]}])"
         for name, b in pointers
     ]
     passed += [f"(uint8_t *)tensor_data(args[{i}])" for i in range(count - pools, count)]
     symbols = program.dims()
     passed += [symbol.c for symbol in symbols]
     by_name = {arguments.names[b]: name for b, name in arguments.devices.items()}
-    passed += [f"tensor_device(args[{place[name]}])" for name in by_name]
+    passed += [f"tensor_device(args[{index_of[name]}])" for name in by_name]
     types = symbolic_dims.output_types(program)
-    results = {place[name]: types[b] for name, b in outputs}
+    results = {index_of[name]: types[b] for name, b in outputs}
     return [
         *exported_call_head(symbol, count, refusal),
         *symbolic_dims.print_size_variables(symbols),

@@ -130,13 +130,13 @@ def _firmware_size_lines(program: Program, function: Function, operands) -> list
         s.c for b in operands if isinstance(b, Buffer) and b in types
         for s in symbols_of(types[b].shape)
     }  # fmt: skip
-    places = [i for i, s in enumerate(symbols) if s.c in used]
+    indices = [i for i, s in enumerate(symbols) if s.c in used]
     data = _sizes_data(program, operands.index(SIZES_TENSOR))
     return [
         f"  const int32_t *sizes = (const int32_t *){data};",
         *reject_if(any_null(["sizes"])),
-        *symbolic_dims.size_variables(symbols, places),
-        *_bounds_checks(symbols[i] for i in places),
+        *symbolic_dims.size_variables(symbols, indices),
+        *_bounds_checks(symbols[i] for i in indices),
     ]
 
 
@@ -245,9 +245,9 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     else:
         lines += [_pointer_declaration(name, *pointers[name]) for name in pointers]
         for buffer in dict.fromkeys(p.device_of for p in function.parameters if p.device_of):
-            place = operands.index(buffer)
+            index = operands.index(buffer)
             lines.append(
-                f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{place}]);"
+                f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{index}]);"
             )
         if function.step.symbols():
             lines += _size_lines(program, function, operands, arguments)

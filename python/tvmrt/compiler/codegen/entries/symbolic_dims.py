@@ -236,8 +236,8 @@ def _read_in_steps(program: Program, calls: DimFunctions) -> tuple[list[str], se
         missing.remove(symbol)
         axes.add((i, axis))
         name = c_string(program.input_names[i])
-        place = f"&sizes[{symbols.index(symbol)}]"
-        lines += calls.checked(calls.check_steps, f"args[{i}]", name, axis, step, first, place)
+        address = f"&sizes[{symbols.index(symbol)}]"
+        lines += calls.checked(calls.check_steps, f"args[{i}]", name, axis, step, first, address)
     return lines, axes
 
 
@@ -314,8 +314,8 @@ def print_data_dependent_dims(counts: Mapping[Symbol, Access], arguments) -> lis
     """Return lines that read data-dependent dimensions after the run."""
     lines = []
     for symbol, access in counts.items():
-        place = arguments.expression(Parameter("", access.buffer, access.at.offset))
-        lines.append(f"  const int {symbol.c} = *({place});")
+        address = arguments.expression(Parameter("", access.buffer, access.at.offset))
+        lines.append(f"  const int {symbol.c} = *({address});")
     return lines
 
 

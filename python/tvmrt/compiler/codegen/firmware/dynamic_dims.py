@@ -86,8 +86,8 @@ def print_count_outputs(program: Program, arguments) -> list[str]:
     lines = []
     for symbol, name in counts(program):
         access = program.data_dependent_dims[symbol]
-        place = arguments.expression(Parameter("", access.buffer, access.at.offset))
-        lines.append(f"counts->{name} = *({place});")
+        address = arguments.expression(Parameter("", access.buffer, access.at.offset))
+        lines.append(f"counts->{name} = *({address});")
     return lines
 
 

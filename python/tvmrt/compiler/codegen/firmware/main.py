@@ -177,9 +177,10 @@ def unused_tensors(program: Program, sources) -> list[Buffer]:
 def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     """Return a main function with tensor parameters that passes each operator its operands."""
     operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used_pools(program))]
-    place = {operand: i for i, operand in enumerate(operands_of_main)}
+    index_of = {operand: i for i, operand in enumerate(operands_of_main)}
     operands = [
-        [place[item] for item in graph_json.entry_operands(fn, options)] for fn in sources.functions
+        [index_of[item] for item in graph_json.entry_operands(fn, options)]
+        for fn in sources.functions
     ]
     symbol = f"{prefix}___tvm_main__"
     lines = _call_helper(max(map(len, operands))) if operands else []
@@ -235,17 +236,19 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     ]
     pointers = [f"tensor_data(args[{i}])" for i in range(count)]
     lines += _checks(list(zip(tensors, pointers)))
-    place = {pool.name: pointer for pool, pointer in zip(caller_pools, pointers[len(tensors) :])}
-    lines += _pool_checks(program, place)
+    pool_pointers = {
+        pool.name: pointer for pool, pointer in zip(caller_pools, pointers[len(tensors) :])
+    }
+    lines += _pool_checks(program, pool_pointers)
     lines += pool_functions.loaded_checks(program, prefix, options)
     lines += dynamic_tensor_dims.read(program, prefix)
-    lines += state.begin(program, prefix, options, place)
+    lines += state.begin(program, prefix, options, pool_pointers)
     if not count:
         lines.append("  (void)args;")
     if options.unpacked_api:
         lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
-        passed += _pool_pointers(program, prefix, options, place)
+        passed += _pool_pointers(program, prefix, options, pool_pointers)
         passed += dynamic_tensor_dims.values(program)
         return [*lines, *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1), "}", ""]
     at = {pool.name: len(tensors) + i for i, pool in enumerate(caller_pools)}

@@ -129,8 +129,8 @@ def _map_functions(program: Program, prefix: str, options, arguments) -> list[st
             margin = "    "
         for tensor, buffer in zip(tensors, buffers):
             pool = program.pools[buffer.pool]
-            place = f"{pool_address(pool, prefix, options)} + {arguments.offset_name(buffer)}"
-            lines.append(f"{margin}{what}.{tensor.member} = {place};")
+            address = f"{pool_address(pool, prefix, options)} + {arguments.offset_name(buffer)}"
+            lines.append(f"{margin}{what}.{tensor.member} = {address};")
         lines += [*(["  }"] if caller_provided(program) else []), f"  return {what};", "}", ""]
     return lines
 
@@ -155,11 +155,11 @@ def _load_function(program: Program, prefix: str, sources, options, arguments) -
             )
             lines.append(f"    {refused}")
     for buffer in sources.resident:
-        place = (
+        address = (
             f"{pool_address(program.pools[buffer.pool], prefix, options)}"
             f" + {arguments.offset_name(buffer)}"
         )
-        lines.append(f"  memcpy({place}, {sources.symbol_of(buffer)}, {buffer.nbytes});")
+        lines.append(f"  memcpy({address}, {sources.symbol_of(buffer)}, {buffer.nbytes});")
     for pool in pools:
         lines.append(f"  {loaded_symbol(pool, prefix)} = {pool_address(pool, prefix, options)};")
     return [*lines, "  return 0;", "}", ""]

@@ -305,15 +305,15 @@ class _Printer:
             f.line(f"int {missing}[{LANES}] = {{0}};")
         outer = [f.fresh(f"r{k}") for k in range(len(self.reduced_loops))]
         inner, tail = outer.pop(), last.extent % LANES
-        whole = last.extent - tail
+        vectorized = last.extent - tail
         with open_loops(f, self.reduced_loops, outer):
-            head = f"for (int {inner} = 0; {inner} < {whole}; {inner} += {LANES})"
+            head = f"for (int {inner} = 0; {inner} < {vectorized}; {inner} += {LANES})"
             with f.block(head), f.block(row):
                 self._accumulate([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]", at_lane)
             if tail != 0:
                 with f.loop(lane, tail):
                     self._accumulate(
-                        [*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]", at_lane
+                        [*names, *outer, f"({vectorized} + {lane})"], f"{acc}[{lane}]", at_lane
                     )
         half = f.fresh("half")
         with (

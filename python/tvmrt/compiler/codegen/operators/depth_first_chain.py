@@ -59,9 +59,9 @@ class DepthFirstLowering(Lowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         last, x = self.steps[-1], step.reads[0].buffer
-        own = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
+        pairs = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
         # excluding the chain's input: other tasks may still read where this one writes
-        return [(step.reads.index(a), w) for a, w in own if a in step.reads and a.buffer is not x]
+        return [(step.reads.index(a), w) for a, w in pairs if a in step.reads and a.buffer is not x]
 
     def macs(self) -> int:
         return sum(s.lowering.macs() for s in self.steps)
@@ -85,8 +85,8 @@ class DepthFirstLowering(Lowering):
         inner, last = self.steps[k], k == len(self.steps) - 1
         x = f.name_read(0, "in") if k == 0 else "NULL"
         y, residual = f.write() if last else "NULL", self._residual(step, f, k)
-        place = 0 if last else self.plan.offsets[k] // FLOAT
-        return braces([*inner.lowering.print_depth_first(inner, f, x, residual, y), place])
+        offset = 0 if last else self.plan.offsets[k] // FLOAT
+        return braces([*inner.lowering.print_depth_first(inner, f, x, residual, y), offset])
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
         """Return the pointer to a layer's residual operand, and its pixel stride."""

@@ -29,15 +29,15 @@ def largest_leaves(left: np.ndarray, roots: np.ndarray, values: np.ndarray) -> n
     return _propagate_up(left, np.where(leaf, values, 0), 0)[roots]
 
 
-def _propagate_up(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
+def _propagate_up(left: np.ndarray, values: np.ndarray, step: int) -> np.ndarray:
     """Propagate values from the leaves: each node gets its children's maximum plus ``step``."""
     branches = np.flatnonzero(left != np.arange(left.size))
     first = left[branches]
     while True:
-        larger = step + np.maximum(found[first], found[first + 1])
-        if (larger == found[branches]).all():
-            return found
-        found[branches] = larger
+        larger = step + np.maximum(values[first], values[first + 1])
+        if (larger == values[branches]).all():
+            return values
+        values[branches] = larger
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Tables:
     def nodes(self) -> np.ndarray:
         """Return pairs of threshold, with 0 as the minimum, and link. Leaves have their value, and
         the index of the last key."""
-        leaf, given = self.steps == 0, self.leaves
+        leaf, leaf_values = self.steps == 0, self.leaves
         signed = self.thresholds.dtype
         if self.values.shape[1] == 1:
-            given = self.values[self.leaves, 0].view(signed)
-        keys = np.where(leaf, given, self.thresholds ^ np.iinfo(signed).min)
+            leaf_values = self.values[self.leaves, 0].view(signed)
+        keys = np.where(leaf, leaf_values, self.thresholds ^ np.iinfo(signed).min)
         links = self.steps.astype(np.int64) << self.feature_bits | self.features
         links = np.where(leaf, self.keys, links)
         return np.stack([keys, links], 1).astype(signed).view(f"u{signed.itemsize}")
@@ -91,9 +91,9 @@ def make_tables(node: Node) -> Tables:
         v.data for v in node.inputs
     )
     branches = left != np.arange(left.size)
-    used, place = np.unique(features[branches], return_inverse=True)
+    used, feature_index = np.unique(features[branches], return_inverse=True)
     column = np.zeros(left.size, np.int32)
-    column[branches] = place
+    column[branches] = feature_index
     lefts = nan_left[branches]
     nan = "RIGHT" if not lefts.any() else "LEFT" if lefts.all() else "BOTH"
     if nan == "BOTH":

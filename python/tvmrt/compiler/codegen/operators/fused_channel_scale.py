@@ -109,5 +109,5 @@ def _image_of(step: Step) -> int | None:
     scale = step.reads[1 - images[0]]
     pixels = [a for a in step.accesses() if a.dtype.name == "float32" and pixel_stride(a.at)]
     many = shape[1] > 1 and prod(shape[2:]) > 1
-    alike = scale.shape == (1, shape[1], 1, 1) and len(pixels) == 3
-    return images[0] if many and alike else None
+    is_channel_scale = scale.shape == (1, shape[1], 1, 1) and len(pixels) == 3
+    return images[0] if many and is_channel_scale else None

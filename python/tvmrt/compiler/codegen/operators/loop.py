@@ -175,8 +175,8 @@ class _Printer:
         counted = limit is not None or (loop_condition is None and not self.conditional)
         conditions = []
         if counted:
-            given = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
-            conditions = [f"{self.iteration} < {given or self.upper_bound}"]
+            limit_text = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
+            conditions = [f"{self.iteration} < {limit_text or self.upper_bound}"]
         f.line(f"int64_t {self.iteration} = 0;")
         if self.conditional or loop_condition is not None:
             self.loop_condition = f.fresh("go")

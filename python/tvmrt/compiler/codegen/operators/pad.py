@@ -39,17 +39,17 @@ class _PadPrinter:
         self.dtype = self.data.dtype
         self.mode = node.attrs["mode"]
         self.before, self.after = node.attrs["before"], node.attrs["after"]
-        places = OperandPointers(step, f)
-        self.x = places.pointer(self.data, "data")
+        pointers = OperandPointers(step, f)
+        self.x = pointers.pointer(self.data, "data")
         self.y = f.write()
-        self.source, self.target = places.at(self.data), step.writes[0].at
+        self.source, self.target = pointers.at(self.data), step.writes[0].at
         self.order = self.target.order()
         padded = [p for p, d in enumerate(self.order) if self._pads(d)]
         self.last = padded[-1] if padded else -1
         self.value = "0"
         if self.mode == "constant" and len(node.inputs) > 1:
             literal = scalar_literal(node.inputs[1])
-            pointer = literal or places.pointer(node.inputs[1], "value")
+            pointer = literal or pointers.pointer(node.inputs[1], "value")
             self.value = literal or f"*{pointer}"
         self.maps = {d: self._map(d) for d in self._mapped_axes()}
 

@@ -93,8 +93,8 @@ def column_window(step: Step) -> ColumnWindow | None:
         names = ("strides", "dilations", "pads_before")
         stride, dilation, pad = (node.attrs[name][-1] for name in names)
         return ColumnWindow(*columns, (kernel[-1] - 1) * dilation + 1, stride, pad)
-    alike = all(access.shape == y.shape for access in step.reads)
-    return ColumnWindow(*columns) if alike else None
+    same_shape = all(access.shape == y.shape for access in step.reads)
+    return ColumnWindow(*columns) if same_shape else None
 
 
 def _varies_by_column(step: Step) -> bool:

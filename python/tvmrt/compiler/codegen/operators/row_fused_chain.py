@@ -77,10 +77,10 @@ class RowFusedLowering(Lowering):
                 each.print_calls()
 
     def _print_row_function(self, f: FunctionWriter, inner: Step) -> Function:
-        own = FunctionWriter(f.common.symbols.function(inner.name), inner, f.common)
-        own.threads = False
-        inner.lowering.emit_rows(inner, own)
-        function = finish_function(own, "static int32_t")
+        writer = FunctionWriter(f.common.symbols.function(inner.name), inner, f.common)
+        writer.threads = False
+        inner.lowering.emit_rows(inner, writer)
+        function = finish_function(writer, "static int32_t")
         f.embed_function(function)
         return function
 
@@ -125,8 +125,8 @@ class _Printer:
         f, inner, function = self.f, self.steps[k], self.functions[k]
         by_row = not any(p.name == "rows" for p in function.parameters)
         if k < len(self.steps) - 1:
-            place, nbytes = self._row_address(k), self.plan.layers[k].out_bytes
-            arguments = "here", self._first_row(k), place, nbytes
+            address, nbytes = self._row_address(k), self.plan.layers[k].out_bytes
+            arguments = "here", self._first_row(k), address, nbytes
             f.line(f"  {call('tvmrt_row_fusion_drop_rows', *arguments)};")
         moved = " + row" if by_row else ""
         passed = [

@@ -46,14 +46,14 @@ class ScatterElementsLowering(ScatterLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices, updates = self.node.inputs
         axis = self.node.attrs["axis"]
-        places = OperandPointers(step, f)
-        x, y = places.pointer(data, "data"), f.write()
+        pointers = OperandPointers(step, f)
+        x, y = pointers.pointer(data, "data"), f.write()
         extent = data.shape[axis]
-        ids, where = index_operand(f, places, self.node, extent)
-        new = places.pointer(updates, "updates")
+        ids, where = index_operand(f, pointers, self.node, extent)
+        new = pointers.pointer(updates, "updates")
         out = step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(out.strides)]
-        operands = [moving, places.at(indices).strides, places.at(updates).strides]
+        operands = [moving, pointers.at(indices).strides, pointers.at(updates).strides]
         loops = merge_loops(indices.shape, range(indices.type.rank), operands)
         element = StridedBlock((), (), (), data.dtype)
         self.copy_data(f, x, y, data.type.size, data.dtype.c)
@@ -73,11 +73,11 @@ class ScatterNdLowering(ScatterLowering):
         data, indices, updates = self.node.inputs
         depth = indices.shape[-1]
         block = prod(data.shape[depth:])
-        places = OperandPointers(step, f)
-        x, y = places.pointer(data, "data"), f.write()
+        pointers = OperandPointers(step, f)
+        x, y = pointers.pointer(data, "data"), f.write()
         strides = dense_strides(data.shape)[:depth]
         tuples = IndexTuples(self.node, data.shape[:depth], strides, block)
-        ids, new = tuples.pointer(f, places), places.pointer(updates, "updates")
+        ids, new = tuples.pointer(f, pointers), pointers.pointer(updates, "updates")
         count = prod(indices.shape[:-1]) // tuples.run
         block *= tuples.run
         width = 1 if tuples.offsets is not None else depth
@@ -98,9 +98,9 @@ class TensorScatterLowering(ScatterLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         cache, update, start = self.node.inputs
         axis = self.node.attrs["axis"]
-        places = OperandPointers(step, f)
-        x, y = places.pointer(cache, "cache"), f.write()
-        new, begin = places.pointer(update, "update"), places.pointer(start, "start")
+        pointers = OperandPointers(step, f)
+        x, y = pointers.pointer(cache, "cache"), f.write()
+        new, begin = pointers.pointer(update, "update"), pointers.pointer(start, "start")
         extent, steps, block = cache.shape[axis], update.shape[axis], prod(cache.shape[axis + 1 :])
         rows = prod(cache.shape[1:axis])
         self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
@@ -135,8 +135,8 @@ class SumIntoLowering(Lowering):
         rows, count = x.shape
         size = self.node.attrs["size"]
         used = np.flatnonzero(table.data >= 0)
-        places = OperandPointers(step, f)
-        source, y = places.pointer(x, "x"), f.write()
+        pointers = OperandPointers(step, f)
+        source, y = pointers.pointer(x, "x"), f.write()
         to = f.constant("to", table.data[used].astype(np.int32))
         of = f.constant("of", used.astype(np.int32))
         r, i = f.fresh("r"), f.fresh("i")

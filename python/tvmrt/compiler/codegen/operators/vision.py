@@ -62,8 +62,8 @@ class GridSampleLowering(SamplingLowering):
                 "y_stride": pixel_stride(step.writes[0].at),
             },
         )
-        places = self.pointers(step, f, "in", "grid")
-        called = ("tvmrt_grid_sample_f32", "&layer", *places)
+        pointers = self.pointers(step, f, "in", "grid")
+        called = ("tvmrt_grid_sample_f32", "&layer", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))
 
 

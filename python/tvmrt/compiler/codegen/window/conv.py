@@ -202,8 +202,8 @@ class ConvolutionLowering(ChannelsLastLowering):
         w, order = self.node.inputs[1].data, self.runtime_packing_order()
         if order is None:
             return weights_text(f, pack(w))
-        place = f"(float *)(void *){f.scratch()}"
-        return print_pack_once(f, order, tiles.packed, f.constant("weights", w), place)
+        scratch = f"(float *)(void *){f.scratch()}"
+        return print_pack_once(f, order, tiles.packed, f.constant("weights", w), scratch)
 
 
 def conv_layer(

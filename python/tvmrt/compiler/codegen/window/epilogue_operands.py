@@ -96,11 +96,11 @@ def read_operands(
     return operands
 
 
-def row_writer(f: FunctionWriter, name: str, taken: Iterable[str]) -> FunctionWriter:
+def row_writer(f: FunctionWriter, name: str, used_names: Iterable[str]) -> FunctionWriter:
     """Return the writer of a function that precedes this one, with reserved names ``taken``."""
     inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.common)
     inner.threads = False
-    for word in taken:
+    for word in used_names:
         inner.fresh(word)
     return inner
 

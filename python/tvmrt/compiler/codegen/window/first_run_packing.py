@@ -16,11 +16,11 @@ def print_pack_once(
     ``weights`` and ``own`` are C expressions for the weights and for memory of the run. ``name`` is
     unique within a function.
     """
-    kept = _declare_packed_memory(f, "float", order.floats(block))
+    memory = _declare_packed_memory(f, "float", order.floats(block))
     f.include("pack_f32.h")
     print_struct(f, f"static const tvmrt_pack_f32 {name}", order.members(block))
     packed = f.fresh("packed")
-    call = f"tvmrt_pack_once_f32(&{name}, {weights}, &{kept}, {own})"
+    call = f"tvmrt_pack_once_f32(&{name}, {weights}, &{memory}, {own})"
     f.line(f"const float *const {packed} = {call};")
     return packed
 

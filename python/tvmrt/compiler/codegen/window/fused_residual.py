@@ -18,12 +18,13 @@ def residual_operand(product: Node, node: Node) -> int | None:
     other = int8_residual_operand(product, node)
     if other is None or product.op not in MATMUL_OPS or _is_depthwise(product):
         return None
-    value, own = node.inputs[other], "ba"[other]
+    value, operand = node.inputs[other], "ba"[other]
     factors = binary_scales(node)
     if factors.divisor != 1 or not abs(factors.a_scale) + abs(factors.b_scale) < MAX_FACTORS:
         return None
     same = (
-        value.shape == product.output.shape and product.attrs["y_zero"] == node.attrs[own + "_zero"]
+        value.shape == product.output.shape
+        and product.attrs["y_zero"] == node.attrs[operand + "_zero"]
     )
     return other if same else None
 

@@ -113,8 +113,8 @@ class PackingOrder:
     @property
     def max_bytes(self) -> int:
         """Maximum size of the packed weights, in blocks of up to all channels."""
-        whole = round_up(self.channels, MAX_LANES)
-        channels = min(round_up(self.channels, MAX_PACKED_CHANNELS), 2 * whole)
+        padded_channels = round_up(self.channels, MAX_LANES)
+        channels = min(round_up(self.channels, MAX_PACKED_CHANNELS), 2 * padded_channels)
         return self.groups * channels * self.inputs * self.taps * 4
 
     def floats(self, block: int) -> int:

@@ -138,10 +138,10 @@ def _with_overflow_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
     """Clip quads to int8 and append the layer's overflow quads."""
     bounded = np.clip(quads, -128, 127)
     excess = quads - bounded
-    places = layer.quad_offsets(np.arange(quads.shape[1]))
+    offsets = layer.quad_offsets(np.arange(quads.shape[1]))
     overflow = []
     for place in layer.overflow_quads:
-        at = places.index(place)
+        at = offsets.index(place)
         overflow.append(np.clip(excess[:, at], -128, 127))
         excess[:, at] -= overflow[-1]
     if excess.any():

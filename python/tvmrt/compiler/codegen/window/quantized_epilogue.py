@@ -132,8 +132,8 @@ def _row_function(
         inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
         # a residual at the address of the result is read before the element is written
         row = "*row" if in_place else "*restrict row"
-        place = f"({result.dtype.c} *)rows->y + p * rows->y_stride"
-        inner.line(f"{result.dtype.c} {row} = {place};")
+        address = f"({result.dtype.c} *)rows->y + p * rows->y_stride"
+        inner.line(f"{result.dtype.c} {row} = {address};")
         if any(o.pixel for o in operands):
             inner.line("const int64_t pixel = rows->pixel + p;")
         for operand in operands:

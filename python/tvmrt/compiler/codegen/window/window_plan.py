@@ -279,18 +279,18 @@ def plan_bf16(
     group; ``overread``, ``channel_stride``: see :class:`WindowPlan`. ``rereads``: all rows are read
     more than once, because the weights exceed the cache."""
     pairs = ceil_div(channels, 2)
-    words = pairs * words_per_pair
+    row_words = pairs * words_per_pair
     line, line_step = 0, 0
     if window.is_strided_1x1 and not window.is_identity_window:
         line, line_step = window.out[2], window.stride[1] * window.in_[2] * window.x_stride
         window = window.as_contiguous_row()
     if window.rows == 1 and window.is_identity_window:
         # a distance of a large power of two would map many pixels to few cache sets
-        pixel_padding = LINE if words * FLOAT % PAGE == 0 else 0
+        pixel_padding = LINE if row_words * FLOAT % PAGE == 0 else 0
         cached = RESIDENT_BYTES if rereads else CHUNK_BYTES
-        chunk = max(MIN_CHUNK, cached // ((words + pixel_padding) * FLOAT))
+        chunk = max(MIN_CHUNK, cached // ((row_words + pixel_padding) * FLOAT))
         return WindowPlan(
-            window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
+            window, FLOAT, pairs, row_words, pairs, 1, unit=64, floats=channels,
             chunk=min(chunk, max(upper_bound(window.pixels), 1)), pixel_padding=pixel_padding,
             overread=overread, line=line,
             line_step=line_step,
@@ -304,14 +304,14 @@ def plan_bf16(
     if (
         rereads
         and not symbols_of(*in_)
-        and prod(in_) * line_buffer.width * words * FLOAT <= RESIDENT_BYTES
+        and prod(in_) * line_buffer.width * row_words * FLOAT <= RESIDENT_BYTES
     ):
         line_buffer = replace(
             line_buffer,
             slots=(max(line_buffer.slots[0], in_[0]), max(line_buffer.slots[1], in_[1])),
         )
     more = {
-        "copied": words,
+        "copied": row_words,
         "segment": segment,
         "taps": taps,
         "line_buffer": line_buffer,

@@ -91,8 +91,8 @@ class Attribute:
 
     def _count(self, known: Mapping[str, Any]) -> int | None:
         if self.like is not None:
-            found = known.get(self.like)
-            return None if found is None else len(found)
+            like = known.get(self.like)
+            return None if like is None else len(like)
         return self.length
 
     def _bounds(self) -> str:
@@ -117,8 +117,8 @@ class Attribute:
     def _reason(self, known: Mapping[str, Any], origin: Mapping[str, str]) -> str:
         if self.like is None or known.get(self.like) is None:
             return ""
-        found = list(known[self.like])
-        return f", one for each axis of {self.like} = {found} by {origin[self.like]}"
+        values = list(known[self.like])
+        return f", one for each axis of {self.like} = {values} by {origin[self.like]}"
 
 
 def _is_int(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:

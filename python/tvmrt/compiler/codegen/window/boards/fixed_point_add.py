@@ -46,12 +46,12 @@ def find_fixed_point_add(
     low, high = int(result["low"]), int(result["high"])
     near = np.abs(exact - np.floor(exact) - 0.5) < _TIE_DISTANCE
     where = np.nonzero(near & (exact > low - 2) & (exact < high + 2))
-    some = a[where[0], 0], b[0, where[1]], expected[where]
+    sample = a[where[0], 0], b[0, where[1]], expected[where]
     best: tuple[int, FixedPointAdd] | None = None
     for first in _OFFSETS:
         for second in _OFFSETS:
             factors = [round(r * 2**shift) + d for r, d in zip(real, (first, second))]
-            slack, add = _constant_term(*some, *factors, shift, (low, high), offset)
+            slack, add = _constant_term(*sample, *factors, shift, (low, high), offset)
             if slack >= 0 and (best is None or slack > best[0]):
                 candidate = FixedPointAdd(*factors, add, shift)
                 if (_integer_results(a, b, candidate, (low, high)) == expected).all():
@@ -81,9 +81,9 @@ def _float_results(a, b, own, other, result) -> np.ndarray:
     return np.clip(np.int64(steps) + int(result["zero"]), int(result["low"]), int(result["high"]))
 
 
-def _integer_results(a, b, found: FixedPointAdd, bounds: tuple[int, int]) -> np.ndarray:
+def _integer_results(a, b, add: FixedPointAdd, bounds: tuple[int, int]) -> np.ndarray:
     """Return the kernel's result; -1 << BITS where an intermediate exceeds 32 bits."""
-    first = a * found.own + found.add
-    total = first + b * found.other
+    first = a * add.own + add.add
+    total = first + b * add.other
     fits = (np.abs(first) < 1 << BITS) & (np.abs(total) < 1 << BITS)
-    return np.where(fits, np.clip(total >> found.shift, *bounds), -1 << BITS)
+    return np.where(fits, np.clip(total >> add.shift, *bounds), -1 << BITS)

@@ -43,11 +43,11 @@ class MicroShape:
         """Whether the layer is 2-D and its sizes fit into the kernels' structs."""
         w = self.window
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
-        numbers = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
+        extents = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
         if self.depthwise:
-            numbers += [w.batch, self.line_buffer_columns]
+            extents += [w.batch, self.line_buffer_columns]
         rows = not self.depthwise or self.kernel[0] <= MAX_KERNEL_ROWS
-        fit = all(-MAX_INT16 <= lower_bound(n) and upper_bound(n) <= MAX_INT16 for n in numbers)
+        fit = all(-MAX_INT16 <= lower_bound(n) and upper_bound(n) <= MAX_INT16 for n in extents)
         return w.flat and rows and fit and min(map(lower_bound, self.in_ + self.out)) > 0
 
     @property
