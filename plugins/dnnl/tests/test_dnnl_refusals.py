@@ -53,7 +53,7 @@ def test_what_no_product_computes_returns_to_the_cpu(before):
     rows = tvmrt.compile(model, devices=["dnnl"]).summary.nodes
     (relu,) = [row for row in rows if row.op_type == "Relu"]
     assert relu.device == "cpu"
-    assert "dnnl does not take relu at this position" in relu.reason
+    assert "dnnl does not support relu at this position" in relu.reason
 
 
 WINDOW = {"strides": [2, 2], "dilations": [1, 1], "pads_before": [0, 0]}

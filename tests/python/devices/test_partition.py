@@ -66,7 +66,7 @@ def test_chain_patterns_are_assigned_as_a_whole():
     places, reasons, report = cut(device)
     assert [row.operators for row in report.region_rows()] == [["conv", "relu"]]
     assert places == {"conv1": "one", "relu1": "one", "conv2": "cpu", "neg": "cpu", "relu2": "cpu"}
-    assert "one does not take conv at this position" in reasons["conv2"]
+    assert "one does not support conv at this position" in reasons["conv2"]
 
 
 def test_longest_chain_wins_and_one_operator_may_be_a_chain():

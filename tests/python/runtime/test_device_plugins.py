@@ -141,7 +141,9 @@ def test_plugin_that_is_written_over_is_refused(tmp_path):
 def test_compiler_is_told_that_a_plugin_brings_another_device(tmp_path, monkeypatch):
     build(tmp_path, "libtvmrt_device_awaited.so", NAME='"not_awaited"')
     monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
-    assert missing("awaited") == "libtvmrt_device_awaited.so is there, but brings no device awaited"
+    assert (
+        missing("awaited") == "libtvmrt_device_awaited.so exists, but registers no device awaited"
+    )
 
 
 def test_library_whose_device_is_missing_says_how_to_get_it(monkeypatch):

@@ -83,7 +83,7 @@ class GraphBuilder(OperatorGraph):
         return value
 
     def constant(self, array: Any, name: str = "const") -> Value:
-        """Return a constant tensor; the array is kept, not copied."""
+        """Return a constant tensor; the array is not copied."""
         return constant(np.asarray(array), name)
 
     def output(self, name: str, value: Value, dtype: str | None = None) -> None:

@@ -168,7 +168,7 @@ class Device:
 
         ``node.inputs[i]`` has ``shape``, ``dtype`` and, if it is constant, ``data``.
         """
-        return f"{self.name} takes no {node.op}"
+        return f"{self.name} does not support {node.op}"
 
     def annotate(self, graph: Graph) -> dict[Node, str | None]:
         """Return the result of ``supports`` by node; an ``Annotation`` also has groups."""

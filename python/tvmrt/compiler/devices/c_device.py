@@ -40,10 +40,10 @@ class CDevice(Device):
 
     def supports(self, node: Node) -> str | None:
         if self._ops and node.op not in self._ops:
-            return f"{self.name} takes no {node.op}"
+            return f"{self.name} does not support {node.op}"
         for value in [*(v for v in node.inputs if v is not None), *node.outputs]:
             if value.dtype.name not in self._dtypes:
-                return f"{self.name} takes no tensors of {value.dtype}"
+                return f"{self.name} does not support {value.dtype} tensors"
         return None
 
     def annotate(self, graph: Graph) -> dict[Node, str | None]:

@@ -1,4 +1,4 @@
-"""Calls of a device's methods: the only place where the compiler calls them and checks results.
+"""Calls of a device's methods: the compiler calls devices and checks their results only here.
 
 A method without ``return`` returns None. If None is not a valid result, the error names the device
 and the method, instead of a failure in later code that uses the result.

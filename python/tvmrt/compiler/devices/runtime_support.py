@@ -37,7 +37,7 @@ def missing(name: str) -> str | None:
     if loader:
         return None
     if name in plugin_names():
-        return f"libtvmrt_device_{name}.so is there, but brings no device {name}"
+        return f"libtvmrt_device_{name}.so exists, but registers no device {name}"
     return (
         f"the runtime has no device {name}; put libtvmrt_device_{name}.so into a folder that "
         "TVMRT_DEVICE_PATH names, load its plug-in before, or install its package"

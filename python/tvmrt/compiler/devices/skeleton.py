@@ -127,7 +127,7 @@ class @CLASS@(devices.PythonDevice):
 
     def supports(self, node):
         if node.op != "relu":
-            return f"@NAME@ takes no {node.op}"
+            return f"@NAME@ does not support {node.op}"
         if node.output.dtype.name != "float32":
             return f"@NAME@ computes in float32, not in {node.output.dtype}"
         return None

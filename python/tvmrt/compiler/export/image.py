@@ -54,7 +54,7 @@ class CompiledImage:
 
     ``libraries``: the networks by name. ``pools``: memories for all of them. ``concurrent``: groups
     of networks that do not share memory. ``operators``: file name of all networks' operators, with
-    one copy of each kernel. ``apart``: the operator files that each network would have alone.
+    one copy of each kernel. ``unshared``: the operator files that each network would have alone.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ def assume_bound(name: str, problem: str) -> None:
 
 
 def note_bound(extent: SymInt, high: int) -> None:
-    """Record an upper bound for a data-dependent dimension that nothing else bounds."""
+    """Record an upper bound for a data-dependent dimension that has no other bound."""
     current = _current.get()
     for symbol in symbols_of(extent):
         if current is not None and symbol.name in current.unbounded and extent == symbol.extent:

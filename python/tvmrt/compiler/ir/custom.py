@@ -56,7 +56,7 @@ class Custom(Op):
 
 @register("composed")
 class Composed(Op):
-    """Node that stands for a graph, kept whole for a device that knows it by name.
+    """Node that stands for a graph, kept for a device that supports it by name.
 
     ``operator``: the record; ``values``: its attributes by name; ``graph``: the inner graph. Its
     inputs are the present inputs of the node in order, its outputs are the outputs of the node.

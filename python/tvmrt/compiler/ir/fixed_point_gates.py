@@ -24,8 +24,8 @@ def logistic_entries() -> np.ndarray:
     return entries
 
 
-def _interpolated(v: np.ndarray, bits: int, beyond_table: int) -> np.ndarray:
-    """Return the table at v / 2 ** bits for v >= 0, times 2 ** bits; ``far`` past its end."""
+def _interpolate(v: np.ndarray, bits: int, beyond_table: int) -> np.ndarray:
+    """Return the table at v / 2 ** bits, times 2 ** bits; ``beyond_table`` past its end."""
     entries = logistic_entries()
     index = np.minimum(v >> bits, 255)
     slope = np.append(np.diff(entries), 0)[index]
@@ -35,13 +35,13 @@ def _interpolated(v: np.ndarray, bits: int, beyond_table: int) -> np.ndarray:
 
 def logistic_by_table(v: np.ndarray) -> np.ndarray:
     """Return the logistic function of v / 24 / 2 ** 9 in units of 2 ** -15."""
-    r = _interpolated(np.abs(np.int64(v)), 9, 32767 << 10)
+    r = _interpolate(np.abs(np.int64(v)), 9, 32767 << 10)
     return (np.where(v >= 0, r + 512, (1 << 25) - r + 511) >> 10).astype(np.int32)
 
 
 def tanh_by_table(v: np.ndarray) -> np.ndarray:
     """Return tanh of v / 48 / 2 ** 8 in units of 2 ** -15."""
-    r = _interpolated(np.abs(np.int64(v)), 8, 65535 << 8)
+    r = _interpolate(np.abs(np.int64(v)), 8, 65535 << 8)
     r = np.where(v >= 0, r - (1 << 23) + 128, (1 << 23) - r + 127)
     return (r >> 8).astype(np.int32)
 

@@ -73,9 +73,9 @@ class PointwiseOp(Op):
     function of a kernel header is a pair with the header's name. It may use attributes as
     ``{attr}`` and its element type as ``{t}``, ``{u}`` (unsigned, without overflow), ``{n}`` (IR
     name) and ``{bits}``. ``attributes`` declares attributes; those it leaves out are floats.
-    ``near`` is the C expression for float32 angles that are not huge. The first ``bool_operands``
-    operands are bool, the others have one element type. The result has it too unless ``result``
-    is given.
+    ``bounded_angle`` is the C expression for float32 angles of moderate size. The first
+    ``bool_operands`` operands are bool, the others and the result have one element type, unless
+    ``result`` is another.
     """
 
     kind = POINTWISE
@@ -110,7 +110,7 @@ class PointwiseOp(Op):
     ) -> Expression:
         """Return the C expression for these operands of one element type and attributes in C form.
 
-        With ``near``, return the one for angles that are not huge.
+        With ``bounded_angle``, return the one for angles of moderate size.
         """
         template = self.bounded_angle if bounded_angle else self.template(dtype)
         unsigned = "uint64_t" if dtype.bits == 64 else "uint32_t"

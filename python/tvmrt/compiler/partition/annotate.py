@@ -105,7 +105,7 @@ def _accepted_nodes(graph: Graph, device: Device, answers, result: Assignment) -
     """Return the nodes that a device supports, and record the reasons for others."""
     accepting = set()
     for node in graph.nodes:
-        reason = answers.get(node, f"{device.name} takes no {node.op}")
+        reason = answers.get(node, f"{device.name} does not support {node.op}")
         if reason is None and device.name != CPU:
             reason = _find_obstacle(node, device)
         if reason is None:
@@ -138,7 +138,9 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
     chains = match_patterns(graph, device.patterns, free)
     matched = {node for chain in chains for node in chain}
     for node in free - matched:
-        result.refuse(node, device.name, f"{device.name} does not take {node.op} at this position")
+        result.refuse(
+            node, device.name, f"{device.name} does not support {node.op} at this position"
+        )
     return [_Offer(device, chain) for chain in chains]
 
 

@@ -117,7 +117,7 @@ class _Groups:
         return i
 
     def merge(self, i: int, j: int, max_nodes: int | None = None) -> bool:
-        """Merge the groups of two nodes if none is between, and the size is at most ``most``."""
+        """Merge the groups of two nodes if none is between, up to ``max_nodes`` nodes."""
         a, b = self.find(i), self.find(j)
         both = self._members[a] | self._members[b]
         between = self._below[a] & self._above[b] | self._below[b] & self._above[a]

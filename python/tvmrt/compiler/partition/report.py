@@ -190,7 +190,7 @@ class Partition:
         if not op_type:
             if device == CPU or any(region.device == device for region in self.regions):
                 return []
-            return [f"device {device} takes no node of the network{self._reasons_text(device)}"]
+            return [f"device {device} supports no node of the network{self._reasons_text(device)}"]
         if op_type not in self.op_types.values():
             known = onnx.defs.has(op_type)
             return [] if known else [f"rule {rule}: neither ONNX nor the network has a {op_type}"]

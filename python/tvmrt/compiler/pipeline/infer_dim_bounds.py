@@ -159,7 +159,7 @@ class _Search:
     def _candidate_bounds(
         self, image_sizes: Sequence[int | None]
     ) -> Iterator[tuple[dict[str, DefaultBounds], dict[str, str]]]:
-        """Yield bounds to try; ``pictures``: image sizes to try if only one size may work."""
+        """Yield bounds to try; ``image_sizes``: image sizes to try if only one size may work."""
         yield from self.axes.fallback_bounds()
         for dynamic_batch in (True, False):
             tried: list[dict[str, DefaultBounds]] = []

@@ -191,7 +191,7 @@ def _readers(sources: Sequence[RowSources], layer: int) -> tuple[list[int], list
 
 
 def _join(schedule: _Schedule) -> list[list[int]]:
-    """Group outputs that share a place: a layer with its input if every call may overwrite what it
+    """Group outputs that share memory: a layer with its input if every call may overwrite what it
     reads."""
     groups: list[list[int]] = []
     for place, others in enumerate(schedule.conflicts[:-1]):

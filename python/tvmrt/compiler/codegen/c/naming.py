@@ -137,7 +137,7 @@ def member(name: str) -> str:
 
 
 def make_unique(name: str, used: set[str]) -> str:
-    """Return the name, numbered if it is taken (ignoring case), and add it to ``taken``."""
+    """Return the name, numbered if it is used (ignoring case), and add it to ``used``."""
     text, count = name, 1
     while text.lower() in used:
         count += 1

@@ -1,4 +1,4 @@
-"""C files of custom operators: each body lies in its own header, exactly as its author wrote it.
+"""C files of custom operators: each body is in its own header, unchanged.
 
 Messages of the C compiler therefore name the operator and the line of the author's text. Functions
 that call one body lie in their own file, so that equal names in different bodies do not clash.

@@ -49,7 +49,7 @@ class ChannelScaleLowering(Lowering):
         return 1
 
     def print_depth_first(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
-        """Print the layer; the factors take the place of the residual operand."""
+        """Print the layer; the factors replace the residual operand."""
         layer, kernel, data = (f.fresh(name) for name in ("pixels", "multiplied", "image"))
         f.include("depth_first_scale_f32.h")
         window, channels = self.depth_first_layer(step).window, step.writes[0].shape[1]

@@ -97,7 +97,7 @@ def read_operands(
 
 
 def row_writer(f: FunctionWriter, name: str, used_names: Iterable[str]) -> FunctionWriter:
-    """Return the writer of a function that precedes this one, with reserved names ``taken``."""
+    """Return the writer of a function that precedes this one and reserves ``used_names``."""
     inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.common)
     inner.threads = False
     for word in used_names:

@@ -117,7 +117,7 @@ class LayerF32:
         groups: int,
         kind: TileKind = F32,
     ) -> LayerF32:
-        """Return a transposed convolution; ``pad`` is cropped from the full output."""
+        """Return a transposed convolution; ``window.pad`` is cropped from the full output."""
         ins, outs = in_channels // groups, out_channels // groups
         if kind.words_per_pair:
             plan = plan_transposed_bf16(window, ins, kind.words_per_pair, kind.overread_pixels)

@@ -70,7 +70,7 @@ def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
 
 
 class IntegerMatMulLowering(BoardLowering):
-    """Common base of integer convolution and matmul: packing, clamping, row epilogue.
+    """Base class of integer convolution and matmul: packing, clamping, row epilogue.
 
     Subclasses define the axis order (``order``), the memory layout (``demand``), and describe the
     layer (``layer``) with weights as [output channels, ...].

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True)
 class TileDefinition:
     """A macro call that defines a tile function. ``part`` is ``tile``, ``remainder``, ``tail`` or
-    ``gemv``; ``sizes`` are lanes, vectors and pixels (or parts of a run), and for a tail the parts
+    ``gemv``; ``sizes`` are lanes, vectors and pixels (or of a segment), and for a tail the parts
     of sums."""
 
     part: str

@@ -262,7 +262,7 @@ def choose_tiles(
     window
         Multiply-adds of one output: kernel volume times input channels of a group; K of a matmul.
     x_stride
-        Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
+        Floats between the windows of adjacent output pixels, 0 for as many as ``window``. Many
         pixels at a distance of a large power of two would evict each other from the L1 cache.
     kind
         Kind of tiles (see :class:`Tiles`); for bfloat16 ``window`` counts pairs.

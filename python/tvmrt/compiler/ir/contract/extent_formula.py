@@ -1,4 +1,4 @@
-"""Arithmetic of extents: the only place that computes and compares them."""
+"""Arithmetic of extents: extents are computed and compared only here."""
 
 from __future__ import annotations
 

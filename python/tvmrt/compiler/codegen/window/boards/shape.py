@@ -139,7 +139,7 @@ class Im2colBuffer:
     bytes: int
 
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
-        """Return the shape's ``kept`` union."""
+        """Return the members of the shape's ``layout`` union."""
         return {
             "windows": {
                 "pixels": shape.pixels,
@@ -164,7 +164,7 @@ class LineBuffer:
     bytes: SymInt
 
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
-        """Return the shape's ``kept`` union."""
+        """Return the members of the shape's ``layout`` union."""
         left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
         read, capacity = shape.in_[1] - skipped, self.columns - left
         inside = minimum_text(read, capacity)
