@@ -103,11 +103,11 @@ def _all_constants(writers) -> list[Buffer]:
 
 def _lowest_equivalents(writers: Sequence[FunctionWriter], levels: Sequence[Target]) -> list[int]:
     """Return for each level the index of the lowest level with an equivalent function."""
-    found: list[int] = []
+    lowest: list[int] = []
     for i, (writer, level) in enumerate(zip(writers, levels)):
-        equivalents = (j for j in found if _is_equivalent(writers[j], levels[j], writer, level))
-        found.append(next(equivalents, i))
-    return found
+        equivalents = (j for j in lowest if _is_equivalent(writers[j], levels[j], writer, level))
+        lowest.append(next(equivalents, i))
+    return lowest
 
 
 def _is_equivalent(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> bool:

@@ -87,8 +87,8 @@ class Window:
     @property
     def is_identity_window(self) -> bool:
         """Whether each window covers exactly the pixel of its own index."""
-        still = self.in_ == self.out and self.pad == ZEROS
-        return still and self.kernel == ONES and self.stride == ONES
+        same_pixels = self.in_ == self.out and self.pad == ZEROS
+        return same_pixels and self.kernel == ONES and self.stride == ONES
 
     @property
     def flat(self) -> bool:
@@ -177,7 +177,7 @@ class DepthFirstLayer:
         return width if self.window.out[1] == 1 else self.window.out[2]
 
     def needed(self, pixels: int) -> int:
-        """Return the maximum input pixels for this many neighbouring output pixels."""
+        """Return the maximum input pixels for this many adjacent output pixels."""
         w = self.window
         if w.out[1] == 1:
             return pixels

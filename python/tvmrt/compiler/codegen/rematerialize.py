@@ -24,12 +24,12 @@ from .target import Target
 def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
     """Build a program like :func:`builder.build_program`, with rematerialised tensors."""
     program = builder.build_program(graph, target, concurrent)
-    made: set[Node] = set()
+    rematerialized: set[Node] = set()
     while not target.hosted:
-        candidate = _find_rematerializable(graph, program, made)
+        candidate = _find_rematerializable(graph, program, rematerialized)
         if candidate is None:
             break
-        made.add(_rematerialize(graph, *candidate))
+        rematerialized.add(_rematerialize(graph, *candidate))
         program = builder.build_program(graph, target, concurrent)
     return program
 

@@ -1,4 +1,4 @@
-"""Row-wise fusion: compute neighbouring steps a few rows at a time, which needs less memory."""
+"""Row-wise fusion: compute adjacent steps a few rows at a time, which needs less memory."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def find_row_chains(program: Program) -> dict[ChainRange, FusedChain]:
     peak = max(live, default=0)
     last_use = last_uses_of_buffers(program)
     candidates = [layer and PatchLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
-    found: dict[ChainRange, FusedChain] = {}
+    chains: dict[ChainRange, FusedChain] = {}
     for first in range(len(layers)):
         for last in range(first, min(first + MAX_CHAIN_STEPS, len(layers))):
             chain, steps = candidates[first : last + 1], program.steps[first : last + 1]
@@ -112,8 +112,8 @@ def find_row_chains(program: Program) -> dict[ChainRange, FusedChain]:
                 continue
             fused = _whole_row_chain(steps, chain, sources)
             if _fits_call_table(fused):
-                found[first, last, 1] = FusedChain(fused)
-    return found | _PatchSearch(program, candidates, found).find()
+                chains[first, last, 1] = FusedChain(fused)
+    return chains | _PatchSearch(program, candidates, chains).find()
 
 
 def _bytes_outside(program: Program, first: int, last: int) -> int:
@@ -166,12 +166,12 @@ class _PatchSearch:
         return plans
 
     def _split_chain(
-        self, span: ChainRange, around: int, bound: int
+        self, span: ChainRange, other_bytes: int, bound: int
     ) -> dict[ChainRange, FusedChain]:
         """Increase the patch count while memory shrinks and work at most doubles."""
         first, last, _ = span
         macs = sum(cut.macs for cut in self.candidates[first : last + 1])
-        found: dict[ChainRange, FusedChain] = {}
+        plans: dict[ChainRange, FusedChain] = {}
         before = self.chains[span].chain.scratch_bytes
         for count in PATCH_COUNTS:
             patches = self._split_columns(first, last, count)
@@ -180,15 +180,15 @@ class _PatchSearch:
             if patches.chain.surplus_macs > macs or patches.chain.scratch_bytes >= before:
                 break
             before = patches.chain.scratch_bytes
-            if around + before < bound:
-                found[first, last, count] = patches
-        return found
+            if other_bytes + before < bound:
+                plans[first, last, count] = patches
+        return plans
 
     def _split_columns(self, first: int, last: int, count: int) -> FusedChain | None:
         steps, windows = self.program.steps[first : last + 1], self.windows[first : last + 1]
         sources, wide = self.chains[first, last, 1].chain.plans[0].sources, windows[-1].out_columns
         ends = [wide * i // count for i in range(count + 1)]
-        plans, found, cuts = [], [], []
+        plans, patch_columns, cuts = [], [], []
         for part in map(ColumnRange, ends[:-1], ends[1:]):
             columns = find_layer_columns(windows, sources, part) if part.count else None
             cut = columns and self.cutter.cut(steps, windows, sources, columns)
@@ -196,11 +196,11 @@ class _PatchSearch:
                 return None
             layers = [each.layer for each in cut]
             plans.append(plan_chain(layers, ALIGN_BYTES, sources, self.schedules))
-            found.append(tuple(columns))
+            patch_columns.append(tuple(columns))
             cuts += cut
         whole = self.candidates[first : last + 1]
         images = steps[0].writes[0].shape[0]
-        return FusedChain(_chain(plans, cuts, whole, images), tuple(windows), tuple(found))
+        return FusedChain(_chain(plans, cuts, whole, images), tuple(windows), tuple(patch_columns))
 
 
 def last_uses_of_buffers(program: Program) -> dict[Buffer, int]:
@@ -361,8 +361,8 @@ def _row_plan(
 
 
 def fit_memory_limit(program: Program, target: Target, limit: int, is_explicit: bool) -> Program:
-    """Return the fastest program that fits into ``limit`` bytes. A program other than the given one
-    lists all plans.
+    """Return the fastest program that fits into ``limit`` bytes. It lists all plans, unless it
+    is the unchanged program.
 
     If none fits: raise ValueError with the alternatives if the limit is explicit (``is_explicit``),
     else return the smallest program, for which the planner reports what is missing.

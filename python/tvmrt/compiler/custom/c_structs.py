@@ -52,10 +52,10 @@ def text(ffi: cffi.FFI, pointer: Any) -> str:
 
 def scalars_of(ffi: cffi.FFI, pointer: Any, count: int) -> dict[str, Any]:
     """Return scalar parameters in the form that ``tvmrt.custom.Kernel`` takes."""
-    found: dict[str, Any] = {}
+    scalars: dict[str, Any] = {}
     for row in rows(ffi, pointer, count, "scalars"):
         name, kind, default = text(ffi, row.name), text(ffi, row.type), row.default_value
-        if name in found:
+        if name in scalars:
             raise ValueError(f"scalars: {name} is declared twice; rename one")
-        found[name] = kind if default == ffi.NULL else (kind, default[0])
-    return found
+        scalars[name] = kind if default == ffi.NULL else (kind, default[0])
+    return scalars

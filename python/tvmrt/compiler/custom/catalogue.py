@@ -94,17 +94,17 @@ def installed_operators() -> list[Operator]:
     Each refers to an operator, a list of them, or a function without parameters that returns one.
     Raises ImportError naming an entry point that cannot be loaded.
     """
-    found: list[Operator] = []
+    operators: list[Operator] = []
     for entry in entry_points(ENTRY_POINTS):
         try:
             target = entry.load()
-            found += flatten(target() if _is_factory(target) else target)
+            operators += flatten(target() if _is_factory(target) else target)
         except Exception as problem:
             raise ImportError(
                 f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
                 f"loaded ({type(problem).__name__}: {problem}); repair or uninstall its package"
             ) from problem
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(operators))
 
 
 def _is_factory(target: Any) -> bool:

@@ -43,12 +43,12 @@ _EVALUATED = {op for row in TABLE if _is_evaluated(row) for op in row.operators}
 
 def _operators(nodes: Any) -> set[str]:
     """Return the operators of nodes and of their bodies, without their domains."""
-    found: set[str] = set()
+    indices: set[str] = set()
     for node in nodes:
-        found.add(node.op_type)
+        indices.add(node.op_type)
         for attribute in node.attribute:
-            found |= _operators(attribute.g.node)
-    return found
+            indices |= _operators(attribute.g.node)
+    return indices
 
 
 def run_with_reference(
@@ -113,13 +113,13 @@ def _ready(
 
 def _read(nodes: Any) -> set[str]:
     """Return the names that nodes read, including those of their bodies."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
-        found.update(filter(None, node.input))
+        names.update(filter(None, node.input))
         for attribute in node.attribute:
-            found |= _read(attribute.g.node)
-            found.update(each.name for each in attribute.g.output)
-    return found
+            names |= _read(attribute.g.node)
+            names.update(each.name for each in attribute.g.output)
+    return names
 
 
 def _part(
@@ -127,7 +127,7 @@ def _part(
     inferred: onnx.GraphProto,
     places: Sequence[int],
     values: Values,
-    wanted: set[str],
+    required: set[str],
 ) -> onnx.ModelProto:
     """Return some nodes of a model as a model whose inputs are known values."""
     import onnx
@@ -147,7 +147,7 @@ def _part(
     for name in sorted(read & values.keys()):
         graph.input.append(_input(name, values[name], types))
     computed = {name for node in graph.node for name in node.output if name}
-    for name in sorted(computed & wanted):
+    for name in sorted(computed & required):
         graph.output.append(helper.make_empty_tensor_value_info(name))
     return part
 

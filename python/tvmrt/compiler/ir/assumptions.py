@@ -161,12 +161,12 @@ def is_implied_by(extent: Extent, zeros: Collection[Extent]) -> bool:
 @lru_cache(maxsize=256)
 def _basis(zeros: frozenset[Extent]) -> tuple[Extent, ...]:
     """Return extents that are 0 wherever ``zeros`` are, with distinct last terms."""
-    found: list[Extent] = []
+    basis: list[Extent] = []
     for zero in sorted(zeros, key=repr):
-        rest = _remainder(zero, found)
+        rest = _remainder(zero, basis)
         if isinstance(rest, Extent):
-            found.append(rest)
-    return tuple(found)
+            basis.append(rest)
+    return tuple(basis)
 
 
 def _remainder(extent: SymInt, zeros: Sequence[Extent]) -> SymInt:

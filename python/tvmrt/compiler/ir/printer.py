@@ -9,7 +9,7 @@ from .graph import Graph, Node, Value
 
 def unique_names(graph: Graph) -> dict[Value, str]:
     """Return a readable name for each value; a number distinguishes equal names."""
-    taken: dict[str, int] = {}
+    used: dict[str, int] = {}
     names: dict[Value, str] = {}
     values = [
         *graph.inputs,
@@ -19,8 +19,8 @@ def unique_names(graph: Graph) -> dict[Value, str]:
     for value in values:
         if value in names:
             continue
-        count = taken.get(value.name, 0)
-        taken[value.name] = count + 1
+        count = used.get(value.name, 0)
+        used[value.name] = count + 1
         names[value] = value.name if count == 0 else f"{value.name}.{count}"
     return names
 

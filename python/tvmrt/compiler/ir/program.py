@@ -298,11 +298,11 @@ class Program:
 
     def dims(self) -> list[Symbol]:
         """Return the dimensions that a run may choose, in their order in the inputs."""
-        found: dict[Symbol, None] = {}
+        symbols: dict[Symbol, None] = {}
         for type in self.input_types:
             for extent in type.shape:
-                found.update(dict.fromkeys(sorted(symbols_of(extent), key=lambda s: s.name)))
-        return list(found)
+                symbols.update(dict.fromkeys(sorted(symbols_of(extent), key=lambda s: s.name)))
+        return list(symbols)
 
     def device_pools(self) -> list[tuple[int, MemoryPool]]:
         """Return the pools in device memory, with their numbers."""

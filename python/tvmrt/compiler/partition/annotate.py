@@ -169,14 +169,14 @@ def match_patterns(
 ) -> list[list[Node]]:
     """Return chains of willing nodes, longest first, each node in at most one."""
     readers = ValueUsers(graph)
-    taken: set[Node] = set()
+    matched: set[Node] = set()
     chains = []
     for pattern in sorted(patterns, key=len, reverse=True):
         for node in graph.nodes:
             chain = _chain(node, pattern, readers)
-            if chain and all(n in accepting and n not in taken for n in chain):
+            if chain and all(n in accepting and n not in matched for n in chain):
                 chains.append(chain)
-                taken.update(chain)
+                matched.update(chain)
     return chains
 
 

@@ -83,10 +83,10 @@ def split_by_result(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
         alone = len(pieces) == 1 and None not in pieces
         leaves = any(map(readers.is_graph_output, node.outputs))
         piece[node] = pieces.pop() if alone and not leaves else node
-    found: dict[Node, list[Node]] = {}
+    parts: dict[Node, list[Node]] = {}
     for node in nodes:
-        found.setdefault(piece[node], []).append(node)
-    return list(found.values())
+        parts.setdefault(piece[node], []).append(node)
+    return list(parts.values())
 
 
 class _Groups:

@@ -83,14 +83,14 @@ def _with_unit(number: int) -> str:
 
 def _drop_overlapping_labels(points: list[dict[str, Any]]) -> None:
     """Remove labels that would overlap another; the label of the plan in use stays."""
-    kept: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda p: not p["taken"]):
         near = (abs(point["x"] - p["x"]) < LABEL[0] and abs(point["y"] - p["y"]) < LABEL[1]
-                for p in kept)  # fmt: skip
+                for p in labels)  # fmt: skip
         if any(near):
             point["label"] = ""
         else:
-            kept.append(point)
+            labels.append(point)
 
 
 def _staircase(points: Sequence[dict[str, Any]], right: int) -> str:

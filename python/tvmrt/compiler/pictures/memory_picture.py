@@ -186,7 +186,7 @@ def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:
     several = len(picture.pools) > 1  # their names are at the side
     plain = [b.name.rpartition(" in ")[0] if several else b.name for b in picture.boxes]
     short, rows = _short_names(plain), []
-    taken: list[tuple[float, float, float, float]] = []
+    occupied: list[tuple[float, float, float, float]] = []
     for box, name in zip(picture.boxes, plain):
         w, h = (box.last + 1 - box.first) * across, box.size * down
         x, y = LEFT + box.first * across, TOP + box.offset * down
@@ -194,10 +194,10 @@ def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:
         label = _label(short[name], h, w) if upright else _label(short[name], w, h)
         half = (7.0, len(label) * LETTER / 2) if upright else (len(label) * LETTER / 2, 7.0)
         cx, cy = x + w / 2, y + h / 2
-        if any(abs(cx - a) < half[0] + c and abs(cy - b) < half[1] + d for a, b, c, d in taken):
+        if any(abs(cx - a) < half[0] + c and abs(cy - b) < half[1] + d for a, b, c, d in occupied):
             label = ""
         if label:
-            taken.append((cx, cy, *half))
+            occupied.append((cx, cy, *half))
         place = {"x": x, "y": y, "width": w, "height": h}
         rows.append({"box": box, **place, "label": label, "upright": upright})
     return rows

@@ -41,15 +41,15 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
 
 def interference_of(intervals: Sequence[Interval]) -> list[list[int]]:
     """Return for each interval the others that are live at a common step."""
-    found: list[list[int]] = [[] for _ in intervals]
+    interference: list[list[int]] = [[] for _ in intervals]
     live: list[int] = []
     for i in sorted(range(len(intervals)), key=lambda i: intervals[i].first):
         live = [j for j in live if intervals[j].last >= intervals[i].first]
         for j in live:
-            found[j].append(i)
-        found[i] += live
+            interference[j].append(i)
+        interference[i] += live
         live.append(i)
-    return found
+    return interference
 
 
 def assign_offsets(intervals: Sequence[Interval]) -> list[int]:

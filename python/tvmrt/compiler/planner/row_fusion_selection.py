@@ -82,19 +82,19 @@ def pareto_frontier(
         nbytes = live_bytes(program, chain_range, chain, align)
         if nbytes < max(singles[chain_range[0] : chain_range[1] + 1]):
             ranges[chain_range] = nbytes, chain.instructions(costs)
-    found: list[FusionChoice] = []
+    choices: list[FusionChoice] = []
     limit = max(singles, default=0)
     while True:
         path = _cheapest(len(singles), ranges, limit)
         if path is None:
-            return found
+            return choices
         bound = max((ranges[chain_range][0] for chain_range in path), default=0)
         chosen = tuple(chain_range for chain_range in path if chain_range[0] != chain_range[1])
-        found.append(
+        choices.append(
             FusionChoice(chosen, sum(ranges[chain_range][1] for chain_range in path), bound)
         )
         if not path or bound == 0:
-            return found
+            return choices
         limit = bound - 1
 
 

@@ -2,11 +2,11 @@
 
 A channel is one index along one axis of a tensor. Operators that treat each channel separately
 link the channels of their operands to those of their results; matmul-like operators combine them. A
-channel is still (constant) if all of its elements are one number for any input of the network:
-because all its weights are zero, or apply only to still channels.
+channel is constant if all of its elements are one number for any input of the network:
+because all its weights are zero, or apply only to constant channels.
 
-Contract: a still number is the result of every way to compute it, so results near a rounding tie
-are not still; run-time numbers are finite. Non-goal: grouped convolutions other than depthwise.
+Contract: the constant is the result of every way to compute it, so results near a rounding tie
+are not constant; run-time numbers are finite. Non-goal: grouped convolutions other than depthwise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TIE_DISTANCE = (
 
 @dataclass
 class Channels:
-    """Channels of one tensor: their axis, a mask of the still ones, and their numbers."""
+    """Channels of one tensor: their axis, a mask of the constant ones, and their values."""
 
     axis: int
     constant_mask: np.ndarray

@@ -82,7 +82,7 @@ def _dense(graph: Graph) -> list[Family]:
 
 def _depthwise(graph: Graph) -> list[Family]:
     """Return groups of depthwise convolutions that read slices of one tensor, in order."""
-    found: dict[tuple, Family] = {}
+    families: dict[tuple, Family] = {}
     for node in graph.nodes:
         part = node.inputs[0].producer if node.inputs and node.inputs[0] is not None else None
         if part is None or part.op != "slice" or not _is_mergeable(node) or not _is_depthwise(node):
@@ -94,8 +94,8 @@ def _depthwise(graph: Graph) -> list[Family]:
             and set(attrs["steps"]) == {1}
             and node.output.shape[1] < MAX_CHANNELS
         ):
-            found.setdefault((part.inputs[0], _window(node)), []).append(node)
-    return [family for (x, _), family in found.items() if _covers(family, x)]
+            families.setdefault((part.inputs[0], _window(node)), []).append(node)
+    return [family for (x, _), family in families.items() if _covers(family, x)]
 
 
 def _covers(family: Family, x: Value) -> bool:

@@ -1,8 +1,8 @@
 """Channel pruning: remove dead channels.
 
 A channel is removed if each reader either has only zero weights for it, or does not need it because
-it is still (see ``channel_dataflow``). Integer matmul-like operators add its contribution to their
-int32 bias; in floating point, and with padding, only zeros are removed.
+it is constant (see ``channel_dataflow``). Integer matmul-like operators add its contribution to
+their int32 bias; in floating point, and with padding, only zeros are removed.
 
 Contract: integer results are bit-equal. Floating-point sums lose terms that are zero, if numbers
 are finite; if a kernel sums in several parts, the terms of a part may change. Networks without such
@@ -213,7 +213,7 @@ def _prune_matmul(b: Builder, node: Node, plan: _PruningPlan) -> Value:
 
 
 def _bias_with_removed(node: Node, plan: _PruningPlan) -> Value | None:
-    """Return the bias plus the contribution of the still channels that are removed."""
+    """Return the bias plus the contribution of the removed constant channels."""
     bias = node.inputs[3]
     removed = ~plan.operand & plan.known.constant_mask
     if node.attrs.get("groups", 1) > 1 or not removed.any():

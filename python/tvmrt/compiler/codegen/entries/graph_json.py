@@ -369,12 +369,12 @@ class _Graph:
         """Return metadata for executors: output names, as a node has one name for all its outputs,
         and the prefix of the library's functions for sizes, placement and state."""
         program: Program = self.program
-        found: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
         if [self.nodes[head[0]]["name"] for head in heads] != program.output_names:
-            found["output_names"] = list(program.output_names)
+            metadata["output_names"] = list(program.output_names)
         if program.has_dynamic_dims() or program.states or is_placed(program):
-            found["network"] = self.sources.prefix
-        return found
+            metadata["network"] = self.sources.prefix
+        return metadata
 
     def _storage(self, key: object) -> int:
         return self.storage.setdefault(key, len(self.storage))

@@ -53,9 +53,9 @@ def counts(program: Program) -> list[DimMember]:
 
 def _unique_members(program: Program) -> list[DimMember]:
     """Return dimensions and counts with member names whose upper-case macros are distinct."""
-    taken: set[str] = set()
+    used: set[str] = set()
     symbols = (*program.dims(), *program.data_dependent_dims)
-    return [(symbol, make_unique(member(symbol.name), taken)) for symbol in symbols]
+    return [(symbol, make_unique(member(symbol.name), used)) for symbol in symbols]
 
 
 def parameters(program: Program, prefix: str) -> list[Declaration]:

@@ -30,41 +30,41 @@ def form_groups(
     """
     readers = ValueUsers(graph)
     position = {node: i for i, node in enumerate(graph.nodes)}
-    taken: dict[Node, Group] = {}
+    group_of: dict[Node, Group] = {}
     groups: list[Group] = []
 
     for node in graph.nodes:
-        if node in taken or _kind(node) in (VIEW, POINTWISE):
+        if node in group_of or _kind(node) in (VIEW, POINTWISE):
             continue
         group = Group(node)
         if _kind(node) == REDUCE or takes_epilogue(node):
             group.after = _epilogue_nodes(
-                node, readers, taken, can_fuse, fuses_only_pointwise, position
+                node, readers, group_of, can_fuse, fuses_only_pointwise, position
             )
-        _add_group(group, taken, groups)
+        _add_group(group, group_of, groups)
     for node in reversed(graph.nodes):
-        if node in taken or _kind(node) != POINTWISE:
+        if node in group_of or _kind(node) != POINTWISE:
             continue
-        group = Group(node, _producer_nodes(node, [node], node.output.shape, readers, taken))
-        _add_group(group, taken, groups)
+        group = Group(node, _producer_nodes(node, [node], node.output.shape, readers, group_of))
+        _add_group(group, group_of, groups)
     for group in groups:
         # groups absorbed by a reduction have no root
         if group.root is not None and _kind(group.root) == REDUCE:
-            _absorb_producers(group, readers, taken, fuses_only_pointwise)
+            _absorb_producers(group, readers, group_of, fuses_only_pointwise)
     for node in graph.nodes:
         if _kind(node) == VIEW:
-            _add_group(Group(node), taken, groups)
-    return _execution_order([g for g in groups if g.root is not None], position, taken)
+            _add_group(Group(node), group_of, groups)
+    return _execution_order([g for g in groups if g.root is not None], position, group_of)
 
 
-def _add_group(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
+def _add_group(group: Group, group_of: dict[Node, Group], groups: list[Group]) -> None:
     for node in group.nodes:
-        taken[node] = group
+        group_of[node] = group
     groups.append(group)
 
 
 def _epilogue_nodes(
-    root: Node, readers: ValueUsers, taken, can_fuse, fuses_only_pointwise, position
+    root: Node, readers: ValueUsers, group_of, can_fuse, fuses_only_pointwise, position
 ) -> list[Node]:
     """Return the pointwise nodes to fuse after a root: they use its output and nothing later.
 
@@ -82,7 +82,7 @@ def _epilogue_nodes(
             for v in frontier
             for n in readers.of(v)
             if n not in fused
-            and n not in taken
+            and n not in group_of
             and not (fuses_only_pointwise is not None and fuses_only_pointwise(n))
             and _can_join(n, shape, fused, can_fuse, position)
         ]
@@ -130,35 +130,37 @@ def _live_out(nodes: list[Node], readers: ValueUsers) -> list[Value]:
     return [v for n in nodes for v in n.outputs if not readers.all_within(v, fused)]
 
 
-def _producer_nodes(root: Node, fused: list[Node], shape, readers: ValueUsers, taken) -> list[Node]:
+def _producer_nodes(
+    root: Node, fused: list[Node], shape, readers: ValueUsers, group_of
+) -> list[Node]:
     """Return the pointwise nodes of this shape that only the group reads, in order."""
     group = list(fused)
-    found: list[Node] = []
+    absorbed: list[Node] = []
     changed = True
     while changed and len(group) < MAX_NODES:
         changed = False
         for node in list(group):
             for value in node.inputs:
                 p = None if value is None else value.producer
-                if p is None or p in group or p in taken:
+                if p is None or p in group or p in group_of:
                     continue
                 if _kind(p) != POINTWISE or value.shape != shape or p.guard != root.guard:
                     continue
                 if readers.all_within(value, group):
                     group.append(p)
-                    found.append(p)
+                    absorbed.append(p)
                     changed = True
-    return _topological(found)
+    return _topological(absorbed)
 
 
-def _absorb_producers(group: Group, readers: ValueUsers, taken, fuses_only_pointwise) -> None:
+def _absorb_producers(group: Group, readers: ValueUsers, group_of, fuses_only_pointwise) -> None:
     """Fuse the pointwise producers of a reduction into its loop."""
     root = group.root
     for value in root.inputs:
         p = None if value is None else value.producer
         if p is None or _kind(p) != POINTWISE or p.guard != root.guard:
             continue
-        other = taken.get(p)
+        other = group_of.get(p)
         if other is None or other is group or other.root is not p or other.after:
             continue
         if fuses_only_pointwise is not None and any(map(fuses_only_pointwise, other.nodes)):
@@ -166,7 +168,7 @@ def _absorb_producers(group: Group, readers: ValueUsers, taken, fuses_only_point
         if readers.all_within(value, [root]) and value.shape == root.inputs[0].shape:
             group.before += other.nodes
             for node in other.nodes:
-                taken[node] = group
+                group_of[node] = group
             other.root = None  # type: ignore[assignment]
 
 
@@ -187,7 +189,7 @@ def _topological(nodes: list[Node]) -> list[Node]:
     return order
 
 
-def _execution_order(groups: list[Group], position, taken) -> list[Group]:
+def _execution_order(groups: list[Group], position, group_of) -> list[Group]:
     """Sort groups depth-first by position, so that each follows the groups that it reads."""
     done: set[int] = set()
     order: list[Group] = []
@@ -204,7 +206,7 @@ def _execution_order(groups: list[Group], position, taken) -> list[Group]:
             stack.append((group, True))
             needed = [v for n in group.nodes for v in n.operands()]
             for value in reversed(needed):
-                other = None if value.producer is None else taken[value.producer]
+                other = None if value.producer is None else group_of[value.producer]
                 if other is not None and other is not group and id(other) not in done:
                     stack.append((other, False))
     return order

@@ -39,7 +39,7 @@ class Loop:
 def merge_loops(
     shape: Sequence[int], order: Sequence[int], operands: Sequence[Sequence[int]]
 ) -> list[Loop]:
-    """Return loops over the axes in ``order``, merging neighbours if all operands are contiguous.
+    """Return loops over the axes in ``order``, merged where all operands are contiguous.
 
     ``operands`` holds each operand's strides by axis. Axes of extent 1 are dropped.
     """

@@ -65,7 +65,7 @@ class SelectTensorLowering(Lowering):
 
 @lowers("unique", "unique_equal_nan")
 class UniqueLowering(Lowering):
-    """Sort of indices by their slices, then a pass over neighbours."""
+    """Sort of indices by their slices, then a pass over adjacent ones."""
 
     def scratch_bytes(self) -> int:
         return max(12 * upper_bound(self.node.outputs[0].type.size), 4)

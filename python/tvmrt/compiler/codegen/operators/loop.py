@@ -138,14 +138,14 @@ class _Printer:
                 self.f.line(f"const int {symbol.c} = *({position});")
                 self._print_growth(known, {symbol})
 
-    def _print_growth(self, known: set[Symbol], found: Collection[Symbol] = ()) -> None:
+    def _print_growth(self, known: set[Symbol], new_symbols: Collection[Symbol] = ()) -> None:
         """Print the extents after this iteration, with checks of the available memory, if they
         depend on ``found`` and ``known``; then ``found`` is added to ``known``."""
         f = self.f
-        known.update(found)
+        known.update(new_symbols)
         for each in self.growing_extents:
             needed = self.counts.keys() & symbols_of(each.after)
-            if not needed <= known or bool(needed) != bool(needed & set(found)):
+            if not needed <= known or bool(needed) != bool(needed & set(new_symbols)):
                 continue
             f.include("op/nonzero.h")
             where = error_location(self.node, f"axis {each.axis} of what it carries")

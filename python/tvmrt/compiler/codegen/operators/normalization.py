@@ -86,7 +86,7 @@ class GroupNormLowering(_ImageNormLowering):
 
 @lowers("lrn")
 class LocalResponseNormLowering(_ImageNormLowering):
-    """Local response norm over neighbouring channels of a pixel."""
+    """Local response norm over adjacent channels of a pixel."""
 
     kernel = "tvmrt_lrn_f32"
     parameter_names = ()

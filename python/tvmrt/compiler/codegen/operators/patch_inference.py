@@ -1,7 +1,7 @@
 """Patch-based inference: layers of a chain as steps over some of their columns.
 
 A patch of the last layer's columns needs, in each earlier layer, the columns under its windows.
-Those of neighbouring patches overlap and are recomputed; that is the surplus.
+The columns of adjacent patches overlap; recomputing them is the surplus.
 """
 
 from __future__ import annotations
@@ -111,20 +111,20 @@ def find_layer_columns(
 ) -> list[ColumnRange] | None:
     """Return the columns of each layer's result for ``last``, columns of the last one; None if a
     layer needs none."""
-    found: list[ColumnRange | None] = [None] * len(windows)
-    found[-1] = last
+    columns: list[ColumnRange | None] = [None] * len(windows)
+    columns[-1] = last
     for k in range(len(windows) - 1, -1, -1):
-        out = found[k]
+        out = columns[k]
         if out is None:
             return None
         input_columns = windows[k].input_columns(out)
         if input_columns.count < 1:
             return None
         if sources[k].main != OUTSIDE:
-            found[sources[k].main] = input_columns.join(found[sources[k].main])
+            columns[sources[k].main] = input_columns.join(columns[sources[k].main])
         for added in sources[k].added:
-            found[added] = out.join(found[added])
-    return [each for each in found if each is not None]
+            columns[added] = out.join(columns[added])
+    return [each for each in columns if each is not None]
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def producers_by_buffer(steps: Sequence[Step]) -> dict[Buffer, int]:
 
 def external_operands(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
     """Return the external operands of a chain with their demands, each once, its input first."""
-    found: list[tuple[Value, Access, str]] = []
+    operands: list[tuple[Value, Access, str]] = []
     inside = producers_by_buffer(steps)
     for k, step in enumerate(steps):
         rows = list(zip(step.read_values, step.reads, step.demands))
@@ -237,9 +237,9 @@ def external_operands(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
             main = step.lowering.row_operand(step)
             order = [main, *(i for i in order if i != main)]
         for row in (rows[i] for i in order):
-            if row[1].buffer not in inside and row[1] not in [each[1] for each in found]:
-                found.append(row)
-    return found
+            if row[1].buffer not in inside and row[1] not in [each[1] for each in operands]:
+                operands.append(row)
+    return operands
 
 
 def _print_table(f: FunctionWriter, name: str, calls: Sequence[LayerCall]) -> None:

@@ -100,8 +100,10 @@ def _can_copy_padded(layer: LayerI8) -> bool:
     """Return whether all windows of an image can be equidistant in little memory."""
     window = layer.window
     dense = _is_static(layer) and layer.groups == 1 and layer.in_c % LINE == 0
-    still = window.stride == ONES and window.dilation == ONES and window.pad[2] >= 0
-    if not (dense and still and window.in_[0] == window.kernel[0] == 1 and window.kernel[2] > 1):
+    dense_columns = window.stride == ONES and window.dilation == ONES and window.pad[2] >= 0
+    if not (
+        dense and dense_columns and window.in_[0] == window.kernel[0] == 1 and window.kernel[2] > 1
+    ):
         return False
     return window.padded_extent(1) * window.padded_extent(2) * layer.in_c <= MAX_PADDED_COPY_BYTES
 

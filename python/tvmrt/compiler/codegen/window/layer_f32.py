@@ -129,7 +129,7 @@ class LayerF32:
 
     def as_matmul(self) -> LayerF32:
         """Return the layer of a matmul. Threads share it only if half of it takes longer than
-        moving its operands to another core, because neighbouring steps partition data differently.
+        moving its operands to another core, because adjacent steps partition data differently.
         """
         rows = self.window.pixels
         moved = MOVED_WORK * upper_bound(rows) * (self.in_channels + self.out_channels)

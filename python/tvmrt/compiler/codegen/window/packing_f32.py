@@ -64,8 +64,8 @@ def round_bf16(values: np.ndarray) -> np.ndarray:
 
 
 def to_bf16_pairs(values: np.ndarray, axis: int) -> np.ndarray:
-    """Pair neighbours along an axis as bfloat16 in 32-bit words, the first in the lower half. An
-    odd last one is paired with 0."""
+    """Pair adjacent numbers along an axis as bfloat16 in 32-bit words, the first in the lower half.
+    An odd last one is paired with 0."""
     halves = np.moveaxis(round_bf16(values).astype(np.uint32), axis, 0)
     if len(halves) % 2:
         halves = np.concatenate([halves, np.zeros_like(halves[:1])])

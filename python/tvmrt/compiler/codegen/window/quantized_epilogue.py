@@ -1,6 +1,6 @@
 """Epilogues of integer matmul-like operators as separate functions, row by row.
 
-The kernels hand over finished accumulators of neighbouring pixels (``tvmrt_i8_rows``). One printed
+The kernels hand over finished accumulators of adjacent pixels (``tvmrt_i8_rows``). One printed
 function requantises an accumulator and applies the group's pointwise nodes. The other calls it for
 rows, one vector of channels at a time.
 """

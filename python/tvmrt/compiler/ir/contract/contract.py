@@ -233,7 +233,7 @@ class Contract:
     def result_types(self, known: Mapping[str, Any]) -> list[TensorType] | None:
         """Return the types of the results from the values that ``bind`` returned; None if an open
         application lacks an attribute that they depend on."""
-        types_ = []
+        types = []
         for result in self.results:
             try:
                 shape = result.shape.extents(known)
@@ -245,5 +245,5 @@ class Contract:
             type = TensorType(shape, result.elements.of_result(known))
             if problem is not None:
                 raise ContractError(f"result {result.name} would be {type}; {problem}")
-            types_.append(type)
-        return types_
+            types.append(type)
+        return types

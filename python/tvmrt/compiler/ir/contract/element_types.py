@@ -39,13 +39,13 @@ def members(text: str) -> frozenset[str]:
 
     Raises ValueError when one is not known.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for word in text.split("|"):
         # some exist only if ml_dtypes is installed
         if word not in FAMILIES and word not in (*_KNOWN, *FAMILIES["any"], *_PACKED):
             raise ValueError(f"{word!r} is neither an element type nor a family of element types")
-        found.update(FAMILIES.get(word, (word,)))
-    return frozenset(found)
+        names.update(FAMILIES.get(word, (word,)))
+    return frozenset(names)
 
 
 class Elements:
