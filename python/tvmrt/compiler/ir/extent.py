@@ -302,7 +302,7 @@ def error_context(places: Sequence[str]) -> Iterator[None]:
 
 def _unknown_text(extent: Extent, by_bounds: bool = False) -> str:
     """Return the end of an error text: what is unknown, and which options make it known."""
-    help_ = "give it tighter bounds with --dim, or fix" if by_bounds else "fix"
+    help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
     names = describe_symbols(extent.symbols())
     return f"is known only at run time ({names}); {help_} it with --shape"
 
