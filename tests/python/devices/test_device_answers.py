@@ -65,7 +65,7 @@ def test_wrong_answer_names_device_and_method(method, answer):
     baseline = type("Baseline", (Sums,), {"name": "baseline", "cost": lambda *_: 1.0})()
     device = type("Wrong", (Sums,), {method: lambda *_: answer, "name": "wrong"})()
     with pytest.raises(UnsupportedError, match=f"device wrong: {method} returned"):
-        tvmrt.compile(network(), devices=[device, rival])
+        tvmrt.compile(network(), devices=[device, baseline])
 
 
 def test_missing_boundary_cost_is_an_error():

@@ -49,8 +49,8 @@ def test_patch_has_exactly_the_columns_of_its_windows(seed):
         expected = set(range(begin, end))
         for k in range(len(windows) - 1, 0, -1):
             window = windows[k]
-            assert set(range(found[k].begin, found[k].end)) == wanted
-            first = [column * window.stride - window.pad for column in wanted]
+            assert set(range(found[k].begin, found[k].end)) == expected
+            first = [column * window.stride - window.pad for column in expected]
             read = {f + i for f in first for i in range(window.window_columns)}
             inside = {column for column in read if 0 <= column < window.in_columns}
             expected = set(range(min(inside), max(inside) + 1))

@@ -19,7 +19,6 @@ from .assumptions import is_at_least
 from .contract import Contract, holds, let
 from .op import Op, register
 
-TILE_SIZES = (2, 4)
 TAPS = 3
 _CHUNK = 1 << 18  # weights that are transformed at a time, to limit float64 memory
 # Roots of 1/2 and 2 are more accurate than 1 and 2: the terms of sums differ less in magnitude.
@@ -27,8 +26,8 @@ _POINTS = {
     2: (0.0, 1.0, -1.0),
     4: (0.0, sqrt(0.5), -sqrt(0.5), sqrt(2.0), -sqrt(2.0)),
 }
-SIZES = tuple(_POINTS)  # output extents of a Winograd tile
-CHOICES = (0, 1, *SIZES)  # of a tuned layer: 0 is not measured, 1 is direct convolution
+TILE_SIZES = tuple(_POINTS)  # output extents of a Winograd tile
+CHOICES = (0, 1, *TILE_SIZES)  # of a tuned layer: 0 is not measured, 1 is direct convolution
 
 
 @dataclass(frozen=True)
