@@ -27,7 +27,7 @@ def load_nothing(folder: Path) -> None:
     """Build and load the device that does nothing."""
     path = folder / "libtvmrt_device_nothing.so"
     includes = [f"-I{p}" for p in libinfo.find_include_path()]
-    source = libraries.DATA / "nothing_device.c"
+    source = libraries.DATA / "null_device.c"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", *includes, source, "-o", path], check=True)
     tvmrt.load_device_plugin(path)
 

@@ -309,7 +309,7 @@ static void test_wrong_arguments_are_refused(void** unused) {
   assert_int_equal(state.calls[RUN], 0);
 }
 
-static void test_incomplete_devices_are_refused(void** unused) {
+static void test_null_devices_are_refused(void** unused) {
   tvmrt_device device = probe_device(&sync_slots);
   tvmrt_device_interface slots = {0};
   (void)unused;
@@ -491,7 +491,7 @@ int main(void) {
       WITH_ASYNC(test_asynchronous_slots_run_the_region),
       WITH_ASYNC(test_run_that_times_out_is_stopped),
       WITH_PROBE(test_wrong_arguments_are_refused),
-      cmocka_unit_test_setup(test_incomplete_devices_are_refused, reset),
+      cmocka_unit_test_setup(test_null_devices_are_refused, reset),
       cmocka_unit_test_setup(test_many_devices_are_listed, reset),
       WITH_PROBE(test_names_are_unique),
       WITH_PROBE(test_list_has_all_registered),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from layers_network import two_layers
+from dense_network import two_layers
 from onnx import helper, numpy_helper
 from quantised_case import quantised_layers, step_by_step
 from sample_devices import run_library

@@ -6,7 +6,7 @@ import json
 
 import onnx
 import pytest
-from layers_network import two_layers
+from dense_network import two_layers
 from test_regions import diamond
 
 import tvmrt

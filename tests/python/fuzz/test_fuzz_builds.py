@@ -24,7 +24,7 @@ from onnx import TensorProto, helper
 EVERY = list(builds.every_build())
 
 
-def test_every_axis_of_the_matrix_has_its_choices():
+def test_every_matrix_axis_has_choices():
     axes = [set(column) for column in zip(*(each.parts for each in EVERY))]
     assert axes[0] == {"host", "crt"}
     assert {"host", "native", "v3", "cortex-m4", "cortex-m55", "riscv32"} <= axes[1]
@@ -51,12 +51,12 @@ def test_a_filter_selects_the_builds_that_have_its_parts(words, holds):
     assert set(builds.selected(words)) == {each for each in EVERY if holds(each)}
 
 
-def test_the_text_of_a_build_selects_it_alone():
+def test_build_text_selects_only_that_build():
     for each in EVERY:
         assert builds.selected([str(each)]) == [each]
 
 
-def test_a_word_that_no_build_has_is_an_error():
+def test_unknown_filter_word_is_an_error():
     with pytest.raises(ValueError, match="no build has cortex-m9"):
         builds.selected(["crt", "cortex-m9"])
 

@@ -68,7 +68,7 @@ FITS = {
 
 
 @pytest.mark.parametrize("contract, operands, attrs, result", FITS.values(), ids=FITS)
-def test_what_fits_has_a_type(contract, operands, attrs, result):
+def test_valid_applications_have_a_type(contract, operands, attrs, result):
     assert contract.result_types(contract.bind(types(operands), attrs)) == [typed(result)]
 
 
@@ -127,7 +127,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("contract, operands, attrs, sentence", MISFITS.values(), ids=MISFITS)
-def test_what_does_not_fit_is_a_sentence(contract, operands, attrs, sentence):
+def test_mismatches_are_reported(contract, operands, attrs, sentence):
     with pytest.raises(ContractError) as caught:
         contract.bind(types(operands), attrs)
     assert sentence in str(caught.value)
@@ -147,7 +147,7 @@ WRONG_ATTRIBUTES = {
 
 
 @pytest.mark.parametrize("change, sentence", WRONG_ATTRIBUTES.values(), ids=WRONG_ATTRIBUTES)
-def test_a_wrong_attribute_is_a_sentence(change, sentence):
+def test_wrong_attribute_is_reported(change, sentence):
     with pytest.raises(ContractError) as caught:
         WINDOW.bind(types("float32 1 4 8 8, float32 6 2 3 3"), {**ONE, **change})
     assert sentence in str(caught.value)
@@ -185,7 +185,7 @@ def test_attributes_that_depend_on_an_operand(attrs, sentence):
     assert sentence in str(caught.value)
 
 
-def test_elements_are_looked_at_where_they_are_known():
+def test_constant_elements_are_checked():
     operands, attrs = types("int8 2 3, int32 2"), {"axis": 1, "zero": -128}
     TAKE.bind(operands, attrs)
     TAKE.bind(operands, attrs, data=[None, np.array([0, 2])])
@@ -206,13 +206,13 @@ def test_elements_are_looked_at_where_they_are_known():
         ("x: float32[A f(A)]", "an extent may not have a Call"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_refused_where_it_is_written(operand, problem):
+def test_invalid_rule_line_is_rejected(operand, problem):
     with pytest.raises(ValueError) as caught:
         Contract(operand)
     assert problem in str(caught.value)
 
 
-def test_a_result_beyond_what_kernels_count_is_refused():
+def test_oversized_result_is_rejected():
     wide = Contract("x: any[*S] -> y: int8[*shape]", "shape: ints 0..")
     for shape in ((LIMIT, 2), (1 << 20, 1 << 20, 1 << 20)):
         with pytest.raises(ContractError, match="a tensor has at most 2147483647 elements"):

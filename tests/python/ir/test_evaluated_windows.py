@@ -60,7 +60,7 @@ def test_pools(rounds_up):
     np.testing.assert_array_equal(reference_conv.max_pool(X, {**attrs, **sizes}), y)
 
 
-def test_operators_composed_of_them_have_a_judge():
+def test_composed_operators_have_a_reference():
     @composed("Pools", domain="repro")
     def pools(g, x):
         most = g.MaxPool(x, kernel_shape=[2, 3], pads=[0, 1, 1, 1])

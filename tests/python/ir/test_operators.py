@@ -13,7 +13,7 @@ from tvmrt.compiler.ir.pointwise import PointwiseOp
 
 
 @pytest.mark.parametrize("op", TABLED)
-def test_an_application_that_keeps_the_contract_has_types(op):
+def test_valid_applications_have_types(op):
     right = sample(op)
     types = OPS[op].infer(right.types, right.attrs, right.data)
     arrays = [None if t is None else np.ones(t.shape, t.dtype.numpy) for t in right.types]
@@ -25,7 +25,7 @@ def test_an_application_that_keeps_the_contract_has_types(op):
 
 
 @pytest.mark.parametrize("op", TABLED)
-def test_whatever_breaks_the_contract_is_a_sentence(op):
+def test_contract_violations_are_reported(op):
     """It names the operand or attribute, whichever of its lines is broken."""
     for mutant in mutants(op):
         wrong = mutant.application
@@ -119,7 +119,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("op, extents, attrs, sentence", MISFITS.values(), ids=MISFITS)
-def test_a_broken_rule_is_a_sentence(op, extents, attrs, sentence):
+def test_broken_rule_is_reported(op, extents, attrs, sentence):
     wrong = sample(op, {**extents, **attrs})
     with pytest.raises(ValueError) as caught:
         OPS[op].infer(wrong.types, wrong.attrs, wrong.data)
@@ -145,7 +145,7 @@ def test_value_on_constants_has_the_inferred_type(op, dtype):
     assert (value.shape, value.dtype) == (inferred.shape, inferred.dtype.numpy)
 
 
-def test_nodes_of_constants_vanish():
+def test_constant_nodes_are_folded():
     graph = Graph("g")
     b = Builder(graph)
     total = b.emit("add", [b.const(np.float32(2)), b.const(np.float32(3))])

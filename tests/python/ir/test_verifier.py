@@ -35,7 +35,7 @@ def replace_input(graph: Graph, name: str, *shape: int) -> None:
     node.inputs = [odd if v.name == name else v for v in node.inputs]
 
 
-def test_what_is_right_passes():
+def test_valid_graphs_pass():
     verify(cell(), "import")
 
 
@@ -113,13 +113,13 @@ def test_a_pass_that_breaks_the_graph_is_named(run, sentence):
 
 
 @pytest.mark.parametrize("run", [lose_attribute, add_attribute], ids=lambda f: f.__name__)
-def test_a_device_may_have_attributes_of_its_own_in_its_region(run):
+def test_device_region_may_have_private_attributes(run):
     graph = cell()
     run(graph)
     verify(graph, "npu.optimize", open=True)
 
 
-def test_a_device_may_not_break_extents_in_its_region():
+def test_device_region_must_keep_shapes():
     graph = cell()
     break_peepholes(graph)
     with pytest.raises(ValueError, match=r"after npu\.optimize: <lstm cell>: operand peepholes"):
@@ -127,7 +127,7 @@ def test_a_device_may_not_break_extents_in_its_region():
 
 
 @pytest.mark.parametrize("shape", [(1 << 31,), (1 << 16, 1 << 16)], ids=str)
-def test_an_input_beyond_what_kernels_count_is_refused(shape):
+def test_oversized_input_is_rejected(shape):
     graph = Graph("net")
     graph.inputs = [Value("x", TensorType(shape, F32))]
     with pytest.raises(ValueError, match=r"input x is float32\[.*2147483647"):

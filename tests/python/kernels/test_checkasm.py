@@ -148,7 +148,7 @@ EVERYDAY = {
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory has guards on Linux alone")
 @pytest.mark.parametrize("name", EVERYDAY)
-def test_kernels_of_this_machine_compute_what_plain_c_does(name, tmp_path, harness):
+def test_host_kernels_match_plain_c(name, tmp_path, harness):
     check(EVERYDAY[name], tmp_path, harness)
 
 
@@ -168,13 +168,13 @@ ALL = {
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory has guards on Linux alone")
 @pytest.mark.parametrize("name", ALL)
-def test_kernels_of_each_instruction_set_compute_what_plain_c_does(name, tmp_path, harness):
+def test_kernels_of_each_isa_match_plain_c(name, tmp_path, harness):
     check(ALL[name], tmp_path, harness)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", BOARDS)
-def test_kernels_of_boards_compute_what_plain_c_does(target, tmp_path):
+def test_board_kernels_match_plain_c(target, tmp_path):
     board = BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
@@ -207,8 +207,8 @@ ELSEWHERE = {
     "board/row_fusion.h": "tests/python/firmware",
     "board/forest.h": "plugins",
     "board/dequantize_i8.h": "tests/python/firmware",
-    "board/residual_add_i8.h": "test_integer_sums.py",
-    "tile/widen_narrow_i8.h": "test_quick_sums.py",
+    "board/residual_add_i8.h": "test_fixed_point_add_i8.py",
+    "tile/widen_narrow_i8.h": "test_fused_requant_add.py",
 }
 
 

@@ -79,7 +79,7 @@ def test_every_layer_has_a_kernel_on_every_board(target):
         assert kernel.supports(one)
 
 
-def test_nothing_but_its_record_knows_a_kernel_by_its_name():
+def test_only_the_kernel_table_names_a_kernel():
     folder = ROOT / "python" / "tvmrt"
     records = [folder / "compiler/codegen/window/boards" / kind for kind in ("int8", "float32")]
     others = [p for p in folder.rglob("*.py") if p.parent not in records]
@@ -91,7 +91,7 @@ def test_nothing_but_its_record_knows_a_kernel_by_its_name():
     assert [path for path, text in texts.items() if picked.search(text)] == []
 
 
-def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
+def test_weights_are_paired_if_sums_cannot_overflow():
     joined = {}
     for n in (508, 520):
         shape = Shape(in_c=n, out_c=4, size=(1, 1), **POINT)
@@ -100,7 +100,7 @@ def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
     assert joined == {508: True, 520: False}  # 508 * 127 * 128 < 2 ** 23 < 520 * 127 * 128
 
 
-def test_weights_that_16_bits_do_not_hold_are_not_joined():
+def test_weights_beyond_16_bits_are_not_paired():
     shape = Shape(in_c=8, out_c=2, size=(1, 1), **POINT)
     w = np.zeros((2, 8, 1, 1), np.int8)
     w[1, 3] = -128

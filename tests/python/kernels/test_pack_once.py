@@ -79,7 +79,7 @@ def bytes_():
             yield (order,), w, zeros.astype(np.int32), packed.weights
 
 
-def test_a_run_packs_as_the_compiler(tmp_path):
+def test_runtime_packing_matches_the_compiler(tmp_path):
     real, whole = list(floats()), list(bytes_())
     made = library(tmp_path, {"f32": [c[0] for c in real], "i8": [c[0] for c in whole]})
     for number, ((order, block), w, packed) in enumerate(real):
@@ -127,7 +127,7 @@ def test_only_the_first_run_packs(once):
     assert not own.any()
 
 
-def test_a_run_that_meets_the_first_packs_for_itself(once):
+def test_concurrent_first_runs_pack_separately(once):
     w, own = np.arange(8, dtype=np.float32) + 5, np.zeros(8, np.float32)
     once.state_of()[0] = 1  # another run is about it
     once.ask(kb.pointer(w), kb.pointer(own))

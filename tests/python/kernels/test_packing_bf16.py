@@ -15,7 +15,7 @@ packing = kb.packing
 @pytest.mark.parametrize(
     ("pixels", "widths"), [(49, (25, 24)), (196, (28,)), (56, (28,)), (3136, (32,)), (7, (7,))]
 )
-def test_registers_of_amx_are_as_full_in_all_tiles_of_a_row(pixels, widths) -> None:
+def test_amx_tiles_of_a_row_are_equally_full(pixels, widths) -> None:
     machine = kb.Machine(16, 32, 1 << 20)
     assert packing.choose_tiles(pixels, 64, 256, machine, kind=BF16_AMX).widths == widths
 

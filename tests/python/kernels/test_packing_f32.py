@@ -50,7 +50,7 @@ def test_pack_matmul_is_the_example_of_its_header() -> None:
     np.testing.assert_array_equal(packed, [1, 2, 4, 5, 3, 0, 6, 0])
 
 
-def test_pack_bias_fills_each_group_up() -> None:
+def test_pack_bias_pads_each_group() -> None:
     packed = packing.pack_bias(np.arange(1, 7), packing.Tiles(2, 2, (1,)), groups=2)
     np.testing.assert_array_equal(packed, [1, 2, 3, 0, 4, 5, 6, 0])
 
@@ -100,12 +100,12 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
         (1, (14, 1), 0),
     ],
 )
-def test_a_lone_row_of_a_product_shares_two_tiles(rows: int, widths: tuple, last: int) -> None:
+def test_single_matmul_row_uses_two_tiles(rows: int, widths: tuple, last: int) -> None:
     tiles = packing.Tiles(16, 2, (14, 1)).without_single_row_tail(rows)
     assert (tiles.widths, tiles.last) == (widths, last)
 
 
-def test_a_lone_row_stays_where_tiles_are_narrow_or_rows_are_any() -> None:
+def test_single_row_stays_for_narrow_tiles_or_dynamic_rows() -> None:
     size = Symbol("n", 1, 197, "n_n").extent
     for tiles, rows in ((packing.Tiles(8, 2, (6, 1)), 61), (packing.Tiles(16, 2, (14, 1)), size)):
         assert tiles.without_single_row_tail(rows) is tiles
@@ -118,7 +118,7 @@ FAR = packing.MIN_STREAMED_BYTES // 4
     ("lanes", "vectors", "registers", "name"),
     [(16, 6, 32, "16x6x4"), (16, 8, 32, "16x8x2"), (8, 2, 16, "8x2x4"), (4, 6, 16, "4x6")],
 )
-def test_far_weights_of_a_row_are_read_in_as_many_places_as_sums_have_registers(
+def test_uncached_weights_of_one_row_use_several_streams(
     lanes: int, vectors: int, registers: int, name: str
 ) -> None:
     tiles = packing.Tiles(lanes, vectors, (1,)).with_weight_streams(1, FAR, registers)
@@ -128,7 +128,7 @@ def test_far_weights_of_a_row_are_read_in_as_many_places_as_sums_have_registers(
         assert tiles.headers == ["tile/gemv_f32.h"]
 
 
-def test_weights_are_read_in_one_place_where_they_are_near_or_rows_share_them() -> None:
+def test_cached_or_shared_weights_use_one_stream() -> None:
     size = Symbol("n", 1, 8, "n_n").extent
     for rows, floats in ((1, FAR - 1), (2, FAR), (size, FAR), (1, size * FAR)):
         tiles = packing.Tiles(16, 2, (1,))
@@ -151,13 +151,13 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("window", "out"), ROWS.values(), ids=ROWS)
-def test_rows_are_as_long_as_can_be(window: Window, out: tuple) -> None:
+def test_tile_rows_are_maximal(window: Window, out: tuple) -> None:
     rows = window.in_longest_rows()
     assert rows.out == out
     assert rows.pixels == window.pixels
 
 
-def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
+def test_tail_of_tile_size_is_a_full_tile() -> None:
     sizes = (("tile", 5), ("remainder", 5), ("remainder", 3))
     tile, rest, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
     same = "#define tvmrt_remainder_f32_8x1x5 tvmrt_tile_f32_8x1x5"
@@ -170,7 +170,7 @@ def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
 
 
 @pytest.mark.parametrize(("channels", "window"), [(240, 960), (168, 672), (48, 1152), (400, 512)])
-def test_two_threads_get_about_as_many_channels_of_one_pixel(channels: int, window: int) -> None:
+def test_two_threads_split_channels_evenly(channels: int, window: int) -> None:
     (machine,) = get_target("x86-64", ["v4"]).levels
     block = packing.choose_tiles(1, channels, window, machine).block
     blocks = -(-channels // block)
@@ -186,7 +186,7 @@ def test_few_channels_take_half_vectors() -> None:
 
 
 @pytest.mark.parametrize(("channels", "vectors"), [(24, 3), (70, 3), (144, 2)])
-def test_a_narrow_level_has_its_own_tiles_in_the_blocks_of_a_wide_one(channels, vectors) -> None:
+def test_narrow_isa_tiles_fit_wide_isa_blocks(channels, vectors) -> None:
     """Where they reach over no block's end, whether or not they divide it."""
     family = get_target("x86-64")
     (alone,) = get_target("x86-64", ["v3"]).levels

@@ -77,12 +77,12 @@ def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
     return replace(conv, **kinds) if kind else conv
 
 
-def test_layers_look_ahead_where_weights_are_many():
+def test_layers_with_many_weights_prefetch():
     ahead = [name for name in CASES if prefetches_weights(made(name, False, _zeros(name), 0))]
     assert ahead == ["plane-ahead", "flat-deep", "ahead"]
 
 
-def test_weights_of_a_run_are_fetched_no_further_than_they_go():
+def test_runtime_weights_are_not_prefetched_past_their_end():
     """Behind those of a library lie the next layer's."""
     for name in CASES:
         conv = made(name, False, _zeros(name), 0)
@@ -131,7 +131,7 @@ def _zeros(name: str) -> np.ndarray:
         "few channels",
     ],
 )
-def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
+def test_plan_with_fewest_cycles_is_chosen(shape, chosen):
     w = np.zeros((shape.out_c, shape.in_c, *shape.kernel), np.int8)
     found = choose_variant(layer(FORMATS["amx"], shape, False, 0).fit(w), True, True)
     kinds = {
@@ -146,7 +146,7 @@ def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
 
 @pytest.mark.parametrize("pixels", [256, 729, 1089, 3136])
 @pytest.mark.parametrize("tasks", [2, 4])
-def test_threads_get_alike_parts_of_one_row(pixels, tasks):
+def test_threads_get_equal_parts_of_one_row(pixels, tasks):
     """As the kernel shares the chunks of a row out: the largest part beside the mean."""
     one = ConvI8.matmul(FORMATS["vnni512"], pixels, 96, 64).fit(np.ones((64, 96), np.int8))
     members = one.members(shifted=False, epilogue=False)
@@ -158,7 +158,7 @@ def test_threads_get_alike_parts_of_one_row(pixels, tasks):
     assert max(parts) <= 1.1 * pixels / tasks
 
 
-def test_of_tiles_with_as_many_products_the_one_of_fewer_pixels_is_taken():
+def test_equal_tiles_prefer_fewer_pixels():
     """Four vectors by 4 pixels take 0.84 of the time of two by 8 in a layer of 64 channels."""
     assert choose_tile(FORMATS["vnni512"], 4, 8) == (4, 4)
     assert choose_tile(FORMATS["vnni512"], 2, 8) == (2, 8)

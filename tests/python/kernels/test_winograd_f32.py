@@ -8,8 +8,8 @@ import pytest
 from tvmrt.compiler.ir.winograd import TILE_SIZES, transform_matrices
 
 
-@pytest.mark.parametrize("size", TILE_SIZES)
-def test_values_at_points_tell_a_convolution(size: int) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_transformed_values_give_the_convolution(size: int) -> None:
     inputs, weights, results = transform_matrices(size)
     rng = np.random.default_rng(size)
     x, w = rng.normal(size=size + 2), rng.normal(size=3)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import networks_elsewhere
+import networks_under_qemu
 import numpy as np
 import onnxruntime
 import pytest
-from level_networks import quantised
+from dispatch_networks import quantised
 from onnx import helper
 from onnx_graph import model
 
@@ -111,7 +111,7 @@ class Machines:
     @contextmanager
     def serve(self, target: str, cpu: str = "", **variables: str) -> Iterator[int]:
         """The port of a server on a processor of that name, with these variables."""
-        networks_elsewhere.need_servers()
+        networks_under_qemu.need_servers()
         triple, emulator, _ = KINDS[target]
         for tool in (f"{triple}-gcc", emulator, "meson", "ninja"):
             if shutil.which(tool) is None:

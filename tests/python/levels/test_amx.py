@@ -17,7 +17,7 @@ import bf16_network
 import numpy as np
 import onnxruntime
 import pytest
-from level_runs import check, load
+from dispatch_runs import check, load
 from onnx import helper
 
 import tvmrt
@@ -90,14 +90,14 @@ def modelled(network, tmp_path_factory) -> Path:
 
 
 @pytest.mark.skipif(not AMX, reason="this processor has no AMX")
-def test_a_processor_that_has_it_gives_the_same_sums(network, tmp_path):
+def test_amx_processor_gives_equal_sums(network, tmp_path):
     module = tvmrt.runtime.load_module(compiled(network, tmp_path / "net.so"))
     assert module.level == "v4amx"
     check(module, network)
 
 
 @pytest.mark.skipif(not AMX, reason="this processor has no AMX")
-def test_what_runs_here_takes_it_where_nothing_is_named(network, monkeypatch):
+def test_default_target_uses_amx_if_available(network, monkeypatch):
     monkeypatch.delenv(target.DEFAULT_VARIABLE, raising=False)
     library = tvmrt.compile(network[0], tvmrt.Request(precision="bf16").for_here())
     assert [level.name for level in library.target.levels] == ["v4amx"]
@@ -108,7 +108,7 @@ def test_what_runs_here_takes_it_where_nothing_is_named(network, monkeypatch):
 
 @by_a_model
 @pytest.mark.parametrize("level", NAMES)
-def test_all_levels_give_the_same_sums_by_the_same_weights(
+def test_all_levels_give_equal_sums_from_shared_weights(
     level, modelled, network, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("TVMRT_LEVEL", "" if level == "v4amx" else level)
@@ -118,9 +118,7 @@ def test_all_levels_give_the_same_sums_by_the_same_weights(
 
 
 @by_a_model
-def test_where_the_system_does_not_give_the_registers_the_next_level_is_taken(
-    modelled, network, monkeypatch, tmp_path
-):
+def test_next_level_is_used_if_the_os_denies_amx(modelled, network, monkeypatch, tmp_path):
     monkeypatch.setenv("AMX_IS_ASKED_FOR", "1")
     module = load(modelled, tmp_path / "net.so")
     assert module.level == "v4bf16"
@@ -130,7 +128,7 @@ def test_where_the_system_does_not_give_the_registers_the_next_level_is_taken(
         load(modelled, tmp_path / "forced.so")
 
 
-def test_libraries_of_bfloat16_have_it_and_others_do_not():
+def test_only_bf16_libraries_contain_amx():
     names = [[level.name for level in target.get_target("x86-64", bf16=b).levels] for b in (0, 1)]
     assert names == [names[1][:-2], [*names[0], "v4bf16", "v4amx"]]
 
@@ -145,9 +143,7 @@ def test_libraries_of_bfloat16_have_it_and_others_do_not():
     ],
     ids=["bfloat16", "floats", "levels that are named", "a target that is named"],
 )
-def test_what_runs_here_takes_it_where_the_processor_has_it(
-    bf16, levels, named, chosen, monkeypatch
-):
+def test_native_target_uses_amx_if_available(bf16, levels, named, chosen, monkeypatch):
     monkeypatch.setenv(target.DEFAULT_VARIABLE, named)
     monkeypatch.setattr(
         target.processor,
@@ -161,9 +157,7 @@ def test_what_runs_here_takes_it_where_the_processor_has_it(
 
 @by_a_model
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
-def test_its_own_flags_give_its_instructions_and_other_processors_the_next_level(
-    network, monkeypatch, tmp_path
-):
+def test_amx_flags_emit_amx_and_others_fall_back(network, monkeypatch, tmp_path):
     monkeypatch.setenv("TVMRT_CFLAGS", "-O1")
     path = compiled(network, tmp_path / "net.so")
     command = ["objdump", "-d", "--no-show-raw-insn", str(path)]

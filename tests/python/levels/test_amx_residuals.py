@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from level_runs import check, load_at
+from dispatch_runs import check, load_at
 from onnx import helper, numpy_helper
 
 import tvmrt
@@ -134,7 +134,7 @@ def library(network, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["v4vbmi", "v4amx"])
-def test_bytes_are_onnxruntimes(network, library, level, monkeypatch, tmp_path):
+def test_int8_results_match_onnxruntime(network, library, level, monkeypatch, tmp_path):
     if level == "v4amx" and not AMX:
         pytest.skip("this processor has no AMX")
     module = load_at(library, level, monkeypatch, tmp_path / "net.so")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import bf16_network
-import networks_elsewhere
+import networks_under_qemu
 import numpy as np
 import onnx
 import pytest
@@ -37,7 +37,7 @@ def library(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", PROCESSORS)
-def test_every_processor_computes_of_the_rounded_numbers(
+def test_every_processor_uses_bf16_rounded_operands(
     level, library, machines, program, tmp_path, capsys
 ):
     """That of the instruction has it rounded by the processor, to odd in between; what ``verify``
@@ -45,7 +45,7 @@ def test_every_processor_computes_of_the_rounded_numbers(
     done = machines.run("aarch64-linux", PROCESSORS[level], program, library)
     assert (done.returncode, done.stdout) == (0, level)
     with machines.serve("aarch64-linux", PROCESSORS[level]) as port:
-        outputs = networks_elsewhere.run(port, library, bf16_network.FEEDS)
+        outputs = networks_under_qemu.run(port, library, bf16_network.FEEDS)
         right = bf16_network.right()
         for name, found in zip(bf16_network.OUTPUTS, outputs):
             np.testing.assert_allclose(found, right[name], rtol=2e-5, atol=2e-5, err_msg=name)
@@ -66,13 +66,13 @@ def _told_by_verify(port: int, path: Path, capsys) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("word", "kind"), [("bf16", "bf16_mmla"), ("asimd", "")])
-def test_a_library_for_this_very_machine_has_it_where_the_processor_has(word, kind, monkeypatch):
+def test_native_library_uses_bfmmla_if_available(word, kind, monkeypatch):
     monkeypatch.setattr(processor, "machine", lambda: "aarch64")
     monkeypatch.setattr(processor, "flags", lambda: frozenset({"asimddp", "i8mm", word}))
     assert get_target("native").bf16 == kind
 
 
-def test_the_instruction_is_in_tiles_of_its_level_alone(library):
+def test_bfmmla_is_only_in_its_level(library):
     command = ["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", str(library)]
     code = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     functions, function = set(), ""

@@ -41,7 +41,7 @@ static inline void fake_ask(tvmrt_processor* out) {
 @pytest.mark.parametrize(
     "names", [["v2", "v3", "v3vnni", "v4vnni"], ["v3vnni", "v3", "v2"]], ids=["packed", "own"]
 )
-def test_avx_vnni_computes_what_others_do(names, network, monkeypatch, tmp_path):
+def test_avx_vnni_matches_other_levels(names, network, monkeypatch, tmp_path):
     """Whether the weights lie in its own order or in that of AVX-512."""
     (level,) = [each for each in target.X86_LEVELS if each.name == "v3vnni"]
     others = [flag for flag in level.flags if flag != "-mavxvnni"]
@@ -67,7 +67,7 @@ def test_avx_vnni_computes_what_others_do(names, network, monkeypatch, tmp_path)
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
-def test_its_own_flags_give_the_encoding_of_such_processors(network, monkeypatch, tmp_path):
+def test_avx_vnni_flags_emit_vex_encoding(network, monkeypatch, tmp_path):
     monkeypatch.setenv("TVMRT_CFLAGS", "-O1")
     path = tmp_path / "net.so"
     try:
@@ -83,5 +83,5 @@ def test_its_own_flags_give_the_encoding_of_such_processors(network, monkeypatch
             tvmrt.runtime.load_module(path)
 
 
-def test_it_is_in_a_library_only_where_it_is_named():
+def test_avx_vnni_is_opt_in():
     assert "v3vnni" not in [level.name for level in target.get_target("x86-64").levels]

@@ -1,6 +1,6 @@
 """Libraries for Linux on AArch64, run there by an emulator, as RPC has them run.
 
-Those for 32-bit ARM and RISC-V are in test_vector_levels.py.
+Those for 32-bit ARM and RISC-V are in test_riscv_vector.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import networks_elsewhere
+import networks_under_qemu
 import pytest
 
 import tvmrt
@@ -29,7 +29,7 @@ def machine(machines):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
-def test_a_network_is_right_there(machine, network, capsys):
+def test_network_is_correct_on_the_target(machine, network, capsys):
     """Against onnxruntime here."""
     command = ["verify", str(DIGITS / f"{network}.onnx"), "--target", machine.target, "--json"]
     assert app.run([*command, *machine.place]) == app.DONE
@@ -39,9 +39,9 @@ def test_a_network_is_right_there(machine, network, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", networks_elsewhere.turns("aarch64-linux"))
-def test_a_real_network_is_right_there(machine, network, models_dir, tmp_path):
-    networks_elsewhere.check(models_dir, network, machine.target, machine.port, tmp_path)
+@pytest.mark.parametrize("network", networks_under_qemu.turns("aarch64-linux"))
+def test_real_network_is_correct_on_the_target(machine, network, models_dir, tmp_path):
+    networks_under_qemu.check(models_dir, network, machine.target, machine.port, tmp_path)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_loading_it_here_names_both_machines(machine, tmp_path):
         tvmrt.runtime.load_module(path)
 
 
-def test_without_its_compiler_the_way_to_one_is_told(monkeypatch, tmp_path):
+def test_missing_compiler_error_names_the_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     library = tvmrt.compile(DIGITS / "digits_f32.onnx", target="riscv64-linux")

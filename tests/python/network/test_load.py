@@ -114,7 +114,7 @@ def test_tensors_of_torch_give_tensors_of_torch(net):
     _check([y, best], _right(_model(1), inputs))
 
 
-def test_results_are_the_callers_own(net):
+def test_caller_owns_the_results(net):
     first = net(**_inputs(1))[0]
     before = first.copy()
     first_again = net(**_inputs(1))[0]
@@ -143,7 +143,7 @@ def test_threads_that_call_at_the_same_time_get_their_own_answers(net):
     assert not wrong
 
 
-def test_tasks_of_asyncio_may_await_it_side_by_side(net):
+def test_asyncio_tasks_may_run_concurrently(net):
     cases = [_inputs(1) for _ in range(20)]
 
     async def all_of_them():
@@ -178,7 +178,7 @@ def test_more_rows_than_were_compiled_take_several_runs(net, batched, rows):
     _check(batched(**inputs), right)
 
 
-def test_many_rows_go_as_they_lie(net, monkeypatch):
+def test_many_rows_are_passed_without_conversion(net, monkeypatch):
     """Rows that may only be read, or at an odd address, are not converted one by one."""
     inputs = _inputs(40)
     right = _right(_model(40), inputs)
@@ -198,7 +198,7 @@ def test_many_rows_go_as_they_lie(net, monkeypatch):
     _check(net(*odd), right)
 
 
-def test_steps_of_time_are_no_batch(folder):
+def test_time_steps_are_not_a_batch(folder):
     steps = tvmrt.load(_model("time"), dims={"time": 5}, cache=folder)
     with pytest.raises(ValueError, match="x is float32 of time x 6"):
         steps(**_inputs(6))
@@ -224,7 +224,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_wrong_call_is_told_and_the_next_is_right(net, mistake):
+def test_wrong_call_is_reported_and_the_next_works(net, mistake):
     make, kind, text = MISTAKES[mistake]
     inputs = _inputs(1)
     given, named = make(inputs)
@@ -245,7 +245,7 @@ def test_integers_keep_their_value_or_are_refused(folder):
             net(wrong)
 
 
-def test_it_tells_what_it_is(net, batched):
+def test_repr_and_attributes(net, batched):
     assert [(e.name, e.dtype, e.shape) for e in batched.inputs] == [
         ("x", "float32", ("batch", 6)), ("b", "float32", ("batch", 4)),
     ]  # fmt: skip
@@ -274,6 +274,6 @@ def test_it_tells_what_it_is(net, batched):
         batched.profile({})
 
 
-def test_a_folder_is_no_network(tmp_path):
+def test_folder_is_rejected(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; give the library in it"):
         tvmrt.load(tmp_path)

@@ -81,7 +81,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_has_changed_is_compiled_anew(change, tmp_path):
+def test_changes_trigger_recompilation(change, tmp_path):
     external = change.startswith("weights")
     path, cache = _write(tmp_path / "a.onnx", 2, external), tmp_path / "cache"
     assert _one(tvmrt.load(path, cache=cache)) == 2
@@ -94,7 +94,7 @@ def test_what_has_changed_is_compiled_anew(change, tmp_path):
 
 @pytest.mark.parametrize("file", ["network.so", "facts.json"])
 @pytest.mark.parametrize("damage", ["cut", "other", "gone"])
-def test_a_damaged_entry_is_compiled_anew(file, damage, tmp_path):
+def test_damaged_entry_is_recompiled(file, damage, tmp_path):
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
     tvmrt.load(path, cache=cache)
     (entry,) = cache.glob("*/" + file)
@@ -114,7 +114,7 @@ def test_without_a_cache_nothing_is_kept(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["a.onnx"]
 
 
-def test_what_was_not_used_for_longest_goes_first(tmp_path):
+def test_least_recently_used_entry_is_evicted_first(tmp_path):
     cache = Cache(tmp_path, max_bytes=2500)
     for number, key in enumerate("abc"):
         cache.add(key, lambda folder: (folder / "data").write_bytes(bytes(1000)))
@@ -125,14 +125,14 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c"]
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path):
+def test_failure_leaves_no_files(tmp_path):
     cache = tmp_path / "cache"
     with pytest.raises(tvmrt.error.CompileError):
         tvmrt.load(_write(tmp_path / "a.onnx", 2), cc="false", cache=cache)
     assert list(cache.iterdir()) == []
 
 
-def test_compiled_files_are_taken_as_they_are(tmp_path):
+def test_compiled_files_are_loaded_directly(tmp_path):
     path = _write(tmp_path / "a.onnx", 2)
     library = tvmrt.compile(path, executor="aot", module_name="twice")
     library.export_library(tmp_path / "a.so")
@@ -153,7 +153,7 @@ def _noted(call) -> list[str]:
 
 
 @pytest.mark.parametrize("place", ["file", "proc", "no home"])
-def test_a_network_runs_where_nothing_can_be_kept(place, tmp_path, monkeypatch):
+def test_network_runs_without_a_writable_cache(place, tmp_path, monkeypatch):
     path = _write(tmp_path / "a.onnx", 2)
     monkeypatch.setattr(loading, "_WARNED", set())
     monkeypatch.delenv("TVMRT_CACHE", raising=False)
@@ -183,7 +183,7 @@ def _check_twice(load) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["remount,ro", "size=20k", "noexec"])
-def test_a_network_runs_on_a_medium_that_keeps_nothing(options, tmp_path):
+def test_network_runs_on_an_unwritable_filesystem(options, tmp_path):
     """Read-only, full and without the right to execute, each mounted for one process."""
     medium, path = tmp_path / "medium", _write(tmp_path / "a.onnx", 2)
     medium.mkdir()
@@ -206,7 +206,7 @@ def test_a_network_runs_on_a_medium_that_keeps_nothing(options, tmp_path):
     assert "what is compiled cannot be kept" in done.stderr
 
 
-def test_a_compiler_that_fails_is_reported_where_the_disk_has_little_room(tmp_path, monkeypatch):
+def test_compiler_failure_on_a_full_disk_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "MIN_FREE_BYTES", 1 << 62)
     with pytest.raises(tvmrt.error.CompileError):
         tvmrt.load(_write(tmp_path / "a.onnx", 2), cc="false", cache=tmp_path / "cache")
@@ -223,7 +223,7 @@ def _left(cache: Path, process: int, hours: float, host: str = "") -> Path:
     return folder
 
 
-def test_what_killed_processes_leave_is_collected(tmp_path):
+def test_files_of_killed_processes_are_removed(tmp_path):
     """By age and process: what may still be written stays."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     process.kill()
@@ -240,7 +240,7 @@ def test_what_killed_processes_leave_is_collected(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_compilation_leaves_what_is_found(tmp_path):
+def test_folder_of_a_killed_compilation_is_recognised(tmp_path):
     """The name of the folder that a process really writes."""
     program = (
         "import sys, time\nfrom tvmrt.network.cache import Cache\n"
@@ -258,7 +258,7 @@ def test_a_killed_compilation_leaves_what_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["dangling", "loop", "file", "folder", "link"])
-def test_what_is_no_entry_is_replaced(what, tmp_path):
+def test_invalid_entry_is_replaced(what, tmp_path):
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
     tvmrt.load(path, cache=cache)
     (entry,) = (each.parent for each in cache.glob("*/used"))
@@ -283,7 +283,7 @@ def test_what_is_no_entry_is_replaced(what, tmp_path):
 @pytest.mark.parametrize(
     ("owner", "mode"), [(4242, 0o755), (4242, 0o777), (4242, 0o700), (0, 0o777)]
 )
-def test_a_folder_of_others_is_refused(owner, mode, tmp_path, monkeypatch):
+def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
     """Where it is named; one that nobody has named is not used."""
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
     assert _one(tvmrt.load(path, cache=cache)) == 2

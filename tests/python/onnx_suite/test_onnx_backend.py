@@ -81,7 +81,7 @@ def test_a_node():
     np.testing.assert_array_equal(y, np.float32([1, 1, 1]))
 
 
-def test_a_node_that_is_not_compiled():
+def test_node_that_cannot_be_compiled():
     node = helper.make_node("ImageDecoder", ["x"], ["y"])
     with pytest.raises(UnsupportedError, match="ImageDecoder"):
         onnx_backend.run_node(node, [np.zeros(4, np.uint8)])

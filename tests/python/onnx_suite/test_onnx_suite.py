@@ -52,7 +52,7 @@ def _passing(printed: str, kind: str) -> int:
 
 
 @pytest.mark.slow
-def test_what_is_called_wrong_is_an_intentional_difference():
+def test_failures_are_intentional_differences():
     """The row that a reason names holds for a node of the case's network."""
     models = {f"test_{case.name.removeprefix('test_')}": case.model for case in _node_cases()}
     for name, reason in json.loads(LIST.read_text()).items():
@@ -80,7 +80,7 @@ def test_light_models():
 
 
 @pytest.mark.slow
-def test_page_of_operators_is_what_the_compiler_takes():
+def test_operator_page_matches_the_compiler():
     page = operator_table.PAGE.read_text(encoding="utf-8")
     cases = operator_table.cases_by_operator()
     missing, ulps = operator_table.not_passing(), operator_table.errors()

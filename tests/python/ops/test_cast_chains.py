@@ -122,7 +122,7 @@ LIMITS = {"i8": (-128, 127), "u8": (0, 255), "i32": (-(2**31), 2**31 - 1), "u64"
 
 @pytest.mark.parametrize("fixed", [False, True], ids=["computed", "constant"])
 @pytest.mark.parametrize("width", ["f32", "f64", "f16"])
-def test_what_no_integer_holds_is_defined(tmp_path, width, fixed):
+def test_out_of_range_casts_are_defined(tmp_path, width, fixed):
     """The nearest bound; NaN is 0. Computed and folded alike."""
     x = np.array([np.nan, np.inf, -np.inf, 4e4, -4e4, -1.5], np.float32).astype(KINDS[width][1])
     nodes = [helper.make_node("Cast", ["x"], [kind], to=KINDS[kind][0]) for kind in LIMITS]

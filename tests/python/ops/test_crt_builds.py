@@ -116,7 +116,7 @@ def check(cases: Sequence[Case], folder, target: str, interface: str, **program)
     assert not problems, "\n".join(problems)
 
 
-def test_pictures_and_rows_are_right(tmp_path):
+def test_images_and_rows(tmp_path):
     check(EVERYDAY, tmp_path, "host", "c", compiler=["cc", "-std=c99", "-O0"])
 
 
@@ -166,6 +166,6 @@ def test_another_architecture(interface, tmp_path):
 
 
 @pytest.mark.slow
-def test_no_memory_but_its_own(tmp_path):
+def test_no_external_memory(tmp_path):
     command = ["cc", "-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     check(ALL, tmp_path, "host", "c", compiler=command)

@@ -322,7 +322,7 @@ def test_index_outside_stops_the_run(name, tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_tell_the_index_that_one_would_meet_first(threads, tmp_path):
+def test_threads_report_the_first_invalid_index(threads, tmp_path):
     from nn_case import run_compiled
 
     feeds = {"x": f32(4, 99), "at": np.arange(-1, 4999)}
@@ -341,7 +341,7 @@ def rows_of_each(count, rows):
     return np.stack(np.meshgrid(np.arange(count), rows, indexing="ij"), -1).astype(np.int64)
 
 
-def test_assigned_ranges_become_one_join(tmp_path):
+def test_assigned_ranges_become_one_concat(tmp_path):
     from nn_case import run_compiled
 
     x, a, b, c = f32(2, 9, 3), f32(2, 3, 3), f32(2, 4, 3), f32(2, 2, 3)
@@ -404,7 +404,7 @@ def test_constant_position_outside_is_named():
 
 
 @pytest.mark.parametrize("op", ["Gather", "GatherElements", "ScatterElements"])
-def test_index_that_simplification_makes_constant_is_checked(op, tmp_path):
+def test_index_folded_to_a_constant_is_checked(op, tmp_path):
     """i * 0 + 9 is known only after the network was imported."""
     from nn_case import run_compiled
 

@@ -32,7 +32,7 @@ def test_batch_normalization(tmp_path, opset):
     check([*cases, computed], opset, tmp_path)
 
 
-def test_batch_normalization_by_place(tmp_path):
+def test_batch_normalization_per_element(tmp_path):
     # opset 7, spatial = 0: a number for every place of a channel
     x, scale, shift, mean = array(2, 3, 2, 2), *(array(3, 2, 2) for _ in range(3))
     variance = np.abs(array(3, 2, 2)) + 0.1

@@ -18,7 +18,7 @@ TEXT = """g (float[N, 8, 16, 16] x) => (float[N, 8, 8, 8] y)
 
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("flags", ["-O1", "-O0", "-Os"])
-def test_a_pool_of_bytes_compiles_by_any_flags(tmp_path, monkeypatch, flags):
+def test_int8_pooling_compiles_with_any_flags(tmp_path, monkeypatch, flags):
     monkeypatch.setenv("TVMRT_CFLAGS", flags)
     model = onnx.parser.parse_model(HEADER + TEXT)
     tvmrt.compile(model, executor="aot", dims={"N": (1, 5)}).export_library(tmp_path / "n.so")
@@ -50,7 +50,7 @@ def large_pool(kind: str):
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("flags", ["-O1", "-O3"])
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
-def test_large_pools_have_tasks_that_know_their_layer(tmp_path, monkeypatch, kind, flags):
+def test_large_pools_are_split_into_tasks(tmp_path, monkeypatch, kind, flags):
     monkeypatch.setenv("TVMRT_CFLAGS", flags)
     library, x, right = large_pool(kind)
     text = "".join(f.text for f in library.sources.functions)

@@ -52,7 +52,7 @@ def test_conversions_per_axis(tmp_path, axis):
     net.check(tmp_path, steps=0)
 
 
-def test_conversions_by_blocks(tmp_path):
+def test_blocked_conversions(tmp_path):
     net = Net(3)
     x = net.input(net.numbers(4, 10))
     scales = net.rng.uniform(0.01, 0.1, (4, 4)).astype(np.float32)
@@ -198,7 +198,7 @@ def test_residual_blocks(tmp_path):
     net.check(tmp_path, steps=2)
 
 
-def test_every_kernel_on_any_machine_of_this_kind(tmp_path):
+def test_every_kernel_on_any_isa_of_this_architecture(tmp_path):
     net = Net(25)
     s, z = scalar(0.05), zero("int8", 4)
     x = net.dequantize(net.input(net.bytes("int8", 1, 20, 9, 9)), s, z)
@@ -240,7 +240,7 @@ def test_convolutions_write_into_a_concatenation(tmp_path):
 # What stands between convolutions.
 
 
-def test_moved_elements_stay_bytes(tmp_path):
+def test_moved_elements_stay_int8(tmp_path):
     net = Net(11)
     s, z = scalar(0.1), zero("uint8", 60)
     other, other_zero = scalar(0.07), zero("uint8", 20)
@@ -328,7 +328,7 @@ def test_matrix_products_between_conversions(tmp_path, columns):
 
 
 @pytest.mark.slow
-def test_batched_and_computed_factors(tmp_path):
+def test_batched_and_computed_matmul_operands(tmp_path):
     net = Net(15)
     x = net.dequantize(net.input(net.bytes("uint8", 2, 3, 5, 16)), scalar(0.02), zero("uint8", 99))
     w = net.dequantize(net.bytes("int8", 16, 12), scalar(0.01), zero("int8"))

@@ -75,7 +75,7 @@ def test_conv_integer(tmp_path):
     net.check(tmp_path, steps=0)
 
 
-def test_dynamically_quantised_products(tmp_path):
+def test_dynamically_quantised_matmul(tmp_path):
     net = Net(20, 13)
     x = net.input(net.numbers(4, 64))
     b = net.bytes("int8", 64, 24)

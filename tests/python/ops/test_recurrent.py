@@ -120,7 +120,7 @@ def test_rnn(tmp_path):
 
 
 @pytest.mark.slow
-def test_weights_that_a_run_brings(tmp_path):
+def test_dynamic_weights(tmp_path):
     cases = [
         cell("lstm", "LSTM", fixed=False, peepholes=True, states=True, direction="bidirectional"),
         cell("wide lstm", "LSTM", fixed=False, hidden=40, batch=3, lengths=[5, 1, 3]),
@@ -150,7 +150,7 @@ WRONG_EXTENTS = {
 
 
 @pytest.mark.parametrize("place, array, sentence", WRONG_EXTENTS.values(), ids=WRONG_EXTENTS)
-def test_a_cell_whose_operand_has_other_extents_is_refused(place, array, sentence):
+def test_cell_with_mismatched_operand_is_rejected(place, array, sentence):
     given = {"x": extents(3, 4, 5), "w": extents(1, 8, 5), "r": extents(1, 8, 2), "odd": array}
     names = ["x", "w", "r", *[""] * (place - 3), "odd"]
     node = helper.make_node("LSTM", names, ["y"], "cell", hidden_size=2)

@@ -30,7 +30,7 @@ def convolution(net: Net, layer: str, types: str, x: str | None = None) -> str:
 
 
 @pytest.mark.slow
-def test_layers_are_a_step_from_those_in_floats(tmp_path):
+def test_layers_are_within_one_step_of_float(tmp_path):
     net = Net(31)
     for types in TYPES:
         for layer in ("1x1", "3x3-stride-2", "depthwise", "grouped", "1-d"):
@@ -65,7 +65,7 @@ def scaled(total: int, real: float) -> int:
     return (abs(high) + (1 << (n - 1)) >> n) * (1 if high >= 0 else -1)
 
 
-def test_the_numbers_are_those_of_the_multiplier(tmp_path):
+def test_results_match_the_quantized_multiplier(tmp_path):
     net = Net(32)
     x, w = net.bytes("int8", 5, 16), net.bytes("int8", 16, 7)
     y = net.node(
@@ -83,7 +83,7 @@ def test_the_numbers_are_those_of_the_multiplier(tmp_path):
 @pytest.mark.parametrize(
     ("options", "floats"), [(FIXED, False), ({}, True)], ids=["fixed", "float"]
 )
-def test_a_boards_operators_have_no_floats(options, floats):
+def test_board_operators_use_no_floats(options, floats):
     net = Net(33)
     y = convolution(net, "1x1", "s8-s8")
     net.output(y)

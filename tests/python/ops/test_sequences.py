@@ -127,7 +127,7 @@ def test_gives_what_onnxruntime_gives(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_is_a_sentence(name):
+def test_unsupported_sequences_are_reported(name):
     text, error, words = REFUSED[name]
     with pytest.raises(error, match=words):
         tvmrt.compile(parsed(text))

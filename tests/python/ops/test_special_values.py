@@ -209,7 +209,7 @@ def test_nan_stays_in_extremes(part):
 
 
 @pytest.mark.parametrize("part", [*PLACED])
-def test_places_that_are_no_numbers(part):
+def test_nan_as_an_index(part):
     part.check()
 
 

@@ -72,7 +72,7 @@ def test_numbers_become_strings_and_back():
         ("ScatterElements", ["x", "i", "x"], {"reduction": "add"}),
     ],
 )
-def test_strings_are_no_numbers(op, inputs, attrs):
+def test_non_numeric_strings(op, inputs, attrs):
     index = helper.make_tensor("i", INT64, [2], [0, 1])
     kind = INT64 if op == "NonZero" else STRING
     bad = network([node(op, inputs, "y", **attrs)], [("x", STRING, [2])], [("y", kind)], [index])

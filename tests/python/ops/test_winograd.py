@@ -82,7 +82,7 @@ def assert_near_onnxruntime(y, model, x) -> None:
         pytest.param({"batch": 3, "channels": (48, 33)}, id="batch"),
     ],
 )
-def test_results_are_those_of_onnxruntime(shape, target, tmp_path):
+def test_results_match_onnxruntime(shape, target, tmp_path):
     model = convolution(**shape)
     x = inputs_of(model)
     summary = compiled(model, tmp_path / "net.so", winograd=True, target=target)
@@ -135,7 +135,7 @@ def test_by_default_weights_grow_by_little(layers, most, tmp_path):
 
 
 @pytest.mark.slow
-def test_by_default_layers_that_win_most_for_their_bytes_are_computed_by_squares(tmp_path, capsys):
+def test_default_budget_selects_the_most_profitable_winograd_layers(tmp_path, capsys):
     model, path = convolution(), tmp_path / "net.onnx"
     onnx.save(model, path)
     assert main(["compile", str(path), "-o", str(tmp_path / "net.so"), "--executor", "aot"]) == 0
@@ -178,7 +178,7 @@ def test_every_level_reads_the_same_weights(tmp_path, monkeypatch):
         pytest.param({"channels": (3, 8), "size": (9, 9)}, id="too-little-to-win"),
     ],
 )
-def test_other_layers_stay_as_they_are(shape, tmp_path):
+def test_other_layers_are_unchanged(shape, tmp_path):
     model = convolution(**shape)
     x = inputs_of(model)
     compiled(model, tmp_path / "usual.so", winograd=False)
@@ -186,7 +186,7 @@ def test_other_layers_stay_as_they_are(shape, tmp_path):
     np.testing.assert_array_equal(run(tmp_path / "net.so", x), run(tmp_path / "usual.so", x))
 
 
-def test_a_layer_that_would_be_off_further_is_computed_directly(tmp_path, capsys):
+def test_inaccurate_layer_uses_direct_convolution(tmp_path, capsys):
     path = tmp_path / "net.onnx"
     onnx.save(convolution(), path)
     command = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--winograd", "--max-error"]
@@ -198,7 +198,7 @@ def test_a_layer_that_would_be_off_further_is_computed_directly(tmp_path, capsys
     assert "Winograd" in told and "2 convolutions" in told and "directly still" not in told
 
 
-def test_a_run_may_choose_how_many_images(tmp_path):
+def test_dynamic_batch(tmp_path):
     model = convolution()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     summary = compiled(model, tmp_path / "net.so", winograd=True, dims={"N": 4})
@@ -210,7 +210,7 @@ def test_a_run_may_choose_how_many_images(tmp_path):
         np.testing.assert_allclose(run(tmp_path / "net.so", x), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_heights_that_runs_choose_are_computed_directly(tmp_path):
+def test_dynamic_height_uses_direct_convolution(tmp_path):
     model = convolution()
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "H"
     assert compiled(model, tmp_path / "net.so", winograd=True, dims={"H": 30}).winograd == []

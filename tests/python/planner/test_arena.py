@@ -19,7 +19,7 @@ intervals = st.lists(
 
 
 @given(intervals)
-def test_no_two_intervals_that_live_together_overlap(rows):
+def test_live_intervals_do_not_overlap(rows):
     offsets = assign_offsets(rows)
     for i, a in enumerate(rows):
         for j in range(i):
@@ -43,7 +43,7 @@ def test_bound_is_the_largest_sum_alive_at_one_step(rows):
 
 
 @given(intervals)
-def test_the_same_intervals_get_the_same_places(rows):
+def test_placement_is_deterministic(rows):
     assert assign_offsets(rows) == assign_offsets(list(rows))
 
 

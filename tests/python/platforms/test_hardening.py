@@ -42,7 +42,7 @@ HOT = ("function_vectorcall", "args_pack", "value_to_python")
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads code of x86-64")
 @pytest.mark.parametrize("name", HOT)
-def test_a_call_checks_one_canary(name):
+def test_call_checks_one_canary(name):
     """Locals whose addresses are taken belong into the functions of rarer cases."""
     command = ["objdump", "-d", f"--disassemble={name}", _core.__file__]
     code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -52,7 +52,7 @@ def test_a_call_checks_one_canary(name):
 
 
 @pytest.mark.parametrize("name", ["libtvm_backend.a", "libtvm_firmware.a"])
-def test_a_static_library_has_canaries_and_needs_no_libc_of_one_maker(name, tmp_path):
+def test_static_library_has_canaries_and_is_libc_independent(name, tmp_path):
     if shutil.which("ar") is None:
         pytest.skip("needs ar")
     path = Path(find_lib_path(name)[0]).resolve()
@@ -65,7 +65,7 @@ def test_a_static_library_has_canaries_and_needs_no_libc_of_one_maker(name, tmp_
     assert not {name for name in needed if name.endswith("_chk")}
 
 
-def test_what_is_weak_is_found(tmp_path):
+def test_weaknesses_are_detected(tmp_path):
     """Each property is looked at: a library that was built without any has them all."""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")

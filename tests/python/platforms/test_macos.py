@@ -32,7 +32,7 @@ def _text(data: bytes, at: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_network_asks_for_nothing_but_the_system(tmp_path):
+def test_network_links_only_system_libraries(tmp_path):
     pytest.importorskip("ziglang")
     path = tmp_path / "net.dylib"
     tvmrt.compile(DIGITS / "digits_f32.onnx", target="aarch64-macos").export(path)
@@ -51,7 +51,7 @@ def test_a_network_asks_for_nothing_but_the_system(tmp_path):
     assert not [name for name in undefined if "TVM" in name or "tvm" in name]
 
 
-def test_its_file_has_the_suffix_of_the_system(tmp_path):
+def test_file_has_the_platform_suffix(tmp_path):
     library = tvmrt.compile(DIGITS / "digits_f32.onnx", target="aarch64-macos")
     with pytest.raises(
         ValueError, match=r"net.so: a library for aarch64-macos is a .dylib file; w"

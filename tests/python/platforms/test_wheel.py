@@ -40,7 +40,7 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_nothing_of_the_build_machine_is_inside(wheel):
+def test_wheel_has_no_traces_of_the_build_machine(wheel):
     home = os.path.expanduser("~")
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
@@ -83,7 +83,7 @@ def test_its_libraries_have_all_defences(wheel, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_runs_a_network_where_no_compiler_is(wheel, tmp_path):
+def test_wheel_runs_a_network_without_a_compiler(wheel, tmp_path):
     library, image = tmp_path / "net.so", tmp_path / "image.npy"
     tvmrt.compile(DIGITS).export_library(library)
     session = ort.InferenceSession(DIGITS)

@@ -26,7 +26,7 @@ def test_c_tests_pass(built, wine, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["graph", "aot", "assembler"])
-def test_a_network_is_right_there(built, wine, case, tmp_path, monkeypatch):
+def test_network_is_correct_on_the_target(built, wine, case, tmp_path, monkeypatch):
     """Against onnxruntime here, at the digits that the program prints; at two levels."""
     if case == "assembler":  # as of networks whose tree is large
         monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", 0)
@@ -51,7 +51,7 @@ def test_a_network_is_right_there(built, wine, case, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_library_of_linux_is_refused_by_a_sentence(built, wine, tmp_path):
+def test_linux_library_is_rejected(built, wine, tmp_path):
     library = tmp_path / "net.so"
     tvmrt.compile(DIGITS / "digits_f32.onnx").export(library)
     said = wine(str(built / "tests" / "c" / "run_network.exe"), str(library), code=2)
@@ -59,7 +59,7 @@ def test_a_library_of_linux_is_refused_by_a_sentence(built, wine, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_asks_for_nothing_but_the_system(tmp_path):
+def test_library_imports_only_system_dlls(tmp_path):
     library = compile_network("digits_int8", tmp_path, levels=["v2"])
     tables = subprocess.run(
         ["x86_64-w64-mingw32-objdump", "-p", library], capture_output=True, text=True, check=True
@@ -70,7 +70,7 @@ def test_it_asks_for_nothing_but_the_system(tmp_path):
 
 
 @pytest.mark.slow
-def test_levels_ask_for_no_place_of_vectors_on_the_stack(tmp_path):
+def test_levels_need_no_vector_stack_alignment(tmp_path):
     """GCC does not keep them at multiples of their size there; a move that wants it would end the
     program."""
     library = compile_network("digits_int8", tmp_path, levels=["v3", "v4vnni"])
@@ -81,19 +81,19 @@ def test_levels_ask_for_no_place_of_vectors_on_the_stack(tmp_path):
     assert not [name for name in moves if re.match(r"vmov(ap[sd]|dqa)", name)]
 
 
-def test_what_gcc_alone_is_told_other_compilers_are_not():
+def test_gcc_attributes_are_hidden_from_other_compilers():
     flags = WINDOWS_LEVELS[1].flags
     assert len(compiler_flags.translate_flags(["clang-14"], flags)) == len(flags) - 1
     assert compiler_flags.translate_flags(["x86_64-w64-mingw32-gcc"], flags) == list(flags)
 
 
-def test_its_file_has_the_suffix_of_the_system(tmp_path):
+def test_file_has_the_platform_suffix(tmp_path):
     library = tvmrt.compile(DIGITS / "digits_f32.onnx", target="x86_64-windows")
     with pytest.raises(ValueError, match=r"net.so: a library for x86_64-windows is a .dll file; w"):
         library.export_library(tmp_path / "net.so")
 
 
-def test_public_headers_are_read_by_the_dialect_of_msvc(tmp_path):
+def test_public_headers_compile_in_msvc_mode(tmp_path):
     """As clang-cl sees them; without a C library, so that only what is ours is read."""
     need("clang")
     names = ["c_runtime_api.h", "c_backend_api.h", "metadata.h", "device.h", "module_plugin.h"]

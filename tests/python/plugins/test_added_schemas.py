@@ -30,7 +30,7 @@ def test_schema_is_printed_with_its_tag(added, capsys):
     assert found["required"] == ["schema", "times"]
 
 
-def test_names_have_those_of_plugins_last(added, capsys, monkeypatch):
+def test_plugin_names_are_last(added, capsys, monkeypatch):
     monkeypatch.setattr(plugin, "keys", lambda table: ["greet"] if table == "schemas" else [])
     assert main(["schema"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
@@ -45,7 +45,7 @@ def test_names_have_those_of_plugins_last(added, capsys, monkeypatch):
         ("grete", "", "there is no JSON output 'grete'; there are compile, "),
     ],
 )
-def test_what_cannot_be_printed_is_refused(added, capsys, monkeypatch, name, variable, words):
+def test_unprintable_schema_is_rejected(added, capsys, monkeypatch, name, variable, words):
     monkeypatch.setenv(plugin.VARIABLE, variable)
     assert main(["schema", name]) == 2
     assert words in capsys.readouterr().err

@@ -114,7 +114,7 @@ def there(monkeypatch):
     _use(monkeypatch, there="ToThere", in_place="InPlace")
 
 
-def test_run_has_its_inputs_outputs_and_times_there(there, library, tmp_path, capsys):
+def test_run_uses_the_connection(there, library, tmp_path, capsys):
     out = tmp_path / "out.npz"
     words = ["run", library, "--random", "--outputs", str(out), "--repeat", "2", "--threads", "3"]
     assert main([*words, "--there", "far", "--there-word", "a", "--there-word", "b", "--json"]) == 0
@@ -130,7 +130,7 @@ def test_run_has_its_inputs_outputs_and_times_there(there, library, tmp_path, ca
     ]
 
 
-def test_bench_takes_the_times_from_there(there, library, capsys):
+def test_bench_uses_times_of_the_connection(there, library, capsys):
     (Path(library).parent / "in").mkdir()
     np.savez(Path(library).parent / "in" / "net.npz", x=np.ones((2, 1), np.float32))
     words = ["bench", library, "--inputs", str(Path(library).parent / "in"), "--seconds", "1"]
@@ -141,14 +141,14 @@ def test_bench_takes_the_times_from_there(there, library, capsys):
 
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("command", ["verify", "bench"])
-def test_a_network_is_compiled_as_the_place_wants_it(there, command, capsys):
+def test_network_is_compiled_for_the_connection(there, command, capsys):
     pytest.importorskip("onnxruntime")
     extra = {"verify": ["--outputs-only"], "bench": ["--seconds", "0.02"]}[command]
     assert main([command, str(DIGITS), *extra, "--in-place", "--threads", "1"]) == 0
     assert ("check", "aot") in MET and ("open", "network.so", 1) in MET
 
 
-def test_options_stand_in_the_help_of_each_command(there, capsys):
+def test_help_of_each_command_lists_the_options(there, capsys):
     for command in ("run", "verify", "bench"):
         assert main([command, "--help"]) == 0
         assert "--there-word" in capsys.readouterr().out
@@ -176,7 +176,7 @@ def test_options_stand_in_the_help_of_each_command(there, capsys):
          "target cortex-m4 is a board: --there runs that"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(there, library, words, sentence, capsys):
+def test_conflicting_options_are_rejected(there, library, words, sentence, capsys):
     image = Path(library).with_suffix(".elf")
     image.write_bytes(b"\x7fELF")
     files = {"LIBRARY": library, "IMAGE": str(image), "MODEL": str(DIGITS)}
@@ -184,14 +184,14 @@ def test_what_does_not_go_together_is_refused(there, library, words, sentence, c
     assert sentence in capsys.readouterr().err
 
 
-def test_an_image_is_left_to_the_place_that_takes_it(there, library):
+def test_images_are_passed_to_the_connection(there, library):
     image = Path(library).with_suffix(".elf")
     image.write_bytes(b"\x7fELF")
     assert main(["run", str(image), "--random", "--there", "board"]) == 0
     assert ("open", "net.elf", None) in MET
 
 
-def test_options_of_a_plugin_that_is_left_out_are_refused(there, library, capsys, monkeypatch):
+def test_options_of_an_absent_plugin_are_rejected(there, library, capsys, monkeypatch):
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
     for word in ("--there", "--there-word", "--there=a"):
         assert main(["run", library, "--random", word, "a"]) == 2
@@ -203,7 +203,7 @@ def test_options_of_a_plugin_that_is_left_out_are_refused(there, library, capsys
     assert "--there" not in capsys.readouterr().out
 
 
-def test_without_plugins_the_commands_run_here(monkeypatch, tmp_path, capsys):
+def test_without_plugins_commands_run_locally(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_discovered", lambda _: iter(()))
     (tmp_path / "net.elf").write_bytes(b"\x7fELF")
@@ -242,7 +242,7 @@ class Raises(InPlace):
         ("in_place_word", "Gone", "the plug-in mine does not load"),
     ],
 )
-def test_one_that_does_not_work_is_left_out(monkeypatch, library, key, name, reason, capsys):
+def test_broken_connection_is_skipped(monkeypatch, library, key, name, reason, capsys):
     _use(monkeypatch, in_place="InPlace", **{key: name})
     assert main(["run", library, "--help"]) == 0
     said = capsys.readouterr()

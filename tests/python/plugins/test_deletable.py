@@ -108,7 +108,7 @@ def _that_require(name: str) -> set[str]:
     return found | {other for each in found for other in _that_require(each)}
 
 
-def test_what_is_copied_is_the_tree(tmp_path):
+def test_copy_matches_the_tree(tmp_path):
     """The copy lacks nothing but the folders that are named, and no others are lost."""
     left_out = tuple(f"plugins/{name}" for name in NAMES[:1])
     folder = trees.copied(tmp_path / "tree", left_out)

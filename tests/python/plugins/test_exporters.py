@@ -88,14 +88,14 @@ def test_formats_are_of_one_network(added, tmp_path, capsys):
         image.export(tmp_path / "x.steps")
 
 
-def test_what_is_no_exporter_is_refused_by_the_plugins_name(added, tmp_path, capsys):
+def test_invalid_exporter_error_names_the_plugin(added, tmp_path, capsys):
     assert _compile("-o", tmp_path / "out", "--format", "wrong") == 2
     said = capsys.readouterr().err
     assert "the exporter of wrong in the plug-in mine is not a tvmrt.plugin.Exporter" in said
     assert not (tmp_path / "out").exists()
 
 
-def test_formats_of_a_plugin_that_is_left_out_are_refused(added, tmp_path, capsys, monkeypatch):
+def test_formats_of_an_absent_plugin_are_rejected(added, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
     for words in (["-o", tmp_path / "net.steps"], ["-o", tmp_path / "out", "--format", "box"]):
         assert _compile(*words) == 2

@@ -31,12 +31,12 @@ def command(tmp_path):
     return ["inspect", str(tmp_path / "net.tar"), "--board", "nrf52"]
 
 
-def test_hook_gets_what_the_user_asked(added, command, capsys):
+def test_hook_gets_the_request(added, command, capsys):
     assert main([*command, "--clock", "32"]) == 0
     assert capsys.readouterr().out == f"{command[1]} None False nrf52 32.0 1.0\n"
 
 
-def test_hook_of_a_plugin_that_is_left_out_is_refused(added, command, capsys, monkeypatch):
+def test_hook_of_an_absent_plugin_is_rejected(added, command, capsys, monkeypatch):
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
     assert main(command) == 2
     said = capsys.readouterr().err

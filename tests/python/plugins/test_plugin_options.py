@@ -81,7 +81,7 @@ def _manifest(tmp_path):
     return json.loads(file.read_text())["options"]
 
 
-def test_values_reach_the_request_from_python_and_from_the_command(added, tmp_path):
+def test_option_values_reach_the_request(added, tmp_path):
     given = tvmrt.compile(DIGITS, colour="blue", shiny=True).manifest["options"]
     assert (given["colour"], given["shiny"]) == ("blue", True)
     assert _compile(tmp_path, "--colour", "blue", "--shiny") == 0
@@ -90,12 +90,12 @@ def test_values_reach_the_request_from_python_and_from_the_command(added, tmp_pa
 
 
 @pytest.mark.parametrize(("target", "colour"), [("host", "red"), ("cortex-m4", "blue")])
-def test_what_a_request_leaves_open_is_chosen(added, target, colour):
+def test_unset_options_get_defaults(added, target, colour):
     found = tvmrt.compile(DIGITS, target=target).manifest["options"]
     assert found["colour"] == colour and "shiny" not in found
 
 
-def test_records_with_them_are_values(added):
+def test_records_with_options_are_comparable(added):
     asked = tvmrt.Request(colour="red", executor="aot")
     assert (asked.colour, asked.shiny, asked.counts) == ("red", False, ())
     assert asked == tvmrt.Request(executor="aot", shiny=False, colour="red")
@@ -107,7 +107,7 @@ def test_records_with_them_are_values(added):
     assert hash(asked) == hash(copy.deepcopy(asked))
 
 
-def test_networks_are_cached_by_them_where_they_are_given(added):
+def test_options_are_part_of_the_cache_key(added):
     keys = {
         cache_key.key_of("n", request.make(options))
         for options in ({}, {"shiny": True}, {"shiny": False}, {"colour": "red"})
@@ -115,8 +115,8 @@ def test_networks_are_cached_by_them_where_they_are_given(added):
     assert len(keys) == 3
 
 
-def test_help_has_them_in_their_groups(added, capsys):
-    assert main(["compile", "--help-all"]) == 0
+def test_help_groups_the_options(added, capsys):
+    assert main(["compile", "--help"]) == 0
     text = capsys.readouterr().out
     assert text.index("Inspection:") < text.index("--colour [red|blue]")
     assert text.index("The network:") < text.index("--shiny / --no-shiny") < text.index("Boards:")
@@ -138,13 +138,13 @@ def test_help_has_them_in_their_groups(added, capsys):
         ({"color": "red"}, TypeError, "no option 'color' of compile; did you mean colour?"),
     ],
 )
-def test_what_cannot_be_is_refused(added, options, error, words):
+def test_invalid_values_are_rejected(added, options, error, words):
     with pytest.raises(error, match=words):
         tvmrt.compile(DIGITS, **options)
     assert not hasattr(tvmrt.Request(), "color")
 
 
-def test_options_of_a_plugin_that_is_left_out_are_refused(added, monkeypatch, capsys, tmp_path):
+def test_options_of_an_absent_plugin_are_rejected(added, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
     for call in (lambda: tvmrt.compile(DIGITS, shiny=True), lambda: tvmrt.Request(shiny=True)):
         with pytest.raises(TypeError, match="the plug-in mine has shiny, but TVMRT_PLUGINS"):
@@ -162,7 +162,7 @@ def test_options_of_a_plugin_that_is_left_out_are_refused(added, monkeypatch, ca
         ("two words", "COLOUR", "its name is not a valid Python keyword argument"),
     ],
 )
-def test_bad_rows_are_left_out_by_one_sentence(monkeypatch, key, what, words):
+def test_invalid_rows_are_skipped_with_one_warning(monkeypatch, key, what, words):
     _use(monkeypatch, _plugin("bad", **{key: what}), _plugin("mine", shiny="SHINY"))
     with pytest.warns(tvmrt.error.TvmrtWarning) as said:
         assert tvmrt.compile(DIGITS, shiny=True).manifest["options"]["shiny"] is True

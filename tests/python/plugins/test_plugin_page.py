@@ -87,7 +87,7 @@ def test_everything_that_the_plugin_adds_works(installed, tmp_path):
     assert rows["plug-in toybox"]["state"] == "ok"
 
 
-def test_networks_are_reached_as_the_plugin_says(installed, tmp_path):
+def test_networks_are_loaded_through_the_plugin(installed, tmp_path):
     (tmp_path / "net.toy").write_text("1\n")
     done = _run(["-m", "tvmrt", "compile", "net.toy", "-o", "net.so"], tmp_path, installed)
     assert done.returncode == 0, done.stderr
@@ -142,7 +142,7 @@ tvmrt.load(b"boys2.5", cache=False)
     assert "these 7 bytes are not a " in done.stderr and ".toy file; give the path" in done.stderr
 
 
-def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
+def test_absent_plugin_is_named(installed, tmp_path):
     left_out = {"TVMRT_PLUGINS": "-toybox"}
     done = _run(["-m", "tvmrt", "greet"], tmp_path, installed, **left_out)
     assert done.returncode == 2
@@ -157,7 +157,7 @@ def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
     ) in done.stderr
 
 
-def test_one_whose_requirement_is_left_out_is_named_too(tmp_path):
+def test_plugin_with_an_absent_requirement_is_named(tmp_path):
     done = _run(
         ["-c", "import tvmrt; tvmrt.devices.get('first')"], _requiring(tmp_path), tmp_path,
         TVMRT_PLUGINS="-second",
@@ -179,7 +179,7 @@ def _requiring(site: Path) -> Path:
     return site
 
 
-def test_without_it_nothing_is_left(tmp_path):
+def test_without_the_plugin_nothing_remains(tmp_path):
     done = _run(["-m", "tvmrt", "greet"], tmp_path, None)
     assert done.returncode == 2
     assert "greet" in done.stderr
@@ -213,7 +213,7 @@ def test_without_it_nothing_is_left(tmp_path):
     ],
     ids=["raises", "type", "requires", "a text", "a list", "a number", "an operator"],
 )
-def test_a_broken_plugin_is_left_out_by_one_sentence(installed, tmp_path, text, said):
+def test_broken_plugin_is_skipped_with_one_warning(installed, tmp_path, text, said):
     site = tmp_path / "site"
     (site / "toybox").mkdir(parents=True)
     (site / "toybox" / "__init__.py").write_text("")
@@ -246,7 +246,7 @@ def test_two_plugins_of_one_name(installed, tmp_path):
     assert "both add greet to commands" in done.stderr
 
 
-def test_plugins_are_not_read_before_they_are_asked_for(installed, tmp_path):
+def test_plugins_are_loaded_lazily(installed, tmp_path):
     ask = (
         "import sys, tvmrt; tvmrt.nd.empty((1,));"
         "print([m for m in sys.modules if m.startswith('tvmrt.plugins')])"

@@ -24,7 +24,7 @@ def added(monkeypatch):
     monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
 
 
-def test_subcommand_runs_and_stands_in_the_help_of_its_group_alone(added, capsys):
+def test_subcommand_runs_and_is_in_its_groups_help(added, capsys):
     assert main(["device", "greet"]) == 0
     assert capsys.readouterr().out == "hello\n"
     assert main(["device", "--help"]) == 0
@@ -33,13 +33,13 @@ def test_subcommand_runs_and_stands_in_the_help_of_its_group_alone(added, capsys
     assert "greet" not in capsys.readouterr().out
 
 
-def test_subcommand_of_a_plugin_that_is_left_out_is_refused(added, capsys, monkeypatch):
+def test_subcommand_of_an_absent_plugin_is_rejected(added, capsys, monkeypatch):
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
     assert main(["device", "greet"]) == 2
     assert "the plug-in mine has device greet, but TVMRT_PLUGINS leaves" in capsys.readouterr().err
     assert main(["device", "list"]) == 0
 
 
-def test_commands_of_a_group_stay_its_own(added, capsys):
+def test_groups_have_separate_commands(added, capsys):
     assert main(["device", "no-such"]) == 2
     assert "No such command 'no-such'" in capsys.readouterr().err

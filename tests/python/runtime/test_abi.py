@@ -28,7 +28,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_abi_is_that_of_the_snapshot(compiler):
+def test_abi_matches_the_snapshot(compiler):
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     result = run("--compiler", compiler)
@@ -89,7 +89,7 @@ BREAKS = {
 
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", BREAKS)
-def test_changed_header_is_told(name, tmp_path):
+def test_changed_header_is_reported(name, tmp_path):
     header, pattern, replacement, expected = BREAKS[name]
     include = tmp_path / "include"
     shutil.copytree(abi.installed()[0], include, ignore=shutil.ignore_patterns("kernels"))
@@ -114,7 +114,7 @@ def stand_in(folder: Path, names: list[str]) -> Path:
     return path
 
 
-def test_symbols_that_go_and_come_are_told(tmp_path):
+def test_added_and_removed_symbols_are_reported(tmp_path):
     facts = abi.read_snapshot()["libtvm_runtime.so.txt"]
     names = [f.split("(")[0].split()[-1] for f in facts if f.startswith("defines ")]
     names[names.index("TVMFuncRemoveGlobal")] = "TVMFuncForgetGlobal"

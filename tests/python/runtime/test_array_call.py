@@ -48,7 +48,7 @@ def test_arrays_that_fit_give_new_arrays(x):
     assert flag
 
 
-def test_one_output_comes_alone():
+def test_single_output_is_not_a_list():
     np.testing.assert_array_equal(_executor((PORT,))(ARRAY, np.array(True)), ARRAY * 2)
 
 
@@ -66,11 +66,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("given", OTHERS.values(), ids=OTHERS)
-def test_what_does_not_fit_is_left_to_others(given):
+def test_mismatched_arrays_use_the_general_path(given):
     assert _executor()(*given) is NotImplemented
 
 
-def test_names_are_left_to_others():
+def test_named_inputs_use_the_general_path():
     assert _executor()(x=ARRAY, flag=np.array(True)) is NotImplemented
 
 

@@ -121,7 +121,7 @@ class Precious(Exception):
     """An exception that no text can name."""
 
 
-def test_exception_returns_as_it_was(toolbox):
+def test_exception_passes_through_unchanged(toolbox):
     original = Precious("a", 1)
 
     def function():

@@ -127,7 +127,7 @@ def test_params_of_a_single_number(dtype):
     assert_same(tvmrt.load_param_dict(tvmrt.save_param_dict(params)), params)
 
 
-def test_params_bytes_are_the_classic_ones():
+def test_params_bytes_match_tvm():
     data = bytes(tvmrt.save_param_dict({"w": np.array([1.0], np.float32)}))
     head = struct.pack("<QQQQ", 0xF7E58D4F05049CB7, 0, 1, 1) + b"w" + struct.pack("<Q", 1)
     array = struct.pack("<QQiiiBBHqqf", 0xDD5E40F096B4A13F, 0, 1, 0, 1, 2, 32, 1, 1, 4, 1.0)

@@ -22,7 +22,7 @@ def build(folder, name="libtvmrt_device_nothing.so", **macros):
     includes = [f"-I{p}" for p in libinfo.find_include_path()]
     defines = [f"-D{k}={v}" for k, v in macros.items()]
     command = ["cc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    source = libraries.DATA / "nothing_device.c"
+    source = libraries.DATA / "null_device.c"
     subprocess.run([*command, *includes, *defines, source, "-o", path], check=True)
     return path
 
@@ -37,7 +37,7 @@ def in_process(code, **environment):
     return result.stdout
 
 
-def test_plugin_brings_its_device_once(tmp_path):
+def test_plugin_registers_its_device_once(tmp_path):
     path = build(tmp_path, NAME='"nothing_by_path"')
     for _ in range(2):
         tvmrt.load_device_plugin(path)
@@ -47,7 +47,7 @@ def test_plugin_brings_its_device_once(tmp_path):
     module["r"](x, x)
 
 
-def test_unregistered_plugin_is_entered_anew_when_it_is_needed(tmp_path, monkeypatch):
+def test_unregistered_plugin_is_registered_again_on_demand(tmp_path, monkeypatch):
     build(tmp_path, "libtvmrt_device_nothing_again.so", NAME='"nothing_again"')
     monkeypatch.setenv("TVMRT_DEVICE_PATH", f"/no/such/folder:{tmp_path}")
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_plugins_that_cannot_be_loaded_say_why(tmp_path, macros, error):
         tvmrt.load_device_plugin(path)
 
 
-def test_files_that_are_no_shared_objects_are_refused(tmp_path):
+def test_non_library_files_are_rejected(tmp_path):
     text = tmp_path / "plugin.so"
     text.write_text("int x;")
     for path in (text, tmp_path / "absent.so"):
@@ -92,7 +92,7 @@ def test_files_that_are_no_shared_objects_are_refused(tmp_path):
             tvmrt.load_device_plugin(path)
 
 
-def test_plugin_may_bring_another_device_than_its_name_says(tmp_path, monkeypatch):
+def test_plugin_may_register_a_differently_named_device(tmp_path, monkeypatch):
     build(tmp_path, "libtvmrt_device_promised.so", NAME='"another"')
     monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
     assert "promised" in get_global_func("tvmrt.device.list_plugins")().split()
@@ -115,7 +115,7 @@ def test_replaced_plugin_is_looked_at_again(tmp_path):
     assert [name for name in tvmrt.runtime.list_devices() if name.startswith("replaced_")] == names
 
 
-def test_plugin_that_is_updated_brings_its_device_once_the_old_one_is_gone(tmp_path, monkeypatch):
+def test_updated_plugin_registers_after_the_old_one_is_unloaded(tmp_path, monkeypatch):
     monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
     find = get_global_func("tvmrt.device.find")
     path = build(tmp_path, "libtvmrt_device_updated.so", NAME='"updated"')
@@ -130,7 +130,7 @@ def test_plugin_that_is_updated_brings_its_device_once_the_old_one_is_gone(tmp_p
     assert find("updated")
 
 
-def test_plugin_that_is_written_over_is_refused(tmp_path):
+def test_overwritten_plugin_is_rejected(tmp_path):
     path = build(tmp_path, NAME='"written_over"')
     tvmrt.load_device_plugin(path)
     os.utime(path, (1, 1))
@@ -138,7 +138,7 @@ def test_plugin_that_is_written_over_is_refused(tmp_path):
         tvmrt.load_device_plugin(path)
 
 
-def test_compiler_is_told_that_a_plugin_brings_another_device(tmp_path, monkeypatch):
+def test_compiler_reports_a_differently_named_device(tmp_path, monkeypatch):
     build(tmp_path, "libtvmrt_device_awaited.so", NAME='"not_awaited"')
     monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
     assert (
@@ -146,7 +146,7 @@ def test_compiler_is_told_that_a_plugin_brings_another_device(tmp_path, monkeypa
     )
 
 
-def test_library_whose_device_is_missing_says_how_to_get_it(monkeypatch):
+def test_missing_device_error_names_the_package(monkeypatch):
     monkeypatch.setenv("TVMRT_DEVICE_PATH", "/opt/my/devices")
     with pytest.raises(
         ValueError,

@@ -165,7 +165,7 @@ def test_unknown_scheduler_is_refused():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_child_of_fork_starts_threads_of_its_own():
+def test_forked_child_starts_new_threads():
     """In a process of its own, since the test's has threads that fork warns about."""
     code = """
 import os, sys

@@ -15,7 +15,7 @@ import tvmrt
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
 
 
-def test_array_is_passed_and_comes_back_as_one():
+def test_array_round_trip():
     array = tvmrt.nd.array(np.arange(6, dtype=np.float32).reshape(2, 3))
     seen = []
     same = tvm_ffi.convert(lambda tensor: seen.append(tuple(tensor.strides)) or tensor)
@@ -37,14 +37,14 @@ def test_bool_and_many_dimensions_keep_their_form():
     assert tvm_ffi.convert(lambda tensor: len(tensor.shape))(deep) == 12
 
 
-def test_view_that_ends_with_its_call_is_refused():
+def test_view_that_expires_with_its_call_is_rejected():
     kept = []
     tvmrt.runtime.convert_to_tvm_func(kept.append)(np.zeros(4, np.float32))
     with pytest.raises(ValueError, match="borrowed"):
         tvm_ffi.convert(lambda tensor: None)(kept[0])
 
 
-def test_result_with_gaps_is_a_tensor_of_the_other_kind():
+def test_strided_result_is_a_dlpack_tensor():
     array = np.arange(16, dtype=np.float32).reshape(4, 4)
     made = tvm_ffi.convert(lambda _: tvm_ffi.from_dlpack(array.T))(tvmrt.nd.array(array))
     assert isinstance(made, tvm_ffi.Tensor)

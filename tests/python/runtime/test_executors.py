@@ -360,7 +360,7 @@ def test_bfloat16_input_takes_arrays(tmp_path, give):
 
 
 @pytest.mark.parametrize("method", ["set_input_zero_copy", "set_output_zero_copy"])
-def test_value_that_is_no_tensor_is_told_with_its_place(graph, method):
+def test_non_tensor_value_is_reported_with_its_index(graph, method):
     name = "x" if "input" in method else 0
     with pytest.raises(TypeError, match=rf"put {name!r}: a str offers no DLPack tensor"):
         getattr(graph, method)(name, "text")

@@ -56,7 +56,7 @@ def test_functions_and_objects_know_themselves():
     assert not shape.same_as(7)
 
 
-def test_tensor_tells_dlpack_where_it_is(tensor):
+def test_tensor_reports_its_dlpack_device(tensor):
     assert tensor.__dlpack_device__() == (1, 0)
 
 
@@ -90,7 +90,7 @@ def test_producer_without_a_capsule_is_refused():
         tvmrt.nd.from_dlpack(Wrong())
 
 
-def test_array_with_gaps_is_no_tensor():
+def test_strided_array_is_rejected():
     with pytest.raises(ValueError, match="contiguous"):
         tvmrt.nd.from_dlpack(np.zeros((4, 4), "float32")[:, ::2])
 

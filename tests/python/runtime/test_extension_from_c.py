@@ -115,13 +115,13 @@ def test_object_without_a_handle_is_an_error():
     assert last_error()
 
 
-def test_lent_tensor_that_is_not_there_is_none():
+def test_null_borrowed_tensor_is_none():
     found = []
     assert call(found.append, 0, VIEW) == 0
     assert found == [None]
 
 
-def test_tensor_with_strides_tells_them_and_is_not_read_without():
+def test_strided_tensor_reports_strides():
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     lent = tensor_of(array, shape=(3, 2), strides=(1, 3))
     assert seen(lent, lambda t: t.strides) == (1, 3)
@@ -140,11 +140,11 @@ def test_tensor_with_strides_tells_them_and_is_not_read_without():
         ((3, 0, 0), "void"),
     ],
 )
-def test_element_types_that_numpy_lacks_are_told(dtype, text):
+def test_element_types_unknown_to_numpy_are_reported(dtype, text):
     assert str(seen(tensor_of(np.zeros(16, np.float32), dtype, (1,)), lambda t: t.dtype)) == text
 
 
-def test_vectors_are_no_numpy_array():
+def test_vector_types_have_no_numpy_array():
     lent = tensor_of(np.zeros(8, np.float32), (2, 32, 4), (2,))
     kept = []
 
@@ -164,7 +164,7 @@ def test_large_tensors_are_copied_whole():
 
 
 @pytest.mark.parametrize("code", [VIEW, NUL], ids=["lent tensor", "unknown type"])
-def test_result_that_nobody_owns_is_refused(code):
+def test_result_without_owner_is_rejected(code):
     lent = tensor_of(np.zeros(3, np.float32))
     function, kept = returning(ctypes.addressof(lent), code)
     with pytest.raises((TypeError, ValueError, tvmrt.TVMError)):
@@ -188,7 +188,7 @@ class Producer:
         return self.array.__dlpack__()
 
 
-def test_array_of_another_library_with_gaps_is_refused():
+def test_strided_foreign_array_is_rejected():
     with pytest.raises(ValueError, match="not contiguous"):
         tvmrt.nd.from_dlpack(Producer(np.zeros((4, 4), np.float32)[:, ::2]))
 
@@ -206,7 +206,7 @@ BOOL = (6, 8, 1)  # DLPack's
 
 
 @pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
-def test_truth_values_of_another_library_are_ours(offset):
+def test_foreign_bools_are_converted(offset):
     memory = np.zeros(200, np.uint8)
     start = -memory.ctypes.data % 64 + offset
     array = memory[start : start + 5]
@@ -218,7 +218,7 @@ def test_truth_values_of_another_library_are_ours(offset):
     del tensor
 
 
-def test_dlpack_from_the_future_is_refused_and_stays_its_owners():
+def test_newer_dlpack_version_is_rejected_without_taking_ownership():
     versioned = Versioned(99, 0, None, None, 0, tensor_of(np.zeros(3, np.float32)))
     future = capsule(versioned, b"dltensor_versioned")
     with pytest.raises(BufferError, match="DLPack 99 is newer"):
@@ -236,7 +236,7 @@ def test_arrays_without_a_tensor_type_are_refused(array):
         tvmrt.nd.from_dlpack(array)
 
 
-def test_what_cannot_be_called_is_no_function():
+def test_non_callable_is_rejected():
     with pytest.raises(TypeError, match="int cannot be called"):
         _core.function_from_callable(7)
 

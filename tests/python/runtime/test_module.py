@@ -36,7 +36,7 @@ def test_entry_function(toolbox):
     assert toolbox.entry_func() == 42
 
 
-def test_what_it_is(toolbox):
+def test_module_repr_and_type(toolbox):
     assert toolbox.type_key == "library"
     assert toolbox.is_runnable
     assert toolbox.imported_modules == []
@@ -140,7 +140,7 @@ def test_load_archive_of_sources(tmp_path):
     assert module.implements_function("tvmgen_default_sum")
 
 
-def test_archive_that_leads_out(tmp_path):
+def test_archive_with_path_traversal(tmp_path):
     with tarfile.open(tmp_path / "evil.tar", "w") as tar:
         tar.add(libraries.DATA / "network.c", "../../network.c")
     with pytest.raises(ValueError, match="points outside"):

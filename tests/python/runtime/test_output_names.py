@@ -63,7 +63,7 @@ def test_outputs_of_one_node(tmp_path, kind, wrapper):
 
 
 @EXECUTORS
-def test_names_that_are_one_in_c(tmp_path, kind, wrapper):
+def test_names_that_collide_in_c(tmp_path, kind, wrapper):
     """The values of a.b and a_b, as inputs and as outputs, are not mixed up."""
     graph = helper.make_graph(
         [helper.make_node("Neg", ["a.b"], ["o_1"]), helper.make_node("Abs", ["a_b"], ["o.1"])],
@@ -106,7 +106,7 @@ def test_run_writes_every_output(tmp_path, kind, names):
         np.testing.assert_array_equal(outputs[names[1]], PLACES)
 
 
-def test_run_tells_equal_names_apart(tmp_path, monkeypatch):
+def test_run_distinguishes_equal_names(tmp_path, monkeypatch):
     """Graphs of other compilers name nodes alone: each output still has an entry of its own."""
     from tvmrt.cli.session import Session
     from tvmrt.network.loaded_library import LoadedLibrary

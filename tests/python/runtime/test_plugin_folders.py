@@ -66,7 +66,7 @@ def _rows(build: Path) -> list[str]:
     return [row for row in rows if row.split()[1] not in PARTS]
 
 
-def test_build_without_plugins_has_a_runtime_that_lacks_them(tree, tmp_path):
+def test_build_without_plugins_omits_their_runtime_parts(tree, tmp_path):
     assert _set_up(tree, tmp_path).returncode == 0
     library = "src_runtime/libtvm_runtime.so"
     subprocess.run(["ninja", "-C", tmp_path, library], check=True, stdout=subprocess.DEVNULL)
@@ -120,7 +120,7 @@ def test_folders_of_devices_become_a_library_or_a_part_of_the_runtime(tree, tmp_
         subprocess.run([program, each], check=True, env=environment)
 
 
-def test_standalone_devices_are_those_without_libraries_of_others(tree, tmp_path):
+def test_standalone_devices_need_no_external_libraries(tree, tmp_path):
     """Whatever this machine has: one that needs a library is built if it is named."""
     own = tmp_path / "tree"
     shutil.copytree(tree, own)
@@ -136,7 +136,7 @@ def test_standalone_devices_are_those_without_libraries_of_others(tree, tmp_path
         assert set(re.findall(r"libtvmrt_device_(\w+)\.so:", text)) == wanted
 
 
-def test_parts_of_the_runtime_can_be_inside_of_it(tree, tmp_path):
+def test_runtime_parts_can_be_built_in(tree, tmp_path):
     names = [re.sub(r"libtvmrt_(\w+)\.so", r"\1", name) for name in PARTS]
     done = _set_up(tree, tmp_path, f"-Dstatic_plugins={','.join(names)}", "-Dwerror=true")
     assert done.returncode == 0, done.stdout

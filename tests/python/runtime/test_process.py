@@ -33,7 +33,7 @@ def seconds(program: str) -> float:
 
 
 @pytest.mark.slow
-def test_import_takes_little_beside_that_of_numpy():
+def test_import_is_fast_compared_with_numpy():
     """By numpy's own time, since a machine that does other things is slow at all of them."""
     programs = ("pass", "import numpy", "import tvmrt", "import tvmrt; tvmrt.nd; tvmrt.runtime")
     rounds = [[seconds(program) for program in programs] for _ in range(7)]
@@ -162,7 +162,7 @@ def test_a_subinterpreter_is_refused():
     assert last == "2"
 
 
-def test_memory_given_away_comes_back_without_the_gil():
+def test_exported_memory_is_returned_without_the_gil():
     program = (
         "import ctypes, importlib, sys, tvmrt, tvmrt.runtime\n"
         "name = '_interpreters' if sys.version_info >= (3, 13) else '_xxsubinterpreters'\n"

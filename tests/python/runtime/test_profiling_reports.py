@@ -141,7 +141,7 @@ def test_damaged_text_is_refused(text, message):
         profiling("FromJSON")(text)
 
 
-def test_what_no_report_holds_is_refused():
+def test_invalid_report_entries_are_rejected():
     with pytest.raises(TypeError, match="call 0 is not a map"):
         profiling("Report")([1], {}, {})
     with pytest.raises(TypeError, match="durations, percents, ratios, counts and texts"):

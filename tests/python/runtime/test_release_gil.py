@@ -23,7 +23,7 @@ def test_default_and_setting_belong_to_the_object(toolbox):
         del one.release_gil
 
 
-def test_setting_of_a_module_holds_for_functions_asked_later(toolbox):
+def test_module_setting_applies_to_functions_fetched_later(toolbox):
     before = toolbox["add3"]
     toolbox.release_gil = False
     try:

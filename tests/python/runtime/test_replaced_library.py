@@ -45,7 +45,7 @@ def test_new_network_is_loaded_and_the_old_one_stays(tmp_path, kind, wrapper):
         np.testing.assert_array_equal(value, EXPECTED[operator], err_msg=operator)
 
 
-def test_replaced_library_finds_what_lies_beside_it(tmp_path):
+def test_replaced_library_finds_files_next_to_it(tmp_path):
     """Libraries that it needs are searched in its own folder, by $ORIGIN, in every version."""
     compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
     path = tmp_path / "net.so"

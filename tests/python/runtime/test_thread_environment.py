@@ -64,7 +64,7 @@ def test_the_caller_only_waits():
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 @pytest.mark.parametrize("value, bound", [("1", True), ("0", False), (None, False)])
-def test_workers_have_processors_of_their_own(value, bound):
+def test_workers_are_pinned_to_separate_cpus(value, bound):
     variables = {} if value is None else {"TVM_BIND_THREADS": value}
     rows = launches(TVM_NUM_THREADS="2", TVM_EXCLUDE_WORKER0="0", **variables)
     assert {row[3] == 1 for row in rows} == {bound}

@@ -69,14 +69,14 @@ SHARES = {
     "python/fuzz": Share(),
     "python/ir": Share(),
     "python/kernels": Share(cases=30),
-    "python/levels": Share("amx_bytes"),
+    "python/levels": Share("amx_i8"),
     "python/network": Share("load", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(
         "convolution crt_builds elementwise indexing linear loops normalization"
-        " pool_flags pooling quantized recurrent reduction resize run_operands sequences shape"
-        " small_types special_values",
+        " pool_flags pooling quantized recurrent reduction resize dynamic_operands sequences shape"
+        " sub_byte_types special_values",
         3,
     ),
     "python/pictures": Share(),
@@ -84,8 +84,8 @@ SHARES = {
     "python/platforms": Share(),
     "python/plugins": Share(),
     "python/runtime": Share(
-        "abi array_call callbacks containers exchange executors libraries_on_demand"
-        " library_names module names_of_tvm ndarray objects_tell package packed_func refusals",
+        "abi array_call callbacks containers exchange executors optional_libraries"
+        " library_names module tvm_names ndarray object_repr package packed_func invalid_calls",
         3,
     ),
     "python/transform": Share(cases=1),

@@ -243,7 +243,7 @@ def compare(found, wanted) -> None:
 
 
 @pytest.mark.slow
-def test_a_board_gets_the_same_bits_with_and_without(tmp_path, monkeypatch):
+def test_board_results_are_bitwise_equal_with_rewrites(tmp_path, monkeypatch):
     model, feeds = network(chain, joined, unread, paddings, dilated)
     found = on_board(model, feeds, tmp_path / "with")
     compare(found, reference(model, feeds))
@@ -253,13 +253,13 @@ def test_a_board_gets_the_same_bits_with_and_without(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_this_machine_gets_the_numbers_of_onnxruntime(tmp_path):
+def test_host_matches_onnxruntime(tmp_path):
     model, feeds = network(chain, joined, paddings, dilated, kinds=[True])
     compare(on_host(model, feeds, tmp_path), reference(model, feeds))
 
 
 @pytest.mark.slow
-def test_groups_get_the_numbers_of_onnxruntime(tmp_path):
+def test_grouped_convolutions_match_onnxruntime(tmp_path):
     model, feeds = network(grouped)
     compare(on_host(model, feeds, tmp_path, target="native"), reference(model, feeds))
 
@@ -277,7 +277,7 @@ def layers(form) -> dict[str, list]:
     return found
 
 
-def test_channels_that_nobody_needs_are_gone():
+def test_dead_channels_are_pruned():
     found = layers(chain)
     # Of the eight still channels four are zero; those above are needed beside padding. Inside, sums
     # of integers have them in their bias, and those of floats would be rounded otherwise. Kernels
@@ -295,7 +295,7 @@ def test_channels_that_nobody_needs_are_gone():
     assert sorted(layers(joined)["i8"])[-2:] == [(64, 9), (64, 9)]
 
 
-def test_channels_of_groups_and_of_other_axes_stay():
+def test_grouped_and_other_axis_channels_are_kept():
     found = layers(grouped)
     rows = [(8, 6), (6, 1, 3, 3), (5, 6, 1, 1)]
     for kind in ("i8", "f32"):
@@ -304,12 +304,12 @@ def test_channels_of_groups_and_of_other_axes_stay():
         )
 
 
-def test_paddings_are_folded_where_the_window_has_the_same():
+def test_pads_are_folded_into_matching_windows():
     assert layers(paddings)["pads"] == []
     assert len(layers(stay)["pads"]) == 8
 
 
-def test_rows_and_columns_that_meet_padding_alone_are_gone():
+def test_padding_only_kernel_rows_are_cropped():
     found = layers(dilated)
     kept = [(5, 8, 1, 1), (5, 8, 3, 1), (8, 1, 3, 3), (5, 8, 2, 1), (5, 8, 3, 3)]
     for kind in ("i8", "f32"):

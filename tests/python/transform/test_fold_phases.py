@@ -62,7 +62,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_focus_is_a_stride(case, tmp_path):
+def test_focus_becomes_a_stride(case, tmp_path):
     make, arguments, window = CASES[case]
     model, x = make(*arguments, **window)
     node, step = convolution(model), arguments[1]

@@ -41,7 +41,7 @@ def before_add(network) -> list[str]:
     return [v.producer.op for v in found.inputs if v.producer is not None]
 
 
-def test_the_sum_follows_its_product():
+def test_bias_add_follows_its_matmul():
     network = model([GEMM, *BACK, ADD], INPUTS, ["z"], CONSTANTS)
     assert before_add(network) == ["matmul"]
     values = {name: RNG.normal(size=each.shape).astype(F32) for name, each in INPUTS.items()}
@@ -55,18 +55,18 @@ def test_the_sum_follows_its_product():
 
 
 @pytest.mark.parametrize("outputs", [["z", "g"], ["z", "e"]])
-def test_a_product_that_others_read_stays(outputs):
+def test_matmul_with_other_readers_is_kept(outputs):
     nodes = [GEMM, *BACK, ADD, node("Exp", "g", "e")]
     assert before_add(model(nodes, INPUTS, outputs, CONSTANTS)) == ["reshape"]
 
 
-def test_rows_that_are_cut_stay():
+def test_sliced_rows_are_kept():
     nodes = [GEMM, node("Reshape", "g cut", "t"), ADD]
     inputs = {**INPUTS, "y": np.zeros((2, 5, 16), F32)}
     assert before_add(model(nodes, inputs, ["z"], CONSTANTS)) == ["reshape"]
 
 
-def test_results_of_several_stay():
+def test_multiple_results_are_kept():
     """Those of a GRU, which are reshaped before they are added to something."""
     network = model(
         [

@@ -69,7 +69,7 @@ def test_the_same_concatenation_twice_is_one(tmp_path):
 
 
 @pytest.mark.parametrize(("order", "copies"), [("ab", 0), ("ba", 2)])
-def test_both_halves_of_a_result_are_the_result(order, copies, tmp_path):
+def test_concat_of_both_halves_is_the_result(order, copies, tmp_path):
     rng = np.random.default_rng(7)
     weights = {
         f"w{i}": rng.standard_normal((n, m, 1, 1), np.float32) / 4

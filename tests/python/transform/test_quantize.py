@@ -85,14 +85,14 @@ def test_float_result_dequantises_the_sums():
     assert (node.op, node.attrs["to"]) == ("qconv", "float32")
 
 
-def test_fractional_bias_of_a_float_result_stays_a_sum():
+def test_fractional_bias_of_a_float_result_stays_an_add():
     net = Layers()
     bias = (np.arange(8) * 0.0123456 + 0.3).astype(np.float32)
     net.output(net.conv(net.start(1, 4, 6, 6), 8, 4, bias))
     assert operators(net) == {"qconv": 1, "add": 1}
 
 
-def test_sums_that_could_overflow_stay_in_floats():
+def test_sums_that_could_overflow_stay_in_float():
     net = Layers()
     x = net.dequantize(net.input(net.bytes("uint8", 1, 70000)), scalar(0.1), zero("uint8"))
     w = net.dequantize(np.full((70000, 1), 127, np.int8), scalar(0.01), zero("int8"))
@@ -100,7 +100,7 @@ def test_sums_that_could_overflow_stay_in_floats():
     assert operators(net)["qmatmul"] == 0
 
 
-def test_views_and_pools_between_convolutions_work_on_bytes():
+def test_views_and_pools_between_convolutions_work_on_int8():
     net = Layers()
     y = net.again(net.conv(net.start(1, 4, 8, 8), 8, 4))
     y = net.again(net.node("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]))
@@ -114,7 +114,7 @@ def test_views_and_pools_between_convolutions_work_on_bytes():
     assert (found["qmax_pool"], found["qavg_pool"]) == (1, 1)
 
 
-def test_residual_sum_has_a_kernel_on_bytes():
+def test_residual_add_has_an_int8_kernel():
     net = Layers()
     x = net.start(1, 4, 8, 8)
     y = net.again(net.conv(x, 4, 4))
@@ -122,7 +122,7 @@ def test_residual_sum_has_a_kernel_on_bytes():
     assert operators(net) == {"qconv": 1, "qadd": 1}
 
 
-def test_concatenation_of_equal_scales_joins_bytes():
+def test_concat_of_equal_scales_works_on_int8():
     net = Layers()
     x = net.start(1, 4, 8, 8)
     y = net.node("Concat", net.again(net.conv(x, 4, 4)), net.again(net.conv(x, 8, 4)), axis=1)
@@ -130,7 +130,7 @@ def test_concatenation_of_equal_scales_joins_bytes():
     assert operators(net) == {"qconv": 2, "concat": 1}
 
 
-def test_quantisation_behind_a_concatenation_moves_into_the_convolutions():
+def test_quantize_after_concat_moves_into_the_convolutions():
     net = Layers()
     x = net.start(1, 4, 8, 8)
     net.output(net.end(net.node("Concat", net.conv(x, 4, 4), net.conv(x, 8, 4), axis=1)))
@@ -154,7 +154,7 @@ def test_table_holds_the_literal_result_of_every_byte():
     np.testing.assert_array_equal(node.inputs[1].data.view(np.int8), wanted.astype(np.int8))
 
 
-def test_place_of_the_largest_is_found_among_bytes():
+def test_argmax_works_on_int8():
     net = Layers()
     net.output(net.node("ArgMax", net.start(1, 9, 4, 4), axis=1))
     graph = optimized(net)

@@ -1,0 +1,24 @@
+"""A library may say, when it is loaded, why it cannot be used here."""
+
+import subprocess
+
+import pytest
+
+import tvmrt
+
+CODE = """
+#include <stddef.h>
+const char *__tvmrt_refusal(void) { return %s; }
+"""
+
+
+@pytest.mark.parametrize("text", ["", "this library is for a processor of tomorrow"])
+def test_error_of_the_library_is_raised(tmp_path, text):
+    (tmp_path / "code.c").write_text(CODE % (f'"{text}"' if text else "NULL"))
+    subprocess.run(["cc", "-shared", "-fPIC", "code.c", "-o", "code.so"], check=True, cwd=tmp_path)
+    if not text:
+        assert tvmrt.runtime.load_module(tmp_path / "code.so").level == ""
+        return
+    for _ in range(2):  # nothing of the first attempt stays behind
+        with pytest.raises(tvmrt.error.TVMError, match=f"^{text}$"):
+            tvmrt.runtime.load_module(tmp_path / "code.so")
