@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def build_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tests' C files and libraries go."""
+    """Folder of the C files and libraries of the tests."""
     return tmp_path_factory.mktemp("kernels")

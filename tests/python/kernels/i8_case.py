@@ -1,4 +1,4 @@
-"""8-bit convolutions as layers of a format, and the formats that this processor can run."""
+"""Int8 convolutions as layers of a weight format, and the formats that this processor can run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FLAGS = {
 
 @lru_cache(maxsize=1)
 def usable_formats() -> tuple[str, ...]:
-    """The formats that this processor can run."""
+    """Return the formats that this processor can run."""
     try:
         flags = Path("/proc/cpuinfo").read_text().split()
     except OSError:
@@ -72,7 +72,7 @@ class Shape:
 
 
 def three(values: tuple[int, ...], fill: int) -> tuple[int, int, int]:
-    """The last three extents, with `fill` in front."""
+    """Return the last three extents, padded in front with `fill`."""
     return (*([fill] * (3 - len(values))), *values)  # type: ignore[return-value]
 
 
@@ -98,7 +98,7 @@ def random_bytes(rng: np.random.Generator, signed: bool, shape: tuple[int, ...])
 
 
 def requantise(acc: np.ndarray, scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
-    """clamp(round_half_even(float32(acc) * scale) + zero)."""
+    """Compute clamp(round_half_even(float32(acc) * scale) + zero)."""
     q = np.rint(acc.astype(np.float32) * scale.astype(np.float32)).astype(np.int64) + zero
     return np.clip(q, low, high)
 
@@ -106,7 +106,7 @@ def requantise(acc: np.ndarray, scale: np.ndarray, zero: int, low: int, high: in
 def int8_range(
     zero: int, signed: bool, low: int | None = None, high: int | None = None
 ) -> np.ndarray:
-    """A tvmrt_i8_range."""
+    """Return a tvmrt_i8_range."""
     least = -128 if signed else 0
     return np.array(
         [zero, least if low is None else low, least + 255 if high is None else high, signed],

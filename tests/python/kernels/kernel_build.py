@@ -1,4 +1,4 @@
-"""Compiles small C files around the header-only kernels and calls them through ctypes."""
+"""Compile small C files around the header-only kernels and call them through ctypes."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Machine:
 
 
 def unique_definitions(tiles: Iterable[packing.Tiles | packing.DepthwiseTile]) -> list[str]:
-    """The definitions that a file with these layers needs, each once, in a stable order."""
+    """Return the definitions that a file with these layers needs, each once, in a stable order."""
     return sorted({str(one) for each in tiles for one in each.definitions()})
 
 
 def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctypes.CDLL:
-    """Compiles `source` and the backend above; the same text is compiled once a folder."""
+    """Compile `source` and the backend above; equal sources are compiled once per folder."""
     text = "#include <tvm/runtime/c_backend_api.h>\n" + break_lines(source) + BACKEND
     key = hashlib.sha256("\0".join([cc, *flags, text]).encode()).hexdigest()[:16]
     path, library = folder / f"{key}.c", folder / f"{key}.so"

@@ -1,4 +1,4 @@
-"""Kernels against plain C on random layers: a program for each instruction set, see tests/checkasm.
+"""Kernels compared with plain C on random layers, one program per instruction set (tests/checkasm).
 
 A failing layer is run again by the command that the failure names; TVMRT_CHECKASM_SEED draws other
 layers and inputs.
@@ -48,7 +48,8 @@ QEMU = {
 
 @dataclass(frozen=True)
 class Program:
-    """How the checks of an instruction set are built and run; ``part`` of all layers."""
+    """Build and run commands for the checks of one instruction set; ``part`` is a part of all
+    layers."""
 
     level: str
     flags: tuple[str, ...] = OPTIMISE
@@ -58,13 +59,13 @@ class Program:
 
     @property
     def target(self) -> Target | None:
-        """The level; None for plain C and boards."""
+        """Return the ISA level; None for plain C and boards."""
         family, _, name = self.level.partition(":")
         return next((each for each in LEVELS.get(family, ()) if each.name == name), None)
 
     @property
     def tools(self) -> tuple[str, list[str]]:
-        """The compiler, and the command of an emulator where one is needed."""
+        """Return the compiler and the emulator command, if one is needed."""
         family, _, name = self.level.partition(":")
         is_own = family == native_family() and name == LEVELS[family][0].name
         if family not in QEMU or is_own:
@@ -74,7 +75,7 @@ class Program:
 
     @property
     def missing(self) -> str:
-        """Tools and instructions that this machine lacks, in words; empty for none."""
+        """Name the tools and instructions that this machine lacks; empty if there are none."""
         family, _, name = self.level.partition(":")
         compiler, emulator = self.tools
         lacks = [tool for tool in (compiler, *emulator[:1]) if shutil.which(tool) is None]
@@ -86,7 +87,7 @@ class Program:
         return ", ".join(lacks)
 
     def build(self, folder: Path, harness: Path) -> list[str]:
-        """The command that runs the program, which is built in a folder."""
+        """Return the command that runs the program, after building it in a folder."""
         generate(self.level, folder, self.part)
         cc, runner = self.tools
         flags = [*self.flags, *(self.target.flags if self.target else ())]
@@ -110,7 +111,7 @@ def generate(level: str, folder: Path, part: float, seed: str = SEED) -> None:
 
 
 def build_harness(folder: Path, cc: str) -> list[Path]:
-    """The objects that have no kernels, once for each compiler."""
+    """Compile the objects without kernels, once per compiler."""
     objects = [folder / f"{name}.o" for name in HARNESS]
     if not folder.exists():
         folder.mkdir(parents=True)
@@ -213,7 +214,7 @@ ELSEWHERE = {
 
 
 def sources(folder: Path) -> Iterator[Path]:
-    """The generated files of all programs."""
+    """Return the generated files of all programs."""
     levels = [f"{family}:{level.name}" for family in ("x86-64", *QEMU) for level in LEVELS[family]]
     for level in [*levels, "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]:
         made = folder / level.replace(":", "-")
@@ -223,7 +224,7 @@ def sources(folder: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_every_kernel_is_in_some_program(tmp_path):
-    """No header of kernels is forgotten, and no macro that only generated code calls."""
+    """Every kernel header, and every macro used by generated code only, is checked."""
     headers = {path: path.read_text() for path in sorted(KERNELS.rglob("*.h"))}
     tiles = {p: t for p, t in headers.items() if p.parent.name != "op" and "scalar" not in p.parts}
     code = re.sub(r"/\*.*?\*/", "", "\n".join(tiles.values()), flags=re.S)

@@ -1,4 +1,4 @@
-"""Residual layers of boards are added by integers: the numbers, and what boards make of them."""
+"""Fixed-point residual adds of int8 layers on boards: constants and generated code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_unrepresentable_scales_fall_back_to_float():
 
 
 def network(kind):
-    """y = conv(x) + x in int8 or uint8, nine channels, so that blocks of four are left over."""
+    """Return y = conv(x) + x in int8 or uint8 with nine channels, so that blocks of four have a
+    tail."""
     rng = np.random.default_rng(7)
     dtype = np.int8 if kind == "int8" else np.uint8
     zero = 3 if kind == "int8" else 120

@@ -1,5 +1,5 @@
-"""Sums of bytes in fewer operations: all pairs of bytes by the vectors of AMX's tiles and constants
-that were found, against numpy's sum of rounded products."""
+"""Fused requantise-add of int8 in fewer operations: all pairs of bytes, with the vectors of AMX
+tiles and constants that were searched, compared with numpy's sum of rounded products."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def test_sums_of_all_int8_pairs_match_numpy(tmp_path, name, is_vbmi):
 
 
 def test_scales_with_exact_ties_use_the_general_path():
-    """Halves that are exact: next to none is not enough."""
+    """Exact ties need the general path; a fast constant that is close is not enough."""
     assert find_constants(0.5, 0.5, (-128, 127), 0, 0) is None

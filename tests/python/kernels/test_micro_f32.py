@@ -1,4 +1,4 @@
-"""Which float kernel of microcontrollers a layer goes to."""
+"""Selection of the float kernel of a microcontroller layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvmrt.compiler.codegen.window.boards.shape import MicroShape
 
 def shape(in_c, out_c, size, kernel=(1, 1), stride=(1, 1), dilation=(1, 1), pad=(0, 0), out=None,
           depthwise=False, batch=1):  # fmt: skip
-    """A shape whose end padding equals its start padding unless ``out`` says otherwise."""
+    """Return a shape whose end padding equals its start padding unless ``out`` says otherwise."""
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     full = tuple((n + 2 * p - r) // s + 1 for n, p, r, s in zip(size, pad, reach, stride))
     images = [(1, *pair) for pair in (size, out or full)]
@@ -23,7 +23,7 @@ def shape(in_c, out_c, size, kernel=(1, 1), stride=(1, 1), dilation=(1, 1), pad=
 
 
 def chosen(s: MicroShape, low: float, high: float, only_clamps: bool = False) -> MicroKernel:
-    """The kernel of a layer; ``only_clamps``: without a residual."""
+    """Return the kernel of a layer; ``only_clamps``: without a residual."""
     w = np.zeros((s.out_c, 1 if s.depthwise else s.in_c, *s.kernel), np.float32)
     bias = np.zeros(s.out_c, np.float32)
     return KERNELS.choose(

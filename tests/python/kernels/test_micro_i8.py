@@ -1,4 +1,4 @@
-"""Which integer kernel of microcontrollers a layer goes to."""
+"""Selection of the int8 kernel of a microcontroller layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that a run packs lie as those that the compiler packs, and are packed once."""
+"""Weights packed at run time have the compiler's layout and are packed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD = "#include <tvm/runtime/kernels/pack_f32.h>\n#include <tvm/runtime/kernels
 
 
 def library(folder, orders: dict[str, list]):
-    """A C function for each kind, which packs by the order of a number."""
+    """Build a C function for each kind of layer, which packs in the order given by a number."""
     lines = [HEAD]
     for kind, zeros in (("f32", ""), ("i8", ", zeros")):
         rows = ",\n".join(initializer(order.members(*rest)) for order, *rest in orders[kind])
@@ -33,7 +33,7 @@ def library(folder, orders: dict[str, list]):
 
 
 def floats():
-    """(order, channels of a block), weights, and what the compiler makes of them."""
+    """Return (order, channels per block), the weights and the compiler's packed weights."""
     for groups, outputs, inputs, taps, block in (
         (1, 40, 3, 9, 32),
         (3, 5, 4, 1, 16),
@@ -59,7 +59,7 @@ def formats():
 
 
 def bytes_():
-    """(order,), weights, what is taken off each channel's, and what the compiler makes of them."""
+    """Return (order,), weights, the offset of each channel and the compiler's packed weights."""
     shapes = (((3, 3), 6, 20, 1), ((3, 3), 3, 5, 1), ((1, 1), 8, 70, 2), ((2, 5), 7, 33, 1))
     for kernel, inputs, outputs, groups in shapes:
         window = Window(1, (1, 9, 9), (1, 5, 5), inputs * groups, outputs * groups, (1, *kernel))

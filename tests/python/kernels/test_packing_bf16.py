@@ -1,4 +1,4 @@
-"""Weights in bfloat16, and the registers of AMX that tiles fill."""
+"""Packing of bfloat16 weights, and the AMX registers that tiles use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Packing of float weights: the headers' worked examples, and what the choice of tiles promises."""
+"""Packing of float weights: worked examples of the headers, and guarantees of the tile
+selection."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_widths_cover_every_row_within_the_registers(
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize(("batch", "columns"), [(4, 125), (8, 1), (3, 49), (40, 7)])
 def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) -> None:
-    """Rows of so many images of so many pixels, in at most as many tile functions."""
+    """Rows of any batch and image size use a bounded number of tile functions."""
     size = Symbol("n", 1, batch, "n_n").extent
     tiles = packing.choose_tiles(size * columns, 64, 72, machine)
     assert 1 <= len(tiles.widths) <= 4
@@ -179,7 +180,7 @@ def test_two_threads_split_channels_evenly(channels: int, window: int) -> None:
 
 
 def test_few_channels_take_half_vectors() -> None:
-    """Which cost as much, and less where the processor splits full ones."""
+    """Half vectors cost the same, or less if the processor splits full vectors."""
     for channels in (1, 8):
         assert packing.choose_tiles(100, channels, 75, MACHINES["avx512"]).lanes == 8
     assert packing.choose_tiles(100, 16, 75, MACHINES["avx512"]).lanes == 16
@@ -187,7 +188,7 @@ def test_few_channels_take_half_vectors() -> None:
 
 @pytest.mark.parametrize(("channels", "vectors"), [(24, 3), (70, 3), (144, 2)])
 def test_narrow_isa_tiles_fit_wide_isa_blocks(channels, vectors) -> None:
-    """Where they reach over no block's end, whether or not they divide it."""
+    """Narrow tiles never cross a block boundary, whether or not they divide a block."""
     family = get_target("x86-64")
     (alone,) = get_target("x86-64", ["v3"]).levels
     wide = packing.choose_tiles(32, channels, 216, family)

@@ -1,4 +1,4 @@
-"""The generator of random numbers: the words that its authors publish."""
+"""The Philox random number generator, compared with its published test vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def test_the_generator_is_philox(build_folder):
-    """Known answers of its authors' library Random123, kat_vectors."""
+    """Compare with the known answers of the authors' library Random123 (kat_vectors)."""
     source = """
     #include <tvm/runtime/kernels/op/random.h>
     void words(uint32_t* counter, const uint32_t* key);

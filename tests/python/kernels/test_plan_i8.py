@@ -1,4 +1,4 @@
-"""Layers of integers: by tiles of matrices or of vectors, and how threads share them."""
+"""Execution plans of int8 layers: AMX or vector tiles, and the work partition between threads."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CASES = {
 
 
 def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
-    """The layer, whose weights lie as vectors read them."""
+    """Return the layer with weights packed for vectors."""
     kind, shape = CASES[name]
     conv = layer(FORMATS["amx"], shape, signed, 3, widest=FORMATS["vnni512"])
     conv = conv.fit(w, w_zero, allow_overflow_quads=False)
@@ -83,7 +83,7 @@ def test_layers_with_many_weights_prefetch():
 
 
 def test_runtime_weights_are_not_prefetched_past_their_end():
-    """Behind those of a library lie the next layer's."""
+    """Only weights in the library are followed by the next layer's."""
     for name in CASES:
         conv = made(name, False, _zeros(name), 0)
         assert prefetch_distance(conv) == PREFETCH_BYTES
@@ -147,7 +147,7 @@ def test_plan_with_fewest_cycles_is_chosen(shape, chosen):
 @pytest.mark.parametrize("pixels", [256, 729, 1089, 3136])
 @pytest.mark.parametrize("tasks", [2, 4])
 def test_threads_get_equal_parts_of_one_row(pixels, tasks):
-    """As the kernel shares the chunks of a row out: the largest part beside the mean."""
+    """Partition the chunks as the kernel does; compare the largest part with the mean."""
     one = ConvI8.matmul(FORMATS["vnni512"], pixels, 96, 64).fit(np.ones((64, 96), np.int8))
     members = one.members(shifted=False, epilogue=False)
     chunk, chunks = members["chunk"], members["chunks"]
@@ -159,6 +159,6 @@ def test_threads_get_equal_parts_of_one_row(pixels, tasks):
 
 
 def test_equal_tiles_prefer_fewer_pixels():
-    """Four vectors by 4 pixels take 0.84 of the time of two by 8 in a layer of 64 channels."""
+    """4 vectors x 4 pixels take 0.84 of the time of 2 x 8 in a layer of 64 channels."""
     assert choose_tile(FORMATS["vnni512"], 4, 8) == (4, 4)
     assert choose_tile(FORMATS["vnni512"], 2, 8) == (2, 8)

@@ -1,4 +1,4 @@
-"""Bytes of integer sums as the kernels of microcontrollers round them, against numpy."""
+"""Requantisation of int32 accumulators by the board kernels, compared with numpy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_multiplier* factor
     "bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0), (127, -128, 127, 1)]
 )
 def test_fixed_point_multipliers_match_float(bounds, fpu, tmp_path):
-    """For sums next to all ties of many scales, powers of two among them, and for huge sums."""
+    """Check accumulators near ties of many scales, powers of two included, and huge ones."""
     zero, low, high, whole = bounds
     rng = np.random.default_rng(3)
     scale = np.exp2(rng.uniform(-14, -2, 400)).astype(np.float32)
@@ -76,7 +76,7 @@ int main(void) {{
 @pytest.mark.parametrize("bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0)])
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imac_zve32x"])
 def test_boards_match_float_requantization(target, bounds, tmp_path):
-    """Rows of 1 to 12 channels: sums next to ties and huge ones, fixed factors and floats."""
+    """Check rows of 1 to 12 channels: near ties and huge, fixed-point and float scales."""
     board, (zero, low, high, whole), most, rows = BOARDS[target], bounds, 12, 240
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
@@ -129,7 +129,7 @@ void scaled(const int32_t* sums, const float* scale, int32_t* q, int n) {
 
 
 def test_accumulators_near_ties_and_of_all_magnitudes(tmp_path):
-    """Sums around the ties of each scale, and sums and scales of all magnitudes."""
+    """Check accumulators near the ties of each scale, and all magnitudes of both."""
     rng = np.random.default_rng(11)
     scale = np.exp2(rng.uniform(-40, 7.9, 200_000)).astype(np.float32)
     ties = (rng.integers(-300, 300, scale.size) + 0.5) / scale.astype(np.float64)

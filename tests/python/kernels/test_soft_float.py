@@ -1,5 +1,5 @@
-"""Floats by integers (``scalar/soft_float.h``; their order in ``scalar/math.h``) and what integer
-networks do with them, against numpy."""
+"""Software floating point (``scalar/soft_float.h``; comparison in ``scalar/math.h``) and its use in
+integer networks, compared with numpy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def library(tmp_path_factory):
 
 
 def pairs(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Any two floats; of near powers and of nearly the same size; and all pairs of special ones."""
+    """Return random pairs of floats, pairs of similar magnitude, and all pairs of special
+    values."""
     x, y = rng.integers(0, 1 << 32, (2, COUNT), np.uint64).astype(np.uint32)
     part = COUNT // 2
     y[:part] = (x[:part] + (rng.integers(-40, 41, part) << 23).astype(np.uint32)) ^ (

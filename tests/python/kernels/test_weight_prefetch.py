@@ -1,4 +1,4 @@
-"""Which weights the tiles of a float layer fetch while they compute those before."""
+"""Weights that the tiles of a float layer prefetch while they compute earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of 3x3 convolutions by squares."""
+"""Winograd transforms of 3x3 convolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tasks cut work of units and rows: all of it once, in equal parts."""
+"""Work partition of units and rows into tasks: complete, disjoint and equal."""
 
 from __future__ import annotations
 

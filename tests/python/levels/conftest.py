@@ -1,4 +1,4 @@
-"""The network that has all kernels with levels, and servers on emulated machines."""
+"""Fixtures: a network with all kernels that have levels, and RPC servers on emulated machines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ KINDS = {
 
 @pytest.fixture(scope="session")
 def network():
-    """Every kernel with packed weights, with channels that fill no vector, and a loop nest."""
+    """Return a network with every packed-weight kernel, channels with a vector tail, and a loop
+    nest."""
     rng = np.random.default_rng(7)
     x = rng.standard_normal((1, 20, 9, 11)).astype(np.float32)
     q = rng.integers(0, 256, (1, 20, 7, 9)).astype(np.uint8)
@@ -81,7 +82,7 @@ def network():
 
 
 def _build_server(folder: Path, target: str, triple: str) -> Path:
-    """The program of the page on RPC with the runtime, both for the target."""
+    """Build the RPC server of the documentation page and the runtime for the target."""
     build = folder / "build"
     options = ["-Dpython=disabled", "-Dtests=disabled", "--buildtype=plain"]
     cross = ["--cross-file", str(ROOT / "cross" / f"{target}.ini")]
@@ -102,7 +103,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
 
 
 class Machines:
-    """Servers of remote calls on other machines, each program built once."""
+    """RPC servers on emulated machines; each program is built once."""
 
     def __init__(self, factory: pytest.TempPathFactory) -> None:
         self._factory = factory
@@ -110,7 +111,7 @@ class Machines:
 
     @contextmanager
     def serve(self, target: str, cpu: str = "", **variables: str) -> Iterator[int]:
-        """The port of a server on a processor of that name, with these variables."""
+        """Start a server on an emulated processor with these variables; return its port."""
         networks_under_qemu.need_servers()
         triple, emulator, _ = KINDS[target]
         for tool in (f"{triple}-gcc", emulator, "meson", "ninja"):
@@ -129,7 +130,7 @@ class Machines:
                 program.terminate()
 
     def program(self, target: str, name: str, source: str) -> Path:
-        """A program for that machine, linked with the runtime of its server."""
+        """Build a program for that machine, linked with the runtime of its server."""
         folder = self._built[target].parent
         (folder / f"{name}.c").write_text(source)
         library = folder / "build" / "src_runtime"
@@ -141,7 +142,7 @@ class Machines:
     def run(
         self, target: str, cpu: str, program: Path, *arguments: Path, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """What such a program does on a processor of that name."""
+        """Run such a program on the processor of that name."""
         triple, emulator, _ = KINDS[target]
         command = [emulator, "-cpu", cpu, "-L", f"/usr/{triple}", program, *arguments]
         return subprocess.run(
@@ -178,7 +179,7 @@ int main(int argc, char** argv) {
 
 @pytest.fixture(scope="session")
 def program(machines) -> Path:
-    """A program for AArch64 that prints the level in use of a library, or why none is."""
+    """Build an AArch64 program that prints a library's level in use, or the load error."""
     with machines.serve("aarch64-linux"):
         pass  # it is built
     return machines.program("aarch64-linux", "level", LEVEL_IN_USE)

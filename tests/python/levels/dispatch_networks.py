@@ -1,4 +1,4 @@
-"""Layers of the networks that libraries for several levels are made of."""
+"""Layers of the networks used to test libraries with several ISA levels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from onnx import helper
 
 
 def quantised(rng, nodes, weights, name, x, groups, channels, outputs) -> None:
-    """A QLinearConv whose weights do not all fit into int8 once their zero points are taken off."""
+    """Return a QLinearConv some of whose weights do not fit into int8 after subtracting zero
+    points."""
     shape = (outputs, channels // groups, 3, 3)
     weights |= {
         f"{name}_w": rng.integers(0, 256, shape).astype(np.uint8),

@@ -1,4 +1,4 @@
-"""Libraries at a level, and what they compute."""
+"""Load libraries at a given ISA level and check their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmrt.runtime.executor import AotModule
 
 
 def load(path: Path, copy: Path):
-    """A mapping of its own, since a level is chosen when a library is loaded."""
+    """Load a new mapping of the library; the level is selected when a library is loaded."""
     shutil.copy(path, copy)
     return tvmrt.runtime.load_module(copy)
 
@@ -23,7 +23,7 @@ def load_at(path: Path, level: str, monkeypatch, copy: Path):
 
 
 def check(module, network) -> None:
-    """A network is its model, its feeds and the outputs that are right to the bit."""
+    """Check a network, given as its model, its feeds and its bitwise expected outputs."""
     runner = AotModule(module["default"](tvmrt.cpu(0)))
     runner.run(**network[1])
     for i, wanted in enumerate(network[2]):

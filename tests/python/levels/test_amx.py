@@ -1,4 +1,4 @@
-"""The level v4amx, which few processors and no emulator at hand have.
+"""ISA level v4amx, emulated: few processors and no emulator support it.
 
 A processor that has it runs it. On others its C is compiled with a model of AMX's registers in
 place of the compiler's intrinsics, and the processor is said to have it; compiled by its own flags,
@@ -53,7 +53,7 @@ static inline void fake_permit(tvmrt_processor* processor) {{
 
 @pytest.fixture(scope="module")
 def network():
-    """Products of small integers, whose sums are exact in any order; nothing fills a register."""
+    """Matrix products of small integers, exact in any summation order; no tile is full."""
     rng = np.random.default_rng(3)
     few = lambda *shape: rng.integers(-8, 9, shape).astype(np.float32)  # noqa: E731
     feeds = {"a": few(2, 37, 75), "b": few(2, 75, 21), "image": few(1, 7, 9, 43), "c": few(37, 48)}

@@ -1,5 +1,5 @@
-"""The level v4amx for networks with products of bytes; its kernels are checked by
-tests/python/kernels on processors that lack it, too, by a model of the registers."""
+"""ISA level v4amx of int8 networks. tests/python/kernels checks its kernels on other processors by
+a model of the AMX registers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def network():
-    """A convolution whose rows fill no register and runs no equal parts, a product of signed bytes
-    by weights of each channel, one of two computed factors; and what onnxruntime makes of them."""
+    """Return a convolution with partly filled tiles and unequal partitions, an int8 matmul with
+    per-channel weights, one of two computed operands; and onnxruntime's results."""
     rng = np.random.default_rng(11)
     bytes_of = lambda kind, *shape: rng.integers(  # noqa: E731
         np.iinfo(kind).min, np.iinfo(kind).max + 1, shape
@@ -72,7 +72,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def library(network, tmp_path_factory):
-    """What is compiled where nobody names levels but the narrow ones, for time."""
+    """Compile for the default levels without the narrow ones, to save time."""
     path = tmp_path_factory.mktemp("bytes") / "net.so"
     levels = ["v2", "v3", "v4vbmi", "v4amx"]
     tvmrt.compile(network[0], target="x86-64", levels=levels, executor="aot").export_library(path)

@@ -1,6 +1,5 @@
-"""Layers of bytes with another tensor added, by AMX and without: plain ranges take a way of their
-own, and so do windows of a single product. Scales have few bits, so that floats hold everything
-exactly and ties occur."""
+"""Int8 layers with a residual add, with AMX and without, also on the fast paths for plain ranges
+and 1x1 windows. Scales have few bits, so that floats are exact and ties occur."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ SIZE = (11, 23)
 
 
 class _Graph:
-    """Nodes of one case after the other, which share their scales."""
+    """Nodes of all cases in sequence, with common scales."""
 
     def __init__(self) -> None:
         self.nodes: list[object] = []
@@ -65,7 +64,7 @@ class _Graph:
         return self.rng.integers(of.min, of.max + 1, shape).astype(kind)
 
     def add_case(self, name: str) -> None:
-        """A layer, and another one to which the bytes of the first are added."""
+        """Add a layer, and a second one with a residual add of the first one's output."""
         in_c, out_c, kind, zero, added_zero, result_zero = CASES[name]
         factor = self.scaled(f"{name}_w", 2.0**-8, np.int8(0))
         of_x = self.scaled(f"{name}_x", 0.25, kind(zero))
@@ -97,7 +96,7 @@ class _Graph:
 
 @pytest.fixture(scope="module")
 def network():
-    """All cases, and what onnxruntime makes of them node by node."""
+    """Return all cases, and onnxruntime's results node by node."""
     made = _Graph()
     for name in CASES:
         made.add_case(name)

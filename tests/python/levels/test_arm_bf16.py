@@ -1,4 +1,4 @@
-"""Products in bfloat16 by BFMMLA, on an emulated processor, and what one without it computes."""
+"""Bfloat16 matmuls by BFMMLA on an emulated processor, and the results without that instruction."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def library(tmp_path_factory):
 def test_every_processor_uses_bf16_rounded_operands(
     level, library, machines, program, tmp_path, capsys
 ):
-    """That of the instruction has it rounded by the processor, to odd in between; what ``verify``
-    prints there is how far it is from float32."""
+    """BFMMLA rounds to odd in between; ``verify`` prints the error against float32 there."""
     done = machines.run("aarch64-linux", PROCESSORS[level], program, library)
     assert (done.returncode, done.stdout) == (0, level)
     with machines.serve("aarch64-linux", PROCESSORS[level]) as port:
@@ -55,7 +54,7 @@ def test_every_processor_uses_bf16_rounded_operands(
 
 
 def _told_by_verify(port: int, path: Path, capsys) -> dict[str, float]:
-    """How far results are from float32, of the largest number, by the command line."""
+    """Return the error that ``verify`` prints, relative to the largest value."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
     held = {"w": bf16_network.WEIGHTS}
     onnx.save(bf16_network.model_of(nodes, held, {"x": [8, 33]}, ["y"]), path)

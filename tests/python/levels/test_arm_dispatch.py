@@ -1,4 +1,4 @@
-"""One library for several levels of AArch64, on emulated processors: results, choice, refusals."""
+"""One library for several AArch64 levels on emulated processors: results, dispatch, errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fat(network, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(fat, network, machines):
-    """The outputs of a level on its processor."""
+    """Return the outputs of a level on its processor."""
     known: dict[str, dict[str, np.ndarray]] = {}
 
     def run(level: str) -> dict[str, np.ndarray]:
@@ -47,7 +47,7 @@ def results(fat, network, machines):
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_computes_the_network_on_its_processor(level, results, network):
-    """As onnxruntime does; integers to the bit, and floats of all levels by the same code."""
+    """Compare with onnxruntime: integers bitwise; floats are equal on all levels."""
     found, narrow = results(level), results("neon")
     for name, wanted in network[2].items():
         if wanted.dtype == np.float32:
@@ -99,7 +99,7 @@ def test_single_level_library_is_rejected_on_an_older_processor(program, machine
 
 
 def test_level_instructions_are_only_in_its_functions(fat):
-    """So that nothing that runs before the choice needs them."""
+    """Code that runs before dispatch must not need these instructions."""
     command = ["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", str(fat)]
     code = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, set[str]] = {"sdot": set(), "smmla": set()}

@@ -1,4 +1,4 @@
-"""The level v3vnni, AVX-VNNI in 256 bits, of which no processor is at hand.
+"""ISA level v3vnni (AVX-VNNI with 256 bits), emulated because no processor is available.
 
 Its C is compiled as AVX-512 encodes the same instructions, and the processor is said to have it;
 compiled by its own flags, objects have the encoding that such processors know.
@@ -42,7 +42,7 @@ static inline void fake_ask(tvmrt_processor* out) {
     "names", [["v2", "v3", "v3vnni", "v4vnni"], ["v3vnni", "v3", "v2"]], ids=["packed", "own"]
 )
 def test_avx_vnni_matches_other_levels(names, network, monkeypatch, tmp_path):
-    """Whether the weights lie in its own order or in that of AVX-512."""
+    """Compare results for weights packed for AVX-VNNI and for AVX-512."""
     (level,) = [each for each in target.X86_LEVELS if each.name == "v3vnni"]
     others = [flag for flag in level.flags if flag != "-mavxvnni"]
     as_avx512 = replace(level, flags=(*others, "-mavx512vl", "-mavx512vnni"))

@@ -1,4 +1,4 @@
-"""One library for several levels of x86-64: results of each, the choice among them, refusals."""
+"""One library for several x86-64 levels: results of each level, CPU dispatch, errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fat(network, tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("level", [x for all_of in LEVELS.values() for x in all_of])
 def test_level_header_lists_flags_unbroken(level):
-    """Whoever builds the files by hand copies them from there; lines broke at their hyphens."""
+    """Users copy the flags from there; lines must not break at their hyphens."""
     comment = head(level).split("*/")[0]
     assert set(level.flags) <= set(comment.split())
 
@@ -92,7 +92,7 @@ def test_aot_network_with_external_weights_has_levels(monkeypatch, tmp_path):
 
 
 def test_default_target_is_all_levels(tmp_path, monkeypatch):
-    """But for a board's runtime and for C sources, and unless a variable names another target."""
+    """Except for the crt runtime, C sources and a target set by an environment variable."""
     made = model([helper.make_node("Sqrt", ["x"], ["y"])], {"x": np.ones((1, 4), np.float32)},
                  ["y"], {})  # fmt: skip
     assert tvmrt.compile(made).manifest["levels"] == list(NEEDS)
@@ -176,13 +176,13 @@ def test_bodies_of_custom_operators_are_compiled_for_every_level(monkeypatch, tm
 
 
 def test_weights_are_stored_once(network):
-    """But for biases and the depthwise weights of integers, which are packed by instruction."""
+    """Except for biases and int8 depthwise weights, which are packed per instruction set."""
     native = tvmrt.compile(network[0], target="x86-64", levels=["v4vbmi"]).summary.weights_bytes
     assert tvmrt.compile(network[0], target="x86-64").summary.weights_bytes < 1.15 * native
 
 
 def test_levels_with_equal_int8_instructions_share_functions():
-    """Of a layer whose rows become floats: v4 multiplies bytes as v3 does, v4vbmi as v4vnni."""
+    """With float outputs: v4 uses v3's int8 functions, v4vbmi those of v4vnni."""
     x = np.zeros((5, 30), np.uint8)
     weights = {
         "w": np.ones((30, 40), np.int8), "s": np.float32(0.02), "z": np.uint8(7), "wz": np.int8(0),
@@ -201,7 +201,7 @@ def test_levels_with_equal_int8_instructions_share_functions():
 
 @pytest.mark.parametrize(("weights", "own"), [("int4", 1), ("int8", 0)])
 def test_int4_weights_have_an_int8_matmul_function(weights, own):
-    """v4vnni multiplies them as integers, and those of eight bits as v4 does."""
+    """v4vnni multiplies int4 as integers, and int8 weights as v4 does."""
     x = np.zeros((1, 256), np.float32)
     held = {"w": np.ones((256, 256), np.float32)}
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
@@ -213,7 +213,7 @@ def test_int4_weights_have_an_int8_matmul_function(weights, own):
 
 
 def test_level_struct_members_fit_the_line_length():
-    """Whatever the length of their parameters: they are indented."""
+    """Members are indented; parameters may have any length."""
     for length in range(1, 40):
         parameters = [Parameter(name * length, None) for name in "abcdef"]
         function = Function("tvmgen_default_f", None, parameters, "")
@@ -227,7 +227,7 @@ def test_the_widest_level_of_the_processor_is_taken(fat, monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> dict[str, Path]:
-    """Libraries with the code of some levels."""
+    """Compile libraries with the code of some levels."""
     x = np.ones((1, 20, 9, 11), np.float32)
     w = {"w": np.random.default_rng(0).standard_normal((20, 20, 3, 3)).astype(np.float32)}
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Sqrt", ["c"], ["y"])]
@@ -375,8 +375,8 @@ int vector_levels(uint64_t arm, uint64_t riscv) {
 
 
 def test_levels_are_detected_from_cpuid_registers(tmp_path):
-    """As CPUID and XGETBV give them: leaf 1 ECX, leaf 7 EBX and ECX, leaf 7.1 EAX, extended
-    ECX, XCR0, leaf 7 EDX."""
+    """As CPUID and XGETBV give them: leaf 1 ECX, leaf 7 EBX and ECX, leaf 7.1 EAX, extended ECX,
+    XCR0, leaf 7 EDX."""
     import ctypes
 
     (tmp_path / "level.c").write_text(DETECTION)

@@ -1,4 +1,4 @@
-"""Libraries for Linux on AArch64, run there by an emulator, as RPC has them run.
+"""Libraries for AArch64 Linux, run in an emulator through RPC.
 
 Those for 32-bit ARM and RISC-V are in test_riscv_vector.py.
 """
@@ -21,7 +21,7 @@ DIGITS = ROOT / "examples" / "digits"
 
 @pytest.fixture(scope="module")
 def machine(machines):
-    """A target, and a server on such a machine."""
+    """Return a target and a server on such a machine."""
     with machines.serve("aarch64-linux") as port:
         place = ["--rpc", f"127.0.0.1:{port}"]
         yield SimpleNamespace(target="aarch64-linux", name="aarch64", place=place, port=port)
@@ -30,7 +30,7 @@ def machine(machines):
 @pytest.mark.slow
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
 def test_network_is_correct_on_the_target(machine, network, capsys):
-    """Against onnxruntime here."""
+    """Compare with onnxruntime on the host."""
     command = ["verify", str(DIGITS / f"{network}.onnx"), "--target", machine.target, "--json"]
     assert app.run([*command, *machine.place]) == app.DONE
     found = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Libraries with and without vectors of 32-bit ARM and RISC-V, on emulated processors."""
+"""Libraries with and without vector code for 32-bit ARM and RISC-V, on emulated processors."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def small():
-    """Layers of bytes, whose channels fill no vector and whose weights are not all int8, and one of
-    floats; what onnxruntime says of them."""
+    """Return int8 layers with channel tails and some weights beyond int8, a float layer, and
+    onnxruntime's results."""
     import onnxruntime
 
     rng = np.random.default_rng(3)
@@ -58,7 +58,7 @@ def small():
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request, small, tmp_path_factory):
-    """A library for all levels of a family."""
+    """Compile a library for all levels of a family."""
     cpus, objdump, multiply = FAMILIES[request.param]
     path = tmp_path_factory.mktemp(request.param) / "net.so"
     made = tvmrt.compile(small[0], target=request.param)
@@ -73,14 +73,14 @@ def family(request, small, tmp_path_factory):
 
 
 def _run_there(machines, family, inputs, cpu, **variables):
-    """What a processor's own level computes."""
+    """Return the results of the processor's own level."""
     with machines.serve(family.target, cpu, **variables) as port:
         return networks_under_qemu.run(port, family.path, inputs)
 
 
 @pytest.mark.slow
 def test_levels_compute_the_network_on_their_processors(family, small, machines):
-    """Bytes as onnxruntime does, to the bit, whatever the length of a processor's vectors."""
+    """Int8 results equal onnxruntime's bitwise for every vector length."""
     _, inputs, expected = small
     for cpu in family.cpus:
         for found, (name, wanted) in zip(
@@ -102,7 +102,7 @@ def test_real_networks_are_correct_on_the_target(target, machines, models_dir, t
 
 @pytest.mark.slow
 def test_vector_level_is_rejected_without_vectors(family, small, machines):
-    """So the one that ran on the lesser processor was the other one."""
+    """This proves that the processor without vectors ran the other level."""
     (plain, least), (_, vectors) = list(family.cpus.items())[:2]
     with pytest.raises(tvmrt.error.TVMError, match=(
         f"TVMRT_LEVEL demands {vectors}, which the processor lacks: this library has code for "
@@ -118,7 +118,7 @@ def test_loading_it_here_names_both_machines(family):
 
 
 def _loops(objdump: list[str], path) -> list[list[str]]:
-    """The names of the instructions of each loop that has none inside."""
+    """Return the instruction names of each innermost loop."""
     command = [*objdump, "-d", "--no-show-raw-insn", str(path)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = re.findall(r"^ +([0-9a-f]+):\s+(\S+)[ \t]*(.*)$", text, re.M)
@@ -136,7 +136,7 @@ def _loops(objdump: list[str], path) -> list[list[str]]:
 
 
 def test_vectors_take_a_fraction_of_the_instructions(family):
-    """In the inner loops of layers of bytes, for a product."""
+    """Count instructions per multiplication in the inner loops of int8 layers."""
     if shutil.which(family.objdump[0]) is None:
         pytest.skip(f"{family.objdump[0]} is not installed")
     loops, least = _loops(family.objdump, family.path), {}

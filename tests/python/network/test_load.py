@@ -1,4 +1,4 @@
-"""Networks as functions, beside onnxruntime: what is given and got, and by how many at once."""
+"""Networks as functions, compared with onnxruntime: input and output types, concurrent calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEIGHTS = rng.standard_normal((6, 4)).astype(np.float32)
 
 
 def _model(rows: int | str, second: bool = True) -> onnx.ModelProto:
-    """x @ w + b, and where asked for the index of its largest column."""
+    """Return x @ w + b and, on request, the index of the largest column."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["xw"]),
         helper.make_node("Add", ["xw", "b"], ["y"]),
@@ -179,7 +179,7 @@ def test_more_rows_than_were_compiled_take_several_runs(net, batched, rows):
 
 
 def test_many_rows_are_passed_without_conversion(net, monkeypatch):
-    """Rows that may only be read, or at an odd address, are not converted one by one."""
+    """Read-only or unaligned rows are not converted one by one."""
     inputs = _inputs(40)
     right = _right(_model(40), inputs)
 

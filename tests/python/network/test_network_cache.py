@@ -1,4 +1,4 @@
-"""What is compiled is found again, and only where nothing that it depends on has changed."""
+"""The compile cache: entries are reused only if all of their inputs are unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tvmrt.network.cache import Cache
 
 
 def _write(path: Path, factor: float, external: bool = False) -> Path:
-    """A network that multiplies by a number."""
+    """Write a network that multiplies by a number."""
     about = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("x", "y")]
     weight = onnx.numpy_helper.from_array(np.full(4, factor, np.float32), "w")
     node = helper.make_node("Mul", ["x", "w"], ["y"])
@@ -145,7 +145,7 @@ def test_compiled_files_are_loaded_directly(tmp_path):
 
 
 def _noted(call) -> list[str]:
-    """The remarks of a call."""
+    """Return the warnings of a call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -184,7 +184,7 @@ def _check_twice(load) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["remount,ro", "size=20k", "noexec"])
 def test_network_runs_on_an_unwritable_filesystem(options, tmp_path):
-    """Read-only, full and without the right to execute, each mounted for one process."""
+    """Read-only, full, and noexec filesystems, each mounted for one process."""
     medium, path = tmp_path / "medium", _write(tmp_path / "a.onnx", 2)
     medium.mkdir()
     mount = f'mount -t tmpfs -o {options} none "$1"'
@@ -213,7 +213,7 @@ def test_compiler_failure_on_a_full_disk_is_reported(tmp_path, monkeypatch):
 
 
 def _left(cache: Path, process: int, hours: float, host: str = "") -> Path:
-    """A folder that a process has begun to write."""
+    """Create a folder as a process does that begins to write an entry."""
     folder = cache / f".new-{host or cache_module._host()}-{process}-{hours}"
     folder.mkdir(parents=True)
     (folder / "network.so").write_bytes(bytes(100))
@@ -224,7 +224,7 @@ def _left(cache: Path, process: int, hours: float, host: str = "") -> Path:
 
 
 def test_files_of_killed_processes_are_removed(tmp_path):
-    """By age and process: what may still be written stays."""
+    """Old files of dead processes are removed; files still being written are kept."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     process.kill()
     process.communicate()
@@ -241,7 +241,7 @@ def test_files_of_killed_processes_are_removed(tmp_path):
 
 @pytest.mark.slow
 def test_folder_of_a_killed_compilation_is_recognised(tmp_path):
-    """The name of the folder that a process really writes."""
+    """Use the folder name that a process really writes."""
     program = (
         "import sys, time\nfrom tvmrt.network.cache import Cache\n"
         "Cache(sys.argv[1]).add('a', lambda folder: (print(folder, flush=True), time.sleep(600)))"
@@ -284,7 +284,7 @@ def test_invalid_entry_is_replaced(what, tmp_path):
     ("owner", "mode"), [(4242, 0o755), (4242, 0o777), (4242, 0o700), (0, 0o777)]
 )
 def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
-    """Where it is named; one that nobody has named is not used."""
+    """An explicit folder is an error; a default one is just not used."""
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
     assert _one(tvmrt.load(path, cache=cache)) == 2
     cache.chmod(mode)
@@ -308,7 +308,7 @@ def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 def test_a_folder_of_the_system_is_used(tmp_path, monkeypatch):
-    """An administrator may have filled it."""
+    """An administrator may have filled a system-wide cache."""
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
     assert _one(tvmrt.load(path, cache=cache)) == 2
     before = _libraries(cache)

@@ -1,4 +1,4 @@
-"""Networks of operators that take places or lengths at run time, and hostile values for them."""
+"""Networks with run-time indices or lengths, and extreme values for them."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ _FLOATS = (
 
 
 def pool(dtype: np.dtype) -> np.ndarray:
-    """Values of a type at which arithmetic and lookups go wrong, if anywhere."""
+    """Return values of a type at which arithmetic and lookups may overflow."""
     if dtype == np.float32:
         return np.array(_FLOATS, np.float64).astype(np.float32)
     info = np.iinfo(dtype)
@@ -235,7 +235,7 @@ def pool(dtype: np.dtype) -> np.ndarray:
 
 
 def feeds(model: onnx.ModelProto, count: int, seed: int) -> list[dict[str, np.ndarray]]:
-    """Inputs: ordinary data with hostile places, then hostile values everywhere."""
+    """Return inputs: ordinary data with extreme indices, then extreme values everywhere."""
     rng = np.random.default_rng(seed)
     found = []
     for k in range(count):

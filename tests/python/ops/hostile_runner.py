@@ -1,4 +1,4 @@
-"""Runs sanitised networks; a process of its own, because the sanitisers must be loaded first.
+"""Run networks with sanitizers, in a separate process because these must be loaded first.
 
 python hostile_runner.py FOLDER: FOLDER/plan.json lists the networks; FOLDER/feeds.npz holds
 "NETWORK|CASE|INPUT"; FOLDER/found.npz gets "NETWORK|BUILD|CASE|OUTPUT" and "...|error".
@@ -17,7 +17,7 @@ import tvmrt
 
 
 def on_host(path: Path, feeds: dict[str, np.ndarray], plan: dict, state: dict) -> list | str:
-    """The outputs through the executor, or the error's type and text."""
+    """Return the executor's outputs, or the error's type and text."""
     if path not in state:
         module = tvmrt.runtime.load_module(str(path))
         state[path] = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
@@ -32,7 +32,7 @@ def on_host(path: Path, feeds: dict[str, np.ndarray], plan: dict, state: dict) -
 
 
 def on_board(path: Path, name: str, feeds: dict[str, np.ndarray], plan: dict) -> list | str:
-    """The outputs of the C interface, or its return code."""
+    """Return the outputs of the C interface, or its return code."""
     run = getattr(ctypes.CDLL(str(path)), f"tvmgen_{name}_run")
     inputs = [np.ascontiguousarray(feeds[i]) for i in plan["inputs"]]
     outputs = [np.zeros(shape, dtype) for shape, dtype in plan["outputs"]]

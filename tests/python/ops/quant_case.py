@@ -1,4 +1,4 @@
-"""Small quantised networks side by side in one model, compared with onnxruntime as it stands.
+"""Small quantised networks in one model, compared with unmodified onnxruntime.
 
 onnxruntime runs without graph optimisation: each operator computes what its definition says.
 """
@@ -87,7 +87,7 @@ class Net:
         return name
 
     def node(self, op: str, *inputs: str | np.ndarray | None, domain: str = "", count=1, **attrs):
-        """A node; arrays among the inputs become constants. The name, or names, of its outputs."""
+        """Add a node; arrays among the inputs become constants. Return its output name or names."""
         names = []
         for each in inputs:
             constant = each is not None and not isinstance(each, str)
@@ -141,7 +141,7 @@ class Net:
         return session.run(None, self.feeds)
 
     def _evaluated(self) -> list[np.ndarray]:
-        """By ONNX's own evaluator, which knows ONNX's own operators alone."""
+        """Evaluate with ONNX's reference evaluator, which supports standard operators only."""
         from onnx.reference import ReferenceEvaluator
 
         if any(node.domain for node in self.nodes):
@@ -151,8 +151,8 @@ class Net:
     def check(
         self, folder: Path, steps: int = 1, share: float = 0.01, target: str = "native", **options
     ) -> None:
-        """Compile and compare. ``share``: how many of an output's integers may be off at all;
-        ``options``: others of the compiler's."""
+        """Compile and compare. ``share``: maximum fraction of integers that may differ;
+        ``options``: further compiler options."""
         wanted = self.reference()
         found = run_for(target, self.model(), self.feeds, folder, **options)
         problems = []
@@ -164,13 +164,13 @@ class Net:
 
 
 def bytes_overflow() -> bool:
-    """Whether onnxruntime's plain products of uint8 and int8 overflow in their pair sums here."""
+    """Whether onnxruntime's uint8 x int8 pair sums saturate on this machine."""
     vnni = {"avx512_vnni", "avx_vnni"}
     return processor.machine() == "x86_64" and not processor.flags() & vnni
 
 
 def run_for(target: str, model: onnx.ModelProto, feeds: dict, folder: Path, **options) -> dict:
-    """Outputs by name of the network compiled for a target that this machine can run."""
+    """Return outputs by name of the network compiled for a target that this machine can run."""
     from tvmrt import runtime
     from tvmrt.compiler import pipeline
 

@@ -1,4 +1,4 @@
-"""Attention, rotary embedding and relatives beside the reference evaluator or ONNX Runtime."""
+"""Attention and rotary embedding, compared with the reference evaluator or ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``precision="bf16"``: products of rounded numbers with sums in float32, layer by layer, beside
-numpy and onnxruntime, at levels of processors with an instruction for them and without."""
+"""``precision="bf16"``: matmuls of rounded operands with float32 accumulators, layer by layer,
+compared with numpy and onnxruntime, on levels with bf16 instructions and without."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check(path, right) -> None:
 
 @pytest.fixture(scope="module")
 def every_level(network, tmp_path_factory):
-    """A library with code for two levels, and what the compiler tells."""
+    """Return a library with code for two levels, and the compiler's messages."""
     path = tmp_path_factory.mktemp("bf16") / "net.so"
     library = tvmrt.compile(
         network, executor="aot", target="x86-64", levels=["v3", "v4bf16"], precision="bf16"

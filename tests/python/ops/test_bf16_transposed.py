@@ -1,5 +1,5 @@
-"""Transposed convolutions in bfloat16 beside onnxruntime, of numbers that are in bfloat16 already:
-the products are those of float32."""
+"""Bfloat16 transposed convolutions compared with onnxruntime on values representable in bfloat16,
+whose products are exact in float32."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def near(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def network():
-    """For each case a transposed convolution, a residual and bounds."""
+    """Add a transposed convolution, a residual and bounds for each case."""
     rng = np.random.default_rng(12)
     nodes, held, inputs = [], {}, {}
     for i, ((ins, outs), extents, kernel, strides, pads, groups) in enumerate(CASES):

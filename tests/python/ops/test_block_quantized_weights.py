@@ -1,4 +1,4 @@
-"""Weights that are stored in 8 or 4 bits: what a network computes is x times the rounded weights.
+"""Block-quantised 8-bit and 4-bit weights: results equal x times the rounded weights.
 
 These are read from outside, as the products with the rows of an identity matrix.
 """
@@ -18,8 +18,8 @@ BLOCK = {"int8": 128, "int4": 32}
 
 
 def network(weights, *, shape=None, table=False) -> onnx.ModelProto:
-    """x [M, K] times weights [K, N]; with ``table`` ids [M] into rows [N, K], and these times all
-    of them, as tied embeddings are."""
+    """Return x [M, K] @ weights [K, N]. With ``table``: Gather of ids [M] from rows [N, K],
+    multiplied by the transposed table (tied embeddings)."""
     depth = weights.shape[0]
     held = [numpy_helper.from_array(weights, "w")]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape or ["M", depth])
@@ -41,7 +41,7 @@ def network(weights, *, shape=None, table=False) -> onnx.ModelProto:
 
 
 def compiled(model, tmp_path, **options):
-    """A function from x, of up to 300 rows, to the outputs; and the summary."""
+    """Return a function from x (up to 300 rows) to the outputs, and the summary."""
     if model.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
         options["dims"] = {"M": 300}
     library = tvmrt.compile(model, **options)
@@ -58,7 +58,7 @@ def compiled(model, tmp_path, **options):
 
 
 def outputs_of(model, x, tmp_path, **options):
-    """What the compiled network gives, and its summary."""
+    """Return the outputs and the summary of the compiled network."""
     run, summary = compiled(model, tmp_path, **options)
     return run(x), summary
 
@@ -97,8 +97,8 @@ def test_results_match_the_rounded_weights(kind, depth, target, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BITS)
 def test_long_rows_and_infinite_ones(kind, tmp_path):
-    """More numbers in a row than a kernel has in order at a time, columns that fill no tile, blocks
-    that fill no vector; infinities are products of their own, not of what they are split into."""
+    """Cover rows longer than a kernel's segment, column tails and block tails. Infinities are
+    multiplied separately, not split."""
     rng = np.random.default_rng(11)
     weights = rng.normal(0, 0.3, (4450, 7)).astype(np.float32)
     run, _ = compiled(network(weights), tmp_path, weights=kind)
@@ -115,8 +115,8 @@ def test_long_rows_and_infinite_ones(kind, tmp_path):
 @pytest.mark.everyday(2)
 @pytest.mark.parametrize("kind", BITS)
 def test_row_error_is_within_float_error(kind, tmp_path):
-    """Its numbers may be as large as a power of 2 almost is, and all sizes beside each other: an
-    error is measured by the products of the largest of 128, whose unit the others may have."""
+    """Inputs mix all magnitudes up to almost a power of 2. The error is measured relative to the
+    largest of each 128 products, which set the common unit."""
     rng = np.random.default_rng(4)
     weights = rng.normal(0, 0.3, (512, 9)).astype(np.float32)
     run, _ = compiled(network(weights, shape=[1, 512]), tmp_path, weights=kind, target="native")
@@ -144,7 +144,7 @@ def test_row_error_is_within_float_error(kind, tmp_path):
 @pytest.mark.parametrize("target", ["native", "x86-64"])
 @pytest.mark.parametrize("kind", BITS)
 def test_large_inputs_with_small_weights(kind, target, tmp_path):
-    """Their sums with what stands for the weights, before a scale has met these, are too large."""
+    """Sums of unscaled weights would overflow before the scale is applied."""
     rng = np.random.default_rng(3)
     weights = (rng.normal(size=(300, 64)) * 1e-36).astype(np.float32)
     run, _ = compiled(network(weights), tmp_path, weights=kind, target=target)

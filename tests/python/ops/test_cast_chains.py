@@ -1,4 +1,4 @@
-"""Casts one after the other round at each step, whatever moves the numbers between them."""
+"""Consecutive casts round at each step, even with data movement between them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def node(word: str, name: str, out: str) -> onnx.NodeProto:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The results of all chains, computed side by side in one network."""
+    """Return the results of all chains, computed in one network."""
     nodes, inputs, outputs, feeds = [], [], [], {}
     for number, chain in enumerate(CHAINS):
         words = chain.split()
@@ -123,7 +123,7 @@ LIMITS = {"i8": (-128, 127), "u8": (0, 255), "i32": (-(2**31), 2**31 - 1), "u64"
 @pytest.mark.parametrize("fixed", [False, True], ids=["computed", "constant"])
 @pytest.mark.parametrize("width", ["f32", "f64", "f16"])
 def test_out_of_range_casts_are_defined(tmp_path, width, fixed):
-    """The nearest bound; NaN is 0. Computed and folded alike."""
+    """Casts saturate and NaN becomes 0, at run time and in constant folding."""
     x = np.array([np.nan, np.inf, -np.inf, 4e4, -4e4, -1.5], np.float32).astype(KINDS[width][1])
     nodes = [helper.make_node("Cast", ["x"], [kind], to=KINDS[kind][0]) for kind in LIMITS]
     outputs = [helper.make_tensor_value_info(kind, KINDS[kind][0], [6]) for kind in LIMITS]

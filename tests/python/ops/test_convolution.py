@@ -1,4 +1,5 @@
-"""Convolutions, plain and transposed, beside ONNX Runtime or the reference evaluator."""
+"""Convolutions and transposed convolutions, compared with ONNX Runtime or the reference
+evaluator."""
 
 from __future__ import annotations
 

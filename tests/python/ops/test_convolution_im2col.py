@@ -1,4 +1,4 @@
-"""Convolutions over images of one column, which exporters write for sequences."""
+"""Convolutions over images of width one, which exporters write for sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators in builds of runtime crt for hosts, by every interface, for several processors."""
+"""Operators with the crt runtime on hosts: every interface, several instruction sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def bytes_(*shape: int, kind=np.uint8) -> np.ndarray:
 
 
 def convolutions() -> Iterator[Case]:
-    """One image or two, 1 to 5 channels, widths of kernels, strides, pads, groups."""
+    """Return cases with batches, 1 to 5 channels, several kernel sizes, strides, pads and
+    groups."""
     for channels in range(1, 6):
         for width in (1, 2, 3, 5):
             w, pads = floats(8, channels, 3, width), (1, width // 2, 1, width // 2)
@@ -59,7 +60,7 @@ def pools() -> Iterator[Case]:
 
 
 def products() -> Iterator[Case]:
-    """Rows that leave lone rows, and weights of one row that lie in far memory."""
+    """Return matmuls with row tails, and single-row matmuls with weights that are not cached."""
     for rows in (1, 2, 5, 7, 9, 13, 15, 29, 57):
         yield case(f"rows{rows}", "MatMul", [floats(rows, 64), floats(64, 70)], (1,))
     yield case("gemm", "Gemm", [floats(15, 40), floats(33, 40), floats(33)], (1, 2), transB=1)
@@ -81,7 +82,7 @@ def rows() -> Iterator[Case]:
 
 
 def integers() -> Iterator[Case]:
-    """What is exact: products of bytes with scales that are powers of two."""
+    """Return exact int8 matmuls, whose scales are powers of two."""
     half, zero = np.float32(0.5), np.uint8(128)
     for channels in (1, 3, 4, 16):
         x, w = bytes_(1, channels, 9, 11), bytes_(8, channels, 3, 3, kind=np.int8)
@@ -125,7 +126,7 @@ X86 = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
 
 def runs(march: str) -> bool:
-    """Whether this machine runs what is compiled for a level of x86-64."""
+    """Whether this machine can run code for an x86-64 level."""
     try:
         flags = set(open("/proc/cpuinfo").read().partition("flags")[2].partition("\n")[0].split())
     except OSError:

@@ -1,4 +1,5 @@
-"""Layers that hosts compute a slab of rows at a time: the bits of whole layers, in less memory."""
+"""Depth-first execution of layers on hosts, a slab of rows at a time: bitwise equal results in less
+memory."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ X = np.random.default_rng(5).standard_normal((1, 8, 41, 19), np.float32)
 
 
 class Blocks:
-    """A network of blocks, each from the input to an output of its own."""
+    """A network of independent blocks, each from the input to a separate output."""
 
     def __init__(self, seed: int = 3) -> None:
         self.rng = np.random.default_rng(seed)
@@ -51,12 +52,12 @@ class Blocks:
         return self.op(kind, x)
 
     def graded(self, x: str, channels: int) -> str:
-        """What follows the sums and has an operand of its own for each channel."""
+        """Return epilogues with a per-channel operand."""
         factors = self.held(self.rng.standard_normal((channels, 1, 1)))
         return self.op("Mul", self.act(x, "Relu"), factors)
 
     def block(self, kinds, middle: int, size: int, stride: int, pads, **window) -> str:
-        """Expand and depthwise."""
+        """Return an expansion and a depthwise layer."""
         wide = self.act(self.conv("x", (middle, 8, 1, 1)), kinds)
         shape = (middle, 1, size, size)
         return self.act(self.conv(wide, shape, stride, pads, middle, **window), kinds)
@@ -66,7 +67,7 @@ class Blocks:
 
 
 def blocks(x: np.ndarray = X):
-    """Kernels, strides, pads, widths that no tile divides, and what follows layers and blocks."""
+    """Return blocks with several kernels, strides, pads, width tails and epilogues."""
     made = Blocks()
     inverted = made.conv(made.block("relu6", 50, 3, 1, (1, 1, 1, 1)), (8, 50, 1, 1))
     made.outputs.append(made.op("Add", inverted, "x"))  # the chain's own input
@@ -88,8 +89,8 @@ def blocks(x: np.ndarray = X):
 
 
 def pools(x: np.ndarray = X):
-    """Pooling at the begin, inside and at the end of chains; windows that meet padding, reach
-    beyond it, lie apart or touch; what follows them; channels that fill no vector."""
+    """Return pooling at the start, inside and at the end of chains, with padded, partial, separate
+    and adjacent windows, epilogues and channel tails."""
     made = Blocks()
     stem = made.act(made.conv("x", (21, 8, 3, 3), 1, (1, 1, 1, 1)), "Relu")
     size = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
@@ -112,7 +113,7 @@ def pools(x: np.ndarray = X):
 
 @pytest.fixture(scope="module", params=[blocks, pools])
 def libraries(tmp_path_factory, request):
-    """A network in whole layers and in chains, those also for a machine without vectors."""
+    """Compile a network untiled and tiled, the latter also for a machine without vectors."""
     folder, made = tmp_path_factory.mktemp("slabs"), {"model": request.param()}
     for name, options in {
         "whole": {"row_chains": False, "executor": "aot"},
@@ -136,7 +137,7 @@ def results(library) -> list[np.ndarray]:
 
 @pytest.fixture
 def threads():
-    """Sets how many threads run; then it is as before."""
+    """Set the number of threads, and restore it afterwards."""
     configure = tvmrt.get_global_func("runtime.config_threadpool")
     before = tvmrt.get_global_func("runtime.NumThreads")()
     yield lambda count: configure(0, count)
@@ -202,7 +203,7 @@ def test_result_with_other_readers_is_not_tiled():
 
 
 def few_rows(x: np.ndarray):
-    """Blocks of 7 x 7, as at the end of networks, whose channels fill no vector; their means."""
+    """Return blocks of 7 x 7, as at the end of networks, with channel tails, and their means."""
     made = Blocks()
     deep = made.act(made.conv("x", (401, 8, 1, 1)), "HardSwish")
     for size, stride in ((5, 1), (3, 2)):
@@ -216,8 +217,8 @@ def few_rows(x: np.ndarray):
 
 
 def steps_that_chains_save(model, x, folder, threads, **options) -> int:
-    """Where the results are those of whole layers to the bit, by any number of threads, and near
-    onnxruntime's."""
+    """Return the steps saved; results are bitwise those of whole layers for any number of threads,
+    and close to onnxruntime's."""
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     found, counts = [], []
     for name, chains in {"whole": {"row_chains": False}, "chains": {}}.items():
@@ -240,15 +241,14 @@ def steps_that_chains_save(model, x, folder, threads, **options) -> int:
 
 
 def test_few_rows_are_partitioned_by_channels(tmp_path, threads):
-    """With the bits of whole layers, by any number of threads."""
+    """Results equal those of whole layers bitwise, for any number of threads."""
     x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
     assert steps_that_chains_save(few_rows(x), x, tmp_path, threads) == 2
 
 
 def squeezed(x: np.ndarray):
-    """Channels times factors in front of 1x1 convolutions: of so many channels and pixels that
-    vectors and tiles have rests, factors of either side, with something added; and one that
-    another layer reads, too."""
+    """Return 1x1 convolutions of scaled channels, with vector and tile tails, the scale on either
+    side, a residual add, and one scaled tensor with a second reader."""
     made = Blocks()
     for channels in (401, 64, 24, 3):
         wide = made.act(made.conv("x", (channels, 8, 1, 1)), "HardSwish")
@@ -265,8 +265,8 @@ def squeezed(x: np.ndarray):
 @pytest.mark.parametrize("kind", ["native", "host", "v3"])
 @pytest.mark.parametrize("size", [(19, 11), (7, 7)])
 def test_channel_scales_are_fused_into_the_next_layer(tmp_path, threads, size, kind):
-    """With the bits of whole layers, by any number of threads; tiles of v3 leave rests of several
-    pixels, and have none of one."""
+    """Results equal whole layers bitwise, for any number of threads; v3 tiles have tails of several
+    pixels and of none."""
     if kind == "v3" and platform.machine() != "x86_64":
         pytest.skip("v3 is a level of x86-64")
     target = {"target": "x86-64", "levels": ["v3"]} if kind == "v3" else {"target": kind}

@@ -1,4 +1,4 @@
-"""Operators on float64: as precise as float64, or refused, never computed as something else."""
+"""Float64 operators: computed in float64 precision or rejected, never in less precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def f64(*shape: int, low: float = -2, high: float = 2) -> np.ndarray:
 
 
 def case(id, op, arrays, constants=(), **attrs):
-    """A case to the precision of float64, which no float32 kernel reaches."""
+    """Check a case to float64 precision, which no float32 kernel reaches."""
     return any_case(id, op, arrays, constants, rtol=1e-11, atol=1e-12, **attrs)
 
 

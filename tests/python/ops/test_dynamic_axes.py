@@ -1,4 +1,4 @@
-"""An axis that is an input of the network, where the shape of the result is not declared."""
+"""Axes given as network inputs, without a declared result shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands that a run brings: right for all that fit the declared shapes, refused by name else."""
+"""Run-time operands: correct if they fit the declared shapes, otherwise rejected by name."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_invalid_operands(network, operand):
 
 
 def test_sizes_of_windows():
-    """The only operand of their operators; each has the standard's name in the sentence."""
+    """The window size is the only operand; the error has the standard's name for it."""
     nodes, outputs = [], []
     for op in ("BlackmanWindow", "HammingWindow", "HannWindow"):
         nodes.append(helper.make_node(op, ["n"], [op], op))
@@ -212,7 +212,7 @@ def _integers(kind: type, channels: int, zeros: int, **attrs):
 
 
 def test_weights_of_convolutions(tmp_path):
-    """As inputs of the network; constant ones are tested with each operator."""
+    """Weights as network inputs; other files test constant ones."""
     cases = [
         _weights("ConvTranspose", (2, 4, 5, 6), (4, 3, 3, 2), (3,), strides=[2, 1]),
         _weights("ConvTranspose", (1, 4, 5), (4, 2, 3), group=2, strides=[3], pads=[1, 2],

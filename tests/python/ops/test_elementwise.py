@@ -70,7 +70,7 @@ def unary_cases():
 
 
 def angle_cases():
-    """Angles of every size; the C library reduces float64 exactly, and float32 is among it."""
+    """Return angles of all magnitudes, reduced exactly by the C library in float64."""
     sizes = 2.0 ** RNG.uniform(-30, 127.9, 2001) * RNG.choice([-1, 1], 2001)
     near = RNG.uniform(-1e6, 1e6, 67)
     known = [0.0, -0.0, np.inf, -np.inf, np.nan, 3e15, 1e16, 1e18, 1e30, 3e38, 1048576.0, 1048577.0]
@@ -124,7 +124,7 @@ BINARY_BATCH = Batch(18, binary_cases())
 
 
 def whole_powers():
-    """Exponents that no float32 holds, of every type; integers wrap around as numpy's do."""
+    """Return exponents beyond float32 for each type; integer results wrap around as in numpy."""
     large = np.array([2**24 + 1, 2**31 - 1, -(2**24) - 1, 2**24 + 2, 0, -1, 3], np.int64)
     x = np.array([-1, -1, -1, -1, -1, -2, -3], np.float32)
     signs = np.array([-1, -1, -1, 1, 1, -0.5, -27], np.float32)
@@ -323,7 +323,7 @@ def test_angles(part):
 
 @pytest.mark.parametrize("largest", [3.0, 1e12], ids=["near", "far"])
 def test_angles_between_kernels(tmp_path, largest):
-    """Functions of angles behind a product of matrices and in front of a sum."""
+    """Trigonometric functions after a matmul and before an add."""
     text = """<ir_version: 10, opset_import: ["": 17]>
     net (float[6,8] x, float[8,40] w) => (float[6,40] y, float[6] total) <int64[1] axis = {1}> {
       p = MatMul(x, w)

@@ -1,4 +1,4 @@
-"""What FlexAttention refuses; what it computes is in the onnx package's own cases."""
+"""Errors of FlexAttention; the onnx package's node tests cover its results."""
 
 from __future__ import annotations
 

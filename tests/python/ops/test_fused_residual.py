@@ -1,4 +1,4 @@
-"""Residual sums of bytes, made in the tiles of the layer before: onnxruntime's bytes, no step."""
+"""Int8 residual adds fused into the tiles of the preceding layer; results equal onnxruntime's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZEROS = {"uint8": np.uint8(117), "int8": np.int8(-9)}
 
 
 def layer(net: Net, x: str, name: str, outputs: int, kind: str, scale: float) -> str:
-    """A convolution's bytes."""
+    """Return the int8 output of a convolution."""
     _, w_shape, attrs = LAYERS[name]
     weights = net.bytes("int8", outputs, *w_shape[1:])
     of_x, of_y = (scalar(0.02), ZEROS[kind]), (scalar(scale), ZEROS[kind])
@@ -34,7 +34,7 @@ def layer(net: Net, x: str, name: str, outputs: int, kind: str, scale: float) ->
 
 
 def residual(net: Net, name: str, outputs: int, kind: str, swapped: bool, bounded: bool) -> str:
-    """Bytes of two layers added, as quantisers write it; the second one's tiles add."""
+    """Return a quantised add of two layers; the second one's tiles compute it."""
     x, scales = net.input(net.bytes(kind, *LAYERS[name][0])), (0.031, 0.0173)
     layers = [layer(net, x, name, outputs, kind, scale) for scale in scales]
     a, b = (net.dequantize(y, scalar(s), ZEROS[kind]) for y, s in zip(layers, scales))
@@ -54,7 +54,7 @@ def test_int8_results_match_onnxruntime(tmp_path):
 
 
 def test_results_read_twice_are_stored(tmp_path):
-    """A layer's bytes that others read as well, and the sum of one with itself."""
+    """A layer output with a second reader, and a tensor added to itself."""
     net = Net()
     net.output(residual(net, *SUMS["part of a vector"]), "sum")
     last = [n.output[0] for n in net.nodes if n.op_type == "QLinearConv"][-1]
@@ -82,8 +82,8 @@ def test_lines_of_c_are_short(target):
 
 @pytest.mark.parametrize("op", ["qadd", "qmul"])
 def test_multiplication_replaces_exact_divisions(op):
-    """Scales as quantisers find them: of 40 pairs nearly all need no division, and all have the
-    literal formula's bytes for each pair of bytes."""
+    """With scales of real quantizers, almost all of 40 pairs need no division, and all match the
+    formula for each pair of bytes."""
     rng, divided = np.random.default_rng(3), 0
     a, b = ((np.arange(256) - zero).astype(np.float32) for zero in (117, 3))
     for _ in range(40):

@@ -1,4 +1,5 @@
-"""Values times their sigmoids (SiLU), which one function computes where nobody else reads those."""
+"""SiLU: a product of a value with its sigmoid is one function if the sigmoid has no other
+reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks in half precision: their own types outside, float32 inside."""
+"""Half-precision networks: float16 inputs and outputs, float32 inside."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_casts_round_what_comes_out_of_control_flow(tmp_path, nodes):
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory):
-    """The conversions as C functions over arrays."""
+    """Build the conversions as C functions over arrays."""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("half")

@@ -1,4 +1,4 @@
-"""Values that a stranger may put into a network, under the address and undefined sanitisers.
+"""Extreme untrusted input values, under the address and undefined-behaviour sanitizers.
 
 Places and lengths at the limits of their types, NaN and infinities: a network computes, or refuses
 by IndexError with operator, node and operand, and by a code on boards. It never reads elsewhere.
@@ -28,7 +28,7 @@ SHORT = ("gather_int64", "roi_align", "max_unpool", "max_pool", "reducemax_1")
 
 
 def sanitisers() -> str:
-    """What must be loaded before Python; skips the test where gcc has no sanitisers."""
+    """Return libraries to preload before Python; skip the test if gcc lacks sanitizers."""
     found = []
     for name in ("libasan.so", "libubsan.so"):
         try:
@@ -45,7 +45,7 @@ def sanitisers() -> str:
 
 
 def compiler(folder: Path) -> str:
-    """gcc with the sanitisers."""
+    """Return gcc with the sanitizers."""
     script = folder / "cc"
     script.write_text(f'#!/bin/sh\nexec gcc "$@" {" ".join(FLAGS)}\n')
     script.chmod(0o755)
@@ -60,7 +60,7 @@ def build_libraries(names, networks, folder: Path) -> None:
 
 
 def build_board(names, networks, folder: Path, build: str) -> None:
-    """All networks' firmware C in one shared library."""
+    """Build the firmware C of all networks as one shared library."""
     for name in names:
         library = tvmrt.compile(
             networks[name], target=BOARDS[build], runtime="crt", executor="aot", module_name=name,
@@ -74,7 +74,7 @@ def build_board(names, networks, folder: Path, build: str) -> None:
 
 
 def run_sanitised(names, networks, folder: Path, count: int, builds=("library", *BOARDS)):
-    """What every build gives: {(network, build, case): {output or "error": array}}."""
+    """Return the results of every build: {(network, build, case): {output or "error": array}}."""
     loaded, plan, values = sanitisers(), {}, {}
     for build in builds:
         if build == "library":
@@ -102,7 +102,7 @@ def run_sanitised(names, networks, folder: Path, count: int, builds=("library", 
 
 
 def python_sanitised(loaded: str, arguments: list[str], **more: str) -> None:
-    """Run Python with the sanitisers loaded; fails with the end of what it says."""
+    """Run Python with the sanitizers loaded; on failure, show the end of its output."""
     environment = {**os.environ, "LD_PRELOAD": loaded, "ASAN_OPTIONS": "detect_leaks=0", **more}
     environment["TVM_NUM_THREADS"] = "2"
     command = [sys.executable, *arguments]
@@ -117,7 +117,7 @@ def described(value) -> tuple[list[int], str]:
 
 
 def judge(found) -> int:
-    """All builds compute the same or all refuse; how many refused."""
+    """Check that all builds agree, or all report an error. Return the number of errors."""
     refused = 0
     for (name, build, case), outputs in found.items():
         if build != "library":
@@ -153,7 +153,7 @@ def test_indices_at_every_limit_of_every_operator(tmp_path):
 
 @pytest.mark.slow
 def test_integers_wrap(tmp_path):
-    """Sums and products as numpy's, the mean exact and rounded toward zero."""
+    """Sums and products wrap as in numpy; the mean is exact and rounded toward zero."""
     values, found = run_sanitised(list(ARITHMETIC), ARITHMETIC, tmp_path, 8, ("narrow",))
     for (name, _, case), outputs in found.items():
         graph = ARITHMETIC[name].graph
@@ -182,7 +182,7 @@ SUITES = "elementwise indexing linear normalization pooling reduction resize spe
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES.split())
 def test_operators_under_sanitisers(name, tmp_path):
-    """The tests of values, with networks that the sanitisers watch."""
+    """Run the value tests under the sanitizers."""
     suite = str(HERE / f"test_{name}.py")
     arguments = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", suite]
     python_sanitised(sanitisers(), arguments, CC=compiler(tmp_path))

@@ -1,4 +1,4 @@
-"""Reading and writing by index, sorting, one-hot codes, and indices that lie outside."""
+"""Gather and scatter, sorting, one-hot encoding, and out-of-range indices."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_index_outside_stops_the_run(name, tmp_path):
-    """The message names node, operand, place and bound, whatever the node is called."""
+    """The message names node, operand, index and bound, for any node name."""
     from nn_case import run_compiled
 
     op, arrays, attrs, text = OUTSIDE[name]
@@ -337,7 +337,7 @@ def test_threads_report_the_first_invalid_index(threads, tmp_path):
 
 
 def rows_of_each(count, rows):
-    """Index tuples of x[:, rows], as exporters write them."""
+    """Return index tuples of x[:, rows], as exporters write them."""
     return np.stack(np.meshgrid(np.arange(count), rows, indexing="ij"), -1).astype(np.int64)
 
 
@@ -405,7 +405,7 @@ def test_constant_position_outside_is_named():
 
 @pytest.mark.parametrize("op", ["Gather", "GatherElements", "ScatterElements"])
 def test_index_folded_to_a_constant_is_checked(op, tmp_path):
-    """i * 0 + 9 is known only after the network was imported."""
+    """The value of i * 0 + 9 is known only after import."""
     from nn_case import run_compiled
 
     inputs = ["x", "k", "x"] if op == "ScatterElements" else ["x", "k"]
@@ -435,7 +435,7 @@ def test_data_dependent_shapes_of_constants(tmp_path):
 
 
 def test_scatter_keeps_what_it_copies(tmp_path):
-    """The data may lose its memory to the result only if nobody reads it afterwards."""
+    """The result may reuse the data's memory only if the data has no later reader."""
     from nn_case import run_compiled
 
     nodes = [

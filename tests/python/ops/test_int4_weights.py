@@ -1,4 +1,4 @@
-"""Weights of 2 and 4 bits, by DequantizeLinear and by ONNX Runtime's product of packed weights."""
+"""2-bit and 4-bit weights, by DequantizeLinear and by ONNX Runtime's MatMulNBits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(11)
 
 
 def network(nodes, weights, shape) -> onnx.ModelProto:
-    """A network of float32 x and y."""
+    """Return a network of float32 x and y."""
     graph = helper.make_graph(
         nodes,
         "narrow",
@@ -29,7 +29,7 @@ def network(nodes, weights, shape) -> onnx.ModelProto:
 
 
 def run_both(tmp_path, nodes, weights, x) -> tuple[np.ndarray, np.ndarray]:
-    """What ONNX Runtime and the compiled network say of x."""
+    """Return the results of ONNX Runtime and of the compiled network for x."""
     made = network(nodes, weights, x.shape)
     options = onnxruntime.SessionOptions()  # optimised, it rounds x to 8 bits
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -38,7 +38,7 @@ def run_both(tmp_path, nodes, weights, x) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tensor(name, kind, array):
-    """A tensor of narrow integers."""
+    """Return a tensor of sub-byte integers."""
     return helper.make_tensor(name, kind, array.shape, array.reshape(-1).tolist())
 
 
@@ -152,7 +152,7 @@ def test_matmul_nbits(columns, bits, points, tmp_path):
 
 
 def test_matmul_nbits_with_any_number_of_rows(tmp_path):
-    """Few rows and many have kernels of their own, and threads share the columns."""
+    """Few and many rows use different kernels; threads partition the columns."""
     depth, columns, block = 72, 200, 32
     blocks = -(-depth // block)
     numbers = RNG.integers(0, 16, (columns, blocks * block)).astype(np.uint8)
@@ -198,7 +198,7 @@ def test_int4_convolution(groups, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("op", ["MatMul", "Conv"])
 def test_integer_matmul_reads_int8(op, tmp_path):
-    """Beside quantised activations weights are unpacked when the network is compiled."""
+    """With quantised activations, weights are unpacked at compile time."""
     shape = (16, 24) if op == "MatMul" else (24, 16, 1, 1)
     numbers = RNG.integers(-8, 8, shape)
     weights = [

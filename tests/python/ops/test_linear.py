@@ -1,4 +1,4 @@
-"""Matrix products and Einsum beside ONNX Runtime."""
+"""MatMul, Gemm and Einsum, compared with ONNX Runtime."""
 
 from __future__ import annotations
 

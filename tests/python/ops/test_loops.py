@@ -1,4 +1,4 @@
-"""Loops of a few known rounds, against onnxruntime."""
+"""Loops with a small constant trip count, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def info(name, shape, kind=TensorProto.FLOAT):
 
 
 def loop_network(condition: bool = True) -> onnx.ModelProto:
-    """Three rounds of s = 2 s + round, with s of every round kept."""
+    """Return three iterations of s = 2 s + i, with every s stacked."""
     body = helper.make_graph(
         [
             helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
@@ -37,7 +37,7 @@ def loop_network(condition: bool = True) -> onnx.ModelProto:
 
 
 def scan_network(reverse: int, out_axis: int) -> onnx.ModelProto:
-    """Running sums over the second axis."""
+    """Return running sums over the second axis."""
     body = helper.make_graph(
         [
             helper.make_node("Add", ["s", "e"], ["s_out"]),
@@ -57,7 +57,7 @@ def scan_network(reverse: int, out_axis: int) -> onnx.ModelProto:
 
 
 def vector_network(rounds: int) -> onnx.ModelProto:
-    """The number of the round is declared as a vector, and cuts out a row: so torch has it."""
+    """Return a loop whose iteration number is a vector and slices a row, as in torch exports."""
     body = helper.make_graph(
         [
             helper.make_node("Add", ["i", "one"], ["behind"]),
@@ -79,7 +79,7 @@ def vector_network(rounds: int) -> onnx.ModelProto:
 
 
 def typed(network: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the element types of its outputs, which onnxruntime wants."""
+    """Return the model with output element types, which onnxruntime requires."""
     for value in network.graph.output:
         value.type.tensor_type.elem_type = TensorProto.FLOAT
     return network

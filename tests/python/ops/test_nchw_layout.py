@@ -1,4 +1,4 @@
-"""Convolutions of hosts that read few channels as the planes in which a picture's lie."""
+"""Host convolutions with few input channels that read NCHW images directly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TARGETS = {
 
 
 def network(cases=CASES, batch: int = 1):
-    """For each case an input, a convolution and a depthwise one, which make a chain."""
+    """Add an input, a convolution and a depthwise convolution for each case; these form a chain."""
     rng = np.random.default_rng(11)
     nodes, weights, inputs = [], {}, {}
     for i, (channels, extents, kernel, strides, pads) in enumerate(cases):
@@ -95,7 +95,7 @@ def test_nchw_rounds_to_bfloat16_like_nhwc(kind, tmp_path):
 
 
 def operators(channels: int, batch: int, precision: str = "float32") -> int:
-    """Two layers, a copy of the result, and what turns the input."""
+    """Return two layers, a copy of the result, and a transpose of the input."""
     model, _ = network([(channels, (16, 16), (3, 3), (1, 1), (0, 0, 0, 0))], batch)
     return len(tvmrt.compile(model, winograd=False, precision=precision).summary.operators)
 

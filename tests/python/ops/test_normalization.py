@@ -1,4 +1,4 @@
-"""Normalisation operators beside ONNX Runtime or the reference evaluator."""
+"""Normalisation operators, compared with ONNX Runtime or the reference evaluator."""
 
 from __future__ import annotations
 

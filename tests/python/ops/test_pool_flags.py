@@ -1,4 +1,4 @@
-"""Pooling of bytes compiles by whatever flags a user has, and gives the same bytes."""
+"""Int8 pooling compiles with any user flags, and gives equal results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LARGE = """g (float[4, 64, 48, 48] x) => (float[4, 64, 24, 24] y)
 
 
 def large_pool(kind: str):
-    """A layer that is worth two threads, its library, its input and what pooling is by numpy."""
+    """Return a layer worth two threads, its library, its input and numpy's result."""
     model = onnx.parser.parse_model(HEADER + LARGE.replace("MaxPool", kind))
     x = np.random.default_rng(2).integers(-30, 30, (4, 64, 48, 48)).astype(np.float32) * 2
     windows = x.reshape(4, 64, 24, 2, 24, 2)

@@ -1,4 +1,4 @@
-"""Pooling beside ONNX Runtime or the reference evaluator."""
+"""Pooling, compared with ONNX Runtime or the reference evaluator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an element lies in a tensor does not change its bits: equal inputs give equal results.
+"""The position of an element in a tensor does not change its bits: equal inputs give equal results.
 
 Each case repeats the inputs of one element at every place of its result, in numbers of rows,
 columns and pixels that leave tails of every kind.
@@ -29,7 +29,7 @@ NEEDS = {"v3": {"avx2", "fma"}, "v4": {"avx512f", "avx512bw", "avx512vl", "avx51
 
 
 class Draw:
-    """Inputs whose elements are alike along some axes."""
+    """Inputs that are constant along some axes."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -45,12 +45,13 @@ class Draw:
         return int(self.rng.integers(low, high + 1))
 
     def tiled(self, channels: int, height: int, width: int, side: int) -> np.ndarray:
-        """An image of equal squares."""
+        """Return an image of equal blocks."""
         return np.tile(self.floats(1, channels, side, side), (1, 1, height, width))
 
 
 def products(draw: Draw) -> Iterator[tuple[Case, tuple[int, ...]]]:
-    """Rows, columns, or both, with the axes of the result along which elements are equal."""
+    """Return matmuls with equal rows, equal columns or both, and the axes along which results are
+    equal."""
     for _ in range(8):
         m, n, k = draw.size(1, 70), draw.size(1, 90), draw.size(1, 130)
         rows, columns = draw.alike((m, k), (0,)), draw.alike((k, n), (1,))
@@ -101,7 +102,8 @@ def rows(draw: Draw) -> Iterator[tuple[Case, tuple[int, ...]]]:
 
 
 def build(cases, folder, **options) -> tuple[list[np.ndarray], dict[str, str]]:
-    """The outputs of one network with all cases, and the C functions of its steps by their case."""
+    """Return the outputs of one network with all cases, and the C functions of its steps per
+    case."""
     model, feeds = build_model([each for each, _ in cases], OPSET)
     library = tvmrt.compile(model, executor="aot", winograd=False, **options)
     library.export_library(folder / "net.so")
@@ -129,7 +131,7 @@ def unequal(each: Case, axes: tuple[int, ...], found: np.ndarray) -> str:
 
 
 def sums_in_one_order(function: str) -> bool:
-    """Whether all register tiles that a step names add up each sum in as many parts."""
+    """Whether all tiles that a step calls split each sum into equally many parts."""
 
     def parts(tile: tuple[str, str, str, str]) -> int:
         _, vectors, width, tail = tile
@@ -143,7 +145,7 @@ def sums_in_one_order(function: str) -> bool:
 
 
 def check(cases, folder, exceptions: float, **options) -> None:
-    """Compare the bits of equal elements; exceptions are the steps whose C says so."""
+    """Compare the bits of equal elements, except for steps whose C allows differences."""
     found, functions = build(cases, folder, **options)
     wrong, left = [], 0
     for number, ((each, axes), array) in enumerate(zip(cases, found)):
@@ -184,7 +186,7 @@ def test_equal_inputs_give_equal_bits(draws, kind, tmp_path):
 
 @pytest.mark.slow
 def test_rows_of_two_tiles_are_not_split_between_threads(tmp_path):
-    """Tasks cut rows by the widest tile; the last ones are longer."""
+    """Tasks are cut at multiples of the widest tile; the last ones are longer."""
     draw, counts = Draw(3), (13, 21, 25, 26, 27, 31, 32, 33, 38, 39, 57)
     cases = [
         case(f"{n}", "MatMul", [draw.alike((n, 512), (0,)), draw.floats(512, 512)], (1,))

@@ -1,4 +1,5 @@
-"""Operators between conversions, which become integer kernels, beside onnxruntime."""
+"""Operators between QuantizeLinear and DequantizeLinear, compiled to integer kernels, compared with
+onnxruntime."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_dynamic_quantize_linear(tmp_path):
 
 
 def conv_with_conversions(net: Net, layer: str, types: str, bias: str, after, result="int8"):
-    """dequantize, Conv, ``after(net, y)``, quantize."""
+    """Add DequantizeLinear, Conv, ``after(net, y)``, QuantizeLinear."""
     shape, weights, attrs = LAYERS[layer]
     kind, point, w_kind, w_point = TYPES[types]
     channels, taps = weights[0], int(np.prod(weights[1:]))

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear of NaN, infinities and scales at their limits."""
+"""QuantizeLinear and DequantizeLinear of NaN, infinities and extreme scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on quantised tensors, of ONNX and of onnxruntime, beside onnxruntime."""
+"""Quantised operators of ONNX and of onnxruntime, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_operators_of_onnxruntime(tmp_path, kind):
 
 @pytest.mark.parametrize("target", ["native", "host"])
 def test_average_pool_adds_its_zero_point_before_it_rounds(tmp_path, target):
-    """Means of four bytes at an equal scale: a quarter of them lie half way between two results."""
+    """Means of four int8 values at an equal scale: a quarter of them are ties."""
     net = Net(24, 13)
     for kind, at in [("uint8", 3), ("uint8", 128), ("uint8", 0), ("int8", -5), ("int8", 17)]:
         for name, attrs in AVERAGES.items():

@@ -1,4 +1,5 @@
-"""LSTM, GRU and RNN beside ONNX Runtime, where it knows the variant, or the reference evaluator."""
+"""LSTM, GRU and RNN, compared with ONNX Runtime or, for unsupported variants, the reference
+evaluator."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ def cell(
     id, op, steps=5, batch=2, width=3, hidden=7, states=False, bias=True, lengths=None, fixed=True,
     **attrs,
 ):  # fmt: skip
-    """A recurrent node with random weights; these are constants if ``fixed``, the rest is given."""
+    """Return a recurrent node with random weights: constants if ``fixed``, otherwise inputs."""
     rng = np.random.default_rng(sum(map(ord, id)))
     directions = 2 if attrs.get("direction") == "bidirectional" else 1
     gates = GATES[op] * hidden

@@ -1,4 +1,4 @@
-"""Reductions, their forms through the opsets, arg-reductions and running sums."""
+"""Reductions and their forms in all opsets, ArgMax and ArgMin, cumulative sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def i64(*numbers):
 
 
 def data_for(op, *shape):
-    """Sums that a logarithm is taken of must be positive, products must stay near 1."""
+    """Return data with positive sums for logarithms, and products near 1."""
     if op == "ReduceLogSum":
         return f32(*shape, low=0.1)
     return f32(*shape, low=0.8, high=1.25) if op == "ReduceProd" else f32(*shape)

@@ -1,4 +1,4 @@
-"""Quantised layers whose sums become bytes by integers alone."""
+"""Quantised layers with integer-only requantisation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIXED = {"requantize": "fixed-point"}
 
 
 def convolution(net: Net, layer: str, types: str, x: str | None = None) -> str:
-    """A QLinearConv of bytes with a scale for each channel and a bias."""
+    """Return an int8 QLinearConv with per-channel scales and a bias."""
     shape, weights, attrs = LAYERS[layer]
     kind, point, w_kind, w_point = TYPES[types]
     channels = weights[0]
@@ -54,8 +54,8 @@ def test_layers_are_within_one_step_of_float(tmp_path):
 
 
 def scaled(total: int, real: float) -> int:
-    """The sum times the scale as gemmlowp has it, in integers of Python: a multiplier of 31 bits,
-    a product rounded to its high half, a shift rounded with halves away from zero."""
+    """Apply gemmlowp's quantized multiplier in Python integers: 31 bits, rounded high half of the
+    product, then a rounding shift with ties away from zero."""
     fraction, exponent = np.frexp(np.float64(real))
     m = int(np.floor(fraction * 2**31 + 0.5))
     high = (total * (1 << max(int(exponent), 0)) * m + (1 << 30)) >> 31

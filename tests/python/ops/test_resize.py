@@ -1,4 +1,4 @@
-"""Resize and Upsample beside ONNX Runtime or the reference evaluator."""
+"""Resize and Upsample, compared with ONNX Runtime or the reference evaluator."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def test_blended(tmp_path, mode):
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_aligned_corners_are_the_corners(tmp_path, mode):
-    """Where a scale gives no whole extent, as in the onnx suite's
-    resize_downsample_scales_{linear,cubic}_align_corners: onnxruntime divides by the extent that
-    the result has, the suite by the fractional one, by which the corners do not meet."""
+    """Scales with a fractional output extent, as in the onnx tests
+    resize_downsample_scales_{linear,cubic}_align_corners. onnxruntime divides by the integer
+    extent; the onnx tests use the fractional one, for which corners do not match."""
     x = array(1, 1, 2, 4)
     keywords = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
     corners = x[:, :, :1, ::3]

@@ -1,4 +1,4 @@
-"""Sequences and optional values, of which a network keeps nothing but tensors."""
+"""Sequences and optional values that are resolved to tensors at compile time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that change shapes, move elements, cut and join."""
+"""Operators that reshape, move, slice and concatenate tensors."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_pad(part):
 
 
 def space_to_depth(x, block):
-    """Depth first, then the place inside the block."""
+    """Depth first, then the position inside the block."""
     n, c, h, w = x.shape
     blocks = x.reshape(n, c, h // block, block, w // block, block)
     return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(n, -1, h // block, w // block)
@@ -211,7 +211,7 @@ CHANNELS_LAST = {
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", CHANNELS_LAST)
 def test_after_convolution(name, tmp_path):
-    """Convolutions leave their channels innermost; what follows must see the logical order."""
+    """Convolutions give channels-last results; later operators must see the logical order."""
     from nn_case import run_compiled
 
     x, w = f32(2, 3, 6, 7), f32(5, 3, 3, 3)

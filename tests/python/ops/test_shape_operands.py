@@ -1,4 +1,4 @@
-"""Integers of the run that nothing but the declared shapes of the network's results tells."""
+"""Run-time integer operands that are inferred from the declared output shapes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_operands_not_inferable_from_results_are_rejected():
 
 
 def test_frames_bands_and_blocks():
-    """Where a shape leaves several lengths or blocks, each of them is right."""
+    """If a shape allows several lengths or block sizes, each of them works."""
     model = parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 18]> net '
         """(float[1, 40, 1] x, int64 step, int64 long, float[8] window, int32 bands, int32 size,

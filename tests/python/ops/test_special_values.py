@@ -1,4 +1,4 @@
-"""NaN and infinities through the operators that fold, pick or walk elements.
+"""NaN and infinities in operators that reduce, select or move elements.
 
 An extreme with NaN among its elements is NaN; NaN comes before every number for ArgMax, ArgMin and
 Hardmax and is larger than every number for TopK, as in numpy. onnxruntime has no one rule there.
@@ -22,14 +22,14 @@ def f32(*shape):
 
 
 def with_odd(values, *shape):
-    """Numbers with ``values`` among them, at places that no vector width divides."""
+    """Return numbers with ``values`` at positions that no vector width divides."""
     x = f32(*shape)
     x.reshape(-1)[[(3 + 7 * k) % x.size for k in range(len(values))]] = values
     return x
 
 
 def rows_with_nan(n):
-    """Rows without NaN, with one first, in the middle, last, with two, and of NaN alone."""
+    """Return rows with NaN first, in the middle, last, twice, everywhere and not at all."""
     x = f32(6, n)
     x[1, 0] = x[2, n // 2] = x[3, -1] = x[4, 1] = x[4, n - 2] = x[5] = NAN
     return x
@@ -61,7 +61,7 @@ def extreme_cases():
 
 
 def hot(x, axis):
-    """Ones where the extremes are."""
+    """Return ones at the extremes."""
     ones = np.zeros_like(x)
     np.put_along_axis(ones, np.expand_dims(np.argmax(x, axis), axis), 1, axis)
     return ones
@@ -79,7 +79,7 @@ def top_cases():
 
 
 def rank(number, largest):
-    """What sorts numbers into TopK's order; equal ones keep theirs."""
+    """Return the sort key of TopK's stable order."""
     missing, sign = bool(np.isnan(number)), -1 if largest else 1
     return sign * missing, 0.0 if missing else sign * float(number)
 
@@ -115,7 +115,7 @@ def pool_cases():
 
 
 def place_cases():
-    """NaN as a place stands for -1; infinities lie outside, as every place far away does."""
+    """NaN as an index means -1; infinities are out of range, as any index far away."""
     for mode in ("linear", "nearest", "cubic"):
         for padding in ("zeros", "border", "reflection"):
             grid = np.full((1, 2, 2, 2), 0.25, np.float32)
@@ -131,7 +131,7 @@ def place_cases():
 
 
 def flow_cases():
-    """Where onnxruntime and the definition agree."""
+    """Return cases on which onnxruntime and the definition agree."""
     for name, odd in ODD.items():
         rows, image = with_odd(odd, 3, 20), with_odd(odd, 1, 8, 5, 5)
         for op in ("ReduceSum ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceSumSquare").split():
@@ -177,7 +177,8 @@ def unique_cases(dtype, shapes, constants=()):
 
 
 def unique_parts(x, axis, same_order):
-    """Values, first indices, inverse indices and counts, sorted or in order of occurrence."""
+    """Return values, first indices, inverse indices and counts, sorted or in order of
+    occurrence."""
     _, first, inverse, counts = np.unique(x.astype("f4"), True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
     if not same_order:
@@ -231,7 +232,7 @@ def test_nan_among_different_elements_of_every_type(part):
 
 
 def test_operator_unique_keeps_every_nan():
-    """Regions and saved libraries of older versions hold it."""
+    """Regions and saved libraries of older versions contain this operator."""
     x = np.array([3, NAN, 1, NAN, 1], np.float32)
     attrs = {"axis": 0, "sorted": True}
     kept, merged = (get_op(op).evaluate([x], attrs) for op in ("unique", "unique_equal_nan"))

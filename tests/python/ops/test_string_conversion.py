@@ -1,4 +1,4 @@
-"""Strings that networks convert and move, without operators that make them of others."""
+"""Conversion and movement of strings, without operators that compose new strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of 8 bits and fewer: every code to numbers, numbers to codes, moved, and in memory."""
+"""Types of 8 bits and fewer: conversion in both directions, data movement, memory layout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BITS = {"FLOAT4E2M1": 4, "INT4": 4, "UINT4": 4, "INT2": 2, "UINT2": 2}  # 8 of t
 
 
 def every(kind: str) -> np.ndarray:
-    """All elements of a kind; of packed ones a number that leaves a byte half empty."""
+    """Return all values of a type; an odd number of packed ones, so that a byte is half empty."""
     if kind in INTEGERS:
         info = ml_dtypes.iinfo(KINDS[kind])
         return np.resize(np.arange(info.min, info.max + 1), (3, 7)).astype(KINDS[kind])
@@ -58,7 +58,7 @@ class Net:
         return name
 
     def node(self, op: str, *inputs: str, kind: str, **attrs) -> str:
-        """A node whose result, of a type by ONNX's name, is an output."""
+        """Add a node whose result, of the given ONNX type, is an output."""
         name = f"y{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], **attrs))
         code = getattr(TensorProto, kind)
@@ -77,7 +77,7 @@ class Net:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
 
     def check(self, folder) -> None:
-        """Compare with ONNX's reference, to the bit but for the codes of NaN."""
+        """Compare with ONNX's reference evaluator bitwise, except for NaN payloads."""
         model = self.model()
         with np.errstate(all="ignore"):
             wanted = ReferenceEvaluator(model).run(None, self.inputs)
@@ -101,7 +101,7 @@ def test_every_code_decodes_to_its_value(tmp_path):
 
 
 def ties() -> np.ndarray:
-    """Numbers around those of all kinds, those halfway between, and those far beyond."""
+    """Return values near those of all types, ties between them, and values far out of range."""
     rng = np.random.default_rng(5)
     found = [
         np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1e9, -1e9, 3e38, 1e-40, -1e-45, 2**-127])
@@ -186,7 +186,7 @@ def test_moves_keep_element_bits(tmp_path):
 
 
 def test_intermediates_and_results_twice(tmp_path):
-    """What is read in floats again, is a result beside that, and one of two names."""
+    """A tensor that is read as float, is also an output, and has two output names."""
     net = Net()
     x = net.input(np.linspace(-9, 9, 35, dtype=np.float32).reshape(5, 7))
     for kind in ("INT4", "UINT2", "FLOAT8E5M2", "FLOAT4E2M1"):
@@ -221,7 +221,7 @@ def test_quantize_and_dequantize(form, tmp_path):
 
 @pytest.fixture(scope="module")
 def passed_on(tmp_path_factory):
-    """An executor of a network whose outputs are its inputs, one of each kind."""
+    """Return an executor of a network that returns its inputs, one of each type."""
     net = Net()
     for kind in (*KINDS, "BFLOAT16"):
         array = every(kind) if kind in KINDS else np.zeros((3, 7), ml_dtypes.bfloat16)

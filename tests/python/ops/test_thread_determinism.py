@@ -1,4 +1,4 @@
-"""The same network gives the same bits on each run and with any number of threads.
+"""A network gives bitwise equal results in each run and for any number of threads.
 
 Real networks are held to it where they are compared with their golden outputs.
 """
@@ -63,7 +63,7 @@ Path(out).write_bytes(runs[0])
 
 
 def bits(library: Path, feeds: dict[str, np.ndarray], folder: Path, threads: int) -> bytes:
-    """What a process with so many threads computes, twice."""
+    """Compute twice in a process with a given number of threads."""
     np.savez(folder / "feeds.npz", **feeds)
     found = folder / f"found{threads}"
     environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}

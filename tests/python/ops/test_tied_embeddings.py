@@ -1,4 +1,4 @@
-"""Tables whose rows are gathered and are columns of a product's weights, too, are stored once."""
+"""Tied embeddings: a table used by Gather and as matmul weights is stored once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ATTRIBUTES = {"Gemm": {"transB": 1}, "Transpose": {"perm": [1, 0]}}
 
 
 def network(head: str, rows: int | str = "M") -> onnx.ModelProto:
-    """ids [M] to rows of the table, and these times all of them."""
+    """Return Gather of ids [M] from the table, multiplied by the whole table."""
     operators, more = HEADS[head]
     nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"])]
     for op in operators:
@@ -52,12 +52,12 @@ def network(head: str, rows: int | str = "M") -> onnx.ModelProto:
 
 
 def stored(library) -> float:
-    """The library's weights, in sizes of the table; what fills vectors up is among them."""
+    """Return the size of the library's weights in tables, vector padding included."""
     return library.summary.weights_bytes / TABLE.nbytes
 
 
 def check(model: onnx.ModelProto, runner, count: int) -> None:
-    """Rows are the table's to the bit, products what onnxruntime computes."""
+    """Gathered rows equal the table bitwise; products equal onnxruntime's."""
     ids = np.random.default_rng(count).integers(-WORDS, WORDS, count)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     runner.run(ids=ids)

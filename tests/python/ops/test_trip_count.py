@@ -1,4 +1,5 @@
-"""Loops whose condition counts, so that the number of rounds is known, against onnxruntime."""
+"""Loops whose condition is a counter, so that the trip count is known, compared with
+onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ def info(name, shape, kind=TensorProto.FLOAT):
 def while_network(
     limit: int | None, last: int, first: int = 0, step: int = 1, squares: bool = False, go=True
 ) -> onnx.ModelProto:
-    """A loop of TensorFlow: a number of its own counts up to ``last``, or is squared, and rows of
-    x are added and kept."""
+    """Return a TensorFlow-style loop: a counter runs to ``last`` or is squared; rows of x are
+    accumulated and stacked."""
     count = ("Mul", ["n", "n"]) if squares else ("Add", ["n", "step"])
     body = helper.make_graph(
         [
@@ -93,9 +94,8 @@ def test_gives_what_onnxruntime_gives(name, tmp_path):
 
 
 def time_network(less: int, begins: int = 0) -> onnx.ModelProto:
-    """A recurrent layer over an open axis, as TensorFlow writes it: as many rounds as rows, and a
-    condition that counts to ``less`` fewer, in float32. It begins where there are more than
-    ``begins`` rows."""
+    """Return a recurrent layer over a dynamic axis as TensorFlow exports it. It has one iteration
+    per row; the condition counts to ``less`` fewer in float32 and starts above ``begins`` rows."""
     found = while_network(1, 1)
     body = found.graph.node[0].attribute[0].g
     for node in body.node:
@@ -130,7 +130,7 @@ def time_network(less: int, begins: int = 0) -> onnx.ModelProto:
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize(("less", "begins"), [(0, 0), (2, 0), (-3, 0), (0, 6)])
 def test_trip_count_is_a_dynamic_row_count(less, begins, tmp_path):
-    """Or fewer, which only a run can tell."""
+    """The trip count is known at run time only."""
     network = time_network(less, begins)
     session = onnxruntime.InferenceSession(network.SerializeToString())
     tvmrt.compile(network, dims={"time": (1, 12)}).export_library(tmp_path / "net.so")
@@ -142,7 +142,7 @@ def test_trip_count_is_a_dynamic_row_count(less, begins, tmp_path):
 
 
 def test_dynamic_rows_bound_the_loop():
-    """Where the condition says no more than that, results have the extent of the input."""
+    """Without another condition, results have the extent of the input."""
     shapes = {
         case: tvmrt.compile(time_network(*case), dims={"time": (1, 12)}).summary.outputs[2].shape
         for case in [(0, 0), (2, 0)]
@@ -152,7 +152,7 @@ def test_dynamic_rows_bound_the_loop():
 
 
 def test_zero_iterations_keep_the_result_shapes(tmp_path):
-    """Where a dimension is open, the result of no rounds has it, too."""
+    """A dynamic dimension also fixes the result shape of zero iterations."""
     network = while_network(0, 9)
     body = network.graph.node[0].attribute[0].g
     body.node[-1].CopyFrom(helper.make_node("Mul", ["x", "s"], ["kept"]))

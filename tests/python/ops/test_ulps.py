@@ -1,4 +1,4 @@
-"""Every float function stays within its limit of the exact result, over its whole range."""
+"""Every float function is within its documented error limit over its whole range."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import ulps
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """By type, target and stride, the largest error of every function; each measured once."""
+    """Return the largest error of every function by type, target and stride, measured once."""
     known = {}
 
     def measure(*case):
@@ -46,7 +46,7 @@ def test_largest_error_of_many(measured, target, step):
 
 
 def test_the_page_has_every_function_within_its_limit():
-    """docs/reference/accuracy.md is what `python tests/bench/measure_ulps.py --update` writes."""
+    """`python tests/bench/measure_ulps.py --update` writes docs/reference/accuracy.md."""
     page = Path(__file__).parents[3] / "docs" / "reference" / "accuracy.md"
     lines = page.read_text("utf-8").split("<!-- made by tests/bench/measure_ulps.py -->")[1]
     rows = [line.strip("| ").split(" | ") for line in lines.split("\n") if line.startswith("| ")]

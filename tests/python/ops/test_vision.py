@@ -1,4 +1,5 @@
-"""Sampling, regions, deformable convolution, Fourier transforms beside their references."""
+"""Grid sampling, RoI pooling, deformable convolution and Fourier transforms, compared with
+references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions by fewer multiplications: what they compute, which they are, and which stay."""
+"""Winograd convolutions: accuracy, selection, and layers that are computed directly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ LEVELS = ("v2", "v3", "v4")
 
 
 def convolution(channels=(32, 40), size=(21, 18), kernel=3, batch=1, groups=1, **attributes):
-    """x, Conv, its sum with another Conv, Relu, Mul: residual, bounds and more behind the sums."""
+    """Return Conv, an add with another Conv, Relu and Mul: residual, bounds and further
+    epilogues."""
     rng = np.random.default_rng(sum(size))
     ins, outs = channels
     attributes = {"pads": [kernel // 2] * 4, "group": groups, **attributes}
@@ -60,7 +61,7 @@ def run(path, x) -> np.ndarray:
 
 
 def compiled(model, path, **options):
-    """The library's summary; the library lies at ``path``."""
+    """Return the summary of the library, which is written to ``path``."""
     library = tvmrt.compile(model, executor="aot", **options)
     library.export_library(path)
     return library.summary
@@ -101,7 +102,7 @@ def test_there_are_fewer_multiplications(tmp_path):
 
 
 def deep(channels: int, layers: int, extent: int):
-    """A chain of 3x3 convolutions."""
+    """Return a chain of 3x3 convolutions."""
     rng, shape = np.random.default_rng(3), (channels, channels, 3, 3)
     held, nodes, last = [], [], "x"
     for i in range(layers):
