@@ -1,4 +1,4 @@
-"""The matrix of builds: what exists, what a filter selects, that a finding's command repeats it."""
+"""The build matrix of the fuzzer: axes, filters, and the commands that reproduce findings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_boards_get_at_least_a_fifth_of_the_draws():
      "crt+cortex-m4+aot+packed+-O2+gcc", "crt+riscv32+graph+packed+-Os+gcc"],
 )  # fmt: skip
 def test_a_wrong_number_is_found_in_each_kind_of_build(text, tmp_path):
-    """The network that is compiled has another weight than the one that the judge runs."""
+    """The compiled network has a different weight than the reference."""
     builds_here.skip_without_tools(text)
     (build,) = builds.selected([text])
     x = np.random.default_rng(1).standard_normal((1, 3, 9, 9)).astype(np.float32)
@@ -115,7 +115,7 @@ def test_a_program_takes_networks_of_many_outputs(tmp_path):
 
 
 def test_the_standard_judges_a_nearest_resize_by_sizes():
-    """onnxruntime takes the neighbouring element where the ratio of sizes is rounded."""
+    """onnxruntime picks a neighbouring element if the ratio of sizes is rounded."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 18]> g (float[1, 1, 1, 22] x) => (float[1, 1, 1, 25] y)'
         '<int64[4] s = {1, 1, 1, 25}> { y = Resize<mode = "nearest", nearest_mode = "floor", '

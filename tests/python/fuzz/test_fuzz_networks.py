@@ -1,4 +1,4 @@
-"""The programs of ./run fuzz: what they call wrong, and that they repeat what they tell."""
+"""Random networks of ./run fuzz: which results count as errors, and reproducible reports."""
 
 from __future__ import annotations
 

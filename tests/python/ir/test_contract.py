@@ -1,4 +1,4 @@
-"""The language of contracts: what each notation lets through, and the sentence if it does not."""
+"""The language of operator contracts: what each notation accepts, and the error texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def typed(text: str) -> TensorType:
 
 
 def types(text: str) -> list[TensorType | None]:
-    """Types divided by commas; a dash is an operand that is left out."""
+    """Parse types separated by commas; a dash is an omitted operand."""
     words = [word.strip() for word in text.split(",")]
     return [None if word == "-" else typed(word) for word in words]
 

@@ -1,4 +1,4 @@
-"""Convolutions and pools in numpy against onnxruntime, and as judges of what is composed."""
+"""Convolutions and pools in numpy, compared with onnxruntime."""
 
 from __future__ import annotations
 

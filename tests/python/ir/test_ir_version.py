@@ -1,4 +1,4 @@
-"""Devices that know a version of the operators may rely on these: what they take stays."""
+"""Operators of a released IR version never change, because devices rely on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT = Path(__file__).parent / f"operators_{IR_VERSION}.json"
 
 
 def told(op) -> str:
-    """What an operator takes and gives, in a few letters."""
+    """Describe an operator's operands and results in a few letters."""
     contract = op.contract
     lines = [*contract.operands, *contract.attributes.values(), *contract.results]
     words = [line.line for line in lines] + [rule.words for rule in contract.rules]
@@ -30,7 +30,7 @@ def test_operators_of_this_version_are_unchanged():
 
 
 def test_new_operators_are_recorded():
-    """In a process of its own: other tests of this one add operators, as users do."""
+    """Runs in a separate process: other tests add operators, as users do."""
     code = (
         "import json, tvmrt.compiler.frontend; from tvmrt.compiler.ir import OPS; "
         "print(json.dumps(sorted(OPS)))"

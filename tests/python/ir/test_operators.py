@@ -1,4 +1,4 @@
-"""Typing rules of the operators, and their values on constants."""
+"""Type inference of the operators, and constant folding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_valid_applications_have_types(op):
 
 @pytest.mark.parametrize("op", TABLED)
 def test_contract_violations_are_reported(op):
-    """It names the operand or attribute, whichever of its lines is broken."""
+    """The error names the operand or attribute, whichever rule is broken."""
     for mutant in mutants(op):
         wrong = mutant.application
         with pytest.raises(ValueError) as caught:
@@ -127,7 +127,7 @@ def test_broken_rule_is_reported(op, extents, attrs, sentence):
 
 
 def operand_types():
-    """Every pointwise operator with every element type that it is defined for."""
+    """Return every pointwise operator with every element type that it supports."""
     for name, op in sorted(OPS.items()):
         if op.kind == POINTWISE and isinstance(op, PointwiseOp):
             for dtype in DTYPES.values():

@@ -1,4 +1,4 @@
-"""Strided accesses against what numpy's own views do."""
+"""Strided accesses compared with numpy's views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
 
 def gather(at: Strided, size: int) -> np.ndarray:
-    """The elements' numbers that an access visits in a buffer of ``size``."""
+    """Return the element indices that an access visits in a buffer of ``size``."""
     index = np.full(at.shape, at.offset)
     for axis, (n, stride) in enumerate(zip(at.shape, at.strides)):
         index = index + (np.arange(n) * stride).reshape(

@@ -1,4 +1,4 @@
-"""What the check between passes finds, and that it names the pass and the node."""
+"""Errors of the check between passes, which name the pass and the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F32, BOOL = DTYPES["float32"], DTYPES["bool"]
 
 
 def cell() -> Graph:
-    """One LSTM with peepholes and lengths, as its contract's example says."""
+    """Return an LSTM with peepholes and lengths, as in the example of its contract."""
     right = sample("lstm")
     graph = Graph("net")
     names = [o.name for o in OPS["lstm"].contract.operands]
@@ -28,7 +28,7 @@ def cell() -> Graph:
 
 
 def replace_input(graph: Graph, name: str, *shape: int) -> None:
-    """What a broken pass does: an operand becomes another."""
+    """Replace an operand, as a broken pass might do."""
     node = graph.nodes[0]
     odd = Value(name, TensorType(shape, F32))
     graph.inputs.append(odd)

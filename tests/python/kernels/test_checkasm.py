@@ -48,8 +48,7 @@ QEMU = {
 
 @dataclass(frozen=True)
 class Program:
-    """Build and run commands for the checks of one instruction set; ``part`` is a part of all
-    layers."""
+    """Commands of the checks of one instruction set; ``part`` is a part of all layers."""
 
     level: str
     flags: tuple[str, ...] = OPTIMISE

@@ -48,8 +48,7 @@ def test_unrepresentable_scales_fall_back_to_float():
 
 
 def network(kind):
-    """Return y = conv(x) + x in int8 or uint8 with nine channels, so that blocks of four have a
-    tail."""
+    """Return y = conv(x) + x in (u)int8 with nine channels: blocks of four have a tail."""
     rng = np.random.default_rng(7)
     dtype = np.int8 if kind == "int8" else np.uint8
     zero = 3 if kind == "int8" else 120

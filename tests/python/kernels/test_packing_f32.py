@@ -1,5 +1,4 @@
-"""Packing of float weights: worked examples of the headers, and guarantees of the tile
-selection."""
+"""Packing of float weights: worked examples of the headers, and tile selection."""
 
 from __future__ import annotations
 

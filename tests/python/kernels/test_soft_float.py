@@ -49,8 +49,7 @@ def library(tmp_path_factory):
 
 
 def pairs(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return random pairs of floats, pairs of similar magnitude, and all pairs of special
-    values."""
+    """Return random pairs of floats, pairs of similar magnitude, and pairs of special values."""
     x, y = rng.integers(0, 1 << 32, (2, COUNT), np.uint64).astype(np.uint32)
     part = COUNT // 2
     y[:part] = (x[:part] + (rng.integers(-40, 41, part) << 23).astype(np.uint32)) ^ (

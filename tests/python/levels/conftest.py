@@ -29,8 +29,7 @@ KINDS = {
 
 @pytest.fixture(scope="session")
 def network():
-    """Return a network with every packed-weight kernel, channels with a vector tail, and a loop
-    nest."""
+    """Return a network with all packed-weight kernels, channel tails, and a loop nest."""
     rng = np.random.default_rng(7)
     x = rng.standard_normal((1, 20, 9, 11)).astype(np.float32)
     q = rng.integers(0, 256, (1, 20, 7, 9)).astype(np.uint8)

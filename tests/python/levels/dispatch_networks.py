@@ -7,8 +7,7 @@ from onnx import helper
 
 
 def quantised(rng, nodes, weights, name, x, groups, channels, outputs) -> None:
-    """Return a QLinearConv some of whose weights do not fit into int8 after subtracting zero
-    points."""
+    """Return a QLinearConv with weights beyond int8 after subtracting zero points."""
     shape = (outputs, channels // groups, 3, 3)
     weights |= {
         f"{name}_w": rng.integers(0, 256, shape).astype(np.uint8),

@@ -12,7 +12,7 @@ from tvmrt import plugin
 
 
 def names() -> list[str]:
-    """The names of the networks whose operators are read here; empty without the folder."""
+    """Return the networks whose operators are all supported here; empty without the folder."""
     folder = os.environ.get("TVMRT_MODELS")
     if not folder:
         return []
@@ -21,25 +21,25 @@ def names() -> list[str]:
 
 
 def _is_read(operator: str) -> bool:
-    """Whether the core or a plug-in reads the domain of an operator."""
+    """Whether the core or a plug-in imports the domain of an operator."""
     domain, named, _ = operator.rpartition("::")
     return not named or plugin.has("operators", (domain, "*"))
 
 
 def smallest(count: int) -> list[str]:
-    """The names of so many networks with the smallest files, sorted."""
+    """Return the names of the given number of networks with the smallest files, sorted."""
     folder = Path(os.environ.get("TVMRT_MODELS", ""))
     by_size = sorted(names(), key=lambda name: (folder / f"{name}.onnx").stat().st_size)
     return sorted(by_size[:count])
 
 
 def noise(folder: Path, name: str) -> float:
-    """Largest difference between two runs of the reference with other optimisations."""
+    """Return the largest difference between two reference runs with different optimisations."""
     return float(json.loads((folder / "index.json").read_text())[name]["noise"])
 
 
 def load(folder: Path, name: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Golden inputs and outputs by name."""
+    """Return golden inputs and outputs by name."""
     with np.load(folder / f"{name}.npz") as data:
         arrays = {key: data[key] for key in data.files}
     inputs = {k: v for k, v in arrays.items() if not k.startswith("out:")}
@@ -48,8 +48,8 @@ def load(folder: Path, name: str) -> tuple[dict[str, np.ndarray], dict[str, np.n
 
 
 def check(name: str, found: np.ndarray, golden: np.ndarray, noise: float) -> None:
-    """Assert that an output is right: floats within a mixed tolerance, bytes within a step,
-    other integers but for a thousandth of the elements."""
+    """Assert that an output is correct: floats within a mixed tolerance, int8 within one step,
+    other integers equal except for 0.1 % of the elements."""
     assert found.dtype == golden.dtype, f"{name} has type {found.dtype}, not {golden.dtype}"
     assert found.shape == golden.shape, f"{name} has shape {found.shape}, not {golden.shape}"
     error = np.abs(found.astype(np.float64) - golden.astype(np.float64))

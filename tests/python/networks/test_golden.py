@@ -1,4 +1,4 @@
-"""Real networks, compiled and run, against their golden outputs."""
+"""Real networks, compiled and run, compared with their golden outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COMPILERS = [(name, "gcc") for name in NAMES] + [
 
 @cache
 def compiled(path: Path):
-    """The network for this machine by the AOT executor, once for the tests that only look at it."""
+    """Compile the network for this machine with the AOT executor, once for several tests."""
     return tvmrt.compile(path, executor="aot")
 
 

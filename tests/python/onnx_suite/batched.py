@@ -1,4 +1,4 @@
-"""Many networks in one shared library: the C compiler reads the headers of kernels once for all."""
+"""Many networks in one shared library, so that the C compiler reads the kernel headers once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)
 
 
 def compile_alone(model: onnx.ModelProto, name: str) -> CompiledLibrary:
-    """The library as any compiler makes it: the plain kernels, the same on all machines."""
+    """Compile the library as any compiler does: plain kernels, equal on all machines."""
     return tvmrt.compile(model, target="host", module_name=name, executor="graph")
 
 
 def load_together(libraries: Sequence[CompiledLibrary]) -> list[GraphModule]:
-    """Executors of networks, whose C files become one library.
+    """Return executors of networks that are compiled into one library.
 
     Raises CalledProcessError if the C compiler fails.
     """
@@ -52,7 +52,7 @@ def _text(library: CompiledLibrary, ending: str) -> str:
 
 
 def _operators(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
-    """Steps of all networks: a tile that several need is defined once."""
+    """Return the steps of all networks, with each shared tile defined once."""
     texts, seen = [], set()
 
     def first(match: re.Match) -> str:
@@ -70,7 +70,7 @@ def _operators(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
 
 
 def _entries(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
-    """What the executors call, with names that no other network has."""
+    """Return the functions that the executors call, with unique names."""
     texts = []
     for number, library in enumerate(libraries):
         text = _text(library, r"_lib0\.c$")
@@ -95,7 +95,7 @@ def _weights(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
 
 
 def stands_alone(library: CompiledLibrary) -> bool:
-    """Whether a network has what a library can have only once, or is large."""
+    """Whether a network needs a library of its own, by its symbols or its size."""
     large = len(library.sources.weights) > 1 << 20
     macros = any(function.macros for function in library.sources.functions)
     return bool(library.program.has_dynamic_dims() or library.sources.modules or large or macros)

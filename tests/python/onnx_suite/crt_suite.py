@@ -1,4 +1,4 @@
-"""The node cases of the onnx package through the crt runtime: on this machine, on a board in QEMU.
+"""The onnx package's node tests on the crt runtime: on this machine, or on a board in QEMU.
 
     python tests/python/onnx_suite/crt_suite.py crt+host+aot+c+-O1+gcc
     python tests/python/onnx_suite/crt_suite.py crt+riscv32+aot+c+-O2+gcc --only 'test_conv.*'
@@ -49,18 +49,18 @@ Results = dict[str, str]  # by case: "" where it passes, else why not
 
 
 class NotHere(Exception):
-    """Why a case cannot be run by a program of the crt runtime."""
+    """The reason why a program of the crt runtime cannot run a case."""
 
 
 def node_cases() -> list[Any]:
-    """The cases of the kind node, by name."""
+    """Return the node tests by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return sorted(loader.load_model_tests(kind="node"), key=lambda case: case.name)
 
 
 def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
-    """The operands of a case. Raises NotHere for what is no array of numbers."""
+    """Return the operands of a case. Raise NotHere for operands that are not numeric arrays."""
     values = [to_array(each) if isinstance(each, TensorProto) else each for each in values]
     for value in values:
         if value is None or isinstance(value, (list, tuple)):
@@ -107,7 +107,7 @@ def run_batch(cases: Sequence[Any], build: Build) -> Results:
 
 
 def _verdict(case: Any, outcome: batch.Outcome) -> str:
-    """Empty if the outputs are those of the case, else what is wrong."""
+    """Return an empty string if the outputs are correct, otherwise the error."""
     if outcome.refused:
         return _short(outcome.refused)
     if outcome.kind or outcome.failures:
@@ -127,7 +127,7 @@ def _short(text: str) -> str:
 
 
 def run_all(cases: Sequence[Any], build: Build, workers: int | None = None) -> Results:
-    """All cases; neighbours, which take alike long, go to different programs."""
+    """Run all cases. Adjacent ones take similar time, so they go to different programs."""
     count = max(1, -(-len(cases) // BATCH))
     parts = [cases[i::count] for i in range(count)]
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
@@ -136,8 +136,7 @@ def run_all(cases: Sequence[Any], build: Build, workers: int | None = None) -> R
 
 
 def surprises(results: Results, lists: Mapping[str, Mapping[str, str]], target: str) -> list[str]:
-    """Cases that do not pass and are not listed, and those of crt's and the target's list that
-    pass."""
+    """Return cases that fail and are not listed, and listed cases that pass."""
     own = {**lists["crt"], **lists.get(target, {})}
     known = {**json.loads(HOST_LIST.read_text()), **own}
     found = [f"{n} does not pass: {why}" for n, why in results.items() if why and n not in known]

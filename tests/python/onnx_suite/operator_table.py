@@ -1,4 +1,4 @@
-"""The page of ONNX's operators, one row each: ``python tests/python/onnx_suite/operator_table.py``.
+"""Generate the page of ONNX operators: ``python tests/python/onnx_suite/operator_table.py``.
 
 Writes ``docs/reference/onnx-operators.md``, or the path that is given. Nothing in it is claimed by
 hand: versions are those of the installed onnx, cases and what of them passes those of its own tests
@@ -67,14 +67,14 @@ Key = tuple[str, str]
 
 
 class Case(NamedTuple):
-    """One of ONNX's test cases."""
+    """An ONNX test case."""
 
     name: str
     model: onnx.ModelProto
 
 
 def cases_by_operator() -> dict[Key, list[Case]]:
-    """The node cases of each operator, expanded forms with the form that they expand."""
+    """Return the node cases of each operator; expanded forms go with the original."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loaded = loader.load_model_tests(kind="node")
@@ -87,7 +87,7 @@ def cases_by_operator() -> dict[Key, list[Case]]:
 
 
 def _operator(model: onnx.ModelProto) -> Key:
-    """The operator that a case is of: its last node that is no constant."""
+    """Return the operator that a case tests: its last node that is not a constant."""
     nodes = [node for node in model.graph.node if node.op_type != "Constant"] or model.graph.node
     return (nodes[-1].domain, nodes[-1].op_type) if nodes else ("", "")
 
@@ -103,7 +103,7 @@ def _type_name(number: int) -> str:
 
 
 def _allowed(schema: onnx.defs.OpSchema) -> list[str]:
-    """The element types of the first operand, or of the result where there is none."""
+    """Return the element types of the first operand, or of the result if there is none."""
     if not schema.inputs and not schema.outputs:
         return []
     formal = (schema.inputs or schema.outputs)[0]
@@ -112,8 +112,8 @@ def _allowed(schema: onnx.defs.OpSchema) -> list[str]:
 
 
 def _retyped(case: Case, schema: onnx.defs.OpSchema, name: str) -> Iterator[onnx.ModelProto]:
-    """The case with another element type: wherever ONNX wants that of the first operand, then
-    wherever the case has it."""
+    """Change the element type of a case: in all places that ONNX ties to the first operand, then in
+    all places that have the old type."""
     (node, *others) = case.model.graph.node
     if others or not schema.inputs or not case.model.graph.input:
         return
@@ -146,7 +146,7 @@ def _imports(models: Iterable[onnx.ModelProto]) -> bool:
 
 
 def types(passing: Sequence[Case], schema: onnx.defs.OpSchema) -> str:
-    """The element types of the first operand that the importer takes."""
+    """Return the element types of the first operand that the importer accepts."""
     allowed = _allowed(schema)
     own = {
         _type_name(case.model.graph.input[0].type.tensor_type.elem_type)
@@ -185,13 +185,13 @@ def on_boards(passing: Sequence[Case]) -> bool:
 
 
 def errors() -> dict[str, str]:
-    """The largest error in float32 of each function on the page of accuracy."""
+    """Return the largest float32 error of each function on the accuracy page."""
     text = (DOCS / "accuracy.md").read_text(encoding="utf-8")
     return dict(re.findall(r"^\| (\w+) \| ([\d.]+) \|", text, re.MULTILINE))
 
 
 def row(schema: onnx.defs.OpSchema, cases: Sequence[Case], missing: set[str], ulps: str) -> str:
-    """The row of an operator that ONNX defines."""
+    """Return the table row of an operator."""
     passing = [case for case in cases if case.name not in missing]
     tried = sorted(passing, key=lambda case: ("_expanded" in case.name, len(case.name)))
     history = onnx.defs.get_all_schemas_with_history()
@@ -225,17 +225,17 @@ def _section(
 
 
 def schemas() -> list[onnx.defs.OpSchema]:
-    """The newest definition of each operator of ONNX."""
+    """Return the newest schema of each ONNX operator."""
     return [schema for schema in onnx.defs.get_all_schemas() if not schema.deprecated]
 
 
 def not_passing() -> set[str]:
-    """The names of the cases that do not pass."""
+    """Return the names of the cases that fail."""
     return set(json.loads((HERE / "not_passing.json").read_text()))
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     latest = schemas()
     cases = cases_by_operator()
     parts = [HEAD.rstrip()]

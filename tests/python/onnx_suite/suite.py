@@ -1,4 +1,4 @@
-"""The tests of the onnx package through ``tvmrt.onnx_backend``: as they are, many at a time.
+"""The onnx package's tests through ``tvmrt.onnx_backend``, compiled in batches.
 
     python tests/python/onnx_suite/suite.py                    # all kinds, counted
     python tests/python/onnx_suite/suite.py --kind node --only 'test_reduce_.*' --show
@@ -48,11 +48,11 @@ halved: list[int] = []  # sizes of the batches that had to be run in halves
 
 
 class _Recorded(Exception):
-    """The model of a case is known now."""
+    """Raised after recording the model of a case."""
 
 
 class Suite(onnx_backend.Backend):
-    """The backend, of which the suite gets networks that were compiled before."""
+    """The backend, with networks that were compiled in advance."""
 
     recorded: list[onnx.ModelProto] | None = None
     ready: ClassVar[dict[bytes, onnx_backend.CompiledModel | Exception]] = {}
@@ -69,8 +69,8 @@ class Suite(onnx_backend.Backend):
 
 
 class _Runner(Runner):
-    """The runner, which compares elements of a list as outputs; onnx's takes them for lists, which
-    a scalar is not, and compares neither their types nor how many there are."""
+    """Runner that compares lists element by element. The runner of onnx takes scalars for lists,
+    and checks neither types nor lengths."""
 
     @classmethod
     def assert_similar_outputs(cls, ref_outputs, outputs, *args, **options):
@@ -84,7 +84,7 @@ class _Runner(Runner):
 
 
 def cases_of(kinds: Sequence[str] = KINDS, operators: Sequence[str] = ()) -> dict[str, Callable]:
-    """Cases by name, each a function that raises where it does not pass.
+    """Return cases by name, each a function that raises on failure.
 
     ``operators``: of the kind node only the cases of these modules, read without the others.
     """
@@ -106,14 +106,14 @@ def cases_of(kinds: Sequence[str] = KINDS, operators: Sequence[str] = ()) -> dic
 
 
 def _of_operators(modules: Sequence[str]) -> list:
-    """The node cases of some of onnx's modules, each of which has those of an operator."""
+    """Return the node cases of some of onnx's modules, one module per operator."""
     for module in modules:
         importlib.import_module(f"onnx.backend.test.case.node.{module}")
     return list(node._NodeTestCases)
 
 
 def run_batch(cases: Mapping[str, Callable]) -> Results:
-    """Compile the networks of some cases, in one library as far as that goes, and run all."""
+    """Compile the networks of some cases, in one library if possible, and run them all."""
     results, models = {}, {}
     for name, case in cases.items():
         Suite.recorded = []
@@ -162,7 +162,7 @@ def _told(before: str, problem: BaseException) -> str:
 
 
 def run_guarded(cases: Mapping[str, Callable]) -> Results:
-    """The same in a process of its own; whose C is wrong, or who ends the process, is found."""
+    """Run a batch in a separate process, to find cases with invalid C code or crashes."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_send, args=(sender, cases))
     child.start()
@@ -196,7 +196,7 @@ def _send(sender, cases: Mapping[str, Callable]) -> None:
 
 
 def run_all(cases: Mapping[str, Callable], workers: int | None = None) -> Results:
-    """All cases; light models have a library each, for they are large."""
+    """Run all cases; light models have separate libraries because they are large."""
     # neighbours are alike and take alike long
     count = max(1, -(-len(cases) // BATCH))
     names = list(cases)
@@ -207,19 +207,19 @@ def run_all(cases: Mapping[str, Callable], workers: int | None = None) -> Result
 
 
 def listed() -> dict[str, str]:
-    """What does not pass, by name, with the reason."""
+    """Return the expected failures by name, with reasons."""
     return json.loads(LIST.read_text())
 
 
 def surprises(results: Results, known: Mapping[str, str]) -> list[str]:
-    """What must not be: cases that do not pass and are not listed, and those that pass and are."""
+    """Return unexpected failures, and expected failures that pass."""
     found = [f"{n} does not pass: {why}" for n, why in results.items() if why and n not in known]
     passing = [n for n, why in results.items() if not why and n in known]
     return found + [f"{n} passes; take it from the list by suite.py --shrink" for n in passing]
 
 
 def counted(results: Results, kinds: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """A line a kind."""
+    """Return a summary line per kind."""
     for kind, names in kinds.items():
         ran = [results[n] for n in names if n in results]
         if ran:

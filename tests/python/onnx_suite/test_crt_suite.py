@@ -1,4 +1,4 @@
-"""The node cases of the onnx package through crt, on this machine and on a board in QEMU."""
+"""The onnx package's node tests on the crt runtime, on this machine and on a board in QEMU."""
 
 from __future__ import annotations
 

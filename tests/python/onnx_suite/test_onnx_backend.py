@@ -1,4 +1,4 @@
-"""The backend's interface: models, nodes, devices, and what is given wrongly."""
+"""The ONNX backend interface: models, nodes, devices, invalid arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvmrt.error import UnsupportedError
 
 @pytest.fixture(scope="module")
 def network():
-    """y = x * w + b, where w is a default of an input, and z = -y."""
+    """Return y = x * w + b, where w is an input with a default value, and z = -y."""
     nodes = [
         helper.make_node("Mul", ["x", "w"], ["xw"]),
         helper.make_node("Add", ["xw", "b"], ["y:0"]),

@@ -1,4 +1,4 @@
-"""ONNX operators on boards: no warning of a C or C++ compiler at any optimisation level.
+"""ONNX operators on boards compile without a warning at any optimisation level.
 
 Each operator is built once, by a target and a level that its name draws, mostly -O3, which warns of
 most. With ``TVMRT_EVERY_LEVEL`` set, each operator with each combination of element types is built
@@ -33,7 +33,7 @@ FEWEST = 70  # operators that boards have, of those of one target
 
 @cache
 def cases_by_operator() -> dict[tuple[str, str], list[Any]]:
-    """Cases of one node, one for each combination of element types."""
+    """Return cases of one node, one for each combination of element types."""
     found: dict[tuple[str, str], dict[tuple[int, ...], Any]] = defaultdict(dict)
     for case in crt_suite.node_cases():
         graph = case.model.graph
@@ -45,7 +45,7 @@ def cases_by_operator() -> dict[tuple[str, str], list[Any]]:
 
 
 def library_of(case: Any, target: str, name: str) -> Any:
-    """The network of a case for a board, or None if boards do not have it."""
+    """Return the network of a case for a board, or None if boards do not support it."""
     given = {tensor.name for tensor in case.model.graph.initializer}
     inputs = [info.name for info in case.model.graph.input if info.name not in given]
     try:
@@ -59,7 +59,7 @@ def library_of(case: Any, target: str, name: str) -> Any:
 
 
 def warnings_of(target: str, way: str, libraries: list[Any], folder: Path) -> str:
-    """What the compiler says of the networks' C."""
+    """Return the compiler's warnings about the networks' C code."""
     build = Build("gcc", "-O2" if way == "C++" else way, "plain", target)
     dialect = [*CPLUSPLUS, "-fsyntax-only"] if way == "C++" else [*STRICT, "-S"]
     files = []

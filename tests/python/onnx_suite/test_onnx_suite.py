@@ -1,4 +1,4 @@
-"""The onnx package's own tests by its own runner; what does not pass is in a list that shrinks."""
+"""The onnx package's tests with its own runner; expected failures are listed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def _node_cases():
-    """The node cases of the operators that the list has."""
+    """Return the node cases of the listed operators."""
     for module in ("attention", "bernoulli", "dft", "dropout", "resize"):
         importlib.import_module(f"onnx.backend.test.case.node.{module}")
     return list(node._NodeTestCases)
@@ -53,7 +53,7 @@ def _passing(printed: str, kind: str) -> int:
 
 @pytest.mark.slow
 def test_failures_are_intentional_differences():
-    """The row that a reason names holds for a node of the case's network."""
+    """The difference that a reason names applies to a node of the case's network."""
     models = {f"test_{case.name.removeprefix('test_')}": case.model for case in _node_cases()}
     for name, reason in json.loads(LIST.read_text()).items():
         if reason.startswith("wrong: "):

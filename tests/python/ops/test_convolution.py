@@ -1,5 +1,4 @@
-"""Convolutions and transposed convolutions, compared with ONNX Runtime or the reference
-evaluator."""
+"""Convolutions, also transposed, compared with ONNX Runtime or the reference evaluator."""
 
 from __future__ import annotations
 

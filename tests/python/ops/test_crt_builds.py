@@ -27,8 +27,7 @@ def bytes_(*shape: int, kind=np.uint8) -> np.ndarray:
 
 
 def convolutions() -> Iterator[Case]:
-    """Return cases with batches, 1 to 5 channels, several kernel sizes, strides, pads and
-    groups."""
+    """Return cases of 1 to 5 channels with batches, kernel sizes, strides, pads, groups."""
     for channels in range(1, 6):
         for width in (1, 2, 3, 5):
             w, pads = floats(8, channels, 3, width), (1, width // 2, 1, width // 2)

@@ -1,5 +1,4 @@
-"""Depth-first execution of layers on hosts, a slab of rows at a time: bitwise equal results in less
-memory."""
+"""Depth-first execution, a slab of rows at a time: bitwise equal results in less memory."""
 
 from __future__ import annotations
 
@@ -217,8 +216,8 @@ def few_rows(x: np.ndarray):
 
 
 def steps_that_chains_save(model, x, folder, threads, **options) -> int:
-    """Return the steps saved; results are bitwise those of whole layers for any number of threads,
-    and close to onnxruntime's."""
+    """Check that tiled results equal untiled ones bitwise for any number of threads. Return the
+    number of steps saved."""
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     found, counts = [], []
     for name, chains in {"whole": {"row_chains": False}, "chains": {}}.items():

@@ -1,5 +1,4 @@
-"""SiLU: a product of a value with its sigmoid is one function if the sigmoid has no other
-reader."""
+"""SiLU is one function if the sigmoid has no other reader."""
 
 from __future__ import annotations
 

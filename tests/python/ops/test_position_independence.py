@@ -50,8 +50,7 @@ class Draw:
 
 
 def products(draw: Draw) -> Iterator[tuple[Case, tuple[int, ...]]]:
-    """Return matmuls with equal rows, equal columns or both, and the axes along which results are
-    equal."""
+    """Return matmuls with equal rows, columns or both, and the axes of equal results."""
     for _ in range(8):
         m, n, k = draw.size(1, 70), draw.size(1, 90), draw.size(1, 130)
         rows, columns = draw.alike((m, k), (0,)), draw.alike((k, n), (1,))
@@ -102,8 +101,7 @@ def rows(draw: Draw) -> Iterator[tuple[Case, tuple[int, ...]]]:
 
 
 def build(cases, folder, **options) -> tuple[list[np.ndarray], dict[str, str]]:
-    """Return the outputs of one network with all cases, and the C functions of its steps per
-    case."""
+    """Return the outputs of one network with all cases, and the C functions per case."""
     model, feeds = build_model([each for each, _ in cases], OPSET)
     library = tvmrt.compile(model, executor="aot", winograd=False, **options)
     library.export_library(folder / "net.so")

@@ -1,5 +1,4 @@
-"""Operators between QuantizeLinear and DequantizeLinear, compiled to integer kernels, compared with
-onnxruntime."""
+"""Quantised operators (QuantizeLinear to DequantizeLinear), compared with onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""LSTM, GRU and RNN, compared with ONNX Runtime or, for unsupported variants, the reference
-evaluator."""
+"""LSTM, GRU and RNN, compared with ONNX Runtime or the reference evaluator."""
 
 from __future__ import annotations
 

@@ -177,8 +177,7 @@ def unique_cases(dtype, shapes, constants=()):
 
 
 def unique_parts(x, axis, same_order):
-    """Return values, first indices, inverse indices and counts, sorted or in order of
-    occurrence."""
+    """Return values, first indices, inverse indices, counts; sorted or by occurrence."""
     _, first, inverse, counts = np.unique(x.astype("f4"), True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
     if not same_order:

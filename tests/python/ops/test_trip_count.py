@@ -1,5 +1,4 @@
-"""Loops whose condition is a counter, so that the trip count is known, compared with
-onnxruntime."""
+"""Loops with a counter as condition, whose trip count is known, compared with onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Grid sampling, RoI pooling, deformable convolution and Fourier transforms, compared with
-references."""
+"""Grid sampling, RoI pooling, deformable convolution, Fourier transforms."""
 
 from __future__ import annotations
 

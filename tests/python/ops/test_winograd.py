@@ -17,8 +17,7 @@ LEVELS = ("v2", "v3", "v4")
 
 
 def convolution(channels=(32, 40), size=(21, 18), kernel=3, batch=1, groups=1, **attributes):
-    """Return Conv, an add with another Conv, Relu and Mul: residual, bounds and further
-    epilogues."""
+    """Return Conv, an add with another Conv, Relu and Mul as epilogues."""
     rng = np.random.default_rng(sum(size))
     ins, outs = channels
     attributes = {"pads": [kernel // 2] * 4, "group": groups, **attributes}

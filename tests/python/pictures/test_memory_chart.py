@@ -1,4 +1,4 @@
-"""The pictures of a memory plan."""
+"""Text and SVG charts of a memory plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing of intervals: never an overlap, never below the bound, close to it where it matters."""
+"""Arena packing: no overlaps, never below the lower bound, close to it in typical cases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Packing of intervals into several memories: never an overlap, never beyond an end that a plan
-can keep, what is touched most in the first."""
+"""Packing into several memory pools: no overlaps, pool sizes respected where possible, most
+accessed tensors in the first pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of layers by rows, against an interpreter that holds every byte's owner."""
+"""Row-fused chains of layers, executed by an interpreter that tracks the owner of every byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALIGN = 16
 
 
 def random_chain(seed: int) -> list[RowLayer]:
-    """Layers that fit each other: windows, rings of one or two rows, pointwise ones."""
+    """Return compatible layers: windows, line buffers of one or two rows, pointwise layers."""
     draw = random.Random(seed)
     rows, width = draw.randint(1, 23), draw.choice((3, 16, 40))
     layers = []
@@ -51,7 +51,7 @@ def random_chain(seed: int) -> list[RowLayer]:
 
 
 def random_branches(seed: int) -> tuple[list[RowLayer], list[RowSources]]:
-    """Blocks of a layer, or of two ways of equal strides whose rows are added by the last layer."""
+    """Return blocks of one layer, or of two branches of equal stride that the last layer adds."""
     draw = random.Random(seed)
     rows, width = draw.randint(4, 23), draw.choice((3, 16, 40))
     layers: list[RowLayer] = []
@@ -78,8 +78,8 @@ def random_branches(seed: int) -> tuple[list[RowLayer], list[RowSources]]:
 
 
 class Machine:
-    """Runs the calls. Memory holds (layer, row) for each byte; a layer reads what its windows need
-    and fails where that is not there."""
+    """Interpreter of the schedule. Memory holds (layer, row) for each byte; a layer fails if a row
+    that it reads is missing."""
 
     def __init__(self, plan: ChainPlan) -> None:
         self.plan = plan
@@ -137,7 +137,7 @@ class Machine:
         return {r for r in read if 0 <= r < layer.in_rows}
 
     def copy_slots(self, k: int, in_memory: range) -> None:
-        """As the kernels do it: whole slots, no more than the next step reads."""
+        """Copy whole slots, as the kernels do, and no more than the next step reads."""
         layer = self.plan.layers[k]
         for slot in range(layer.slots(self.made[k])):
             rows = range(slot * layer.unit - layer.pad, (slot + 1) * layer.unit - layer.pad)
@@ -146,7 +146,7 @@ class Machine:
                 self.copied[k] |= real
 
     def place(self, k: int, row: int) -> range:
-        """The bytes of a row of a layer's output."""
+        """Return the byte range of a row of a layer's output."""
         size = self.plan.layers[k].out_bytes
         begin = self.plan.offsets[k] + (row - self.base[k]) * size
         return range(begin, begin + size)
@@ -168,14 +168,14 @@ class Machine:
             self.memory[at] = (k, row)
 
     def needed(self, k: int) -> int:
-        """The first row that a layer reads again of the chain's input."""
+        """Return the first row of the chain's input that a layer still reads."""
         read = self.windows(k, self.made[k], self.plan.layers[k].out_rows)
         if self.plan.layers[k].unit:
             read -= self.copied[k]
         return min(read, default=self.plan.layers[k].in_rows)
 
     def make_room(self, k: int) -> None:
-        """What is left of its rows moves to the front of their place."""
+        """Move the remaining rows to the front of their buffer."""
         windows, adding = self.plan.readers(k)
         kept = min([*(self.first[r] for r in windows), *(self.made[r] for r in adding)])
         rows = {row: [self.memory[at] for at in self.place(k, row)]

@@ -1,3 +1,3 @@
-"""The fixtures of Windows."""
+"""Fixtures of the Windows tests."""
 
 from windows import built, wine  # noqa: F401

@@ -1,4 +1,4 @@
-"""What the ELF headers of a library say of its defences, and what it exports."""
+"""Hardening properties and exports of a library, read from its ELF headers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path) -> ELFFile:
 
 
 def symbols(elf: ELFFile, section: str) -> tuple[dict[str, Symbol], set[str]]:
-    """The functions and data that are defined, with their addresses, and the names that are not."""
+    """Return the defined symbols with their addresses, and the undefined names."""
     table = elf.get_section_by_name(section)
     assert isinstance(table, SymbolTableSection)
     defined, undefined = {}, set()
@@ -42,7 +42,7 @@ def symbols(elf: ELFFile, section: str) -> tuple[dict[str, Symbol], set[str]]:
 
 
 def weaknesses(path: Path) -> list[str]:
-    """Return what a shared library lacks of what each of ours must have."""
+    """Return the missing hardening properties of a shared library."""
     elf, found = read(path), []
     segments = {segment.header.p_type: segment for segment in elf.iter_segments()}
     dynamic = list(segments["PT_DYNAMIC"].iter_tags())
@@ -75,7 +75,7 @@ def weaknesses(path: Path) -> list[str]:
 
 
 def _unmarked(elf: ELFFile, defined: dict) -> list[str]:
-    """Exported functions that are no marked target of indirect calls."""
+    """Return exported functions that are not marked as targets of indirect calls."""
     mark = MARKS.get(elf.header.e_machine)
     text = elf.get_section_by_name(".text")
     bad = []
@@ -95,7 +95,7 @@ def _exported(path: Path, defined: dict) -> list[str]:
 
 
 def _of_plugin(path: Path, key: str) -> str:
-    """An entry of the file tests/hardening.ini of the plug-in that has the library, or nothing."""
+    """Return an entry of tests/hardening.ini of the library's plug-in, or an empty string."""
     found = ConfigParser()
     name = path.name.removeprefix("libtvmrt_").removesuffix(".so")
     found.read(ROOT / "plugins" / name / "tests" / "hardening.ini", encoding="utf-8")

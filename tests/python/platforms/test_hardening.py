@@ -1,4 +1,4 @@
-"""The defences of each library that the package has, by what its ELF headers say."""
+"""Hardening of each library of the package, checked by its ELF headers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries here 
 
 
 def libraries() -> list[Path]:
-    """The shared libraries of the package, wherever they lie."""
+    """Return all shared libraries of the package."""
     folder = Path(find_lib_path()[0]).parent
     modules = [Path(module.__file__) for module in (_capi, _core)]
     found = [*folder.glob("lib*.so*"), *(folder / "devices").glob("*.so"), *modules]
@@ -43,7 +43,7 @@ HOT = ("function_vectorcall", "args_pack", "value_to_python")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads code of x86-64")
 @pytest.mark.parametrize("name", HOT)
 def test_call_checks_one_canary(name):
-    """Locals whose addresses are taken belong into the functions of rarer cases."""
+    """Locals whose addresses are taken belong in the functions of rare cases."""
     command = ["objdump", "-d", f"--disassemble={name}", _core.__file__]
     code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     if f"<{name}>:" not in code:
@@ -66,7 +66,7 @@ def test_static_library_has_canaries_and_is_libc_independent(name, tmp_path):
 
 
 def test_weaknesses_are_detected(tmp_path):
-    """Each property is looked at: a library that was built without any has them all."""
+    """A library that was built without hardening lacks every property."""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     source = tmp_path / "weak.c"

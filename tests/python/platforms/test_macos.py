@@ -1,4 +1,4 @@
-"""Networks for macOS: compiled and linked here, where none can run."""
+"""Networks for macOS, compiled and linked but not run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTERNAL, KIND = 0x01, 0x0E  # bits of a symbol; no kind: it is undefined
 
 
 def _commands(data: bytes) -> list[tuple[int, bytes]]:
-    """The load commands of a Mach-O file, by Apple's <mach-o/loader.h>."""
+    """Return the load commands of a Mach-O file, as in Apple's <mach-o/loader.h>."""
     magic, cpu, _, kind, count = struct.unpack_from("<5I", data)
     assert (magic, cpu, kind) == (MAGIC, ARM64, DYLIB)
     found, at = [], 32

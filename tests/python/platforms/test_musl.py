@@ -1,4 +1,4 @@
-"""The runtime with musl, whose loader differs from that of glibc: wheels for Alpine."""
+"""The runtime with musl, for Alpine wheels; its loader differs from that of glibc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
 
 
 def test_libraries_are_loaded_by_a_program_that_runs(tmp_path):
-    """Its loader keeps no space free for variables of threads, as that of glibc does."""
+    """Unlike glibc, musl reserves no static TLS space for libraries that are loaded later."""
     if shutil.which("musl-gcc") is None:
         pytest.skip("musl-gcc is not installed")
     compiler = ["musl-gcc", "-O1", f"-I{ROOT / 'include'}", "-D_POSIX_C_SOURCE=200809L"]

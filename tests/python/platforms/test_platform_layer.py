@@ -1,4 +1,4 @@
-"""What systems have of their own is in src_runtime/platform, what compilers have in compiler.h."""
+"""System-specific code is in src_runtime/platform, compiler-specific code in compiler.h."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ OVERLAY = """#include_next <_mingw.h>
 
 
 def _plugins_of_other_systems() -> list[str]:
-    """Folders of the C code of plug-ins whose build says that they are not for Windows."""
+    """Return the C folders of plug-ins that are not built for Windows."""
     return [
         f"{file.parent.relative_to(ROOT).as_posix()}/src/"
         for file in sorted(ROOT.glob("plugins/*/meson.build"))
@@ -94,7 +94,7 @@ def _plugins_of_other_systems() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["c11", "msvc"])
 def test_other_sources_compile_without_extensions(dialect, tmp_path):
-    """By C11 to the letter, and as clang-cl reads them, which has no word of GCC's there."""
+    """Compile as strict C11 and in clang-cl mode, without GCC extensions."""
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed")
     command = ["clang", "-std=c11", "-fsyntax-only", "-DTVM_EXPORTS"]

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that it runs networks where no compiler is."""
+"""The wheel: its contents, and inference without a compiler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ np.save({result!r}, np.asarray(net(np.load({image!r}))))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel as it is published, but for the image that it is built in."""
+    """Build a wheel as it is published, except for the container image."""
     return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 

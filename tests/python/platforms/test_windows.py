@@ -1,4 +1,4 @@
-"""The runtime and networks for Windows, made by MinGW and run by Wine."""
+"""The runtime and networks for Windows, built with MinGW and run in Wine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_c_tests_pass(built, wine, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["graph", "aot", "assembler"])
 def test_network_is_correct_on_the_target(built, wine, case, tmp_path, monkeypatch):
-    """Against onnxruntime here, at the digits that the program prints; at two levels."""
+    """Compare the printed digits with onnxruntime on the host, at two ISA levels."""
     if case == "assembler":  # as of networks whose tree is large
         monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", 0)
     executor = "aot" if case == "aot" else "graph"
@@ -71,8 +71,7 @@ def test_library_imports_only_system_dlls(tmp_path):
 
 @pytest.mark.slow
 def test_levels_need_no_vector_stack_alignment(tmp_path):
-    """GCC does not keep them at multiples of their size there; a move that wants it would end the
-    program."""
+    """GCC does not align vectors on the Windows stack; an aligned move would crash."""
     library = compile_network("digits_int8", tmp_path, levels=["v3", "v4vnni"])
     command = ["x86_64-w64-mingw32-objdump", "-d", "--no-show-raw-insn", library]
     code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -94,7 +93,7 @@ def test_file_has_the_platform_suffix(tmp_path):
 
 
 def test_public_headers_compile_in_msvc_mode(tmp_path):
-    """As clang-cl sees them; without a C library, so that only what is ours is read."""
+    """In clang-cl mode without a C library, so that only our headers are read."""
     need("clang")
     names = ["c_runtime_api.h", "c_backend_api.h", "metadata.h", "device.h", "module_plugin.h"]
     functions = (

@@ -1,4 +1,4 @@
-"""Schemas of JSON output that plug-ins add, for their commands."""
+"""JSON schemas that plug-ins add for their commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GREET = record("tvmrt greet --json.", times=integer("How often."))
 
 @pytest.fixture
 def added(monkeypatch):
-    """A plug-in with a schema, and one that is none, alone."""
+    """Install a plug-in with a valid and an invalid schema, and no other plug-in."""
     forms = {"greet": f"{__name__}:GREET", "wrong": f"{__name__}:added"}
     mine = plugin.Plugin("mine", "for tests", schemas=forms)
     monkeypatch.setattr(plugin, "_tables", [])

@@ -1,4 +1,4 @@
-"""Ways to reach a network that plug-ins add; `run`, `verify` and `bench` work by them."""
+"""Connections to remote networks, added by plug-ins and used by `run`, `verify` and `bench`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MET = []  # what the places were asked
 
 
 class Network(RemoteNetwork):
-    """Two numbers in, their doubles out, as far as it is asked."""
+    """A network that doubles two numbers, as far as the commands need it."""
 
     inputs = (TensorInfo("x", "float32", (2, "n")),)
     output_names = ("y",)
@@ -64,7 +64,7 @@ class ToThere(Connection):
 
 
 class InPlace(Connection):
-    """Compiles for itself, runs by this process, and says so."""
+    """A connection that compiles by itself, runs in this process, and records it."""
 
     def options(self, command):
         return [click.Option(["--in-place"], is_flag=True)]
@@ -104,7 +104,7 @@ def _use(monkeypatch, **connections):
 
 @pytest.fixture
 def library(tmp_path):
-    """A file that is opened elsewhere alone."""
+    """Return a file that only the connection opens."""
     (tmp_path / "net.so").write_bytes(b"no library of this machine")
     return str(tmp_path / "net.so")
 

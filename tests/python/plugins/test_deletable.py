@@ -1,4 +1,4 @@
-"""Folders of plug-ins can be deleted: all of them, or each alone.
+"""Folders of plug-ins can be deleted, all of them or each alone.
 
 The sources are copied without them, installed into a new environment and used there.
 """
@@ -60,7 +60,7 @@ def _build_site(tree: Tree) -> None:
 
 
 def test_without_plugins_everything_else_works(tmp_path):
-    """Everyday tests of the rest pass, and the site is built."""
+    """The other everyday tests pass, and the documentation builds."""
     tree = trees.installed(trees.copied(tmp_path / "tree", ("plugins",)), tmp_path / "environment")
     assert not (tree.folder / "plugins").exists()
     assert _use(tree).split() == []
@@ -84,7 +84,7 @@ def _asked() -> list[str]:
 @pytest.mark.skipif(not _asked(), reason=f"takes a minute each: {EACH}=1 runs them")
 @pytest.mark.parametrize("name", NAMES)
 def test_without_one_plugin_the_others_work(name, tmp_path):
-    """Commands, a small network, the site; all tests are collected, those of the seam pass."""
+    """Commands, a small network and the docs work; all tests are collected."""
     if name not in _asked():
         pytest.skip(f"{EACH} does not name it")
     folder = trees.copied(tmp_path / "tree", (f"plugins/{name}",))
@@ -99,7 +99,7 @@ def test_without_one_plugin_the_others_work(name, tmp_path):
 
 
 def _that_require(name: str) -> set[str]:
-    """Plug-ins that are left out without this one."""
+    """Return the removed plug-ins: this one and those that require it."""
     found: set[str] = set()
     for path in ROOT.glob("plugins/*/python/plugin.py"):
         needs = re.search(r"requires=\(([^)]*)\)", path.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def _that_require(name: str) -> set[str]:
 
 
 def test_copy_matches_the_tree(tmp_path):
-    """The copy lacks nothing but the folders that are named, and no others are lost."""
+    """The copy lacks only the given folders."""
     left_out = tuple(f"plugins/{name}" for name in NAMES[:1])
     folder = trees.copied(tmp_path / "tree", left_out)
     found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}

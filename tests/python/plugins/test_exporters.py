@@ -1,4 +1,4 @@
-"""Formats of output that plug-ins add: files by their suffix, folders by their name."""
+"""Output formats that plug-ins add: files by suffix, folders by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOARD = ["--target", "cortex-m4"]
 
 
 class Steps(plugin.Exporter):
-    """Writes the operators of a network; one for boards is refused."""
+    """Exporter of the operator names; rejects networks for boards."""
 
     def export(self, library, path):
         path.write_text("begun")
@@ -25,7 +25,7 @@ class Steps(plugin.Exporter):
 
 
 class Box(plugin.Exporter):
-    """Fills a folder with a file in a folder."""
+    """Exporter of a folder that contains a file in a subfolder."""
 
     def export(self, library, path):
         (path / "inner").mkdir()
@@ -42,7 +42,7 @@ def _use(monkeypatch, *found: plugin.Plugin) -> None:
 
 @pytest.fixture
 def added(monkeypatch):
-    """A plug-in with one exporter of files, a class, and two of folders, of which one is none."""
+    """Install a plug-in with a file exporter, a class, and a valid and an invalid folder one."""
     references = {".steps": "Steps", "box": "BOX", "wrong": "DIGITS"}
     exporters = {key: f"{__name__}:{name}" for key, name in references.items()}
     _use(monkeypatch, plugin.Plugin("mine", "for tests", exporters=exporters))

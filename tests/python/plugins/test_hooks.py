@@ -1,4 +1,4 @@
-"""What the core leaves to plug-ins; where it is missing, a sentence refuses it."""
+"""Hooks of the core that plug-ins implement; a missing hook is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _inspect(file, output, as_json, **options):
 
 @pytest.fixture
 def added(monkeypatch):
-    """A plug-in with one hook, alone."""
+    """Install a plug-in with one hook, and no other plug-in."""
     mine = plugin.Plugin("mine", "for tests", hooks={"inspect board": f"{__name__}:_inspect"})
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
@@ -45,7 +45,7 @@ def test_hook_of_an_absent_plugin_is_rejected(added, command, capsys, monkeypatc
 
 @pytest.fixture
 def none(monkeypatch):
-    """There are no plug-ins."""
+    """Remove all plug-ins."""
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_discovered", lambda _: iter(()))
 

@@ -1,4 +1,4 @@
-"""Operators of ONNX that plug-ins import: without the plug-in, one sentence names both."""
+"""ONNX operators that plug-ins import: without the plug-in, the error names both."""
 
 from __future__ import annotations
 

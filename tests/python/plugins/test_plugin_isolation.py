@@ -1,4 +1,4 @@
-"""What lies outside of plugins/ knows no plug-in; one plug-in knows another only by `requires`."""
+"""Files outside of plugins/ refer to no plug-in; plug-ins name each other by `requires`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _files(tops: tuple[str, ...]) -> list[Path]:
 
 
 def _keys(table: str) -> list[str]:
-    """Keys that the plug-ins of the tree add to one of the tables."""
+    """Return the keys that all plug-ins add to one of the tables."""
     found = []
     for name in NAMES:
         if (PLUGINS / name / "python" / "plugin.py").is_file():
@@ -82,7 +82,7 @@ def _keys(table: str) -> list[str]:
 
 
 def _lines(files: list[Path], pattern: str) -> list[str]:
-    """Lines with the pattern, as file:line."""
+    """Return lines that match the pattern, as file:line."""
     found = []
     for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -125,7 +125,7 @@ OF_TVM = re.compile(r"\b(contrib\.dnnl|dnnl[._](matmul|conv2d|json))\b")
 
 
 def test_no_other_file_names_a_plugin_device():
-    """Tests that need a device have one of their own, or lie in the plug-in."""
+    """Tests that need a device define one, or belong to the plug-in."""
     builds = [(name, PLUGINS / name / "meson.build") for name in NAMES]
     devices = {n for n, b in builds if b.is_file() and "plugin_is_device = true" in b.read_text()}
     words = "|".join(sorted(devices - INTERFACE)) or "(?!)"

@@ -1,4 +1,4 @@
-"""Options of the compiler that plug-ins add: keywords of Python, and options of commands."""
+"""Compiler options that plug-ins add: Python keywords and command-line options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def name(request):
 
 
 class Guide:
-    """One that is asked for choices, and has none."""
+    """A cost model without preferences."""
 
     asked = 0
 
@@ -68,7 +68,7 @@ def _plugin(called: str, **options: str) -> plugin.Plugin:
 
 @pytest.fixture
 def added(monkeypatch):
-    """A plug-in with three options, alone."""
+    """Install a plug-in with three options, and no other plug-in."""
     _use(monkeypatch, _plugin("mine", colour="COLOUR", counts="COUNTS", shiny="SHINY"))
 
 

@@ -1,4 +1,4 @@
-"""The example of the page "Write a plug-in", installed by pip and used as a stranger would."""
+"""The example of the page "Write a plug-in", installed by pip."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ assert (tvmrt.load(network("Abs"), cache=False, **asked)(x) == abs(x)).all()
 
 
 def _write_project(folder: Path) -> Path:
-    """The files of the page, each of which is named before its text."""
+    """Write the files of the page; each file name precedes its text."""
     parts = re.split(r"```\w*\n", PAGE.read_text(encoding="utf-8"))
     for before, content in zip(parts[::2], parts[1::2]):
         *_, name = re.findall(r"`([\w/]+\.(?:py|toml))`", before)
@@ -47,7 +47,7 @@ def _write_project(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder for PYTHONPATH in which pip has installed the example."""
+    """Install the example with pip into a folder for PYTHONPATH."""
     pytest.importorskip("setuptools")
     project = _write_project(tmp_path_factory.mktemp("project"))
     site = tmp_path_factory.mktemp("site")
@@ -166,7 +166,7 @@ def test_plugin_with_an_absent_requirement_is_named(tmp_path):
 
 
 def _requiring(site: Path) -> Path:
-    """Two plug-ins, of which one requires the other."""
+    """Return two plug-ins, one of which requires the other."""
     info = site / "pair.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pair\nVersion: 1\n")

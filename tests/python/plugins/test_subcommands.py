@@ -17,7 +17,7 @@ def command():
 
 @pytest.fixture
 def added(monkeypatch):
-    """A plug-in that adds ``tvmrt device greet``, alone."""
+    """Install a plug-in that adds ``tvmrt device greet``, and no other plug-in."""
     reference = f"{__name__}:command"
     mine = plugin.Plugin("mine", "for tests", commands={"device greet": reference})
     monkeypatch.setattr(plugin, "_tables", [])

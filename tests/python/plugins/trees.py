@@ -18,7 +18,7 @@ _SCRIPT = "import sys\nfrom tvmrt.cli import main\nsys.exit(main())\n"
 
 @dataclass(frozen=True)
 class Tree:
-    """A copy of the sources, and the Python that has it installed."""
+    """A copy of the sources, and a Python environment with it installed."""
 
     folder: Path
     python: Path
@@ -38,7 +38,7 @@ class Tree:
         )  # fmt: skip
 
     def ran(self, *words: str | Path, timeout: int = 900) -> str:
-        """Run them, which must succeed; what was printed."""
+        """Run Python successfully and return its output."""
         done = self.run(*words, timeout=timeout)
         assert done.returncode == 0, f"{words}:\n{done.stdout[-20_000:]}"
         return done.stdout
@@ -46,7 +46,7 @@ class Tree:
 
 @cache
 def sources() -> tuple[str, ...]:
-    """Return the files of the repository that are here and not ignored; none without git."""
+    """Return the repository's files that are present and not ignored; none without git."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     names = [name for name in done.stdout.split("\0") if name]
@@ -54,7 +54,7 @@ def sources() -> tuple[str, ...]:
 
 
 def copied(folder: Path, without: tuple[str, ...]) -> Path:
-    """Copy the sources but those folders, into a repository of its own."""
+    """Copy the sources without the given folders into a new repository."""
     skipped = tuple(f"{name}/" for name in without)
     for name in sources():
         if not name.startswith(skipped):

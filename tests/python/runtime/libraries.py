@@ -61,7 +61,7 @@ WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3) / 10
 
 
 def expected(x: Any, w: Any = WEIGHT) -> tuple[np.ndarray, np.ndarray]:
-    """Return the network's outputs by numpy."""
+    """Return the network's outputs, computed by numpy."""
     y = 2 * np.asarray(x, np.float32) + w
     return y, y.sum(axis=-1)
 

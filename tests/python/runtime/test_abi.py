@@ -1,4 +1,4 @@
-"""The ABI is that of the snapshot in tests/abi, and what breaks it is told."""
+"""The ABI equals the snapshot in tests/abi; incompatible changes are reported."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_changed_header_is_reported(name, tmp_path):
 
 
 def stand_in(folder: Path, names: list[str]) -> Path:
-    """A library that exports `names`, called as the runtime is."""
+    """Build a library that exports `names` and has the runtime's file name."""
     path = folder / "libtvm_runtime.so"
     source = "".join(f"void {name}(void) {{}}\n" for name in names)
     source += "extern char TVMSystemLibEntryPoint __attribute__((weak));\n"

@@ -1,4 +1,4 @@
-"""ArrayCall: what it takes as it is, what it leaves to others, and how it fails."""
+"""ArrayCall: arguments of the fast path, fallbacks, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ARRAY = np.arange(6, dtype="float32").reshape(2, 3)
 
 
 def _executor(outputs=(PORT, FLAG), fails=None):
-    """An executor in Python that doubles its input, and says whether its other one holds."""
+    """Return an executor that doubles its input; its other output reports a flag."""
     given = {}
 
     def run():

@@ -1,4 +1,4 @@
-"""Files that the runtime writes take the place of older ones whole, whoever else writes them."""
+"""Files are replaced atomically, even by concurrent writers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_processes_that_write_one_path_do_not_disturb_each_other(tmp_path):
 
 
 def test_other_files_are_kept(tmp_path):
-    """Those too that a process of this number left when it was killed."""
+    """Including temporary files of a killed process with an equal process number."""
     path = tmp_path / "net.params"
     left = [f"net.params.{os.getpid()}.{i}.tmp" for i in range(1000)]
     others = {"net.params.tmp", *left}

@@ -1,4 +1,4 @@
-"""Calls from C back to Python: what they get and return, their exceptions, lifetimes, threads."""
+"""Callbacks from C to Python: arguments, results, exceptions, lifetimes, threads."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_many_arguments_reach_a_callback(toolbox):
 
 
 class Precious(Exception):
-    """An exception that no text can name."""
+    """An exception whose text cannot be produced."""
 
 
 def test_exception_passes_through_unchanged(toolbox):

@@ -1,4 +1,4 @@
-"""Plug-ins: built against the headers alone, found by path or by name, refused with a reason."""
+"""Device plug-ins: built with the public headers, found by path or name, or rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build(folder, name="libtvmrt_device_nothing.so", **macros):
 
 
 def in_process(code, **environment):
-    """What a fresh process prints."""
+    """Return the output of a new process."""
     command = [sys.executable, "-c", code]
     result = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
@@ -101,7 +101,7 @@ def test_plugin_may_register_a_differently_named_device(tmp_path, monkeypatch):
 
 
 def test_replaced_plugin_is_looked_at_again(tmp_path):
-    """Each takes the place of one that stays mapped, the first of them without a device."""
+    """Each replaces one that stays mapped; the first has no device."""
     path = tmp_path / "plugin.so"
     build(tmp_path, "new.so", FAILS='"no card in the slot."').rename(path)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Schedulers from Python: how much overlaps, what a trace says, how runs end early."""
+"""Schedulers from Python: overlap of devices, traces, timeouts and cancellation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(executor, value=1.0):
 
 
 def at_once(seconds_of_a_run, *arguments, **options) -> int:
-    """How many devices were at work at the same time."""
+    """Return the number of devices that ran at the same time."""
     crowd = simulated.Crowd()
     for name in ("left", "right", "third"):
         simulated.add_device(name, 0.02, crowd)
@@ -79,7 +79,7 @@ def test_graph_with_dependencies_is_asynchronous_by_itself():
 
 @pytest.mark.parametrize("scheduler", ["sync", "async"])
 def test_writer_of_a_storage_waits_for_its_readers(scheduler):
-    """A graph that tells no order: c takes the place of a, which b reads, and d that of c."""
+    """No explicit dependencies: c reuses the storage of a, which b reads, and d that of c."""
     steps = [("a", "left", [0]), ("b", "right", [1]), ("c", "left", [0]), ("d", "right", [3])]
     graph = json.loads(simulated.graph(steps))
     for node in graph["nodes"][1:]:
@@ -166,7 +166,7 @@ def test_unknown_scheduler_is_refused():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_forked_child_starts_new_threads():
-    """In a process of its own, since the test's has threads that fork warns about."""
+    """In a separate process, since fork warns about existing threads."""
     code = """
 import os, sys
 sys.path.insert(0, {folder!r})

@@ -1,4 +1,4 @@
-"""DLPack's exchange interface of NDArray, used by apache-tvm-ffi and read by its table."""
+"""The DLPack exchange interface of NDArray, as apache-tvm-ffi uses it and by its function table."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_arrays_are_ready_on_the_default_stream():
 
 
 def test_array_is_given_back_on_a_thread_of_c():
-    """The deleter is called where nobody holds the interpreter's lock."""
+    """The deleter is called without the GIL."""
     array = tvmrt.nd.array(np.arange(3, dtype=np.float32))
     before = sys.getrefcount(array)
     given = ctypes.POINTER(Versioned)()

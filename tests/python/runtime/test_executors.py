@@ -1,4 +1,4 @@
-"""The graph and the AOT executor, with the same expectations of both."""
+"""The graph executor and the AOT executor, with common expectations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 @pytest.fixture(params=["graph", "aot"])
 def executor(request):
-    """A fresh executor of data/network.c."""
+    """Create a new executor of data/network.c."""
     library = tvmrt.runtime.load_module(request.getfixturevalue(f"{request.param}_library"))
     kind = GraphModule if request.param == "graph" else AotModule
     return kind(library["default"](tvmrt.cpu(0)))
@@ -151,7 +151,7 @@ def test_zero_copy_output_by_index(executor):
 
 @pytest.mark.parametrize("kind", ["graph", "aot"])
 def test_zero_copy_output_that_several_operators_write(kind, tmp_path):
-    """Each writes its part of a concatenation."""
+    """Each operator writes its part of a concatenation."""
     nodes = [
         onnx.helper.make_node("Relu", ["x"], ["a"]),
         onnx.helper.make_node("Neg", ["x"], ["b"]),

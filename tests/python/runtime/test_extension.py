@@ -1,4 +1,4 @@
-"""The call extension at its edges: wrong arguments, borrowed tensors, and no memory."""
+"""Edge cases of the call extension: wrong arguments, borrowed tensors, failed allocations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tensor() -> tvmrt.nd.NDArray:
 
 
 class OldArray:
-    """A producer of DLPack that knows no options."""
+    """A DLPack producer without options."""
 
     def __init__(self, array):
         self.array = array

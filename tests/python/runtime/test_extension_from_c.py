@@ -1,4 +1,4 @@
-"""The call extension against C that does as it likes: type codes, tensors and capsules."""
+"""The call extension with unusual values from C: type codes, tensors and capsules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INT, HANDLE, DTYPE, DEVICE, VIEW, OBJECT, TENSOR, NUL = 0, 3, 5, 6, 7, 8, 13, 99
 
 
 class DLTensor(ctypes.Structure):
-    """DLPack's, on a machine of 64 bits."""
+    """DLPack's DLTensor on a 64-bit machine."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -54,7 +54,7 @@ def tensor_of(array: np.ndarray, dtype=(2, 32, 1), shape=None, strides=None) -> 
 
 
 def call(function, value: int, code: int) -> int:
-    """C calls the function with one argument; what the call returned."""
+    """Let C call the function with one argument; return the result of the call."""
     values, codes = (ctypes.c_int64 * 1)(value), (ctypes.c_int * 1)(code)
     result, result_code = ctypes.c_int64(), ctypes.c_int()
     packed = tvmrt.runtime.convert(function)
@@ -74,7 +74,7 @@ def last_error() -> str:
 
 
 def seen(tensor: DLTensor, look):
-    """What `look` says about a tensor that C lends."""
+    """Return the description that `look` gives of a tensor borrowed from C."""
     found = []
     assert call(lambda t: found.append(look(t)), ctypes.addressof(tensor), VIEW) == 0, last_error()
     return found[0]
@@ -91,7 +91,7 @@ MAKER = ctypes.CFUNCTYPE(
 
 
 def returning(value: int, code: int):
-    """A function of C that returns this; the second value keeps it alive."""
+    """Return a C function that returns this value, and an object that keeps it alive."""
 
     @MAKER
     def function(values, codes, n, ret, resource):
@@ -179,7 +179,7 @@ def test_raw_pointer_is_returned_as_one():
 
 
 class Producer:
-    """A producer of DLPack as old as can be."""
+    """A DLPack producer of the oldest version."""
 
     def __init__(self, array):
         self.array = array

@@ -1,4 +1,4 @@
-"""The extension module for interpreters without a GIL: compiled as for one, as none is at hand."""
+"""The extension module compiled for interpreters without a GIL; no such interpreter is needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GUARDED = {
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """The command, and the folder of the objects that it made."""
+    """Return the compiler command and the folder of its object files."""
     compiler, headers = shutil.which("cc"), Path(sysconfig.get_paths()["include"])
     if compiler is None or shutil.which("nm") is None or not (headers / "Python.h").exists():
         pytest.skip("needs a C compiler, nm and Python's headers")

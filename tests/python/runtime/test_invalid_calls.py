@@ -1,4 +1,4 @@
-"""Global functions with arguments of a wrong kind: an exception that says what was expected."""
+"""Global functions with arguments of a wrong type raise an exception that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A library may say, when it is loaded, why it cannot be used here."""
+"""A library may report at load time why it cannot be used."""
 
 import subprocess
 

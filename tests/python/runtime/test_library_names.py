@@ -47,7 +47,7 @@ def build(folder: Path, source: str, *flags: str) -> Path:
 
 
 def build_program(folder: Path, libraries: str) -> Path:
-    """The program above, which looks for what it needs in the folder `libraries`."""
+    """Build the program above, which searches its libraries in the folder `libraries`."""
     include = libinfo.find_include_path()[0]
     links = [f"-L{RUNTIME.parent}", f"-Wl,-rpath,{libraries}", "-ltvm_runtime", "-ldl"]
     return build(folder, PROGRAM, f"-I{include}", *links, "-o", "program") / "program"

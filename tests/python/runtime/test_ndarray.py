@@ -1,4 +1,4 @@
-"""Tensors: copies in and out, element types, DLPack, what is refused."""
+"""Tensors: copies, element types, DLPack, errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_shapes(shape):
 
 @pytest.fixture
 def threads():
-    """Sets how many threads run, and starts them; then it is as before."""
+    """Set and start the number of threads, and restore it afterwards."""
     task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     nothing = task(lambda number, environment, data: 0)
     configure = tvmrt.get_global_func("runtime.config_threadpool")
@@ -54,7 +54,7 @@ def threads():
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_large_arrays_are_copied_by_any_number_of_threads(threads, count):
-    """Arrays of 128 KiB and more are shared; ends of their parts meet wherever lines end."""
+    """Arrays of 128 KiB and more are partitioned; parts may meet inside a cache line."""
     threads(count)
     for size in ((128 << 10) - 1, 128 << 10, 300_001, 2_000_003):
         values = np.random.default_rng(size).integers(0, 256, size, np.uint8)
@@ -356,6 +356,6 @@ def test_device_sync():
 
 @pytest.mark.parametrize("shape", [(2**32, 2**32), (0, 2**62, 4), (2**62, 4, 0)], ids=str)
 def test_shapes_beyond_the_memory_are_refused(shape):
-    """Strides are products of the extents of an empty array, too."""
+    """Strides are products of the extents, even of an empty array."""
     with pytest.raises(ValueError, match="more memory than can be addressed"):
         tvmrt.nd.empty(shape)

@@ -1,4 +1,4 @@
-"""What objects say of themselves."""
+"""Representations and attributes of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the runtime that few programs need are libraries, which load when they are needed."""
+"""Rarely used parts of the runtime are separate libraries, loaded on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/sel
 
 
 def _mapped(program: str, *args: object) -> set[str]:
-    """Libraries of the runtime that a program has loaded at its end."""
+    """Return the runtime's libraries that a program has loaded when it ends."""
     command = [sys.executable, "-c", f"{MAPPED}\n{program}\nprint(*mapped())", *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -131,7 +131,7 @@ def test_library_of_another_version_is_refused_with_both_versions(tmp_path):
 
 
 def test_static_library_has_them_inside(tmp_path):
-    """One program without any shared library of the runtime."""
+    """A program without any shared library of the runtime."""
     archive = tvmrt.libinfo.find_lib_path("libtvm_runtime.a")[0]
     source = tmp_path / "program.c"
     source.write_text(

@@ -1,4 +1,4 @@
-"""Every input and output goes by its own name: in both executors, in files, in debug dumps."""
+"""Every input and output keeps its name: in both executors, in files, in debug dumps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXECUTORS = pytest.mark.parametrize(
 
 
 def top_two(values: str, places: str, x: str = "x") -> onnx.ModelProto:
-    """One node with two outputs."""
+    """Return a node with two outputs."""
     graph = helper.make_graph(
         [helper.make_node("TopK", [x, "k"], [values, places])],
         "g",
@@ -64,7 +64,7 @@ def test_outputs_of_one_node(tmp_path, kind, wrapper):
 
 @EXECUTORS
 def test_names_that_collide_in_c(tmp_path, kind, wrapper):
-    """The values of a.b and a_b, as inputs and as outputs, are not mixed up."""
+    """The inputs and outputs a.b and a_b are not mixed up."""
     graph = helper.make_graph(
         [helper.make_node("Neg", ["a.b"], ["o_1"]), helper.make_node("Abs", ["a_b"], ["o.1"])],
         "g",
@@ -107,7 +107,7 @@ def test_run_writes_every_output(tmp_path, kind, names):
 
 
 def test_run_distinguishes_equal_names(tmp_path, monkeypatch):
-    """Graphs of other compilers name nodes alone: each output still has an entry of its own."""
+    """Graphs of other compilers name only nodes: each output still has a separate entry."""
     from tvmrt.cli.session import Session
     from tvmrt.network.loaded_library import LoadedLibrary
 
@@ -144,7 +144,7 @@ def test_debug_dump_has_every_output(tmp_path):
 
 
 def test_debug_executor_has_inner_tensors_as_they_are(tmp_path):
-    """The graph of a network compiled here has bytes of memory for what lies between operators."""
+    """In the graph of a network compiled here, intermediate tensors are arrays of bytes."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[1,4] x) => (float[1,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
     { a = MatMul(x, w) b = Softmax(a) y = CumSum(b, one) }"""

@@ -1,4 +1,4 @@
-"""The package as it was installed: versions, headers, libraries, entry point."""
+"""The installed package: versions, headers, libraries, entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plug-in is a folder: the build finds it, leaves it out, and does without any."""
+"""Plug-in folders: the build finds them, can omit them, and works without any."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """The sources of the libraries without the folder of plug-ins."""
+    """Copy the sources of the libraries without the folder of plug-ins."""
     made = tmp_path_factory.mktemp("tree")
     for name in ("include", "src_backend", "src_runtime", "tests/c", "tests/fuzz"):
         shutil.copytree(ROOT / name, made / name)
@@ -99,7 +99,7 @@ def test_folder_becomes_a_library_or_a_part_of_the_runtime(tree, tmp_path, stati
 
 
 def test_folders_of_devices_become_a_library_or_a_part_of_the_runtime(tree, tmp_path):
-    """By its name alone; nothing else in the tree is touched."""
+    """The folder's name decides; nothing else in the tree changes."""
     own = tmp_path / "tree"
     shutil.copytree(tree, own)
     for each in ("npu", "vpu"):
@@ -121,7 +121,7 @@ def test_folders_of_devices_become_a_library_or_a_part_of_the_runtime(tree, tmp_
 
 
 def test_standalone_devices_need_no_external_libraries(tree, tmp_path):
-    """Whatever this machine has: one that needs a library is built if it is named."""
+    """On any machine: a device that needs a library is built only on request."""
     own = tmp_path / "tree"
     shutil.copytree(tree, own)
     for name in ("npu", "vpu"):

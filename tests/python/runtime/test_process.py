@@ -1,4 +1,4 @@
-"""The package as a process sees it: import time, what is imported, fork, interpreter exit."""
+"""The package in a process: import time, imported modules, fork, interpreter exit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def seconds(program: str) -> float:
 
 @pytest.mark.slow
 def test_import_is_fast_compared_with_numpy():
-    """By numpy's own time, since a machine that does other things is slow at all of them."""
+    """Relative to numpy's import time, since a busy machine slows down both."""
     programs = ("pass", "import numpy", "import tvmrt", "import tvmrt; tvmrt.nd; tvmrt.runtime")
     rounds = [[seconds(program) for program in programs] for _ in range(7)]
     bare, numpy, package, runtime = (min(times) for times in zip(*rounds))

@@ -1,4 +1,4 @@
-"""Reports of profiling as TVM's runtime has them: objects, and their texts.
+"""Profiling reports in TVM's format: objects, and their texts.
 
 Expected texts are those that TVM's runtime was observed to write for the same values.
 """
@@ -30,7 +30,7 @@ def row(name, microseconds, percent):
 
 @pytest.fixture
 def made():
-    """What C makes of a report of three calls: a function of the kind and its arguments."""
+    """Return C's report of three calls, from a function of the kind and its arguments."""
     metrics = {"cpu0": {"Duration (us)": {"microseconds": 2.5}}}
     ratio = {"Ratio": {"ratio": 0.5}}
     calls = [
@@ -47,7 +47,7 @@ def made():
 
 
 def _through(text, kind, *more):
-    """What C makes of the object that FromJSON returned, by the handle alone."""
+    """Return C's text of the object that FromJSON returned, using the handle only."""
     from tvmrt.runtime._library import check, ffi, lib
 
     def call(name, values, codes):

@@ -1,4 +1,4 @@
-"""Damaged params and libraries: loading them gives what is left or a documented exception.
+"""Damaged params and libraries load partly or raise a documented exception.
 
 Libraries are damaged in their module tree only; the rest is for the system's loader to check.
 TVMRT_FUZZ_EXAMPLES asks for another number of examples, which are then different each time.
@@ -43,7 +43,7 @@ def test_damaged_params_give_a_documented_error(seed):
 
 
 class Library:
-    """A whole library and where its module tree lies in it; without a repr of kilobytes."""
+    """A valid library and the position of its module tree, with a short repr."""
 
     def __init__(self, content: bytes, blob: bytes) -> None:
         assert content.count(blob) == 1
@@ -51,7 +51,7 @@ class Library:
         self.blob = blob
 
     def damaged(self, seed: int) -> bytes:
-        """The library with damage in the tree, of the same size."""
+        """Return the library with damage in the tree, of equal size."""
         damaged = damaged_bytes(self.blob, random.Random(seed))[: len(self.blob)]
         return self.content.replace(self.blob, damaged.ljust(len(self.blob), b"\0"))
 

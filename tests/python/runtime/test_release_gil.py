@@ -1,4 +1,4 @@
-"""PackedFunc.release_gil: calls that keep the GIL, and what still holds in them."""
+"""PackedFunc.release_gil: calls that keep the GIL, and their effects."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_other_threads_run_only_where_it_is_released(tmp_path, release):
 
 
 def test_callbacks_and_their_exceptions_come_through(toolbox):
-    """Python within C within Python, in every order of kept and released."""
+    """Python within C within Python, with the GIL kept or released in every order."""
     error = ValueError("from within")
 
     def fail(*_):

@@ -1,4 +1,4 @@
-"""Libraries that are exported again to the path of one that is in use, as a notebook's cells do."""
+"""Libraries that are exported again to the path of a loaded one, as in notebook cells."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_new_network_is_loaded_and_the_old_one_stays(tmp_path, kind, wrapper):
 
 
 def test_replaced_library_finds_files_next_to_it(tmp_path):
-    """Libraries that it needs are searched in its own folder, by $ORIGIN, in every version."""
+    """Dependencies are found by $ORIGIN in its own folder, in every version."""
     compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
     path = tmp_path / "net.so"
     modules = []

@@ -1,4 +1,4 @@
-"""What the environment says of the runtime's threads."""
+"""Environment variables of the runtime's threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(json.dumps(rows))
 
 
 def launches(**variables: str) -> list[list]:
-    """Rows of (task, number of tasks, whether it ran on the caller, processors it may use)."""
+    """Return rows of (task, number of tasks, whether it ran on the caller, CPU affinity)."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TVM_", "OMP_"))}
     environment["TVM_THREAD_POOL_TRUCE"] = "0"  # a busy machine takes no threads from launches
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Modules of TVM that deployment scripts import, under ``import tvmrt as tvm``."""
+"""TVM modules that deployment scripts import with ``import tvmrt as tvm``."""
 
 from __future__ import annotations
 

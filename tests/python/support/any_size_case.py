@@ -1,4 +1,4 @@
-"""Networks of any size: compiled, loaded, run and compared with onnxruntime."""
+"""Networks with dynamic sizes: compiled, loaded, run and compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(network, model, case, sizes):
 
 
 def check_on_device(device, name, executor, folder):
-    """A case with its regions on a device, which is prepared again for each size."""
+    """Check a case with regions on a device, which is prepared again for each size."""
     have(device)
     case = CASES[name]
     library = tvmrt.compile(case.make(), dims=case.dims, devices=[device], executor=executor)
@@ -55,7 +55,7 @@ def check_on_device(device, name, executor, folder):
 
 
 def check_left_to_the_cpu(device, reason):
-    """A device that writes sizes into code leaves open extents to the CPU, and says why."""
+    """Check that a device with fixed sizes leaves dynamic extents to the CPU, with a reason."""
     for case in (CASES["convolutions"], CASES["causal"]):
         library = tvmrt.compile(case.make(), dims=case.dims, devices=[device], target="host")
         away = [row for row in library.summary.nodes if row.device != "cpu"]

@@ -1,4 +1,4 @@
-"""Archives of networks, unpacked."""
+"""Unpack archives of networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack an archive into a folder, which is given back.
+    """Unpack an archive into a folder and return the folder.
 
     Pythons older than 3.9.17, 3.10.12 and 3.11.4 do not know filters.
     """
@@ -18,7 +18,7 @@ def unpack(archive: Path, folder: Path) -> Path:
 
 
 def deep_archive() -> bytes:
-    """A chain of extended headers, for each of which the tarfile module goes a call deeper."""
+    """Return a chain of extended headers; tarfile recurses once for each."""
     header = tarfile.TarInfo("x")
     header.type = tarfile.XHDTYPE
     return header.tobuf() * 2000

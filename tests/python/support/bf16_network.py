@@ -1,5 +1,5 @@
-"""A network with a product of each kind that ``precision="bf16"`` changes, odd everywhere, and its
-results by numpy, of the rounded numbers."""
+"""A network with each kind of matmul that ``precision="bf16"`` changes, with odd sizes, and numpy's
+results from rounded operands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def model_of(nodes, held, inputs, outputs) -> onnx.ModelProto:
 
 
 def products() -> onnx.ModelProto:
-    """A product of each kind, from the inputs to an output of its own."""
+    """Add a matmul of each kind, from the inputs to a separate output."""
     nodes = [
         helper.make_node("MatMul", ["a", "weights"], ["constant"], "constant"),
         helper.make_node("MatMul", ["a", "batch"], ["batched"], "batched"),
@@ -58,14 +58,14 @@ def rounded(x):
 
 
 def convolved(x, w):
-    """A convolution of 3 x 3 with its padding."""
+    """Compute a padded 3x3 convolution."""
     padded = np.pad(x[0], ((0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
     return np.einsum("cyxij,ocij->oyx", windows, w)[None]
 
 
 def right() -> dict[str, np.ndarray]:
-    """The results by numpy, of the rounded numbers."""
+    """Return numpy's results from rounded operands."""
     a = rounded(A)
     return {
         "constant": a @ rounded(WEIGHTS),

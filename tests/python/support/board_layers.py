@@ -1,4 +1,4 @@
-"""Two small networks that together call every kernel that boards have for a layer.
+"""Two small networks that together call every layer kernel of boards.
 
 Both take an image of 8 x 8 and give ten numbers. Weights are drawn at random, of a size that keeps
 what layers make about as wide as what they read.
@@ -16,7 +16,7 @@ CLASSES = 10
 
 
 class _Layers:
-    """Nodes in a row, each on the last one's result; quantised ones between two steps of int8."""
+    """Nodes in sequence; quantised ones between int8 conversions."""
 
     def __init__(self, quantised: bool) -> None:
         self.rng = np.random.default_rng(5)
@@ -38,7 +38,7 @@ class _Layers:
             self._add("DequantizeLinear", self.last, "step", "middle")
 
     def _weight(self, *shape: int) -> str:
-        """Its own scale for every output channel, where it is quantised."""
+        """Quantise weights with a separate scale for every output channel."""
         name = f"w{len(self.weights)}"
         size = (2 / max(1, int(np.prod(shape[1:])))) ** 0.5
         if not self.quantised:
@@ -79,8 +79,8 @@ class _Layers:
 
 
 def layers(quantised: bool) -> onnx.ModelProto:
-    """Dense, pointwise and depthwise convolutions of every window, a sum of two branches, a mean,
-    a product."""
+    """Add dense, pointwise and depthwise convolutions of every window, a residual add, a mean, a
+    matmul."""
     net = _Layers(quantised)
     net.conv(6, 3)
     net.conv(6, 3, depthwise=True)

@@ -1,4 +1,4 @@
-"""Firmware networks on the boards that QEMU plays: build, link, run, count instructions.
+"""Firmware networks on boards emulated by QEMU: build, link, run, count instructions.
 
 A network is compiled to an archive, the archive's Makefile makes its library, a C program of one's
 own is linked to it with picolibc, and QEMU runs the image; by semihosting the program reads and
@@ -42,7 +42,7 @@ class Board:
 
     @property
     def linked(self) -> tuple[str, ...]:
-        """The flags by which the compiler finds its libraries, which are built for no vectors."""
+        """Return the compiler flags that select its libraries, which are built without vectors."""
         return tuple(flag.split("_")[0] for flag in self.flags)
 
     @property
@@ -50,7 +50,7 @@ class Board:
         return f"{self.tool}-gcc"
 
     def missing_tool(self) -> str | None:
-        """The first command that this machine lacks to build and run images, or None."""
+        """Return the first missing command for building and running images, or None."""
         for tool in (self.compiler, f"{self.tool}-ar", self.emulator[0], "make"):
             if shutil.which(tool) is None:
                 return tool
@@ -150,8 +150,8 @@ static uint32_t count_between(uint32_t from, uint32_t to) {
 
 
 def count_text(board: Board) -> str:
-    """C of ``count_now()`` and ``count_between(from, to)``: executed instructions, where the image
-    runs with ``counted``."""
+    """Return C of ``count_now()`` and ``count_between(from, to)``, which count executed
+    instructions if the image runs with ``counted``."""
     if not board.tick_ns:
         return _COUNT_RISCV
     return _COUNT_CLOCK % {
@@ -179,7 +179,7 @@ static uint32_t stack_used(void) {
 def build_library(
     archive: Path, board: Board, folder: Path, cflags: str | None = None, cc: str | None = None
 ) -> Path:
-    """Unpack an archive into ``folder`` and run its Makefile there; the path of its library."""
+    """Unpack an archive into ``folder``, run its Makefile, and return the library's path."""
     folder.mkdir(parents=True, exist_ok=True)
     unpack(archive, folder)
     command = ["make", "-s"] + ([f"CFLAGS={cflags}"] if cflags else [])
@@ -201,7 +201,7 @@ def link_image(
     options: Sequence[str] = (),
     start: tuple[str, str] = ("semihost", "semihost"),
 ) -> Path:
-    """An image of C sources and libraries, with picolibc's start-up and memory map; its path.
+    """Link an image of C sources and libraries with picolibc's start-up and memory map.
 
     ``start`` names picolibc's start-up and its operating system.
     """
@@ -231,7 +231,7 @@ def link_image(
 def objects_of(
     board: Board, sources: Sequence[Path], folder: Path, options: Sequence[str]
 ) -> Sequence[Path]:
-    """What is linked of C sources: they are, where the libraries are for the same processor."""
+    """Return the objects to link for C sources."""
     if board.linked == board.flags:
         return sources
     objects = [folder / f"{path.stem}.o" for path in sources]
@@ -243,7 +243,7 @@ def objects_of(
 
 
 def start_files(board: Board, folder: Path) -> list[Path]:
-    """The C files in ``folder`` that an image of the board has beside its program."""
+    """Return the C files in ``folder`` that an image of the board needs besides its program."""
     if not board.start:
         return []
     path = folder / "start.c"
@@ -252,7 +252,7 @@ def start_files(board: Board, folder: Path) -> list[Path]:
 
 
 def _weights_apart(board: Board, library: Path) -> Path:
-    """A copy of the library whose weights are in a section that the memory map does not know."""
+    """Copy the library with its weights in a section that is not in the memory map."""
     copy = library.with_suffix(".apart.a")
     rename = "--rename-section=.rodata.tvm=.weights"
     subprocess.run([f"{board.tool}-objcopy", rename, str(library), str(copy)], check=True)
@@ -262,7 +262,7 @@ def _weights_apart(board: Board, library: Path) -> Path:
 def run_image(
     board: Board, image: Path, folder: Path, counted: bool = False, timeout: float = 600
 ) -> str:
-    """Run an image in ``folder``; what it printed. Raises CalledProcessError where it fails."""
+    """Run an image in ``folder`` and return its output. Raise CalledProcessError on failure."""
     icount = f"shift={COUNT_SHIFT if board.tick_ns else 0}"
     command = [
         *board.emulator, "-display", "none", "-monitor", "none", "-serial", "none",
@@ -311,8 +311,7 @@ int main(void) {
 
 
 def program_text(board: Board, library) -> str:
-    """C of a program that runs a compiled network of the C interface once, as
-    :func:`run_network` needs it."""
+    """Return a C program that runs a network with the C interface once, for :func:`run_network`."""
     summary = library.summary
     buffers, fetches, stores = [], [], []
     for kind, tensors in (("in", summary.inputs), ("out", summary.outputs)):
@@ -338,8 +337,8 @@ def program_text(board: Board, library) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one inference gave and cost: outputs by name, executed instructions (0 unless
-    counted), bytes of stack below the caller."""
+    """Results and cost of one inference: outputs by name, executed instructions (0 unless counted),
+    stack bytes below the caller."""
 
     outputs: dict[str, np.ndarray]
     instructions: int
@@ -349,7 +348,7 @@ class Outcome:
 def build_network(
     board: Board, library, folder: Path, cflags: str | None = None, cc: str | None = None
 ) -> Path:
-    """The image of :func:`program_text` around a compiled network; its path."""
+    """Build the image of :func:`program_text` with a compiled network; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     library.export(folder / "net.tar")
     archive = build_library(folder / "net.tar", board, folder / "net", cflags, cc)
@@ -381,13 +380,13 @@ def run_network(
 
 
 def write_inputs(library, inputs: Mapping[str, np.ndarray], folder: Path) -> None:
-    """What the image of :func:`build_network` reads."""
+    """Write the inputs of an image of :func:`build_network`."""
     arrays = [np.ascontiguousarray(inputs[t.name], t.dtype) for t in library.summary.inputs]
     (folder / "inputs.bin").write_bytes(b"".join(a.tobytes() for a in arrays))
 
 
 def read_outcome(library, folder: Path) -> Outcome:
-    """What the image has written; instructions are right where it was run with ``counted``."""
+    """Read the image's outputs; instructions are valid only after a ``counted`` run."""
     data, outputs, at = (folder / "outputs.bin").read_bytes(), {}, 0
     for t in library.summary.outputs:
         flat = np.frombuffer(data[at : at + t.nbytes], t.dtype)

@@ -1,4 +1,4 @@
-"""Firmware built in every way that people build it: compilers, levels, options, processors.
+"""Firmware built with many compilers, optimisation levels, options and processors.
 
 A build is one image of some archives' C files and a program, without their Makefiles; all
 compilers use the C library and the linker of the board's GCC. ``zig`` is the clang of the ziglang
@@ -36,7 +36,7 @@ _TRIPLES = {"arm-none-eabi": "arm-none-eabi", "riscv64-unknown-elf": "riscv32-un
 
 @dataclass(frozen=True)
 class Build:
-    """One way to build for one of the boards, by its target."""
+    """A way to build for a board, selected by its target."""
 
     compiler: str
     level: str
@@ -51,7 +51,7 @@ class Build:
         return TARGETS[self.target]
 
     def missing_tool(self) -> str | None:
-        """The first command that this machine lacks, or None."""
+        """Return the first command that this machine lacks, or None."""
         if self.compiler == "clang" and shutil.which("clang") is None:
             return "clang"
         if self.compiler == "zig" and importlib.util.find_spec("ziglang") is None:
@@ -59,7 +59,7 @@ class Build:
         return self.board.missing_tool()
 
     def command(self) -> list[str]:
-        """The compiler, which finds the C library's headers."""
+        """Return the compiler command, with the C library's headers."""
         compiler = self.board.compiler
         if self.compiler == "gcc":
             return [compiler, "--specs=picolibc.specs"]
@@ -68,7 +68,7 @@ class Build:
         return [*command, triple, f"-isystem{libc_headers(compiler)}"]
 
     def flags(self) -> list[str]:
-        """The compiler's command up to the files."""
+        """Return the compiler command without the files."""
         more = list(WAYS[self.way])
         if self.way == "trapping":
             more.append(TRAPS.get(self.compiler, "-fsanitize-trap=all"))
@@ -77,14 +77,14 @@ class Build:
 
 
 def every_build() -> Iterator[Build]:
-    """All of them, but LTO by clang: the linker is GCC's."""
+    """Return all builds except LTO by clang, because the linker is GCC's."""
     for compiler, level, way, target in itertools.product(COMPILERS, LEVELS, WAYS, TARGETS):
         if compiler == "gcc" or way != "lto":
             yield Build(compiler, level, way, target)
 
 
 def sampled_builds(count: int) -> list[Build]:
-    """Some in which neighbours differ in everything, so that each kind is there early."""
+    """Return some builds, ordered so that consecutive ones differ in every axis."""
     builds = []
     ways, targets = list(WAYS), list(TARGETS)
     for i in itertools.count():
@@ -99,8 +99,8 @@ def sampled_builds(count: int) -> list[Build]:
 
 @cache
 def newer_clang() -> list[str]:
-    """The command of the ziglang wheel's clang, as the driver that it is, and its own headers,
-    which it only finds as zig."""
+    """Return the ziglang wheel's clang as a plain driver, and its headers, which it finds only as
+    zig."""
     spec = importlib.util.find_spec("ziglang")
     (folder,) = spec.submodule_search_locations if spec else [""]
     headers = f"-idirafter{Path(folder, 'lib', 'include')}"
@@ -109,7 +109,7 @@ def newer_clang() -> list[str]:
 
 @cache
 def libc_headers(gcc: str) -> str:
-    """The folder of picolibc's headers that a board's GCC reads."""
+    """Return the folder of the picolibc headers that a board's GCC uses."""
     command = [gcc, "--specs=picolibc.specs", "-E", "-v", "-x", "c", "/dev/null"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     found = [line.strip() for line in told.splitlines() if line.startswith(" /")]
@@ -117,13 +117,13 @@ def libc_headers(gcc: str) -> str:
 
 
 def sources_of(archive: Path) -> list[Path]:
-    """The C files of an archive that was unpacked."""
+    """Return the C files of an unpacked archive."""
     folders = ("codegen/host/src", "runtime/src_backend", "runtime/src_runtime/firmware")
     return sorted(path for folder in folders for path in (archive / folder).glob("*.c"))
 
 
 def includes_of(archives: Sequence[Path]) -> list[str]:
-    """Options by which their headers are found."""
+    """Return the include options of an unpacked archive."""
     parts = ("codegen/host/include", "runtime/include")
     return [f"-I{archive / part}" for archive in archives for part in parts]
 
@@ -135,7 +135,7 @@ def build_image(
     folder: Path,
     dialect: Sequence[str] = ("-std=c99",),
 ) -> Path:
-    """Compile a C program with the files of its networks, and link it; the image.
+    """Compile and link a C program and its networks. ``dialect``: options of the latter.
 
     ``dialect`` are the networks' files' own options.
     """
@@ -153,7 +153,7 @@ def build_image(
 def link(
     build: Build, program: Path, objects: Sequence[Path], includes: Sequence[str], folder: Path
 ) -> Path:
-    """The image of objects and a program, by the board's GCC."""
+    """Link objects and a program with the board's GCC; return the image."""
     board, image = build.board, folder / "image.elf"
     layout = {"flash": board.flash, "flash_size": board.flash_size, "ram": board.ram,
               "ram_size": board.ram_size, "stack_size": STACK_BYTES}  # fmt: skip
@@ -169,7 +169,7 @@ def link(
 
 
 def run_built(build: Build, image: Path, folder: Path) -> None:
-    """Run an image where its files are."""
+    """Run an image in its folder."""
     run_image(build.board, image, folder)
 
 

@@ -1,4 +1,4 @@
-"""Applications of operators made from their contracts: one that is right, and many that are not."""
+"""Applications of operators generated from their contracts: a valid one, and many invalid ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Application:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong application; the sentence that refuses it has ``names``."""
+    """An invalid application; its error text contains ``names``."""
 
     id: str
     application: Application
@@ -131,7 +131,7 @@ def _value_for(attribute, operand: TensorType | None, axes) -> Any:
 
 
 def mutants(op: str) -> Iterator[Mutant]:
-    """Every way in which the contract's lines can be broken, one at a time."""
+    """Return applications that break the contract's rules, one rule each."""
     contract, right = OPS[op].contract, sample(op)
     yield from _wrong_counts(contract, right)
     for i, operand in enumerate(contract.operands):
@@ -192,12 +192,12 @@ def _wrong_operands(contract, operand, i: int, right: Application) -> Iterator[M
 
 
 def _reads(contract: Contract, name: str | None) -> int:
-    """How many operands name an extent, or the axes, directly or in a formula."""
+    """Return how many operands use an extent, or the axes, directly or in a formula."""
     return sum(name in o.shape.names for o in contract.operands) if name else 0
 
 
 def _compared_axes(contract: Contract, operand, rank: int) -> Iterator[int]:
-    """Axes whose extent another operand, the operand itself or a number fixes."""
+    """Return axes whose extent is fixed by an operand or a number."""
     words = operand.shape.text.split()
     for i, word in enumerate(words):
         place = i if i <= _head(words) else i - len(words) + rank

@@ -22,21 +22,21 @@ FILES_SHOWN = 12
 
 
 def now() -> float:
-    """Seconds of processor time of this process and its finished children."""
+    """Return the processor time in seconds of this process and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 @dataclass
 class Costs:
-    """Times of the tests of one run."""
+    """Processor times of the tests of one run."""
 
     of_tests: dict[str, float] = field(default_factory=dict)
     everyday: set[str] = field(default_factory=set)
     ends: dict[str, float] = field(default_factory=dict)  # of pytest's processes, by name
 
     def add(self, report: Any) -> None:
-        """Take the time from the report of a test's end."""
+        """Record the time in the report of a test's end."""
         seconds = dict(report.user_properties).get(PROPERTY)
         if seconds is None:
             return
@@ -46,7 +46,7 @@ class Costs:
             self.everyday.add(report.nodeid)
 
     def above_limits(self) -> list[str]:
-        """Sentences about everyday tests that take too long."""
+        """Return messages about everyday tests that are too slow."""
         times = {name: self.of_tests[name] for name in self.everyday}
         wrong = [
             f"{name} takes {seconds:.1f} s of processor time, more than {LIMIT_OF_TEST} s;"
@@ -63,7 +63,7 @@ class Costs:
         return wrong
 
     def table(self) -> list[str]:
-        """Lines with the sums and the files that take the most time."""
+        """Return lines with the totals and the slowest files."""
         if not self.of_tests:
             return []
         files: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Archives of runtime crt as programs of this machine or of one that QEMU emulates in user mode.
+"""Archives of the crt runtime as programs of this machine or of QEMU in user mode.
 
 A program reads the inputs of one run from a file, runs the network by the interface that it was
 compiled for, and writes the outputs to another file.
@@ -92,7 +92,7 @@ _CODES = {"i": 0, "u": 1, "f": 2, "b": 1}
 
 
 def _tables(side: str, tensors: Sequence) -> list[str]:
-    """C of the memory of inputs or outputs, and what describes it."""
+    """Return C of the buffers and descriptors of inputs or outputs."""
     types = [np.dtype(t.dtype) for t in tensors]
     sizes = [int(np.prod(t.shape)) * dtype.itemsize for t, dtype in zip(tensors, types)]
     kinds = ", ".join(f"{{{_CODES[t.kind]}, {t.itemsize * 8}, 1}}" for t in types)
@@ -120,7 +120,7 @@ def run_archive(
     compiler: Sequence[str] = ("cc", "-std=c99", "-O1"),
     emulator: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """Build the archive of a network named ``net`` and run it once; its outputs by name."""
+    """Build the archive of a network named ``net``, run it once, and return its outputs by name."""
     folder.mkdir(parents=True, exist_ok=True)
     library.export(folder / "net.tar")
     unpack(folder / "net.tar", folder)

@@ -1,4 +1,4 @@
-"""Networks with operators of one's own: made of nodes in a line, compiled and run."""
+"""Networks with custom operators, built from nodes in one line, compiled and run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXECUTORS = {"graph": GraphModule, "aot": AotModule}
 
 
 def example(name: str):
-    """The module of an example, imported once."""
+    """Import the module of an example once."""
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
@@ -37,7 +37,7 @@ def onnx_model(
     weights: Mapping[str, np.ndarray] | None = None,
     versions: Mapping[str, int] | None = None,
 ) -> onnx.ModelProto:
-    """A model with the domains of its nodes. ``outputs`` gives numpy's type of each."""
+    """Return a model with the domains of its nodes. ``outputs`` gives the numpy type of each."""
     domains = {n.domain: 1 for n in nodes if n.domain}
     domains.update(versions or {})
 
@@ -57,7 +57,7 @@ def onnx_model(
 
 
 def run(library, inputs: Mapping[str, np.ndarray], folder: Path) -> list[np.ndarray]:
-    """Export, load and run a compiled network; its outputs."""
+    """Export, load and run a compiled network; return its outputs."""
     path = folder / "net.so"
     library.export_library(path)
     factory = tvmrt.runtime.load_module(path)
@@ -69,5 +69,5 @@ def run(library, inputs: Mapping[str, np.ndarray], folder: Path) -> list[np.ndar
 
 
 def compiled(model: Any, inputs: Mapping[str, np.ndarray], folder: Path, **choices: Any):
-    """Compile and run; the outputs."""
+    """Compile and run a model; return its outputs."""
     return run(tvmrt.compile(model, **choices), inputs, folder)

@@ -1,4 +1,4 @@
-"""Random damage to bytes and to ONNX models, for tests that nothing but an error comes of it."""
+"""Random damage to bytes and ONNX models, for tests that expect an error at most."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPSETS = [-1, 0, 1, 7, 9, 11, 13, 17, 18, 21, 23, 99]
 
 
 def damaged_bytes(data: bytes, source: random.Random, most: int = 4) -> bytes:
-    """A copy with one to ``most`` places changed, removed, doubled or cut off."""
+    """Return a copy with up to ``most`` bytes changed, removed, duplicated or truncated."""
     out = bytearray(data)
     for _ in range(source.randint(1, most)):
         at = source.randrange(len(out) + 1)
@@ -37,7 +37,7 @@ def damaged_bytes(data: bytes, source: random.Random, most: int = 4) -> bytes:
 
 
 def damaged_model(whole: onnx.ModelProto, source: random.Random) -> onnx.ModelProto:
-    """A copy with one to three contradictions."""
+    """Return a copy with one to three inconsistencies."""
     network = onnx.ModelProto()
     network.CopyFrom(whole)
     for _ in range(source.randint(1, 3)):
@@ -51,7 +51,7 @@ def _node(network: onnx.ModelProto, source: random.Random) -> onnx.NodeProto:
 
 
 def _name(network: onnx.ModelProto, source: random.Random) -> str:
-    """Any name of a tensor, or that of none."""
+    """Return the name of some tensor, or an unused one."""
     names = [key for node in network.graph.node for key in (*node.input, *node.output)]
     return source.choice([*names, *(t.name for t in network.graph.initializer), ""])
 
@@ -141,7 +141,7 @@ def _change_weights(network, source) -> None:
 
 
 def _change_integer(tensor: onnx.TensorProto, source: random.Random) -> None:
-    """One number of a list of integers: shapes, axes, indices."""
+    """Change a number in a list of integers: shapes, axes, indices."""
     try:
         array = numpy_helper.to_array(tensor).copy()
     except (TypeError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""A network of two layers."""
+"""A network of two dense layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx import ModelProto, helper
 
 
 def two_layers() -> tuple[ModelProto, list[np.ndarray]]:
-    """x (4, 64), a layer of 48 with its sum and rectifier, a layer of 10; and the weights."""
+    """Return x (4, 64), dense layers of 48 (with bias and Relu) and 10; the weights."""
     rng = np.random.default_rng(0)
     weights = [rng.normal(size=shape).astype(np.float32) for shape in ((64, 48), (48,), (48, 10))]
     nodes = [

@@ -1,4 +1,4 @@
-"""Devices that this machine may lack."""
+"""Devices that may be unavailable on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvmrt.error import TVMError
 
 
 def have(device: str) -> None:
-    """Skip the test where the device is not built or cannot run."""
+    """Skip the test if the device is not built or cannot run."""
     try:
         found = tvmrt.get_global_func("tvmrt.device.find")(device)
     except (TVMError, OSError) as problem:

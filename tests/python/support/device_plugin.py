@@ -1,4 +1,4 @@
-"""The plug-in of a device that is one C source."""
+"""Device plug-ins built from one C source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TVMRT = [sys.executable, "-m", "tvmrt"]
 
 
 def built(source: Path, *flags: str) -> Path:
-    """The plug-in of a C device."""
+    """Compile the plug-in of a C device."""
     plugin = source.with_name(f"libtvmrt_device_{source.stem}.so")
     cflags = subprocess.check_output([*TVMRT, "config", "--cflags"], text=True).split()
     command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *cflags, *flags]

@@ -1,4 +1,4 @@
-"""Networks whose inputs have open dimensions, spelled as exporters spell them."""
+"""Networks with dynamic input dimensions, written as exporters write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HEADS, WORDS = 32, 4, 50
 
 @dataclass
 class Draft:
-    """A graph under construction; names count up, behind a prefix in graphs inside of others."""
+    """A graph under construction; names are numbered, with a prefix in subgraphs."""
 
     seed: int = 0
     prefix: str = ""
@@ -40,7 +40,7 @@ class Draft:
         return self.constant(self.rng.normal(size=shape) * scale, np.float32)
 
     def extent(self, x: str, axis: int) -> str:
-        """An extent as a vector of one, by the chain that exporters write."""
+        """Return an extent as a vector of one element, by the node chain that exporters write."""
         shape = self.node("Shape", [x])
         scalar = self.node("Gather", [shape, self.constant(axis, np.int64)], axis=0)
         return self.node("Unsqueeze", [scalar, self.constant([0], np.int64)])
@@ -59,7 +59,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Case:
-    """A network, its declared dimensions, and inputs for sizes of them."""
+    """A network, its declared dimensions, and inputs of given sizes."""
 
     make: Callable[[], onnx.ModelProto]
     dims: dict[str, Any]
@@ -72,7 +72,7 @@ class Case:
         return {n: b for n, b in self.dims.items() if not isinstance(b, str)}
 
     def sizes(self, rng: np.random.Generator, count: int) -> list[dict[str, int]]:
-        """The largest, the least, and others at random, the largest again."""
+        """Return the maximum, the minimum, random sizes, and the maximum again."""
         bounds = self.bounds()
         some = [
             {n: int(rng.integers(a, b + 1)) for n, (a, b) in bounds.items()} for _ in range(count)
@@ -89,7 +89,7 @@ def perceptron() -> onnx.ModelProto:
 
 
 def attention(d: Draft, x: str, past: tuple[str, str] | None, mask: str) -> tuple[str, str, str]:
-    """Self-attention over a sequence, with a cache where there is one."""
+    """Return self-attention over a sequence, optionally with a KV cache."""
     batch, length = d.extent(x, 0), d.extent(x, 1)
     heads = d.constant([HEADS], np.int64)
     each = d.constant([WIDTH // HEADS], np.int64)
@@ -141,7 +141,7 @@ def decoder() -> onnx.ModelProto:
 
 
 def causal() -> onnx.ModelProto:
-    """Positions counted by Range, and a mask that Trilu cuts out of a matrix of one length."""
+    """Return positions computed by Range, and a causal mask by Trilu."""
     d = Draft(7)
     words = d.node("Gather", [d.weight(WORDS, WIDTH), "ids"])
     length = d.extent("ids", 1)
@@ -157,7 +157,7 @@ def causal() -> onnx.ModelProto:
 
 
 def convolutions() -> onnx.ModelProto:
-    """Strided, depthwise and pointwise layers, a residual, pooling, nearest enlargement."""
+    """Return strided, depthwise and pointwise layers, a residual, pooling, nearest resize."""
     d = Draft(4)
     x = d.node("Relu", [d.node("Conv", ["x", d.weight(8, 3, 3, 3), d.weight(8)],
                                strides=[2, 2], pads=[1, 1, 1, 1])])  # fmt: skip
@@ -190,7 +190,7 @@ def tagger() -> onnx.ModelProto:
 
 
 def quantised() -> onnx.ModelProto:
-    """A convolution, a depthwise and a pointwise one and a product, all in 8-bit integers."""
+    """Return a convolution, a depthwise and a pointwise one and a matmul, all in int8."""
     d = Draft(6)
     zero = d.constant(128, np.uint8)
 

@@ -1,5 +1,5 @@
-"""Where the ONNX reference evaluator differs from onnxruntime, and the standard's text is the
-latter's: operators that the evaluator computes in part only."""
+"""Operators that the ONNX reference evaluator implements in part; onnxruntime follows the
+standard."""
 
 from __future__ import annotations
 

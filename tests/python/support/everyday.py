@@ -1,4 +1,4 @@
-"""Which tests ``./run test`` runs: one table, a row for each folder of tests but those of plug-ins.
+"""Selection of the tests that ``./run test`` runs: a table with a row per test folder.
 
 The everyday tests take five minutes on two processors. They hold what a contributor breaks most
 easily; all others run with ``-m 'slow or not slow'``, as in continuous integration. A test that is
@@ -29,8 +29,8 @@ MAX_TESTS = 4200  # of all together
 
 @dataclass(frozen=True)
 class Share:
-    """Everyday tests of one folder: names of files without ``test_`` and ``.py``, or all files, and
-    the most cases of one function."""
+    """Everyday tests of one folder: file names without ``test_`` and ``.py``, or all files, and the
+    maximum number of cases of one function."""
 
     files: str = "*"
     cases: int = MANY
@@ -93,7 +93,7 @@ SHARES = {
 
 
 def share_of(file: Path) -> Share | None:
-    """The row of a test's file; None for files outside of the folders of tests.
+    """Return the row of a test file; None for files outside of the test folders.
 
     A plug-in has its row in its own ``tests/everyday.ini``, section ``everyday``; without one, two
     cases of each function are everyday.
@@ -109,7 +109,7 @@ def share_of(file: Path) -> Share | None:
 
 
 def is_left_out(path: Path) -> bool:
-    """Whether a path lies in the folder of a plug-in that is installed and not used."""
+    """Whether a path is in the folder of an installed plug-in that is not used."""
     if PLUGINS not in path.parents:
         return False
     name = path.relative_to(PLUGINS).parts[0]
@@ -117,12 +117,12 @@ def is_left_out(path: Path) -> bool:
 
 
 def is_sampled(index: int, total: int, cases: int) -> bool:
-    """Whether the case with this index is among ``cases`` that are spread over ``total``."""
+    """Whether the case with this index is one of ``cases`` spread over ``total``."""
     return total <= cases or index * cases // total != (index - 1) * cases // total
 
 
 def mark(items: Sequence[Any]) -> None:
-    """Mark ``slow`` what is not everyday."""
+    """Mark tests that are not everyday ones as ``slow``."""
     quick = [item for item in items if item.get_closest_marker("slow") is None]
     totals = Counter(map(_function, quick))
     met: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Firmware networks as shared libraries of this machine, called by ctypes with exact memory."""
+"""Firmware networks as shared libraries, called through ctypes with exact buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUARD, PATTERN = 64, 0xA5
 
 
 def build_shared(folder: Path, options: Sequence[str] = ()) -> ctypes.CDLL:
-    """The C files of a folder, without a warning, in one library."""
+    """Compile the C files of a folder without warnings into one library."""
     flags = [f"-I{path}" for path in [folder, *find_include_path()]]
     command = ["cc", *STRICT, "-fPIC", "-shared", *options, *flags, *sorted(folder.glob("*.c"))]
     done = subprocess.run(
@@ -27,7 +27,7 @@ def build_shared(folder: Path, options: Sequence[str] = ()) -> ctypes.CDLL:
 
 
 class Memory:
-    """A pool of exactly ``nbytes`` at a multiple of 16, between bytes that nobody may write."""
+    """A pool of exactly ``nbytes``, aligned to 16, between guard bytes."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -39,13 +39,13 @@ class Memory:
         return self._bytes.ctypes.data + self._begin
 
     def is_sound(self) -> bool:
-        """Whether nothing was written around it."""
+        """Whether the guard bytes are unchanged."""
         around = np.delete(self._bytes, np.s_[self._begin : self._begin + self.nbytes])
         return bool((around == PATTERN).all())
 
 
 def pointers(addresses: Sequence[int]) -> ctypes.Array:
-    """A struct of pointers."""
+    """Return a struct of pointers."""
     return (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
 
 
@@ -59,7 +59,7 @@ class DLTensor(ctypes.Structure):
 
 
 def tensor(address: int, array: np.ndarray) -> DLTensor:
-    """What describes an array's type and shape, at an address."""
+    """Return a DLTensor of an array's type and shape at an address."""
     code = {"i": 0, "u": 1, "f": 2, "b": 1}[array.dtype.kind]
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     return DLTensor(
@@ -68,7 +68,7 @@ def tensor(address: int, array: np.ndarray) -> DLTensor:
 
 
 def call_packed(function, tensors: Sequence[DLTensor]) -> int:
-    """A packed function of tensors; its code."""
+    """Call a packed function of tensors; return its error code."""
     count = len(tensors)
     values = (ctypes.c_void_p * (count + 8))(*(ctypes.addressof(t) for t in tensors))
     codes = (ctypes.c_int * (count + 8))(*[7] * count)
@@ -77,7 +77,7 @@ def call_packed(function, tensors: Sequence[DLTensor]) -> int:
 
 
 class Network:
-    """A network of a library that build_shared() made, with the memory that it is lent."""
+    """A network of a library that build_shared() made, with caller-provided memory."""
 
     def __init__(self, library, shared: ctypes.CDLL, pools: Mapping[str, Memory] | None = None):
         self.summary, self.shared = library.summary, shared
@@ -91,11 +91,11 @@ class Network:
         return getattr(self.shared, f"{self.prefix}_{name}")
 
     def pools(self) -> tuple[ctypes.Array, ...]:
-        """The argument of lent pools, where there are any."""
+        """Return the argument of caller-provided pools, if there are any."""
         return (pointers([self.memories[n].address for n in self.names]),) if self.names else ()
 
     def run(self, inputs: Mapping[str, np.ndarray], name: str = "run") -> dict[str, np.ndarray]:
-        """The outputs of one run; memory around the pools is compared."""
+        """Run once and return the outputs; check the guard bytes of the pools."""
         given = [np.ascontiguousarray(inputs[t.name], t.dtype) for t in self.summary.inputs]
         results = [np.zeros(t.shape, t.dtype) for t in self.summary.outputs]
         code = self.call(given, results, name)
@@ -104,7 +104,7 @@ class Network:
         return {t.name: y for t, y in zip(self.summary.outputs, results)}
 
     def call(self, given, results, name: str = "run") -> int:
-        """The code of a run over arrays."""
+        """Run with arrays and return the error code."""
         if not self.packed:
             structs = [pointers([x.ctypes.data for x in row]) for row in (given, results)]
             return self.function(name)(*structs, *self.pools())

@@ -13,7 +13,7 @@ __all__ = ["Batch", "Part", "case"]
 
 
 class Part:
-    """One case of a batch, the argument of a parametrised test."""
+    """A case of a batch, the argument of a parametrised test."""
 
     def __init__(self, batch: Batch, number: int) -> None:
         self.batch = batch
@@ -50,7 +50,7 @@ class Batch:
             yield pytest.param(Part(self, number), id=f"{each.op}-{each.id}-opset{self.opset}")
 
     def found(self, number: int) -> list[np.ndarray]:
-        """What the compiled network gives. A case that spoils the batch is compiled alone."""
+        """Return the compiled network's results. A case that breaks the batch is compiled alone."""
         if self._found is None:
             try:
                 self._found = self._run(self.cases)

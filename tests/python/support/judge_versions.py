@@ -1,4 +1,4 @@
-"""Judges of the operator tests: onnxruntime and the ONNX reference evaluator, of which versions."""
+"""Required versions of the reference implementations: onnxruntime and the ONNX evaluator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def skip_misjudged(items: Sequence[pytest.Item], folder: Path) -> None:
-    """Skip all tests of a folder if the judges are too old; else those that they misjudge."""
+    """Skip all tests of a folder if the references are too old, else only those they get wrong."""
     old_runtime = _version(onnxruntime.__version__) <= LEAST_ONNXRUNTIME
     new_enough = (
         _version(onnx.__version__) >= LEAST_ONNX

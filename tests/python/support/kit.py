@@ -1,4 +1,4 @@
-"""The checks of ``tvmrt.conformance``, for tests that are skipped where it is left out."""
+"""Run the checks of ``tvmrt.conformance``; skip tests if it is not installed."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import pytest
 
 
 def check(name: str, *arguments: Any, **options: Any) -> list[Any]:
-    """The findings of one check."""
+    """Return the findings of one check."""
     return pytest.importorskip(f"tvmrt.conformance.{name}").check(*arguments, **options)

@@ -1,4 +1,4 @@
-"""What a run of the tests left out, and why, as one table at its end."""
+"""A table of skipped tests and the reasons, printed at the end of a test run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDERS_SHOWN = 3
 
 
 def reason_of(report: Any) -> str:
-    """Why a test was skipped; of one that may fail, the same."""
+    """Return why a test was skipped or expected to fail."""
     told = getattr(report, "wasxfail", "")
     if not told and isinstance(report.longrepr, tuple):
         told = report.longrepr[2]
@@ -20,7 +20,7 @@ def reason_of(report: Any) -> str:
 
 
 def table(skipped: Iterable[Any], marks: str) -> list[str]:
-    """Lines of a table: how many tests, of which folders, why; the most numerous first."""
+    """Return table lines of count, folders and reason, most frequent first."""
     folders: dict[str, Counter[str]] = defaultdict(Counter)
     for report in skipped:
         folders[reason_of(report)][PurePath(report.nodeid.split("::")[0]).parent.name] += 1

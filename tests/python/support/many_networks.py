@@ -1,4 +1,4 @@
-"""Many networks in one image: compiled together, built by any compiler, run by QEMU once each."""
+"""Many networks in one image: compiled together, built by any compiler, each run once in QEMU."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ int main(void) {{
 
 
 def _call_text(library: Any) -> str:
-    """C of a function that runs one network from a file to another."""
+    """Return a C function that runs one network from a file to another."""
     summary, buffers, fetches, stores = library.summary, [], [], []
     for kind, tensors in (("in", summary.inputs), ("out", summary.outputs)):
         for i, tensor in enumerate(tensors):
@@ -96,7 +96,7 @@ class ManyNetworks:
     def results(
         self, build: Build, folder: Path, dialect: Sequence[str] = STRICT
     ) -> dict[str, list[np.ndarray]]:
-        """The outputs of each network on a board, from an image that is built in one way."""
+        """Return the outputs of each network on a board, from an image built in one way."""
         image = build_image(build, self.program, [self.archive], folder / "objects", dialect)
         (folder / "inputs.bin").write_bytes(self.inputs)
         run_built(build, image, folder)
@@ -112,7 +112,7 @@ class ManyNetworks:
 
 
 def compiles_as_cplusplus(build: Build, archive: Path) -> None:
-    """Assert that the C files of an archive are C++ without a warning; skip without a compiler."""
+    """Assert that an archive's C files compile as C++ without warnings."""
     command = [build.board.compiler, "-print-prog-name=cc1plus"]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(found).is_absolute():

@@ -1,4 +1,4 @@
-"""Networks of as many small nodes as one likes, in several shapes."""
+"""Networks with any number of small nodes, in several shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _model(nodes, shape, result: str, result_shape=None, weights=()) -> onnx.Mod
 
 
 def chain(count: int) -> onnx.ModelProto:
-    """One after the other, a function of its own for every second."""
+    """Return nodes in sequence; every second one is a separate function."""
     ops = ["Softmax", "Sigmoid", "LogSoftmax", "Tanh"]
     names = ["x", *(f"v{i}" for i in range(count))]
     nodes = [helper.make_node(ops[i % 4], [names[i]], [names[i + 1]]) for i in range(count)]
@@ -29,7 +29,7 @@ def chain(count: int) -> onnx.ModelProto:
 
 
 def wide(count: int) -> onnx.ModelProto:
-    """Branches side by side, all of them alive at once, joined at the end."""
+    """Return parallel branches, all live at once, joined at the end."""
     half = range(count // 2)
     nodes = [helper.make_node("LeakyRelu", ["x"], [f"a{i}"], alpha=(i + 1) / count) for i in half]
     nodes += [helper.make_node("Softmax", [f"a{i}"], [f"b{i}"]) for i in half]
@@ -39,7 +39,7 @@ def wide(count: int) -> onnx.ModelProto:
 
 
 def tangled(count: int) -> onnx.ModelProto:
-    """Each reads what two nodes of any distance before it made."""
+    """Return nodes that each read two earlier nodes at random distances."""
     random = np.random.default_rng(0)
     names, nodes = ["x"], []
     for i in range(count):
@@ -52,7 +52,7 @@ def tangled(count: int) -> onnx.ModelProto:
 
 
 def convolutions(count: int) -> onnx.ModelProto:
-    """Small convolutions, each added to a result of any distance before it."""
+    """Return small convolutions, each added to an earlier result at a random distance."""
     random = np.random.default_rng(0)
     names, nodes, weights = ["x"], [], []
     for i in range(count // 2):
@@ -66,7 +66,7 @@ def convolutions(count: int) -> onnx.ModelProto:
 
 
 def constants(count: int) -> onnx.ModelProto:
-    """A constant of its own for each node."""
+    """Return nodes with a separate constant each."""
     random = np.random.default_rng(0)
     weights = [(f"w{i}", random.standard_normal((1, 16)).astype(np.float32)) for i in range(count)]
     names = ["x", *(f"v{i}" for i in range(count))]
@@ -78,7 +78,7 @@ def constants(count: int) -> onnx.ModelProto:
 
 
 def views(count: int) -> onnx.ModelProto:
-    """Transposes between functions that need rows."""
+    """Return transposes between functions that need contiguous rows."""
     names, nodes = ["x"], []
     for i in range(count // 2):
         nodes.append(helper.make_node("Transpose", [names[-1]], [f"t{i}"], perm=[1, 0]))

@@ -1,5 +1,4 @@
-"""Networks on emulated machines, which servers of remote calls run; real ones: each machine has its
-turn. Without a plug-in that reaches such servers, tests are skipped.
+"""Networks on emulated machines, run by RPC servers. Tests are skipped without an RPC plug-in.
 
 Which network goes where the folder's index tells alone: the least work first, one machine after
 the other. The others run the same code on the machine of the tests.
@@ -28,7 +27,7 @@ COUNT = 6
 
 
 def turns(target: str) -> list[str]:
-    """The names of the networks whose turn is on that machine; none without the folder."""
+    """Return the networks assigned to that machine; none without the folder."""
     names = golden_case.names()
     if not names:
         return []
@@ -38,13 +37,13 @@ def turns(target: str) -> list[str]:
 
 
 def need_servers() -> None:
-    """Skip the test where no plug-in reaches servers."""
+    """Skip the test if no plug-in connects to RPC servers."""
     if not plugin.has("connections", "--rpc"):
         pytest.skip("no plug-in has remote calls")
 
 
 def run(port: int, library: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs, in their order, of a compiled network where the server with that port is."""
+    """Return the outputs of a compiled network on the server at that port."""
     options = {"rpc": f"127.0.0.1:{port}", "rpc_tracker": None, "rpc_key": "", "rpc_wait": None}
     place = plugin.find("connections", "--rpc")().open(options)
     try:
@@ -54,7 +53,7 @@ def run(port: int, library: Path, inputs: dict[str, np.ndarray]) -> list[np.ndar
 
 
 def check(models: Path, name: str, target: str, port: int, folder: Path) -> None:
-    """Assert that a network gives its golden outputs on the machine whose server has that port."""
+    """Assert that a network gives its golden outputs on the server at that port."""
     library = tvmrt.compile(models / f"{name}.onnx", target=target, levels=[MACHINES[target]])
     library.export_library(folder / "net.so")
     inputs, outputs = golden_case.load(models, name)

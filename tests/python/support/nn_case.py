@@ -1,4 +1,4 @@
-"""Single-node ONNX networks, many in one model: compile once, compare each with a reference."""
+"""Single-node ONNX networks, many in one model: compiled once, each compared with a reference."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Case:
 
 
 def case(id: str, op: str, inputs, constants=(), **attrs: Any) -> Case:
-    """A case; keywords that a Case has go there, the others are the node's attributes."""
+    """Return a case; keywords that are not fields of Case become attributes of the node."""
     own = {k: attrs.pop(k) for k in ("outputs", "domain", "wanted", "rtol", "atol") if k in attrs}
     return Case(id, op, list(inputs), tuple(constants), attrs=attrs, **own)
 
 
 def build_model(cases: list[Case], opset: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """All cases side by side in one graph, and the feeds of its inputs."""
+    """Return one graph with all cases, and the feeds of its inputs."""
     nodes, inputs, weights, outputs, feeds = [], [], [], [], {}
     for number, each in enumerate(cases):
         names = []
@@ -73,7 +73,7 @@ def build_model(cases: list[Case], opset: int) -> tuple[onnx.ModelProto, dict[st
 
 
 def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
-    """The case's outputs by ``onnxruntime`` or by the ONNX ``reference`` evaluator."""
+    """Return the case's outputs by ``onnxruntime`` or by the ONNX ``reference`` evaluator."""
     if each.wanted is not None:
         return each.wanted
     model, feeds = build_model([each], opset)
@@ -92,7 +92,7 @@ def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
 
 
 def judged(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
-    """The case's outputs by ``evaluator``, by the ONNX reference evaluator where it cannot.
+    """Return the outputs by ``evaluator``, or else by the ONNX reference evaluator.
 
     What onnxruntime gives must be what the reference evaluator gives, as far as that knows the
     operator, unless the table of intentional differences or ``evaluator_gaps`` has the operator;
@@ -121,7 +121,7 @@ def _agree(each: Case, found: list, standard: list) -> bool:
 
 
 def _settled(each: Case, opset: int, found: list, standard: list) -> list[np.ndarray]:
-    """The outputs by the judge of the row that explains why two judges disagree."""
+    """Return the outputs of the correct reference, as the table of differences says."""
     (rows,) = differences_of(build_model([each], opset)[0]).values() or ([],)
     if any(row.judge is Judge.EXACT for row in rows):
         return standard
@@ -153,7 +153,7 @@ def check(cases: list[Case], opset: int, folder: Path, evaluator: str = "onnxrun
 def run_compiled(
     model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path
 ) -> dict[str, np.ndarray]:
-    """The network's outputs by name, through the library that tvmrt makes of it."""
+    """Return the network's outputs by name, from the library that tvmrt compiles."""
     from tvmrt import runtime
     from tvmrt.compiler import pipeline
 

@@ -1,4 +1,4 @@
-"""Building small ONNX models in a line or two, for tests."""
+"""Build small ONNX models in a line or two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def model(
     opset: int = 17,
     domains: Sequence[str] = (),
 ) -> onnx.ModelProto:
-    """A model whose inputs have the types and shapes of the given arrays."""
+    """Return a model whose inputs have the types and shapes of the given arrays."""
 
     def info(name, array):
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)

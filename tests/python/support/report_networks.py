@@ -1,4 +1,4 @@
-"""A small network whose report is known on paper, and one with thousands of nodes."""
+"""A small network whose report is known exactly, and one with thousands of nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _model(nodes, shape, output, weights) -> onnx.ModelProto:
 
 
 def branched(name: str = "first") -> onnx.ModelProto:
-    """Conv, Relu; of these a pool and a convolution; their sum, through a reshape of no effect."""
+    """Return Conv and Relu, then a pool and a convolution, added after a no-op reshape."""
     nodes = [
         helper.make_node("Conv", ["x", "a"], ["a0"], name=name),
         helper.make_node("Relu", ["a0"], ["a1"], name="rectifier"),
@@ -37,7 +37,7 @@ def branched(name: str = "first") -> onnx.ModelProto:
 
 
 def long(blocks: int) -> onnx.ModelProto:
-    """Four nodes a block, each block a fork and a join."""
+    """Return blocks of four nodes, each block a fork and a join."""
     nodes, last = [], "x"
     for i in range(blocks):
         nodes += [

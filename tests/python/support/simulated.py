@@ -1,4 +1,4 @@
-"""Networks over simulated devices: each device takes a while and adds up its inputs."""
+"""Networks on simulated devices: each device waits and adds up its inputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SHAPE = (4,)
 
 
 class Crowd:
-    """How many runs of devices are under way at once, at most. Times would tell as much only on a
-    machine that does nothing else."""
+    """Counter of concurrent device runs and their maximum. Unlike times, it is reliable on a busy
+    machine."""
 
     def __init__(self) -> None:
         self._lock, self._now, self.most = threading.Lock(), 0, 0
@@ -36,8 +36,8 @@ class Crowd:
 def add_device(
     name: str, seconds: float, crowd: Crowd | None = None, until: Callable[[], object] | None = None
 ) -> None:
-    """A device whose runs take that long, or until a call returns; results are the sum of the
-    inputs and 1."""
+    """Add a device whose runs take that long, or until a call returns; results are the sum of the
+    inputs plus 1."""
 
     def run(_symbol, *tensors):
         with crowd or Crowd():
@@ -51,14 +51,14 @@ def add_device(
 
 
 def remove_device(name: str) -> None:
-    """Its regions that are loaded keep their function."""
+    """Remove a device; its loaded regions keep their function."""
     tvmrt.runtime.remove_global_func(f"device.{name}.run")
 
 
 def load_regions(
     device: str, inputs_of: dict[str, int], options: dict | None = None, op: str = "sum"
 ):
-    """A module with a region of one node per symbol, which has that number of inputs."""
+    """Return a module with a one-node region per symbol, with that number of inputs."""
     regions = []
     for symbol, count in inputs_of.items():
         tensor = {"name": "t", "dtype": "float32", "shape": list(SHAPE)}
@@ -79,7 +79,7 @@ def load_regions(
 
 
 def graph(steps: list[tuple[str, str, list[int]]]) -> str:
-    """Graph JSON: node 0 is the input "x"; each step is a symbol, a device, the nodes it reads."""
+    """Return graph JSON: node 0 is the input "x"; steps are symbol, device, input nodes."""
     nodes = [{"op": "null", "name": "x", "inputs": []}]
     for symbol, device, sources in steps:
         attrs = {
@@ -110,7 +110,7 @@ def graph(steps: list[tuple[str, str, list[int]]]) -> str:
 
 
 def library(steps: list[tuple[str, str, list[int]]]):
-    """A module with the regions of all devices of the steps."""
+    """Return a module with the regions of all devices of the steps."""
     modules = {}
     for _, device, _ in steps:
         if device not in modules:

@@ -1,5 +1,5 @@
-"""A C program around a firmware network whose dimensions a run chooses, or whose results have as
-many elements as it finds, for hosts and for boards.
+"""A C program that runs a firmware network with dynamic dimensions or data-dependent results, on
+hosts and on boards.
 
 It makes one run after the other from a file: the sizes, then the inputs, each in memory of exactly
 the bytes that the network says it takes, so that sanitizers see what goes beyond. Every second run
@@ -73,7 +73,7 @@ static struct tvmgen_%(name)s_workspace_pools pools = {memory};
 
 
 def program_text(library) -> str:
-    """C of the program, for a network of the C interface that is lent one pool or none."""
+    """Return the C program of a network with at most one caller-provided pool."""
     name, upper = library.module_name, library.module_name.upper()
     lent = [pool.name for pool in library.summary.pools if pool.lent]
     fetches, stores = [], []
@@ -116,7 +116,7 @@ def program_text(library) -> str:
 
 
 def sizes_of(library, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The sizes of a run by dimension, from the inputs that have them as an axis."""
+    """Return the run-time sizes by dimension, from the inputs that have them as an axis."""
     program = library.program
     sizes: dict[str, int] = {}
     for name, type in zip(program.input_names, program.input_types):
@@ -131,7 +131,7 @@ def sizes_of(library, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
 def write_runs(
     library, runs: Sequence[tuple[Mapping[str, int], Mapping[str, np.ndarray]]], folder: Path
 ) -> None:
-    """The file of runs: sizes by dimension, inputs by name."""
+    """Write the file of runs: sizes by dimension, inputs by name."""
     order = [symbol.name for symbol in library.program.dims()]
     parts = []
     for sizes, inputs in runs:
@@ -148,7 +148,7 @@ def results_on_board(
     folder: Path,
     flags: str,
 ) -> list[list[np.ndarray]]:
-    """The outputs of each run on a board in QEMU, of the library's archive built with ``flags``."""
+    """Return the outputs of each run on a board in QEMU; the library is built with ``flags``."""
     library.export(folder / "net.tar")
     archive = build_library(folder / "net.tar", board, folder / "net", flags)
     (folder / "main.c").write_text(program_text(library))
@@ -160,7 +160,7 @@ def results_on_board(
 
 
 def read_results(library, folder: Path) -> list[list[np.ndarray]]:
-    """The outputs of each run, as the network says their extents are."""
+    """Return the outputs of each run with the extents that the network reported."""
     data, at, runs = (folder / "results.bin").read_bytes(), 0, []
     while at < len(data):
         results = []

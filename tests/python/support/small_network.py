@@ -1,4 +1,4 @@
-"""A small network with a little of all, for tests of the compiler's stages."""
+"""A small network with many kinds of layers, for tests of the compiler's stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def small_network() -> onnx.ModelProto:
-    """Convolution, residual, activation, pooling by mean, dense, softmax: a little of all."""
+    """Return a convolution, residual, activation, average pooling, dense layer and softmax."""
     rng = np.random.default_rng(7)
 
     def weight(name, *shape):

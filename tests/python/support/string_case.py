@@ -1,4 +1,4 @@
-"""Networks with strings for tests, and their comparison with onnxruntime."""
+"""Networks with strings, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def expected(model, feeds):
 
 
 def compare(model, *runs):
-    """Each run by one library against onnxruntime."""
+    """Compare each run of one library with onnxruntime."""
     compiled = onnx_backend.prepare(model)
     for feeds in runs:
         wanted, found = expected(model, feeds), compiled.run(feeds)._asdict()

@@ -1,4 +1,4 @@
-"""Small ``.tflite`` files made in a test, and networks held against LiteRT tensor by tensor."""
+"""Small ``.tflite`` files made in a test, and networks compared with LiteRT tensor by tensor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ FILES = Path(__file__).parents[2] / "data" / "tflite"
 
 
 class Net:
-    """A file's graph; tensors are called by their indices. With ``of``, another graph of its
-    file."""
+    """A file's graph; tensors are indices. With ``of``, another subgraph of that file."""
 
     def __init__(self, of: Net | None = None) -> None:
         from ai_edge_litert import schema_py_generated as schema
@@ -69,7 +68,7 @@ class Net:
         return self.tensor(data.shape, data.dtype.name, data, scale, zero, axis)
 
     def op(self, name: str, inputs, outputs, version=1, options: str = "", **fields: Any) -> None:
-        """``options``: the name of their table, if it is not the operator's."""
+        """Add an operator. ``options``: name of its options table, if not the operator's."""
         schema = self.schema
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, name)
@@ -100,7 +99,7 @@ def random_bytes(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 class Bytes(Net):
-    """Results of every operator are outputs; their quantisation is chosen at random."""
+    """A quantised graph: all results are outputs, with random quantisation parameters."""
 
     def __init__(self, rng: np.random.Generator, dtype: str = "int8") -> None:
         super().__init__()
@@ -124,7 +123,7 @@ class Bytes(Net):
 
 
 def feeds_for(data: bytes, seed: int = 0) -> list[np.ndarray]:
-    """Inputs: normal floats, integers of 8 and 16 bits over their range, small ones otherwise."""
+    """Return inputs: normal floats, full-range 8-bit and 16-bit integers, small others."""
     from ai_edge_litert import schema_py_generated as schema
 
     rng = np.random.default_rng(seed)
@@ -149,7 +148,7 @@ def feeds_for(data: bytes, seed: int = 0) -> list[np.ndarray]:
 def litert_runs(
     data: bytes, runs: list[list[np.ndarray]], kernels: str = "BUILTIN_REF"
 ) -> list[list[np.ndarray]]:
-    """The outputs of LiteRT's reference kernels run after run, nothing reset in between."""
+    """Return the outputs of LiteRT's reference kernels in consecutive runs without a reset."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kind = OpResolverType[kernels]
@@ -166,7 +165,7 @@ def litert_runs(
 
 
 def assert_like(mine: list[np.ndarray], right: list[np.ndarray], tolerance: float = 1e-5) -> None:
-    """Integers to the bit, floats within the tolerance of the largest."""
+    """Compare integers bitwise, and floats relative to the largest."""
     assert len(mine) == len(right)
     for number, (a, b) in enumerate(zip(mine, right)):
         assert a.shape == b.shape and a.dtype == b.dtype, number
@@ -175,7 +174,7 @@ def assert_like(mine: list[np.ndarray], right: list[np.ndarray], tolerance: floa
 
 
 def ours(source: Any, feeds: list[np.ndarray], folder: Path, **options: Any) -> list[np.ndarray]:
-    """The outputs of a compiled network in their order."""
+    """Return the outputs of a compiled network in order."""
     path = folder / "network.so"
     compile_network(source, executor="aot", **options).export_library(str(path))
     session = Session(path, 1)

@@ -1,4 +1,4 @@
-"""External tools that a machine may lack: a test that starts one is skipped and says which.
+"""Optional external tools: a test that starts a missing one is skipped and names it.
 
 ``watch()`` looks at each process that a file of the tests starts. A command of ``OPTIONAL`` that is
 not found on ``PATH`` skips the test, so no test has to ask first. Processes that tvmrt starts are
@@ -37,14 +37,14 @@ OPTIONAL = re.compile(
 
 
 def need(*commands: str) -> None:
-    """Skip the test if a command is missing that a program of the tests starts."""
+    """Skip the test if a command that a C program of the tests starts is missing."""
     for name in commands:
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
 
 
 def lacking(command: object, environment: Mapping[str, str] | None = None) -> str | None:
-    """The name of the optional tool that a command starts, if it is not on PATH; otherwise None.
+    """Return the optional tool that a command starts, if it is not on PATH; otherwise None.
 
     ``command`` is the first argument of ``subprocess.Popen``: a line or a list.
     """
@@ -61,7 +61,7 @@ def lacking(command: object, environment: Mapping[str, str] | None = None) -> st
 
 
 def watch() -> None:
-    """Skip each test whose own files start an optional tool that this machine lacks."""
+    """Skip each test whose files start an optional tool that this machine lacks."""
     start = subprocess.Popen.__init__
 
     @functools.wraps(start)

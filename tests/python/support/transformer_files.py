@@ -1,5 +1,5 @@
-"""Small transformers with random weights, node by node as PyTorch exports them, so that the fusions
-of onnxruntime's optimiser know them: BERT, GPT-2 and ViT. ``optimized`` gives them to it."""
+"""Small transformers with random weights, written node by node as PyTorch exports them, so that
+onnxruntime's optimiser recognises its fusions: BERT, GPT-2 and ViT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class Net:
-    """A graph under construction: methods add a node and give the name of its result."""
+    """A graph under construction: methods add a node and return the name of its result."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ class Net:
         return self.node("Mul", self.node("Mul", x, factor), self.number(0.5))
 
     def attention(self, x: str, width: int, heads: int, mask: str | None) -> str:
-        """Each of query, key and value by a product of its own, with a bias."""
+        """Add attention with separate projections with bias for query, key and value."""
         depth = width // heads
 
         def part(order: list[int]) -> str:
@@ -83,7 +83,7 @@ class Net:
 
 
 def bert(layers=2, width=64, heads=4, steps=16, words=50) -> tuple[onnx.ModelProto, dict]:
-    """Ids of words and of sentences, and a mask; norms behind the sums."""
+    """Return BERT with ids of tokens and segments, and a mask; post-normalisation."""
     net = Net(1)
     ids = net.input("ids", net.rng.integers(0, words, (2, steps)))
     kinds = net.input("kinds", net.rng.integers(0, 2, (2, steps)))
@@ -112,8 +112,8 @@ def bert(layers=2, width=64, heads=4, steps=16, words=50) -> tuple[onnx.ModelPro
 def gpt2(
     layers=2, width=64, heads=4, steps=16, words=50, tied=False
 ) -> tuple[onnx.ModelProto, dict]:
-    """Products that are Gemm, one for query, key and value; causal order; norms before; ``tied``:
-    with a head whose weights are the words' table."""
+    """Return GPT-2 with Gemm for all projections (one for query, key and value), a causal mask and
+    pre-normalisation; ``tied``: with tied embeddings."""
     net = Net(2)
     ids = net.input("ids", net.rng.integers(0, words, (1, steps)))
     table = net.random(words, width, spread=1)
@@ -175,7 +175,7 @@ def _causal_attention(net: Net, x: str, width: int, heads: int, steps: int) -> s
 
 
 def vit(layers=2, width=64, heads=4, size=32, patch=8) -> tuple[onnx.ModelProto, dict]:
-    """Patches of an image as words; norms before, no mask."""
+    """Return ViT with image patches as tokens; pre-normalisation, no mask."""
     net, count = Net(3), (size // patch) ** 2
     image = net.input("image", net.rng.normal(0, 1, (1, 3, size, size)).astype(np.float32))
     steps = {"kernel_shape": [patch, patch], "strides": [patch, patch]}
@@ -195,7 +195,7 @@ BUILDERS = {"bert": bert, "gpt2": gpt2, "vit": vit}
 
 
 def optimized(model: onnx.ModelProto, kind: str, folder, heads: int, width: int):
-    """The model as onnxruntime's transformer optimiser leaves it."""
+    """Return the model after onnxruntime's transformer optimiser."""
     from onnxruntime.transformers import optimizer
 
     logging.getLogger("onnxruntime").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""How far the float functions of the operators are from exact ones, in units in the last place.
+"""Errors of the float functions in units in the last place (ULP).
 
 Each function is a row: what it is in ONNX, what it is in C in double precision, and what it may
 be wrong by. All rows are compiled as one network, as `tvmrt compile` makes it, which computes
@@ -43,7 +43,7 @@ class Function:
 
 
 def plain(name: str, c: str, limit: float, of: str = "y", tiny: float = 0.0) -> Function:
-    """A function that is one operator without attributes."""
+    """Return a function that is one operator without attributes."""
     return Function(name, f"y = {name}(x)", c, limit, of, tiny)
 
 
@@ -123,7 +123,7 @@ def numpy_type(kind: str) -> np.dtype:
 
 
 def limit_of(function: Function, kind: str) -> float:
-    """The limit in units of the type: half precision adds a rounding to a far smaller error."""
+    """Return the limit in ULP of the type; half precision adds its rounding."""
     if kind == "float32" or function.limit == 0:
         return function.limit
     return 0.5 + (function.limit + 0.5) * 2.0 ** (MANTISSA[kind] - MANTISSA["float32"])
@@ -175,7 +175,7 @@ class Network:
 
 
 class Judge:
-    """The functions in double, by the C library."""
+    """The functions in double precision, by the C library."""
 
     def __init__(self, functions: Iterable[Function], folder: Path) -> None:
         text = "#define _GNU_SOURCE\n#include <math.h>\n"
@@ -192,7 +192,7 @@ class Judge:
         self.library = ctypes.CDLL(str(library))
 
     def exact(self, number: int, x: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The results, and the numbers whose units count."""
+        """Return the results, and the numbers that define the ULP."""
         y, sizes = np.empty_like(x), np.empty_like(x)
         pointers = (a.ctypes.data_as(ctypes.c_void_p) for a in (x, z, y, sizes))
         self.library[f"f{number}"](*pointers, ctypes.c_long(x.size))
@@ -202,7 +202,7 @@ class Judge:
 def errors(
     got: np.ndarray, exact: np.ndarray, sizes: np.ndarray, kind: str, tiny: float
 ) -> np.ndarray:
-    """Units in the last place; infinite where one is NaN and the other is not."""
+    """Return errors in ULP; infinite if only one of the two is NaN."""
     exact = np.where((got == 0) & (np.abs(exact) < tiny), 0.0, exact)
     most = 2.0 ** MOST[kind]
     exact, sizes = np.clip(exact, -most, most), np.clip(np.abs(sizes), 0, most / 2)
@@ -215,8 +215,8 @@ def errors(
 
 
 def patterns(kind: str, stride: int) -> Iterator[np.ndarray]:
-    """Numbers of the type by their bits, COUNT at a time: every stride-th, and the neighbours of
-    all powers of two; in half precision all."""
+    """Return numbers by bit pattern, COUNT at a time: every stride-th, and those next to all powers
+    of two; in half precision all."""
     dtype = numpy_type(kind)
     if dtype.itemsize == 2:
         yield np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(dtype)
@@ -230,7 +230,7 @@ def patterns(kind: str, stride: int) -> Iterator[np.ndarray]:
 
 
 def partners(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Second operands: any bits, numbers of everyday size, special ones, and neighbours of x."""
+    """Return second operands: random bits, ordinary and special numbers, and those next to x."""
     bits = x.view(np.uint16 if x.dtype.itemsize == 2 else np.uint32)
     any_bits = rng.integers(0, 1 << (8 * x.dtype.itemsize), x.size, np.uint32)
     z = any_bits.astype(bits.dtype).view(x.dtype).copy()
@@ -245,7 +245,7 @@ def partners(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def in_double(x: np.ndarray) -> np.ndarray:
-    """The numbers in double; all NaN quiet, for C's pow() tells them apart."""
+    """Return the numbers in double, with quiet NaN only, because C's pow() distinguishes them."""
     with np.errstate(invalid="ignore"):
         wide = x.astype(np.float64)
     return np.where(np.isnan(wide), np.nan, wide)
@@ -253,7 +253,7 @@ def in_double(x: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Worst:
-    """The largest error that was seen, and where."""
+    """The largest error found, and its operands."""
 
     units: float = 0.0
     x: float = 0.0
@@ -261,7 +261,7 @@ class Worst:
 
 
 def measure(kind: str, target: str, stride: int, folder: Path) -> dict[str, Worst]:
-    """The largest error of every function on tensors of a type, by name."""
+    """Return the largest error of every function for a type, by name."""
     network, judge = Network(FUNCTIONS, kind, target, folder), Judge(FUNCTIONS, folder)
     worst = {each.name: Worst() for each in FUNCTIONS}
     rng = np.random.default_rng(0)

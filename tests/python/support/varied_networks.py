@@ -1,4 +1,4 @@
-"""Small networks that together use operators of every family, for tests over many operators."""
+"""Small networks that together use all families of operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _ints(*values: int) -> np.ndarray:
 
 
 def shapes() -> onnx.ModelProto:
-    """What moves, joins and cuts tensors."""
+    """Return a network that moves, joins and slices tensors."""
     nodes = [
         node("Transpose", ["x"], ["transposed"], perm=[0, 2, 3, 1]),
         node("Reshape", ["transposed", "shape"], ["table"]),
@@ -48,7 +48,7 @@ def shapes() -> onnx.ModelProto:
 
 
 def recurrences() -> onnx.ModelProto:
-    """An LSTM in both directions and a GRU."""
+    """Return a bidirectional LSTM and a GRU."""
     hidden = 3
     nodes = [
         node("LSTM", ["x", "w", "r", "b"], ["all", "last", "cell"], hidden_size=hidden,
@@ -68,7 +68,7 @@ def recurrences() -> onnx.ModelProto:
 
 
 def quantized_images() -> onnx.ModelProto:
-    """A convolution in uint8, pooling, resizing, a transposed convolution."""
+    """Return a uint8 convolution, pooling, resize, a transposed convolution."""
     scale = ["s", "z"]
     nodes = [
         node("QuantizeLinear", ["x", *scale], ["q"]),
@@ -91,7 +91,7 @@ def quantized_images() -> onnx.ModelProto:
 
 
 def choices() -> onnx.ModelProto:
-    """Control flow, sorting, comparison, normalization."""
+    """Return control flow, sorting, comparison, normalisation."""
 
     def branch(op: str, name: str) -> onnx.GraphProto:
         value = helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3])
@@ -126,7 +126,7 @@ def choices() -> onnx.ModelProto:
 
 
 def rearrangements() -> onnx.ModelProto:
-    """Einsum, normalization, pooling, scatter, gather, blocks, generated tables."""
+    """Return Einsum, normalisation, pooling, scatter, gather, blocks, generated tables."""
     nodes = [
         node("Einsum", ["x", "w"], ["e"], equation="bij,jk->bik"),
         node("InstanceNormalization", ["e", "ones", "zeros"], ["n"]),
@@ -162,6 +162,6 @@ def rearrangements() -> onnx.ModelProto:
 
 
 def varied_networks() -> dict[str, onnx.ModelProto]:
-    """The networks by name."""
+    """Return the networks by name."""
     makers = (small_network, shapes, recurrences, quantized_images, choices, rearrangements)
     return {make.__name__: make() for make in makers}

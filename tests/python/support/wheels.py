@@ -1,4 +1,4 @@
-"""Wheels, built of the source tree."""
+"""Build wheels from the source tree."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def _configured() -> str:
-    """The settings of cibuildwheel, as pyproject.toml has them."""
+    """Return the cibuildwheel settings of pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     return f"-Csetup-args={re.search(r'setup-args = .(-Dplugins=[a-z,]+)', text)[1]}"
 
 
 def built_wheel(folder: Path, device: str | None = None) -> Path:
-    """The wheel of the package, or of a device, as published but for the image it is built in."""
+    """Build the package's or a device's wheel as published, but in no container."""
     command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q"]
     more = ["--no-build-isolation", "-w", str(folder)]
     setting = _configured() if device is None else f"-Cdevice={device}"

@@ -1,4 +1,4 @@
-"""Windows as Wine plays it: the runtime and programs of MinGW, and what runs them."""
+"""Windows emulated by Wine: the runtime and programs built with MinGW, and their execution."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compile_network(name: str, folder: Path, **options) -> Path:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder with the runtime, the example of a C program, and some C tests."""
+    """Build the runtime, the C example program and some C tests; return the folder."""
     need(f"{COMPILER}-posix", "meson", "ninja", "wine")
     build = tmp_path_factory.mktemp("windows")
     cross = str(ROOT / "cross" / "x86_64-windows.ini")
@@ -51,7 +51,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wine(built, tmp_path_factory):
-    """Run a program there; what it printed."""
+    """Run a program in Wine and return its output."""
     prefix = tmp_path_factory.mktemp("wine")
     libraries = [
         built / "src_runtime",
@@ -81,7 +81,7 @@ def wine(built, tmp_path_factory):
 
 
 def program_of(built: Path, source: Path) -> str:
-    """A program of one source, linked with the runtime there."""
+    """Link a program of one source with the runtime."""
     program = source.with_suffix(".exe").name
     command = [f"{COMPILER}-posix", f"-I{ROOT / 'include'}", str(source)]
     link = [f"-L{built / 'src_runtime'}", "-ltvm_runtime", "-o", program]

@@ -1,4 +1,4 @@
-"""The simulator of Xtensa that QEMU has: a network's archive runs between two files.
+"""QEMU's Xtensa simulator: runs a network's archive between two files.
 
 picolibc's memory map and start-up are not for these processors, so both are here, and files are
 those of the simulator's own calls.
@@ -126,7 +126,7 @@ int32_t __divsi3(int32_t a, int32_t b) {
 
 
 def missing_tool() -> str | None:
-    """The first command that this machine lacks to build and run images, or None."""
+    """Return the first missing command for building and running images, or None."""
     for tool in (f"{TOOL}-gcc", f"{TOOL}-ar", EMULATOR[0], "make"):
         if shutil.which(tool) is None:
             return tool
@@ -134,7 +134,7 @@ def missing_tool() -> str | None:
 
 
 def run_network(library, image: np.ndarray, folder: Path) -> np.ndarray:
-    """What a network ``net`` of one input and one output, both of floats, says of an input."""
+    """Return the output of a network ``net`` with one float input and one float output."""
     library.export(folder / "net.tar")
     unpack(folder / "net.tar", folder / "net")
     subprocess.run(["make", "-s"], cwd=folder / "net", check=True)

@@ -1,5 +1,4 @@
-"""Channels and kernels' columns that are left out and paddings that are folded: results are the
-same bits.
+"""Dead channels, cropped kernels and folded padding: results stay bitwise equal.
 
 One network has every form, in int8 and in floats, each as an output: with the passes and without,
 for a board and for this machine.
@@ -25,7 +24,7 @@ STEP, ZERO = 0.05, 3  # of what is between layers; the input has the same
 
 
 class Forms:
-    """A network under construction, whose layers are of int8 or of floats."""
+    """A network under construction, with int8 or float layers."""
 
     def __init__(self, quantised: bool, seed: int = 0) -> None:
         self.quantised = quantised
@@ -52,8 +51,8 @@ class Forms:
         return self.add("DequantizeLinear", self.add("QuantizeLinear", x, *ends), *ends)
 
     def parameters(self, w: np.ndarray, b: np.ndarray, axis: int) -> tuple[str, str]:
-        """Weights and bias, each channel with a scale of its own; of channels without weights it is
-        tiny, as converters write it."""
+        """Return weights and bias with per-channel scales; tiny ones for channels without weights,
+        as converters write."""
         if not self.quantised:
             return self.const(w.astype(np.float32)), self.const(b.astype(np.float32))
         other = tuple(d for d in range(w.ndim) if d != axis)
@@ -71,7 +70,7 @@ class Forms:
         )  # fmt: skip
 
     def conv(self, x: str, shape, still=(), unread=(), bias=None, **attrs) -> str:
-        """A convolution; ``still`` output channels have no weights, ``unread`` inputs neither."""
+        """Add a convolution with ``still`` zero outputs and ``unread`` zero input channels."""
         w = self.rng.standard_normal(shape) * (1.0 / np.prod(shape[1:])) ** 0.5
         w[list(still)] = 0
         w[:, list(unread)] = 0
@@ -95,7 +94,7 @@ SIGNS = np.tile([0.7, -0.5, 0.3, 0.45, -0.6, 0.2, 0.8, -0.9], 2)  # of STILL fou
 
 
 def chain(net: Forms, x: str) -> None:
-    """Still channels before depthwise layers with padding and without, then before windows."""
+    """Add dead channels before depthwise layers with and without padding, then before windows."""
     for name, pads in (("padded", [1] * 4), ("inside", [0] * 4)):
         y = net.step(net.add("Relu", net.conv(x, (16, 6, 1, 1), STILL, bias=SIGNS)))
         y = net.conv(y, (16, 1, 3, 3), (5, 13), bias=SIGNS, group=16, pads=pads)
@@ -109,7 +108,7 @@ def chain(net: Forms, x: str) -> None:
 
 
 def joined(net: Forms, x: str) -> None:
-    """Sums, joins and flattened images keep the same channels on every side."""
+    """Add sums, concatenations and flattened images with equal live channels on every side."""
     a = net.step(net.add("Relu", net.conv(x, (16, 6, 1, 1), STILL, bias=SIGNS)))
     b = net.conv(x, (16, 6, 3, 3), (*STILL, 1), bias=SIGNS, pads=[1] * 4)
     both = net.step(net.add("Add", a, net.step(net.add("Relu", b))))
@@ -125,13 +124,13 @@ def joined(net: Forms, x: str) -> None:
 
 
 def unread(net: Forms, x: str) -> None:
-    """Channels for which the next layer has no weights."""
+    """Add channels for which the next layer has zero weights."""
     y = net.step(net.add("Relu", net.conv(x, (16, 6, 1, 1), bias=SIGNS)))
     net.output("unread", net.step(net.conv(y, (5, 16, 3, 3), unread=range(1, 16, 2))))
 
 
 def grouped(net: Forms, x: str) -> None:
-    """Channels of a few groups, and rows that a product makes, where a layer has other channels."""
+    """Add few-group channels, and matmul rows, whose following layer has other channels."""
     y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
     y = net.step(net.add("Relu", net.conv(y, (8, 4, 3, 3), group=2)))
     net.output("groups", net.step(net.conv(y, (5, 8, 1, 1), unread=range(4))))
@@ -152,7 +151,7 @@ def paddings(net: Forms, x: str) -> None:
 
 
 def dilated(net: Forms, x: str) -> None:
-    """Kernels of which rows or columns meet nothing but padding."""
+    """Add kernels with rows or columns that only meet padding."""
     y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
     far = net.conv(y, (5, 8, 3, 3), dilations=[8, 8], pads=[8] * 4)
     net.output("far", net.step(far))
@@ -168,7 +167,7 @@ def dilated(net: Forms, x: str) -> None:
 
 
 def stay(net: Forms, x: str) -> None:
-    """What must not be folded: numbers that win, or are no zero, windows of padding alone."""
+    """Add forms that must not be folded: nonzero padding, windows of padding only, maxima."""
     y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
     net.output("not_zero", net.step(net.conv(net.pad(y, 1, 1, 0.5), (5, 8, 3, 3))))
     net.output("wins", net.step(net.add("MaxPool", net.pad(x, 1, 1), kernel_shape=[3, 3])))
@@ -265,7 +264,7 @@ def test_grouped_convolutions_match_onnxruntime(tmp_path):
 
 
 def layers(form) -> dict[str, list]:
-    """Weights' shapes of each kind's products, and how many paddings are left of it."""
+    """Return the weight shapes of each kind of layer, and the number of remaining pads."""
     graph = import_model(network(form)[0])
     optimize(graph, lambda name, graph: None)
     found: dict[str, list] = {"i8": [], "f32": [], "pads": []}

@@ -1,4 +1,4 @@
-"""Scales of a part of a product's channels: into which weights they go, and when they stay."""
+"""Scales of a slice of a matmul's channels: which weights absorb them, and when they stay."""
 
 from __future__ import annotations
 

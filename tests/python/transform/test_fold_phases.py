@@ -1,4 +1,4 @@
-"""Slices by a step that are put together in front of a convolution ("focus"), as its stride."""
+"""Space-to-depth slices before a convolution ("focus") are folded into its stride."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THIRDS = [(row, column) for column in range(3) for row in range(3)]
 
 
 def focus(phases, step: int, rows_first: bool = False, **window):
-    """Slices that begin at those pixels, put together, and a convolution of 3 x 2."""
+    """Return slices that begin at those pixels, concatenated, and a 3 x 2 convolution."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 3, 12 * step, 10 * step), np.float32)
     weights = {

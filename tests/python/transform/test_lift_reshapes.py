@@ -1,4 +1,4 @@
-"""Products whose rows get an axis of one image back before they are added to something."""
+"""Reshapes between a matmul and an add (a batch axis of one image) are moved after the add."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADD = node("Add", "t y", "z")
 
 
 def before_add(network) -> list[str]:
-    """What makes the operands of the addition."""
+    """Add the operands of the addition."""
     graph = import_model(network)
     optimize(graph, lambda name, graph: None)
     (found,) = (n for n in graph.nodes if n.op == "add")
@@ -67,7 +67,7 @@ def test_sliced_rows_are_kept():
 
 
 def test_multiple_results_are_kept():
-    """Those of a GRU, which are reshaped before they are added to something."""
+    """GRU results that are reshaped before an add."""
     network = model(
         [
             node("GRU", "x w r", "h last", hidden_size=16),

@@ -1,4 +1,4 @@
-"""Factors of queries and keys: where they go, and that the scores stay what they are."""
+"""Query and key scales are merged or folded; attention scores do not change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def optimized(network) -> list[str]:
 
 
 def attention(*, rectified=False, outputs=("y",), constants=CONSTANTS):
-    """Queries and keys of three heads; rectified, nothing can take factors in."""
+    """Return queries and keys of three heads; with Relu, weights cannot absorb the scales."""
     views = HEADS
     if rectified:
         views = [*HEADS[:3], node("Transpose", "kh", "k1", perm=[0, 2, 3, 1])]

@@ -1,4 +1,4 @@
-"""Convolutions of few channels over one tensor, as one."""
+"""Convolutions with few channels that read one tensor are merged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.random.default_rng(8).standard_normal((1, 32, 9, 11), np.float32)
 
 
 def heads(channels=(1, 4, 1, 10), depthwise: bool = True, bias: bool = True, relu: bool = False):
-    """A layer whose result that many heads read, each an output with channels last."""
+    """Return a layer with many heads that read its result, each a channels-last output."""
     rng = np.random.default_rng(6)
     weights = {"w": rng.standard_normal((32, 32, 1, 1), np.float32) / 6}
     nodes, outputs = [helper.make_node("Conv", ["x", "w"], ["f"])], []
@@ -39,7 +39,7 @@ def heads(channels=(1, 4, 1, 10), depthwise: bool = True, bias: bool = True, rel
 
 
 def layers(library) -> list[tuple[int, ...]]:
-    """The results' shapes of the convolutions."""
+    """Return the result shapes of the convolutions."""
     return [op.out_shape for op in library.summary.operators if op.op == "conv"]
 
 

@@ -1,4 +1,4 @@
-"""Concatenations of what others begin with: each result has one place, none is copied."""
+"""Nested concatenations: each result is written in place once and never copied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.random.default_rng(3).standard_normal((1, 16, 6, 7), np.float32)
 
 
 def dense_block(layers: int, newest_first: bool = False):
-    """Each layer reads a concatenation of the input and of all results before its own."""
+    """Return layers that each read a concatenation of the input and of all earlier results."""
     rng = np.random.default_rng(4)
     features, weights = ["f0"], {"w": rng.standard_normal((16, 16, 1, 1), np.float32) / 4}
     nodes = [helper.make_node("Conv", ["x", "w"], ["f0"])]

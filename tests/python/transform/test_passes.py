@@ -1,4 +1,4 @@
-"""Each pass on graphs that it is meant for, and on ones that it must leave alone."""
+"""Each pass on graphs that it rewrites, and on graphs that it must not change."""
 
 from __future__ import annotations
 

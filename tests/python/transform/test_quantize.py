@@ -1,4 +1,4 @@
-"""What becomes of conversions in the graph: which operators are left after the passes."""
+"""Quantisation passes: operators that remain after conversions are fused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def zero(kind: str, number: int = 0) -> np.ndarray:
 
 
 def operators(net: Net) -> Counter:
-    """How many nodes of each operator are left."""
+    """Return the number of nodes per operator."""
     return Counter(node.op for node in optimized(net).nodes)
 
 
