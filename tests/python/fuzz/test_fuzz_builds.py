@@ -29,7 +29,7 @@ def test_every_matrix_axis_has_choices():
     assert axes[0] == {"host", "crt"}
     assert {"host", "native", "v3", "cortex-m4", "cortex-m55", "riscv32"} <= axes[1]
     assert axes[2:] == [{"graph", "aot"}, {"packed", "c"}, set(builds.LEVELS), {"gcc", "clang"}]
-    # graph executors and the host runtime have no C interface, and boards no host runtime
+    # graph executors and the host runtime lack the C interface, boards lack the host runtime
     assert not [
         e for e in EVERY if e.interface == "c" and (e.executor, e.runtime) != ("aot", "crt")
     ]

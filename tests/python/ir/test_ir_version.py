@@ -13,7 +13,7 @@ from tvmrt.compiler.ir import IR_VERSION, OPS
 KEPT = Path(__file__).parent / f"operators_{IR_VERSION}.json"
 
 
-def told(op) -> str:
+def signature(op) -> str:
     """Describe an operator's operands and results in a few letters."""
     contract = op.contract
     lines = [*contract.operands, *contract.attributes.values(), *contract.results]
@@ -26,7 +26,7 @@ def test_operators_of_this_version_are_unchanged():
     ``python tests/python/ir/test_ir_version.py``."""
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
     assert kept.keys() <= OPS.keys(), "an operator went"
-    assert {name: told(OPS[name]) for name in kept} == kept
+    assert {name: signature(OPS[name]) for name in kept} == kept
 
 
 def test_new_operators_are_recorded():
@@ -40,5 +40,5 @@ def test_new_operators_are_recorded():
 
 
 if __name__ == "__main__":
-    rows = {name: told(op) for name, op in sorted(OPS.items())}
+    rows = {name: signature(op) for name, op in sorted(OPS.items())}
     KEPT.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")

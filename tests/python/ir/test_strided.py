@@ -58,7 +58,7 @@ def test_reshape_of_a_transposed_view_is_right_or_none(case, data):
     result = view.reshape(wanted)
     expected = gather(view, prod(shape)).reshape(wanted)
     if result is None:
-        # numpy must agree that no strides express it
+        # numpy cannot express it by strides either
         array = np.arange(prod(shape)).reshape(shape).transpose(order)
         assert not np.shares_memory(array, array.reshape(wanted))
     else:

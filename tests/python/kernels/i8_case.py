@@ -17,13 +17,13 @@ from tvmrt.compiler.codegen.window.tiles_i8 import WeightFormat
 
 AMX = "amx_int8" in processor.flags()
 FLAGS = {
-    # where the processor has none, by a model of the registers
+    # on other processors, by a model of the registers
     "amx": [
         *[*OPTIMISE, "-march=native"],
         *([] if AMX else ["-include", str(Path(__file__).parent / "amx_model.h")]),
     ],
     "vnni512": [*OPTIMISE, "-march=native"],
-    # as AVX-512 encodes the instructions: no processor with the others is at hand
+    # in AVX-512 encoding: no processor with the VEX encoding is available
     "avxvnni": [*OPTIMISE, "-mavx2", "-mfma", "-mavx512vl", "-mavx512vnni"],
     "avx2": [*OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"],
     "plain": ["-O2"],
@@ -42,9 +42,7 @@ def usable_formats() -> tuple[str, ...]:
         names.append("avx2")
     if "avx512_vnni" in flags and "avx512bw" in flags and "avx512vl" in flags:
         names += ["vnni512", "avxvnni", "amx"]
-    if (
-        AMX
-    ):  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA): the system gives the registers to who asks
+    if AMX:  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA): Linux enables the registers on request
         assert ctypes.CDLL(None).syscall(158, 0x1023, 18) == 0
     return tuple(names)
 

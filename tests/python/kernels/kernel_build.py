@@ -17,7 +17,7 @@ from tvmrt.compiler.codegen.window import packing_f32 as packing
 ROOT = Path(__file__).resolve().parents[3]
 
 # The kernels' view of the runtime: scratch from malloc, and TASKS tasks that run one after the
-# other, so that every way of sharing the work is checked without threads.
+# other, so that every work partition is checked without threads.
 BACKEND = r"""
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctype
             *flags,
             "-fPIC",
             "-shared",
-            # the stand-ins above, not what another test has loaded for all
+            # the stubs above, not a library that another test has loaded globally
             "-Wl,-Bsymbolic",
             f"-I{ROOT / 'include'}",
             str(path),

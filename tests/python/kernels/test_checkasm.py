@@ -33,7 +33,7 @@ COMMON = ["-D_DEFAULT_SOURCE", f"-I{ROOT / 'include'}", f"-I{CHECKS}"]
 UNDEFINED = "-fsanitize=undefined -fno-sanitize-recover=all".split()
 AMX_MODEL = ["-include", str(Path(__file__).with_name("amx_model.h"))]
 
-# what the words of a processor must have for a level of x86-64, beyond those in front of it
+# CPU flags that an x86-64 level requires in addition to those of the previous level
 X86_WORDS = {
     "v2": "sse4_2", "v3": "avx2 fma", "v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
     "v4vnni": "avx512_vnni", "v4vbmi": "avx512vbmi", "v4bf16": "avx512_bf16", "v4amx": "",
@@ -189,10 +189,10 @@ def test_board_kernels_match_plain_c(target, tmp_path):
     assert re.search(r"^[1-9]\d* checks, 0 failures", printed, re.M), printed
 
 
-# ---- that nothing is left out ----
+# ---- completeness ----
 
 KERNELS = ROOT / "include" / "tvm" / "runtime" / "kernels"
-# headers without tiles or layers of these kinds, and who checks them
+# headers without such tiles or layers, and the tests that cover them
 ELSEWHERE = {
     "custom.h": "tests/python/custom",
     "cpu_dispatch.h": "tests/python/levels",
@@ -236,7 +236,7 @@ def test_every_kernel_is_in_some_program(tmp_path):
     reached = set(re.findall(r"#include <tvm/runtime/kernels/([\w/.]+)>", generated))
     for name in ("check_rows.h", "check_functions.h"):
         reached |= set(re.findall(r"kernels/([\w/.]+)>", (CHECKS / name).read_text()))
-    while True:  # and what they include
+    while True:  # and the headers that they include
         more = {
             str((KERNELS / name).parent.joinpath(other).resolve().relative_to(KERNELS))
             for name in reached

@@ -42,7 +42,7 @@ def test_fixed_point_add_matches_float_for_all_pairs(own, other, result):
 
 
 def test_unrepresentable_scales_fall_back_to_float():
-    # half steps, which floats round to even
+    # ties, which floats round to even
     assert find_fixed_point_add(side(0.5, 0), side(1.0, 0), side(1.0, 0)) is None
     assert find_fixed_point_add(side(1e6, 0), side(1.0, 0), side(1e-3, 0)) is None
 
@@ -95,7 +95,7 @@ def test_boards_match_onnxruntime(kind, target, tmp_path):
     library = tvmrt.compile(model, target=target, interface_api="c", unpacked_api=True)
     text = "\n".join(library.sources.files.values())
     name = "tvmrt_micro_residual_full_range_rows" if kind == "int8" else "tvmrt_micro_residual_rows"
-    floats = kind == "uint8" and target == "cortex-m4"  # where they take less
+    floats = kind == "uint8" and target == "cortex-m4"  # if they are smaller
     assert (f"epilogue = {name}," in text) != floats
     outcome = boards.run_network(board, library, {"x": x}, tmp_path)
     np.testing.assert_array_equal(outcome.outputs["y"], wanted)

@@ -33,7 +33,7 @@ void sums(const tvmrt_fused_add_i8* by, const float* q, const uint8_t* b, uint8_
 }
 """
 
-# two factors, the bounds, the zero points of what is added and of the result
+# two scales, the bounds, the zero points of the addend and of the result
 CASES = {
     "after-relu": (1.3310351, 0.6890678, (-117, 138), 0, 0),
     "both-zeros": (1.7716289, 1.7208732, (-120, 135), 147, 0),
@@ -48,7 +48,7 @@ class Quick(ctypes.Structure):
     """tvmrt_fused_add_i8."""
 
     names = ("round", "a_scale", "fa_round", "most", "b_scale", "fb_high", "last", "high")
-    _fields_ = [(name, ctypes.c_float) for name in names]  # the last as its bits
+    _fields_ = [(name, ctypes.c_float) for name in names]  # the last one as its bit pattern
 
 
 @pytest.mark.skipif("amx" not in usable_formats(), reason="no AVX512_VNNI here")
@@ -60,8 +60,8 @@ def test_sums_of_all_int8_pairs_match_numpy(tmp_path, name, is_vbmi):
     by = find_constants(float(fa), float(fb), bounds, b_zero, y_zero)
     assert by is not None
     whole = np.arange(bounds[0] - 3, bounds[1] + 4)
-    near = [np.nextafter(np.float32(whole + 0.5), np.float32(end)) for end in (-1e9, 1e9)]
-    values = np.concatenate([whole, whole + 0.5, whole + 0.25, *near, FAR]).astype(np.float32)
+    ties = [np.nextafter(np.float32(whole + 0.5), np.float32(end)) for end in (-1e9, 1e9)]
+    values = np.concatenate([whole, whole + 0.5, whole + 0.25, *ties, FAR]).astype(np.float32)
     q, b = (a.reshape(-1).copy() for a in np.meshgrid(values, np.arange(256), indexing="ij"))
     b, y = b.astype(np.uint8), np.zeros(q.size, np.uint8)
     u = np.clip(np.rint(q), *bounds).astype(np.float32) * fa

@@ -33,7 +33,7 @@ def chosen(s: MicroShape, low: float, high: float, only_clamps: bool = False) ->
 
 def test_other_layers_go_to_other_kernels():
     row, large = shape(7, 5, (1, 1)), shape(30, 33, (1, 1))
-    assert chosen(row, -1.0, 1.0, only_clamps=True) is KERNELS["conv"]  # bounds of their own
+    assert chosen(row, -1.0, 1.0, only_clamps=True) is KERNELS["conv"]  # with bounds
     assert chosen(row, 0.0, np.inf) is KERNELS["conv"]  # a residual
     assert chosen(large, 0.0, np.inf, only_clamps=True) is KERNELS["conv"]
     assert chosen(shape(5, 5, (1, 1)), 0.0, np.inf, only_clamps=True) is KERNELS["conv"]  # in place

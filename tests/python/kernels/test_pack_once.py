@@ -129,7 +129,7 @@ def test_only_the_first_run_packs(once):
 
 def test_concurrent_first_runs_pack_separately(once):
     w, own = np.arange(8, dtype=np.float32) + 5, np.zeros(8, np.float32)
-    once.state_of()[0] = 1  # another run is about it
+    once.state_of()[0] = 1  # another run is packing
     once.ask(kb.pointer(w), kb.pointer(own))
     np.testing.assert_array_equal(own, w)
-    assert once.state_of()[0] == 1  # and will say when it has
+    assert once.state_of()[0] == 1  # and will report when it has finished

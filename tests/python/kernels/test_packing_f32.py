@@ -65,10 +65,10 @@ def test_widths_cover_every_row_within_the_registers(
     assert 1 <= len(tiles.widths) <= 4
     assert list(tiles.widths) == sorted(tiles.widths, reverse=True)
     for row in (pixels,) if isinstance(pixels, int) else pixels:
-        rest = row
+        tail = row
         for width in tiles.widths:
-            rest -= rest // width * width
-        assert rest == 0
+            tail -= tail // width * width
+        assert tail == 0
     assert tiles.vectors * max(tiles.widths) + tiles.vectors < machine.registers
     assert tiles.lanes in (machine.lanes, machine.lanes // 2)
 
@@ -81,13 +81,13 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
     tiles = packing.choose_tiles(size * columns, 64, 72, machine)
     assert 1 <= len(tiles.widths) <= 4
     for row in range(columns, batch * columns + 1, columns):
-        rest = row
+        tail = row
         for width in tiles.widths:
-            rest %= width
-        assert rest == 0
+            tail %= width
+        assert tail == 0
     still = packing.choose_tiles(columns * 6, 64, 72, machine)
     if not columns % still.widths[0]:
-        assert len(tiles.widths) == 1  # whole tiles at every size
+        assert len(tiles.widths) == 1  # full tiles for every size
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
         (197, (14, 8, 7), 15),  # 13 tiles of 14, one of 8 and one of 7
         (15, (14, 8, 7), 15),
         (196, (14, 1), 0),
-        (198, (14, 8), 16),  # else two rows would be summed in another order
+        (198, (14, 8), 16),  # otherwise two rows would use another summation order
         (1, (14, 1), 0),
     ],
 )
@@ -159,11 +159,11 @@ def test_tile_rows_are_maximal(window: Window, out: tuple) -> None:
 
 def test_tail_of_tile_size_is_a_full_tile() -> None:
     sizes = (("tile", 5), ("remainder", 5), ("remainder", 3))
-    tile, rest, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
+    tile, tail, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
     same = "#define tvmrt_remainder_f32_8x1x5 tvmrt_tile_f32_8x1x5"
     lines = ["TVMRT_DEFINE_TILE_F32(8, 1, 5)", "TVMRT_DEFINE_REMAINDER_F32(8, 1, 3)"]
-    assert packing.merge_remainder_tiles([rest, tile, other]) == [same, *lines]
-    assert packing.merge_remainder_tiles([rest, other]) == [
+    assert packing.merge_remainder_tiles([tail, tile, other]) == [same, *lines]
+    assert packing.merge_remainder_tiles([tail, other]) == [
         "TVMRT_DEFINE_REMAINDER_F32(8, 1, 5)",
         lines[1],
     ]
@@ -174,7 +174,7 @@ def test_two_threads_split_channels_evenly(channels: int, window: int) -> None:
     (machine,) = get_target("x86-64", ["v4"]).levels
     block = packing.choose_tiles(1, channels, window, machine).block
     blocks = -(-channels // block)
-    vectors = -(-channels // machine.lanes)  # which no tile cuts
+    vectors = -(-channels // machine.lanes)  # never split by a tile
     assert -(-blocks // 2) * block <= 1.2 * -(-vectors // 2) * machine.lanes
 
 

@@ -20,7 +20,7 @@ from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, choose_tile
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
 THREE = ((3, 3), (3, 3))
 
-# what of a layer differs from the usual, and its shape
+# differences from the default layer, and its shape
 CASES = {
     "plane": ("padded_copy", Shape(in_c=64, out_c=48, size=(7, 7))),
     "plane-batch-odd": ("padded_copy", Shape(batch=2, in_c=64, out_c=37, size=(5, 9))),
@@ -72,7 +72,7 @@ def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
     conv = conv.fit(w, w_zero, allow_overflow_quads=False)
     kind = (
         kind if w_zero == 0 or kind not in ("quad_padded", "row_pairs") else ""
-    )  # sums of windows
+    )  # pooling windows
     kinds = {kind: True, "quad_padded": kind in ("quad_padded", "row_pairs")}
     return replace(conv, **kinds) if kind else conv
 

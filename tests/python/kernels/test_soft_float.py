@@ -70,7 +70,7 @@ def test_bits_match_hardware_float(name, library):
     library[name](pointer(x), pointer(y), pointer(z), x.size)
     with np.errstate(all="ignore"):
         expected = {"plus": np.add, "times": np.multiply, "over": np.divide}[name](x, y)
-    assert 0.001 < np.mean(np.abs(expected) < 2.0**-126) < 0.5  # denormals and zeros are among them
+    assert 0.001 < np.mean(np.abs(expected) < 2.0**-126) < 0.5  # including subnormals and zeros
     nan = np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(z), nan)
     np.testing.assert_array_equal(z.view(np.uint32)[~nan], expected.view(np.uint32)[~nan])
@@ -92,7 +92,7 @@ def test_order_and_integers(library):
     found = np.zeros(x.size, np.int32)
     library.less(pointer(x), pointer(y), pointer(found), x.size)
     np.testing.assert_array_equal(found != 0, x < y)
-    x = (rng.integers(-(1 << 17), 1 << 17, COUNT) / 256).astype(np.float32)  # ties among them
+    x = (rng.integers(-(1 << 17), 1 << 17, COUNT) / 256).astype(np.float32)  # including ties
     x = np.append(x, np.float32([1e30, -1e30, np.inf, -np.inf, 0.49999997, 8388607.5, np.nan]))
     found = np.zeros(x.size, np.int32)
     library.nearest(pointer(x), None, pointer(found), x.size)

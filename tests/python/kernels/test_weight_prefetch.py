@@ -46,5 +46,5 @@ def test_task_prefetches_weights_of_the_next_layer(tmp_path):
     command = ["cc", "-std=c99", "-w", f"-I{ROOT / 'include'}", tmp_path / "then.c", "-o", program]
     subprocess.run([*command, "-lm"], check=True)
     found = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    rows = ["32", "64"]  # what follows of the layer, then as much as two blocks of what lies behind
+    rows = ["32", "64"]  # the rest of the layer, then two blocks of the next layer
     assert found.split() == [*rows, *rows, "32", "0"]

@@ -19,7 +19,7 @@ from onnx import helper
 from onnx_graph import model
 
 ROOT = Path(__file__).parents[3]
-# target: triple of the compiler, emulator, machine as the loader calls it
+# target: compiler triple, emulator, machine name in loader errors
 KINDS = {
     "aarch64-linux": ("aarch64-linux-gnu", "qemu-aarch64", "aarch64"),
     "riscv64-linux": ("riscv64-linux-gnu", "qemu-riscv64", "riscv64"),
@@ -89,7 +89,7 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     files = [f"src_runtime/libtvm_runtime.so{version}" for version in ("", ".0")]
     table = (build / "src_runtime" / "plugins.txt").read_text().splitlines()
     plugins = {line.split()[1] for line in table if line and line[0] != "#"}
-    files += [f"src_runtime/{name}" for name in sorted(plugins)]  # loaded from beside the runtime
+    files += [f"src_runtime/{name}" for name in sorted(plugins)]  # loaded from the runtime's folder
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
     (page,) = (path.read_text(encoding="utf-8") for path in ROOT.glob("plugins/*/docs/rpc.md"))
     source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
@@ -180,5 +180,5 @@ int main(int argc, char** argv) {
 def program(machines) -> Path:
     """Build an AArch64 program that prints a library's level in use, or the load error."""
     with machines.serve("aarch64-linux"):
-        pass  # it is built
+        pass  # already built
     return machines.program("aarch64-linux", "level", LEVEL_IN_USE)

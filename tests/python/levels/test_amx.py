@@ -32,8 +32,8 @@ by_a_model = pytest.mark.skipif(AMX, reason="this processor has AMX")
 MODEL = Path(__file__).parents[1] / "kernels" / "amx_model.h"
 NAMES = ["v2", "v4bf16", "v4amx"]
 
-# What is included before all C: whoever asks for the processor is told one level more, and the
-# system, which has no such registers to give, is asked only where a variable says so.
+# Header included before all C: CPU detection reports one more level, and the kernel, which lacks
+# these registers, is asked for them only if a variable is set.
 FAKE = f"""
 #ifndef __ASSEMBLER__
 #include <tvm/runtime/kernels/cpu_dispatch.h>
@@ -57,7 +57,12 @@ def network():
     rng = np.random.default_rng(3)
     few = lambda *shape: rng.integers(-8, 9, shape).astype(np.float32)  # noqa: E731
     feeds = {"a": few(2, 37, 75), "b": few(2, 75, 21), "image": few(1, 7, 9, 43), "c": few(37, 48)}
-    held = {"weights": few(75, 50), "kernel": few(50, 7, 3, 3), "bias": few(50), "w": few(48, 50)}
+    initializers = {
+        "weights": few(75, 50),
+        "kernel": few(50, 7, 3, 3),
+        "bias": few(50),
+        "w": few(48, 50),
+    }
     nodes = [
         helper.make_node("MatMul", ["a", "weights"], ["constant"]),
         helper.make_node("MatMul", ["a", "b"], ["computed"]),
@@ -65,7 +70,9 @@ def network():
         helper.make_node("Conv", ["image", "kernel", "bias"], ["convolved"], pads=[1] * 4),
     ]
     outputs = [node.output[0] for node in nodes]
-    made = bf16_network.model_of(nodes, held, {n: x.shape for n, x in feeds.items()}, outputs)
+    made = bf16_network.model_of(
+        nodes, initializers, {n: x.shape for n, x in feeds.items()}, outputs
+    )
     right = onnxruntime.InferenceSession(made.SerializeToString()).run(outputs, feeds)
     return made, feeds, right
 

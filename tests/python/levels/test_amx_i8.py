@@ -34,7 +34,7 @@ def network():
         "b": bytes_of(np.uint8, 2, 35, 130),
         "c": bytes_of(np.int8, 2, 130, 50),
     }
-    held = {
+    initializers = {
         "s": np.float32(0.5), "zu": np.uint8(113), "zs": np.int8(-9), "none": np.int8(0),
         "kernel": bytes_of(np.int8, 83, 40, 3, 3), "wide": np.float32(700),
         "weights": bytes_of(np.int8, 196, 70), "of_channel": np.zeros(70, np.int8),
@@ -64,7 +64,7 @@ def network():
             for n, x in feeds.items()
         ],
         [helper.make_tensor_value_info(n, kind, None) for n, kind in zip(outputs, kinds)],
-        [numpy_helper.from_array(np.asarray(x), n) for n, x in held.items()],
+        [numpy_helper.from_array(np.asarray(x), n) for n, x in initializers.items()],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return made, feeds, onnxruntime.InferenceSession(made.SerializeToString()).run(outputs, feeds)

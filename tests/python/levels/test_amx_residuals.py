@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
     "avx512_vnni" not in processor.flags(), reason="no AVX512_VNNI here"
 )
 
-# input channels, output channels, type of bytes, zero points: convolved, added, result; "quick"
-# where two scales are any numbers, so that sums have constants of their own
+# input channels, output channels, int8 or uint8, zero points: convolved, added, result; "quick"
+# if both scales are arbitrary, so that adds have separate constants
 CASES = {
     "single": (64, 192, np.uint8, 117, 0, 0),
     "single-zeros": (64, 128, np.uint8, 117, 121, 3),
@@ -46,7 +46,7 @@ class _Graph:
 
     def __init__(self) -> None:
         self.nodes: list[object] = []
-        self.held: dict[str, np.ndarray] = {}
+        self.initializers: dict[str, np.ndarray] = {}
         self.feeds: dict[str, np.ndarray] = {}
         self.outputs: dict[str, int] = {}
         self.rng = np.random.default_rng(23)
@@ -56,7 +56,7 @@ class _Graph:
         return output
 
     def scaled(self, name: str, scale: float, zero: np.generic) -> list[str]:
-        self.held |= {f"{name}_s": np.float32(scale), f"{name}_z": np.asarray(zero)}
+        self.initializers |= {f"{name}_s": np.float32(scale), f"{name}_z": np.asarray(zero)}
         return [f"{name}_s", f"{name}_z"]
 
     def bytes_of(self, kind: type, *shape: int) -> np.ndarray:
@@ -87,9 +87,9 @@ class _Graph:
         self.outputs |= {added: of, both: of}
 
     def convolution(self, name: str, x: str, in_c: int, out_c: int, factor: list[str]) -> str:
-        self.held[f"{name}_kernel"] = self.bytes_of(np.int8, out_c, in_c, 1, 1)
+        self.initializers[f"{name}_kernel"] = self.bytes_of(np.int8, out_c, in_c, 1, 1)
         whole = self.rng.integers(-999, 999, out_c).astype(np.int32)
-        self.held[f"{name}_bias"] = whole.astype(np.float32) * np.float32(2.0**-10)
+        self.initializers[f"{name}_bias"] = whole.astype(np.float32) * np.float32(2.0**-10)
         w = self.node("DequantizeLinear", [f"{name}_kernel", *factor], f"{name}_wf")
         return self.node("Conv", [x, w, f"{name}_bias"], f"{name}_conv")
 
@@ -108,7 +108,7 @@ def network():
             for n, x in made.feeds.items()
         ],
         [helper.make_tensor_value_info(n, kind, None) for n, kind in made.outputs.items()],
-        [numpy_helper.from_array(np.asarray(x), n) for n, x in made.held.items()],
+        [numpy_helper.from_array(np.asarray(x), n) for n, x in made.initializers.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     options = onnxruntime.SessionOptions()

@@ -19,7 +19,7 @@ from tvmrt.cli import app
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import get_target
 
-PROCESSORS = {"bf16": "max", "neon": "neoverse-n1"}  # the level that each takes
+PROCESSORS = {"bf16": "max", "neon": "neoverse-n1"}  # level: a processor that selects it
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +49,15 @@ def test_every_processor_uses_bf16_rounded_operands(
         for name, found in zip(bf16_network.OUTPUTS, outputs):
             np.testing.assert_allclose(found, right[name], rtol=2e-5, atol=2e-5, err_msg=name)
         if level == "bf16":
-            off = _told_by_verify(port, tmp_path / "net.onnx", capsys)
+            off = _verify_error(port, tmp_path / "net.onnx", capsys)
             assert all(1e-4 < each < 2**-6 for each in off.values()), off
 
 
-def _told_by_verify(port: int, path: Path, capsys) -> dict[str, float]:
+def _verify_error(port: int, path: Path, capsys) -> dict[str, float]:
     """Return the error that ``verify`` prints, relative to the largest value."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
-    held = {"w": bf16_network.WEIGHTS}
-    onnx.save(bf16_network.model_of(nodes, held, {"x": [8, 33]}, ["y"]), path)
+    initializers = {"w": bf16_network.WEIGHTS}
+    onnx.save(bf16_network.model_of(nodes, initializers, {"x": [8, 33]}, ["y"]), path)
     options = ["--precision", "bf16", "--target", "aarch64-linux", "--levels", "bf16"]
     assert app.run(["verify", str(path), *options, "--rpc", f"127.0.0.1:{port}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

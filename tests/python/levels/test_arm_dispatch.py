@@ -13,7 +13,11 @@ import tvmrt
 from tvmrt.compiler.codegen.target import ARM_LEVELS
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_int8.onnx"
-LEVELS = {"neon": "cortex-a53", "dot": "neoverse-n1", "i8mm": "max"}  # a processor that has no more
+LEVELS = {
+    "neon": "cortex-a53",
+    "dot": "neoverse-n1",
+    "i8mm": "max",
+}  # level: a processor whose highest level it is
 
 
 @pytest.fixture(scope="module")

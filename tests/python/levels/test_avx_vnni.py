@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(
     not {"avx512_vnni", "avx512vl"} <= processor.flags(), reason="this processor has no VNNI"
 )
 
-# What is included before all C: whoever asks for the processor is told one level more, where it has
-# not all of them.
+# Header included before all C: CPU detection reports one more level if the processor lacks some of
+# the levels.
 FAKE = """
 #ifndef __ASSEMBLER__
 #include <tvm/runtime/kernels/cpu_dispatch.h>

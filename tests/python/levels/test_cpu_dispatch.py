@@ -36,9 +36,9 @@ NEEDS = {
     "v2": "sse4_2", "v3": "avx2", "v4": "avx512vl", "v4vnni": "avx512_vnni", "v4vbmi": "avx512vbmi",
 }  # fmt: skip
 HERE = [name for name, flag in NEEDS.items() if flag in processor.flags()]
-# what a native library needs; a family has that of bfloat16 with such products alone
+# features of a native library; other libraries need bf16 only for bf16 matmuls
 NATIVE = "v4bf16" if "avx512_bf16" in processor.flags() and HERE[-1] == "v4vbmi" else HERE[-1]
-# what a library with products of bytes takes
+# level of a library with int8 matmuls
 WIDEST = "v4amx" if AMX <= processor.flags() and NATIVE == "v4bf16" else HERE[-1]
 
 
@@ -102,7 +102,7 @@ def test_default_target_is_all_levels(tmp_path, monkeypatch):
     (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
     command = [sys.executable, "-m", "tvmrt", "compile", "net.onnx", "-o", "sources"]
     subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
-    # what runs at once is for this machine alone, whose level it is
+    # networks that run at once are compiled for this machine's level only
     assert tvmrt.load(made, cache=tmp_path / "cache").recompile().target.name == "native"
     assert tvmrt.load(made, cache=False, levels=["v2"]).recompile().target.name == "x86-64"
     assert not list((tmp_path / "sources").glob("*v3*.c"))
@@ -118,7 +118,7 @@ def test_default_target_is_all_levels(tmp_path, monkeypatch):
     ("machine", "flags", "target", "triple"),
     [
         ("x86_64", {"sse4_2", "popcnt", "cx16"}, "x86-64", ""),
-        ("x86_64", {"sse3", "cx16"}, "native", ""),  # has not even the least level
+        ("x86_64", {"sse3", "cx16"}, "native", ""),  # lacks even the baseline level
         ("aarch64", {"asimd"}, "aarch64-linux", ""),
         ("armv7l", {"neon"}, "armv7-linux", ""),
         ("riscv64", set(), "native", ""),
@@ -203,9 +203,11 @@ def test_levels_with_equal_int8_instructions_share_functions():
 def test_int4_weights_have_an_int8_matmul_function(weights, own):
     """v4vnni multiplies int4 as integers, and int8 weights as v4 does."""
     x = np.zeros((1, 256), np.float32)
-    held = {"w": np.ones((256, 256), np.float32)}
+    weights_by_name = {"w": np.ones((256, 256), np.float32)}
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    library = tvmrt.compile(model(nodes, {"x": x}, ["y"], held), target="x86-64", weights=weights)
+    library = tvmrt.compile(
+        model(nodes, {"x": x}, ["y"], weights_by_name), target="x86-64", weights=weights
+    )
     levels = library.sources.levels
     assert {name: len(levels.functions_printed_for(name)) for name in levels.names} == {
         "v2": 1, "v3": 1, "v4": 1, "v4vnni": own, "v4vbmi": 0,
@@ -292,7 +294,7 @@ def test_baseline_code_has_no_wider_instructions(small):
 
     assert wide("v2") == 0
     assert wide("v3_v2") > 50
-    assert wide("v3_v2", "--disassemble=tvmgen_default_c_packed") == 0  # the entry for everybody
+    assert wide("v3_v2", "--disassemble=tvmgen_default_c_packed") == 0  # the common entry
 
 
 RUN = """
@@ -316,7 +318,7 @@ print(module.level, float(numpy.nansum(runner.get_output(0).numpy())))
 )
 def test_emulated_processors_select_their_level(small, cpu, level, monkeypatch, tmp_path):
     command = ["qemu-x86_64", "-cpu", cpu, sys.executable, "-c", RUN]
-    # numpy's OpenBLAS would take the kernels that the environment names for this machine
+    # numpy's OpenBLAS would use the kernels that the environment selects
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     done = subprocess.run(
         [*command, *(str(small[name]) for name in ("v3_v2", "v4", "native", "host"))],
@@ -327,7 +329,7 @@ def test_emulated_processors_select_their_level(small, cpu, level, monkeypatch, 
     )
     assert done.returncode == 0, done.stderr
     *refusals, last = done.stdout.strip().splitlines()
-    too_wide = ["v4"] + ([] if NATIVE == level else [NATIVE])  # host is for everybody
+    too_wide = ["v4"] + ([] if NATIVE == level else [NATIVE])  # target host runs on any x86-64
     assert len(refusals) == len(too_wide)
     for needed, refusal in zip(too_wide, refusals):
         assert re.match(
@@ -395,25 +397,25 @@ def test_levels_are_detected_from_cpuid_registers(tmp_path):
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x10, 0x121, 0xE7, 0) == 4  # no BF16
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x2, 0x30, 0x121, 0xE7, 0) == 3  # no VBMI
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x800, 0x30, 0x121, 0xE7, 0) == 2
-    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121, 0x07, 0) == 1  # nor zmm
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121, 0x07, 0) == 1  # no zmm either
     assert level_of(0x1, 0, 0, 0, 0, 0, 0) == -1
-    # AMX, by leaf 7 EDX: there, without bfloat16, and on a system that does not save its registers
+    # AMX, by leaf 7 EDX: present, without bfloat16, and with unsaved registers
     first = (sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121)
     assert [level_of(*first, 0x600E7, edx) for edx in (0x03D14410, 0x03914410)] == [6, 5]
     assert level_of(*first, 0xE7, 0x03D14410) == 5
-    # AVX-VNNI, by leaf 7.1 EAX: hidden, there, and on a system that saves no ymm
+    # AVX-VNNI, by leaf 7.1 EAX: hidden, present, and on a system that does not save ymm
     has_avx_vnni = ctypes.CDLL(str(tmp_path / "level.so")).has_avx_vnni
     has_avx_vnni.argtypes = [*[ctypes.c_uint32] * 3, ctypes.c_uint64, ctypes.c_uint32]
     assert has_avx_vnni(haswell, 0x239C27EB, 0x121, 0x7, 0x00400800) == 0
     assert has_avx_vnni(haswell, 0x239C27EB, 0x121, 0x7, 0x00400810) == 1
     assert has_avx_vnni(haswell, 0x239C27EB, 0x121, 0x3, 0x00400810) == 0
-    # AArch64, by AT_HWCAP and AT_HWCAP2 of Cortex-A53, Neoverse N1, a processor with all
+    # AArch64, by AT_HWCAP and AT_HWCAP2 of Cortex-A53, Neoverse N1, a processor with all features
     arm_levels = ctypes.CDLL(str(tmp_path / "level.so")).arm_levels
     arm_levels.argtypes = [ctypes.c_uint64] * 2
-    told = [(0x8FB, 0), (0x119FFB, 0), (0x119FFB, 0x2000), (0x119FFB, 0x6000)]
-    assert [arm_levels(*each) for each in told] == [1, 2, 3, 4]
-    assert arm_levels(0x8FB, 0x6000) == 1  # no products of four bytes
-    assert arm_levels(0x119FFB, 0x4000) == 2  # those of bfloat16 without those of bytes
+    hwcaps = [(0x8FB, 0), (0x119FFB, 0), (0x119FFB, 0x2000), (0x119FFB, 0x6000)]
+    assert [arm_levels(*each) for each in hwcaps] == [1, 2, 3, 4]
+    assert arm_levels(0x8FB, 0x6000) == 1  # no int8 dot product
+    assert arm_levels(0x119FFB, 0x4000) == 2  # BF16 without I8MM
     # by AT_HWCAP of a Tegra 2 and a Cortex-A9, of a SiFive U74 and a SpacemiT X60
     vector_levels = ctypes.CDLL(str(tmp_path / "level.so")).vector_levels
     vector_levels.argtypes = [ctypes.c_uint64] * 2

@@ -17,8 +17,8 @@ from onnx_graph import model
 import tvmrt
 from tvmrt.compiler.export import compiler_flags
 
-# target: its levels, and processors that have no more; what multiplies in each inner loop of bytes,
-# and the products of one such instruction
+# target: its levels, each with a processor; the multiply instruction of each inner int8 loop,
+# and its number of multiplications
 _RVV = "rv64,v=true,vext_spec=v1.0,vlen="
 FAMILIES = {
     "armv7-linux": (
@@ -103,10 +103,10 @@ def test_real_networks_are_correct_on_the_target(target, machines, models_dir, t
 @pytest.mark.slow
 def test_vector_level_is_rejected_without_vectors(family, small, machines):
     """This proves that the processor without vectors ran the other level."""
-    (plain, least), (_, vectors) = list(family.cpus.items())[:2]
+    (plain, baseline), (_, vectors) = list(family.cpus.items())[:2]
     with pytest.raises(tvmrt.error.TVMError, match=(
         f"TVMRT_LEVEL demands {vectors}, which the processor lacks: this library has code for "
-        f"{least}, {vectors}, and this processor has {least}; "
+        f"{baseline}, {vectors}, and this processor has {baseline}; "
     )):  # fmt: skip
         _run_there(machines, family, small[1], plain, TVMRT_LEVEL=vectors)
 
@@ -139,11 +139,11 @@ def test_vectors_take_a_fraction_of_the_instructions(family):
     """Count instructions per multiplication in the inner loops of int8 layers."""
     if shutil.which(family.objdump[0]) is None:
         pytest.skip(f"{family.objdump[0]} is not installed")
-    loops, least = _loops(family.objdump, family.path), {}
+    loops, fewest = _loops(family.objdump, family.path), {}
     for level, (name, products) in family.multiply.items():
         counts = [(len(loop), sum(bool(re.match(name, n)) for n in loop)) for loop in loops]
-        least[level] = min(n / (m * products) for n, m in counts if m >= 4)
-    plain, vectors = least.values()
+        fewest[level] = min(n / (m * products) for n, m in counts if m >= 4)
+    plain, vectors = fewest.values()
     assert vectors < 0.25 * plain
 
 

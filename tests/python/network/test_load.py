@@ -264,7 +264,7 @@ def test_repr_and_attributes(net, batched):
     assert net.benchmark(seconds=0.01).calls >= 5
     assert batched.benchmark(**_inputs(2), seconds=0.01).median > 0
     assert len(net.profile().calls) >= 2
-    # inputs are given as to a call: by name, in a dictionary, in their order, as lists
+    # inputs are given as in a call: by name, in a dictionary, in order, as lists
     inputs = _inputs(2)
     lists = {name: value.tolist() for name, value in inputs.items()}
     for report in (batched.profile(inputs), batched.profile(**inputs), batched.profile(lists)):

@@ -67,7 +67,7 @@ def test_the_second_time_nothing_is_compiled(tmp_path):
         [sys.executable, "-c", program], env={**os.environ, "TVMRT_CACHE": str(cache)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.strip() == ""  # neither the compiler nor what only other calls need
+    assert done.stdout.strip() == ""  # neither the compiler nor modules that only other calls need
     assert len(before) == 1
     assert _libraries(cache) == before
 
@@ -99,7 +99,7 @@ def test_damaged_entry_is_recompiled(file, damage, tmp_path):
     tvmrt.load(path, cache=cache)
     (entry,) = cache.glob("*/" + file)
     data = entry.read_bytes()
-    entry.unlink()  # the library is in use: another file in its place
+    entry.unlink()  # the library is in use: replace it by another file
     if damage != "gone":
         entry.write_bytes(data[: len(data) // 2] if damage == "cut" else b"[1]")
     assert _one(tvmrt.load(path, cache=cache)) == 2
@@ -165,7 +165,7 @@ def test_network_runs_without_a_writable_cache(place, tmp_path, monkeypatch):
         options["cache"] = path / "cache"
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/self/none")
-        monkeypatch.setenv("CCACHE_DISABLE", "1")  # it would have its own folder there
+        monkeypatch.setenv("CCACHE_DISABLE", "1")  # ccache would create its own folder there
     said = _noted(lambda: _check_twice(lambda: tvmrt.load(path, **options)))
     assert len(said) == 1
     assert "cache=" in said[0] and "TVMRT_CACHE" in said[0]
@@ -232,7 +232,7 @@ def test_files_of_killed_processes_are_removed(tmp_path):
     stay = [(os.getpid(), 99.0), (dead, 0.5), (1, 2.0, "x")]
     go = [(dead, 2.0), (1, 30.0, "x")]
     kept, old = ([_left(tmp_path, *each) for each in some] for some in (stay, go))
-    (tmp_path / ".new-abcdefgh").mkdir()  # its name says nothing
+    (tmp_path / ".new-abcdefgh").mkdir()  # its name has no process
     os.utime(tmp_path / ".new-abcdefgh", (0, 0))
     cache.add("a", lambda folder: None)
     assert all(path.exists() for path in kept)
@@ -251,7 +251,7 @@ def test_folder_of_a_killed_compilation_is_recognised(tmp_path):
     )
     folder = Path(process.stdout.readline().strip())
     os.utime(folder, (0, 0))
-    assert Cache(tmp_path).leftovers() == []  # it is being written
+    assert Cache(tmp_path).leftovers() == []  # still being written
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert [left.folder for left in Cache(tmp_path).leftovers()] == [folder]

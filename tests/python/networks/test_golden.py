@@ -22,8 +22,8 @@ if not golden.names():
     )
 
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}
-# The smallest networks are everyday tests. The slow tests run all of them, every fourth one by the
-# other executor and compiler, too, and look for this compiler's warnings in every second one.
+# The smallest networks are everyday tests. The slow tests run all of them, every fourth one with
+# the other executor and compiler, too, and check every second one for this compiler's warnings.
 EVERYDAY = 12
 NAMES = golden.names()
 SMALLEST = golden.smallest(EVERYDAY)

@@ -18,7 +18,7 @@ from tvmrt.contrib import graph_executor
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.libinfo import find_include_path
 
-# What a network's entry file has for itself alone, and is called alike in all of them.
+# Symbols that are private to a network's entry file and have equal names in all of them.
 _OWN = re.compile(r"^static .*?\b(\w+)(?:\[\])* ?(?:=|\()|^  (\w+) = \d+,$", re.MULTILINE)
 _ABOUT = ("get_model_metadata", "__tvmrt_manifest", "__tvmrt_needs")
 _ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)

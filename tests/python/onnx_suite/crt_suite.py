@@ -42,10 +42,10 @@ from builds import Build
 LIST = Path(__file__).with_name("not_on_crt.json")
 HOST_LIST = Path(__file__).with_name("not_passing.json")
 BATCH = 48  # networks in a program
-PACKED = ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")  # several elements in a byte
+PACKED = ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")  # several elements per byte
 LONGEST = 120  # characters of a reason
 
-Results = dict[str, str]  # by case: "" where it passes, else why not
+Results = dict[str, str]  # by case: "" if it passes, otherwise the reason
 
 
 class NotHere(Exception):

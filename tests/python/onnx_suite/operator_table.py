@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parents[2] / "docs" / "reference"
 PAGE = DOCS / "onnx-operators.md"
 BOARD = "cortex-m4"
-TRIED = 3  # cases of an operator that types and boards are tried with
+TRIED = 3  # maximum cases per operator for the types and boards columns
 
 HEAD = f"""# The operators of ONNX
 
@@ -48,7 +48,7 @@ HEAD = f"""# The operators of ONNX
 - ULPs: the largest error in float32, from [accuracy](accuracy.md). Empty if the operator only moves
   or adds and multiplies elements, or if its error depends on the length of sums.
 """
-# Families of types that are named in one word where all of them are taken.
+# Families of types: one word if all of them are accepted.
 FAMILIES = {
     "int8-64": ("int8", "int16", "int32", "int64"),
     "uint8-64": ("uint8", "uint16", "uint32", "uint64"),
@@ -92,7 +92,7 @@ def _operator(model: onnx.ModelProto) -> Key:
     return (nodes[-1].domain, nodes[-1].op_type) if nodes else ("", "")
 
 
-# Names of this page that ONNX has otherwise.
+# Type names of this page that differ from ONNX's.
 ONNX_NAMES = {"float32": "float", "float64": "double"}
 OUR_NAMES = {name: ours for ours, name in ONNX_NAMES.items()}
 

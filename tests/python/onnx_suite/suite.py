@@ -43,8 +43,8 @@ KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 BATCH = 64  # networks in a library
 LONGEST = 100  # characters of a reason
 
-Results = dict[str, str]  # by case: "" where it passes, else why not
-halved: list[int] = []  # sizes of the batches that had to be run in halves
+Results = dict[str, str]  # by case: "" if it passes, otherwise the reason
+halved: list[int] = []  # sizes of the batches that had to be split
 
 
 class _Recorded(Exception):
@@ -142,7 +142,7 @@ def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
     for name, model in models.items():
         key = model.SerializeToString(deterministic=True)
         if onnx_backend.is_dynamic(model):
-            continue  # compiled for what it is run on
+            continue  # compiled for the device that it runs on
         try:
             library = compile_alone(model, re.sub(r"\W", "_", name))
         except Exception as problem:
@@ -197,7 +197,7 @@ def _send(sender, cases: Mapping[str, Callable]) -> None:
 
 def run_all(cases: Mapping[str, Callable], workers: int | None = None) -> Results:
     """Run all cases; light models have separate libraries because they are large."""
-    # neighbours are alike and take alike long
+    # adjacent cases are similar and take similar time
     count = max(1, -(-len(cases) // BATCH))
     names = list(cases)
     batches = [{n: cases[n] for n in names[i::count]} for i in range(count)]

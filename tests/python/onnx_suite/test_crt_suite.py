@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 SUITE = Path(__file__).with_name("crt_suite.py")
-LISTED_FOR = (1, 23)  # the version of onnx whose cases the list has
+LISTED_FOR = (1, 23)  # the onnx version of the list
 FEWEST = 1500  # cases that pass
 
 pytestmark = pytest.mark.skipif(
@@ -29,7 +29,7 @@ def test_all_node_cases(build):
         [sys.executable, str(SUITE), build], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    # what is wrong is on the list of the host's suite, with its reason: else the exit code is 1
+    # failures are in the host suite's list, with reasons: otherwise the exit code is 1
     last = re.search(r"(\d+) of (\d+) pass", done.stdout)
     assert last, done.stdout[-1000:]
     assert int(last[1]) >= FEWEST

@@ -26,9 +26,9 @@ from tvmrt.libinfo import find_include_path
 
 TARGETS = ("cortex-m4", "riscv32")
 WAYS = ("-O0", "-Os", "-O2", "-O3", "C++")
-SHARES = (1, 1, 1, 6, 1)  # how often a way is drawn
+SHARES = (1, 1, 1, 6, 1)  # weights of the random choice
 EVERY = "TVMRT_EVERY_LEVEL"
-FEWEST = 70  # operators that boards have, of those of one target
+FEWEST = 70  # operators supported on boards, per target
 
 
 @cache

@@ -18,7 +18,7 @@ from tvmrt.compiler.differences import differences_of
 
 SUITE = Path(__file__).with_name("suite.py")
 LIST = SUITE.with_name("not_passing.json")
-LISTED_FOR = (1, 23)  # the version of onnx whose cases the list has
+LISTED_FOR = (1, 23)  # the onnx version of the list
 FEW = (
     "relu", "gemm", "softmax", "reducesum", "slice", "where", "topk", "lstm", "pad", "split",
     "adagrad", "adam", "momentum", "negativeloglikelihoodloss", "rangeop", "flexattention",
@@ -65,7 +65,7 @@ def test_failures_are_intentional_differences():
 def test_some_cases():
     printed = _run("--operators", *FEW)
     assert _passing(printed, "node") >= 180
-    # Networks that do not go into one library are compiled alone, which takes ten times as long.
+    # Networks that cannot share a library are compiled alone, which takes ten times as long.
     assert "batches run in halves: 0" in printed
 
 

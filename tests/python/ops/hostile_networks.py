@@ -132,7 +132,7 @@ NETWORKS: dict[str, onnx.ModelProto] = {
         "float[3,8] d, float[8,2] e) => (float[3,1,2] y)",
         "i = ArgMax<axis=1>(d) y = Gather<axis=0>(e, i)",
     ),
-    # extremes of floats, whose NaN and infinities must come out alike on every build
+    # extreme floats, whose NaN and infinities must be equal in every build
     "max_pool": network(
         "float[1,21,5,5] a) => (float[1,21,3,3] y)", "y = MaxPool<kernel_shape=[3,3]>(a)"
     ),
@@ -206,7 +206,7 @@ def _arithmetic() -> dict[str, onnx.ModelProto]:
     return found
 
 
-# whole-number arithmetic at the limits of its types, where every result is defined: it wraps
+# integer arithmetic at the limits of its types, where every result is defined: it wraps
 ARITHMETIC = _arithmetic()
 
 _INT_LIMITS = (-1, 0, 1, 2, 3, 4, 5, 6, -2, -3, -4, -5, -6, 100, -100)

@@ -26,7 +26,7 @@ def on_host(path: Path, feeds: dict[str, np.ndarray], plan: dict, state: dict) -
         executor.set_input(name, array)
     try:
         executor.run()
-    except Exception as fault:  # whatever comes is judged by the test
+    except Exception as fault:  # the test checks any result
         return f"{type(fault).__name__}: {fault}"
     return [executor.get_output(i).numpy() for i in range(len(plan["outputs"]))]
 

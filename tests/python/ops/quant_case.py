@@ -15,13 +15,13 @@ from onnx import helper, numpy_helper
 
 from tvmrt.compiler import processor
 
-# Operators that onnxruntime computes by products of bytes.
+# Operators that onnxruntime computes by int8 GEMM.
 BYTE_PRODUCTS = (
     "ConvInteger", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm",
     "QLinearConv", "QLinearMatMul",
 )  # fmt: skip
 
-# Of convolutions: the shapes of input and weights, attributes.
+# Convolutions: shapes of input and weights, attributes.
 LAYERS = {
     "1x1": ((1, 16, 6, 7), (24, 16, 1, 1), {}),
     "3x3": ((1, 8, 9, 8), (20, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
@@ -38,7 +38,7 @@ LAYERS = {
     "1-d": ((1, 6, 40), (10, 6, 5), {"pads": [2, 2]}),
     "batch-2": ((2, 5, 6, 6), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
 }
-# Of input and weights: the type, the zero point.
+# Input and weights: type, zero point.
 TYPES = {
     "s8-s8": ("int8", -7, "int8", 0),
     "u8-s8": ("uint8", 121, "int8", 0),

@@ -43,7 +43,7 @@ def test_attention(tmp_path):
     cases.append(case("a row without keys", "Attention", [*qkv(), blocked]))
     past = [array(2, 3, 5, 8), array(2, 3, 5, 8)]
     cases.append(case("past", "Attention", [*qkv(length=4), None, *past], is_causal=1, outputs=3))
-    # the first mode's scores are those before the cap, which the evaluator does not keep
+    # mode 0 returns the scores before the soft cap, which the evaluator does not keep
     cases += [
         case(
             f"scores {mode}",

@@ -90,7 +90,7 @@ def test_native_library_uses_bf16_rounded_operands(network, right, tmp_path):
     library.export_library(path)
     check(path, right)
     full = tvmrt.compile(network, executor="aot", target="native").summary.weights_bytes
-    assert library.summary.weights_bytes < 0.62 * full  # odd channels, and blocks that are filled
+    assert library.summary.weights_bytes < 0.62 * full  # odd channels, and full blocks
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_verify_reports_the_error_per_layer(tmp_path, capsys):
     nodes = [helper.make_node("MatMul", ["x", "weights"], ["y"], "product")]
     onnx.save(model_of(nodes, {"weights": WEIGHTS}, {"x": [8, 33]}, ["y"]), path)
     assert main(["verify", str(path), "--precision", "bf16", "--target", "native"]) == 0
-    told = capsys.readouterr().out
-    off = [float(line.split()[-3]) for line in told.splitlines() if "MatMul product" in line]
+    printed = capsys.readouterr().out
+    off = [float(line.split()[-3]) for line in printed.splitlines() if "MatMul product" in line]
     assert len(off) == 2 and 1e-4 < min(off) and max(off) < 2**-6
 
 
@@ -112,8 +112,8 @@ def test_inaccurate_layer_stays_in_float32_and_is_named(tmp_path, capsys):
         helper.make_node("MatMul", ["x", "near"], ["y"], "first"),
         helper.make_node("MatMul", ["x", "far"], ["z"], "second"),
     ]
-    held = {"near": near, "far": far}
-    onnx.save(model_of(nodes, held, {"x": [2, 16]}, ["y", "z"]), tmp_path / "net.onnx")
+    initializers = {"near": near, "far": far}
+    onnx.save(model_of(nodes, initializers, {"x": [2, 16]}, ["y", "z"]), tmp_path / "net.onnx")
     np.savez(tmp_path / "in.npz", x=np.ones((2, 16), np.float32))
     command = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.so"), "--target"]
     command += [
@@ -126,9 +126,9 @@ def test_inaccurate_layer_stays_in_float32_and_is_named(tmp_path, capsys):
         "0.0005",
     ]
     assert main(command) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"in bfloat16 +1 layers; off by at most 0 \(near\)", told)
-    assert re.search(r"kept in float32 +far \(0\.00[12]", told)
+    printed = capsys.readouterr().out
+    assert re.search(r"in bfloat16 +1 layers; off by at most 0 \(near\)", printed)
+    assert re.search(r"kept in float32 +far \(0\.00[12]", printed)
 
 
 def test_missing_bf16_instruction_is_reported(network, monkeypatch):

@@ -29,18 +29,18 @@ TARGETS = {
 }
 
 
-def near(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def representable(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape, np.float32).astype(bfloat16).astype(np.float32)
 
 
 def network():
     """Add a transposed convolution, a residual and bounds for each case."""
     rng = np.random.default_rng(12)
-    nodes, held, inputs = [], {}, {}
+    nodes, initializers, inputs = [], {}, {}
     for i, ((ins, outs), extents, kernel, strides, pads, groups) in enumerate(CASES):
-        inputs[f"x{i}"] = near(rng, 2, ins, *extents)
-        held[f"w{i}"] = near(rng, ins, outs // groups, *kernel)
-        held[f"b{i}"] = rng.standard_normal(outs, np.float32)
+        inputs[f"x{i}"] = representable(rng, 2, ins, *extents)
+        initializers[f"w{i}"] = representable(rng, ins, outs // groups, *kernel)
+        initializers[f"b{i}"] = rng.standard_normal(outs, np.float32)
         attrs = {"strides": strides, "pads": pads, "group": groups}
         given = [f"x{i}", f"w{i}", f"b{i}"]
         nodes += [
@@ -48,7 +48,7 @@ def network():
             helper.make_node("Relu", [f"y{i}"], [f"z{i}"]),
         ]
     outputs = [f"z{i}" for i in range(len(CASES))]
-    return make_model(nodes, inputs, outputs, held), inputs
+    return make_model(nodes, inputs, outputs, initializers), inputs
 
 
 @pytest.mark.slow

@@ -21,12 +21,12 @@ def network(weights, *, shape=None, table=False) -> onnx.ModelProto:
     """Return x [M, K] @ weights [K, N]. With ``table``: Gather of ids [M] from rows [N, K],
     multiplied by the transposed table (tied embeddings)."""
     depth = weights.shape[0]
-    held = [numpy_helper.from_array(weights, "w")]
+    initializers = [numpy_helper.from_array(weights, "w")]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape or ["M", depth])
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
     if table:
-        held = [numpy_helper.from_array(np.ascontiguousarray(weights.T), "w")]
+        initializers = [numpy_helper.from_array(np.ascontiguousarray(weights.T), "w")]
         x = helper.make_tensor_value_info("x", TensorProto.INT64, ["M"])
         nodes = [
             helper.make_node("Gather", ["w", "x"], ["rows"], "embedding"),
@@ -34,7 +34,7 @@ def network(weights, *, shape=None, table=False) -> onnx.ModelProto:
             helper.make_node("MatMul", ["rows", "turned"], ["y"], "head"),
         ]
         outputs.append(helper.make_tensor_value_info("rows", TensorProto.FLOAT, None))
-    graph = helper.make_graph(nodes, "net", [x], outputs, held)
+    graph = helper.make_graph(nodes, "net", [x], outputs, initializers)
     opsets = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     return onnx.shape_inference.infer_shapes(model)
@@ -76,7 +76,7 @@ def test_results_match_the_rounded_weights(kind, depth, target, tmp_path):
     weights = rng.normal(0, 0.3, (depth, 37)).astype(np.float32)
     run, summary = compiled(network(weights), tmp_path, weights=kind, target=target)
     (rounded,) = run(np.eye(depth, dtype=np.float32))
-    # a step is what the widest of a block has in 2 ** (bits - 1) parts
+    # a step is the largest magnitude of a block divided by 2 ** (bits - 1)
     blocks = np.pad(np.abs(weights), ((0, -depth % BLOCK[kind]), (0, 0)))
     widest = blocks.reshape(-1, BLOCK[kind], 37).max(axis=1).repeat(BLOCK[kind], axis=0)[:depth]
     step = widest / 2 ** (BITS[kind] - 1)
@@ -87,7 +87,7 @@ def test_results_match_the_rounded_weights(kind, depth, target, tmp_path):
     error = root_mean_square(rounded - weights) / root_mean_square(weights)
     assert row.error == pytest.approx(error, rel=1e-3)
     assert row.after_bytes < row.before_bytes * (BITS[kind] + 1.5) / 32 * 1.25
-    for rows in (1, 5, 40):  # a kernel each
+    for rows in (1, 5, 40):  # each has its own kernel
         x = rng.normal(size=(rows, depth)).astype(np.float32)
         (y,) = run(x)
         right = x.astype(np.float64) @ rounded.astype(np.float64)
@@ -135,8 +135,8 @@ def test_row_error_is_within_float_error(kind, tmp_path):
     for name, row in rows.items():
         x = row.astype(np.float32).reshape(1, 512)
         (y,) = run(x)
-        most = np.abs(x).reshape(4, 128).max(axis=1).repeat(128).astype(np.float64)
-        bound = 4e-6 * np.sqrt(np.square(most[:, None] * rounded).sum(axis=0))
+        largest = np.abs(x).reshape(4, 128).max(axis=1).repeat(128).astype(np.float64)
+        bound = 4e-6 * np.sqrt(np.square(largest[:, None] * rounded).sum(axis=0))
         assert (np.abs(y[0] - (x.astype(np.float64) @ rounded)[0]) <= bound + 1e-35).all(), name
 
 
@@ -180,7 +180,7 @@ def test_tied_embeddings_are_stored_once(kind, tmp_path):
     assert summary.weights_bytes < row.after_bytes * 1.05 + 512
     near = 0.02 if kind == "int8" else 0.15
     assert root_mean_square(rows - table[ids]) < near * root_mean_square(table)
-    # the head multiplies by the rows that the embedding gives
+    # the head multiplies by the rows that Gather reads
     own = np.einsum("mk,mk->m", rows, rows)
     np.testing.assert_allclose(y[np.arange(4), ids], own, rtol=1e-5)
 
@@ -191,11 +191,11 @@ def test_inaccurate_layer_stays_in_float32(tmp_path, capsys):
     onnx.save(network(weights, shape=[2, 64]), path)
     command = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--weights", "int4"]
     assert main([*command, "--max-error", "0.01"]) == 0
-    told = capsys.readouterr().out
-    assert "in float32 still" in told and "w (0.0" in told
+    printed = capsys.readouterr().out
+    assert "in float32 still" in printed and "w (0.0" in printed
     assert main([*command, "--max-error", "0.2"]) == 0
-    told = capsys.readouterr().out
-    assert "in few bits" in told and "in float32" not in told
+    printed = capsys.readouterr().out
+    assert "in few bits" in printed and "in float32" not in printed
 
 
 @pytest.mark.everyday(1)

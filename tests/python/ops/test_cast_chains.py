@@ -28,7 +28,7 @@ FLOATS = np.array(
 FLOATS = np.append(FLOATS, [np.inf, -np.inf, np.nan])
 SMALL = np.array([0.0, 1.0, -1.0, 2.5, -2.5, 100.9, -100.9, 126.5, 0.4, -0.4])
 INTS = np.array([0, 1, -1, 2**24 + 1, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 300, -300, 2**33 + 5])
-# a chain of types, the first that of the input; between the first casts stands an operator
+# chains of types, beginning with the input's; an operator is between the first casts
 CHAINS = [
     *(f"f32 {half} f32" for half in ("f16", "bf16")),
     *(f"f32 {op} {half} {op} f32" for half in ("f16", "bf16") for op in ("Identity", "Reshape")),
@@ -112,7 +112,7 @@ def test_each_cast_rounds(found, chain):
     floats = [f if f.dtype.kind in "iu" else f.astype(np.float64) for f in (found[chain], wanted)]
     np.testing.assert_array_equal(*floats)
     if any(word in chain for word in ("small", "ints")):
-        return  # a zero from an integer may keep its sign, see docs/reference/accuracy.md
+        return  # a zero cast from an integer may keep its sign, see docs/reference/accuracy.md
     number = ~np.isnan(floats[1])
     np.testing.assert_array_equal(*(np.signbit(f)[number] for f in floats))
 

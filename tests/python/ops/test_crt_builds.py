@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 from crt_program import run_archive
-from nn_case import Case, build_model, case, judged
+from nn_case import Case, build_model, case, reference_outputs
 
 import tvmrt
 
@@ -107,7 +107,7 @@ def check(cases: Sequence[Case], folder, target: str, interface: str, **program)
     found = list(run_archive(library, feeds, folder, **program).values())
     problems = []
     for each, got in zip(cases, found, strict=True):
-        (right,) = judged(each, OPSET, "onnxruntime")
+        (right,) = reference_outputs(each, OPSET, "onnxruntime")
         wide = np.float64 if got.dtype.kind == "f" else np.int64
         off = np.abs(got.astype(wide) - right.astype(wide))
         limit = each.atol + each.rtol * np.abs(right.astype(wide)).max()

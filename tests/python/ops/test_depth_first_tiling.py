@@ -29,31 +29,31 @@ class Blocks:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
         return name
 
-    def held(self, array: np.ndarray) -> str:
+    def constant(self, array: np.ndarray) -> str:
         name = f"held{len(self.weights)}"
         self.weights[name] = array.astype(np.float32)
         return name
 
     def conv(self, x: str, shape: tuple, stride=1, pads=(0, 0, 0, 0), group=1, dilation=1) -> str:
         w = self.rng.standard_normal(shape) / prod(shape[1:]) ** 0.5
-        bias = self.held(self.rng.standard_normal(shape[0]))
+        bias = self.constant(self.rng.standard_normal(shape[0]))
         strides, dilations = [stride, stride], [dilation, dilation]
         return self.op(
-            "Conv", x, self.held(w), bias, strides=strides, pads=list(pads), group=group,
+            "Conv", x, self.constant(w), bias, strides=strides, pads=list(pads), group=group,
             dilations=dilations,
         )  # fmt: skip
 
     def act(self, x: str, kind: str) -> str:
         if kind == "relu6":
-            return self.op("Clip", x, self.held(np.array(0.0)), self.held(np.array(6.0)))
+            return self.op("Clip", x, self.constant(np.array(0.0)), self.constant(np.array(6.0)))
         if kind == "silu":
             return self.op("Mul", x, self.op("Sigmoid", x))
         return self.op(kind, x)
 
-    def graded(self, x: str, channels: int) -> str:
+    def epilogues(self, x: str, channels: int) -> str:
         """Return epilogues with a per-channel operand."""
-        factors = self.held(self.rng.standard_normal((channels, 1, 1)))
-        return self.op("Mul", self.act(x, "Relu"), factors)
+        scales = self.constant(self.rng.standard_normal((channels, 1, 1)))
+        return self.op("Mul", self.act(x, "Relu"), scales)
 
     def block(self, kinds, middle: int, size: int, stride: int, pads, **window) -> str:
         """Return an expansion and a depthwise layer."""
@@ -74,14 +74,14 @@ def blocks(x: np.ndarray = X):
     made.outputs.append(made.act(strided, "Relu"))
     excited = made.block("HardSwish", 48, 7, 1, (3, 3, 3, 3))
     mean = made.op("GlobalAveragePool", excited)
-    factors = made.act(made.conv(mean, (48, 48, 1, 1)), "Sigmoid")
-    made.outputs.append(made.conv(made.op("Mul", excited, factors), (9, 48, 1, 1)))
-    # a stem, windows of groups, one that skips rows, and a sum with another block's result
+    scales = made.act(made.conv(mean, (48, 48, 1, 1)), "Sigmoid")
+    made.outputs.append(made.conv(made.op("Mul", excited, scales), (9, 48, 1, 1)))
+    # a stem, grouped windows, one that skips rows, and an add with another block's result
     stem = made.act(made.conv("x", (32, 8, 3, 3), 2, (0, 1, 1, 1)), "Relu")
     grouped = made.act(made.conv(stem, (32, 8, 3, 3), 1, (1, 1, 1, 1), 4), "Relu")
     skipping = made.conv(grouped, (17, 32, 1, 1), 2)
-    beside = made.act(made.conv("x", (17, 8, 4, 4), 4, (1, 0, 0, 3)), "Relu")
-    made.outputs.append(made.op("Add", skipping, beside))
+    second = made.act(made.conv("x", (17, 8, 4, 4), 4, (1, 0, 0, 3)), "Relu")
+    made.outputs.append(made.op("Add", skipping, second))
     dilated = made.block("relu6", 16, 3, 1, (0, 2, 1, 2), dilation=2)
     made.outputs.append(made.conv(dilated, (8, 16, 1, 1)))
     return made.model(x)
@@ -99,14 +99,14 @@ def pools(x: np.ndarray = X):
     deep = made.act(made.conv(wide, (50, 1, 3, 3), 1, (1, 1, 1, 1), 50), "Relu")
     mean = made.op("AveragePool", deep, **size, count_include_pad=1, ceil_mode=1)
     made.outputs.append(made.op("MaxPool", mean, kernel_shape=[2, 2], strides=[1, 1]))
-    least = made.op("MaxPool", "x", kernel_shape=[2, 3], dilations=[3, 2], pads=[1, 0, 1, 2])
-    part = made.op("AveragePool", made.conv(least, (16, 8, 1, 1)), **size)
+    first_pool = made.op("MaxPool", "x", kernel_shape=[2, 3], dilations=[3, 2], pads=[1, 0, 1, 2])
+    part = made.op("AveragePool", made.conv(first_pool, (16, 8, 1, 1)), **size)
     made.outputs.append(made.act(part, "HardSwish"))
     power = made.op("LpPool", made.conv("x", (16, 8, 1, 1)), kernel_shape=[2, 2], strides=[2, 2])
     made.outputs.append(made.conv(power, (8, 16, 2, 2), 2))
-    first = made.graded(made.conv("x", (16, 8, 1, 1)), 16)
+    first = made.epilogues(made.conv("x", (16, 8, 1, 1)), 16)
     pooled = made.op("MaxPool", first, kernel_shape=[2, 2], strides=[2, 2])
-    made.outputs.append(made.graded(made.conv(pooled, (24, 16, 1, 1)), 24))
+    made.outputs.append(made.epilogues(made.conv(pooled, (24, 16, 1, 1)), 24))
     return made.model(x)
 
 
@@ -162,8 +162,8 @@ def test_chains_agree_with_onnxruntime(libraries, target):
 
 def test_chains_are_single_operators_and_take_less_memory(libraries, request):
     whole, chains = (libraries[name][1].summary for name in ("whole", "chains"))
-    # 3, 3, 2, 2 and 3 layers are 5 operators; the fourth's last one comes behind a layer beside;
-    # factors and the last layer behind the third are one; 3, 4, 3, 3 and 3 layers with pooling
+    # 3, 3, 2, 2 and 3 layers are 5 operators; the fourth's last one follows a second branch;
+    # scales and the last layer after the third are one; 3, 4, 3, 3 and 3 layers with pooling
     fewer = {"blocks": 9, "pools": 11}[request.node.callspec.params["libraries"].__name__]
     assert len(whole.operators) - len(chains.operators) == fewer
     assert chains.arena_bytes < 0.7 * whole.arena_bytes
@@ -215,7 +215,7 @@ def few_rows(x: np.ndarray):
     return made.model(x)
 
 
-def steps_that_chains_save(model, x, folder, threads, **options) -> int:
+def count_steps_saved(model, x, folder, threads, **options) -> int:
     """Check that tiled results equal untiled ones bitwise for any number of threads. Return the
     number of steps saved."""
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
@@ -242,18 +242,18 @@ def steps_that_chains_save(model, x, folder, threads, **options) -> int:
 def test_few_rows_are_partitioned_by_channels(tmp_path, threads):
     """Results equal those of whole layers bitwise, for any number of threads."""
     x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
-    assert steps_that_chains_save(few_rows(x), x, tmp_path, threads) == 2
+    assert count_steps_saved(few_rows(x), x, tmp_path, threads) == 2
 
 
-def squeezed(x: np.ndarray):
+def scaled_channels(x: np.ndarray):
     """Return 1x1 convolutions of scaled channels, with vector and tile tails, the scale on either
     side, a residual add, and one scaled tensor with a second reader."""
     made = Blocks()
     for channels in (401, 64, 24, 3):
         wide = made.act(made.conv("x", (channels, 8, 1, 1)), "HardSwish")
         mean = made.op("GlobalAveragePool", wide)
-        factors = made.act(made.conv(mean, (channels, channels, 1, 1)), "Sigmoid")
-        pair = (wide, factors) if channels % 2 else (factors, wide)
+        scales = made.act(made.conv(mean, (channels, channels, 1, 1)), "Sigmoid")
+        pair = (wide, scales) if channels % 2 else (scales, wide)
         product = made.op("Mul", *pair)
         narrow = made.conv(product, (8, channels, 1, 1))
         made.outputs.append(made.op("Add", narrow, "x") if channels > 50 else narrow)
@@ -270,5 +270,5 @@ def test_channel_scales_are_fused_into_the_next_layer(tmp_path, threads, size, k
         pytest.skip("v3 is a level of x86-64")
     target = {"target": "x86-64", "levels": ["v3"]} if kind == "v3" else {"target": kind}
     x = np.random.default_rng(7).standard_normal((1, 8, *size), np.float32)
-    # the last product has several readers
-    assert steps_that_chains_save(squeezed(x), x, tmp_path, threads, **target) == 3
+    # the last Mul has several readers
+    assert count_steps_saved(scaled_channels(x), x, tmp_path, threads, **target) == 3

@@ -55,7 +55,7 @@ BATCH = Batch(
         # the reference evaluator rounds these to float32
         case("plain", "Erf", [X], wanted=[ERF(X)]),
         case("plain", "Gelu", [X], wanted=[X / 2 * (1 + ERF(X / np.sqrt(2)))]),
-        # attributes have 32 bits, and so have the defaults that stand for them
+        # attributes and their defaults have 32 bits
         *(case("default", op, [X]) for op in ("HardSwish", "HardSigmoid", "LeakyRelu")),
         case("plain", "Div", [f64(3, 7), f64(7, low=1)]),
         case("fractions", "Mod", [f64(3, 7), f64(7, low=1)], fmod=1),

@@ -24,8 +24,8 @@ def _floats(*numbers: float) -> np.ndarray:
     return np.asarray(numbers, np.float32)
 
 
-# A node a row: operator, its operands beside X, the shape of the result, attributes, and other
-# values of the operands (those that change) that fit the shape.
+# One node per row: operator, operands in addition to X, result shape, attributes, and other
+# operand values that fit the shape.
 NODES = {
     "slice": ("Slice", [_ints(0, 1), _ints(2, 3), _ints(0, 2), _ints(1, 1)], (2, 3, 2), {}, [
         {0: _ints(-1, 0), 1: _ints(-9, INT64.max), 3: _ints(-2, 2)},
@@ -171,7 +171,7 @@ def test_invalid_operands(network, operand):
     value, words = REFUSED[operand]
     with pytest.raises(ValueError, match=words):
         network.run({**_feeds(), operand: value})
-    network.run(_feeds())  # the next run is a run like any other
+    network.run(_feeds())  # the next run succeeds
 
 
 def test_sizes_of_windows():

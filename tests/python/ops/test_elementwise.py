@@ -58,7 +58,7 @@ def unary_cases():
     for op in UNARY:
         low, high = DOMAIN.get(op, (-3, 3))
         x = RNG.uniform(low, high, (5, 7))
-        # the evaluators know the error function in single precision only
+        # the evaluators compute the error function in single precision only
         wanted = [np.vectorize(erf)(x)] if op == "Erf" else None
         yield case("f64", op, [x], rtol=1e-9, atol=1e-9, wanted=wanted)
     yield case("below-1", "Acosh", [np.array([0.9, -1, -1e19, -1e38, -np.inf], np.float32)])
@@ -169,7 +169,7 @@ def number_cases():
         b = ints(dtype, 20, low=1, high=9) * np.where(RNG.random(20) < 0.5, low // abs(low), 1)
         yield case(f"floor-{dtype}", "Mod", [ints(dtype, 20), b.astype(dtype)], rtol=0)
         a, b = ints(dtype, 20), b.astype(dtype)
-        # onnxruntime goes through floating point here, which has fewer digits than int64
+        # onnxruntime converts to floating point here, which has fewer digits than int64
         yield case(f"trunc-{dtype}", "Mod", [a, b], rtol=0, fmod=1, wanted=[np.fmod(a, b)])
     yield case("trunc-f32", "Mod", [f32(20), f32(20, low=0.5)], rtol=1e-5, atol=1e-5, fmod=1)
     for exponent in (0.5, 1.0, 2.0, 3.0, 1.7, -1.0, -0.5, 0.0):

@@ -13,7 +13,7 @@ from tvmrt.compiler.codegen.c.formatting import LINE
 from tvmrt.compiler.codegen.loops.quantized_binary_scales import binary_scales
 from tvmrt.compiler.ir import DTYPES
 
-# the layer, its channels, type of bytes, whether it is the second summand, whether a bound follows
+# the layer, its channels, int8 or uint8, whether it is the second addend, whether a bound follows
 SUMS = {
     "part of a vector": ("1x1", 23, "uint8", False, False),
     "whole vectors": ("1x1", 64, "uint8", True, True),

@@ -19,7 +19,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 op = helper.make_node
 GATE, PRODUCT = op("Sigmoid", ["x"], ["s"]), op("Mul", ["s", "x"], ["y"])
-# Nodes, their result y in float64, and whether the function for both is called.
+# Nodes, their result y in float64, and whether the fused function is called.
 CASES = {
     "alone": ([GATE, PRODUCT], lambda x: x * sigmoid(x), True),
     "inside": (

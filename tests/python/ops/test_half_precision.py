@@ -162,7 +162,7 @@ def test_floats_round_to_the_nearest_half(half, kind):
     every = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
     every = every[np.isfinite(every)]
     rng = np.random.default_rng(1)
-    between = (every[:-1].astype(np.float64) + every[1:]) / 2  # ties, and what lies beside them
+    between = (every[:-1].astype(np.float64) + every[1:]) / 2  # ties, and the values next to them
     bits = rng.integers(0, 1 << 32, 200_000, dtype=np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         x = np.concatenate([every, between, np.nextafter(every, np.float32(0)), bits])

@@ -116,7 +116,7 @@ def described(value) -> tuple[list[int], str]:
     return [d.dim_value for d in tensor.shape.dim], dtype.name
 
 
-def judge(found) -> int:
+def compare_builds(found) -> int:
     """Check that all builds agree, or all report an error. Return the number of errors."""
     refused = 0
     for (name, build, case), outputs in found.items():
@@ -130,7 +130,7 @@ def judge(found) -> int:
             assert all("error" in other for other in others), (name, case, text)
             refused += 1
             continue
-        # with hostile data too, a fused product may be finite where two roundings overflow
+        # even with extreme data, a fused multiply-add may be finite where two roundings overflow
         for other in others if int(case) % 2 else ():
             for key, array in outputs.items():
                 np.testing.assert_allclose(
@@ -142,13 +142,13 @@ def judge(found) -> int:
 @pytest.mark.slow
 def test_indices_at_every_limit(tmp_path):
     _, found = run_sanitised(SHORT, NETWORKS, tmp_path, 12)
-    assert judge(found) >= 12
+    assert compare_builds(found) >= 12
 
 
 @pytest.mark.slow
 def test_indices_at_every_limit_of_every_operator(tmp_path):
     _, found = run_sanitised(list(NETWORKS), NETWORKS, tmp_path, 40)
-    assert judge(found) >= 40
+    assert compare_builds(found) >= 40
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_integers_wrap(tmp_path):
         arrays = {v.name: values[f"{name}|{case}|{v.name}"] for v in graph.input}
         if name.startswith("reducemean"):
             wanted = exact_mean(arrays["a"], int(name.split("_")[1]))
-        elif name.startswith("gemm"):  # the reference evaluator computes it in floats
+        elif name.startswith("gemm"):  # the reference evaluator computes it in float
             wanted = arrays["a"] @ arrays["b"] + arrays["c"]
         else:
             with np.errstate(all="ignore"):
@@ -175,7 +175,7 @@ def exact_mean(x: np.ndarray, axis: int) -> np.ndarray:
     return toward_zero.astype(x.dtype)
 
 
-# operators whose values decide what is read, and those with NaN and infinities in them
+# operators with data-dependent reads, and those with NaN and infinities
 SUITES = "elementwise indexing linear normalization pooling reduction resize special_values vision"
 
 

@@ -86,7 +86,7 @@ def scatter_cases():
     for axis in (0, 1, -1):
         x = f32(4, 5, 6)
         shape = [2 if d == axis % 3 else n - 1 for d, n in enumerate(x.shape)]
-        # no place twice, so that the order of writing does not matter
+        # unique indices, so that the order of writes does not matter
         ids = np.argsort(RNG.random(shape), axis).astype(np.int64)
         new = f32(*shape)
         yield exact(f"axis{axis}", "ScatterElements", [x, ids, new], axis=axis)

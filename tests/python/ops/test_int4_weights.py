@@ -107,7 +107,7 @@ def test_int4_weights_stay_packed(form, tmp_path):
     assert rows * columns // 2 <= held <= rows * columns // 2 + parameters + 256
 
 
-# ONNX Runtime knows no zero points that are floats beside weights of 8 bits
+# ONNX Runtime does not support float zero points for 8-bit weights
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     ("bits", "points"),

@@ -56,7 +56,7 @@ def scan_network(reverse: int, out_axis: int) -> onnx.ModelProto:
     return model([node], inputs, ["last", "sums"])
 
 
-def vector_network(rounds: int) -> onnx.ModelProto:
+def vector_network(iterations: int) -> onnx.ModelProto:
     """Return a loop whose iteration number is a vector and slices a row, as in torch exports."""
     body = helper.make_graph(
         [
@@ -72,7 +72,7 @@ def vector_network(rounds: int) -> onnx.ModelProto:
     )
     node = helper.make_node("Loop", ["n", "go", "s0"], ["y", "all"], "rows", body=body)
     weights = {
-        "n": np.array(rounds), "go": np.array(True), "s0": np.ones((1, 2), np.float32),
+        "n": np.array(iterations), "go": np.array(True), "s0": np.ones((1, 2), np.float32),
         "one": np.array([1]), "zero": np.array([0]),
     }  # fmt: skip
     return model([node], {"x": np.zeros((12, 2), np.float32)}, ["y", "all"], weights)

@@ -14,7 +14,7 @@ from onnx_graph import model as make_model
 import tvmrt
 from tvmrt.runtime.executor import AotModule
 
-# channels, extents, kernel, strides, pads: on every side, none, behind alone, most of a window
+# channels, extents, kernel, strides, pads: on every side, none, at the end only, most of a window
 CASES = [
     (3, (33, 41), (3, 3), (2, 2), (1, 1, 1, 1)),
     (3, (24, 40), (6, 6), (2, 2), (2, 2, 2, 2)),
@@ -80,7 +80,7 @@ def test_nchw_rounds_to_bfloat16_like_nhwc(kind, tmp_path):
     if kind == "v3" and platform.machine() != "x86_64":
         pytest.skip("a level of x86-64")
     model, inputs = network()
-    # of numbers that are rounded the products are those of float32
+    # products of rounded operands are exact in float32
     inputs = {name: x.astype(bfloat16).astype(np.float32) for name, x in inputs.items()}
     for held in model.graph.initializer:
         if held.name.startswith("w"):

@@ -33,7 +33,7 @@ def test_batch_normalization(tmp_path, opset):
 
 
 def test_batch_normalization_per_element(tmp_path):
-    # opset 7, spatial = 0: a number for every place of a channel
+    # opset 7, spatial = 0: separate statistics for every position
     x, scale, shift, mean = array(2, 3, 2, 2), *(array(3, 2, 2) for _ in range(3))
     variance = np.abs(array(3, 2, 2)) + 0.1
     wanted = (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
@@ -122,7 +122,7 @@ def test_small_ones(tmp_path):
 
 
 def test_softmax(tmp_path):
-    # networks whose softmax follows a convolution run over channels that lie innermost
+    # softmax after a convolution runs over innermost channels
     cases = [
         case(f"{op} {shape} {axis}", op, [array(*shape)], axis=axis)
         for op in ("Softmax", "LogSoftmax")

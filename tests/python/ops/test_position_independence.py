@@ -158,7 +158,7 @@ def check(cases, folder, exceptions: float, **options) -> None:
 
 def test_rows_and_pixels_agree_in_small_networks(tmp_path):
     draw = Draw(1)
-    # 27 and 13 rows, 27 pixels: whole tiles leave two or three, which were summed in two parts
+    # 27 and 13 rows, 27 pixels: tails of two or three were summed in two parts
     cases = [
         (case("27", "MatMul", [draw.alike((27, 64), (0,)), draw.floats(64, 16)], (1,)), (0,)),
         (case("13", "MatMul", [draw.alike((13, 64), (0,)), draw.floats(64, 64)], (1,)), (0,)),
@@ -178,7 +178,7 @@ def test_equal_inputs_give_equal_bits(draws, kind, tmp_path):
         pytest.skip(f"this machine has no {kind}")
     cases = [each for seed in (0, 1) for each in draws(Draw(seed))]
     wide = kind == "v4" or (kind == "native" and NEEDS["v4"] <= processor.flags())
-    # by 32 registers all products are alike, by 16 all but one of eight
+    # with 32 registers all matmuls are equal, with 16 all but one of eight
     check(cases, tmp_path, 0.04 if wide else 0.2, **TARGETS[kind])
 
 

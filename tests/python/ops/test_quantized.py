@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from quant_case import LAYERS, TYPES, Net, scalar, zero
 
-# Conversions.
+# ---- conversions ----
 
 
 @pytest.mark.parametrize("opset", [10, 13, 19, 21])
@@ -86,7 +86,7 @@ def test_dynamic_quantize_linear(tmp_path):
     net.check(tmp_path)
 
 
-# Convolutions between conversions.
+# ---- convolutions between conversions ----
 
 
 def conv_with_conversions(net: Net, layer: str, types: str, bias: str, after, result="int8"):
@@ -194,7 +194,7 @@ def test_residual_blocks(tmp_path):
     net.output(total, "sum of quantised tensors")
     direct = net.node("Add", conv(shortcut), first)
     net.output(net.quantize(direct, scalar(0.1), zero("int8", 1)), "sum before quantisation")
-    # a step of an inner tensor is up to two of the sum
+    # a step of an inner tensor is up to two steps of the sum
     net.check(tmp_path, steps=2)
 
 
@@ -237,7 +237,7 @@ def test_convolutions_write_into_a_concatenation(tmp_path):
     net.check(tmp_path)
 
 
-# What stands between convolutions.
+# ---- operators between convolutions ----
 
 
 def test_moved_elements_stay_int8(tmp_path):
@@ -299,7 +299,7 @@ def test_average_pooling(tmp_path):
     net.check(tmp_path, share=0.02)
 
 
-# Matrix products.
+# ---- matrix products ----
 
 
 @pytest.mark.slow

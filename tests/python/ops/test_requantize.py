@@ -35,7 +35,7 @@ def test_layers_are_within_one_step_of_float(tmp_path):
     for types in TYPES:
         for layer in ("1x1", "3x3-stride-2", "depthwise", "grouped", "1-d"):
             if layer == "1-d" and bytes_overflow():
-                continue  # ONNX's evaluator, the judge then, adds biases to images alone
+                continue  # ONNX's evaluator, the reference here, adds biases to images only
             net.output(convolution(net, layer, types), f"{layer} {types}")
     for kind, point in (("int8", 5), ("uint8", 119)):
         a, b = (

@@ -17,7 +17,7 @@ from tvmrt import onnx_backend
 
 runtime = pytest.importorskip("onnxruntime")
 
-# scales the elements of one sequence by those of another, and puts a tensor behind them
+# multiply the elements of one sequence by those of another, and append a tensor
 SCALED = """<ir_version: 8, opset_import: ["" : 17]> net
     (seq(float[N, 3]) x, seq(float[3]) by, float[2] last) =>
     (seq(float[N, 3]) y, int64 n, seq(float[3]) by) {
@@ -135,7 +135,7 @@ def test_lists_of_different_length():
         network.run({"x": ELEMENTS[:2], "by": FACTORS[:2], "last": LAST})
 
 
-# positions and sizes that the run brings, of elements that are not alike
+# run-time positions and sizes of elements with different shapes
 PLACES = """<ir_version: 8, opset_import: ["" : 17]> net
     (float[2, 3] a, float[4, 3] b, float[3, 3] c, int64 k, int64[2] sizes, int64 size) =>
     (seq(float[N, 3]) more, seq(float[N, 3]) fewer, float[M, 3] one, seq(float[N, 3]) parts,

@@ -13,7 +13,7 @@ from tvmrt.error import UnsupportedError
 runtime = pytest.importorskip("onnxruntime")
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> net '
-# a frame of ones as large as the input says, on which the number of a ramp's elements depends, too
+# a frame of ones whose size is an input, which also determines the number of elements of a range
 NETWORK = """(int64[2] size, int32 n, float[3] x, int64 k) => (float[4, 5] y, float[6] z, float w)
     <float zero = {0}, float one = {1}, int64 ax = {0}> {
         twice = Add(size, size)

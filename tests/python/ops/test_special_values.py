@@ -35,7 +35,7 @@ def rows_with_nan(n):
     return x
 
 
-# lengths of a plain fold, of one in lanes with and without a rest, and of few and many columns
+# lengths of a scalar reduction, of one in lanes with and without a tail, few and many columns
 SHAPES = {"short": (9, 1), "lanes": (64, 1), "long": (130, 1), "columns": (5, 0), "wide": (300, 0)}
 
 

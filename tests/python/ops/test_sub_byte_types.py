@@ -85,10 +85,10 @@ class Net:
         for info, result, node in zip(self.outputs, wanted, self.nodes):
             golden, got = np.asarray(result), found[info.name]
             assert (got.dtype, got.shape) == (golden.dtype, golden.shape), node
-            told = f"{node.op_type} {node.attribute}"
+            label = f"{node.op_type} {node.attribute}"
             a, b = got.astype(np.float32), golden.astype(np.float32)
-            np.testing.assert_array_equal(a, b, told)
-            assert (np.signbit(a) == np.signbit(b))[~np.isnan(b)].all(), told
+            np.testing.assert_array_equal(a, b, label)
+            assert (np.signbit(a) == np.signbit(b))[~np.isnan(b)].all(), label
 
 
 def test_every_code_decodes_to_its_value(tmp_path):
@@ -155,15 +155,15 @@ def test_casts_between_sub_byte_types(tmp_path):
         for to in ("INT4", "UINT2", "FLOAT8E4M3FNUZ", "FLOAT4E2M1"):
             numbers = every(kind).astype(np.float32)
             if to == kind or (to in INTEGERS and not (np.abs(numbers) < 1e9).all()):
-                continue  # of what is no number, or too large, ONNX says nothing
+                continue  # ONNX does not define casts of NaN and of values out of range
             limit = np.inf if to in INTEGERS else np.float32(ml_dtypes.finfo(KINDS[to]).max)
             golden = np.clip(numbers, -limit, limit)
             golden = golden.astype(np.int32) if to in INTEGERS else golden
             pairs.append((net.cast(x, to), golden.astype(KINDS[to]), f"{kind} to {to}"))
     found = run_compiled(net.model(), net.inputs, tmp_path)
-    for name, golden, told in pairs:
+    for name, golden, label in pairs:
         np.testing.assert_array_equal(
-            found[name].astype(np.float32), golden.astype(np.float32), told
+            found[name].astype(np.float32), golden.astype(np.float32), label
         )
 
 

@@ -17,7 +17,7 @@ from onnx import parser
 
 import tvmrt
 
-# large enough that every kernel shares its work: parts of 100,000 floats or 300,000 products
+# large enough for several tasks: parts of 100,000 floats or 300,000 multiplications
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[1,16,96,97] x, float[1,64,14,14] s) =>
   (float y0, float y1, float y2, float y3, float y4, float y5, float y6,

@@ -44,9 +44,9 @@ def network(head: str, rows: int | str = "M") -> onnx.ModelProto:
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, extent])
         for name, extent in (("rows", WIDTH), (RESULTS[operators[-1]], WORDS))
     ]
-    held = [numpy_helper.from_array(v, k) for k, v in {"table": TABLE, **more}.items()]
+    initializers = [numpy_helper.from_array(v, k) for k, v in {"table": TABLE, **more}.items()]
     ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [rows])
-    graph = helper.make_graph(nodes, "net", [ids], outputs, held)
+    graph = helper.make_graph(nodes, "net", [ids], outputs, initializers)
     opsets = [helper.make_opsetid("", 17)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
@@ -92,7 +92,7 @@ def test_every_level_reads_the_order_of_the_widest(monkeypatch, tmp_path):
         copy = shutil.copy(tmp_path / "net.so", tmp_path / f"{level}.so")
         module = tvmrt.runtime.load_module(copy)
         assert module.level == level
-        for count in (1, 33):  # a step of a decoder, and what comes before the first
+        for count in (1, 33):  # a decoder step, and the prefill
             check(model, GraphModule(module["default"](tvmrt.cpu(0))), count)
 
 
@@ -111,7 +111,7 @@ def test_ahead_of_time_with_weights_in_a_file(tmp_path):
 def test_a_small_decoder_has_its_embedding_once(tmp_path):
     model, feeds = gpt2(layers=1, width=32, heads=2, steps=5, words=1000, tied=True)
     library = tvmrt.compile(model)
-    assert library.summary.weights_bytes < 1.6 * 4 * 1000 * 32  # the layer takes half as much
+    assert library.summary.weights_bytes < 1.6 * 4 * 1000 * 32  # the layer is half as large
     library.export_library(tmp_path / "net.so")
     module = tvmrt.runtime.load_module(tmp_path / "net.so")
     runner = GraphModule(module["default"](tvmrt.cpu(0)))

@@ -19,11 +19,11 @@ def info(name, shape, kind=TensorProto.FLOAT):
 
 
 def while_network(
-    limit: int | None, last: int, first: int = 0, step: int = 1, squares: bool = False, go=True
+    limit: int | None, last: int, first: int = 0, step: int = 1, squared: bool = False, go=True
 ) -> onnx.ModelProto:
     """Return a TensorFlow-style loop: a counter runs to ``last`` or is squared; rows of x are
     accumulated and stacked."""
-    count = ("Mul", ["n", "n"]) if squares else ("Add", ["n", "step"])
+    count = ("Mul", ["n", "n"]) if squared else ("Add", ["n", "step"])
     body = helper.make_graph(
         [
             helper.make_node(*count, ["n_out"]),
@@ -72,7 +72,7 @@ NETWORKS = {
     "down from": while_network(12, 5, first=4, step=-1),
     "in steps": while_network(10, 26, first=3, step=3),
     "a few times": while_network(10, 3),
-    "squares": while_network(None, 60000, first=2, squares=True),
+    "squares": while_network(None, 60000, first=2, squared=True),
     "once": while_network(10, -5),
     "never": while_network(10, 9, go=False),
     "no rounds": while_network(0, 9),

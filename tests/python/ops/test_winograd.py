@@ -27,7 +27,7 @@ def convolution(channels=(32, 40), size=(21, 18), kernel=3, batch=1, groups=1, *
         w = rng.standard_normal(shape, np.float32) / np.float32(kernel * depth**0.5)
         return numpy_helper.from_array(w, name)
 
-    held = [
+    initializers = [
         weights(outs, ins // groups, "w"),
         weights(outs, ins // groups, "v"),
         numpy_helper.from_array(rng.standard_normal(outs, np.float32), "b"),
@@ -42,7 +42,7 @@ def convolution(channels=(32, 40), size=(21, 18), kernel=3, batch=1, groups=1, *
     ]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, ins, *size])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "net", [x], [y], held)
+    graph = helper.make_graph(nodes, "net", [x], [y], initializers)
     opsets = [helper.make_opsetid("", 17)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
@@ -96,22 +96,22 @@ def test_there_are_fewer_multiplications(tmp_path):
     usual = compiled(model, tmp_path / "usual.so", winograd=False)
     squares = compiled(model, tmp_path / "squares.so", winograd=True)
     direct, fewer = (sum(op.macs for op in s.operators) for s in (usual, squares))
-    assert fewer == pytest.approx(direct / 4)  # 36 products for 16 pixels in place of 144
+    assert fewer == pytest.approx(direct / 4)  # 36 multiplications for 16 pixels instead of 144
     assert squares.weights_bytes == pytest.approx(4 * usual.weights_bytes, rel=0.01)
 
 
 def deep(channels: int, layers: int, extent: int):
     """Return a chain of 3x3 convolutions."""
     rng, shape = np.random.default_rng(3), (channels, channels, 3, 3)
-    held, nodes, last = [], [], "x"
+    initializers, nodes, last = [], [], "x"
     for i in range(layers):
         w = rng.standard_normal(shape, np.float32) / np.float32(3 * channels**0.5)
-        held.append(numpy_helper.from_array(w, f"w{i}"))
+        initializers.append(numpy_helper.from_array(w, f"w{i}"))
         nodes.append(helper.make_node("Conv", [last, f"w{i}"], [f"y{i}"], f"c{i}", pads=[1] * 4))
         last = f"y{i}"
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, channels, extent, extent])
     y = helper.make_tensor_value_info(last, TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "deep", [x], [y], held)
+    graph = helper.make_graph(nodes, "deep", [x], [y], initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -156,7 +156,7 @@ def test_every_level_reads_the_same_weights(tmp_path, monkeypatch):
     for level in LEVELS:
         monkeypatch.setenv("TVMRT_LEVEL", level)
         path = tmp_path / f"{level}.so"
-        path.write_bytes((tmp_path / "net.so").read_bytes())  # a level is chosen once a file
+        path.write_bytes((tmp_path / "net.so").read_bytes())  # a level is selected once per file
         try:
             y = run(path, x)
         except tvmrt.TVMError as problem:
@@ -191,11 +191,11 @@ def test_inaccurate_layer_uses_direct_convolution(tmp_path, capsys):
     onnx.save(convolution(), path)
     command = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--winograd", "--max-error"]
     assert main([*command, "1e-9"]) == 0
-    told = capsys.readouterr().out
-    assert "directly still" in told and "second (" in told and "Winograd" not in told
+    printed = capsys.readouterr().out
+    assert "directly still" in printed and "second (" in printed and "Winograd" not in printed
     assert main([*command, "1e-5"]) == 0
-    told = capsys.readouterr().out
-    assert "Winograd" in told and "2 convolutions" in told and "directly still" not in told
+    printed = capsys.readouterr().out
+    assert "Winograd" in printed and "2 convolutions" in printed and "directly still" not in printed
 
 
 def test_dynamic_batch(tmp_path):

@@ -72,8 +72,8 @@ def test_smaller_plans_are_shown_with_their_cost():
     ring = [c for c in root.iter(f"{NAMESPACE}circle") if c.get("class") == "taken"]
     assert [float(c.get("cx")) for c in ring] == [across[2]]
     assert _texts(root, "plan-label") == ["1,000", "690", "300"], "700 would lie over 690"
-    told = found[3].find(f"{NAMESPACE}title").text
-    assert told == (
+    title = found[3].find(f"{NAMESPACE}title").text
+    assert title == (
         "300 bytes, about 3,000,000 instructions more, 55,000 multiply-adds twice; "
         "conv to dense in 3 patches"
     )
@@ -123,7 +123,7 @@ def test_svg_shows_kinds_peak_and_distinct_names():
     assert peak[0].text == "most is held at step 1, b: 900 bytes"
     shown = [text.text for text in root.iter(f"{NAMESPACE}text")]
     assert {"block_1/expand", "block_1/project", "tail"} <= set(shown)
-    assert "rotate(90)" in svg(picture, width=160)  # in narrow boxes they stand upright
+    assert "rotate(90)" in svg(picture, width=160)  # vertical in narrow boxes
 
 
 def test_network_without_intermediate_tensors_has_a_picture():

@@ -62,7 +62,7 @@ def random_branches(seed: int) -> tuple[list[RowLayer], list[RowSources]]:
         out = draw.choice((3, 16, 40))
         made = (rows - 1) // stride + 1
         skip = begin
-        if stride != 1 or out != width:  # what is added has rows of the result
+        if stride != 1 or out != width:  # the addend has rows of the result
             skip = len(layers)
             layers.append(RowLayer(rows, made, width, out, 2, stride, 0))
             sources.append(RowSources(begin))
@@ -160,7 +160,7 @@ class Machine:
         layer = self.plan.layers[k]
         if k == len(self.plan.layers) - 1:
             self.written += layer.out_bytes
-            if self.plan.in_place:  # what is still read of the chain's input lies behind
+            if self.plan.in_place:  # unread rows of the chain's input follow
                 begin = min(self.needed(r) for r, s in enumerate(self.plan.sources) if s.main < 0)
                 assert self.written <= begin * self.plan.layers[0].in_bytes
             return

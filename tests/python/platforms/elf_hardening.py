@@ -17,7 +17,7 @@ PLUGIN = {"tvmrt_plugin_abi", "tvmrt_plugin_register"}
 EXPORTED = {
     r"libtvm_runtime\.so\.\d+": r"",
     r"libtvm_runtime\.so": r"TVM\w+|tvmrt_\w+|String2DLDataType|_ZN3tvm7runtime\w+",
-    r"libtvmrt_(?!device_)\w+\.so": "tvmrt_plugin_table",  # and what its hardening.ini has
+    r"libtvmrt_(?!device_)\w+\.so": "tvmrt_plugin_table",  # and its hardening.ini
     r"libtvmrt_device_\w+\.so": "|".join(sorted(PLUGIN)),
     r"_(core|capi)\..*so": r"PyInit__(core|capi)",
 }
@@ -67,7 +67,7 @@ def weaknesses(path: Path) -> list[str]:
         if "__stack_chk_fail" not in undefined:
             found.append("no canaries on the stack")
         checked = any(re.fullmatch(r"__(?!stack)\w+_chk", name) for name in undefined)
-        # some call none that could be
+        # some call no overflow-prone function
         none = ("_capi", "libtvmrt_named", "libtvmrt_schedules")
         if not checked and not path.name.startswith(none) and _of_plugin(path, "calls") != "none":
             found.append("no checked calls of libc")

@@ -32,11 +32,11 @@ def libraries() -> list[Path]:
 def test_a_shared_library_has_all_defences(path):
     if b"__asan_init" in path.read_bytes() or b"__gcov_" in path.read_bytes():
         pytest.skip("built with sanitizers or counters of lines")
-    # in a build folder there is a place for the path of an installed one
+    # build folders reserve space for the installed path
     assert [each for each in weaknesses(path) if not re.search(r"libraries in X+$", each)] == []
 
 
-# A call from Python passes through these; the function between them has the canary of the call.
+# A call from Python runs these functions; the one between them checks the canary of the call.
 HOT = ("function_vectorcall", "args_pack", "value_to_python")
 
 

@@ -11,8 +11,8 @@ import tvmrt
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 MAGIC, ARM64, DYLIB = 0xFEEDFACF, 0x0100000C, 6
-SYMTAB, NEEDED = 0x2, 0xC  # commands of Mach-O: the table of symbols, a library that is needed
-EXTERNAL, KIND = 0x01, 0x0E  # bits of a symbol; no kind: it is undefined
+SYMTAB, NEEDED = 0x2, 0xC  # Mach-O load commands: symbol table, required library
+EXTERNAL, KIND = 0x01, 0x0E  # bits of a symbol's type; no type bits: undefined
 
 
 def _commands(data: bytes) -> list[tuple[int, bytes]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-# Threads' own variables are in the first of them.
+# Thread-local variables are in the first of them.
 SOURCES = ["base/error.c", "base/memory.c", "base/stream.c", "platform/posix_files.c"]
 PROGRAM = """
 #include <dlfcn.h>

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-# C11 without what only some compilers have, and the headers of libraries, which devices name.
+# Headers of strict C11, and of libraries that devices use.
 STANDARD = set(
     "assert ctype errno float inttypes limits locale math setjmp signal stdalign stdarg stdatomic "
     "stdbool stddef stdint stdio stdlib string time".split()
 )
-# Devices are built outside of the tree too, each for the systems that have its library.
+# Devices can be built outside of the tree, each for the systems that have its library.
 DEVICES = [
     build.parent / "src"
     for build in ROOT.glob("plugins/*/meson.build")
@@ -33,7 +33,7 @@ EXTENSION = re.compile(
     r"__attribute__|__typeof|\b__thread\b|(?<!\w)__builtin_|\b__asm__\b|_GNU_SOURCE"
 )
 COMMENT = re.compile(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
-# The names of C++ that a library asks for can only be given by an extension.
+# Mangled C++ names that a library requires need an extension.
 NAMES_OF_CXX = "src_runtime/modules/cxx_errors.c"
 
 
@@ -73,7 +73,7 @@ def test_only_compiler_headers_use_compiler_extensions():
 
 
 MINGW = Path("/usr/share/mingw-w64/include")
-# MinGW's headers say these behind a declaration, which no compiler but GCC's kin takes there.
+# MinGW's headers write these after a declaration, which only GCC-like compilers accept.
 OVERLAY = """#include_next <_mingw.h>
 #undef __MINGW_ATTRIB_NORETURN
 #define __MINGW_ATTRIB_NORETURN
@@ -107,8 +107,8 @@ def test_other_sources_compile_without_extensions(dialect, tmp_path):
         command += ["-isystem", str(tmp_path), "-isystem", str(MINGW)]
     else:
         command += ["-pedantic-errors", "-D_POSIX_C_SOURCE=200809L"]
-    rooms = (*OF_A_SYSTEM, *_plugins_of_other_systems())
-    files = [name for name in _sources(*rooms) if name.endswith(".c")]
+    folders = (*OF_A_SYSTEM, *_plugins_of_other_systems())
+    files = [name for name in _sources(*folders) if name.endswith(".c")]
     done = subprocess.run(
         [*command, "-Iinclude", "-Isrc_runtime", *files],
         cwd=ROOT, capture_output=True, text=True, check=False,

@@ -21,7 +21,7 @@ pytest.importorskip("mesonpy", reason="meson-python, which builds wheels, is not
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_f32.onnx"
-# Without site, so that no installed or editable tvmrt is in front.
+# Without site, so that no installed or editable tvmrt comes first.
 PROGRAM = """
 import sys
 sys.path[:0] = {paths!r}

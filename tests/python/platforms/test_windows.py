@@ -28,7 +28,7 @@ def test_c_tests_pass(built, wine, name):
 @pytest.mark.parametrize("case", ["graph", "aot", "assembler"])
 def test_network_is_correct_on_the_target(built, wine, case, tmp_path, monkeypatch):
     """Compare the printed digits with onnxruntime on the host, at two ISA levels."""
-    if case == "assembler":  # as of networks whose tree is large
+    if case == "assembler":  # as in networks with a large module tree
         monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", 0)
     executor = "aot" if case == "aot" else "graph"
     levels = ["v2", "v3"] if case == "graph" else ["v2"]

@@ -15,7 +15,7 @@ from tvmrt.connection import Connection, RemoteMachine, RemoteNetwork
 from tvmrt.network.inputs import TensorInfo
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
-MET = []  # what the places were asked
+REQUESTS = []  # calls of the connections
 
 
 class Network(RemoteNetwork):
@@ -26,7 +26,7 @@ class Network(RemoteNetwork):
     bounds = {"n": (1, 3)}  # noqa: RUF012
 
     def run(self, arrays):
-        MET.append(("run", arrays["x"].shape))
+        REQUESTS.append(("run", arrays["x"].shape))
         return [2 * arrays["x"]]
 
     def time(self, repeat):
@@ -35,14 +35,14 @@ class Network(RemoteNetwork):
 
 class There(RemoteMachine):
     def __init__(self, values):
-        MET.append(("values", dict(values)))
+        REQUESTS.append(("values", dict(values)))
 
     def open(self, path, threads):
-        MET.append(("open", path.name, threads))
+        REQUESTS.append(("open", path.name, threads))
         return Network()
 
     def close(self):
-        MET.append(("close",))
+        REQUESTS.append(("close",))
 
 
 class ToThere(Connection):
@@ -50,7 +50,7 @@ class ToThere(Connection):
     boards = "--there runs that"
 
     def options(self, command):
-        MET.append(("options", command))
+        REQUESTS.append(("options", command))
         many = click.Option(["--there-word", "words"], multiple=True)
         if command == "tvmc run":
             return [many]
@@ -78,12 +78,12 @@ class ThisProcess(RemoteMachine):
         return {**options, "executor": "aot", "target": "native"}
 
     def check(self, library):
-        MET.append(("check", library.options.executor))
+        REQUESTS.append(("check", library.options.executor))
 
     def open(self, path, threads):
         from tvmrt.cli.session import Session
 
-        MET.append(("open", path.name, threads))
+        REQUESTS.append(("open", path.name, threads))
         session, network = Session(path, threads), RemoteNetwork()
         network.inputs, network.output_names = session.inputs, session.output_names
         network.run = lambda arrays: list(session.run(arrays).values())
@@ -99,7 +99,7 @@ def _use(monkeypatch, **connections):
     )  # fmt: skip
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
-    MET.clear()
+    REQUESTS.clear()
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_run_uses_the_connection(there, library, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["seconds"] == [0.25, 0.25]
     with np.load(out) as arrays:
         assert arrays["y"].shape == (2, 3)
-    assert MET == [
+    assert REQUESTS == [
         ("options", "run"),
         ("values", {"there": "far", "words": ("a", "b"), "there_count": 7}),
         ("open", "net.so", 3),
@@ -145,7 +145,7 @@ def test_network_is_compiled_for_the_connection(there, command, capsys):
     pytest.importorskip("onnxruntime")
     extra = {"verify": ["--outputs-only"], "bench": ["--seconds", "0.02"]}[command]
     assert main([command, str(DIGITS), *extra, "--in-place", "--threads", "1"]) == 0
-    assert ("check", "aot") in MET and ("open", "network.so", 1) in MET
+    assert ("check", "aot") in REQUESTS and ("open", "network.so", 1) in REQUESTS
 
 
 def test_help_of_each_command_lists_the_options(there, capsys):
@@ -188,7 +188,7 @@ def test_images_are_passed_to_the_connection(there, library):
     image = Path(library).with_suffix(".elf")
     image.write_bytes(b"\x7fELF")
     assert main(["run", str(image), "--random", "--there", "board"]) == 0
-    assert ("open", "net.elf", None) in MET
+    assert ("open", "net.elf", None) in REQUESTS
 
 
 def test_options_of_an_absent_plugin_are_rejected(there, library, capsys, monkeypatch):

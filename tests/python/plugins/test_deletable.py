@@ -16,7 +16,7 @@ import trees
 from trees import ROOT, Tree
 
 NAMES = sorted({name.split("/")[1] for name in trees.sources() if name.startswith("plugins/")})
-EACH = "TVMRT_DELETE_EACH"  # set to 1, or to names of plug-ins with commas between them
+EACH = "TVMRT_DELETE_EACH"  # 1, or a comma-separated list of plug-ins
 SITE = all(find_spec(name) for name in ("mkdocs", "material", "mkdocstrings"))
 
 pytestmark = [
@@ -77,8 +77,8 @@ def test_without_plugins_everything_else_works(tmp_path):
 
 
 def _asked() -> list[str]:
-    asked = os.environ.get(EACH, "")
-    return NAMES if asked == "1" else [name for name in asked.split(",") if name]
+    selected = os.environ.get(EACH, "")
+    return NAMES if selected == "1" else [name for name in selected.split(",") if name]
 
 
 @pytest.mark.skipif(not _asked(), reason=f"takes a minute each: {EACH}=1 runs them")

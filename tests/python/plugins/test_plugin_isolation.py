@@ -48,9 +48,9 @@ def test_package_names_no_module_of_a_plugin():
     assert not wrong
 
 
-# The rule: outside of plugins/ no code names a folder there or what is built of it, and no code or
-# test names a device or a command of a plug-in as one. A word that is also a format, a rival, a
-# kind of memory or plain English may stand for that: `.tflite`, onnxruntime as a judge, "report".
+# The rule: outside of plugins/ no code names a plug-in's folder or build output, and no code or
+# test uses a plug-in's device or command by name. A word that is also a format, another tool, a
+# kind of memory or plain English is allowed: `.tflite`, onnxruntime as a reference, "report".
 CODE = (
     "python", "include", "src_backend", "src_runtime", "cmake", "cross", "zephyr",
     "meson.build", "meson.options", "conftest.py", "run", "pyproject.toml", "ruff.toml",
@@ -119,7 +119,7 @@ def test_other_tests_use_no_plugin_device_or_command():
     assert not _lines(files, pattern)
 
 
-# A type of memory of DLPack, and a language of operators of one's own: names of the interface.
+# A DLPack memory type, and a language of custom operators: names of the interface.
 INTERFACE = {"opencl"}
 OF_TVM = re.compile(r"\b(contrib\.dnnl|dnnl[._](matmul|conv2d|json))\b")
 

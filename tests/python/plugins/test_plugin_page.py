@@ -259,7 +259,7 @@ def test_plugins_are_loaded_lazily(installed, tmp_path):
     )
     found = [_run(["-c", ask], tmp_path, installed).stdout for _ in range(2)]
     assert "toybox.plugin" in found[0]
-    assert found[1] == "[]\n"  # a network that is found in the cache asks for none
+    assert found[1] == "[]\n"  # a cached network needs no plug-in
     ask = (
         "import sys; from tvmrt.cli import main; main(['--help']);"
         "print([m for m in sys.modules if m.startswith('tvmrt.plugins.') and m.count('.') > 2"

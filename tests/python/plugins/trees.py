@@ -79,7 +79,7 @@ def installed(folder: Path, environment: Path, cross: tuple[str, ...] = ()) -> T
     )
     python = environment / "bin" / "python"
     tree = Tree(folder, python)
-    # by addition to the path: files .pth there, as of an editable installation, are not read
+    # added to the path, so that .pth files of editable installations are not read
     (site / "inherited.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
     meson = shutil.which("meson")
     assert meson is not None
@@ -97,15 +97,17 @@ def installed(folder: Path, environment: Path, cross: tuple[str, ...] = ()) -> T
     version = (folder / "python" / "tvmrt" / "VERSION").read_text(encoding="utf-8").strip()
     info = site / f"tvmrt-{version}.dist-info"
     info.mkdir()
-    told = metadata.distribution("tvmrt").read_text("METADATA")  # of the same pyproject.toml
-    (info / "METADATA").write_text(told or "", encoding="utf-8")
+    metadata_text = metadata.distribution("tvmrt").read_text(
+        "METADATA"
+    )  # from the same pyproject.toml
+    (info / "METADATA").write_text(metadata_text or "", encoding="utf-8")
     script = environment / "bin" / "tvmrt"
     script.write_text(f"#!{python}\n{_SCRIPT}", encoding="utf-8")
     script.chmod(0o755)
     return tree
 
 
-# The build asks the Python that runs meson for the folder of packages.
+# The build takes the package folder from the Python that runs meson.
 _MESON = (
     "import sys; sys.argv = sys.argv[1:]; from mesonbuild.mesonmain import main; sys.exit(main())"
 )

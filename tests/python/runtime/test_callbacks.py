@@ -162,13 +162,13 @@ def test_swallowed_exception_is_forgotten(toolbox):
     class Local(Exception):
         pass
 
-    held = Local()
-    watch = weakref.ref(held)
+    local = Local()
+    watch = weakref.ref(local)
 
     def function():
         raise Local.__new__(Local)
 
-    del held
+    del local
     toolbox["call_ignoring_errors"](function)
     assert watch() is None
     with pytest.raises(tvmrt.TVMError, match="fresh") as caught:
@@ -258,14 +258,14 @@ def test_exception_on_a_foreign_thread_is_freed(toolbox):
 
 def test_gil_is_released_while_c_runs(toolbox):
     sleep = toolbox["sleep_ms"]
-    for milliseconds in (300, 1000, 5000, 20000):  # a busy machine may let this thread wait
+    for milliseconds in (300, 1000, 5000, 20000):  # this thread may wait on a busy machine
         thread, turns = threading.Thread(target=sleep, args=(milliseconds,)), 0
         thread.start()
         while thread.is_alive():
             time.sleep(0.001)
             turns += 1
         thread.join()
-        if turns >= 10:  # in front of the sleep and behind it there is time for one or two
+        if turns >= 10:  # one or two may fit before and after the sleep
             return
     pytest.fail("this thread waited for the sleep to end")
 

@@ -36,7 +36,7 @@ def test_a_million_nested_arrays_are_released():
     for _ in range(1_000_000):
         nested = array(nested)
     assert len(nested) == 1
-    del nested  # as deep a recursion would end the process
+    del nested  # such a deep recursion would crash the process
 
 
 def test_map_behaves_as_a_dict():

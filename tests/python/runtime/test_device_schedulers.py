@@ -110,7 +110,7 @@ def test_device_of_functions_ends_its_regions():
 
 
 def test_trace_with_times_shows_the_overlap():
-    both = threading.Barrier(2, timeout=120)  # neither ends before the other began
+    both = threading.Barrier(2, timeout=120)  # both run at the same time
     simulated.add_device("left", 0.002, until=both.wait)
     simulated.add_device("right", 0.002, until=both.wait)
     executor = simulated.executor(simulated.BRANCHES)
@@ -135,7 +135,7 @@ def test_wait_gives_up_in_time_and_may_be_repeated():
 
 
 def test_cancelled_run_raises():
-    cancelled = threading.Event()  # however late this thread comes to it, the run is under way yet
+    cancelled = threading.Event()  # the run is not finished, however late this thread continues
     simulated.add_device("left", 0, until=lambda: cancelled.wait(120))
     executor = simulated.executor(simulated.STAGES)
     executor.run_async()

@@ -123,9 +123,9 @@ def test_null_borrowed_tensor_is_none():
 
 def test_strided_tensor_reports_strides():
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    lent = tensor_of(array, shape=(3, 2), strides=(1, 3))
-    assert seen(lent, lambda t: t.strides) == (1, 3)
-    assert call(lambda t: t.numpy(), ctypes.addressof(lent), VIEW) != 0
+    borrowed = tensor_of(array, shape=(3, 2), strides=(1, 3))
+    assert seen(borrowed, lambda t: t.strides) == (1, 3)
+    assert call(lambda t: t.numpy(), ctypes.addressof(borrowed), VIEW) != 0
     assert "the tensor has strides" in last_error()
 
 
@@ -145,7 +145,7 @@ def test_element_types_unknown_to_numpy_are_reported(dtype, text):
 
 
 def test_vector_types_have_no_numpy_array():
-    lent = tensor_of(np.zeros(8, np.float32), (2, 32, 4), (2,))
+    borrowed = tensor_of(np.zeros(8, np.float32), (2, 32, 4), (2,))
     kept = []
 
     def look(tensor):
@@ -153,7 +153,7 @@ def test_vector_types_have_no_numpy_array():
             tensor.numpy()
         kept.append(str(caught.value))
 
-    seen(lent, look)
+    seen(borrowed, look)
     assert kept
 
 
@@ -165,8 +165,8 @@ def test_large_tensors_are_copied_whole():
 
 @pytest.mark.parametrize("code", [VIEW, NUL], ids=["lent tensor", "unknown type"])
 def test_result_without_owner_is_rejected(code):
-    lent = tensor_of(np.zeros(3, np.float32))
-    function, kept = returning(ctypes.addressof(lent), code)
+    borrowed = tensor_of(np.zeros(3, np.float32))
+    function, kept = returning(ctypes.addressof(borrowed), code)
     with pytest.raises((TypeError, ValueError, tvmrt.TVMError)):
         function()
     assert kept

@@ -13,9 +13,9 @@ import pytest
 from tvmrt import libinfo
 
 SOURCES = Path(__file__).parents[3] / "python" / "src"
-# What the headers of such an interpreter define.
+# Macros that the headers of such an interpreter define.
 WITHOUT = ["-DPy_GIL_DISABLED=1", "-DPy_mod_gil=4", "-DPy_MOD_GIL_NOT_USED=((void*)1)"]
-# Variables that are written: why no two threads meet there.
+# Variables that are written, and why there is no race.
 GUARDED = {
     "hooks": "set while tvmrt.runtime is imported",
     "dtype_name": "set while the module is made",
@@ -67,5 +67,5 @@ def test_module_variables_are_guarded(compiled):
     objects = sorted(compiled[1].glob("*.o"))
     assert len(objects) > 8
     out = subprocess.run(["nm", *objects], check=True, capture_output=True, text=True).stdout
-    written = set(re.findall(r" [bBcC] (\w+)", out))  # data that begins as zero
+    written = set(re.findall(r" [bBcC] (\w+)", out))  # zero-initialised data
     assert written - set(GUARDED) == set()

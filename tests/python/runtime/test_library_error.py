@@ -19,6 +19,6 @@ def test_error_of_the_library_is_raised(tmp_path, text):
     if not text:
         assert tvmrt.runtime.load_module(tmp_path / "code.so").level == ""
         return
-    for _ in range(2):  # nothing of the first attempt stays behind
+    for _ in range(2):  # the first attempt leaves no state
         with pytest.raises(tvmrt.error.TVMError, match=f"^{text}$"):
             tvmrt.runtime.load_module(tmp_path / "code.so")

@@ -342,7 +342,9 @@ def test_device(given, kind, number):
 def test_device_repr_and_attributes():
     assert repr(tvmrt.cpu(0)) == "cpu(0)"
     assert tvmrt.cpu(0).exist is True
-    assert tvmrt.webgpu(0).exist is False  # others of this process may have made an ext_dev
+    assert (
+        tvmrt.webgpu(0).exist is False
+    )  # other tests of this process may have registered an ext_dev
     assert tvmrt.cpu(0) in {tvmrt.cpu(0)}
     with pytest.raises(AttributeError, match="colour"):
         _ = tvmrt.cpu(0).colour

@@ -56,7 +56,7 @@ def test_outputs_of_one_node(tmp_path, kind, wrapper):
         np.testing.assert_array_equal(network.get_output(name).numpy(), right)
         assert network.get_output_index(name) == index
     shapes, dtypes = network.get_output_info()
-    suffixes = (":0", ":1") if kind == "graph" else ("", "")  # as the classic releases have it
+    suffixes = (":0", ":1") if kind == "graph" else ("", "")  # as in the classic TVM releases
     assert list(shapes) == ["values" + suffixes[0], "places" + suffixes[1]]
     assert list(dtypes.values()) == ["float32", "int64"]
     assert network.get_output_index("x") == -1
@@ -79,7 +79,7 @@ def test_names_that_collide_in_c(tmp_path, kind, wrapper):
     np.testing.assert_array_equal(network.get_output("o_1").numpy(), [-1, -2])
     np.testing.assert_array_equal(network.get_output("o.1").numpy(), [3, 4])
     assert list(network.get_input_info()[0]) == ["a.b", "a_b"]
-    if kind == "aot":  # which spells names that it does not know as C does
+    if kind == "aot":  # which spells unknown names as in C
         with pytest.raises(KeyError, match=r"the inputs are a\.b, a_b"):
             network.set_input("a/b", np.zeros(2, np.float32))
 

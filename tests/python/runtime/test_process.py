@@ -139,7 +139,7 @@ def test_clean_exit_with_everything_alive(graph_library):
     assert run(program, graph_library).strip() == "done"
 
 
-# an editable installation looks at each import what to build, by a process; others start none
+# an editable installation starts a build process at each import; others start none
 @pytest.mark.skipif(
     any(hasattr(finder, "_build_cmd") for finder in sys.meta_path),
     reason="an editable installation starts processes, which no subinterpreter may",
@@ -209,4 +209,4 @@ def test_no_memory_is_lost_by_calls(toolbox):
     before = resident()
     for _ in range(2000):
         use()
-    assert resident() - before < 8 << 20  # one of the tensors a turn would be 32 MiB
+    assert resident() - before < 8 << 20  # one leaked tensor per iteration would be 32 MiB

@@ -56,9 +56,9 @@ def _through(text, kind, *more):
         check(lib.TVMFuncCall(function[0], values, codes, len(codes), out, code))
         return out, code[0]
 
-    held = ffi.new("char[]", text.encode())
+    buffer = ffi.new("char[]", text.encode())
     values = ffi.new("TVMValue[1]")
-    values[0].v_str = held
+    values[0].v_str = buffer
     report, code = call("FromJSON", values, ffi.new("int[]", [11]))
     assert code == 8  # an object
     values = ffi.new("TVMValue[]", 1 + len(more))
@@ -85,9 +85,9 @@ def test_json_and_csv(made):
 
 def test_numbers_have_points_in_every_locale(made, decimal_comma):
     kinds = ("AsJSON", "AsCSV", "AsTable")
-    told = [made(kind) for kind in kinds]
+    texts = [made(kind) for kind in kinds]
     with decimal_comma():
-        assert [made(kind) for kind in kinds] == told
+        assert [made(kind) for kind in kinds] == texts
 
 
 def test_table(made):

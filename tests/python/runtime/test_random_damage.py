@@ -71,7 +71,7 @@ def library(request) -> Library:
 @bounded
 @given(seed=seeds)
 def test_damaged_library_gives_a_documented_error(library, tmp_path, seed):
-    path = tmp_path / f"{seed}.so"  # the system maps a file of one name once
+    path = tmp_path / f"{seed}.so"  # the system maps a file name once
     path.write_bytes(library.damaged(seed))
     try:
         factory = tvmrt.runtime.load_module(path)

@@ -42,7 +42,7 @@ def test_short_functions_of_the_runtime_keep_it():
     assert tvmrt.get_global_func("test.gil.ArraySize").release_gil
 
 
-# Naps until another thread has ticked meanwhile, for some rounds at most.
+# Sleep until another thread has ticked, for a limited number of iterations.
 NAP = """
 #include <unistd.h>
 volatile int ticks, seen, rounds;

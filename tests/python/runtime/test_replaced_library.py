@@ -81,6 +81,6 @@ def test_library_that_is_cut_off_is_an_error(graph_library, tmp_path):
             module = tvmrt.runtime.load_module(path)
         except (OSError, tvmrt.TVMError):
             continue
-        # only what nobody reads at run time is missing: symbols and texts for debuggers
+        # only data that is not read at run time is missing: symbols and debug strings
         network = GraphModule(module["default"](tvmrt.cpu(0)))
         network.run()

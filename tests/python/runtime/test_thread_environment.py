@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-# Eight launches of a task that notes its thread, its processors and the number of tasks.
+# Eight launches of a task that records its thread, its CPU affinity and the number of tasks.
 PROGRAM = """
 import ctypes, json, os, threading, tvmrt, tvmrt.runtime
 
@@ -34,7 +34,7 @@ print(json.dumps(rows))
 def launches(**variables: str) -> list[list]:
     """Return rows of (task, number of tasks, whether it ran on the caller, CPU affinity)."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TVM_", "OMP_"))}
-    environment["TVM_THREAD_POOL_TRUCE"] = "0"  # a busy machine takes no threads from launches
+    environment["TVM_THREAD_POOL_TRUCE"] = "0"  # launches use all threads on a busy machine, too
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env={**environment, **variables}, capture_output=True,
         text=True, check=False, timeout=600,

@@ -24,13 +24,13 @@ def _tensor(name, shape):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
-def model_of(nodes, held, inputs, outputs) -> onnx.ModelProto:
+def model_of(nodes, bound_weights, inputs, outputs) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "net",
         [_tensor(name, shape) for name, shape in inputs.items()],
         [_tensor(name, None) for name in outputs],
-        [numpy_helper.from_array(x, name) for name, x in held.items()],
+        [numpy_helper.from_array(x, name) for name, x in bound_weights.items()],
     )
     opsets = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
@@ -49,8 +49,8 @@ def products() -> onnx.ModelProto:
             "Conv", ["image", "kernel", "bias"], ["convolved"], "conv", pads=[1, 1, 1, 1]
         ),
     ]
-    held = {"weights": WEIGHTS, "batch": BATCHED, "kernel": KERNEL, "bias": BIAS}
-    return model_of(nodes, held, {name: x.shape for name, x in FEEDS.items()}, OUTPUTS)
+    bound_weights = {"weights": WEIGHTS, "batch": BATCHED, "kernel": KERNEL, "bias": BIAS}
+    return model_of(nodes, bound_weights, {name: x.shape for name, x in FEEDS.items()}, OUTPUTS)
 
 
 def rounded(x):

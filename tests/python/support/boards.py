@@ -57,7 +57,7 @@ class Board:
         return None
 
 
-# For the programs around networks, which keep GCC 12 from the loops that it gets wrong themselves.
+# Options of test programs; generated C avoids the loops that GCC 12 miscompiles.
 OWN_LOOPS = "-fno-branch-count-reg"
 
 _ARM, _RISCV = "arm-none-eabi", "riscv64-unknown-elf"
@@ -72,8 +72,8 @@ def _mps2(target: str, machine: str, *flags: str) -> Board:
     )
 
 
-# A processor with vectors of so many bits, of integers and floats of 32 bits (Zve32f): without what
-# the whole extension has beyond.
+# A processor with vectors of this length and 32-bit elements (Zve32f), without the
+# rest of the V extension.
 VECTORS = "rv32,Zve32f=true,vext_spec=v1.0,vlen=%d,elen=32"
 VECTORS_ON = """\
 __attribute__((constructor)) static void vectors_on(void) {
@@ -85,7 +85,7 @@ __attribute__((constructor)) static void vectors_on(void) {
 BOARDS = {
     board.target: board
     for board in (
-        # a Cortex-M3 runs what is compiled for the smaller core
+        # a Cortex-M3 runs code compiled for the smaller core
         _mps2("cortex-m0plus", "mps2-an385"),
         _mps2("cortex-m4", "mps2-an386", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
         _mps2("cortex-m7", "mps2-an500", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
@@ -103,7 +103,7 @@ BOARDS["rv32imac_zve32x"] = replace(
     emulator=(*BOARDS["riscv32"].emulator, "-cpu", VECTORS % 128), start=VECTORS_ON,
 )  # fmt: skip
 
-# Targets for which QEMU has no machine of their own, or that differ little from those above.
+# Targets without a separate QEMU machine, or that differ little from those above.
 MORE_BOARDS = {
     "cortex-m3": replace(BOARDS["cortex-m0plus"], target="cortex-m3",
                          flags=("-mcpu=cortex-m3", "-mthumb")),
@@ -277,7 +277,7 @@ def run_image(
     return done.stdout
 
 
-# One call of a network of the C interface between two files, and what it cost in a third one.
+# Run a network with the C interface once between two files, and write the cost to a third.
 _PROGRAM = """\
 #include <stdint.h>
 #include <stdio.h>

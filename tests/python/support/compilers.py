@@ -21,7 +21,7 @@ from boards import BOARDS, MORE_BOARDS, OWN_LOOPS, STACK_BYTES, Board, run_image
 
 COMPILERS = ("gcc", "clang", "zig")
 LEVELS = ("-O0", "-Og", "-O1", "-Os", "-Oz", "-O2", "-O3")
-# Options of all files, and what else each compiler takes for it.
+# Options of all files, and each compiler's additional ones.
 WAYS = {
     "plain": (),
     "frames": ("-fno-omit-frame-pointer",),
@@ -88,7 +88,7 @@ def sampled_builds(count: int) -> list[Build]:
     builds = []
     ways, targets = list(WAYS), list(TARGETS)
     for i in itertools.count():
-        turn = i + i // len(targets)  # or a target would meet one of three compilers alone
+        turn = i + i // len(targets)  # otherwise a target would always get one of three compilers
         build = Build(COMPILERS[turn % 3], LEVELS[i % len(LEVELS)], ways[i // 2 % len(ways)],
                       targets[i % len(targets)])  # fmt: skip
         if build.compiler == "gcc" or build.way != "lto":
@@ -111,8 +111,8 @@ def newer_clang() -> list[str]:
 def libc_headers(gcc: str) -> str:
     """Return the folder of the picolibc headers that a board's GCC uses."""
     command = [gcc, "--specs=picolibc.specs", "-E", "-v", "-x", "c", "/dev/null"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    found = [line.strip() for line in told.splitlines() if line.startswith(" /")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found = [line.strip() for line in printed.splitlines() if line.startswith(" /")]
     return next(line for line in found if "picolibc" in line and line.endswith("include"))
 
 

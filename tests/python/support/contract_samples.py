@@ -13,9 +13,9 @@ from tvmrt.compiler import ir
 from tvmrt.compiler.ir import DTYPES, HANDLE, OPS, TensorType
 from tvmrt.compiler.ir.contract import FAMILIES, LIMIT, Contract
 
-# Their contract is a record or a graph that the node carries.
+# Operators whose contract is a record or a graph in the node.
 BY_RECORD = {"begin_state", "custom", "composed", "loop", "onnx_node", "region"}
-# Devices add operators of their own, for their regions.
+# Devices add private operators for their regions.
 OWN = sorted(name for name, op in OPS.items() if type(op).__module__.startswith(ir.__name__))
 TABLED = sorted(set(OWN) - BY_RECORD)
 

@@ -139,9 +139,9 @@ def run_archive(
     program = [*emulator, str(folder / "program")]
     ran = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"exit code {ran.returncode}: {ran.stderr}"
-    held, outputs, at = (folder / "outputs.bin").read_bytes(), {}, 0
+    data, outputs, at = (folder / "outputs.bin").read_bytes(), {}, 0
     for t in summary.outputs:
         count = int(np.prod(t.shape))
-        outputs[t.name] = np.frombuffer(held, t.dtype, count, at).reshape(t.shape)
+        outputs[t.name] = np.frombuffer(data, t.dtype, count, at).reshape(t.shape)
         at += outputs[t.name].nbytes
     return outputs

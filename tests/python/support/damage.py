@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
-# Numbers at the edges of what indices, extents and axes can be.
+# Numbers at the limits of indices, extents and axes.
 EDGES = [-(2**63), -(2**31), -100, -2, -1, 0, 1, 2, 3, 7, 2**16, 2**31, 2**40, 2**62, 2**63 - 1]
 OTHER_OPERATORS = ["Einsum", "If", "Loop", "NonZero", "Scan", "TopK", "Unique", "Unheard"]
 ATTRIBUTE_NAMES = ["axis", "axes", "group", "keepdims", "mode", "pads", "perm", "strides", "to"]

@@ -24,7 +24,7 @@ from tvmrt import plugin
 TESTS = Path(__file__).resolve().parents[2]
 PLUGINS = TESTS.parent / "plugins"
 MANY = 1 << 30
-MAX_TESTS = 4200  # of all together
+MAX_TESTS = 4200  # in total
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Share:
         return self.files == "*" or file.stem.removeprefix("test_") in self.files.split()
 
 
-# Files are left out because they compile for long or need other tools, cases because they differ
+# Files are left out because they compile slowly or need other tools, cases because they differ
 # little. A file that its row does not list is not everyday; a folder without a row is an error.
 SHARES = {
     "compat": Share(
@@ -99,10 +99,10 @@ def share_of(file: Path) -> Share | None:
     cases of each function are everyday.
     """
     if PLUGINS in file.parents:
-        told = ConfigParser()
-        told.read(file.parent / "everyday.ini", encoding="utf-8")
-        files = told.get("everyday", "files", fallback="*")
-        return Share(files, told.getint("everyday", "cases", fallback=2))
+        config = ConfigParser()
+        config.read(file.parent / "everyday.ini", encoding="utf-8")
+        files = config.get("everyday", "files", fallback="*")
+        return Share(files, config.getint("everyday", "cases", fallback=2))
     if TESTS not in file.parents:
         return None
     return SHARES[file.parent.relative_to(TESTS).as_posix()]

@@ -83,9 +83,9 @@ class Network:
         self.summary, self.shared = library.summary, shared
         self.prefix = library.sources.prefix
         self.packed = library.options.interface_api == "packed"
-        lent = sorted((p for p in self.summary.pools if p.lent), key=lambda p: p.name)
-        self.memories = dict(pools or {p.name: Memory(p.used_bytes) for p in lent})
-        self.names = [p.name for p in lent]
+        provided = sorted((p for p in self.summary.pools if p.lent), key=lambda p: p.name)
+        self.memories = dict(pools or {p.name: Memory(p.used_bytes) for p in provided})
+        self.names = [p.name for p in provided]
 
     def function(self, name: str):
         return getattr(self.shared, f"{self.prefix}_{name}")

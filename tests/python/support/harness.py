@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from nn_case import Case, build_model, case, judged, run_compiled
+from nn_case import Case, build_model, case, reference_outputs, run_compiled
 
 __all__ = ["Batch", "Part", "case"]
 
@@ -22,7 +22,7 @@ class Part:
 
     def check(self) -> None:
         """Compare every output with the reference, in type, shape and value."""
-        wanted = judged(self.case, self.batch.opset, self.batch.evaluator)
+        wanted = reference_outputs(self.case, self.batch.opset, self.batch.evaluator)
         found = self.batch.found(self.number)
         for i, array in enumerate(wanted[: self.case.outputs]):
             got, golden = found[i], np.asarray(array)
@@ -54,7 +54,7 @@ class Batch:
         if self._found is None:
             try:
                 self._found = self._run(self.cases)
-            except Exception:  # the case at fault raises it again, the others pass
+            except Exception:  # only the faulty case raises it again
                 self._found = [None] * len(self.cases)
         result = self._found[number]
         return self._run([self.cases[number]])[0] if result is None else result

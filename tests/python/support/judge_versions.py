@@ -9,11 +9,11 @@ import onnx
 import onnxruntime
 import pytest
 
-# Older judges lack operators of the newest opsets and are wrong in some of the others; the newest
+# Older references lack operators of the newest opsets and get others wrong; the newest
 # ones for Python 3.9 are older than that.
 LEAST_ONNX, LEAST_ONNXRUNTIME = (1, 20), (1, 23)
 
-# What onnxruntime 1.23, the newest for Python 3.10, gets wrong: rows of length 0, and a sum fused
+# Errors of onnxruntime 1.23, the newest for Python 3.10: rows of length 0, an add fused
 # with a convolution.
 MISJUDGED = ("test_choice[ReverseSequence-", "test_fused")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
-LONG = "not slow"  # what ./run test asks for
+LONG = "not slow"  # set by ./run test
 FOLDERS_SHOWN = 3
 
 

@@ -14,7 +14,7 @@ from compilers import Build, build_image, includes_of, run_built, sources_of
 
 import tvmrt
 
-# As a project that takes warnings for errors builds; GCC 14 and C++ refuse the second anyway.
+# As in projects that build with -Werror; GCC 14 and C++ reject the second in any case.
 STRICT = (
     "-std=c99", "-Wall", "-Wextra", "-Wincompatible-pointer-types", "-Wstrict-aliasing=2",
     "-Werror",

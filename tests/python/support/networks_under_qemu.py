@@ -20,8 +20,8 @@ from tvmrt import plugin
 sys.path.insert(0, str(Path(__file__).parents[1] / "networks"))
 import golden_case
 
-# The target, and the level that its emulated processor takes by default: others have tests of their
-# own, and code for all of them would take as long to compile as all else here.
+# The target, and the default level of its emulated processor: others have separate tests,
+# and code for all of them would double the compile time here.
 MACHINES = {"aarch64-linux": "i8mm", "armv7-linux": "neon", "riscv64-linux": "rv64"}
 COUNT = 6
 

@@ -91,7 +91,7 @@ def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
     return ReferenceEvaluator(model, new_ops=evaluators()).run(None, feeds)
 
 
-def judged(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
+def reference_outputs(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
     """Return the outputs by ``evaluator``, or else by the ONNX reference evaluator.
 
     What onnxruntime gives must be what the reference evaluator gives, as far as that knows the
@@ -102,13 +102,15 @@ def judged(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
         return reference(each, opset, "reference")
     try:
         found = reference(each, opset, "onnxruntime")
-    except Exception:  # whatever onnxruntime raises for what it has not implemented
+    except Exception:  # onnxruntime raises various errors for unimplemented cases
         return reference(each, opset, "reference")
     try:
         standard = reference(each, opset, "reference")
-    except Exception:  # whatever the evaluator raises for what it does not know
+    except Exception:  # the evaluator raises various errors for unknown cases
         return found
-    return found if _agree(each, found, standard) else _settled(each, opset, found, standard)
+    return (
+        found if _agree(each, found, standard) else _correct_reference(each, opset, found, standard)
+    )
 
 
 def _agree(each: Case, found: list, standard: list) -> bool:
@@ -120,7 +122,7 @@ def _agree(each: Case, found: list, standard: list) -> bool:
     )
 
 
-def _settled(each: Case, opset: int, found: list, standard: list) -> list[np.ndarray]:
+def _correct_reference(each: Case, opset: int, found: list, standard: list) -> list[np.ndarray]:
     """Return the outputs of the correct reference, as the table of differences says."""
     (rows,) = differences_of(build_model([each], opset)[0]).values() or ([],)
     if any(row.judge is Judge.EXACT for row in rows):
@@ -135,7 +137,7 @@ def _settled(each: Case, opset: int, found: list, standard: list) -> list[np.nda
 
 def check(cases: list[Case], opset: int, folder: Path, evaluator: str = "onnxruntime") -> None:
     """Compile all cases as one network, run it, compare every output."""
-    wanted = [judged(each, opset, evaluator) for each in cases]
+    wanted = [reference_outputs(each, opset, evaluator) for each in cases]
     model, feeds = build_model(cases, opset)
     found = run_compiled(model, feeds, folder)
     problems = []

@@ -129,6 +129,6 @@ def executor(steps: list[tuple[str, str, list[int]]], module=None) -> GraphModul
     return GraphModule(create(graph(steps), module, tvmrt.cpu(0)))
 
 
-# Two branches of one step each and their sum; a chain of three stages.
+# Two branches of one step each, added; a chain of three stages.
 BRANCHES = [("l", "left", [0]), ("r", "right", [0]), ("sum", "join", [1, 2])]
 STAGES = [("one", "left", [0]), ("two", "right", [1]), ("three", "third", [2])]

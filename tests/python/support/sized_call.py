@@ -75,7 +75,7 @@ static struct tvmgen_%(name)s_workspace_pools pools = {memory};
 def program_text(library) -> str:
     """Return the C program of a network with at most one caller-provided pool."""
     name, upper = library.module_name, library.module_name.upper()
-    lent = [pool.name for pool in library.summary.pools if pool.lent]
+    provided = [pool.name for pool in library.summary.pools if pool.lent]
     fetches, stores = [], []
     for tensor in library.summary.inputs:
         member = tensor.name
@@ -110,8 +110,10 @@ def program_text(library) -> str:
         "upper": upper,
         "fetches": "\n".join(fetches),
         "stores": "\n".join(stores),
-        "pool": POOL % {"name": name, "upper": upper, "pool": lent[0].upper()} if lent else "",
-        "pools": ", &pools" if lent else "",
+        "pool": POOL % {"name": name, "upper": upper, "pool": provided[0].upper()}
+        if provided
+        else "",
+        "pools": ", &pools" if provided else "",
     }
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[2]
-# A machine to test on has Python, the C compiler cc with its as, ld and ar, make, git and a shell.
+# Tests require Python, the C compiler cc with as, ld and ar, make, git and a shell.
 _BINUTILS = r"addr2line|c\+\+filt|gprof|nm|objcopy|objdump|ranlib|readelf|size|strings|strip"
 OPTIONAL = re.compile(
     rf"""
@@ -54,7 +54,7 @@ def lacking(command: object, environment: Mapping[str, str] | None = None) -> st
         first = os.fsdecode(command[0])
     else:
         return None
-    if not OPTIONAL.fullmatch(first):  # a path never fits
+    if not OPTIONAL.fullmatch(first):  # a path never matches
         return None
     path = None if environment is None else environment.get("PATH", os.defpath)
     return first if shutil.which(first, path=path) is None else None

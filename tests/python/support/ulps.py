@@ -153,7 +153,7 @@ class Network:
                 )
             lines.append(line)
         inputs, outputs = "xz", [f"y{i}" for i in range(len(self.functions))]
-        if self.kind != "float32":  # which ONNX has for few of them: around float32, as they run
+        if self.kind != "float32":  # ONNX has few of them in float16: they run in float32
             code = onnx.TensorProto.DataType.Value(element.upper())
             lines = [f"{name} = Cast<to=1>({name}h)" for name in inputs] + lines
             lines += [f"{name}h = Cast<to={code}>({name})" for name in outputs]

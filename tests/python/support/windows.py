@@ -14,7 +14,7 @@ import tvmrt
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples" / "digits"
 COMPILER = "x86_64-w64-mingw32-gcc"
-# What loads libraries, starts threads, writes files, and calls.
+# C tests of library loading, threads, file writing and calls.
 C_TESTS = ("executors", "thread_stress", "invalid_calls")
 FIXTURES = ("graph", "const", "flat", "aot", "aot_pools", "plain", "llvm")
 

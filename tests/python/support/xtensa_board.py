@@ -16,7 +16,7 @@ from archives import unpack
 TOOL = "xtensa-lx106-elf"
 EMULATOR = ("qemu-system-xtensa", "-M", "sim", "-cpu", "lx106")
 
-# The processor begins where its ROM does; literals lie in front of the code that reads them.
+# The reset vector is at the start of the ROM; literals precede the code that reads them.
 _LAYOUT = """\
 ENTRY(_reset)
 MEMORY { rom : ORIGIN = 0x50000000, LENGTH = 64M
@@ -63,7 +63,7 @@ __asm(".section .reset, \\"ax\\"\\n.global _reset\\n_reset:\\nj 1f\\n.align 4\\n
       "2: .word _stack, begin\\n1: l32r sp, 2b\\nl32r a0, 2b + 4\\njx a0\\n.text");
 """
 
-# What the compiler's library lacks, as the chip has it in its ROM. Numbers below the normal ones
+# Functions that the chip has in its ROM and the compiler's library lacks. Subnormal numbers
 # become zero here.
 _ROM = """\
 #include <stdint.h>

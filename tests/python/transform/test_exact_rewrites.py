@@ -20,7 +20,7 @@ from tvmrt.compiler.transform import optimize
 
 optimize_module = importlib.import_module("tvmrt.compiler.transform.optimize")
 REWRITES = ("prune-channels", "fold-pad", "fold-pad-again", "crop-windows")
-STEP, ZERO = 0.05, 3  # of what is between layers; the input has the same
+STEP, ZERO = 0.05, 3  # scale of intermediate tensors and of the input
 
 
 class Forms:
@@ -90,7 +90,7 @@ class Forms:
 
 
 STILL = (0, 3, 4, 7, 8, 11, 12, 15)
-SIGNS = np.tile([0.7, -0.5, 0.3, 0.45, -0.6, 0.2, 0.8, -0.9], 2)  # of STILL four are above 0
+SIGNS = np.tile([0.7, -0.5, 0.3, 0.45, -0.6, 0.2, 0.8, -0.9], 2)  # four of STILL are above 0
 
 
 def chain(net: Forms, x: str) -> None:
@@ -234,7 +234,7 @@ def without_rewrites(monkeypatch) -> None:
 
 def compare(found, wanted) -> None:
     for name, expected in wanted.items():
-        if name.startswith("i8"):  # sums beside a tie are a step off, rewritten or not
+        if name.startswith("i8"):  # sums near a tie differ by one step, rewritten or not
             np.testing.assert_allclose(found[name], expected, atol=STEP * 1.01, err_msg=name)
             assert (found[name] != expected).sum() <= 1, name
         else:
@@ -278,9 +278,9 @@ def layers(form) -> dict[str, list]:
 
 def test_dead_channels_are_pruned():
     found = layers(chain)
-    # Of the eight still channels four are zero; those above are needed beside padding. Inside, sums
-    # of integers have them in their bias, and those of floats would be rounded otherwise. Kernels
-    # take four channels at a time: of six needed ones there are eight.
+    # Four of the eight dead channels are zero; the others matter next to padding. Inside, integer
+    # sums have them in the bias; float sums would be rounded differently. Kernels
+    # process four channels at a time: six live ones become eight.
     ends = [(6, 1, 3, 3), (4, 6, 1, 1)]
     floats = [(12, 6, 1, 1), (12, 1, 3, 3), (12, 12, 3, 3), (5, 12, 1, 1)]
     padded = [(12, 6, 1, 1), (12, 1, 3, 3), (8, 12, 3, 3), (5, 8, 1, 1)]
@@ -289,7 +289,7 @@ def test_dead_channels_are_pruned():
     assert found["f32"] == [*floats, *floats, *ends]
     for kind in ("i8", "f32"):
         assert layers(unread)[kind] == [(8, 6, 1, 1), (5, 8, 3, 3)]
-    # four still channels of the sum are 0; of integers all eight are in the biases
+    # four dead channels of the sum are 0; in int8 all eight are in the biases
     assert sorted(layers(joined)["f32"])[-2:] == [(96, 9), (96, 9)]
     assert sorted(layers(joined)["i8"])[-2:] == [(64, 9), (64, 9)]
 

@@ -30,13 +30,13 @@ def node(op, inputs, outputs, **attrs):
 
 
 JOINT = [node("MatMul", "x w", "m"), node("Add", "m b", "qkv")]
-# as torch's attention has it: an axis of three, of which each takes one
+# as in torch attention: an axis of three, split into query, key and value
 BY_GATHER = [
     node("Reshape", "qkv apart", "r"),
     node("Transpose", "r", "t", perm=[2, 0, 3, 1, 4]),
     *(node("Gather", f"t i{k}", name, axis=0) for k, name in enumerate("qkv")),
 ]
-# as those of GPT and others have it
+# as in GPT
 BY_SPLIT = [node("Split", "qkv", "q0 k0 v0", axis=-1)] + [
     each
     for name in "qkv"

@@ -83,8 +83,8 @@ def test_focus_becomes_a_stride(case, tmp_path):
     ("phases", "window"),
     [
         (FOCUS[:3], {}),  # a phase is missing
-        ([*FOCUS[:3], FOCUS[0]], {}),  # one is there twice
-        (FOCUS, {"dilations": [2, 1]}),  # the kernel's elements lie apart
+        ([*FOCUS[:3], FOCUS[0]], {}),  # a phase is used twice
+        (FOCUS, {"dilations": [2, 1]}),  # dilated kernel
     ],
 )
 def test_other_slices_stay(phases, window):

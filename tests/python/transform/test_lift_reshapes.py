@@ -28,7 +28,7 @@ def node(op, inputs, outputs, **attrs):
 
 
 GEMM = node("Gemm", "x w b", "g")
-# as torch's attention has it, whose rows are of images, then of tokens, and come back in turn
+# as in torch attention: rows of images, then of tokens, transposed back afterwards
 BACK = [node("Reshape", "g wide", "r"), node("Transpose", "r", "t", perm=[1, 0, 2])]
 ADD = node("Add", "t y", "z")
 

@@ -63,8 +63,8 @@ def test_attention_heads_are_merged(bias, tmp_path):
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        ({"channels": (16, 16)}, 5),  # whole vectors
-        ({"relu": True}, 9),  # a pass over a slice would be one more
+        ({"channels": (16, 16)}, 5),  # full vectors
+        ({"relu": True}, 9),  # a pass over a slice would be an additional step
         ({"channels": (3, 4), "depthwise": False}, 2),
     ],
 )

@@ -47,7 +47,7 @@ def test_layers_of_a_dense_block_copy_nothing(newest_first, tmp_path):
     library = tvmrt.compile(model, executor="aot")
     names = [op.name for op in library.summary.operators]
     assert not [name for name in names if "_part" in name]
-    assert len(names) == 2 + 1 + 2 * 5 + 1  # input and output turn their axes
+    assert len(names) == 2 + 1 + 2 * 5 + 1  # input and output are transposed
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": X})[0]
     found = run(library, tmp_path / "net.so")
     assert np.abs(found - right).max() < 1e-5 * np.abs(right).max()
