@@ -75,7 +75,7 @@ def test_boards_get_at_least_a_fifth_of_the_draws():
     ["crt+native+aot+c+-O2+gcc", "crt+host+graph+packed+-O0+clang", "host+v2+aot+packed+-O2+gcc",
      "crt+cortex-m4+aot+packed+-O2+gcc", "crt+riscv32+graph+packed+-Os+gcc"],
 )  # fmt: skip
-def test_a_wrong_number_is_found_in_each_kind_of_build(text, tmp_path):
+def test_wrong_result_is_found_in_each_kind_of_build(text, tmp_path):
     """The compiled network has a different weight than the reference."""
     builds_here.skip_without_tools(text)
     (build,) = builds.selected([text])
@@ -114,7 +114,7 @@ def test_a_program_takes_networks_of_many_outputs(tmp_path):
     np.testing.assert_array_equal(found.outputs[0][69], feeds["x"] * 71)
 
 
-def test_the_standard_judges_a_nearest_resize_by_sizes():
+def test_nearest_resize_by_sizes_follows_the_standard():
     """onnxruntime picks a neighbouring element if the ratio of sizes is rounded."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 18]> g (float[1, 1, 1, 22] x) => (float[1, 1, 1, 25] y)'

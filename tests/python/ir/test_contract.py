@@ -160,7 +160,7 @@ def test_a_missing_attribute_is_named():
         WINDOW.bind(types("float32 1 4 8 8, float32 6 2 3 3"), {"strides": (1, 1)})
 
 
-def test_an_open_application_may_lack_attributes_and_have_others():
+def test_partial_application_may_omit_and_add_attributes():
     operands = types("float32 1 4 8 8, float32 6 4 3 3")
     WINDOW.bind(operands, {"groups": 1, "precision": "bfloat16"}, open=True)
 

@@ -134,7 +134,7 @@ def test_oversized_input_is_rejected(shape):
         verify(graph, "import")
 
 
-def test_emitting_by_hand_names_the_node():
+def test_error_in_emitted_node_is_named():
     graph = Graph("net")
     x = Value("x", TensorType((2, 3), F32))
     with pytest.raises(ValueError, match='softmax "soft": attribute axis is 2, expected an axis'):

@@ -60,9 +60,9 @@ OPTIMISE = "-O3 -fno-math-errno -fno-trapping-math".split()
 class Machine:
     """A processor described by hand.
 
-    ``splits_wide`` says that an instruction on full vectors takes as long as two on halves, as on
-    AMD's family 25 with AVX-512: layers whose channels do not fill full vectors then lose nothing
-    on half ones.
+    ``splits_wide``: an instruction on full vectors takes as long as two on half vectors, as on AMD
+    family 25 with AVX-512. Half vectors then cost nothing extra in layers whose channels do not
+    fill full ones.
     """
 
     lanes: int

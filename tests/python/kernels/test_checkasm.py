@@ -1,6 +1,6 @@
 """Kernels compared with plain C on random layers, one program per instruction set (tests/checkasm).
 
-A failing layer is run again by the command that the failure names; TVMRT_CHECKASM_SEED draws other
+The error text contains the command that repeats a failing layer; TVMRT_CHECKASM_SEED selects other
 layers and inputs.
 """
 

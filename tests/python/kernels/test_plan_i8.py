@@ -23,7 +23,7 @@ THREE = ((3, 3), (3, 3))
 # differences from the default layer, and its shape
 CASES = {
     "plane": ("padded_copy", Shape(in_c=64, out_c=48, size=(7, 7))),
-    "plane-batch-odd": ("padded_copy", Shape(batch=2, in_c=64, out_c=37, size=(5, 9))),
+    "padded-copy-batch-odd": ("padded_copy", Shape(batch=2, in_c=64, out_c=37, size=(5, 9))),
     "plane-5x3": (
         "padded_copy",
         Shape(in_c=64, out_c=80, size=(6, 8), kernel=(5, 3), pad=((2, 2), (0, 1))),
@@ -33,7 +33,7 @@ CASES = {
         "im2col_rows",
         Shape(batch=3, in_c=64, out_c=96, size=(7, 9), kernel=ONE, pad=NONE, stride=TWO),
     ),
-    "flat-first-layer": (
+    "im2col-first-layer": (
         "im2col_rows",
         Shape(in_c=3, out_c=32, size=(15, 17), kernel=(7, 7), pad=((3, 3), (3, 3)), stride=TWO),
     ),

@@ -1,8 +1,8 @@
 """ISA level v4amx, emulated: few processors and no emulator support it.
 
-A processor that has it runs it. On others its C is compiled with a model of AMX's registers in
-place of the compiler's intrinsics, and the processor is said to have it; compiled by its own flags,
-objects have the instructions.
+A processor with AMX runs it. On others, the C is compiled with a model of the AMX registers instead
+of the intrinsics, and CPU detection reports AMX. Compiled with its own flags, the objects contain
+the instructions.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_only_bf16_libraries_contain_amx():
         (True, ("v3",), "", ("x86-64", ("v3",))),
         (True, (), "host", ("host", ())),
     ],
-    ids=["bfloat16", "floats", "levels that are named", "a target that is named"],
+    ids=["bfloat16", "floats", "explicit levels", "explicit target"],
 )
 def test_native_target_uses_amx_if_available(bf16, levels, named, chosen, monkeypatch):
     monkeypatch.setenv(target.DEFAULT_VARIABLE, named)

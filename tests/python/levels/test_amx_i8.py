@@ -124,7 +124,7 @@ def test_only_int8_matmul_libraries_contain_amx(network):
         ("x86_64-windows", (), FLAGS, ["v2", "v3", "v4", "v4vnni", "v4vbmi"]),
         ("aarch64-linux", (), FLAGS, ["neon", "dot", "i8mm"]),
     ],
-    ids=["here", "without", "this very machine", "named", "Windows", "ARM"],
+    ids=["default", "no-matmul", "native", "explicit", "Windows", "ARM"],
 )
 def test_amx_level_is_selected_if_available(name, levels, flags, chosen, monkeypatch):
     monkeypatch.setattr(target.processor, "flags", lambda: flags)

@@ -1,7 +1,7 @@
 """ISA level v3vnni (AVX-VNNI with 256 bits), emulated because no processor is available.
 
-Its C is compiled as AVX-512 encodes the same instructions, and the processor is said to have it;
-compiled by its own flags, objects have the encoding that such processors know.
+The C is compiled with the AVX-512 encoding of the same instructions, and CPU detection reports
+AVX-VNNI. Compiled with its own flags, the objects contain the VEX encoding.
 """
 
 from __future__ import annotations

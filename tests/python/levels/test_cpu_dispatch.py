@@ -125,9 +125,7 @@ def test_default_target_is_all_levels(tmp_path, monkeypatch):
         ("aarch64", {"asimd"}, "riscv64-linux", "riscv64-linux-gnu"),
     ],
 )
-def test_a_machine_compiles_for_its_family_by_its_own_compiler(
-    machine, flags, target, triple, monkeypatch
-):
+def test_family_is_compiled_with_the_native_compiler(machine, flags, target, triple, monkeypatch):
     monkeypatch.setattr(processor, "machine", lambda: machine)
     monkeypatch.setattr(processor, "flags", lambda: frozenset(flags))
     if not triple:

@@ -1,6 +1,6 @@
 """Libraries for AArch64 Linux, run in an emulator through RPC.
 
-Those for 32-bit ARM and RISC-V are in test_riscv_vector.py.
+The tests for 32-bit ARM and RISC-V are in test_riscv_vector.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_real_network_is_correct_on_the_target(machine, network, models_dir, tmp
 
 
 @pytest.mark.slow
-def test_loading_it_here_names_both_machines(machine, tmp_path):
+def test_loading_on_the_host_names_both_machines(machine, tmp_path):
     path = tmp_path / "net.so"
     tvmrt.compile(DIGITS / "digits_f32.onnx", target=machine.target).export_library(path)
     sentence = f"net.so: it is for {machine.name}, this machine is .*; compile it for the target"

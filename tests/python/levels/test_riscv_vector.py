@@ -111,7 +111,7 @@ def test_vector_level_is_rejected_without_vectors(family, small, machines):
         _run_there(machines, family, small[1], plain, TVMRT_LEVEL=vectors)
 
 
-def test_loading_it_here_names_both_machines(family):
+def test_loading_on_the_host_names_both_machines(family):
     name = {"armv7-linux": "32-bit ARM", "riscv64-linux": "riscv64"}[family.target]
     with pytest.raises(OSError, match=f"it is for {name}, this machine is .*; compile it for"):
         tvmrt.runtime.load_module(family.path)
@@ -147,7 +147,7 @@ def test_vectors_take_a_fraction_of_the_instructions(family):
     assert vectors < 0.25 * plain
 
 
-def test_this_machines_own_level_is_compiled_by_clang_where_gcc_is_older(monkeypatch):
+def test_native_level_uses_clang_if_gcc_is_too_old(monkeypatch):
     monkeypatch.setattr(
         compiler_flags, "_accepts_flags", lambda command, truth: command[0] == "clang"
     )

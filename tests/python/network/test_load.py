@@ -96,7 +96,7 @@ def test_each_way_to_give_inputs_gives_the_same_outputs(net, batched, way, rows)
     _check(found, _right(_model(rows), inputs))
 
 
-def test_results_are_of_the_kind_that_was_given(net):
+def test_results_have_the_type_of_the_inputs(net):
     inputs = _inputs(1)
     y, best = net(tvmrt.nd.array(inputs["x"]), tvmrt.nd.array(inputs["b"]))
     assert isinstance(y, tvmrt.nd.NDArray)
@@ -122,7 +122,7 @@ def test_caller_owns_the_results(net):
     assert (first == before).all()
 
 
-def test_threads_that_call_at_the_same_time_get_their_own_answers(net):
+def test_concurrent_threads_get_their_own_results(net):
     cases = [_inputs(1) for _ in range(8)]
     right = [_right(_model(1), case) for case in cases]
     wrong, together = [], threading.Barrier(8)
@@ -154,7 +154,7 @@ def test_asyncio_tasks_may_run_concurrently(net):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_child_and_parent_may_both_call_it(net):
+def test_parent_and_forked_child_may_both_call(net):
     inputs = _inputs(1)
     read, write = multiprocessing.get_context("fork").Pipe(False)
     child = multiprocessing.get_context("fork").Process(target=lambda: write.send(net(inputs)["y"]))
@@ -165,7 +165,7 @@ def test_child_and_parent_may_both_call_it(net):
     child.join()
 
 
-def test_another_process_gets_it_by_pickle(batched):
+def test_pickle_to_another_process(batched):
     inputs = _inputs(4)
     _check(pickle.loads(pickle.dumps(batched))(**inputs), _right(_model(4), inputs))
 

@@ -52,7 +52,7 @@ def test_other_flags_are_another_entry(tmp_path, monkeypatch):
         assert len(_libraries(cache)) == entries
 
 
-def test_the_second_time_nothing_is_compiled(tmp_path):
+def test_second_load_compiles_nothing(tmp_path):
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
     assert _one(tvmrt.load(path, cache=cache)) == 2
     before = _libraries(cache)
@@ -307,7 +307,7 @@ def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
-def test_a_folder_of_the_system_is_used(tmp_path, monkeypatch):
+def test_system_wide_cache_is_used(tmp_path, monkeypatch):
     """An administrator may have filled a system-wide cache."""
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
     assert _one(tvmrt.load(path, cache=cache)) == 2

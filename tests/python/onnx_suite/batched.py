@@ -32,7 +32,7 @@ def compile_alone(model: onnx.ModelProto, name: str) -> CompiledLibrary:
 def load_together(libraries: Sequence[CompiledLibrary]) -> list[GraphModule]:
     """Return executors of networks that are compiled into one library.
 
-    Raises CalledProcessError if the C compiler fails.
+    Raise CalledProcessError if the C compiler fails.
     """
     with tempfile.TemporaryDirectory(prefix="tvmrt-suite-") as name:
         folder = Path(name)

@@ -4,9 +4,9 @@
     python tests/python/onnx_suite/crt_suite.py crt+riscv32+aot+c+-O2+gcc --only 'test_conv.*'
     python tests/python/onnx_suite/crt_suite.py crt+cortex-m4+aot+c+-O2+gcc --shrink
 
-Many networks share a program. ``not_on_crt.json`` has, for ``crt`` as a whole and by target, what
-such a build cannot have, each with its reason, in addition to not_passing.json; it only shrinks.
-The exit code is 1 where something passes that is listed, or does not and is not.
+Many networks share a program. ``not_on_crt.json`` lists what such a build does not support, for
+``crt`` as a whole and by target, with reasons, in addition to not_passing.json; entries are only
+removed. The exit code is 1 if a listed case passes or an unlisted one fails.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Generate the page of ONNX operators: ``python tests/python/onnx_suite/operator_table.py``.
 
-Writes ``docs/reference/onnx-operators.md``, or the path that is given. Nothing in it is claimed by
-hand: versions are those of the installed onnx, cases and what of them passes those of its own tests
-and ``not_passing.json``; element types and boards are what the compiler takes when it is
-given the operator's cases, errors are those of ``docs/reference/accuracy.md``.
+Write ``docs/reference/onnx-operators.md``, or the given path. Everything is measured: versions come
+from the installed onnx, passing cases from its tests and ``not_passing.json``; element types and
+boards from compiling the operator's cases, errors from ``docs/reference/accuracy.md``.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python tests/python/onnx_suite/suite.py --kind node --only 'test_reduce_.*' --show
     python tests/python/onnx_suite/suite.py --shrink           # what passes leaves the list
 
-``not_passing.json`` has what does not pass, each with its reason; it only shrinks. The reason of a
-case that is "wrong" begins with the row of the table of intentional differences
-(``tvmrt.compiler.differences``) that is about its network. The exit code
-is 1 where something passes that is listed, or does not and is not.
+``not_passing.json`` lists the expected failures with reasons; entries are only removed. The reason
+of a "wrong" case begins with the row of the table of intentional differences
+(``tvmrt.compiler.differences``) that applies to its network. The exit code is 1 if a listed case
+passes or an unlisted one fails.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Runner(Runner):
 def cases_of(kinds: Sequence[str] = KINDS, operators: Sequence[str] = ()) -> dict[str, Callable]:
     """Return cases by name, each a function that raises on failure.
 
-    ``operators``: of the kind node only the cases of these modules, read without the others.
+    ``operators``: only the node cases of these modules, read without the others.
     """
 
     def chosen(kind: str) -> list:

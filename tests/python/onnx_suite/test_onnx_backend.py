@@ -40,7 +40,7 @@ def test_inputs_by_order_and_by_name(network, inputs):
     np.testing.assert_array_equal(result.z, -WANTED)
 
 
-def test_results_stay_as_they_are(network):
+def test_results_are_not_overwritten(network):
     first = network.run([X, B])
     network.run([X * 2, B])
     np.testing.assert_array_equal(first.z, -WANTED)
@@ -51,12 +51,12 @@ def test_too_few_inputs(network):
         network.run([X])
 
 
-def test_an_input_that_is_not_there(network):
+def test_unknown_input(network):
     with pytest.raises(KeyError, match="the inputs are x, b"):
         network.run({"x": X, "c": B})
 
 
-def test_an_option_that_run_does_not_have(network):
+def test_unknown_run_option(network):
     with pytest.raises(TypeError, match="options go to prepare"):
         network.run([X, B], target="host")
 

@@ -1,8 +1,8 @@
 """ONNX operators on boards compile without a warning at any optimisation level.
 
-Each operator is built once, by a target and a level that its name draws, mostly -O3, which warns of
-most. With ``TVMRT_EVERY_LEVEL`` set, each operator with each combination of element types is built
-in all ways.
+Each operator is built once, for a target and optimisation level derived from its name, mostly -O3,
+which warns most. With ``TVMRT_EVERY_LEVEL``, each operator with each combination of element types
+is built in all ways.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Small quantised networks in one model, compared with unmodified onnxruntime.
 
-onnxruntime runs without graph optimisation: each operator computes what its definition says.
+onnxruntime runs without graph optimisation, so that each operator follows its definition.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def zero(kind: str, number: int = 0) -> np.ndarray:
 class Net:
     """A model under construction; methods return names of tensors.
 
-    ``outputs`` are compared: floats within ``float_steps`` of their own spread, integers by
-    ``steps`` at most, and nearly all of them exactly.
+    ``outputs`` are compared: floats within ``float_steps`` of their spread, integers within
+    ``steps``, almost all of them exactly.
     """
 
     def __init__(self, seed: int = 0, opset: int = 21) -> None:

@@ -1,6 +1,6 @@
 """Block-quantised 8-bit and 4-bit weights: results equal x times the rounded weights.
 
-These are read from outside, as the products with the rows of an identity matrix.
+The rounded weights are read as products with the rows of an identity matrix.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_large_inputs_with_small_weights(kind, target, tmp_path):
         np.testing.assert_allclose(run(x)[0] / scale, expected / scale, atol=1e-5)
 
 
-def test_weights_are_nearer_than_those_of_onnxruntimes_quantiser(tmp_path):
+def test_weight_error_is_below_that_of_onnxruntime(tmp_path):
     quantiser = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
     rng = np.random.default_rng(3)
     weights = rng.standard_t(5, (128, 64)).astype(np.float32)

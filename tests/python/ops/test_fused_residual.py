@@ -67,7 +67,7 @@ def test_results_read_twice_are_stored(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["x86-64", "cortex-m4", "cortex-m55"])
-def test_lines_of_c_are_short(target):
+def test_generated_lines_are_short(target):
     net = Net()
     net.output(residual(net, *SUMS["whole vectors"]))
     files = pipeline.compile(net.model(), target=target).sources.files

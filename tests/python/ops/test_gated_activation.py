@@ -30,13 +30,13 @@ CASES = {
         lambda x: np.abs(x * sigmoid(-x)),
         True,
     ),
-    "read once more": (
+    "second reader": (
         [GATE, op("Mul", ["x", "s"], ["g"]), op("Add", ["g", "s"], ["y"])],
         lambda x: x * sigmoid(x) + sigmoid(x),
         False,
     ),
-    "a square": ([GATE, op("Mul", ["s", "s"], ["y"])], lambda x: sigmoid(x) ** 2, False),
-    "of something else": (
+    "square": ([GATE, op("Mul", ["s", "s"], ["y"])], lambda x: sigmoid(x) ** 2, False),
+    "other operand": (
         [op("Neg", ["x"], ["z"]), op("Sigmoid", ["z"], ["s"]), PRODUCT],
         lambda x: x * sigmoid(-x),
         False,

@@ -1,7 +1,8 @@
 """Extreme untrusted input values, under the address and undefined-behaviour sanitizers.
 
-Places and lengths at the limits of their types, NaN and infinities: a network computes, or refuses
-by IndexError with operator, node and operand, and by a code on boards. It never reads elsewhere.
+Indices and lengths at the limits of their types, NaN and infinities: a network computes a result,
+or raises IndexError with operator, node and operand (an error code on boards). It never reads out
+of bounds.
 """
 
 from __future__ import annotations

@@ -90,12 +90,12 @@ def typed(network: onnx.ModelProto) -> onnx.ModelProto:
     [
         pytest.param(loop_network(), id="loop"),
         pytest.param(vector_network(3), id="loop of vectors"),
-        pytest.param(vector_network(12), id="loop of the run of vectors"),
+        pytest.param(vector_network(12), id="dynamic loop of vectors"),
         pytest.param(scan_network(0, 0), id="scan"),
-        pytest.param(scan_network(1, 1), id="scan-backwards-into-axis-1"),
+        pytest.param(scan_network(1, 1), id="reverse-scan-along-axis-1"),
     ],
 )
-def test_gives_what_onnxruntime_gives(network, tmp_path):
+def test_matches_onnxruntime(network, tmp_path):
     tvmrt.compile(network, executor="aot").export_library(tmp_path / "net.so")
     factory = tvmrt.runtime.load_module(tmp_path / "net.so")
     executor = tvmrt.runtime.executor.AotModule(factory["default"](tvmrt.cpu(0)))

@@ -1,6 +1,6 @@
 """The position of an element in a tensor does not change its bits: equal inputs give equal results.
 
-Each case repeats the inputs of one element at every place of its result, in numbers of rows,
+Each case repeats the inputs of one element at every position of its result, with numbers of rows,
 columns and pixels that leave tails of every kind.
 """
 

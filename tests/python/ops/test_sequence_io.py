@@ -1,5 +1,5 @@
-"""Sequences and optional values that a network is given, or gives: lists in Python, the tensors of
-their elements in libraries and for the command."""
+"""Sequences and optional values as inputs and outputs: lists in Python, separate element tensors in
+libraries and commands."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ NETWORKS = {
             n = SequenceLength(s3)
             y = ConcatFromSequence<axis = 0>(s3)
         }""",
-    "an element that the run chooses": """
+    "data-dependent element": """
         (float[2, 3] a, float[2, 3] b, int64 k) => (float[2, 3] y) {
             s0 = SequenceConstruct(a, b)
             y = SequenceAt(s0, k)
@@ -37,7 +37,7 @@ NETWORKS = {
             s2 = SplitToSequence<axis = 1, keepdims = 0>(a)
             z = ConcatFromSequence<axis = 0, new_axis = 1>(s2)
         }""",
-    "rounds that grow one": """
+    "loop that appends": """
         (float[2, 3] a) => (float[N, 3] y) <int64 rounds = {4}, bool go = {1}> {
             s0 = SequenceConstruct(a)
             s1 = Loop<body = grow (int64 i, bool c, seq(float[2, 3]) s) => (bool d,
@@ -49,7 +49,7 @@ NETWORKS = {
                 }>(rounds, go, s0)
             y = ConcatFromSequence<axis = 0>(s1)
         }""",
-    "as many rounds as rows": """
+    "one iteration per row": """
         (float[2, 3] a, float[N, 3] rows) => (float[P, 3] y, float[P, 3] z, float[3] second,
             int64 n) <bool go = {1}, int64 one = {1}> {
             shape = Shape<end = 1>(rows)
@@ -76,7 +76,7 @@ NETWORKS = {
         }""",
 }
 REFUSED = {
-    "a sequence of sequences": (
+    "nested sequence": (
         "(float[2] a) => (seq(seq(float[2])) y)"
         " { s = SequenceConstruct(a) y = SequenceConstruct(s) }",
         UnsupportedError, "output y is a sequence of sequences or optional values",
@@ -90,7 +90,7 @@ REFUSED = {
         "(float[2] a) => (float[2] y) { s = SequenceConstruct(a) y = Neg(s) }",
         UnsupportedError, "an operand is a sequence",
     ),
-    "not there": (
+    "absent": (
         "(float[2] a) => (float[2] y)"
         " { s = Optional<type = float[2]>() y = OptionalGetElement(s) }",
         ValueError, "the optional value is missing",
@@ -104,7 +104,7 @@ def parsed(text: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_gives_what_onnxruntime_gives(name, tmp_path):
+def test_matches_onnxruntime(name, tmp_path):
     model = parsed(NETWORKS[name])
     dims = {"N": (2, 12)} if "float[N, 3] rows" in NETWORKS[name] else None
     tvmrt.compile(model, dims=dims).export_library(str(tmp_path / "net.so"))

@@ -156,7 +156,7 @@ def test_reshape(part):
 
 
 @pytest.mark.parametrize("part", [*CUT])
-def test_cut_and_join(part):
+def test_slice_split_and_concat(part):
     part.check()
 
 
@@ -261,7 +261,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_contradiction_is_named(name):
+def test_contradictory_shape_is_named(name):
     op, arrays, constants, attrs, what = WRONG[name]
     each = {f"x{i}": a for i, a in enumerate(arrays)}
     node = helper.make_node(op, list(each), ["y"], "layer", **attrs)

@@ -1,7 +1,7 @@
 """NaN and infinities in operators that reduce, select or move elements.
 
-An extreme with NaN among its elements is NaN; NaN comes before every number for ArgMax, ArgMin and
-Hardmax and is larger than every number for TopK, as in numpy. onnxruntime has no one rule there.
+A minimum or maximum with NaN among its elements is NaN. ArgMax, ArgMin and Hardmax select NaN
+first, and TopK sorts it as the largest, as in numpy. onnxruntime is not consistent here.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def flow_cases():
 def unique_cases(dtype, shapes, constants=()):
     """numpy.unique: NaN as an element equals NaN, a slice of several axes with NaN equals none.
 
-    Slices of float16 are judged in float32: numpy takes NaN for their smallest number, against its
-    own documentation.
+    Float16 slices are compared in float32: numpy sorts NaN as the smallest number there, against
+    its own documentation.
     """
     for shape in shapes:
         for axis in (None, *range(len(shape))):
@@ -204,7 +204,7 @@ DIFFERENT_ALL = Batch(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [*PICKED, *POOLED])
-def test_nan_stays_in_extremes(part):
+def test_min_and_max_propagate_nan(part):
     part.check()
 
 

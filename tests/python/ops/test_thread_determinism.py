@@ -1,6 +1,6 @@
 """A network gives bitwise equal results in each run and for any number of threads.
 
-Real networks are held to it where they are compared with their golden outputs.
+The golden-output tests check real networks for this, too.
 """
 
 from __future__ import annotations

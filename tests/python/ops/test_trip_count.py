@@ -66,22 +66,22 @@ def while_network(
 
 
 NETWORKS = {
-    "as often as it may": while_network(10, 10),
-    "less often": while_network(12, 9),
-    "until it counted": while_network(None, 11),
-    "down from": while_network(12, 5, first=4, step=-1),
-    "in steps": while_network(10, 26, first=3, step=3),
-    "a few times": while_network(10, 3),
+    "maximum trip count": while_network(10, 10),
+    "fewer iterations": while_network(12, 9),
+    "condition only": while_network(None, 11),
+    "counting down": while_network(12, 5, first=4, step=-1),
+    "step 3": while_network(10, 26, first=3, step=3),
+    "few iterations": while_network(10, 3),
     "squares": while_network(None, 60000, first=2, squared=True),
     "once": while_network(10, -5),
     "never": while_network(10, 9, go=False),
-    "no rounds": while_network(0, 9),
+    "no iterations": while_network(0, 9),
 }
 
 
 @pytest.mark.everyday(2)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_gives_what_onnxruntime_gives(name, tmp_path):
+def test_matches_onnxruntime(name, tmp_path):
     network = NETWORKS[name]
     session = onnxruntime.InferenceSession(network.SerializeToString())
     wanted = session.run(None, {"x": X})

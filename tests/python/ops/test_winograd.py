@@ -119,11 +119,11 @@ def deep(channels: int, layers: int, extent: int):
 @pytest.mark.parametrize(
     ("layers", "most"),
     [
-        pytest.param(1, 4 << 20, id="little-on-any-host"),
+        pytest.param(1, 4 << 20, id="small-limit"),
         pytest.param(8, 8 * 9 * 256 * 256 * 4 // 4, id="a-quarter"),
     ],
 )
-def test_by_default_weights_grow_by_little(layers, most, tmp_path):
+def test_default_weight_growth_is_bounded(layers, most, tmp_path):
     model = deep(256, layers, 32)
     usual, default, all_ = (
         tvmrt.compile(model, winograd=asked).summary for asked in (False, None, True)

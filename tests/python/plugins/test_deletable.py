@@ -1,6 +1,6 @@
 """Folders of plug-ins can be deleted, all of them or each alone.
 
-The sources are copied without them, installed into a new environment and used there.
+The sources are copied without the folders, installed into a new environment and used there.
 """
 
 from __future__ import annotations

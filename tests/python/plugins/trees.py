@@ -68,7 +68,7 @@ def copied(folder: Path, without: tuple[str, ...]) -> Path:
 def installed(folder: Path, environment: Path, cross: tuple[str, ...] = ()) -> Tree:
     """Build the tree and install it into a new environment with the packages of this one.
 
-    Neither pip nor the network takes part: ``meson install`` puts the package where pip would.
+    Without pip and network access: ``meson install`` puts the package where pip would.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     scheme = {"base": str(environment), "platbase": str(environment)}

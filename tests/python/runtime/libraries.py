@@ -1,7 +1,7 @@
 """Build the shared libraries that the tests load, with their embedded module trees.
 
-The bytes of the trees are written from the format's description alone, so that the runtime is not
-tested against its own writer.
+The bytes of the trees follow the format's specification, so that the runtime is not tested against
+its own writer.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def test_large_tensors_are_copied_whole():
     np.testing.assert_array_equal(tensor.numpy(), array)
 
 
-@pytest.mark.parametrize("code", [VIEW, NUL], ids=["lent tensor", "unknown type"])
+@pytest.mark.parametrize("code", [VIEW, NUL], ids=["borrowed tensor", "unknown type"])
 def test_result_without_owner_is_rejected(code):
     borrowed = tensor_of(np.zeros(3, np.float32))
     function, kept = returning(ctypes.addressof(borrowed), code)

@@ -29,7 +29,11 @@ CASES = {
     "object for a text": ("tvmrt.device.find", lambda: (shape_tuple(),), "a str.*ShapeTuple"),
     "no array": ("runtime.ArraySize", lambda: (shape_tuple(),), "Array.*ShapeTuple"),
     "no arguments": ("runtime.GetShapeTupleElem", lambda: (), "takes 2 arguments, got 0"),
-    "no arguments, of any number": ("runtime.ADT", lambda: (), "takes at least 1 argument, got 0"),
+    "no arguments of a variadic function": (
+        "runtime.ADT",
+        lambda: (),
+        "takes at least 1 argument, got 0",
+    ),
     "none as a key": ("runtime.Map", lambda: (None, 1), "argument 0 is None"),
     "none as a value": ("runtime.Map", lambda: ("a", None), "argument 1 is None"),
     "vectors as parameters": (
@@ -43,18 +47,18 @@ CASES = {
         lambda: ("int x;", "c", [1], []),
         "argument 2 must be an Array of str",
     ),
-    "an import that is not there": ("runtime.ModuleGetImport", lambda: (source(), 3), "0 imports"),
-    "a prefix that is no name": (
+    "missing import": ("runtime.ModuleGetImport", lambda: (source(), 3), "0 imports"),
+    "invalid prefix": (
         "runtime.ModulePackImportsToC",
         lambda: (source(), False, "a-b"),
         "cannot be part of a C name",
     ),
-    "constants of numbers": (
+    "numbers as constants": (
         "runtime.ConstLoaderModuleCreate",
         lambda: ({}, {"f": 3}),
         "map str to Array",
     ),
-    "names of constants that are numbers": (
+    "numbers as constant names": (
         "runtime.ConstLoaderModuleCreate",
         lambda: ({}, {"f": [1]}),
         "names of constants must be str",
@@ -64,7 +68,7 @@ CASES = {
         lambda: (tensor(), shape_tuple(), "float32", -8),
         "offset is negative",
     ),
-    "an evaluator that never calls": (
+    "evaluator without calls": (
         "runtime.RPCTimeEvaluator",
         lambda: (None, "runtime.NumThreads", 1, 0, 0, 0, 0, 0, 0, 0, 0, ""),
         "at least 1",

@@ -86,9 +86,9 @@ def test_names_that_collide_in_c(tmp_path, kind, wrapper):
 
 NAMES = {
     "plain": ("values", "places"),
-    "as TensorFlow writes them": ("Identity:0", "Identity:1"),
+    "TensorFlow names": ("Identity:0", "Identity:1"),
     "parameters of numpy.savez": ("file", "allow_pickle"),
-    "alike in C": ("o.1", "o_1"),
+    "equal in C": ("o.1", "o_1"),
 }
 
 

@@ -1,6 +1,6 @@
 """Profiling reports in TVM's format: objects, and their texts.
 
-Expected texts are those that TVM's runtime was observed to write for the same values.
+The expected texts were written by TVM's runtime for equal values.
 """
 
 from __future__ import annotations

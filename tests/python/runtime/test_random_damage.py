@@ -1,7 +1,7 @@
 """Damaged params and libraries load partly or raise a documented exception.
 
-Libraries are damaged in their module tree only; the rest is for the system's loader to check.
-TVMRT_FUZZ_EXAMPLES asks for another number of examples, which are then different each time.
+Libraries are damaged in their module tree only, since the system's loader checks the other parts.
+TVMRT_FUZZ_EXAMPLES sets the number of examples, which then differ in each run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 def unpack(archive: Path, folder: Path) -> Path:
     """Unpack an archive into a folder and return the folder.
 
-    Pythons older than 3.9.17, 3.10.12 and 3.11.4 do not know filters.
+    Pythons older than 3.9.17, 3.10.12 and 3.11.4 do not support filters.
     """
     with tarfile.open(archive) as tar:
         tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)

@@ -1,7 +1,7 @@
 """Two small networks that together call every layer kernel of boards.
 
-Both take an image of 8 x 8 and give ten numbers. Weights are drawn at random, of a size that keeps
-what layers make about as wide as what they read.
+Both map an 8 x 8 image to ten numbers. Weights are random, scaled so that activations keep their
+range.
 """
 
 from __future__ import annotations

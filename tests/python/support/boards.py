@@ -1,8 +1,8 @@
 """Firmware networks on boards emulated by QEMU: build, link, run, count instructions.
 
-A network is compiled to an archive, the archive's Makefile makes its library, a C program of one's
-own is linked to it with picolibc, and QEMU runs the image; by semihosting the program reads and
-writes files of the folder it is run in. :func:`run_network` does all of it for the C interface.
+A network is compiled to an archive, and the archive's Makefile builds its library. A test's C
+program is linked with it and picolibc, and QEMU runs the image; by semihosting the program reads
+and writes files of its folder. :func:`run_network` does all of it for the C interface.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from archives import unpack
 class Board:
     """A machine of QEMU: its processor as a target, where its memory lies.
 
-    ``tool`` is the prefix of the compiler's commands; ``slow_flash``, where it is not None, the
-    address of more memory, for the weights that the flash does not hold. ``tick_ns`` is the period
-    of the counter at ``counter``; a board without one counts instructions by itself. ``start`` is
-    C that an image has beside its program, for what picolibc's start-up leaves out.
+    ``tool``: prefix of the compiler commands. ``slow_flash``: address of additional memory for
+    weights beyond the flash, or None. ``tick_ns``: period of the counter at ``counter``; boards
+    without a counter count instructions themselves. ``start``: additional C start-up code that
+    picolibc lacks.
     """
 
     target: str
@@ -203,7 +203,7 @@ def link_image(
 ) -> Path:
     """Link an image of C sources and libraries with picolibc's start-up and memory map.
 
-    ``start`` names picolibc's start-up and its operating system.
+    ``start`` selects picolibc's start-up and its operating system.
     """
     layout = {"flash": board.flash, "flash_size": board.flash_size, "ram": board.ram,
               "ram_size": board.ram_size, "stack_size": STACK_BYTES}  # fmt: skip
@@ -369,8 +369,8 @@ def run_network(
 ) -> Outcome:
     """Build a network compiled with ``interface_api="c"`` for a board and run it there once.
 
-    ``cflags`` and ``cc`` replace the options and the compiler of the archive's Makefile,
-    ``inputs`` goes by the network's names.
+    ``cflags`` and ``cc`` replace the options and the compiler of the archive's Makefile; ``inputs``
+    are by name.
     """
     image = build_network(board, library, folder, cflags, cc)
     write_inputs(library, inputs, folder)

@@ -1,8 +1,8 @@
 """Firmware built with many compilers, optimisation levels, options and processors.
 
-A build is one image of some archives' C files and a program, without their Makefiles; all
-compilers use the C library and the linker of the board's GCC. ``zig`` is the clang of the ziglang
-wheel, which is newer than the system's.
+A build is one image of C files from archives and a program, without their Makefiles; all compilers
+use the C library and the linker of the board's GCC. ``zig`` is the clang of the ziglang wheel,
+which is newer than the system's.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def build_image(
 ) -> Path:
     """Compile and link a C program and its networks. ``dialect``: options of the latter.
 
-    ``dialect`` are the networks' files' own options.
+    ``dialect``: additional options of the networks' files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     includes = includes_of(archives)

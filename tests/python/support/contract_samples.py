@@ -41,8 +41,8 @@ class Mutant:
 def sample(op: str, given: dict[str, Any] | None = None) -> Application:
     """A right application with every operand, from the contract and its example.
 
-    ``given`` goes before: extents, axes, element types and attributes by name, shapes of operands
-    by theirs, ``NAME_data`` a number that all elements of a constant are.
+    ``given`` overrides: extents, axes, element types and attributes by name, shapes of operands by
+    their names; ``NAME_data`` is the value of all elements of a constant.
     """
     contract = OPS[op].contract
     known = {**contract.example, **(given or {})}

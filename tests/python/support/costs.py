@@ -1,7 +1,7 @@
 """Processor time of each test, and the limits that keep the everyday tests quick.
 
-Processor time counts the test's process and the processes that it waited for, so it differs little
-between an idle machine and a busy one. A shared fixture counts for the first test that uses it.
+The time includes child processes that were waited for, so it differs little between an idle machine
+and a busy one. A shared fixture counts for the first test that uses it.
 """
 
 from __future__ import annotations

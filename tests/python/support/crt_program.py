@@ -1,7 +1,7 @@
 """Archives of the crt runtime as programs of this machine or of QEMU in user mode.
 
-A program reads the inputs of one run from a file, runs the network by the interface that it was
-compiled for, and writes the outputs to another file.
+A program reads the inputs of one run from a file, runs the network with its interface, and writes
+the outputs to another file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Selection of the tests that ``./run test`` runs: a table with a row per test folder.
 
-The everyday tests take five minutes on two processors. They hold what a contributor breaks most
-easily; all others run with ``-m 'slow or not slow'``, as in continuous integration. A test that is
-marked ``slow`` is never everyday. Of the rest, the table leaves out files that a row does not name
-and, of a function with more cases than the row allows, all but a few that are spread over its
-parameters. These get the markers ``slow`` and ``extended``: they are quick, and run when a path
-names them (``./run test tests/python/ops``).
+The everyday tests take five minutes on two processors and cover the most common mistakes. All
+others run with ``-m 'slow or not slow'``, as in continuous integration. A test marked ``slow`` is
+never everyday. The table also leaves out files that a row does not name and, of a function with
+more cases than the row allows, all but a few that are spread over its parameters. These tests get
+the markers ``slow`` and ``extended``: they are quick, and run if a path names them (``./run test
+tests/python/ops``).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ SHARES = {
 def share_of(file: Path) -> Share | None:
     """Return the row of a test file; None for files outside of the test folders.
 
-    A plug-in has its row in its own ``tests/everyday.ini``, section ``everyday``; without one, two
-    cases of each function are everyday.
+    A plug-in has its row in ``tests/everyday.ini``, section ``everyday``; the default is two cases
+    of each function.
     """
     if PLUGINS in file.parents:
         config = ConfigParser()

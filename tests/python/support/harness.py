@@ -35,8 +35,8 @@ class Part:
 class Batch:
     """Cases in one opset. Iterating gives one pytest parameter a case.
 
-    ``evaluator`` is asked first for the expected outputs, the ONNX reference evaluator where it
-    does not know an operator or type.
+    ``evaluator`` computes the expected outputs; the ONNX reference evaluator is used for operators
+    or types that it does not support.
     """
 
     def __init__(self, opset: int, cases: Iterable[Case], evaluator: str = "onnxruntime") -> None:

@@ -1,7 +1,7 @@
 """Networks on emulated machines, run by RPC servers. Tests are skipped without an RPC plug-in.
 
-Which network goes where the folder's index tells alone: the least work first, one machine after
-the other. The others run the same code on the machine of the tests.
+The index of the folder assigns networks to machines: the cheapest first, in turn. The other
+networks run the same code on the machine of the tests.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ IR_VERSION = 10
 class Case:
     """One node: its operator, inputs (None: left out), which of them are constants, attributes.
 
-    ``outputs``: how many outputs are compared; ``wanted``: expected arrays where no reference
-    runs the operator.
+    ``outputs``: number of compared outputs; ``wanted``: expected arrays if no reference runs the
+    operator.
     """
 
     id: str
@@ -94,9 +94,9 @@ def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
 def reference_outputs(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
     """Return the outputs by ``evaluator``, or else by the ONNX reference evaluator.
 
-    What onnxruntime gives must be what the reference evaluator gives, as far as that knows the
-    operator, unless the table of intentional differences or ``evaluator_gaps`` has the operator;
-    then the judge is who the table names.
+    onnxruntime and the reference evaluator must agree, if the latter supports the operator, unless
+    the operator is in the table of intentional differences or in ``evaluator_gaps``; these name the
+    reference to use.
     """
     if each.wanted is not None or evaluator != "onnxruntime":
         return reference(each, opset, "reference")

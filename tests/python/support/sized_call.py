@@ -1,9 +1,9 @@
 """A C program that runs a firmware network with dynamic dimensions or data-dependent results, on
 hosts and on boards.
 
-It makes one run after the other from a file: the sizes, then the inputs, each in memory of exactly
-the bytes that the network says it takes, so that sanitizers see what goes beyond. Every second run
-goes in slices. The results with their extents go to another file.
+It executes runs from a file: the sizes, then the inputs, each in a buffer of exactly the required
+bytes, so that sanitizers detect overruns. Every second run is executed in steps. The results with
+their extents are written to another file.
 """
 
 from __future__ import annotations

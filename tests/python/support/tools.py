@@ -1,9 +1,8 @@
 """Optional external tools: a test that starts a missing one is skipped and names it.
 
-``watch()`` looks at each process that a file of the tests starts. A command of ``OPTIONAL`` that is
-not found on ``PATH`` skips the test, so no test has to ask first. Processes that tvmrt starts are
-left alone: tvmrt must report a tool that it misses. A command that is not listed here fails as
-usual, which finds misspelled names.
+``watch()`` checks each process that a test file starts. A command of ``OPTIONAL`` that is not found
+on ``PATH`` skips the test, so tests need no checks. Processes started by tvmrt are not checked:
+tvmrt must report missing tools. Other missing commands fail as usual, which finds misspelled names.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Errors of the float functions in units in the last place (ULP).
 
-Each function is a row: what it is in ONNX, what it is in C in double precision, and what it may
-be wrong by. All rows are compiled as one network, as `tvmrt compile` makes it, which computes
-whole ranges of bit patterns; the C library in double judges. A unit is the distance of
-neighbouring numbers of the network's type where the exact result lies, of subnormals too.
+Each function is a row: its ONNX form, its C form in double precision, and its error limit. All rows
+are compiled as one network by `tvmrt compile`, which computes whole ranges of bit patterns; the C
+library in double is the reference. A ULP is the distance between adjacent numbers of the network's
+type at the exact result, also for subnormals.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ OPSET = 20
 class Function:
     """``onnx``: statements that make ``y`` of ``x`` (and ``z``); ``c``: the same in double.
 
-    ``limit``: units in the last place of float32 results. ``of``: the number whose units count, a
-    C expression; the result itself, or the argument where the result is a small difference.
-    Smaller results than ``tiny`` may be 0. In half precision the result is rounded once more.
+    ``limit``: ULP of float32 results. ``of``: the number that defines the ULP, a C expression; the
+    result itself, or the argument if the result is a small difference. Results below ``tiny`` may
+    be 0. In half precision the result is rounded once more.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """QEMU's Xtensa simulator: runs a network's archive between two files.
 
-picolibc's memory map and start-up are not for these processors, so both are here, and files are
-those of the simulator's own calls.
+picolibc has no memory map and start-up for these processors, so both are here; files use the
+simulator's own calls.
 """
 
 from __future__ import annotations

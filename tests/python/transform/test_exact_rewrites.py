@@ -1,7 +1,7 @@
 """Dead channels, cropped kernels and folded padding: results stay bitwise equal.
 
-One network has every form, in int8 and in floats, each as an output: with the passes and without,
-for a board and for this machine.
+One network contains every form as an output, in int8 and float; it is compiled with and without the
+passes, for a board and for this machine.
 """
 
 from __future__ import annotations
