@@ -1,6 +1,6 @@
-/* A model of AMX's registers in C, by the pseudo-code of Intel's manual: what is included before a
- * kernel's source takes the place of the compiler's intrinsics. What the processor would refuse ends
- * the program. */
+/* A model of the AMX registers in C, after the pseudo-code of Intel's manual: included before a
+ * kernel's source, it replaces the compiler's intrinsics. Operations that the processor would reject
+ * end the program. */
 #ifndef AMX_MODEL_H_
 #define AMX_MODEL_H_
 #ifndef __ASSEMBLER__
@@ -67,7 +67,7 @@ static inline void amx_model_zero(int number) {
   memset(&amx_model.tile[number], 0, sizeof(amx_model.tile[number]));
 }
 
-/* Denormals count as zero, read or made. */
+/* Subnormal operands and results are flushed to zero. */
 static inline float amx_model_flushed(float value) {
   return value < 1.17549435e-38f && value > -1.17549435e-38f ? 0.0f : value;
 }
@@ -79,7 +79,7 @@ static inline float amx_model_half(int number, int row, int column) {
   return amx_model_flushed(value);
 }
 
-/* What products ask of the registers; returns the words of a row of `a`. */
+/* Checks the register shapes of a dot product; returns the words of a row of `a`. */
 static inline int amx_model_words(int c, int a, int b) {
   amx_model_check(c), amx_model_check(a), amx_model_check(b);
   const amx_model_config* config = &amx_model.config;
@@ -92,7 +92,7 @@ static inline int amx_model_words(int c, int a, int b) {
   return words;
 }
 
-/* TDPBF16PS: the first and the second numbers of pairs are summed apart. */
+/* TDPBF16PS: even and odd elements have separate accumulators. */
 static inline void amx_model_dot(int c, int a, int b) {
   const int pairs = amx_model_words(c, a, b);
   const amx_model_config* config = &amx_model.config;
@@ -115,7 +115,7 @@ static inline void amx_model_dot(int c, int a, int b) {
   }
 }
 
-/* TDPBUSD and TDPBSSD: sums of four products each, which wrap. */
+/* TDPBUSD and TDPBSSD: dot products of four elements, with wrap-around. */
 static inline void amx_model_dot_bytes(int c, int a, int b, int is_signed) {
   const int words = amx_model_words(c, a, b), columns = amx_model.config.bytes[c] / 4;
   for (int m = 0; m < amx_model.config.rows[c]; m++) {

@@ -13,10 +13,10 @@ PROGRAM = r"""
 #define TVMRT_FREESTANDING
 #include <tvm/runtime/kernels/work_partition.h>
 
-enum { MOST = 1 << 16 };
-static unsigned char met[MOST];
+enum { MAX_ELEMENTS = 1 << 16 };
+static unsigned char visits[MAX_ELEMENTS];
 
-/* The columns times rows of a task; counts what it meets. */
+/* Columns times rows of a task; counts the visits of each element. */
 static int64_t take(const tvmrt_work_part* share, int64_t n, int64_t block, int64_t rows) {
   const int64_t blocks = (n + block - 1) / block;
   int64_t area = 0;
@@ -24,7 +24,7 @@ static int64_t take(const tvmrt_work_part* share, int64_t n, int64_t block, int6
   for (int64_t u = share->begin.unit; u < tvmrt_work_part_end(share); u++) {
     const int64_t left = n - u % blocks * block, columns = left < block ? left : block;
     for (int64_t r = tvmrt_work_first_row(share, u); r < tvmrt_work_end_row(share, u); r++) {
-      met[u * rows + r]++;
+      visits[u * rows + r]++;
       area += columns;
     }
   }
@@ -36,7 +36,7 @@ static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t 
   const int64_t slack = block * (width < rows ? width : rows);
   enum { UNITS, ROWS, BATCH, EVENLY };
   for (int kind = UNITS; kind <= EVENLY; kind++) {
-    memset(met, 0, (size_t)(units * rows));
+    memset(visits, 0, (size_t)(units * rows));
     for (int task = 0; task < tasks; task++) {
       const tvmrt_work_part share =
           kind == BATCH    ? tvmrt_split_batch(batch, units / batch, rows, width, task, tasks)
@@ -57,14 +57,14 @@ static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t 
       if (share.begin.row % width != 0) return 2;
     }
     for (int64_t i = 0; i < units * rows; i++) {
-      if (met[i] != 1) return 3;
+      if (visits[i] != 1) return 3;
     }
   }
   return 0;
 }
 
-/* Of two tasks with three products of 197 rows in 7 blocks, by tiles of 14: a product and 98 rows,
-   then 99 rows and a product. */
+/* Two tasks, three matmuls of 197 rows in 7 blocks, tiles of 14 rows: the first task gets a matmul
+   and 98 rows, the second 99 rows and a matmul. */
 static int check_batch(void) {
   const tvmrt_work_part one = tvmrt_split_batch(3, 7, 197, 14, 0, 2);
   const tvmrt_work_part two = tvmrt_split_batch(3, 7, 197, 14, 1, 2);
@@ -80,9 +80,9 @@ static int check_batch(void) {
          tvmrt_work_part_end(&two) != 21;
 }
 
-/* Two tasks with 7 rows of 8 units: 3 rows and the fourth of 4 units, and what is left. With 13
-   pixels of 2 units in tiles of 4, of which one more than is dealt out: a tile of both and the
-   second of one, then the others, of which the last has 5. */
+/* Two tasks, 7 rows of 8 units: the first gets 3 rows and 4 units of the fourth. Then 13 pixels
+   of 2 units in tiles of 4, where the last tile has an extra pixel: the first task gets one tile of
+   both units and a second one of unit 0. */
 static int check_evenly(void) {
   const tvmrt_work_part one = tvmrt_split_rows_evenly(8, 7, 1, 0, 2);
   const tvmrt_work_part two = tvmrt_split_rows_evenly(8, 7, 1, 1, 2);
@@ -101,8 +101,8 @@ static int check_evenly(void) {
   return tvmrt_equal_units(&one, 0, 8) != 4 || tvmrt_equal_units(&one, 4, 4) != 4;
 }
 
-/* A pixel of 240 channels in blocks of 128, and in blocks of 80: two tasks have a block each; two
-   blocks and one. */
+/* One pixel of 240 channels, two tasks: one block each with blocks of 128, two and one with blocks
+   of 80. */
 static int check_pixel(void) {
   const tvmrt_work_part one = tvmrt_split_units(1, 240, 128, 1, 1, 0, 2);
   const tvmrt_work_part two = tvmrt_split_units(1, 240, 80, 1, 1, 0, 2);
@@ -124,7 +124,7 @@ int main(void) {
           for (int w = 0; w < 3; w++)
             for (int tasks = 1; tasks < 20; tasks += 1 + tasks / 3) {
               const int64_t units = batches[b] * ((columns[n] + blocks[k] - 1) / blocks[k]);
-              if (units * rows[r] > MOST) continue;
+              if (units * rows[r] > MAX_ELEMENTS) continue;
               const int rc = check(batches[b], columns[n], blocks[k], rows[r], widths[w], tasks);
               if (rc == 0) continue;
               printf("%d: %d %d %d %d %d, %d tasks\n", rc, (int)batches[b], (int)columns[n],

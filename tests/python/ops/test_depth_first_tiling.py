@@ -30,7 +30,7 @@ class Blocks:
         return name
 
     def constant(self, array: np.ndarray) -> str:
-        name = f"held{len(self.weights)}"
+        name = f"weight{len(self.weights)}"
         self.weights[name] = array.astype(np.float32)
         return name
 

@@ -115,7 +115,7 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def judge():
+def reference():
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(_model().SerializeToString(), options)
@@ -133,10 +133,10 @@ def _variants():
 
 
 @pytest.mark.parametrize("name, changed", list(_variants()))
-def test_valid_operands(network, judge, name, changed):
+def test_valid_operands(network, reference, name, changed):
     feeds = {**_feeds(), **changed}
     place = [*NODES, *RANGES].index(name)
-    wanted = judge.run(None, feeds)[place]
+    wanted = reference.run(None, feeds)[place]
     found = network.run(feeds)[place]
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, 1e-6, 1e-6)

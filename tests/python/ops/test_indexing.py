@@ -64,7 +64,7 @@ def gather_cases():
         yield exact(f"depth{depth}", "GatherND", [x, tuples])
         yield exact(f"depth{depth}-constant", "GatherND", [x, tuples], [1])
     rows = np.stack([np.full(4, 1), np.arange(4)], -1)
-    yield exact("neighbours", "GatherND", [x, rows], [1])
+    yield exact("adjacent", "GatherND", [x, rows], [1])
     for batch in (1, 2):
         tuples = places(x.shape[batch], *x.shape[:batch], 2, 1)
         yield exact(f"batch{batch}", "GatherND", [x, tuples], batch_dims=batch)
@@ -121,7 +121,7 @@ def scatter_cases():
         )
         yield exact(f"depth{depth}-into-constant", "ScatterND", [x, tuples, new], [0])
     grid = np.stack(np.meshgrid(np.arange(4), np.arange(1, 4), indexing="ij"), -1)
-    yield exact("neighbours", "ScatterND", [x, grid, f32(4, 3, 6)], [1])
+    yield exact("adjacent", "ScatterND", [x, grid, f32(4, 3, 6)], [1])
     numbers = RNG.integers(0, 9, (5, 3))
     yield exact("i64", "ScatterND", [numbers, i64(3, 0).reshape(2, 1), numbers[:2] + 7])
     yield exact("bool", "ScatterND", [numbers > 4, i64(1).reshape(1, 1), numbers[:1] < 5])

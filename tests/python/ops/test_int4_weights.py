@@ -102,9 +102,9 @@ def test_int4_weights_stay_packed(form, tmp_path):
     x = RNG.standard_normal((3, rows), np.float32)
     expected, found = run_both(tmp_path, nodes, weights, x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    held = tvmrt.compile(network(nodes, weights, x.shape)).summary.weights_bytes
+    stored = tvmrt.compile(network(nodes, weights, x.shape)).summary.weights_bytes
     parameters = 5 * np.prod(shape, dtype=int)
-    assert rows * columns // 2 <= held <= rows * columns // 2 + parameters + 256
+    assert rows * columns // 2 <= stored <= rows * columns // 2 + parameters + 256
 
 
 # ONNX Runtime does not support float zero points for 8-bit weights
@@ -191,8 +191,8 @@ def test_int4_convolution(groups, tmp_path):
     x = RNG.standard_normal((1, 12, 9, 9), np.float32)
     expected, found = run_both(tmp_path, nodes, weights, x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    held = tvmrt.compile(network(nodes, weights, x.shape)).summary.weights_bytes
-    assert numbers.size // 2 <= held <= numbers.size // 2 + 8 * 24 + 256
+    stored = tvmrt.compile(network(nodes, weights, x.shape)).summary.weights_bytes
+    assert numbers.size // 2 <= stored <= numbers.size // 2 + 8 * 24 + 256
 
 
 @pytest.mark.slow

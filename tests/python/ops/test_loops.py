@@ -60,8 +60,8 @@ def vector_network(iterations: int) -> onnx.ModelProto:
     """Return a loop whose iteration number is a vector and slices a row, as in torch exports."""
     body = helper.make_graph(
         [
-            helper.make_node("Add", ["i", "one"], ["behind"]),
-            helper.make_node("Slice", ["x", "i", "behind", "zero"], ["row"]),
+            helper.make_node("Add", ["i", "one"], ["next"]),
+            helper.make_node("Slice", ["x", "i", "next", "zero"], ["row"]),
             helper.make_node("Add", ["s", "row"], ["s_out"]),
             helper.make_node("Identity", ["c"], ["c_out"]),
             helper.make_node("Cast", ["i"], ["number"], to=TensorProto.FLOAT),

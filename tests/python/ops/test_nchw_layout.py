@@ -82,10 +82,10 @@ def test_nchw_rounds_to_bfloat16_like_nhwc(kind, tmp_path):
     model, inputs = network()
     # products of rounded operands are exact in float32
     inputs = {name: x.astype(bfloat16).astype(np.float32) for name, x in inputs.items()}
-    for held in model.graph.initializer:
-        if held.name.startswith("w"):
-            w = numpy_helper.to_array(held).astype(bfloat16).astype(np.float32)
-            held.CopyFrom(numpy_helper.from_array(w, held.name))
+    for tensor in model.graph.initializer:
+        if tensor.name.startswith("w"):
+            w = numpy_helper.to_array(tensor).astype(bfloat16).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(w, tensor.name))
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     request = tvmrt.Request(executor="aot", precision="bf16", **TARGETS.get(kind, {}))
     library = tvmrt.compile(model, request.for_here() if kind == "here" else request)

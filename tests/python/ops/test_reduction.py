@@ -42,12 +42,7 @@ def reduce_cases():
         yield case("long", op, [data_for(op, 2, 1000), i64(1)], [1], rtol=2e-5)
         wide = [data_for(op, 6, 300), i64(0)]
         yield case("wide", op, wide, [1], rtol=1e-5)
-        if op in (
-            "ReduceSum",
-            "ReduceMean",
-            "ReduceSumSquare",
-            "ReduceL2",
-        ):  # partitioned between tasks
+        if op in ("ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL2"):  # multithreaded
             for dtype in (np.float32, np.float64):
                 x = data_for(op, 4099, 300).astype(dtype)
                 many = f"many-{np.dtype(dtype).name}"

@@ -52,7 +52,7 @@ def same(found, expected):
 
 
 def test_sequence_inputs_and_outputs_are_lists():
-    """Of other numbers of elements and shapes, too, each of which is compiled once."""
+    """Each number of elements and each shape is compiled once."""
     model = parser.parse_model(SCALED)
     network = onnx_backend.prepare(model)
     session = runtime.InferenceSession(model.SerializeToString())

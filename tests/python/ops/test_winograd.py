@@ -94,10 +94,10 @@ def test_results_match_onnxruntime(shape, target, tmp_path):
 def test_there_are_fewer_multiplications(tmp_path):
     model = convolution((64, 64), (32, 32))
     usual = compiled(model, tmp_path / "usual.so", winograd=False)
-    squares = compiled(model, tmp_path / "squares.so", winograd=True)
-    direct, fewer = (sum(op.macs for op in s.operators) for s in (usual, squares))
+    fewer_muls = compiled(model, tmp_path / "fewer_muls.so", winograd=True)
+    direct, fewer = (sum(op.macs for op in s.operators) for s in (usual, fewer_muls))
     assert fewer == pytest.approx(direct / 4)  # 36 multiplications for 16 pixels instead of 144
-    assert squares.weights_bytes == pytest.approx(4 * usual.weights_bytes, rel=0.01)
+    assert fewer_muls.weights_bytes == pytest.approx(4 * usual.weights_bytes, rel=0.01)
 
 
 def deep(channels: int, layers: int, extent: int):
@@ -126,7 +126,7 @@ def deep(channels: int, layers: int, extent: int):
 def test_default_weight_growth_is_bounded(layers, most, tmp_path):
     model = deep(256, layers, 32)
     usual, default, all_ = (
-        tvmrt.compile(model, winograd=asked).summary for asked in (False, None, True)
+        tvmrt.compile(model, winograd=enabled).summary for enabled in (False, None, True)
     )
     assert usual.winograd == [] and len(all_.winograd) == layers
     assert default.weights_bytes - usual.weights_bytes <= most * 1.01
@@ -142,8 +142,8 @@ def test_default_budget_selects_the_most_profitable_winograd_layers(tmp_path, ca
     assert "2 convolutions" in capsys.readouterr().out
     x = inputs_of(model)
     assert_near_onnxruntime(run(tmp_path / "net.so", x), model, x)
-    for asked in ("--no-winograd", "--precision=bf16"):
-        assert main(["compile", str(path), "-o", str(tmp_path / "no.so"), asked]) == 0
+    for option in ("--no-winograd", "--precision=bf16"):
+        assert main(["compile", str(path), "-o", str(tmp_path / "no.so"), option]) == 0
         assert "Winograd" not in capsys.readouterr().out
 
 

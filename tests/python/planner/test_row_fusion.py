@@ -90,7 +90,7 @@ class Machine:
         self.written = 0
         for k, layer in enumerate(plan.layers):
             for at in range(plan.line_buffers[k], plan.line_buffers[k] + layer.line_buffer_bytes):
-                assert self.memory[at] is None, "two rings overlap"
+                assert self.memory[at] is None, "two line buffers overlap"
                 self.memory[at] = (-1, k)
 
     def run(self) -> None:
@@ -110,17 +110,17 @@ class Machine:
         for row in in_memory if not outside else ():
             self.check_row(sources.main, row)
         wanted = self.windows(k, self.made[k], rows)
-        if layer.window_rows == layer.stride == layer.in_rows:
-            assert not self.copied[k] & set(in_memory), "a row is summed up twice"
+        if layer.reach == layer.stride == layer.in_rows:
+            assert not self.copied[k] & set(in_memory), "a row is accumulated twice"
         if layer.unit:
             self.copy_slots(k, in_memory)
             assert rows <= layer.step
-            assert wanted <= self.copied[k], "a ring lacks rows"
+            assert wanted <= self.copied[k], "a line buffer lacks rows"
         else:
             assert wanted <= set(in_memory), "a window lacks rows"
         for source in sources.added:
             for row in range(self.made[k], self.made[k] + rows):
-                assert row < self.made[source], "a row to be added is not there"
+                assert row < self.made[source], "a row to be added is missing"
                 self.check_row(source, row)
         if k < len(self.plan.layers) - 1:
             self.make_room(k)

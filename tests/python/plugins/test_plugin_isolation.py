@@ -59,7 +59,7 @@ CODE = (
 TESTS = ("tests/python", "tests/compat", "tests/c", "tests/fuzz", "tests/lint", "tests/coverage")
 TEXT = (".py", ".c", ".h", ".build", ".options", ".yml", ".toml", ".txt", ".in", "")
 OTHER_MEANINGS = {
-    "onnxruntime": "the package that judges networks",
+    "onnxruntime": "the reference package",
     "opencl": "a kind of device in the ABI of TVM, and a language of bodies of operators",
 }
 

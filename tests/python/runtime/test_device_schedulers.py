@@ -43,7 +43,7 @@ def at_once(seconds_of_a_run, *arguments, **options) -> int:
     for name in ("left", "right", "third"):
         simulated.add_device(name, 0.02, crowd)
     assert seconds_of_a_run(*arguments, **options) > 0
-    return crowd.most
+    return crowd.maximum
 
 
 def test_devices_overlap():

@@ -29,11 +29,7 @@ CASES = {
     "object for a text": ("tvmrt.device.find", lambda: (shape_tuple(),), "a str.*ShapeTuple"),
     "no array": ("runtime.ArraySize", lambda: (shape_tuple(),), "Array.*ShapeTuple"),
     "no arguments": ("runtime.GetShapeTupleElem", lambda: (), "takes 2 arguments, got 0"),
-    "no arguments of a variadic function": (
-        "runtime.ADT",
-        lambda: (),
-        "takes at least 1 argument, got 0",
-    ),
+    "none for a variadic": ("runtime.ADT", lambda: (), "takes at least 1 argument, got 0"),
     "none as a key": ("runtime.Map", lambda: (None, 1), "argument 0 is None"),
     "none as a value": ("runtime.Map", lambda: ("a", None), "argument 1 is None"),
     "vectors as parameters": (

@@ -159,7 +159,7 @@ def count_text(board: Board) -> str:
     }  # fmt: skip
 
 
-# The deepest byte of the stack that a call changed, counted from where the call was made.
+# Stack depth of a call: the deepest changed byte, relative to the caller.
 STACK_TEXT = """\
 extern char __heap_end[];
 static const volatile char *stack_base;

@@ -239,7 +239,7 @@ def _wrong_for(contract, attribute, value, right: Application) -> Iterator[tuple
         operands = zip(contract.operands, right.types)
         rank = next(t.rank for o, t in operands if o.name == attribute.of)
         rest = () if kind == "axis" else tuple(value)[1:]
-        for said, axis in (("behind", rank), ("from-the-end", -1)):
+        for said, axis in (("past-the-end", rank), ("from-the-end", -1)):
             yield said, axis if kind == "axis" else (axis, *rest)
         if kind != "axis":
             yield "twice", (0, 0)

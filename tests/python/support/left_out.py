@@ -13,10 +13,10 @@ FOLDERS_SHOWN = 3
 
 def reason_of(report: Any) -> str:
     """Return why a test was skipped or expected to fail."""
-    told = getattr(report, "wasxfail", "")
-    if not told and isinstance(report.longrepr, tuple):
-        told = report.longrepr[2]
-    return " ".join(told.removeprefix("Skipped: ").split()) or "no reason given"
+    text = getattr(report, "wasxfail", "")
+    if not text and isinstance(report.longrepr, tuple):
+        text = report.longrepr[2]
+    return " ".join(text.removeprefix("Skipped: ").split()) or "no reason given"
 
 
 def table(skipped: Iterable[Any], marks: str) -> list[str]:

@@ -21,12 +21,12 @@ class Crowd:
     machine."""
 
     def __init__(self) -> None:
-        self._lock, self._now, self.most = threading.Lock(), 0, 0
+        self._lock, self._now, self.maximum = threading.Lock(), 0, 0
 
     def __enter__(self) -> None:
         with self._lock:
             self._now += 1
-            self.most = max(self.most, self._now)
+            self.maximum = max(self.maximum, self._now)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:

@@ -23,7 +23,7 @@ PROGRAM = """\
 #include <tvmgen_%(name)s.h>
 
 %(pool)s
-static void *room(size_t bytes) { return malloc(bytes ? bytes : 1); }
+static void *allocate(size_t bytes) { return malloc(bytes ? bytes : 1); }
 
 static int32_t in_slices(struct tvmgen_%(name)s_inputs *inputs,
                          struct tvmgen_%(name)s_outputs *outputs%(declared)s) {
@@ -80,7 +80,7 @@ def program_text(library) -> str:
     for tensor in library.summary.inputs:
         member = tensor.name
         fetches += [
-            f"  inputs.{member} = room(sizes.{member});",
+            f"  inputs.{member} = allocate(sizes.{member});",
             f"  if (inputs.{member} == NULL) return 11;",
             f"  if (fread(inputs.{member}, 1, sizes.{member}, in) != sizes.{member}) return 11;",
         ]
@@ -88,7 +88,7 @@ def program_text(library) -> str:
     several = len(library.summary.outputs) > 1
     for i in range(len(library.summary.outputs)):
         member = f"output{i}" if several else "output"
-        fetches.append(f"  outputs.{member} = room(sizes.{member});")
+        fetches.append(f"  outputs.{member} = allocate(sizes.{member});")
         stores += [
             f"  fwrite(shapes.{member}, sizeof(shapes.{member}), 1, out);",
             f"  fwrite(outputs.{member}, 1, sizes.{member}, out);",

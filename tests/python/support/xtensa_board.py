@@ -74,7 +74,7 @@ static uint64_t product(uint32_t a, uint32_t b) {
   return ((uint64_t)(ah * bh) << 32) + ((uint64_t)(al * bh) << 16) + ((uint64_t)(ah * bl) << 16) +
          al * bl;
 }
-/* m * 2^e, the nearest, ties to even */
+/* m * 2^e, rounded to nearest, ties to even */
 static float rounded(uint32_t sign, uint64_t m, int e) {
   uint32_t rest = 0;
   word to = {.u = sign};

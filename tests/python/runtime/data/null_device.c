@@ -1,4 +1,4 @@
-/* A device that does nothing, as a plug-in; macros make it one that cannot be loaded. */
+/* A device plug-in that does nothing; macros turn it into invalid ones. */
 #include <tvm/runtime/device.h>
 
 #ifndef NAME

@@ -1,4 +1,4 @@
-/* Run relu through a region on the device that the argument names; 0 if the result is right. */
+/* Run Relu in a region on the device named by the argument; exit code 0 on success. */
 #include <stdio.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>

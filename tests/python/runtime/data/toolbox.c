@@ -1,5 +1,5 @@
-/* Packed functions of every shape, for the tests of the Python layer. Plain C over the headers that
-   generated code may use. */
+/* Packed functions with all kinds of arguments, for the tests of the Python layer. Plain C with the
+   headers that generated code may use. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +62,7 @@ PACKED(add3) {
   return return_int(ret, ret_code, args[0].v_int64 + args[1].v_int64 + args[2].v_int64);
 }
 
-/* Numbers, devices and the like, as they came. */
+/* Return a number, device or similar value unchanged. */
 PACKED(echo) {
   UNUSED();
   *ret = args[0];
@@ -101,7 +101,7 @@ PACKED(element_type) {
   return return_int(ret, ret_code, dtype.code * 65536 + dtype.bits * 256 + dtype.lanes);
 }
 
-/* out = in * factor, float32 */
+/* out = in * scale, float32 */
 PACKED(scale) {
   DLTensor* in;
   UNUSED();
@@ -120,7 +120,7 @@ PACKED(raise_error) {
   return fail(n > 0 && codes[0] == kTVMStr ? args[0].v_str : "no text was given");
 }
 
-/* Call a function with the arguments after it and return what it returns. */
+/* Call a function with the remaining arguments and return its result. */
 PACKED(call) {
   UNUSED();
   return TVMFuncCall(args[0].v_handle, args + 1, codes + 1, n - 1, ret, ret_code);
@@ -152,7 +152,7 @@ PACKED(repeat) {
   return 0;
 }
 
-/* Show a function a tensor that lives only during the call. */
+/* Pass a function a tensor that is valid only during the call. */
 PACKED(call_with_stack_tensor) {
   float data[3] = {1, 2, 3};
   int64_t shape[1] = {3};
@@ -182,7 +182,7 @@ static void* run_on_thread(void* closure) {
   return NULL;
 }
 
-/* Call a function with 20 on a thread that Python does not know. */
+/* Call a function with 20 on a thread that Python did not create. */
 PACKED(call_on_thread) {
   ThreadCall call = {.function = args[0].v_handle};
   pthread_t thread;
@@ -202,7 +202,7 @@ PACKED(sleep_ms) {
   return 0;
 }
 
-/* A function by name from the module's imports or the global registry. */
+/* Look up a function by name in the module's imports or the global registry. */
 extern void* __tvm_module_ctx;
 TVM_DLL void* __tvm_module_ctx = NULL;
 
