@@ -8,7 +8,7 @@ import pytest
 from tvmrt.compiler.ir.winograd import TILE_SIZES, transform_matrices
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", TILE_SIZES)
 def test_transformed_values_give_the_convolution(size: int) -> None:
     inputs, weights, results = transform_matrices(size)
     rng = np.random.default_rng(size)
