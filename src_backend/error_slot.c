@@ -28,13 +28,13 @@ void tvmrt__store_error(const char* text) {
 void tvmrt__store_code(tvm_crt_error_t code) {
   switch (code) {
     case kTvmErrorPlatformNoMemory:
-      tvmrt__store_error("Workspace memory is used up: lend more by tvmrt_workspace_init().");
+      tvmrt__store_error("Workspace memory is exhausted: pass more to tvmrt_workspace_init().");
       break;
     case kTvmErrorPlatformStackAllocBadFree:
-      tvmrt__store_error("Not the workspace that was taken last: free in reverse order.");
+      tvmrt__store_error("Not the most recent workspace: free in reverse order.");
       break;
     default:
-      tvmrt__store_error("Cannot find function: no table of the image has the name.");
+      tvmrt__store_error("Cannot find function: no table of this image contains it.");
       break;
   }
 }

@@ -85,7 +85,7 @@ static int dtype_of_format(const char* format, Py_ssize_t itemsize, DLDataType* 
 /* Describe a buffer as a tensor without strides. */
 static int show_buffer(const Py_buffer* view, DLTensor* out) {
   if (dtype_of_format(view->format, view->itemsize, &out->dtype) != 0) {
-    PyErr_Format(PyExc_TypeError, "a buffer of elements '%s' has no tensor type", view->format);
+    PyErr_Format(PyExc_TypeError, "buffer format '%s' has no tensor data type", view->format);
     return -1;
   }
   out->data = view->buf;

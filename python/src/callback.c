@@ -158,7 +158,8 @@ static TVMRT_NOINLINE int call_from_foreign_thread(PyObject* callable, TVMValue*
   PyObject* pending;
   int rc;
   if (python_has_ended()) {
-    TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
+    TVMPackedFuncSetLastError(
+        "the Python interpreter has shut down; its functions cannot be called");
     return -1;
   }
   gil = PyGILState_Ensure();

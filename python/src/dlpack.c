@@ -125,7 +125,7 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
   PyObject* result;
   *taken = 0;
   if (versioned->version.major > DLPACK_MAJOR_VERSION) {
-    return PyErr_Format(PyExc_BufferError, "DLPack %u is newer than the %d known here",
+    return PyErr_Format(PyExc_BufferError, "DLPack %u is newer than %d, the supported version",
                         versioned->version.major, DLPACK_MAJOR_VERSION);
   }
   managed = malloc(sizeof(*managed)); /* freed without the GIL, by the owner of the tensor */

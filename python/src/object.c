@@ -59,7 +59,7 @@ static PyObject* object_move_from(PyObject* self, PyObject* other) {
   HandleObject* from = (HandleObject*)other;
   void* old = to->handle;
   if (!PyObject_TypeCheck(other, &ObjectType)) {
-    return PyErr_Format(PyExc_TypeError, "an Object is needed, not a %s", Py_TYPE(other)->tp_name);
+    return PyErr_Format(PyExc_TypeError, "expected an Object, got a %s", Py_TYPE(other)->tp_name);
   }
   to->handle = from->handle;
   from->handle = NULL;

@@ -145,7 +145,7 @@ def from_text(text: str) -> BaseException:
     """Return the exception for an error text from C."""
     match = re.match(r"([A-Za-z_][\w.]*): (.*)", text, re.DOTALL)
     if match is None:
-        return TVMError(text or "a function failed and gave no reason")
+        return TVMError(text or "a function failed without an error text")
     kind = _registered.get(match[1]) or getattr(builtins, match[1], None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:

@@ -44,10 +44,10 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
 int tvmrt__parse_check(const tvmrt_parser* in) {
   const char c = in->json.damaged;
   if (c == '\0') return 0;
-  if (c == TVMRT_JSON_NUMBER) return tvmrt__parse_fail(in, "expected a whole number");
+  if (c == TVMRT_JSON_NUMBER) return tvmrt__parse_fail(in, "expected an integer");
   if (c == TVMRT_JSON_VALUE) return tvmrt__parse_fail(in, "expected a value");
   if (c == '"' && in->json.at != in->end && *in->json.at == c) {
-    return tvmrt__parse_fail(in, "a text does not end");
+    return tvmrt__parse_fail(in, "unterminated string");
   }
   return tvmrt__parse_fail(in, "expected '%c'", c);
 }
@@ -70,7 +70,7 @@ static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
     return tvmrt__parse_fail(in, "\\u needs four hexadecimal digits");
   }
   if (utf8[0] == '\0')
-    return tvmrt__parse_fail(in, *first == 'u' ? "a text contains a NUL" : "unknown escape");
+    return tvmrt__parse_fail(in, *first == 'u' ? "a string contains NUL" : "unknown escape");
   return tvmrt__buf_append(out, utf8, bytes);
 }
 
@@ -87,7 +87,7 @@ int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(out, run, (size_t)(text - run)));
     in->json.at = text + 1;
     if (*text == '"') return 0;
-    if (*text++ == '\0') return tvmrt__parse_fail(in, "a text contains a NUL");
+    if (*text++ == '\0') return tvmrt__parse_fail(in, "a string contains NUL");
     TVMRT_RETURN_IF_ERROR(read_escape(in, &text, out));
   }
 }
@@ -107,7 +107,7 @@ int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
     if (value > (INT64_MAX - digit) / 10) return tvmrt__parse_fail(in, "a number is too large");
     value = value * 10 + digit;
   }
-  if (in->json.at == first) return tvmrt__parse_fail(in, "expected a whole number");
+  if (in->json.at == first) return tvmrt__parse_fail(in, "expected an integer");
   *out = negative ? -value : value;
   return 0;
 }

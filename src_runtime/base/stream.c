@@ -80,7 +80,7 @@ int tvmrt__read_string(tvmrt_reader* in, char** out) {
   size_t size;
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_view(in, &text, &size));
-  if (memchr(text, '\0', size) != NULL) return tvmrt__reader_fail(in, "a text contains a NUL");
+  if (memchr(text, '\0', size) != NULL) return tvmrt__reader_fail(in, "a string contains NUL");
   *out = tvmrt__alloc(size + 1);
   if (*out == NULL) return -1;
   memcpy(*out, text, size);

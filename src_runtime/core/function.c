@@ -185,8 +185,8 @@ TVMRT_COLD_PATH int TVMByteArrayFree(TVMByteArray* arr) {
   tvmrt_thread* thread = tvmrt__thread();
   if (arr == NULL || (thread != NULL && arr == &thread->ret_bytes)) return 0;
   return tvmrt__fail(
-      "TVMByteArrayFree: these bytes are not this thread's return value; the runtime hands out no "
-      "others.");
+      "TVMByteArrayFree: the bytes are not the last return value of this thread; others cannot be "
+      "freed.");
 }
 
 /* On failure the caller still owns the resource: `fin` is not called. */
@@ -267,7 +267,7 @@ static TVMRT_OUT_OF_LINE int set_owned_return(tvmrt_return* result, const TVMVal
       return return_dtype(result, copy.v_type);
     case kTVMDLTensorHandle:
       return tvmrt__fail_type(
-          "a tensor view cannot be returned, nobody would own it: return an NDArray.");
+          "a tensor view has no owner and cannot be returned: return an NDArray.");
     default:
       TVMRT_RETURN_IF_ERROR(TVMCbArgToReturn(&copy, &code));
       *result->value = copy;

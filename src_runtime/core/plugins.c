@@ -55,7 +55,8 @@ static int check_table(const tvmrt_plugin* t, const char* path) {
   }
   if (has_sdk(t) && strcmp(t->sdk, TVMRT_SDK_VERSION) != 0) {
     return tvmrt__fail_value(
-        "plug-in '%.200s' is of tvmrt %s, this runtime is tvmrt %s; install both of one version.",
+        "plug-in '%.200s' belongs to tvmrt %s, this runtime is tvmrt %s; install the same version "
+        "of both.",
         path, t->sdk, TVMRT_SDK_VERSION);
   }
   return 0;
@@ -81,7 +82,7 @@ static int add_plugin(const tvmrt_plugin* table, const char* path, plugin** out)
   TVMRT_RETURN_IF_ERROR(check_table(table, shown));
   other = find_name(table->name);
   if (other != NULL) {
-    return tvmrt__fail_value("plug-in '%.200s' has the name '%.60s', which is that of '%.200s'.",
+    return tvmrt__fail_value("plug-in '%.200s' has the name '%.60s', which '%.200s' uses already.",
                              shown, table->name, other->path == NULL ? kLinked : other->path);
   }
   p = tvmrt__calloc(1, sizeof(*p));
@@ -116,7 +117,7 @@ static int enter(plugin* p) {
   if (rc != 0) {
     const char* why = TVMGetLastError();
     return tvmrt__fail("plug-in '%.60s' cannot start: %s", t->name,
-                       *why == '\0' ? "it gave no reason." : why);
+                       *why == '\0' ? "it returned no error text." : why);
   }
   for (; rc == 0 && f != NULL && f->name != NULL; ++f) {
     rc = tvmrt__global_enter(f->name, f->function);
@@ -288,14 +289,14 @@ static int check_unused(const plugin* p) {
   const tvmrt_plugin* t = p->table;
   const tvmrt_plugin_function* f = t->functions;
   if (t->enter != NULL && t->leave == NULL) {
-    return tvmrt__fail_value("plug-in '%s' cannot be unloaded: nothing undoes its enter().",
+    return tvmrt__fail_value("plug-in '%s' cannot be unloaded: it has enter() but no leave().",
                              t->name);
   }
   for (; f != NULL && f->name != NULL; ++f) {
     if (tvmrt__global_is_referenced(f->name, f->function)) {
       return tvmrt__fail_value(
-          "plug-in '%s' is in use: somebody holds its function '%s'; release that first.", t->name,
-          f->name);
+          "plug-in '%s' is in use: a reference to its function '%s' exists; release it first.",
+          t->name, f->name);
     }
   }
   return 0;

@@ -268,8 +268,8 @@ static int find_by_c_name(tvmrt_executor* base, const tvmrt_ports* side, const c
     if (!matches_c_name(&n, i, name)) continue;
     if (*out != NULL) {
       return tvmrt__fail_value(
-          "'%.60s' may be one of several %ss, '%.60s' and '%.60s', whose names in C are the same; "
-          "give the name as the network has it, or the number.",
+          "'%.60s' is ambiguous: %ss '%.60s' and '%.60s' have this C name; use the network's own "
+          "name, or the index.",
           name, side->kind, (*out)->name, side->items[i].name);
     }
     *out = &side->items[i];
@@ -294,8 +294,7 @@ static int check_device(const tvmrt_aot_executor* e, DLDevice dev) {
   if (e->info == NULL || dev.device_type == kDLCPU || dev.device_type == kDLCUDAHost) return 0;
   return tvmrt__fail_value(
       "network '%.80s' was compiled for the CPU's memory and cannot run on a device of type %d; "
-      "make "
-      "the executor with cpu(0): its regions find their devices by themselves.",
+      "create the executor with cpu(0): its regions select their devices.",
       e->metadata->mod_name, (int)dev.device_type);
 }
 
@@ -369,7 +368,7 @@ int tvmrt__aot_run(tvmrt_executor* base) {
   rc = call_main(e);
   /* Code of other compilers may return an error code without a text; supply one. */
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
-    tvmrt__set_error("network '%.80s' failed and gave no reason.", e->metadata->mod_name);
+    tvmrt__set_error("network '%.80s' failed without an error text.", e->metadata->mod_name);
   }
   return rc;
 }

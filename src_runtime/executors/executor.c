@@ -46,8 +46,8 @@ void tvmrt__executor_free_ports(tvmrt_executor* e) {
 /* Always -1. Waiting instead would deadlock a thread that calls the executor from a callback. */
 int tvmrt__fail_taken(const char* callee) {
   return tvmrt__fail(
-      "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
-      "thread at a time: make one for each thread, they share the weights, or guard it by a lock.",
+      "RuntimeError: %s: another call of this executor has not finished; use one executor per "
+      "thread (they share the weights), or a lock.",
       callee);
 }
 

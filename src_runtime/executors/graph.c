@@ -83,7 +83,7 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   const tvmrt_graph_node* node = &g->graph.nodes[op->node];
   int rc = call_op(g, op);
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
-    tvmrt__set_error("node '%.80s': function '%.80s' failed and gave no reason.", node->name,
+    tvmrt__set_error("node '%.80s': function '%.80s' failed without an error text.", node->name,
                      node->func_name);
   }
   return rc;

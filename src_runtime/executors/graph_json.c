@@ -58,7 +58,7 @@ static bool is_stopped(const graph_reader* r) { return r->in.json.damaged != 0; 
 
 /* Always -1. These errors have no position in the text. */
 static int bad_graph(const char* what) {
-  return tvmrt__fail_value("the graph JSON does not fit together: %s.", what);
+  return tvmrt__fail_value("the graph JSON is inconsistent: %s.", what);
 }
 
 static const char* const rules[] = {
@@ -146,7 +146,7 @@ static int read_metadata(tvmrt_parser* in, void* into, const char* key) {
   if (strcmp(key, "network") == 0) return read_network(in, r);
   if (strcmp(key, "output_names") != 0) return tvmrt__parse_skip(in);
   if (r->g->num_head_names == 0) return tvmrt__parse_items(in, read_name, r);
-  return tvmrt__parse_fail(in, "there are two lists of output_names");
+  return tvmrt__parse_fail(in, "output_names is given twice");
 }
 
 /* Other readers stop at the metadata, so anything may follow. */
@@ -171,7 +171,7 @@ static void keep_section(graph_reader* r, uint32_t section, const char* key, int
   if ((level == 1) != (section >= DTYPES)) {
     read_other(r, key, level, NULL);
   } else if (section == NODES && counts->values[1] != 0) {
-    stop(r, tvmrt__parse_fail(&r->in, "there are two lists of nodes"));
+    stop(r, tvmrt__parse_fail(&r->in, "nodes is given twice"));
   } else {
     stop(r, tvmrt__parse_count(&r->in, counts));
   }

@@ -104,7 +104,7 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
         kind, port->name);
   }
   if (!tvmrt__port_accepts_device(port, given->device)) {
-    return tvmrt__fail_value("%s '%s' lies on device %d:%d, the tensor on %d:%d.", kind, port->name,
+    return tvmrt__fail_value("%s '%s' is on device %d:%d, the tensor on %d:%d.", kind, port->name,
                              (int)wanted->device.device_type, (int)wanted->device.device_id,
                              (int)given->device.device_type, (int)given->device.device_id);
   }

@@ -19,8 +19,9 @@ static int init_dynamic_port(tvmrt_port* port, const tvmrt_dims_tensor* desc,
   const DLTensor* t = &port->bound->dl;
   const size_t bytes = (size_t)desc->rank * sizeof(*port->capacity);
   if (desc->rank != t->ndim || memcmp(desc->most, t->shape, bytes) != 0) {
-    return tvmrt__fail_value("the library's dimensions of '%.80s' are not those of its tensor.",
-                             port->name);
+    return tvmrt__fail_value(
+        "the library's dimensions of '%.80s' do not match the tensor; compile the network again.",
+        port->name);
   }
   port->capacity = tvmrt__calloc((size_t)desc->rank, sizeof(*port->capacity));
   if (port->capacity == NULL) return -1;
@@ -37,8 +38,9 @@ static int init_dynamic_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* 
   int32_t i;
   /* The number comes from the library, which may be damaged. */
   if (num_descs < 0 || (size_t)num_descs > side->count) {
-    return tvmrt__fail_value("the library has dimensions of %d tensors, the network has %zu.",
-                             (int)num_descs, side->count);
+    return tvmrt__fail_value(
+        "the library has dimensions of %d tensors, the network has %zu; compile the network again.",
+        (int)num_descs, side->count);
   }
   for (i = 0; i < num_descs; ++i) {
     if (has_dynamic_extent(&desc[i]))

@@ -5,8 +5,9 @@
 static int set_port_devices(const tvmrt_ports* side, const DLDevice* devices, int32_t num_devices) {
   int32_t i;
   if (num_devices < 0 || (size_t)num_devices > side->count) {
-    return tvmrt__fail_value("the library has places of %d tensors, the network has %zu.",
-                             (int)num_devices, side->count);
+    return tvmrt__fail_value(
+        "the library has devices of %d tensors, the network has %zu; compile the network again.",
+        (int)num_devices, side->count);
   }
   for (i = 0; i < num_devices; ++i) {
     if (devices[i].device_type == kDLCPU) continue;

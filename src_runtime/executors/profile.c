@@ -49,8 +49,8 @@ static int return_report(const char* text, TVMValue* out, int* out_code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(reader, &f));
   if (f == NULL) {
     return tvmrt__fail(
-        "profile: reports as objects need a plug-in that this installation lacks; profile_rpc "
-        "returns their text.");
+        "profile: report objects need the plug-in profiling, which is not installed; profile_rpc "
+        "returns the report as text.");
   }
   rc = TVMFuncCall(f, &value, &type, 1, out, out_code);
   tvmrt__release(&f->base);

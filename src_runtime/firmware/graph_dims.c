@@ -108,7 +108,7 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
       if (size == NULL) continue;
       if (*size >= 0 && *size != given->shape[k]) {
         return refuse(dims->dims[desc->dim[k]].name, k, given->shape[k], *size, *size,
-                      " as elsewhere (input ", desc->name);
+                      " as in another input (input ", desc->name);
       }
       *size = (int32_t)given->shape[k];
     }
@@ -121,7 +121,8 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
 int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, int64_t extent) {
   const DLTensor* given = (const DLTensor*)arg.v_handle;
   if (given->shape[axis] == extent) return kTvmErrorNoError;
-  return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
+  return refuse(NULL, axis, given->shape[axis], extent, extent, " from other dimensions (input ",
+                input);
 }
 
 /* For a dimension that is not an axis: its size from an axis whose extent is `step` times the size plus

@@ -71,7 +71,7 @@ static int load_from_file(const char* path, const char* format, tvmrt_module** o
   format = format_of(path, format);
   if (format == NULL) {
     return tvmrt__fail_value(
-        "cannot tell the format of '%s': its name has no suffix and no "
+        "cannot determine the format of '%s': its name has no suffix and no "
         "format was given.",
         path);
   }

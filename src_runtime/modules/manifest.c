@@ -63,8 +63,8 @@ int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
   const char* abi;
   if (!checksum_matches(text, size)) {
     return tvmrt__fail(
-        "%s: the manifest __tvmrt_manifest (%zu bytes) is damaged: its checksum "
-        "is not that of its text; copy the file again, or compile the network again",
+        "%s: the manifest __tvmrt_manifest (%zu bytes) is damaged: its checksum does not match; "
+        "copy the file again, or compile the network again",
         path, size);
   }
   abi = strstr(text, kAbiMember);
@@ -73,7 +73,7 @@ int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
     const char* tool = tool_of(text, &length);
     return tvmrt__fail(
         "%s: the library was compiled by %.*s for runtimes of another ABI than %d, which this one "
-        "has; install a newer tvmrt, or compile the network again by the one that is installed",
+        "has; install a newer tvmrt, or compile the network again with the installed one",
         path, length, tool, (int)kAbi);
   }
   return 0;

@@ -109,11 +109,11 @@ static int check_tree(const tvmrt_reader* in, const tree* t) {
   }
   for (i = 0; i < t->num_modules; ++i) {
     if (t->row_ptr[i] > t->row_ptr[i + 1] || t->row_ptr[i + 1] > t->num_children) {
-      return tvmrt__reader_fail(in, "the rows of the import tree do not rise");
+      return tvmrt__reader_fail(in, "the row pointers of the import tree are not ascending");
     }
     for (k = t->row_ptr[i]; k < t->row_ptr[i + 1]; ++k) {
       if (t->children[k] <= i || t->children[k] >= t->num_modules) {
-        return tvmrt__reader_fail(in, "the import tree points outside of the modules or back");
+        return tvmrt__reader_fail(in, "the import tree refers to a missing or an earlier module");
       }
     }
   }

@@ -142,7 +142,7 @@ static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
   walk w = {{NULL, 0}, {NULL, 0}};
   int rc = walk_all(&w, dep);
   if (rc == 0 && contains(&w.seen, mod)) {
-    rc = tvmrt__fail_value("importing module '%s' into '%s' would close a cycle.", dep->type->key,
+    rc = tvmrt__fail_value("importing module '%s' into '%s' would create a cycle.", dep->type->key,
                            mod->type->key);
   }
   free_walk(&w);

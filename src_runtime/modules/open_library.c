@@ -92,8 +92,8 @@ static int check_complete(tvmrt_file file, uint64_t size, const tvmrt_open_optio
     if (!tvmrt__file_read_at(file, at, &part, sizeof(part))) break;
     if (part.p_type != PT_LOAD || (part.p_offset <= size && part.p_filesz <= size - part.p_offset))
       continue;
-    return tvmrt__fail("OSError: %s %s: it is cut off: %" PRIu64
-                       " bytes belong to it, the file has %" PRIu64 "; export or copy it again.",
+    return tvmrt__fail("OSError: %s %s: it is truncated: %" PRIu64
+                       " bytes are expected, the file has %" PRIu64 "; export or copy it again.",
                        options->failed, options->path, (uint64_t)(part.p_offset + part.p_filesz),
                        size);
   }
@@ -137,9 +137,8 @@ static int check_handle(void* handle, bool was_taken, const tvmrt_file_id* now,
   *out_right = same_file(&known, now) && same_bytes(&known, now);
   if (!same_file(&known, now) || *out_right) return 0;
   return tvmrt__fail(
-      "OSError: %s was written over while it was loaded, so that neither the old nor the new "
-      "library can be used; release what was loaded from it and load it again, and write libraries "
-      "aside and rename them into place, as export_library does.",
+      "OSError: %s was overwritten while it was loaded, and cannot be used; release everything "
+      "loaded from it and load it again. Replace libraries by renaming, as export_library does.",
       options->path);
 }
 
@@ -190,8 +189,8 @@ int tvmrt__map_library(const tvmrt_open_options* options, void** out_handle,
   }
   if (rc == 0 && *out_handle == NULL) {
     rc = tvmrt__fail(
-        "OSError: %s %s: %d older libraries of that path are in use, or it is replaced all the "
-        "time.",
+        "OSError: %s %s: %d older libraries of that path are in use, or it is being replaced "
+        "constantly.",
         options->failed, options->path, MAX_SPELLINGS);
   }
   return rc;

@@ -16,8 +16,8 @@ static const tvmrt_rpc_server_functions* find_functions(void) {
   int rc = tvmrt__global_get(TVMRT_RPC_SERVER_FUNCTIONS, &f);
   if (rc == 0 && f == NULL) {
     tvmrt__set_error(
-        "tvmrt_rpc_server_open: this installation has no plug-in for remote calls; install tvmrt "
-        "with it.");
+        "tvmrt_rpc_server_open: the plug-in rpc is not installed; install a tvmrt that contains "
+        "it.");
   }
   if (f == NULL) return NULL;
   rc = TVMFuncCall(f, NULL, NULL, 0, &value, &code);

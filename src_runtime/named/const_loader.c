@@ -202,7 +202,7 @@ static int read_clients(tvmrt_reader* in, const_loader* loader) {
   TVMRT_RETURN_IF_ERROR(take_symbols(loader, symbols, count));
   TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, &count));
   if (count != loader->num_clients) {
-    return tvmrt__reader_fail(in, "there are not as many lists of constants as symbols");
+    return tvmrt__reader_fail(in, "the numbers of constant lists and symbols differ");
   }
   for (i = 0; i < count; ++i) {
     client* c = &loader->clients[i];

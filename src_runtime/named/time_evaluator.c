@@ -65,8 +65,7 @@ static int more_calls(double wanted, double seconds, int64_t* number) {
   const double calls = needed > golden ? needed : golden;
   if (!(calls < 9.2e18)) {
     return tvmrt__fail_value(
-        "time_evaluator: %g s are more calls than can be counted: give a smaller min_repeat_ms.",
-        wanted);
+        "time_evaluator: %g s need more calls than can be counted: reduce min_repeat_ms.", wanted);
   }
   *number = (int64_t)calls;
   return 0;
@@ -160,8 +159,8 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
   if (prepare[0] == '\0') return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(prepare, &e->prepare));
   if (e->prepare != NULL) return 0;
-  return tvmrt__fail_value("%s: there is no global function '%s' to prepare with.", in->callee,
-                           prepare);
+  return tvmrt__fail_value("%s: there is no global function '%s' to call before each repeat.",
+                           in->callee, prepare);
 }
 
 /* Functions that were found are owned by the evaluator, which releases them also on failure. */

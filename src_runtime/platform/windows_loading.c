@@ -37,7 +37,7 @@ static void keep_error(void) {
   while (size > 0 && (text[size - 1] <= L' ' || text[size - 1] == L'.')) --size;
   text[size < 200 ? size : 199] = L'\0';
   if (size == 0 || !tvmrt__wide_to_utf8(text, error_text, sizeof(error_text))) {
-    (void)snprintf(error_text, sizeof(error_text), "error %lu of Windows", (unsigned long)code);
+    (void)snprintf(error_text, sizeof(error_text), "Windows error %lu", (unsigned long)code);
   }
 }
 

@@ -45,8 +45,8 @@ static int hold_device(alternate_device* o, tvmrt_device* device) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(device->name, &o->device));
   if (o->device == device) return 0;
   return tvmrt__fail_value(
-      "a region was offered a device that is not registered; take one that tvmrt_device_find "
-      "gives.");
+      "a region was offered a device that is not registered; use one that tvmrt_device_find "
+      "returns.");
 }
 
 /* The region's text from its library, wrapped as a library for the other device. Parsed again
@@ -71,8 +71,8 @@ static int check_layout(const alternate_device* o, const loaded* self) {
     const int32_t t = i < r->num_inputs ? r->inputs[i] : r->outputs[i - r->num_inputs];
     if (self->any_layout && !o->region.any_layout && r->tensors[t].ndim > 2) {
       return tvmrt__fail_value(
-          "device '%s' takes dense tensors, and tensor '%.80s' of region '%.100s' has channels "
-          "innermost, as the region's own device wants it.",
+          "device '%s' needs the default tensor layout, but tensor '%.80s' of region '%.100s' is "
+          "channels-last for the region's own device.",
           o->device->name, r->tensors[t].name, r->symbol);
     }
   }

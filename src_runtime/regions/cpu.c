@@ -8,8 +8,7 @@ static const char name[] = "cpu";
 static int refuse(tvmrt_device* device, const tvmrt_region* region) {
   (void)device;
   return tvmrt__fail_value(
-      "the CPU runs what was compiled for it, and no region such as '%.100s'; compile the network "
-      "with device_fallback to add CPU code to the region.",
+      "region '%.100s' has no CPU code; compile the network with device_fallback to add it.",
       region->symbol);
 }
 

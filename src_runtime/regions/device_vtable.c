@@ -7,7 +7,7 @@ typedef tvmrt_region_context context;
 /* Always -1. The runtime's context precedes the device's own error text. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region) {
   const char* reason = TVMGetLastError();
-  if (reason[0] == '\0') reason = "it gave no reason.";
+  if (reason[0] == '\0') reason = "it returned no error text.";
   if (region == NULL) {
     return tvmrt__fail("device '%s': %s failed: %s", device->name, slot, reason);
   }

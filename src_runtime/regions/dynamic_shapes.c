@@ -152,7 +152,7 @@ static int add_extent(tvmrt_parser* in, void* into) {
   (void)into;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &w->text));
   if (w->axis >= t->ndim || t->is_constant || !evaluate(w, w->text.data, &shape[w->axis])) {
-    return tvmrt__parse_fail(in, "extent %d of tensor '%.60s' is none", (int)w->axis, t->name);
+    return tvmrt__parse_fail(in, "extent %d of tensor '%.60s' is invalid", (int)w->axis, t->name);
   }
   ++w->axis;
   return 0;

@@ -84,9 +84,9 @@ static int read_shape(const tvmrt_args* in, int i, const tvmrt_region* region,
   out->tensor = tensor < 0 || tensor >= region->num_tensors ? -1 : (int32_t)tensor;
   out->shape = shape->data;
   if (out->tensor >= 0 && shape->size != (size_t)region->tensors[out->tensor].ndim) {
-    return tvmrt__fail_value("tensor '%.80s' of region '%.100s' keeps its %d dimensions.",
-                             region->tensors[out->tensor].name, region->symbol,
-                             (int)region->tensors[out->tensor].ndim);
+    return tvmrt__fail_value(
+        "tensor '%.80s' of region '%.100s' has %d dimensions, and a new shape must have as many.",
+        region->tensors[out->tensor].name, region->symbol, (int)region->tensors[out->tensor].ndim);
   }
   return 0;
 }
@@ -196,7 +196,8 @@ static int read_query(query* q, const tvmrt_args* in, const tvmrt_region** out_r
   }
   TVMRT_RETURN_IF_ERROR(
       tvmrt__region_set_read(json.data, json.size, q->constants, constants.size, &q->set));
-  if (q->set.num_regions == 0) return tvmrt__fail_value("%s: there is no region.", in->callee);
+  if (q->set.num_regions == 0)
+    return tvmrt__fail_value("%s: the text contains no region.", in->callee);
   *out_region = &q->set.regions[0].region;
   q->answers = tvmrt__calloc((size_t)(*out_region)->num_nodes, sizeof(*q->answers));
   return q->answers == NULL ? -1 : 0;
@@ -243,7 +244,7 @@ static int query_evaluation(query* q, const tvmrt_region* region) {
   tvmrt__forget_error();
   if (slots->evaluation(q->device, region) == 0) return 0;
   reason = TVMGetLastError();
-  return tvmrt__buf_puts(&q->text, reason[0] == '\0' ? "it gave no reason." : reason);
+  return tvmrt__buf_puts(&q->text, reason[0] == '\0' ? "it returned no error text." : reason);
 }
 
 /* (JSON, constants) -> "" if the device accepts the region, else the reason */

@@ -53,8 +53,8 @@ static int prepare(loaded* self) {
   }
   if (tvmrt__region_is_dynamic(region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
     return tvmrt__fail_value(
-        "device '%s' takes no extents that a run chooses, which region '%.100s' has: load the "
-        "device that the library was compiled for, or compile it again.",
+        "device '%s' does not support dynamic extents, which region '%.100s' has: load the device "
+        "that the library was compiled for, or compile it again.",
         self->device->name, region->symbol);
   }
   self->any_layout = can.layout != NULL && strcmp(can.layout, "dense") != 0;
@@ -428,8 +428,8 @@ int tvmrt__region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes
   int rc;
   if (self->sizes.count != 0) {
     return tvmrt__fail_value(
-        "region '%.100s' cannot be reshaped: its runs choose their sizes; call the network with "
-        "inputs of the shapes that you want.",
+        "region '%.100s' cannot be reshaped: its extents are dynamic; call the network with inputs "
+        "of the new shapes.",
         region->symbol);
   }
   tvmrt__lock(&self->lock);

@@ -115,8 +115,8 @@ static int missing_device(const region_module* m) {
 static int check_version(const region_module* m) {
   if (m->set.device_version <= (int64_t)m->device->version) return 0;
   return tvmrt__fail_value(
-      "the library was compiled for version %lld of device '%s', which is here in "
-      "version %u; update the device, or compile the network again.",
+      "the library was compiled for version %lld of device '%s', this runtime has version %u; "
+      "update the device, or compile the network again.",
       (long long)m->set.device_version, m->device->name, (unsigned)m->device->version);
 }
 

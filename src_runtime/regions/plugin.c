@@ -78,7 +78,7 @@ static int call_register(void* handle, const char* path) {
   if (TVMGetLastError()[0] != '\0') {
     return tvmrt__fail("plug-in '%.200s' cannot be registered: %s", path, TVMGetLastError());
   }
-  return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
+  return tvmrt__fail("plug-in '%.200s' cannot be registered; it returned no error text.", path);
 }
 
 /* Register without the lock, since registration calls the registry, which may look up plug-ins. The

@@ -112,7 +112,7 @@ int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue
   (void)out;
   (void)out_code;
   if (c == NULL) {
-    return tvmrt__fail_value("region '%.100s': there is no run to wait for.",
+    return tvmrt__fail_value("region '%.100s': no run was started; start one before waiting.",
                              self->first.region.symbol);
   }
   return end_started(c, false);

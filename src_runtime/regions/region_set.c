@@ -38,7 +38,7 @@ static int read_text(reader* r, const char** out) {
 /* The source text of an object. Devices parse their options themselves. */
 static int read_object_text(reader* r, const char** out) {
   const char* begin;
-  if (tvmrt__parse_peek(&r->in) != '{') return FAIL(r, "the options are no object");
+  if (tvmrt__parse_peek(&r->in) != '{') return FAIL(r, "the options are not a JSON object");
   begin = r->in.json.at;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
   *out = tvmrt__arena_text(&r->set->arena, begin, (size_t)(r->in.json.at - begin));
@@ -225,7 +225,7 @@ static int set_extents(reader* r, tensor_draft* d) {
     memcpy(both + d->t.ndim, d->min_extents == NULL ? d->t.shape : d->min_extents, bytes);
   for (i = 0; i < d->t.ndim; ++i) {
     if (both[i + d->t.ndim] > both[i]) {
-      return FAIL(r, "tensor '%.60s' has a least extent beyond the most", d->t.name);
+      return FAIL(r, "tensor '%.60s' has a minimum extent above its maximum", d->t.name);
     }
   }
   d->t.shape = both;
@@ -252,7 +252,7 @@ static int finish_tensor(reader* r, tensor_draft* d) {
   if (t->ndim > TVMRT_MAX_NDIM) return FAIL(r, "tensor '%.60s' has too many dimensions", t->name);
   /* A constant has a fixed size, so its extents are not dynamic. */
   if (d->min_extents != NULL && (d->num_min_extents != t->ndim || d->is_constant)) {
-    return FAIL(r, "tensor '%.60s' has %d least extents", t->name, (int)d->num_min_extents);
+    return FAIL(r, "tensor '%.60s' has %d minimum extents", t->name, (int)d->num_min_extents);
   }
   TVMRT_RETURN_IF_ERROR(set_extents(r, d));
   TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes));
@@ -326,7 +326,7 @@ static int add_size(tvmrt_parser* in, void* bounds) {
     const int64_t* pair = (const int64_t*)(const void*)(items->data + before);
     if (pair[0] <= pair[1] && pair[1] <= INT32_MAX) return 0;
   }
-  return tvmrt__parse_fail(in, "a size has no two bounds");
+  return tvmrt__parse_fail(in, "a size needs two bounds");
 }
 
 /* The position of the list is recorded, since dynamic_shapes.c evaluates its expressions at each change of

@@ -180,7 +180,7 @@ static int check_sizes(const tvmrt_device* d) {
     return 0;
   }
   return tvmrt__fail_value(
-      "device '%s' says that its interface, allocator and optimizer have %zu, %zu and %zu bytes; "
+      "device '%s' declares %zu, %zu and %zu bytes for its interface, allocator and optimizer; "
       "set "
       "each to the sizeof of its struct, or to 0.",
       d->name, d->interface_bytes, d->allocator_bytes, d->optimizer_bytes);

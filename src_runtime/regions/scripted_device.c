@@ -226,7 +226,8 @@ static int query_queues(const tvmrt_device* device, uint32_t* out) {
   if (rc != 0) return -1;
   if (code != kTVMArgInt || ret.v_int64 < 1 || ret.v_int64 > INT32_MAX) {
     tvmrt__release(tvmrt__value_object(&ret, code));
-    return tvmrt__fail_value("device.%s.num_queues gave no number of 1 and more.", device->name);
+    return tvmrt__fail_value("device.%s.num_queues did not return an integer of at least 1.",
+                             device->name);
   }
   *out = (uint32_t)ret.v_int64;
   return 0;

@@ -266,10 +266,8 @@ static void fill(inferred_shape* all, int64_t* buffer, const tvmrt_region* regio
 /* Always -1. */
 static int refuse(const tvmrt_region* region, const tvmrt_region_node* node) {
   return tvmrt__fail_value(
-      "region '%.100s' cannot be reshaped: the shapes that node '%.80s' (%.40s) would get do not "
-      "belong together, or it is not known which they are; give shapes of inputs that fit, or "
-      "compile "
-      "the network for the new ones.",
+      "region '%.100s' cannot be reshaped: the shapes of node '%.80s' (%.40s) are inconsistent or "
+      "unknown; use matching input shapes, or compile the network for the new ones.",
       region->symbol, node->name, node->op);
 }
 

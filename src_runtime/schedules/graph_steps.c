@@ -50,7 +50,7 @@ static int add_after(tvmrt_parser* in, void* into) {
   if (number >= 0 && (uint64_t)number < d->g->ops[d->op].node) {
     return add_dependency(d, d->begin, d->op_of[number]);
   }
-  return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
+  return tvmrt__fail_value("node '%.60s' depends on node %lld, which does not precede it.",
                            node_of(d->g, d->op)->name, (long long)number);
 }
 

@@ -168,7 +168,7 @@ static int end_started_steps(tvmrt_schedule* s) {
     (void)end_step(&s->plan, &s->events[i], 0);
   }
   if (left == NULL) return 0;
-  return tvmrt__fail("it began step '%.80s' and did not wait for its end; call end_step.", left);
+  return tvmrt__fail("it did not wait for step '%.80s'; call end_step.", left);
 }
 
 /* An int, since plug-ins in any version of C call the plan's functions. */
@@ -314,7 +314,7 @@ static int fail_run(tvmrt_schedule* s) {
 
 int tvmrt__schedule_check_idle(const tvmrt_schedule* s, const char* callee) {
   if (s == NULL || !s->is_running) return 0;
-  return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", callee);
+  return tvmrt__fail("RuntimeError: %s: a run is in progress; call wait() first.", callee);
 }
 
 /* The end of a run with result `rc`. The first failure is reported. */
@@ -331,7 +331,7 @@ static int end_run(tvmrt_schedule* s, int rc) {
 int tvmrt__schedule_start(tvmrt_schedule* s) {
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_check_idle(s, "run"));
-  if (!s->is_chosen) return tvmrt__fail_value("choose a scheduler by set_scheduler.");
+  if (!s->is_chosen) return tvmrt__fail_value("no scheduler is set; call set_scheduler first.");
   begin_run(s);
   /* A scheduler that fails without a text must not get an older one. */
   TVMPackedFuncSetLastError("");

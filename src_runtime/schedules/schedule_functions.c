@@ -205,7 +205,8 @@ TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 0, 1));
   if (in->count == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &with_times));
   /* Without a scheduler operators run in order, and no times are recorded. */
-  if (s == NULL) return tvmrt__fail_value("get_trace: choose a scheduler by set_scheduler.");
+  if (s == NULL)
+    return tvmrt__fail_value("get_trace: no scheduler is set; call set_scheduler first.");
   rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
   if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);
   if (rc == 0) rc = tvmrt__buf_puts(&text, ", \"steps\": [");

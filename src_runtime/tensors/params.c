@@ -131,7 +131,7 @@ int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
   if (!count_first) count = tvmrt__take_count(&in->bytes);
   TVMRT_RETURN_IF_ERROR(tvmrt__reader_check(in));
   if (count != num_names) {
-    return tvmrt__reader_fail(in, "there are not as many tensors as names");
+    return tvmrt__reader_fail(in, "the numbers of tensors and names differ");
   }
   if (read_all(&names, in, count, out) == 0) return 0;
   tvmrt__params_free(out);

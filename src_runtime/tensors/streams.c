@@ -40,7 +40,7 @@ int tvmrt_swap_stream(int device_type, int device_id, TVMStreamHandle stream,
     return 0;
   }
   if (i == MAX_STREAMS) {
-    return tvmrt__fail("a thread has streams of %d devices at most.", MAX_STREAMS);
+    return tvmrt__fail("a thread can set the streams of at most %d devices.", MAX_STREAMS);
   }
   if (i == count) ++count;
   streams[i].type = device_type;

@@ -225,11 +225,10 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
   }
   if (!tvmrt__is_compact(from)) {
     if (!is_host(from->device) || !is_host(to->device)) {
-      return tvmrt__fail_value("a tensor with strides is copied on the CPU only.");
+      return tvmrt__fail_value("a tensor with strides can be copied only on the CPU.");
     }
     if (tvmrt__is_packed(from->dtype)) {
-      return tvmrt__fail_value(
-          "a tensor whose elements share bytes is copied without strides only.");
+      return tvmrt__fail_value("a tensor of sub-byte elements must be contiguous to be copied.");
     }
     copy_strided(from, tvmrt__tensor_data(to));
     return 0;
@@ -266,7 +265,7 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   *out = NULL;
   if (dtype_code < 0 || dtype_code > 255 || dtype_bits < 1 || dtype_bits > 255 || dtype_lanes < 1 ||
       dtype_lanes > 65535) {
-    return tvmrt__fail_value("no data type has code %d, %d bits and %d lanes.", dtype_code,
+    return tvmrt__fail_value("invalid data type: code %d, %d bits and %d lanes.", dtype_code,
                              dtype_bits, dtype_lanes);
   }
   dtype.code = (uint8_t)dtype_code;
@@ -353,7 +352,7 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shap
 static int check_copy(const DLTensor* from, const DLTensor* to) {
   uint64_t from_bytes;
   uint64_t to_bytes;
-  if (from == NULL || to == NULL) return tvmrt__fail_type("copy of a tensor that is NULL.");
+  if (from == NULL || to == NULL) return tvmrt__fail_type("cannot copy a tensor that is NULL.");
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(from, &from_bytes));
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(to, &to_bytes));
   if (from_bytes != to_bytes) {

@@ -96,7 +96,8 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   (void)dtype_code_hint;
   (void)dtype_bits_hint;
   if (thread == NULL || nbytes > PTRDIFF_MAX - PAGE_BYTES) { /* then `bytes` may have wrapped */
-    (void)tvmrt__fail("MemoryError: no workspace of %llu bytes.", (unsigned long long)nbytes);
+    (void)tvmrt__fail("MemoryError: no memory for a workspace of %llu bytes.",
+                      (unsigned long long)nbytes);
     return NULL;
   }
   dev.device_type = (DLDeviceType)device_type;

@@ -87,7 +87,7 @@ static void test_inconsistent_graphs_are_named(void** state) {
       {"\"num_inputs\": \"1\"", "\"num_inputs\": \"2\"", "has 1 input and says it has 2"},
       {"\"num_outputs\": \"1\"", "\"num_outputs\": \"x\"", "'x' is not a number"},
       {"\"inputs\": []}", "\"inputs\": [[0, 0, 0]]}", "does not exist or comes later"},
-      {"\"arg_nodes\"", "\"nodes\": [], \"arg_nodes\"", "two lists of nodes"},
+      {"\"arg_nodes\"", "\"nodes\": [], \"arg_nodes\"", "nodes is given twice"},
       {"\"tvm_op\"", "\"tvm_op", "damaged"},
       {"\"x\"", "\"\\ud800\\u0000\"", "graph JSON"},
   };

@@ -29,7 +29,7 @@ static void test_without_scheduler_steps_run_in_order(void** unused) {
   assert_ok(call_with_text(executor, "run", NULL));
   assert_float_equal(get_y(executor), 6, 0);
   assert_int_equal(atomic_load(&max_running), 1);
-  assert_fails(call_with_text(executor, "get_trace", NULL), "choose a scheduler");
+  assert_fails(call_with_text(executor, "get_trace", NULL), "no scheduler is set");
   TVMModFree(executor);
 }
 
@@ -70,7 +70,7 @@ static void test_bad_dependencies_are_refused(void** unused) {
     char text[64];
     (void)snprintf(text, sizeof(text), ", \"after\": \"%s\"", texts[i]);
     attrs[3] = text;
-    assert_fails(make(attrs, &executor), i < 3 ? "does not come before" : "damaged");
+    assert_fails(make(attrs, &executor), i < 3 ? "does not precede" : "damaged");
   }
 }
 
@@ -83,10 +83,10 @@ static void test_wait_times_out_and_continues(void** unused) {
   assert_ok(call_with_text(executor, "run_async", NULL));
   assert_ok(wait_ms(executor, 1, &ended));
   assert_int_equal(ended, 0);
-  assert_fails(call_with_text(executor, "run", NULL), "a run is under way");
-  assert_fails(call_with_text(executor, "run_async", NULL), "a run is under way");
-  assert_fails(call_with_text(executor, "profile", NULL), "a run is under way");
-  assert_fails(call_with_text(executor, "execute_node", "join"), "a run is under way");
+  assert_fails(call_with_text(executor, "run", NULL), "a run is in progress");
+  assert_fails(call_with_text(executor, "run_async", NULL), "a run is in progress");
+  assert_fails(call_with_text(executor, "profile", NULL), "a run is in progress");
+  assert_fails(call_with_text(executor, "execute_node", "join"), "a run is in progress");
   atomic_store(&blocked, 0);
   assert_ok(wait_ms(executor, -1, &ended));
   assert_int_equal(ended, 1);

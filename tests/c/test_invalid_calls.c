@@ -214,7 +214,7 @@ static void test_moved_null_and_foreign_bytes(void** state) {
   (void)state;
   assert_ok(TVMCbArgToReturn(&value, &code));
   assert_int_equal(code, kTVMNullptr);
-  assert_fails(TVMByteArrayFree(&foreign), "not this thread's return value");
+  assert_fails(TVMByteArrayFree(&foreign), "not the last return value of this thread");
 }
 
 static int in_image(TVMValue* args, int* codes, int n, TVMValue* out, int* code, void* resource) {

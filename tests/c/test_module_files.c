@@ -150,7 +150,7 @@ static void test_file_overwritten_in_use_is_refused(void** state) {
   old = load_file(net_so);
   /* The same bytes, at another time: with others the old library would end the process. */
   assert_int_equal(utimensat(AT_FDCWD, net_so, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
-  assert_fails(TVMModLoadFromFile(net_so, "", &mod), "net.so was written over while it was loaded");
+  assert_fails(TVMModLoadFromFile(net_so, "", &mod), "net.so was overwritten while it was loaded");
   assert_null(mod);
   TVMModFree(old);
   mod = load_file(net_so);
@@ -162,7 +162,7 @@ static void test_truncated_file_is_refused(void** state) {
   TVMModuleHandle mod;
   (void)state;
   write_part(net_so, "FIXTURE_PLAIN", 30);
-  assert_fails(TVMModLoadFromFile(net_so, "", &mod), "net.so: it is cut off: ");
+  assert_fails(TVMModLoadFromFile(net_so, "", &mod), "net.so: it is truncated: ");
   assert_null(mod);
 }
 

@@ -81,7 +81,7 @@ def test_program_that_asks_the_graph_for_its_inputs(tmp_path):
     told = [
         "x float32 1 4",
         "y:0 float32 1 3",
-        "GetRef: there is no object of type runtime.ShapeTuple",
+        "GetRef: the argument is null, expected an object of type runtime.ShapeTuple",
     ]
     assert done.stderr.splitlines() == told
 

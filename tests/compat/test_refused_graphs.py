@@ -163,19 +163,19 @@ def test_graph_is_refused(library, case):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ('"nodes": []', "there are two lists of nodes"),
+        ('"nodes": []', "nodes is given twice"),
         (
             '"metadata": {"output_names": ["a"], "output_names": ["b"]}',
-            "there are two lists of output_names",
+            "output_names is given twice",
         ),
-        ('"metadata": "a text without an end}', "a text does not end"),
-        ('"metadata": "\\', "a text does not end"),
+        ('"metadata": "a text without an end}', "unterminated string"),
+        ('"metadata": "\\', "unterminated string"),
         ('"metadata": !', "expected a value"),
         ('"metadata": {} 2', "expected ','"),
         ('"metadata" 2', "expected ':'"),
         ("2: 0", "expected '\"'"),
         ('"\\u00g0": 0}', "\\u needs four hexadecimal digits"),
-        ('"\\u0000": 0}', "a text contains a NUL"),
+        ('"\\u0000": 0}', "a string contains NUL"),
         ('"\\x": 0', "unknown escape"),
     ],
 )

@@ -86,7 +86,7 @@ TVM_DLL int TVMModLoadFromFile(const char* file_name, const char* format, TVMMod
 
 /*!
  * \brief Add dep to the imports of mod; mod retains dep.
- * Errors: -1 if that would close a cycle.
+ * Errors: -1 if that would create a cycle.
  * Threads: not while another thread looks up functions in mod.
  */
 TVM_DLL int TVMModImport(TVMModuleHandle mod, TVMModuleHandle dep);

@@ -212,7 +212,8 @@ template <typename T, typename Tag>
 T GetRef(const ObjectNode<Tag>* node) {
   void* handle = const_cast<ObjectNode<Tag>*>(node);
   if (handle == nullptr) {
-    throw InternalError(std::string("GetRef: there is no object of type ") + Tag::key());
+    throw InternalError(std::string("GetRef: the argument is null, expected an object of type ") +
+                        Tag::key());
   }
   detail::check_call(TVMObjectRetain(handle));
   return Downcast<T>(ObjectRef::FromOwned(handle));
@@ -231,7 +232,7 @@ inline NDArray NDArray::CreateView(const ShapeTuple& shape, DLDataType dtype,
 }
 
 inline void TVMRetValue::MoveToCHost(TVMValue* value, int* code) {
-  if (code_ == kTVMBytes) refuse("a result that is not an array of bytes");
+  if (code_ == kTVMBytes) refuse("a result other than a byte array");
   if (code_ == kTVMStr) *this = detail::global("runtime.String")(*this);
   *value = value_;
   *code = code_;

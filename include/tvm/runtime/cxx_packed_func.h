@@ -254,7 +254,7 @@ class TVMArgsSetter {
       size_t i, T value) const {
     if (std::is_unsigned<T>::value &&
         static_cast<uint64_t>(value) > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      throw InternalError("an integer argument is larger than int64 holds");
+      throw InternalError("an integer argument does not fit into int64");
     }
     values_[i].v_int64 = static_cast<int64_t>(value);
     codes_[i] = kTVMArgInt;

@@ -58,7 +58,8 @@ namespace detail {
 inline void check_call(int code) {
   if (code == 0) return;
   const char* text = TVMGetLastError();
-  throw InternalError(text != nullptr && *text != '\0' ? text : "a function failed without a text");
+  throw InternalError(text != nullptr && *text != '\0' ? text
+                                                       : "a function failed without an error text");
 }
 
 /*! \brief Collects a text; its destructor throws the text. */

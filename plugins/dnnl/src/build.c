@@ -82,7 +82,7 @@ static int sort_nodes(sorting* s) {
     const tvmrt_region_node* node = &s->r->nodes[i];
     s->p->node = i;
     if (node->num_outputs != 1 || build_input(node, 0) < 0) {
-      return plan_fail(s->p, "the node has not its inputs or outputs");
+      return plan_fail(s->p, "the node has the wrong number of inputs or outputs");
     }
     if (s->owner[i] < 0) {
       s->owner[i] = s->groups[i].end = i;
@@ -103,7 +103,7 @@ static int build_pointwise(plan* p, int32_t number) {
     if (node->inputs[i] < 0 || !post_op_read(p, number, node->inputs[i], &single, &count)) continue;
     return post_op_build_separate(p, node->inputs[i], &single, 1);
   }
-  return plan_fail(p, "operator %s with these operands is none of oneDNN's", node->op);
+  return plan_fail(p, "oneDNN does not support operator %s with these operands", node->op);
 }
 
 /* Build a layer with as many posts as oneDNN supports well, and the remaining posts as separate

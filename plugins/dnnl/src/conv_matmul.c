@@ -78,11 +78,11 @@ static int read_int_attr(plan* p, const tvmrt_region_node* node, const char* key
   int32_t found = 0, i;
   const int64_t* values = tvmrt_node_ints(node, key, &found);
   if (found != count) {
-    return plan_fail(p, "attribute %s has %d integers; %d are expected", key, (int)found, count);
+    return plan_fail(p, "attribute %s has %d integers, expected %d", key, (int)found, count);
   }
   for (i = 0; i < count; ++i) {
     if (values[i] < minimum || values[i] > 1 << 28) {
-      return plan_fail(p, "attribute %s has a number outside %d to 2^28", key, (int)minimum);
+      return plan_fail(p, "attribute %s has a value outside %d to 2^28", key, (int)minimum);
     }
     out[i] = values[i];
   }
@@ -96,11 +96,11 @@ static int read_axis(plan* p, weighted_layer* o, int axis, int64_t extent, int64
   int64_t after;
   if (extent < 0 || windows < 0 || kernel < 1 || extent > 1 << 28 || windows > 1 << 28 ||
       kernel > 1 << 28) {
-    return plan_fail(p, "an extent of a window is outside 0 to 2^28");
+    return plan_fail(p, "a window extent is outside 0 to 2^28");
   }
   after = (windows - 1) * o->strides[axis] + (kernel - 1) * o->dilations[axis] + 1 - extent -
           o->before[axis];
-  if (after > 1 << 28) return plan_fail(p, "windows reach further than 2^28 elements");
+  if (after > 1 << 28) return plan_fail(p, "a window spans more than 2^28 elements");
   o->after[axis] = after < 0 ? 0 : after;
   o->dilations[axis]--; /* oneDNN counts the gaps */
   return 0;
@@ -115,9 +115,9 @@ static int read_window(plan* p, const tvmrt_region_node* node, weighted_layer* o
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
   int i, n = to->ndim - 2;
   if (from->ndim != to->ndim || kernel->ndim != to->ndim) {
-    return plan_fail(p, "operands and result differ in their axes");
+    return plan_fail(p, "operands and result must have the same rank");
   }
-  if (n < 1 || n > MAX_SPATIAL) return plan_fail(p, "%d spatial axes", n);
+  if (n < 1 || n > MAX_SPATIAL) return plan_fail(p, "%d spatial axes are not supported", n);
   PLAN_TRY(read_int_attr(p, node, "strides", n, 1, o->strides));
   PLAN_TRY(read_int_attr(p, node, "dilations", n, 1, o->dilations));
   PLAN_TRY(read_int_attr(p, node, "pads_before", n, 0, o->before));
@@ -144,7 +144,8 @@ static int read_weights(plan* p, const tvmrt_region_node* node, weighted_layer* 
   dnnl_dims_t dims, strides;
   int i, n = t->ndim + group_axis;
   if (groups < 1 || t->shape[0] % groups != 0) {
-    return plan_fail(p, "weights do not fall into %lld groups", (long long)groups);
+    return plan_fail(p, "the weights' output channels are not a multiple of %lld groups",
+                     (long long)groups);
   }
   dims[0] = groups;
   memcpy(dims + group_axis, t->shape, (size_t)t->ndim * sizeof(dims[0]));
@@ -190,7 +191,8 @@ static int read_extents(plan* p, int32_t tensor, int ndims, bool as_rows, dnnl_d
     out[1] = t->shape[t->ndim - 1];
     return 0;
   }
-  if (lead < 0 || ndims > DNNL_MAX_NDIMS) return plan_fail(p, "operands of rank %d", t->ndim);
+  if (lead < 0 || ndims > DNNL_MAX_NDIMS)
+    return plan_fail(p, "operands of rank %d are not supported", t->ndim);
   for (i = 0; i < ndims; ++i) out[i] = i < lead ? 1 : t->shape[i - lead];
   return 0;
 }
@@ -203,7 +205,7 @@ static int shape_bias(plan* p, const tvmrt_region_node* node, int32_t tensor, we
   for (i = 0; i < o->y_md.ndims; ++i) {
     /* lint: read_extents() has filled as many */
     if (dims[i] != o->y_md.dims[i] && dims[i] != 1) {
-      return plan_fail(p, "the bias of %s does not fit the result", node->op);
+      return plan_fail(p, "the bias of %s does not broadcast to the result", node->op);
     }
   }
   PLAN_TRY(layout_reshape(p, o->bias, o->y_md.ndims, dims, o->bias));
@@ -221,7 +223,7 @@ static int shape_matmul(plan* p, const tvmrt_region_node* node, weighted_layer* 
   dnnl_dims_t a, b, c;
   int i;
   if (o->x->md.ndims < 2 || o->w->md.ndims < 2 || y->ndim < 2) {
-    return plan_fail(p, "operands are no matrices");
+    return plan_fail(p, "the operands are not matrices");
   }
   PLAN_TRY(read_extents(p, node->inputs[0], ndims, as_rows, a));
   PLAN_TRY(read_extents(p, node->inputs[1], ndims, as_rows, b));

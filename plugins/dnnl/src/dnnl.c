@@ -40,7 +40,7 @@ static int init(tvmrt_device* device) {
   if (dnnl_stream_create(&lib->stream, lib->engine, dnnl_stream_default_flags) != dnnl_success) {
     dnnl_engine_destroy(lib->engine);
     free(lib);
-    return fail("oneDNN gives no stream");
+    return fail("oneDNN cannot create a stream");
   }
   if (TVMFuncGetGlobal("runtime.NumThreads", &lib->num_threads) != 0) lib->num_threads = NULL;
   device->privacy = lib;

@@ -66,10 +66,10 @@ static int scale(plan* p, const tvmrt_region_node* node, dnnl_post_ops_t ops, in
   plan_arg* operand = &f->args[f->num_args];
   dnnl_status_t status;
   if (t->data == NULL || layout_dtype(t->dtype) != dnnl_f32) {
-    return plan_fail(p, "scales are no constant floats");
+    return plan_fail(p, "the scales are not constant float32 values");
   }
   if (count != 1 && count != channels) {
-    return plan_fail(p, "%d scales for %d channels", (int)count, (int)channels);
+    return plan_fail(p, "got %d scales for %d channels", (int)count, (int)channels);
   }
   status = api_set_scales(f->attr, count, count == 1 ? 0 : 1 << 1, t->data);
   if (status != dnnl_unimplemented) return plan_status(p, status, "scales");
@@ -134,11 +134,11 @@ int int8_read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   layout md;
   uint8_t* bytes;
   size_t i;
-  if (build_tensor(p, tensor)->data == NULL) return plan_fail(p, "weights are no constants");
+  if (build_tensor(p, tensor)->data == NULL) return plan_fail(p, "the weights are not constant");
   dtype = out->md.dtype;
   if (dtype == dnnl_s8 && is_zero(p, zero, 0)) return 0;
   if (dtype != dnnl_u8 || !is_zero(p, zero, 128)) {
-    return plan_fail(p, "oneDNN's weights have the zero point 0, or 128 if they are unsigned");
+    return plan_fail(p, "oneDNN needs weight zero point 0 for int8, or 128 for uint8");
   }
   PLAN_TRY(layout_dense(p, out->md.ndims, out->md.dims, dnnl_s8, &md));
   PLAN_TRY(plan_new_constant(p, &md, out));

@@ -25,7 +25,7 @@ dnnl_data_type_t layout_dtype(DLDataType dtype) {
 /* Too many dimensions are an error here, before any array of DNNL_MAX_NDIMS is filled. */
 static int make(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
                 const dnnl_dim_t* strides, layout* out) {
-  if (ndims > DNNL_MAX_NDIMS) return plan_fail(p, "tensors of rank %d are too large", ndims);
+  if (ndims > DNNL_MAX_NDIMS) return plan_fail(p, "tensors of rank %d are not supported", ndims);
   return plan_status(p, api_layout(&p->layouts, ndims, dims, dtype, strides, out), "a layout");
 }
 
@@ -77,7 +77,7 @@ int layout_boundary(plan* p, int32_t tensor, layout* out, dnnl_dim_t* strides) {
   const dnnl_data_type_t dtype = layout_dtype(t->dtype);
   dnnl_dims_t own;
   if (dtype == dnnl_data_type_undef) {
-    return plan_fail(p, "oneDNN has no elements of the type of tensor %s", t->name);
+    return plan_fail(p, "oneDNN does not support the data type of tensor %s", t->name);
   }
   if (t->ndim > DNNL_MAX_NDIMS) return plan_fail(p, "tensor %s has too many axes", t->name);
   if (strides == NULL) strides = own;
@@ -197,7 +197,7 @@ static int64_t count_elements(int ndims, const int64_t* dims) {
 int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view* out) {
   layout md;
   if (count_elements(ndims, dims) != count_elements(v->md.ndims, v->md.dims)) {
-    return plan_fail(p, "a tensor has another number of elements than it is taken for");
+    return plan_fail(p, "a reshape changes the number of elements");
   }
   PLAN_TRY(layout_dense(p, ndims, dims, v->md.dtype, &md));
   /* lint: layout_dense() has filled it */

@@ -40,7 +40,7 @@ static const char* status_text(dnnl_status_t status) {
  * fails the region. The text of the last failure stays. */
 int plan_status(plan* p, dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return 0;
-  plan_fail(p, "oneDNN answers %s for %s", status_text(status), what);
+  plan_fail(p, "oneDNN returned %s for %s", status_text(status), what);
   return status == dnnl_unimplemented || status == dnnl_invalid_arguments ? PLAN_UNSUITABLE : -1;
 }
 

@@ -89,7 +89,7 @@ bool post_op_read(const plan* p, int32_t node_index, int32_t flow, post_op* post
 
 /* The error text is used if no other form is found. */
 static int exceeds_limit(plan* p) {
-  (void)plan_fail(p, "an operand has other extents than oneDNN broadcasts");
+  (void)plan_fail(p, "oneDNN cannot broadcast an operand of these extents");
   return PLAN_UNSUITABLE;
 }
 

@@ -10,7 +10,7 @@ from failing_calls import check, sweep
 NO_MEMORY, RUN_TIME = 1, 5
 CALLS = [
     ("dnnl_engine_create", RUN_TIME, True, "oneDNN has no engine for this processor"),
-    ("dnnl_stream_create", RUN_TIME, True, "oneDNN gives no stream"),
+    ("dnnl_stream_create", RUN_TIME, True, "oneDNN cannot create a stream"),
     ("dnnl_memory_create", NO_MEMORY, False, "out of memory"),
     ("dnnl_primitive_desc_create", NO_MEMORY, False, "out of memory"),
     ("dnnl_reorder_primitive_desc_create", NO_MEMORY, False, "out of memory"),

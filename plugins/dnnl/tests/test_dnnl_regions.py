@@ -91,7 +91,11 @@ DAMAGED = {
         "attribute strides has 1 integers; 2 are expected",
     ),
     "no weights": ([IMAGE, OUT], [("conv", [0, -1], [1], CONV)], "an input is missing"),
-    "no input": ([[3], [3]], [("relu", [-1], [1], {})], "the node has not its inputs or outputs"),
+    "no input": (
+        [[3], [3]],
+        [("relu", [-1], [1], {})],
+        "the node has the wrong number of inputs or outputs",
+    ),
     "a product with other rows": (
         [[4, 3], np.ones((3, 2), np.float32), [2, 2]],
         [("matmul", [0, 1], [2], {})],
@@ -110,7 +114,7 @@ DAMAGED = {
     "three operands": (
         [[3], np.ones(3, np.float32), [3]],
         [("add", [0, 1, 1], [2], {})],
-        "operator add with these operands is none of oneDNN's",
+        "oneDNN does not support operator add with these operands",
     ),
     "read before computed": (
         [[3], [3], [3], [3]],
@@ -120,12 +124,12 @@ DAMAGED = {
     "a type of others": (
         [([3], "int64"), ([3], "int64")],
         [("relu", [0], [1], {})],
-        "oneDNN has no elements of the type",
+        "oneDNN does not support the data type",
     ),
     "scales of a product at run time": (
         [BYTES, BYTE_ONES, [1], BYTES_OUT],
         [("qconv", [0, 1, 2], [3], CONV)],
-        "scales are no constant floats",
+        "the scales are not constant float32 values",
     ),
     "scales for other channels": (
         [BYTES, BYTE_ONES, np.ones(3, np.float32), BYTES_OUT],
@@ -140,17 +144,17 @@ DAMAGED = {
     "weights of other rank": (
         [BYTES, BYTE_ONES.reshape(4, 18), SCALE, BYTES_OUT],
         [("qconv", [0, 1, 2], [3], CONV)],
-        "operands and result differ in their axes",
+        "operands and result must have the same rank",
     ),
     "weights around another zero": (
         [BYTES, BYTE_ONES, SCALE, np.int32([7]), BYTES_OUT],
         [("qconv", [0, 1, 2, -1, 3], [4], CONV)],
-        "weights have the zero point 0, or 128",
+        "needs weight zero point 0 for int8, or 128",
     ),
     "a zero point of another type": (
         [BYTES, BYTE_ONES, SCALE, np.float32([0]), BYTES_OUT],
         [("qconv", [0, 1, 2, -1, 3], [4], CONV)],
-        "weights have the zero point 0, or 128",
+        "needs weight zero point 0 for int8, or 128",
     ),
 }
 

@@ -41,17 +41,17 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
                 int code, float** out) {
   const DLTensor* t = value.v_handle;
   if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) || t == NULL) {
-    return fail("TypeError", "every argument is a tensor", s->name);
+    return fail("TypeError", "every argument must be a tensor", s->name);
   }
   if (t->dtype.code != kDLFloat || t->dtype.bits != 32 || t->dtype.lanes != 1) {
-    return fail("TypeError", "every tensor is of float32", s->name);
+    return fail("TypeError", "every tensor must be float32", s->name);
   }
   if (t->device.device_type != kDLCPU || !is_dense(t)) {
-    return fail("ValueError", "every tensor lies on the CPU without gaps", s->name);
+    return fail("ValueError", "every tensor must be a contiguous CPU tensor", s->name);
   }
   if (t->ndim != wanted->ndim ||
       (t->ndim != 0 && memcmp(t->shape, wanted->shape, (size_t)t->ndim * sizeof(int64_t)) != 0)) {
-    return fail("ValueError", "a tensor has another shape than the graph's", s->name);
+    return fail("ValueError", "a tensor's shape differs from the graph's", s->name);
   }
   *out = (float*)(void*)((char*)t->data + t->byte_offset);
   return 0;
@@ -102,7 +102,7 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
   (void)ret;
   (void)ret_code;
   if (num_args < 0 || (size_t)num_args != s->num_inputs + 1) {
-    return fail("TypeError", "the arguments are the inputs and then one output", s->name);
+    return fail("TypeError", "the arguments must be the inputs, then one output", s->name);
   }
   arguments = TVMBackendAllocWorkspace(kDLCPU, 0, pointers + s->scratch_elements * sizeof(float),
                                        kDLFloat, 32);
@@ -195,7 +195,7 @@ static int create_of_text(TVMValue* args, int* codes, int num_args, TVMRetValueH
     const TVMByteArray* bytes = args[0].v_handle;
     return create(bytes->data, bytes->size, ret);
   }
-  return fail("TypeError", "one argument is expected, the text of a graph", "create");
+  return fail("TypeError", "expected one argument, the text of a graph", "create");
 }
 
 /* (stream of a library): reads the output of save(). */
@@ -205,7 +205,7 @@ static int load_binary(TVMValue* args, int* codes, int num_args, TVMRetValueHand
   size_t size;
   (void)resource;
   if (num_args != 1 || codes[0] != kTVMOpaqueHandle) {
-    return fail("TypeError", "one argument is expected, a stream", "loadbinary");
+    return fail("TypeError", "expected one argument, a stream", "loadbinary");
   }
   if (tvmrt_stream_read_string(args[0].v_handle, &text, &size) != 0) return -1;
   return create(text, size, ret);
@@ -230,7 +230,7 @@ static int load_file(TVMValue* args, int* codes, int num_args, TVMRetValueHandle
   int rc;
   (void)resource;
   if (num_args < 1 || codes[0] != kTVMStr) {
-    return fail("TypeError", "the first argument is the path of a file", "loadfile");
+    return fail("TypeError", "the first argument must be the path of a file", "loadfile");
   }
   file = fopen(args[0].v_str, "rb");
   if (file == NULL) return fail("OSError", "the file cannot be opened", args[0].v_str);

@@ -51,7 +51,7 @@ static int refuse(const Reader* in, const char* why, const char* word, size_t si
 
 /* Returns -1. The line is not reported, since any allocation may fail. */
 static int out_of_memory(void) {
-  TVMPackedFuncSetLastError("examplejson: out of memory while a graph was read");
+  TVMPackedFuncSetLastError("examplejson: out of memory while reading a graph");
   return -1;
 }
 
@@ -76,11 +76,11 @@ static int equals(const char* word, size_t size, const char* text) {
 /* Convert decimal digits to a number below 2^31, which bounds all sums and products. */
 static int to_number(const Reader* in, const char* word, size_t size, int64_t* out) {
   *out = 0;
-  if (size == 0) return refuse(in, "a number is missing after", in->end, 0);
+  if (size == 0) return refuse(in, "expected a number after", in->end, 0);
   for (size_t i = 0; i < size; ++i) {
     if (word[i] < '0' || word[i] > '9') return refuse(in, "not a number:", word, size);
     *out = *out * 10 + (word[i] - '0');
-    if (*out > INT32_MAX) return refuse(in, "a number too large:", word, size);
+    if (*out > INT32_MAX) return refuse(in, "number too large:", word, size);
   }
   return 0;
 }
@@ -143,7 +143,7 @@ static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejs
   if ((size_t)id != s->num_tensors) {
     char expected[24];
     (void)snprintf(expected, sizeof(expected), "%zu", s->num_tensors);
-    return refuse(in, "ids count up by one; expected", expected, strlen(expected));
+    return refuse(in, "ids must count up by one; expected", expected, strlen(expected));
   }
   all = grown(s->tensors, s->num_tensors, sizeof(*all));
   if (all == NULL) return out_of_memory();
@@ -160,7 +160,7 @@ static int read_input(Reader* in, examplejson_subgraph* s) {
   examplejson_tensor* tensor;
   int64_t id;
   if (s->num_nodes != 0)
-    return refuse(in, "inputs come before operators in", s->name, strlen(s->name));
+    return refuse(in, "inputs must precede operators in", s->name, strlen(s->name));
   if (read_number(in, &id) != 0 || add_tensor(in, s, id, &tensor) != 0) return -1;
   /* lint: add_tensor() has set it where it gives 0 */
   tensor->is_input = 1;
@@ -198,7 +198,7 @@ static int read_operands(Reader* in, const examplejson_subgraph* s, examplejson_
     int64_t id;
     if (read_number(in, &id) != 0) return -1;
     if ((size_t)id >= s->num_tensors) {
-      return refuse(in, "an input that no line before has made in", s->name, strlen(s->name));
+      return refuse(in, "no earlier line defines an input in", s->name, strlen(s->name));
     }
     node->inputs[i] = (size_t)id;
   }

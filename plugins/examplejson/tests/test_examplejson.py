@@ -87,15 +87,21 @@ def test_several_threads_run_one_subgraph(create):
         ("input 0 1\n", "line 1: expected a subgraph_"),
         ("subgraph_0\n", "no operator in 'subgraph_0'"),
         (GUIDE + GUIDE, "line 9: a second 'subgraph_0'"),
-        ("subgraph_0\ninput 1 4\n", "line 2: ids count up by one; expected '0'"),
+        ("subgraph_0\ninput 1 4\n", "line 2: ids must count up by one; expected '0'"),
         ("subgraph_0\ninput 0 4\ndiv 1 inputs: 0 0 shape: 4\n", "line 3: unknown operator"),
-        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 7 shape: 4\n", "line 3: an input that no line"),
-        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 1 shape: 4\n", "line 3: an input that no line"),
+        (
+            "subgraph_0\ninput 0 4\nadd 1 inputs: 0 7 shape: 4\n",
+            "line 3: no earlier line defines an input",
+        ),
+        (
+            "subgraph_0\ninput 0 4\nadd 1 inputs: 0 1 shape: 4\n",
+            "line 3: no earlier line defines an input",
+        ),
         ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 0 shape: 5\n", "line 3: inputs and result"),
         ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 shape: 4\n", "line 3: not a number: 'shape:'"),
         ("subgraph_0\ninput 0 4\nadd 1 shape: 4\n", "line 3: expected 'inputs:'"),
         ("subgraph_0\ninput 0 -4\n", "line 2: not a number"),
-        ("subgraph_0\ninput 0 99999999999999\n", "line 2: a number too large"),
+        ("subgraph_0\ninput 0 99999999999999\n", "line 2: number too large"),
         ("subgraph_0\ninput 0 2000000 2000000\n", "line 2: a tensor too large"),
         ("subgraph_0\ninput 0 1 1 1 1 1 1 1 1 1\n", "line 2: too many extents"),
         ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 0 shape: 4\ninput 2 4\n", "line 4: inputs come"),
@@ -109,8 +115,8 @@ def test_a_damaged_text_is_refused_with_its_line(create, text, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (lambda x: (x, x), "arguments are the inputs and then one output"),
-        (lambda x: (x, x, x, x, 1), "every argument is a tensor"),
+        (lambda x: (x, x), "arguments must be the inputs, then one output"),
+        (lambda x: (x, x, x, x, 1), "every argument must be a tensor"),
         (lambda x: (x, x, x, x, tvmrt.nd.empty((10, 11))), "another shape"),
         (lambda x: (x, x, x, x, tvmrt.nd.empty((10, 10), "float64")), "float32"),
     ],
@@ -167,7 +173,7 @@ def test_tensors_of_another_device_are_refused(create):
     except (TVMError, ValueError) as problem:
         pytest.skip(f"no other device with memory runs here: {problem}")
     x = tvmrt.nd.empty((10, 10))
-    with pytest.raises(ValueError, match="lies on the CPU without gaps"):
+    with pytest.raises(ValueError, match="a contiguous CPU tensor"):
         create(GUIDE)["subgraph_0"](there, x, x, x, x)
 
 
@@ -178,7 +184,7 @@ def test_example_takes_strides_without_gaps_only(tmp_path):
     x, y = np.full((2, 3), 3, np.float32), np.zeros((2, 3), np.float32)
     call_with_strides(function, x, y)
     np.testing.assert_array_equal(y, x * x)
-    with pytest.raises(TVMError, match="every tensor lies on the CPU without gaps"):
+    with pytest.raises(TVMError, match="every tensor must be a contiguous CPU tensor"):
         call_with_strides(function, np.ones((3, 2), np.float32).T, y)
 
 

@@ -188,7 +188,7 @@ def test_what_is_no_string_or_too_much_is_a_sentence():
         compiled.run({"x": strings("a", "b", "c")})
     with pytest.raises(ValueError, match="a string contains a NUL character"):
         compiled.run({"x": strings("a\0b", "c")})
-    with pytest.raises(MemoryError, match=r"y.*makes more strings than the 1048576 bytes"):
+    with pytest.raises(MemoryError, match=r"y.*creates more string data than the 1048576 bytes"):
         compiled.run({"x": strings("a" * 600_000, "c")})
     assert compiled.run({"x": strings("a", "b")}).y.tolist() == ["aa", "bb"]
 

@@ -39,7 +39,7 @@ static int find_part(const opencl_plan* p, int32_t tensor, part* out) {
   if (t->device.device_type != kDLOpenCL || out->bytes == 0) return 0;
   out->memory = opencl_memory_find(region_memory(p->region, tensor), &out->offset);
   if (out->memory != NULL) return 0;
-  return device_fail("a tensor is said to be on the device and is not");
+  return device_fail("a tensor is marked as on the device but is not in its memory");
 }
 
 /* Bind the tensor as a sub-buffer. If its offset is not aligned for a sub-buffer, it is copied

@@ -75,7 +75,7 @@ static int choose_device(opencl_context* c) {
   /* a misspelt name is a different mistake from a missing driver */
   if (best > 0) return 0;
   if (num_platforms > 0 && wanted != NULL && wanted[0] != '\0') {
-    return device_fail("no OpenCL device has '%.100s' of TVMRT_OPENCL_DEVICE in its name", wanted);
+    return device_fail("no OpenCL device name contains '%.100s' (TVMRT_OPENCL_DEVICE)", wanted);
   }
   return device_fail(
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");

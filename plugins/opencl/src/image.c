@@ -55,7 +55,8 @@ static int create_image(opencl_plan* p, const char* op_name, bool has_layers, im
   if (status == CL_SUCCESS) return 0;
   out->image = NULL;
   return device_fail(
-      "%s: the device has no image of %zu x %zu x %zu elements of the type of tensor %s (%d); let "
+      "%s: the device does not support an image of %zu x %zu x %zu elements of the type of tensor "
+      "%s (%d); let "
       "the "
       "kernel take a __global pointer",
       op_name, out->extents[2], out->extents[1], out->extents[0], t->name, (int)status);

@@ -31,7 +31,8 @@ static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   *out = NULL;
   if (!exists(dev.device_id)) return device_fail("there is no OpenCL device %d", dev.device_id);
   b.address = mmap(NULL, b.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (b.address == MAP_FAILED) return device_fail("no addresses are left for %zu bytes", bytes);
+  if (b.address == MAP_FAILED)
+    return device_fail("no device addresses are left for %zu bytes", bytes);
   b.handle = clCreateBuffer(owner->context, CL_MEM_READ_WRITE, b.bytes, NULL, &status);
   if (opencl_check(status, "clCreateBuffer") != 0 || blocks_add(&blocks, &b) != 0) {
     free_block(&b);
@@ -46,7 +47,7 @@ static int release_block(DLDevice dev, void* address) {
   memory_block found;
   (void)dev;
   if (address == NULL || !blocks_take(&blocks, address, &found)) {
-    return device_fail("the address is none of the OpenCL device's");
+    return device_fail("the address does not belong to the OpenCL device");
   }
   free_block(&found);
   return 0;
@@ -82,7 +83,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
     status =
         clEnqueueReadBuffer(owner->queue, source, CL_TRUE, from_offset, bytes, to, 0, NULL, NULL);
   } else {
-    return device_fail("neither address of the copy is the OpenCL device's");
+    return device_fail("neither address of the copy belongs to the OpenCL device");
   }
   return opencl_check(status, "copying");
 }

@@ -143,7 +143,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   l->dimensions = (cl_uint)read_sizes(node, "global_size", l->global);
   l->has_local = num_local > 0;
   if (source == NULL || function == NULL || l->dimensions == 0) {
-    return device_fail("source, function or global_size are missing");
+    return device_fail("the node lacks source, function or global_size");
   }
   if (l->has_local && num_local != l->dimensions) {
     return device_fail("%s: local_size has %d sizes, global_size %d", text.op_name, (int)num_local,
@@ -175,7 +175,7 @@ static int enter_node(opencl_plan* p, int32_t number) {
   p->region->failed_node = number;
   if (region_is_alias(node)) return 0;
   if (strcmp(node->op, "custom_opencl") != 0) {
-    return device_fail("operator %s was not made a kernel by the compiler", node->op);
+    return device_fail("the compiler generated no kernel for operator %s", node->op);
   }
   if (kernel_check_extents(p->region, node) != 0) return -1;
   l->node = number;

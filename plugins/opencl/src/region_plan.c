@@ -124,7 +124,7 @@ static int locate_alias(planner* p, const tvmrt_region_node* node) {
     return device_fail("a reshape has no operand");
   }
   if (tensors[node->inputs[0]].num_bytes != tensors[to].num_bytes) {
-    return device_fail("reshape %s has an operand of another size than its result", node->name);
+    return device_fail("reshape %s: operand and result differ in size", node->name);
   }
   p->plan->locations[to] = p->plan->locations[node->inputs[0]];
   return 0;

@@ -31,9 +31,9 @@ def without(key: str) -> dict:
 
 
 DAMAGED = {
-    "no source": (without("source"), "source, function or global_size are missing"),
-    "no function": (without("function"), "source, function or global_size are missing"),
-    "four sizes": (KERNEL | {"global_size": [1] * 9}, "global_size are missing"),
+    "no source": (without("source"), "the node lacks source, function or global_size"),
+    "no function": (without("function"), "the node lacks source, function or global_size"),
+    "four sizes": (KERNEL | {"global_size": [1] * 9}, "lacks source, function or global_size"),
     "other local sizes": (KERNEL | {"local_size": [1, 1]}, "local_size has 2 sizes, global_size 1"),
     "no multiple": (KERNEL | {"local_size": [4]}, "global_size is not a multiple of local_size"),
     "another function": (KERNEL | {"function": "g"}, "source of f has no kernel g"),
@@ -65,7 +65,7 @@ def test_a_damaged_region_is_refused(case):
     ("nodes", "text"),
     [
         ([("reshape", [-1], [1], {})], "a reshape has no operand"),
-        ([("relu", [0], [1], {})], "operator relu was not made a kernel"),
+        ([("relu", [0], [1], {})], "no kernel for operator relu"),
         ([], "reads tensor 1, which has no value there"),
     ],
     ids=["reshape", "operator", "nothing"],
@@ -205,7 +205,9 @@ def test_memory_of_others_is_not_the_devices():
     """A run that cannot begin leaves the region fit for the next one."""
     module = load("opencl", [[2, 3], [2, 3]], [("reshape", [0], [1], {})])
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
-    with pytest.raises(TVMError, match="a tensor is said to be on the device and is not"):
+    with pytest.raises(
+        TVMError, match="a tensor is marked as on the device but is not in its memory"
+    ):
         call_with_strides(module["r"], x, y, device=4)  # kDLOpenCL
     call_with_strides(module["r"], x, y)
     np.testing.assert_array_equal(y, x)

@@ -93,7 +93,7 @@ static int read_member(tvmrt_parser* in, void* into, const char* key) {
     return *out == NULL ? -1 : 0;
   }
   for (i = 0; i < NUM_METRICS && strcmp(key, metrics[i].member) != 0; ++i) continue;
-  if (i == NUM_METRICS) return tvmrt__parse_fail(in, "'%.40s' is not a kind of metric", key);
+  if (i == NUM_METRICS) return tvmrt__parse_fail(in, "unknown kind of metric '%.40s'", key);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_real(in, &number));
   *out = (tvmrt_object*)tvmrt__metric_new(metrics[i].type, number);
   return *out == NULL ? -1 : 0;
@@ -340,10 +340,11 @@ TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 4, &p.warmup));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 5, TVMRT_TYPE_ARRAY, &collectors));
   if (collectors->size != 0) {
-    return tvmrt__fail_value("%s: collectors are objects of C++ that this runtime cannot call.",
+    return tvmrt__fail_value("%s: C++ metric collectors are not supported; pass an empty list.",
                              in.callee);
   }
-  if (p.warmup < 0) return tvmrt__fail_value("%s: a number of runs is negative.", in.callee);
+  if (p.warmup < 0)
+    return tvmrt__fail_value("%s: the number of warm-up runs is negative.", in.callee);
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(module, name, true, &p.function));
   if (p.function == NULL) {
     /* Python's error kind, which clients catch. */

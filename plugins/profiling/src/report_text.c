@@ -22,7 +22,7 @@ int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {
     return tvmrt__buf_printf(out, "%s%d", tvmrt__memory_device_name(dev.device_type),
                              (int)dev.device_id);
   }
-  return tvmrt__fail_type("a report names things by text or by device, got a %s.",
+  return tvmrt__fail_type("an entry of a report must be named by a string or a device, got a %s.",
                           tvmrt__type_key(key->type_index));
 }
 
@@ -34,7 +34,7 @@ tvmrt_object* tvmrt__report_get(const tvmrt_map* map, const char* key) {
 
 int tvmrt__report_refuse(const tvmrt_object* value) {
   const char* key = tvmrt__type_key(value->type_index);
-  return tvmrt__fail_type("a report holds durations, percents, ratios, counts and texts, not a %s.",
+  return tvmrt__fail_type("a metric must be a duration, percent, ratio, count or string, not a %s.",
                           key == NULL ? "thing" : key);
 }
 

@@ -53,7 +53,7 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
     inputs = [*inputs, "", ""]
     recurrence = node["inputs"][1]
     if recurrence not in w.arrays:
-        raise UnsupportedError(f"{node['name']}: its weights are no constants")
+        raise UnsupportedError(f"{node['name']}: its weights are not constant")
     batch, hidden = w.shape(node["outputs"][1])
     wide = gates * hidden
     given = _preceding_matmul(w, node["inputs"][0])

@@ -102,7 +102,7 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
     size_t i;
     int rc = receive(b, missing, until, &bytes, &owner);
     if (rc == 0 && bytes.size > missing) {
-      rc = tvmrt__fail("RPCError: more bytes came from %s than were asked.", b->name);
+      rc = tvmrt__fail("RPCError: %s sent more bytes than were requested.", b->name);
     }
     /* a frame is complete with the last requested byte at the earliest */
     for (i = 0; rc == 0 && i < bytes.size; ++i) {
@@ -174,9 +174,9 @@ static int transmit(tvmrt_board* b) {
 /* Report a timeout. A board that took the call is alive, so the text then points at the call
  * instead of the line. */
 static int give_up(const tvmrt_board* b, bool was_taken) {
-  return fail_with_log(
-      b, was_taken ? "took a call and has not ended it" : "does not answer",
-      was_taken ? "is it still running?" : "look at the line, its speed and the board's power");
+  return fail_with_log(b, was_taken ? "took a call and has not ended it" : "does not answer",
+                       was_taken ? "is it still running?"
+                                 : "check the serial line, its speed and the board's power");
 }
 
 /* Wait for the answer to the pending request and append it to the inbox. A board that has
@@ -195,7 +195,7 @@ static int collect(tvmrt_board* b) {
     TVMRT_RETURN_IF_ERROR(next_message(b, b->is_numbered && again < end ? again : end, &size));
     what = size == 0 ? OTHER : read_message(b, size, &head);
     if (what == ENDED) {
-      return fail_with_log(b, "was restarted, or has ended the session", "connect again");
+      return fail_with_log(b, "was restarted, or ended the session", "connect again");
     }
     if (what == ANSWER) {
       TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->inbox, b->message + head, size - head));
@@ -237,7 +237,7 @@ static int channel_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t
   if (b->at == b->inbox.size) {
     b->inbox.size = 0;
     b->at = 0;
-    if (!b->is_waiting) return tvmrt__fail("RPCError: an answer of %s is too short.", b->name);
+    if (!b->is_waiting) return tvmrt__fail("RPCError: a reply from %s is too short.", b->name);
     TVMRT_RETURN_IF_ERROR(collect(b));
   }
   *got = b->inbox.size - b->at < capacity ? b->inbox.size - b->at : capacity;
@@ -364,9 +364,8 @@ static int begin_session(tvmrt_board* b) {
     TVMRT_RETURN_IF_ERROR(try_session(b, &began));
   } while (!began && tvmrt__seconds() < end);
   if (began) return 0;
-  return fail_with_log(b, "does not begin a session",
-                       "is an image with the server of remote calls on it, and the line's speed "
-                       "right?");
+  return fail_with_log(b, "does not start a session",
+                       "check that its firmware contains the RPC server, and the line's speed");
 }
 
 /* Retain a function; NULL is allowed. */

@@ -82,7 +82,7 @@ TVMRT_PLUGIN_NATIVE(rpc_local_session) {
 static int arg_seconds(const tvmrt_args* in, int i, double otherwise, double* out) {
   int64_t micros;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &micros));
-  if (micros < 0) return tvmrt__fail_value("%s: a time is negative.", in->callee);
+  if (micros < 0) return tvmrt__fail_value("%s: a timeout is negative.", in->callee);
   *out = micros == 0 ? otherwise : (double)micros * 1e-6;
   return 0;
 }
@@ -129,7 +129,7 @@ static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
     arg.v_handle = &bytes;
     TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, &arg, &kind, 1, &sent, &code));
     if (code != kTVMArgInt || sent.v_int64 <= 0 || (uint64_t)sent.v_int64 > size) {
-      return tvmrt__fail("RPCError: the function that sends has not sent.");
+      return tvmrt__fail("RPCError: the send function sent too few bytes.");
     }
     data += sent.v_int64;
     size -= (size_t)sent.v_int64;
@@ -160,7 +160,7 @@ static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(pair->receive, &arg, &kind, 1, &result, &code));
   rc = tvmrt__arg_bytes(&in, 0, &bytes);
   if (rc == 0 && bytes.size > capacity)
-    rc = tvmrt__fail("RPCError: more bytes came than were asked.");
+    rc = tvmrt__fail("RPCError: the receive function returned more bytes than were requested.");
   if (rc == 0 && bytes.size != 0) memcpy(out, bytes.data, bytes.size);
   *got = bytes.size;
   tvmrt__release(tvmrt__value_object(&result, code));

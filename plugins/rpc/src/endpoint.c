@@ -172,7 +172,8 @@ static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   if (ep->initialised) return tvmrt__fail("Server has already been initialized");
   if (ep->args.count != 0) {
     return tvmrt__fail_value(
-        "this server has sessions of its own machine only; connect to the other machine itself.");
+        "this server offers sessions on its own machine only; connect to the other machine "
+        "directly.");
   }
   ep->initialised = true;
   return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
@@ -242,7 +243,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   tvmrt_upload upload = TVMRT_UPLOAD_NONE;
   tvmrt_reader in;
   if (bytes > ep->limits.packet_bytes) {
-    (void)tvmrt__fail_value("a packet of %llu bytes is more than the %llu that the server takes.",
+    (void)tvmrt__fail_value("a packet of %llu bytes exceeds the server's limit of %llu bytes.",
                             (unsigned long long)bytes, (unsigned long long)ep->limits.packet_bytes);
     return refuse(ep);
   }
@@ -279,7 +280,7 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   tvmrt__reader_init(&in, "the packet", bytes, TVMRT_RPC_TENSOR_HEAD_BYTES);
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_header(&in, t));
   extents_size = ((size_t)t->ndim + 2) * 8;
-  if (*left < extents_size) return tvmrt__fail_value("a copy's tensor ends too early.");
+  if (*left < extents_size) return tvmrt__fail_value("a packet ends inside the tensor of a copy.");
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, bytes, extents_size, NULL));
   *left -= extents_size;
   tvmrt__reader_init(&in, "the packet", bytes, extents_size);
@@ -288,7 +289,7 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, out_bytes));
   if (!ep->initialised) return tvmrt__fail("the session has not begun.");
   if (t->device.device_type != kDLCPU) {
-    return tvmrt__fail_value("this server copies from and to memory of the CPU only.");
+    return tvmrt__fail_value("this server copies from and to CPU memory only.");
   }
   return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, *out_bytes);
 }
@@ -304,8 +305,8 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
   uint64_t bytes = 0;
   int rc = read_copy(ep, &left, &t, &bytes);
   if (rc == 0 && left != (code == TVMRT_RPC_COPY_TO ? bytes : 0)) {
-    rc = tvmrt__fail_value("a copy of %llu bytes comes with %llu.", (unsigned long long)bytes,
-                           (unsigned long long)left);
+    rc = tvmrt__fail_value("a copy of %llu bytes contains %llu bytes of data.",
+                           (unsigned long long)bytes, (unsigned long long)left);
   }
   if (rc != 0) {
     if (left > max_bytes) return refuse(ep);
@@ -338,7 +339,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   /* as TVM's servers do */
   if (bytes == 0) return 0;
   if (bytes < 4) {
-    (void)tvmrt__fail_value("a packet has no room for its code.");
+    (void)tvmrt__fail_value("a packet is too short for its code.");
     return refuse(ep);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 4, NULL));

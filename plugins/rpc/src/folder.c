@@ -78,7 +78,8 @@ static int check_name(const char* name) {
     return 0;
   }
   return tvmrt__fail_value(
-      "'%.200s' is not a file name in the session's folder: give one without folders.", name);
+      "'%.200s' is not a file name in the session's folder: pass a name without directories.",
+      name);
 }
 
 /* Path of a file of that name, existing or not. Frontends may replace this function. */
@@ -128,7 +129,7 @@ TVMRT_PLUGIN_NATIVE(rpc_upload) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 1, &bytes));
   if (current != NULL && bytes.size > current->left) {
-    return tvmrt__fail_value("%zu bytes more would pass what a session may upload.", bytes.size);
+    return tvmrt__fail_value("%zu more bytes would exceed the session's upload limit.", bytes.size);
   }
   TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
   rc = tvmrt__write_file(path, bytes.data, bytes.size);
@@ -168,7 +169,7 @@ static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
   *path = NULL;
   /* before anything is written, since the size is the client's claim */
   if (size > current->left) {
-    (void)tvmrt__fail_value("%llu bytes more would pass what a session may upload.",
+    (void)tvmrt__fail_value("%llu more bytes would exceed the session's upload limit.",
                             (unsigned long long)size);
     return NULL;
   }

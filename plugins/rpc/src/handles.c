@@ -31,7 +31,7 @@ static int find_free_slot(tvmrt_rpc_handles* all, size_t* out) {
     return 0;
   }
   if (all->count >= all->limit) {
-    return tvmrt__fail("the session holds %zu things, which is its limit; free some first.",
+    return tvmrt__fail("the session has reached its limit of %zu handles; free some first.",
                        all->count);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, all->count, sizeof(*all->items)));
@@ -144,7 +144,7 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
     clear(all, i);
     return TVMDeviceFreeDataSpace(device, (void*)data);
   }
-  return tvmrt__fail_value("memory is freed that this session has not allocated.");
+  return tvmrt__fail_value("cannot free memory that this session has not allocated.");
 }
 
 /* Whether the entry contains the client's range; the comparisons avoid overflow. */
@@ -171,7 +171,7 @@ int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void
     return 0;
   }
   return tvmrt__fail_value(
-      "a tensor's %llu bytes do not lie in memory that this session has allocated.",
+      "a tensor's %llu bytes are not in memory that this session has allocated.",
       (unsigned long long)bytes);
 }
 

@@ -103,7 +103,7 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   tvmrt_why why;
   int rc;
   if (tvmrt__stream_pair(ends, &why) != TVMRT_STREAM_OK) {
-    return tvmrt__fail("OSError: a pair of sockets: %s.", why.text);
+    return tvmrt__fail("OSError: cannot create a socket pair: %s.", why.text);
   }
   p->end = ends[0];
   task.streams[0] = p->fd;
@@ -112,7 +112,7 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   rc = write_task(server, p, &text);
   task.text = text.data;
   if (rc == 0 && tvmrt__process_start(server->name, &task, &p->process, &why) != 0) {
-    rc = tvmrt__fail("OSError: a session's process: %s.", why.text);
+    rc = tvmrt__fail("OSError: cannot start a session's process: %s.", why.text);
   }
   /* in the forked copy */
   if (rc == 0 && p->process == 0) run(server, p, task.streams);
@@ -138,7 +138,7 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
   const int fd = tvmrt__rpc_peer_release(peer);
   if (p == NULL) {
     tvmrt__stream_close(fd);
-    return tvmrt__fail("all %d sessions are taken.", TVMRT_RPC_MAX_PROCESSES);
+    return tvmrt__fail("all %d sessions are in use.", TVMRT_RPC_MAX_PROCESSES);
   }
   p->fd = fd;
   p->joined = joined;

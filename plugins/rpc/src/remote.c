@@ -248,7 +248,7 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
   tvmrt_object* made;
   if (reply->count != at + 1 || reply->codes[at] != kTVMOpaqueHandle ||
       (is_tensor && reply->codes[1] != kTVMDLTensorHandle)) {
-    return tvmrt__fail("RPCError: the reply's handle is not one.");
+    return tvmrt__fail("RPCError: the reply contains an invalid handle.");
   }
   if (handle == 0) return 0;
   if (code == kTVMPackedFuncHandle) {
@@ -287,7 +287,7 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc
     case kTVMArgBool:
       break;
     default:
-      return tvmrt__fail("RPCError: the reply has a value that nobody returns.");
+      return tvmrt__fail("RPCError: the reply has a value of a type that cannot be returned.");
   }
   *result->value = *value;
   *result->code = code;

@@ -197,7 +197,8 @@ static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   args[3].v_type = (DLDataType){kDLUInt, 8, 1};
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_ALLOC, NULL, args, codes, 4,
                                            tvmrt__rpc_take_handle, &address));
-  if (address > UINTPTR_MAX) return tvmrt__fail("RPCError: the server's addresses are longer.");
+  if (address > UINTPTR_MAX)
+    return tvmrt__fail("RPCError: the server's addresses are longer than this machine's.");
   tvmrt__rpc_session_retain(s); /* the memory retains the session */
   *out = (void*)(uintptr_t)address;
   return 0;
@@ -259,7 +260,8 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
     return tvmrt__rpc_copy_to(s, to_dev, from, to, bytes);
   }
   return tvmrt__fail_value(
-      "tensors are copied between this machine's CPU and a session, or within one session.");
+      "tensors can be copied only between this machine's CPU and a session, or within one "
+      "session.");
 }
 
 /* A stream is a number of the peer, which knows only the default stream. */

@@ -40,7 +40,7 @@ enum { FIRST_BYTES = offsetof(tvmrt_rpc_server_options, proxy) };
 /* A blank would end the key in a client's greeting, where options follow it. */
 static int check_key(const char* key) {
   if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
-  return tvmrt__fail_value("a key has at most 100 characters and no blank.");
+  return tvmrt__fail_value("a key must have at most 100 characters and no spaces.");
 }
 
 /* Strings are borrowed and must outlive the server. Missing options get their defaults here. */
@@ -48,7 +48,7 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
   tvmrt_rpc_server_options* o = &server->options;
   if (options == NULL || options->struct_bytes < FIRST_BYTES ||
       options->struct_bytes > sizeof(*options)) {
-    return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes is not %zu.", sizeof(*options));
+    return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes must be %zu.", sizeof(*options));
   }
   /* an older program's struct is shorter; the remaining fields stay zero */
   memcpy(o, options, options->struct_bytes);
@@ -60,7 +60,7 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
     return tvmrt__fail_value("at most %d sessions can be open at a time.", TVMRT_RPC_MAX_PROCESSES);
   }
   if (o->tracker != NULL && o->proxy != NULL) {
-    return tvmrt__fail_value("a server waits at a proxy or registers at a tracker, not both.");
+    return tvmrt__fail_value("a server uses either a proxy or a tracker, not both.");
   }
   if (!(o->greet_seconds > 0)) o->greet_seconds = 5;
   server->limits = tvmrt__rpc_default_limits;
@@ -77,7 +77,7 @@ static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* op
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_tracker_init(&server->tracker, o->tracker));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_proxy_init(&server->proxy, o->proxy));
   if (tvmrt__stream_pair(server->wake, &why) != TVMRT_STREAM_OK) {
-    return tvmrt__fail("OSError: a pair of sockets: %s.", why.text);
+    return tvmrt__fail("OSError: cannot create a socket pair: %s.", why.text);
   }
   if (tvmrt__process_task(server->name, &server->task)) return tvmrt__rpc_server_take_task(server);
   if (server->proxy.host != NULL) return 0;
@@ -303,7 +303,7 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   list_events(server, accepts, events);
   if (tvmrt__streams_wait(events, EVENTS, time_left(server, accepts && needs_polling(server)),
                           &why) != TVMRT_STREAM_OK) {
-    return tvmrt__fail("OSError: waiting for clients: %s.", why.text);
+    return tvmrt__fail("OSError: cannot wait for clients: %s.", why.text);
   }
   *stop = events[WAKE].ready;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {

@@ -232,7 +232,7 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   if (read_head(s, &code, &left) != 0) return broken(s);
   if (code != TVMRT_RPC_COPY_ACK) return read_values(s, code, left);
   if (left != bytes) {
-    (void)tvmrt__fail("RPCError: a copy of %llu bytes has come with %llu.",
+    (void)tvmrt__fail("RPCError: the reply to a copy of %llu bytes contains %llu bytes.",
                       (unsigned long long)bytes, (unsigned long long)left);
     return broken(s);
   }

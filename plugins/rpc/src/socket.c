@@ -7,9 +7,8 @@
 
 /* A timeout has no error text of the system. */
 static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
-  return tvmrt__fail(
-      "RPCError: %s: %s.", what,
-      rc == TVMRT_STREAM_TIMEOUT ? "no byte came or went in the time that is allowed" : why->text);
+  return tvmrt__fail("RPCError: %s: %s.", what,
+                     rc == TVMRT_STREAM_TIMEOUT ? "the connection timed out" : why->text);
 }
 
 /* The system's time limit applies to each call, so a peer could extend it with single bytes. Each

@@ -56,8 +56,9 @@ static int get_global(tvmrt_rpc_endpoint* ep) {
   uint64_t number = 0;
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
   if (takes_addresses(ep->args.values[0].v_str)) {
-    return tvmrt__fail("%s takes addresses of the server's own process, which no client has.",
-                       ep->args.values[0].v_str);
+    return tvmrt__fail(
+        "%s takes addresses of the server's own process, so it cannot be called remotely.",
+        ep->args.values[0].v_str);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(ep->args.values[0].v_str, &f));
   if (f == NULL) return reply_handle(ep, 0);
@@ -106,12 +107,12 @@ static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64
                     DLDataType hint) {
   void* data = NULL;
   if (bytes > ep->limits.memory_bytes - ep->memory) {
-    return tvmrt__fail_value("%llu bytes more would pass the session's limit of %llu.",
+    return tvmrt__fail_value("%llu more bytes would exceed the session's limit of %llu bytes.",
                              (unsigned long long)bytes,
                              (unsigned long long)ep->limits.memory_bytes);
   }
   /* a page; a larger alignment uses memory that the limit does not count */
-  if (alignment > 4096) return tvmrt__fail_value("an alignment is at most 4096.");
+  if (alignment > 4096) return tvmrt__fail_value("the alignment must be at most 4096.");
   TVMRT_RETURN_IF_ERROR(
       TVMDeviceAllocDataSpace(dev, (size_t)bytes, (size_t)alignment, hint, &data));
   if (tvmrt__rpc_handles_add_memory(&ep->handles, dev, data, bytes) != 0) {
@@ -127,7 +128,7 @@ static int alloc_data(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMArgInt, kTVMArgInt, kTVMDataType};
   const TVMValue* v = ep->args.values;
   TVMRT_RETURN_IF_ERROR(expect(ep, 4, codes));
-  if (v[1].v_int64 < 0 || v[2].v_int64 < 0) return tvmrt__fail_value("a size is negative.");
+  if (v[1].v_int64 < 0 || v[2].v_int64 < 0) return tvmrt__fail_value("the size is negative.");
   return allocate(ep, v[0].v_device, (uint64_t)v[1].v_int64, (uint64_t)v[2].v_int64, v[3].v_type);
 }
 
@@ -183,7 +184,7 @@ static int on_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
   static const int codes[] = {kDLDevice};
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
   if (ep->args.count > 1 && ep->args.codes[1] != kTVMNullptr && ep->args.values[1].v_int64 != 0) {
-    return tvmrt__fail_value("there is no such stream: this server has the default one.");
+    return tvmrt__fail_value("unknown stream: this server has only the default stream.");
   }
   TVMRT_RETURN_IF_ERROR(TVMSynchronize((int)ep->args.values[0].v_device.device_type, 0, NULL));
   return returns_one ? reply_handle(ep, 0) : reply_null(ep);

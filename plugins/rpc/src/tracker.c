@@ -83,7 +83,9 @@ static int greet(tvmrt_rpc_tracker* t) {
   uint8_t answer[4];
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&t->channel, magic, 4, NULL, 0));
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&t->channel, answer, 4, NULL));
-  return memcmp(answer, magic, 4) == 0 ? 0 : tvmrt__fail("RPCError: that is not a tracker.");
+  return memcmp(answer, magic, 4) == 0
+             ? 0
+             : tvmrt__fail("RPCError: the server at this address is not a tracker.");
 }
 
 /* Send a message whose only answer is success. */

@@ -59,7 +59,8 @@ int tvmrt__rpc_read_tensor_header(tvmrt_reader* in, DLTensor* out) {
   if (out->ndim < 0 || out->ndim > TVMRT_MAX_NDIM) {
     return tvmrt__reader_fail(in, "a tensor has too many dimensions");
   }
-  if (data > UINTPTR_MAX) return tvmrt__reader_fail(in, "an address is longer than this machine's");
+  if (data > UINTPTR_MAX)
+    return tvmrt__reader_fail(in, "an address does not fit into a pointer of this machine");
   out->data = (void*)(uintptr_t)data;
   return 0;
 }
@@ -130,7 +131,7 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
     case kTVMPackedFuncHandle:
       break;
     default:
-      return tvmrt__reader_fail(in, "a value of a type that does not travel");
+      return tvmrt__reader_fail(in, "a value of a type that cannot be sent");
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &number));
   value->v_int64 = (int64_t)number;
@@ -179,7 +180,7 @@ int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   seq->extents.size = 0;
   TVMRT_RETURN_IF_ERROR(read_i32(in, &count));
   if (count < 0 || count > MAX_VALUES || (size_t)count > tvmrt__reader_left(in) / 4) {
-    return tvmrt__reader_fail(in, "there are more values than bytes, or than 65536");
+    return tvmrt__reader_fail(in, "there are more values than bytes, or more than 65536");
   }
   TVMRT_RETURN_IF_ERROR(reserve(seq, count));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(&seq->extents, 0));

@@ -220,7 +220,9 @@ def test_noise_is_overcome_and_nothing_runs_twice(start):
 def test_a_silent_line_is_told(tmp_path):
     ours, theirs = socket.socketpair()
     line = Line("the line", ours.fileno(), ours.fileno(), ours.close)
-    with pytest.raises(TVMError, match="the line does not begin a session; is an image with"):
+    with pytest.raises(
+        TVMError, match="the line does not start a session; check that its firmware"
+    ):
         connect_board(line, start_seconds=0.2)
     theirs.close()
 
@@ -267,7 +269,7 @@ def test_a_board_that_starts_anew_is_told(start):
     session = connect_board(line)
     echo = session.get_function("echo")
     line._buffer = frame(b"\0\0\2")  # what a board sends that starts
-    with pytest.raises(TVMError, match="was restarted, or has ended the session; connect again"):
+    with pytest.raises(TVMError, match="was restarted, or ended the session; connect again"):
         echo(1)
     session.close()
 

@@ -180,7 +180,7 @@ def test_commands(tmp_path):
     "options, text",
     [
         ({"proxy": "nowhere"}, "the proxy 'nowhere' must be given as HOST:PORT"),
-        ({"proxy": "a:1", "tracker": "a:1"}, "waits at a proxy or registers at a tracker"),
+        ({"proxy": "a:1", "tracker": "a:1"}, "either a proxy or a tracker, not both"),
     ],
 )
 def test_refused_options(options, text):

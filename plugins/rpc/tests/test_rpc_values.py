@@ -169,7 +169,7 @@ def test_system_calls_that_clients_rarely_make(server):
             assert data != bytes(8)
             copy = data + CPU + VECTOR + struct.pack("<qQQ", 3, 0, 12)
             assert client.ask(packet(6, copy))[8:12] == struct.pack("<i", 8)
-            assert b"a copy of 12 bytes comes with 13" in client.ask(packet(7, copy + bytes(13)))
+            assert b"a copy of 12 bytes contains 13" in client.ask(packet(7, copy + bytes(13)))
         handle = client.function("test_rpc.same")
         null = client.ask(packet(3, struct.pack("<QiiQ", handle, 1, 3, 0)))
         assert null[16:28] == struct.pack("<iQ", 0, 4) or null[20:] == struct.pack("<iQ", 4, 4)
@@ -183,7 +183,7 @@ def test_sessions_begin_in_order(server):
         (packet(9, texts("name")), b"the session has not begun"),
         (packet(6, bytes(8) + CPU + SCALAR + bytes(16)), b"not begun"),
         (packet(2, struct.pack("<Q", 5) + b"9.9.9" + bytes(4)), b"speaks version 9.9.9"),
-        (packet(2, version + texts("rpc.Connect")), b"has sessions of its own machine only"),
+        (packet(2, version + texts("rpc.Connect")), b"offers sessions on its own machine only"),
     ):
         with Raw(server.port) as client:
             (size,) = struct.unpack("<i", client.read(4))
@@ -200,7 +200,7 @@ def test_handles_are_limited(server):
             client.send(packet(9, texts("runtime.NumThreads")) * 1024)
             client.read(1024 * 28)
         for refused in (packet(9, texts("runtime.NumThreads")), allocate):
-            assert b"holds 65536 things, which is its limit" in client.ask(refused)
+            assert b"has reached its limit of 65536 handles" in client.ask(refused)
 
 
 def reply(*codes: int, body: bytes = b"") -> bytes:
@@ -214,7 +214,7 @@ REPLIES = {
     "tensor that nobody owns": (
         reply(0, 7, body=struct.pack("<q", 7) + bytes(8) + CPU + SCALAR
               + bytes(8)),
-        "a value that nobody returns",
+        "a value of a type that cannot be returned",
     ),
     "no result": (reply(11, body=struct.pack("<Q", 1) + b"x"), "the reply has no result"),
     "unknown code": (packet(99, bytes(4)), "the reply has the unknown code 99"),
@@ -238,7 +238,7 @@ def test_handles_and_copies_that_do_not_fit():
     fake = FakeServer([memory, packet(8, bytes(3))])
     remote = rpc.connect("127.0.0.1", fake.port, "ab")
     tensor = tvmrt.nd.empty((2,), device=remote.cpu())
-    with pytest.raises(TVMError, match="a copy of 8 bytes has come with 3"):
+    with pytest.raises(TVMError, match="a copy of 8 bytes contains 3"):
         tensor.numpy()
 
 

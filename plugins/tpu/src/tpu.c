@@ -85,7 +85,7 @@ static int tpu_init(tvmrt_device* device) {
   if (a == NULL) return fail("MemoryError: no memory for the simulation.");
   if (!make_lock(a)) {
     free(a);
-    return fail("the simulation cannot have a lock.");
+    return fail("the simulation cannot create a mutex.");
   }
   a->memory_bytes = memory == NULL ? (uint64_t)1 << 30 : strtoull(memory, NULL, 10);
   device->privacy = a;
@@ -202,7 +202,7 @@ static int reserve(accelerator* a, uint64_t bytes, job* j) {
     j->memory_bytes = bytes;
   }
   (void)pthread_mutex_unlock(&a->lock);
-  return fits ? 0 : fail("MemoryError: the region does not fit into what is left of the memory.");
+  return fits ? 0 : fail("MemoryError: the region does not fit into the remaining device memory.");
 }
 
 /* Also frees a partly made job, whose missing parts are NULL or 0. */
@@ -362,9 +362,9 @@ static void* worker_main(void* argument) {
  * created, only this run fails. */
 static int start_worker(accelerator* a) {
   if (a->worker_process == getpid()) return 0;
-  if (a->worker_process != 0 && !forget_worker(a)) return fail("there is no condition to be had.");
-  if (pthread_create(&a->worker, NULL, worker_main, a) != 0)
-    return fail("there is no thread to be had.");
+  if (a->worker_process != 0 && !forget_worker(a))
+    return fail("cannot create a condition variable.");
+  if (pthread_create(&a->worker, NULL, worker_main, a) != 0) return fail("cannot create a thread.");
   a->worker_process = getpid();
   return 0;
 }

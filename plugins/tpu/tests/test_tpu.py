@@ -297,7 +297,7 @@ def test_memory_that_is_used_up_is_an_error(monkeypatch):
     monkeypatch.setenv("TVMRT_TPU_MEMORY_BYTES", "200")
     unregister("tpu")
     held = region("relu", [ONE], (2,))  # two tensors and two operands of 32 bytes each
-    with pytest.raises(tvmrt.TVMError, match="does not fit into what is left"):
+    with pytest.raises(tvmrt.TVMError, match="does not fit into the remaining"):
         region("relu", [ONE], (2,))
     del held
     region("relu", [ONE], (2,))

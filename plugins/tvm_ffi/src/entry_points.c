@@ -117,7 +117,7 @@ static int show(TVMValue* args, int* codes, int num_args, TVMValue* out, int* ou
   (void)out_code;
   (void)name;
   if (handle != NULL && tvmrt__library_show(handle)) return 0;
-  return bridge_fail("OSError: the functions of tvm-ffi cannot be made visible.");
+  return bridge_fail("OSError: the functions of libtvm_ffi cannot be made global.");
 }
 
 static const tvmrt_plugin_function functions[] = {{"tvmrt.tvm_ffi.start", start},

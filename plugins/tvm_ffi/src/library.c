@@ -40,7 +40,7 @@ static int check_version(const char* path, const FfiApi* api, FfiVersion* versio
   api->get_version(version);
   if (version->major == KNOWN_MAJOR && version->minor == KNOWN_MINOR) return 0;
   return bridge_fail(
-      "%s is version %u.%u.%u of tvm-ffi, whose ABI is not known here: install %d.%d", path,
+      "%s is version %u.%u.%u of tvm-ffi, which this plug-in does not support: install %d.%d", path,
       version->major, version->minor, version->patch, KNOWN_MAJOR, KNOWN_MINOR);
 }
 

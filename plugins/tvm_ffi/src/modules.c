@@ -26,7 +26,7 @@ static int call_module_function(FfiObject* module, const char* name, FfiAny* out
   void* function = NULL;
   int rc;
   memcpy(&find, &symbol, sizeof(find));
-  if (find == NULL) return bridge_fail("a module of tvm-ffi cannot be asked without libtvm_ffi");
+  if (find == NULL) return bridge_fail("a tvm-ffi module cannot be used without libtvm_ffi");
   if (find(&key, &function) != 0) return bridge_catch();
   if (function == NULL) return bridge_fail("libtvm_ffi has no global function %s", kAsk);
   *out = (FfiAny){.type_index = kFfiNone};

@@ -80,7 +80,7 @@ int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
 /* Tensors come from any library, and the number is used as a size below. */
 static int check_ndim(const DLTensor* tensor) {
   if (tensor->ndim >= 0 && tensor->ndim <= MAX_NDIM) return 0;
-  return bridge_fail("ValueError: a tensor has %d dimensions; 0 to %d are possible", tensor->ndim,
+  return bridge_fail("ValueError: a tensor has %d dimensions, expected 0 to %d", tensor->ndim,
                      MAX_NDIM);
 }
 

@@ -255,7 +255,8 @@ static int return_owned(Result* result, TVMValue* out, int* out_code) {
   if (result->code == kTVMStr) {
     rc = text_to_string(result->value, out, out_code);
   } else if (result->code == kTVMBytes) {
-    rc = bridge_fail("TypeError: a library's function cannot return bytes: nobody would own them");
+    rc = bridge_fail(
+        "TypeError: a library's function cannot return bytes: they would have no owner");
   } else {
     *out = result->value;
     *out_code = result->code;

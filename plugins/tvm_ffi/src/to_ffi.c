@@ -99,7 +99,8 @@ int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
   int rc;
   if (code == kTVMStr || code == kTVMBytes) return copy_text(value, code, result);
   if (code == kTVMDLTensorHandle || code == kTVMObjectRValueRefArg) {
-    return bridge_fail("TypeError: a function returned type code %d: nobody would own it", code);
+    return bridge_fail("TypeError: a function returned type code %d, a value without an owner",
+                       code);
   }
   rc = bridge_value_to_ffi(value, code, &any, &owned);
   bridge_release_value(value, code);

@@ -47,7 +47,7 @@ static int pointer_to_classic(void* pointer, int code, TVMValue* value, int* out
 /* Borrowed from the object or the value, which outlive the call. */
 static int text_to_classic(const char* text, size_t size, TVMValue* value, int* code) {
   if (memchr(text, '\0', size) != NULL) {
-    return bridge_fail("ValueError: a text with a NUL inside cannot be passed; pass bytes");
+    return bridge_fail("ValueError: a string that contains NUL cannot be passed; pass bytes");
   }
   value->v_str = text; /* tvm-ffi texts have a terminating NUL that is not counted */
   *code = kTVMStr;

@@ -78,9 +78,9 @@ static int check_shapes(const convolution* c) {
   const int axis = c->channels_last ? 3 : 1;
   const int64_t* p = c->pads;
   if (c->in->shape[axis] != c->channels * c->groups) {
-    return tvmrt__fail_value("%s: %lld channels are not %lld groups of the weights' %lld.",
-                             c->callee, (long long)c->in->shape[axis], (long long)c->groups,
-                             (long long)c->channels);
+    return tvmrt__fail_value(
+        "%s: %lld input channels are not %lld groups of the weights' %lld channels.", c->callee,
+        (long long)c->in->shape[axis], (long long)c->groups, (long long)c->channels);
   }
   if (c->out->shape[0] == c->batch && c->out->shape[axis] == c->filters * c->groups &&
       c->weights->shape[c->channels_last ? 3 : 0] == c->filters * c->groups &&
@@ -88,7 +88,7 @@ static int check_shapes(const convolution* c) {
       c->columns == pixels(c->width, p[2], p[3], c->kernel_width, c->strides[1])) {
     return 0;
   }
-  return tvmrt__fail_value("%s: the result has another shape than the convolution gives.",
+  return tvmrt__fail_value("%s: the shape of the result does not match the convolution.",
                            c->callee);
 }
 
@@ -108,18 +108,17 @@ static int take(const tvmrt_args* in, convolution* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 10, &last));
   for (i = 0; i < 4; ++i) {
     if (c->pads[i] < 0 || c->pads[i] > INT32_MAX) {
-      return tvmrt__fail_value("%s: pads are not negative.", c->callee);
+      return tvmrt__fail_value("%s: pads must not be negative.", c->callee);
     }
   }
   if (c->strides[0] < 1 || c->strides[1] < 1 || c->groups < 1) {
-    return tvmrt__fail_value("%s: strides and groups are at least 1.", c->callee);
+    return tvmrt__fail_value("%s: strides and groups must be at least 1.", c->callee);
   }
   c->channels_last = last != 0;
   take_shapes(c);
   TVMRT_RETURN_IF_ERROR(check_shapes(c));
   if (c->columns == 0 || c->im2col <= INT32_MAX / c->columns) return 0;
-  return tvmrt__fail_value("%s: a row of the result is made of more than 2^31 elements.",
-                           c->callee);
+  return tvmrt__fail_value("%s: a row of the im2col matrix exceeds 2^31 elements.", c->callee);
 }
 
 /* ---- elements ---- */

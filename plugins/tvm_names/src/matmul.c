@@ -86,7 +86,7 @@ static int check_shapes(matmul* p) {
   }
   if (c->batches != max_batches || (a->batches != max_batches && a->batches != 1) ||
       (b->batches != max_batches && b->batches != 1)) {
-    return tvmrt__fail_value("%s: batches of %lld and %lld do not give %lld.", p->callee,
+    return tvmrt__fail_value("%s: batch sizes %lld and %lld do not give %lld.", p->callee,
                              (long long)a->batches, (long long)b->batches, (long long)c->batches);
   }
   if (tvmrt__is_compact(c->tensor)) return 0;
@@ -210,7 +210,7 @@ static int float_matmul(const tvmrt_args* in, int ndim) {
   bits = p.c.tensor->dtype.bits == 64 ? 64 : 32;
   if (!is_type(&p.a, kDLFloat, bits) || !is_type(&p.b, kDLFloat, bits) ||
       !is_type(&p.c, kDLFloat, bits)) {
-    return tvmrt__fail_value("%s: all three must be float32, or all float64.", p.callee);
+    return tvmrt__fail_value("%s: all three tensors must be float32, or all float64.", p.callee);
   }
   return run_floats(&p);
 }
@@ -258,10 +258,10 @@ TVMRT_PLUGIN_NATIVE(names_matmul_u8s8s32) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(take(&in, 2, &p));
   if (!is_type(&p.a, kDLUInt, 8) || !is_type(&p.b, kDLInt, 8) || !is_type(&p.c, kDLInt, 32)) {
-    return tvmrt__fail_value("%s: the three must be uint8, int8 and int32.", p.callee);
+    return tvmrt__fail_value("%s: the tensors must be uint8, int8 and int32.", p.callee);
   }
   if (p.alpha != 1 || p.beta != 0) {
-    return tvmrt__fail_value("%s: only alpha 1 and beta 0 are there.", p.callee);
+    return tvmrt__fail_value("%s: only alpha = 1 and beta = 0 are supported.", p.callee);
   }
   run_integers(&p);
   return 0;

@@ -174,8 +174,9 @@ static int check_output(const slices* s, const DLTensor* out, int64_t minimum) {
   }
   if (!fits) {
     char a[TVMRT_TENSOR_TEXT_BYTES], b[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail_value("%s: the result %s does not hold that of %s along axis %d.", s->callee,
-                             tvmrt__tensor_text(out, a), tvmrt__tensor_text(s->in, b), s->axis);
+    return tvmrt__fail_value("%s: the result %s does not match the input %s along axis %d.",
+                             s->callee, tvmrt__tensor_text(out, a), tvmrt__tensor_text(s->in, b),
+                             s->axis);
   }
   return 0;
 }
@@ -256,7 +257,7 @@ static int same_type(const slices* s, const DLTensor* out) {
   if (tvmrt__same_dtype(s->in->dtype, out->dtype)) return 0;
   tvmrt__dtype_to_text(s->in->dtype, a);
   tvmrt__dtype_to_text(out->dtype, b);
-  return tvmrt__fail_type("%s: values of %s cannot go into a tensor of %s.", s->callee, a, b);
+  return tvmrt__fail_type("%s: values of %s cannot be stored in a tensor of %s.", s->callee, a, b);
 }
 
 /* (input, output, axis, is_ascend) */

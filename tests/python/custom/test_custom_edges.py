@@ -327,7 +327,7 @@ def test_constants_of_a_node_that_the_override_declines():
     ("statement", "sentence"),
     [
         ('TVMAPISetLastError("no luck today");', "^no luck today$"),
-        ("", r"^(node|network) '.*' failed and gave no reason\.$"),
+        ("", r"^(node|network) '.*' failed without an error text\.$"),
     ],
     ids=["with-a-reason", "without"],
 )

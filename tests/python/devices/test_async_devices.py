@@ -129,7 +129,7 @@ def test_failure_of_an_async_run_is_reported(later, tmp_path, monkeypatch):
 
 def test_number_of_queues_must_be_an_integer(later):
     tvmrt.register_func("device.deferring.num_queues", lambda: 0, override=True)
-    gave = r"device\.deferring\.num_queues gave no number of 1 and more"
+    gave = r"device\.deferring\.num_queues did not return an integer of at least 1"
     with pytest.raises(ValueError, match=gave):
         tvmrt.get_global_func("tvmrt.device.find")("deferring")
     tvmrt.register_func("device.deferring.num_queues", lambda: 2, override=True)

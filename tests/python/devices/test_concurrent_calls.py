@@ -62,7 +62,7 @@ def test_concurrent_second_call_is_refused(tmp_path, device, kind, wrapper):
             network.get_output_info,
             network.profile,
         ):
-            with pytest.raises(RuntimeError, match="serves one thread at a time"):
+            with pytest.raises(RuntimeError, match="use one executor per thread"):
                 call()
         assert network.get_num_outputs() == 1
     finally:

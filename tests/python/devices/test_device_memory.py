@@ -97,7 +97,7 @@ def test_an_input_that_the_cpu_reads_stays_on_the_host(tmp_path, far, kind):
     text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x) y = Add(a, x) }"
     _, library = library_of(tmp_path, onnx.parser.parse_model(HEADER + text), far, kind)
     net = executor_of(library, kind)
-    with pytest.raises(ValueError, match="input 'x' lies on device 1:0, the tensor on 12:0"):
+    with pytest.raises(ValueError, match="input 'x' is on device 1:0, the tensor on 12:0"):
         net.set_input_zero_copy("x", tvmrt.nd.array(X, device=tvmrt.ext_dev(0)))
 
 

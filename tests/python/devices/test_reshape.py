@@ -160,6 +160,6 @@ def test_output_shapes_are_inferred(network, shapes, last):
 @pytest.mark.parametrize(("network", "shapes"), WRONG.values(), ids=WRONG)
 def test_inconsistent_shapes(network, shapes):
     module = loaded(network)
-    with pytest.raises(ValueError, match="would get do not belong together"):
+    with pytest.raises(ValueError, match="are inconsistent or unknown"):
         reshape(module, network, **shapes)
     reshape(module, network, **{name: shape for name, shape in network[0] if name not in "wb"})

@@ -242,9 +242,9 @@ def test_invalid_sizes_return_a_code_and_a_message(firmware, tmp_path):
     check(model, [good] * 4, [found[i] for i in (0, 2, 4, 8)])
     assert [(code, text) for code, text, _ in found if code] == [
         (OUT_OF_RANGE, "past: found 25, allowed 0 to 24 (input past_v)"),
-        (OUT_OF_RANGE, "past: found 9, allowed 7 as elsewhere (input past_v)"),
+        (OUT_OF_RANGE, "past: found 9, allowed 7 as in another input (input past_v)"),
         (MISMATCH, "found 1 axes, allowed 2 (input ids)"),
-        (OUT_OF_RANGE, "axis 3: found 11, allowed 10 by other sizes (input mask)"),
+        (OUT_OF_RANGE, "axis 3: found 11, allowed 10 from other dimensions (input mask)"),
         (OUT_OF_RANGE, "axis 1: found 5, allowed 4 (input past_k)"),
     ]
 

@@ -33,7 +33,7 @@ unload = tvmrt.get_global_func("tvmrt.plugin.unload")
 try:
     unload("acme")
 except ValueError as error:
-    assert "holds its function 'acme.twice'" in str(error)
+    assert "a reference to its function 'acme.twice'" in str(error)
 else:
     raise AssertionError
 del twice

@@ -60,7 +60,7 @@ def test_numbers_become_strings_and_back():
     assert [float(t) for t in found.of_double.tolist()] == doubles.tolist()
     assert found.of_float[0] == "0.1" and found.of_double[0] == "0.1"
     feeds["n"] = strings("12", "7up", "1")
-    with pytest.raises(ValueError, match=r"whole.*has '7up', which is not such a number"):
+    with pytest.raises(ValueError, match=r"whole.*has '7up', which is not a valid number"):
         compiled.run(feeds)
 
 

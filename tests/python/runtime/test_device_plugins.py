@@ -73,7 +73,7 @@ print(get_global_func("tvmrt.device.find")("nothing"))
         ({"OTHER_ABI": 1}, "was built for version 2 of the device interface.* has version 1"),
         ({"NO_REGISTER": 1}, "has no function tvmrt_plugin_register"),
         ({"FAILS": '"no card in the slot."'}, "cannot be registered: no card in the slot"),
-        ({"FAILS": '""'}, "cannot be registered; it gave no reason"),
+        ({"FAILS": '""'}, "cannot be registered; it returned no error text"),
         ({"NAME": '"no name"'}, "cannot be registered: .*'no name' is not a device name"),
     ],
     ids=["no-abi", "other-abi", "no-register", "fails", "fails-silently", "bad-name"],
@@ -134,7 +134,7 @@ def test_overwritten_plugin_is_rejected(tmp_path):
     path = build(tmp_path, NAME='"written_over"')
     tvmrt.load_device_plugin(path)
     os.utime(path, (1, 1))
-    with pytest.raises(OSError, match="was written over while it was loaded"):
+    with pytest.raises(OSError, match="was overwritten while it was loaded"):
         tvmrt.load_device_plugin(path)
 
 

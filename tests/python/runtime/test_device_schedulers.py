@@ -127,7 +127,7 @@ def test_wait_gives_up_in_time_and_may_be_repeated():
     executor.set_input("x", np.zeros(simulated.SHAPE, np.float32))
     executor.run_async()
     assert not executor.wait(timeout_ms=10)
-    with pytest.raises(RuntimeError, match="a run is under way"):
+    with pytest.raises(RuntimeError, match="a run is in progress"):
         executor.get_output(0)
     ended.set()
     assert executor.wait()

@@ -243,7 +243,7 @@ def test_non_callable_is_rejected():
 
 def test_handles_move_between_objects_only():
     shape = tvmrt.runtime.ShapeTuple([1])
-    with pytest.raises(TypeError, match="an Object is needed, not a int"):
+    with pytest.raises(TypeError, match="expected an Object, got a int"):
         shape._move_from(7)
     assert list(shape) == [1]
 

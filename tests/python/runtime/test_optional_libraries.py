@@ -125,8 +125,9 @@ def test_library_of_another_version_is_refused_with_both_versions(tmp_path):
     command = [sys.executable, "-c", FIND_CPU, tmp_path / RUNTIME.name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"is of tvmrt 9{tvmrt.__version__[1:]}, this runtime is tvmrt {tvmrt.__version__}" in (
-        done.stdout
+    assert (
+        f"belongs to tvmrt 9{tvmrt.__version__[1:]}, this runtime is tvmrt {tvmrt.__version__}"
+        in (done.stdout)
     )
 
 

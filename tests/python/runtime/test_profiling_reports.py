@@ -122,7 +122,7 @@ def test_profiled_function():
             profiling("ProfileFunction")(holder, "no_such", 1, 0, 0, [])
     function = profiling("ProfileFunction")(made, "get_func_names", 1, 0, 2, [])
     assert dict(function().items())["Duration (us)"].type_key == "runtime.profiling.Duration"
-    with pytest.raises(ValueError, match="collectors are objects of C\\+\\+"):
+    with pytest.raises(ValueError, match="metric collectors are not supported"):
         profiling("ProfileFunction")(made, "get_func_names", 1, 0, 0, [Array([])])
 
 
@@ -131,7 +131,7 @@ def test_profiled_function():
     [
         ("{", "the report"),
         ('{"calls": [{"Name": {}}]}', "a metric is empty"),
-        ('{"calls": [{"Name": {"apples": 1}}]}', "'apples' is not a kind of metric"),
+        ('{"calls": [{"Name": {"apples": 1}}]}', "unknown kind of metric 'apples'"),
         ('{"calls": [{"Name": {"count": x}}]}', "'x' is not a number"),
         ('{"device_metrics": {"cpu0": 1}}', "the report"),
     ],
@@ -144,5 +144,5 @@ def test_damaged_text_is_refused(text, message):
 def test_invalid_report_entries_are_rejected():
     with pytest.raises(TypeError, match="call 0 is not a map"):
         profiling("Report")([1], {}, {})
-    with pytest.raises(TypeError, match="durations, percents, ratios, counts and texts"):
+    with pytest.raises(TypeError, match="duration, percent, ratio, count or string"):
         profiling("Report")([{"Name": [1]}], {}, {})

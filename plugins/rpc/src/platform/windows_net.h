@@ -50,7 +50,7 @@ static inline void net_explain(int error, tvmrt_why* why) {
       FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, (DWORD)error,
                      0, text, (DWORD)(sizeof(why->text) / 3), NULL);
   if (count == 0 || !tvmrt__wide_to_utf8(text, why->text, sizeof(why->text))) {
-    (void)snprintf(why->text, sizeof(why->text), "error %d of Windows", error);
+    (void)snprintf(why->text, sizeof(why->text), "Windows error %d", error);
   }
   for (end = strlen(why->text); end != 0 && strchr(" .\r\n", why->text[end - 1]) != NULL; --end) {
     why->text[end - 1] = '\0';

@@ -17,7 +17,7 @@ static const DWORD first_exception = 0xC0000000u;
 
 /* Call first: other calls change the system's last error. */
 static void explain(tvmrt_why* why, const char* what) {
-  (void)snprintf(why->text, sizeof(why->text), "%s: error %lu of Windows", what, GetLastError());
+  (void)snprintf(why->text, sizeof(why->text), "%s: Windows error %lu", what, GetLastError());
 }
 
 /* Header of a task: the streams in the form for the other process. */

@@ -41,7 +41,8 @@ static inline char* tvmrt_text_allocate(const uint8_t* heap, size_t bytes, const
   memcpy(head, own, sizeof(head));
   if (bytes > (uint64_t)(head[1] - head[0])) {
     char what[128];
-    (void)snprintf(what, sizeof(what), "makes more strings than the %lld bytes for those of a run",
+    (void)snprintf(what, sizeof(what),
+                   "creates more string data than the %lld bytes reserved per run",
                    (long long)head[1]);
     (void)tvmrt_text_fail("MemoryError", where, what);
     return NULL;
@@ -326,7 +327,7 @@ static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64
 static inline int tvmrt_text_check_end(const char* text, const char* end, const char* where) {
   if (end != text && end[strspn(end, " \t\n\v\f\r")] == '\0') return 0;
   char what[128];
-  (void)snprintf(what, sizeof(what), "has '%.60s', which is not such a number", text);
+  (void)snprintf(what, sizeof(what), "has '%.60s', which is not a valid number", text);
   return tvmrt_text_fail("ValueError", where, what);
 }
 

@@ -143,8 +143,8 @@ static int tvmrt_ffi_check_type(const tvmrt_ffi_network* net, int i, const DLTen
   }
   if (has.code == want.code && has.bits == want.bits && has.lanes == want.lanes) return 0;
   (void)snprintf(what, sizeof(what),
-                 "has elements of DLPack's type code %d with %d bits, expected code %d with %d",
-                 has.code, has.bits, want.code, want.bits);
+                 "has DLPack type code %d with %d bits, expected code %d with %d bits", has.code,
+                 has.bits, want.code, want.bits);
   return tvmrt_ffi_refuse(net, i, "TypeError", what);
 }
 
@@ -154,7 +154,7 @@ static int tvmrt_ffi_check(const tvmrt_ffi_network* net, int i, const DLTensor* 
   int fits = tensor->ndim == port->ndim;
   int64_t count = 1;
   if (tensor->device.device_type != kDLCPU) {
-    return tvmrt_ffi_refuse(net, i, "ValueError", "is not in the memory of the CPU");
+    return tvmrt_ffi_refuse(net, i, "ValueError", "is not in CPU memory; pass a CPU tensor");
   }
   if (tvmrt_ffi_check_type(net, i, tensor) != 0) return -1;
   for (int axis = 0; fits && axis < port->ndim; ++axis) {
@@ -170,7 +170,8 @@ static int tvmrt_ffi_check(const tvmrt_ffi_network* net, int i, const DLTensor* 
   }
   if (count != 0 && (tensor->data == NULL ||
                      ((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset) % bytes != 0)) {
-    return tvmrt_ffi_refuse(net, i, "ValueError", "does not begin at a multiple of its elements");
+    return tvmrt_ffi_refuse(net, i, "ValueError",
+                            "is not aligned to its element size; pass an aligned copy");
   }
   return 0;
 }
@@ -251,8 +252,7 @@ static int tvmrt_ffi_call(const tvmrt_ffi_network* net, const tvmrt_ffi_any* arg
   if (num_args != net->num_ports) {
     char text[TVMRT_FFI_TEXT_BYTES];
     (void)snprintf(text, sizeof(text),
-                   "TypeError: %.80s takes %d tensors, %d inputs and %d outputs to be written, and "
-                   "was given %d.",
+                   "TypeError: %.80s takes %d tensors, %d inputs, then %d outputs, but got %d.",
                    net->name, (int)net->num_ports, (int)net->num_inputs,
                    (int)(net->num_ports - net->num_inputs), (int)num_args);
     return tvmrt_ffi_raise(text);
