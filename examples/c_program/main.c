@@ -83,15 +83,15 @@ static size_t num_bytes(const DLTensor* t) {
 /* The tensor is the executor's own memory: writing it sets the input, without a copy. */
 static int fill_from_file(DLTensor* t, const char* name, const char* path) {
   FILE* file = fopen(path, "rb");
-  size_t got;
+  size_t num_read;
   if (file == NULL) {
     fprintf(stderr, "run_network: cannot open '%s' for input '%s'\n", path, name);
     return -1;
   }
-  got = fread(t->data, 1, num_bytes(t), file);
-  if (got == num_bytes(t) && fgetc(file) != EOF) got = 0; /* longer than the input */
+  num_read = fread(t->data, 1, num_bytes(t), file);
+  if (num_read == num_bytes(t) && fgetc(file) != EOF) num_read = 0; /* longer than the input */
   (void)fclose(file);
-  if (got == num_bytes(t)) return 0;
+  if (num_read == num_bytes(t)) return 0;
   fprintf(stderr, "run_network: '%s' must hold %zu bytes for input '%s'\n", path, num_bytes(t),
           name);
   return -1;

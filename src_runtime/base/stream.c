@@ -144,13 +144,13 @@ int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count) {
 
 /* In chunks, without querying the size: pipes and files of /proc have none. */
 static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
-  size_t got;
+  size_t num_read;
   do {
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(out, 65536));
-    got = fread(out->data + out->size, 1, 65536, file);
-    out->size += got;
+    num_read = fread(out->data + out->size, 1, 65536, file);
+    out->size += num_read;
     out->data[out->size] = '\0';
-  } while (got != 0);
+  } while (num_read != 0);
   if (ferror(file)) return tvmrt__fail("OSError: cannot read '%s': %s.", path, strerror(errno));
   return 0;
 }
@@ -188,14 +188,14 @@ static int write_all(FILE* file, const void* data, size_t size) {
 /* errno is read for the error text before the temporary file is removed, which may change it. No
  * fsync: durability after a loss of power is not guaranteed. */
 int tvmrt__write_file(const char* path, const void* data, size_t size) {
-  tvmrt_buf aside = {NULL, 0, 0};
+  tvmrt_buf temporary = {NULL, 0, 0};
   FILE* file = NULL;
-  int rc = open_temporary(path, &aside, &file);
+  int rc = open_temporary(path, &temporary, &file);
   if (rc == 0 && (file == NULL || write_all(file, data, size) != 0 ||
-                  tvmrt__replace_file(aside.data, path) != 0)) {
+                  tvmrt__replace_file(temporary.data, path) != 0)) {
     rc = tvmrt__fail("OSError: cannot write '%s': %s.", path, strerror(errno));
-    if (file != NULL) (void)tvmrt__remove_file(aside.data);
+    if (file != NULL) (void)tvmrt__remove_file(temporary.data);
   }
-  tvmrt__buf_free(&aside);
+  tvmrt__buf_free(&temporary);
   return rc;
 }

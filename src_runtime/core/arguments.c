@@ -36,13 +36,13 @@ const char* tvmrt__code_name(int code) {
 
 /* Set the error text and return -1. An object is named by its type, not just as "an object". */
 static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
-  const char* got = tvmrt__code_name(in->codes[i]);
+  const char* actual = tvmrt__code_name(in->codes[i]);
   const tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
   if (in->codes[i] == kTVMObjectHandle && obj != NULL && tvmrt__type_key(obj->type_index) != NULL) {
-    got = tvmrt__type_key(obj->type_index);
+    actual = tvmrt__type_key(obj->type_index);
   }
   return tvmrt__fail_type("%s: argument %d must be %s, got %s (type code %d).", in->callee, i,
-                          expected, got, in->codes[i]);
+                          expected, actual, in->codes[i]);
 }
 
 /* `max_args` below 0: no maximum. */

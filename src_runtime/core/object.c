@@ -37,12 +37,12 @@ const char* tvmrt__type_key(uint32_t type_index) {
 /* `callee` names the called function, for the error text. */
 int tvmrt__check_type(const void* handle, tvmrt_type type, const char* callee) {
   const tvmrt_object* obj = handle;
-  const char* got;
+  const char* actual;
   if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", callee);
   if (obj->type_index == (uint32_t)type) return 0;
-  got = tvmrt__type_key(obj->type_index);
+  actual = tvmrt__type_key(obj->type_index);
   return tvmrt__fail_type("%s expects a %s, got a %s.", callee, type_keys[type],
-                          got == NULL ? "handle of an unknown kind" : got);
+                          actual == NULL ? "handle of an unknown kind" : actual);
 }
 
 /* Accepts any type; tvmrt__check_type() requires one. */

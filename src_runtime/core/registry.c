@@ -191,12 +191,12 @@ void tvmrt__global_leave(const char* name, TVMCPackedFunc fn) {
 
 bool tvmrt__global_is_referenced(const char* name, TVMCPackedFunc fn) {
   const tvmrt_func* f;
-  bool held;
+  bool is_referenced;
   if (lock_to_write() != 0) return true;
   f = find_of_table(name, fn);
-  held = f != NULL && atomic_load_explicit(&f->base.refs, memory_order_acquire) > 1;
+  is_referenced = f != NULL && atomic_load_explicit(&f->base.refs, memory_order_acquire) > 1;
   unlock_writer();
-  return held;
+  return is_referenced;
 }
 
 /* The function is retained while it runs: it may remove its own name. */

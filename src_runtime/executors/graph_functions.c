@@ -53,10 +53,10 @@ static int copy_params(tvmrt_executor* e, const tvmrt_params* params) {
 static int share_named(tvmrt_executor* e, const tvmrt_executor* other, const tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
-    tvmrt_port* mine = tvmrt__port_named(&e->inputs, params->names[i]);
-    const tvmrt_port* theirs = tvmrt__port_named(&other->inputs, params->names[i]);
-    if (mine == NULL || theirs == NULL) continue;
-    TVMRT_RETURN_IF_ERROR(set_param(e, mine, theirs->bound, true));
+    tvmrt_port* own_port = tvmrt__port_named(&e->inputs, params->names[i]);
+    const tvmrt_port* other_port = tvmrt__port_named(&other->inputs, params->names[i]);
+    if (own_port == NULL || other_port == NULL) continue;
+    TVMRT_RETURN_IF_ERROR(set_param(e, own_port, other_port->bound, true));
   }
   return 0;
 }

@@ -42,8 +42,8 @@ static void put_number(text* t, const char* before, int64_t number) {
 
 /* The error of an axis: "batch: found 9, allowed 1 to 8 (input x)". The code is enough where no
  * text is wanted; dim NULL means an axis without a name. */
-static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t least, int64_t most,
-                      const char* where, const char* name) {
+static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t minimum,
+                      int64_t maximum, const char* where, const char* name) {
   text t = {{0}, 0};
   /* no text if the image does not link the functions that read it */
   if (!TVMRT_IS_LINKED(tvmrt__store_error)) return kTvmErrorNetworkDimensionOutOfRange;
@@ -53,8 +53,8 @@ static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t leas
     put_number(&t, "axis ", axis);
   }
   put_number(&t, ": found ", found);
-  put_number(&t, ", allowed ", least);
-  if (most != least) put_number(&t, " to ", most);
+  put_number(&t, ", allowed ", minimum);
+  if (maximum != minimum) put_number(&t, " to ", maximum);
   put(&t, where);
   put(&t, name);
   put(&t, ")");

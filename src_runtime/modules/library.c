@@ -255,11 +255,11 @@ static int check_manifest(const char* path, const tvmrt_library_source* source) 
 /* The manifest is checked before code of the library runs. */
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
-  const tvmrt_open_options how = {path, TVMRT_LOAD_LAZY, "Failed to load dynamic shared library",
-                                  file_of};
+  const tvmrt_open_options options = {path, TVMRT_LOAD_LAZY,
+                                      "Failed to load dynamic shared library", file_of};
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));
-  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &source.ctx, &source.file));
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&options, &source.ctx, &source.file));
   if (check_manifest(path, &source) != 0) {
     source.close(source.ctx);
     return -1;

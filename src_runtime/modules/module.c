@@ -93,7 +93,7 @@ typedef struct module_list {
 } module_list;
 
 typedef struct walk {
-  module_list seen;    /* in depth-first order, a module before its imports */
+  module_list visited; /* in depth-first order, a module before its imports */
   module_list waiting; /* a stack */
 } walk;
 
@@ -122,8 +122,8 @@ static int walk_all(walk* w, tvmrt_module* mod) {
     size_t i;
     mod = w->waiting.items[--w->waiting.count];
     /* several modules may import it */
-    if (contains(&w->seen, mod)) continue;
-    TVMRT_RETURN_IF_ERROR(append(&w->seen, mod));
+    if (contains(&w->visited, mod)) continue;
+    TVMRT_RETURN_IF_ERROR(append(&w->visited, mod));
     /* pushed in reverse order, so that the first one is visited next */
     for (i = mod->num_imports; i > 0; --i) {
       TVMRT_RETURN_IF_ERROR(append(&w->waiting, mod->imports[i - 1]));
@@ -133,7 +133,7 @@ static int walk_all(walk* w, tvmrt_module* mod) {
 }
 
 static void free_walk(walk* w) {
-  free(w->seen.items);
+  free(w->visited.items);
   free(w->waiting.items);
 }
 
@@ -141,7 +141,7 @@ static void free_walk(walk* w) {
 static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
   walk w = {{NULL, 0}, {NULL, 0}};
   int rc = walk_all(&w, dep);
-  if (rc == 0 && contains(&w.seen, mod)) {
+  if (rc == 0 && contains(&w.visited, mod)) {
     rc = tvmrt__fail_value("importing module '%s' into '%s' would create a cycle.", dep->type->key,
                            mod->type->key);
   }
@@ -249,8 +249,8 @@ static int get_from_tree(tvmrt_module* mod, const char* name, tvmrt_func** out) 
   walk w = {{NULL, 0}, {NULL, 0}};
   size_t i;
   int rc = walk_all(&w, mod);
-  for (i = 1; i < w.seen.count && rc == 0 && *out == NULL; ++i) {
-    rc = get_own(w.seen.items[i], name, out);
+  for (i = 1; i < w.visited.count && rc == 0 && *out == NULL; ++i) {
+    rc = get_own(w.visited.items[i], name, out);
   }
   free_walk(&w);
   return rc;

@@ -37,7 +37,7 @@ typedef enum tvmrt_loading {
 } tvmrt_loading;
 
 /* Load a library, with symbols local to it; NULL with tvmrt__library_error(). */
-TVMRT_SDK void* tvmrt__library_load_file(const char* path, tvmrt_loading how);
+TVMRT_SDK void* tvmrt__library_load_file(const char* path, tvmrt_loading binding);
 TVMRT_SDK void tvmrt__library_unload(void* handle);
 /* The address of a symbol; NULL if there is none. */
 TVMRT_SDK void* tvmrt__library_symbol(void* handle, const char* name);

@@ -14,13 +14,13 @@
 
 /* Always local: symbols of one network must not resolve in another. Each load is counted, in every
  * mode, also with RTLD_NOLOAD. */
-void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
+void* tvmrt__library_load_file(const char* path, tvmrt_loading binding) {
   static const int modes[] = {
       [TVMRT_LOAD_LAZY] = RTLD_LAZY | RTLD_LOCAL,
       [TVMRT_LOAD_NOW] = RTLD_NOW | RTLD_LOCAL,
       [TVMRT_LOAD_IF_LOADED] = RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD,
   };
-  return dlopen(path, modes[how]);
+  return dlopen(path, modes[binding]);
 }
 
 /* The result is ignored: the caller has given up the handle either way. */

@@ -32,7 +32,7 @@ static inline void tvmrt__rwlock_renew(tvmrt_rwlock* l) { (void)pthread_rwlock_i
 TVMRT_SDK int tvmrt__cond_init(tvmrt_cond* c);
 static inline void tvmrt__cond_free(tvmrt_cond* c) { (void)pthread_cond_destroy(c); }
 static inline void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m) { (void)pthread_cond_wait(c, m); }
-TVMRT_SDK bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
+TVMRT_SDK bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double deadline);
 static inline void tvmrt__wake_one(tvmrt_cond* c) { (void)pthread_cond_signal(c); }
 static inline void tvmrt__wake_all(tvmrt_cond* c) { (void)pthread_cond_broadcast(c); }
 

@@ -23,8 +23,8 @@ static struct timespec time_of(double seconds) {
 #if defined(__APPLE__)
 int tvmrt__cond_init(tvmrt_cond* c) { return pthread_cond_init(c, NULL); }
 
-bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
-  const double left = when - tvmrt__seconds();
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double deadline) {
+  const double left = deadline - tvmrt__seconds();
   const struct timespec t = time_of(left < 0 ? 0 : left);
   return pthread_cond_timedwait_relative_np(c, m, &t) != ETIMEDOUT;
 }
@@ -42,8 +42,8 @@ int tvmrt__cond_init(tvmrt_cond* c) {
 }
 
 /* Only ETIMEDOUT gives false: after any other wake-up the caller checks its condition. */
-bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
-  const struct timespec t = time_of(when);
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double deadline) {
+  const struct timespec t = time_of(deadline);
   return pthread_cond_timedwait(c, m, &t) != ETIMEDOUT;
 }
 #endif

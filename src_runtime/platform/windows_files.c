@@ -267,11 +267,11 @@ void tvmrt__file_close(tvmrt_file file) { (void)CloseHandle((HANDLE)file); }
  * the system counts in 32 bits; no caller reads more. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
   OVERLAPPED offset = {0};
-  DWORD got = 0;
+  DWORD num_read = 0;
   if (bytes > 0x7fffffff) return false;
   offset.Offset = (DWORD)at;
   offset.OffsetHigh = (DWORD)(at >> 32);
-  return ReadFile((HANDLE)file, out, (DWORD)bytes, &got, &offset) && got == bytes;
+  return ReadFile((HANDLE)file, out, (DWORD)bytes, &num_read, &offset) && num_read == bytes;
 }
 
 /* As on other systems; ticks count from 1601, which is irrelevant for comparisons. */

@@ -43,14 +43,14 @@ static void keep_error(void) {
 
 /* Counted either way, so each call needs one unload. There is no lazy binding: a missing function
  * is an error here. */
-void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
+void* tvmrt__library_load_file(const char* path, tvmrt_loading binding) {
   wchar_t* wide = tvmrt__utf8_to_wide(path);
   HMODULE handle = NULL;
   if (wide == NULL) {
     (void)snprintf(error_text, sizeof(error_text), "its path is not UTF-8");
     return NULL;
   }
-  if (how == TVMRT_LOAD_IF_LOADED) {
+  if (binding == TVMRT_LOAD_IF_LOADED) {
     (void)GetModuleHandleExW(0, wide, &handle);
   } else {
     handle = LoadLibraryW(wide);

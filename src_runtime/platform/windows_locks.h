@@ -43,7 +43,7 @@ TVMRT_SDK void tvmrt__rwlock_renew(tvmrt_rwlock* l);
 TVMRT_SDK int tvmrt__cond_init(tvmrt_cond* c);
 TVMRT_SDK void tvmrt__cond_free(tvmrt_cond* c);
 TVMRT_SDK void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m);
-TVMRT_SDK bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
+TVMRT_SDK bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double deadline);
 TVMRT_SDK void tvmrt__wake_one(tvmrt_cond* c);
 TVMRT_SDK void tvmrt__wake_all(tvmrt_cond* c);
 

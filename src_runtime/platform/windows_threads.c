@@ -48,12 +48,12 @@ void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m) {
 }
 
 /* True also for spurious wake-ups: callers check their condition. */
-bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
-  const double left = 1e3 * (when - tvmrt__seconds());
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double deadline) {
+  const double left = 1e3 * (deadline - tvmrt__seconds());
   /* rounded up, so that the time is past; waits longer than a day wake in between */
   const DWORD ms = left <= 0 ? 0 : left > 86400e3 ? 86400000 : (DWORD)left + 1;
   if (SleepConditionVariableSRW(VARIABLE(c), SRW(m), ms, 0)) return true;
-  return tvmrt__seconds() < when;
+  return tvmrt__seconds() < deadline;
 }
 
 void tvmrt__wake_one(tvmrt_cond* c) { WakeConditionVariable(VARIABLE(c)); }

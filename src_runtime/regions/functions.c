@@ -16,15 +16,15 @@
 /* () -> Array of str */
 TVMRT_NATIVE(list_devices) {
   const char** names;
-  int32_t there, count;
+  int32_t existing, count;
   int rc;
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__device_list(NULL, 0, &there));
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_list(NULL, 0, &existing));
   /* one more, to avoid an empty allocation */
-  names = (const char**)tvmrt__calloc((size_t)there + 1, sizeof(*names));
+  names = (const char**)tvmrt__calloc((size_t)existing + 1, sizeof(*names));
   if (names == NULL) return -1;
-  rc = tvmrt__device_list(names, there, &count);
-  if (count > there) count = there; /* one was registered meanwhile */
+  rc = tvmrt__device_list(names, existing, &count);
+  if (count > existing) count = existing; /* one was registered meanwhile */
   if (rc == 0) {
     rc = tvmrt__ret_object(out, out_code,
                            (tvmrt_object*)tvmrt__array_of_texts(names, (size_t)count));

@@ -161,11 +161,11 @@ static int has_lost_devices(plugin* p, bool* out) {
 /* A loaded plug-in registers again if its devices were unregistered. `again`: always. */
 static int load_plugin(const char* path, bool again) {
   /* a missing symbol is an error here, instead of ending the process during a run */
-  const tvmrt_open_options how = {path, TVMRT_LOAD_NOW, "cannot load the plug-in", file_of};
+  const tvmrt_open_options options = {path, TVMRT_LOAD_NOW, "cannot load the plug-in", file_of};
   tvmrt_file_id file;
   void* handle;
   plugin* p;
-  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &handle, &file));
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&options, &handle, &file));
   p = find_loaded(handle);
   /* The first handle keeps it mapped; handles are counted, so this one is closed. */
   if (p != NULL) {

@@ -16,7 +16,7 @@ typedef struct split {
   int32_t* group;    /* per node: the representative of its group, itself if it is alone */
   int32_t* next;     /* per node: circular list of its group's nodes */
   int32_t* stack;    /* of groups to visit; finally the groups' numbers */
-  uint8_t* seen;     /* per representative */
+  uint8_t* visited;  /* per representative */
   uint8_t* wanted;   /* per node: its operator and types are described */
 } split;
 
@@ -52,8 +52,8 @@ static bool can_run(const tvmrt_device_description* desc, const tvmrt_region* gr
 
 /* The stack has one element per group, and each is pushed once. */
 static void push(split* s, int32_t* depth, int32_t group) {
-  if (s->seen[group]) return;
-  s->seen[group] = 1;
+  if (s->visited[group]) return;
+  s->visited[group] = 1;
   s->stack[(*depth)++] = group;
 }
 
@@ -77,7 +77,7 @@ static void push_sources(split* s, int32_t* depth, int32_t group, int32_t except
  * in the worst case; graphs have hundreds of nodes. */
 static bool has_indirect_path(split* s, int32_t early, int32_t late) {
   int32_t depth = 0;
-  memset(s->seen, 0, (size_t)s->graph->num_nodes);
+  memset(s->visited, 0, (size_t)s->graph->num_nodes);
   push_sources(s, &depth, late, early);
   while (depth > 0) {
     int32_t group = s->stack[--depth];
@@ -127,10 +127,10 @@ static int make_split(split* s, const tvmrt_region* graph) {
   s->group = tvmrt__calloc(nodes, sizeof(*s->group));
   s->next = tvmrt__calloc(nodes, sizeof(*s->next));
   s->stack = tvmrt__calloc(nodes, sizeof(*s->stack));
-  s->seen = tvmrt__calloc(nodes, 1);
+  s->visited = tvmrt__calloc(nodes, 1);
   s->wanted = tvmrt__calloc(nodes, 1);
   if (s->producer == NULL || s->group == NULL || s->next == NULL || s->stack == NULL ||
-      s->seen == NULL || s->wanted == NULL) {
+      s->visited == NULL || s->wanted == NULL) {
     return -1;
   }
   for (i = 0; i < graph->num_tensors; ++i) s->producer[i] = -1;
@@ -173,7 +173,7 @@ int tvmrt__split_graph_by_describe(tvmrt_device* device, const tvmrt_region* gra
   free(s.group);
   free(s.next);
   free(s.stack);
-  free(s.seen);
+  free(s.visited);
   free(s.wanted);
   return rc;
 }

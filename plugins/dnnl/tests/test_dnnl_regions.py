@@ -88,7 +88,7 @@ DAMAGED = {
     "strides too few": (
         [IMAGE, ONES, OUT],
         [("conv", [0, 1], [2], CONV | {"strides": [1]})],
-        "attribute strides has 1 integers; 2 are expected",
+        "attribute strides has 1 integers, expected 2",
     ),
     "no weights": ([IMAGE, OUT], [("conv", [0, -1], [1], CONV)], "an input is missing"),
     "no input": (

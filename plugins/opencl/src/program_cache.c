@@ -122,20 +122,20 @@ static bool write_string(FILE* file, const void* bytes, size_t size) {
 /* Errors are ignored. The file is renamed when it is complete, since other processes may use the
  * name at any moment. */
 static void write_entry(const entry* e, const void* bytes, size_t size) {
-  char aside[sizeof(e->path) + 32];
+  char temporary[sizeof(e->path) + 32];
   bool done = true;
   FILE* file;
   size_t i;
   /* unique per process, so simultaneous writers do not conflict */
-  (void)snprintf(aside, sizeof(aside), "%s.%ld", e->path, (long)getpid());
-  file = fopen(aside, "wb");
+  (void)snprintf(temporary, sizeof(temporary), "%s.%ld", e->path, (long)getpid());
+  file = fopen(temporary, "wb");
   if (file == NULL) return;
   for (i = 0; done && e->key[i] != NULL; ++i) {
     done = write_string(file, e->key[i], strlen(e->key[i]));
   }
   done = done && write_string(file, bytes, size);
   if (fclose(file) != 0) done = false;
-  if (!done || rename(aside, e->path) != 0) (void)remove(aside);
+  if (!done || rename(temporary, e->path) != 0) (void)remove(temporary);
 }
 
 /* The list ------------------------------------------------------------------------------------ */

@@ -332,7 +332,7 @@ TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
   tvmrt_func* made;
   const char* name;
   profiled p = {NULL, 0};
-  profiled* kept;
+  profiled* closure;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 6, 6));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &module));
@@ -351,13 +351,13 @@ TVMRT_PLUGIN_NATIVE(profiling_profile_function) {
     return tvmrt__fail("AttributeError: the module has no function '%.100s'.", name);
   }
   /* Move the function from the local struct into the new function's context, or release it. */
-  kept = tvmrt__alloc(sizeof(*kept));
-  made = kept == NULL ? NULL : tvmrt__func_new(run_profiled, kept, free_profiled);
+  closure = tvmrt__alloc(sizeof(*closure));
+  made = closure == NULL ? NULL : tvmrt__func_new(run_profiled, closure, free_profiled);
   if (made == NULL) {
     tvmrt__release(&p.function->base);
-    free(kept);
+    free(closure);
     return -1;
   }
-  *kept = p;
+  *closure = p;
   return tvmrt__ret_object(out, out_code, &made->base);
 }

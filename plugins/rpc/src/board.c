@@ -232,7 +232,7 @@ static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, 
 }
 
 /* Return bytes of the inbox; when it is empty, wait for the answer. */
-static int channel_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
+static int channel_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
   tvmrt_board* b = ch->self;
   if (b->at == b->inbox.size) {
     b->inbox.size = 0;
@@ -240,9 +240,9 @@ static int channel_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t
     if (!b->is_waiting) return tvmrt__fail("RPCError: a reply from %s is too short.", b->name);
     TVMRT_RETURN_IF_ERROR(collect(b));
   }
-  *got = b->inbox.size - b->at < capacity ? b->inbox.size - b->at : capacity;
-  if (*got != 0) memcpy(out, b->inbox.data + b->at, *got);
-  b->at += *got;
+  *received = b->inbox.size - b->at < capacity ? b->inbox.size - b->at : capacity;
+  if (*received != 0) memcpy(out, b->inbox.data + b->at, *received);
+  b->at += *received;
   return 0;
 }
 

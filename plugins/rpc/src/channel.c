@@ -21,11 +21,11 @@ void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void
 
 /* Take at most `capacity` bytes from the buffer. */
 static size_t take(tvmrt_channel* ch, char* out, size_t capacity) {
-  size_t there = ch->end - ch->begin;
-  if (there > capacity) there = capacity;
-  if (there != 0) memcpy(out, ch->buffer + ch->begin, there);
-  ch->begin += there;
-  return there;
+  size_t available = ch->end - ch->begin;
+  if (available > capacity) available = capacity;
+  if (available != 0) memcpy(out, ch->buffer + ch->begin, available);
+  ch->begin += available;
+  return available;
 }
 
 /* Read long data directly into its destination, short data through the buffer: one system call per
@@ -37,10 +37,10 @@ int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) 
   if (ended != NULL) *ended = false;
   while (have < size) {
     const bool direct = size - have >= sizeof(ch->buffer);
-    size_t got = 0;
+    size_t received = 0;
     TVMRT_RETURN_IF_ERROR(ch->kind->receive(ch, direct ? to + have : ch->buffer,
-                                            direct ? size - have : sizeof(ch->buffer), &got));
-    if (got == 0) {
+                                            direct ? size - have : sizeof(ch->buffer), &received));
+    if (received == 0) {
       if (ended != NULL && have == 0) {
         *ended = true;
         return 0;
@@ -48,11 +48,11 @@ int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) 
       return tvmrt__fail("RPCError: the other side has closed the connection.");
     }
     if (direct) {
-      have += got;
+      have += received;
       continue;
     }
     ch->begin = 0;
-    ch->end = got;
+    ch->end = received;
     have += take(ch, to + have, size - have);
   }
   return 0;

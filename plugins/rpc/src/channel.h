@@ -17,7 +17,7 @@ typedef struct tvmrt_channel_kind {
   int (*send)(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
               size_t tail_bytes);
   /* Receive 1 to `capacity` bytes; *got is 0 at the end of the stream. */
-  int (*receive)(tvmrt_channel* ch, void* out, size_t capacity, size_t* got);
+  int (*receive)(tvmrt_channel* ch, void* out, size_t capacity, size_t* received);
 } tvmrt_channel_kind;
 
 enum { TVMRT_CHANNEL_BUFFER_BYTES = 8192 };

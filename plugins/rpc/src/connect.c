@@ -147,7 +147,7 @@ static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes
 
 /* The bytes are copied and released before the next call, since they may be in the thread's slot.
  * An empty result means that the peer has disconnected. */
-static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
+static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
   const function_pair* pair = ch->self;
   TVMValue arg;
   TVMValue result;
@@ -162,7 +162,7 @@ static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size
   if (rc == 0 && bytes.size > capacity)
     rc = tvmrt__fail("RPCError: the receive function returned more bytes than were requested.");
   if (rc == 0 && bytes.size != 0) memcpy(out, bytes.data, bytes.size);
-  *got = bytes.size;
+  *received = bytes.size;
   tvmrt__release(tvmrt__value_object(&result, code));
   return rc;
 }

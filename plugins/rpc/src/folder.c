@@ -111,10 +111,10 @@ static int path_of(const tvmrt_args* in, char** out) {
   int kind = kTVMStr;
   int code = kTVMNullptr;
   int rc;
-  const tvmrt_args got = {getter, &result, &code, 1};
+  const tvmrt_args result_args = {getter, &result, &code, 1};
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &arg.v_str));
   TVMRT_RETURN_IF_ERROR(tvmrt__global_call(getter, &arg, &kind, 1, &result, &code));
-  rc = tvmrt__arg_bytes(&got, 0, &text);
+  rc = tvmrt__arg_bytes(&result_args, 0, &text);
   *out = rc == 0 ? tvmrt__strdup(text.data) : NULL;
   tvmrt__release(tvmrt__value_object(&result, code));
   return *out == NULL ? -1 : 0;

@@ -59,7 +59,7 @@ static int send_text(tvmrt_channel* ch, uint32_t word, const char* prefix, const
 
 /* Client side. The server's name is not checked: the server has accepted the key. */
 int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
-  tvmrt_buf theirs = {NULL, 0, 0};
+  tvmrt_buf peer_key = {NULL, 0, 0};
   uint32_t word;
   int rc;
   TVMRT_RETURN_IF_ERROR(send_text(ch, TVMRT_RPC_MAGIC, "client:", key));
@@ -71,8 +71,8 @@ int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
     return tvmrt__fail("RPCError: %s: cannot find server that matches key=%s.", where, key);
   }
   if (word != TVMRT_RPC_MAGIC) return tvmrt__fail("RPCError: %s is not TVM RPC server.", where);
-  rc = read_text(ch, &theirs);
-  tvmrt__buf_free(&theirs);
+  rc = read_text(ch, &peer_key);
+  tvmrt__buf_free(&peer_key);
   return rc;
 }
 

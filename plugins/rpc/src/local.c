@@ -21,11 +21,11 @@ struct tvmrt_rpc_local {
 };
 
 /* An emptied buffer is reset to its start, so that it does not grow with the session. */
-static int take(bytes* from, void* out, size_t capacity, size_t* got) {
-  const size_t there = from->buf.size - from->at;
-  *got = there < capacity ? there : capacity;
-  if (*got != 0) memcpy(out, from->buf.data + from->at, *got);
-  from->at += *got;
+static int take(bytes* from, void* out, size_t capacity, size_t* received) {
+  const size_t available = from->buf.size - from->at;
+  *received = available < capacity ? available : capacity;
+  if (*received != 0) memcpy(out, from->buf.data + from->at, *received);
+  from->at += *received;
   if (from->at == from->buf.size) {
     from->at = 0;
     from->buf.size = 0;
@@ -47,8 +47,8 @@ static int server_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
 }
 
 /* Receives 0 bytes if there is no request. */
-static int server_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
-  return take(&((tvmrt_rpc_local*)ch->self)->requests, out, capacity, got);
+static int server_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
+  return take(&((tvmrt_rpc_local*)ch->self)->requests, out, capacity, received);
 }
 
 /* A packet is sent in one call, so one step answers it. */
@@ -61,8 +61,8 @@ static int client_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
 }
 
 /* 0 bytes mean that the session has ended, as in other streams. */
-static int client_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
-  return take(&((tvmrt_rpc_local*)ch->self)->replies, out, capacity, got);
+static int client_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
+  return take(&((tvmrt_rpc_local*)ch->self)->replies, out, capacity, received);
 }
 
 /* Free *out after the last use of the client's channel. The object must not move, since the

@@ -327,7 +327,7 @@ static int rpc_server_run(tvmrt_rpc_server* server) {
   int rc = 0;
   int i;
   char bytes[16];
-  size_t got = 0;
+  size_t received = 0;
   tvmrt_why why;
   if (server->task.text != NULL) tvmrt__rpc_server_run_task(server);
   while (rc == 0 && !stop) rc = wait_once(server, &stop);
@@ -336,8 +336,8 @@ static int rpc_server_run(tvmrt_rpc_server* server) {
     tvmrt__rpc_process_end(server, &server->processes[i], NULL);
   }
   do { /* empty the wake-up stream, since run() may be called again */
-    if (tvmrt__stream_receive(server->wake[0], bytes, sizeof(bytes), &got, &why) != 0) break;
-  } while (got != 0);
+    if (tvmrt__stream_receive(server->wake[0], bytes, sizeof(bytes), &received, &why) != 0) break;
+  } while (received != 0);
   return rc;
 }
 

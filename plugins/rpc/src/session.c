@@ -239,10 +239,10 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
 }
 
-/* Copy in packets of the peer's maximum size; each gets a reply. `there` is the remote address;
+/* Copy in packets of the peer's maximum size; each gets a reply. `remote` is the remote address;
  * `from` or `to` is the local buffer. */
-static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* there,
-                         const char* from, char* to, uint64_t bytes) {
+static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev,
+                         const void* remote, const char* from, char* to, uint64_t bytes) {
   const bool sends = code == TVMRT_RPC_COPY_TO;
   uint64_t at = 0;
   int rc = 0;
@@ -250,7 +250,7 @@ static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev
   do {
     const uint64_t part = copy_part(s, bytes - at);
     /* The address is constant and the offset changes, since the peer looks up the address. */
-    rc = write_copy(s, code, dev, there, at, part);
+    rc = write_copy(s, code, dev, remote, at, part);
     if (rc == 0) rc = sends ? send_request(s, from + at, (size_t)part) : send_request(s, NULL, 0);
     if (rc == 0) rc = sends ? receive_values(s) : receive_copy(s, to + at, part);
     at += part;

@@ -51,10 +51,10 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
 }
 
 /* *got is 0 at the end of the stream; the reader decides whether that is an error. */
-static int socket_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* got) {
+static int socket_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
   tvmrt_why why;
   tvmrt_stream_rc rc = allow_call(ch);
-  if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_receive(ch->fd, out, capacity, got, &why);
+  if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_receive(ch->fd, out, capacity, received, &why);
   return rc == TVMRT_STREAM_OK ? 0 : fail_io("waiting for the other side", rc, &why);
 }
 

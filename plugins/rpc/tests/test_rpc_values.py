@@ -68,7 +68,7 @@ def test_addresses_and_devices_are_those_of_the_server(any_session):
     kept = tvmrt.nd.empty((4,), device=remote.cpu())
     at = kept.data_address
     assert same(ctypes.c_void_p(at)).value == at
-    with pytest.raises(TVMError, match="not lie in memory that this session has allocated"):
+    with pytest.raises(TVMError, match="not in memory that this session has allocated"):
         same(ctypes.c_void_p(12345))
     assert not same(ctypes.c_void_p(0))
 
@@ -132,7 +132,7 @@ NO_SENSE = {
     ),
     "copy from another kind of device": (
         packet(6, bytes(8) + struct.pack("<ii", 4, 0) + SCALAR + bytes(16)),
-        b"memory of the CPU only",
+        b"CPU memory only",
     ),
     "memory of an unknown scope": (
         packet(17, struct.pack("<iiiQ", 2, 7, 11, 0) + CPU + SCALAR
@@ -141,7 +141,7 @@ NO_SENSE = {
     ),
     "a stream that nobody made": (
         packet(20, struct.pack("<iii", 2, 6, 3) + CPU + struct.pack("<Q", 9)),
-        b"there is no such stream",
+        b"only the default stream",
     ),
 }  # fmt: skip
 
@@ -210,7 +210,7 @@ def reply(*codes: int, body: bytes = b"") -> bytes:
 FUNCTION = reply(3, body=struct.pack("<Q", 5))
 REPLIES = {
     "unknown device": (reply(0, 6, body=struct.pack("<qii", 6, 1000, 0)), "a device of type 1000"),
-    "module without a handle": (reply(0, 0, body=struct.pack("<qq", 9, 5)), "handle is not one"),
+    "module without a handle": (reply(0, 0, body=struct.pack("<qq", 9, 5)), "an invalid handle"),
     "tensor that nobody owns": (
         reply(0, 7, body=struct.pack("<q", 7) + bytes(8) + CPU + SCALAR
               + bytes(8)),

@@ -138,8 +138,8 @@ void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int
     return;
   }
   for (int32_t i = 0; i < n && size < sizeof(text) - 1; i++) {
-    const size_t room = sizeof(text) - 1 - size;
-    const size_t length = parts[i] == NULL ? 0 : strnlen(parts[i], room);
+    const size_t capacity = sizeof(text) - 1 - size;
+    const size_t length = parts[i] == NULL ? 0 : strnlen(parts[i], capacity);
     if (length != 0) memcpy(text + size, parts[i], length);
     size += length;
   }

@@ -122,7 +122,7 @@ def _strided(array):
 
 
 REFUSED = {
-    "count": ("fixed", lambda a: a[:3], TypeError, "takes 4 tensors, 2 inputs and 2 outputs"),
+    "count": ("fixed", lambda a: a[:3], TypeError, "expected 4 tensors .2 inputs, 2 outputs"),
     "kind": (
         "fixed",
         lambda a: [*a[:3], 7],

@@ -126,7 +126,7 @@ def test_views_of_an_operator(tmp_path):
         ("cblas.matmul", [(2, 3), (3, 5), (5, 2)], "fff", (), "does not give 5 x 2"),
         ("cblas.matmul", [(2, 3), (3, 5), (2, 5)], "ffd", (), "all three tensors must be float32"),
         ("cblas.matmul", [(1, 2, 3), (3, 5), (2, 5)], "fff", (), "a tensor of 2 dimensions"),
-        ("cblas.batch_matmul", [(2, 2, 3), (3, 3, 5), (3, 2, 5)], "fff", (), "batches of 2 and 3"),
+        ("cblas.batch_matmul", [(2, 2, 3), (3, 3, 5), (3, 2, 5)], "fff", (), "sizes 2 and 3"),
         ("mkl.matmul_u8s8s32", [(2, 3), (3, 5), (2, 5)], "bbi", (), "uint8, int8 and int32"),
         ("mkl.matmul_u8s8s32", [(2, 3), (3, 5), (2, 5)], "Bbi", (2,), "only alpha = 1 and beta"),
     ],

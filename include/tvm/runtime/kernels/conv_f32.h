@@ -75,17 +75,17 @@ static inline int tvmrt_conv_f32_tiles(const tvmrt_job_f32* job, const tvmrt_row
 /* End of the run of pixels from t on that all use kernel columns [*first, *end). */
 static inline int64_t tvmrt_conv_run(const tvmrt_window* window, int64_t t, int taps, int* first,
                                      int* end) {
-  const int64_t stride = window->stride[2], apart = window->dilation[2];
+  const int64_t stride = window->stride[2], spacing = window->dilation[2];
   const int64_t x = t * stride - window->pad[2];
   int64_t stop = window->out[2];
   *first = tvmrt_taps_before(window, x, taps);
   *end = tvmrt_taps_before(window, x - window->in[2], taps);
   if (*first > 0) { /* the last kernel column in the left padding before the row enters it */
-    const int64_t enters = t + (-(x + (*first - 1) * apart) + stride - 1) / stride;
+    const int64_t enters = t + (-(x + (*first - 1) * spacing) + stride - 1) / stride;
     if (enters < stop) stop = enters;
   }
   if (*end > 0) { /* the last kernel column before the right padding leaves it */
-    const int64_t leaves = t + (window->in[2] - (x + (*end - 1) * apart) + stride - 1) / stride;
+    const int64_t leaves = t + (window->in[2] - (x + (*end - 1) * spacing) + stride - 1) / stride;
     if (leaves < stop) stop = leaves;
   }
   return stop;
@@ -191,7 +191,7 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
                                     tvmrt_rows_f32* rows, int group,
                                     const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
   const tvmrt_row_plan* plan = &job->layer->rows;
-  const int apart =
+  const int spacing =
       plan->taps > 1 && plan->source == TVMRT_SOURCE_LINE_BUFFER && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
@@ -207,9 +207,9 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
     } else {
       tvmrt_conv_f32_row_segments(copy, job, rows, r, 0, plan->taps, 0, &row.tile);
       tvmrt_row_f32_set_pixel(job, r * job->layer->window.out[2], &row);
-      rc = apart ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end,
-                                        c_begin, c_end)
-                 : tvmrt_conv_f32_pixels(job, part, &row, c_begin, c_end);
+      rc = spacing ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end,
+                                          c_begin, c_end)
+                   : tvmrt_conv_f32_pixels(job, part, &row, c_begin, c_end);
     }
     if (rc != 0) return -1;
   }

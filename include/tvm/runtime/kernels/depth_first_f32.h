@@ -225,16 +225,16 @@ static inline float tvmrt_depth_first_f32_halo_cost(const tvmrt_depth_first_chai
   const tvmrt_depth_first_layer_f32* l = &s->layers[s->count - 1];
   const int64_t pixels = tvmrt_depth_first_pixels(l), unit = tvmrt_depth_first_row_pixels(l);
   int64_t end = tvmrt_task_begin(pixels, unit, num_task / 2 + 1, num_task);
-  float most = 0.0f, all = 0.0f;
+  float largest = 0.0f, all = 0.0f;
   tvmrt_depth_first_progress at[TVMRT_DEPTH_FIRST_LAYERS];
   tvmrt_depth_first_f32_begin(s, tvmrt_task_begin(pixels, unit, num_task / 2, num_task), at);
   for (int k = s->count - 1; k >= 0; k--) {
     const float work = (float)s->layers[k].layer->work;
     all += work;
-    most += work * (float)(end - at[k].end) / (float)tvmrt_depth_first_pixels(&s->layers[k]);
+    largest += work * (float)(end - at[k].end) / (float)tvmrt_depth_first_pixels(&s->layers[k]);
     end = tvmrt_depth_first_input_end(&s->layers[k], end);
   }
-  return all > 0.0f ? most / all * (float)num_task : 1.0f;
+  return all > 0.0f ? largest / all * (float)num_task : 1.0f;
 }
 
 /* Whether tasks divide units of channels, because by rows several tasks would compute the same

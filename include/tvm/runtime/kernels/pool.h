@@ -23,7 +23,7 @@ typedef struct tvmrt_pool_f32_job {
   const void* ctx;
 } tvmrt_pool_f32_job;
 
-/* Reduce `count` vectors over windows, of n channels each and `apart` floats from one to the next:
+/* Reduce `count` vectors over windows, of n channels each and `spacing` floats from one to the next:
  * neighbouring channels of a pixel, or the same channels of neighbouring pixels. x is the first
  * element. Each row is summed separately first, which limits the rounding error of large
  * windows. */
@@ -33,7 +33,7 @@ enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */
 enum { TVMRT_POOL_VECTORS = 4 };
 #endif
 #define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                      \
-  TVMRT_INLINE void NAME(const tvmrt_pool_window* window, const float* x, intptr_t apart,   \
+  TVMRT_INLINE void NAME(const tvmrt_pool_window* window, const float* x, intptr_t spacing, \
                          int count, int n, tvmrt_f32v* total) {                             \
     tvmrt_f32v row[TVMRT_POOL_VECTORS];                                                     \
     TVMRT_UNROLL(4)                                                                         \
@@ -46,7 +46,7 @@ enum { TVMRT_POOL_VECTORS = 4 };
         for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {               \
           TVMRT_UNROLL(4)                                                                   \
           for (int i = 0; i < count; i++) {                                                 \
-            const float* p = from + i * apart;                                              \
+            const float* p = from + i * spacing;                                            \
             const tvmrt_f32v each =                                                         \
                 n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n); \
             row[i] = STEP(each, row[i]);                                                    \
@@ -81,16 +81,16 @@ static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_window* window, const
 
 #if TVMRT_SIMD_LANES_F32 == 1
 TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const float* x,
-                                     intptr_t apart, int count, int n, tvmrt_f32v* total) {
+                                     intptr_t spacing, int count, int n, tvmrt_f32v* total) {
   (void)n; /* 1 */
-  for (int i = 0; i < count; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i * apart);
+  for (int i = 0; i < count; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i * spacing);
 }
 #else
 /* Maximum of `count` vectors. Vector maximum ignores NaN on most processors. So products of the
  * elements are summed too: the sum is NaN if an element is, and rarely otherwise. One multiply-add
  * for two elements is cheaper than comparing each with itself. */
 TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const float* x,
-                                     intptr_t apart, int count, int n, tvmrt_f32v* total) {
+                                     intptr_t spacing, int count, int n, tvmrt_f32v* total) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   tvmrt_f32v each[TVMRT_POOL_VECTORS], sum[TVMRT_POOL_VECTORS];
   TVMRT_UNROLL(4)
@@ -104,7 +104,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const floa
       for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {
         TVMRT_UNROLL(4)
         for (int i = 0; i < count; i++) {
-          const float* p = from + i * apart;
+          const float* p = from + i * spacing;
           each[i] = n == kLanes ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);
           each[i] = TVMRT_F32V(keep)(each[i]);
           total[i] = TVMRT_F32V(max)(each[i], total[i]);
@@ -121,7 +121,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const floa
   if (TVMRT_LIKELY(all == all)) return;
   for (int i = 0; i < count; i++) {
     float lane[kLanes] = {0};
-    for (int j = 0; j < n; j++) lane[j] = tvmrt_pool_f32_max_of(window, x + i * apart + j);
+    for (int j = 0; j < n; j++) lane[j] = tvmrt_pool_f32_max_of(window, x + i * spacing + j);
     total[i] = TVMRT_F32V(load)(lane);
   }
 }
@@ -152,20 +152,20 @@ TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
 /* Reduce `count` vectors of n channels; those of y are y_apart floats apart. */
 TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
                                          const tvmrt_pool_window* window, const float* x,
-                                         intptr_t apart, float* y, intptr_t y_apart, int count,
+                                         intptr_t spacing, float* y, intptr_t y_apart, int count,
                                          int n) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   tvmrt_f32v total[TVMRT_POOL_VECTORS];
   float root[kLanes];
   if (layer->kind == TVMRT_POOL_MAX) {
-    tvmrt_pool_f32_max(window, x, apart, count, n, total);
+    tvmrt_pool_f32_max(window, x, spacing, count, n, total);
   } else if (layer->kind != TVMRT_POOL_LP) {
-    tvmrt_pool_f32_sum(window, x, apart, count, n, total);
+    tvmrt_pool_f32_sum(window, x, spacing, count, n, total);
     for (int i = 0; i < count; i++) total[i] /= TVMRT_F32V(splat)(window->divisor);
   } else if (layer->p == 1) {
-    tvmrt_pool_f32_l1(window, x, apart, count, n, total);
+    tvmrt_pool_f32_l1(window, x, spacing, count, n, total);
   } else if (layer->p == 2) {
-    tvmrt_pool_f32_l2(window, x, apart, count, n, total);
+    tvmrt_pool_f32_l2(window, x, spacing, count, n, total);
     for (int i = 0; i < count; i++) {
       TVMRT_F32V(store)(root, total[i]);
       for (int j = 0; j < n; j++) y[i * y_apart + j] = sqrtf(root[j]);
@@ -174,7 +174,7 @@ TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
   } else {
     for (int i = 0; i < count; i++) {
       for (int j = 0; j < n; j++) {
-        y[i * y_apart + j] = tvmrt_pool_f32_lp(window, x + i * apart + j, layer->p);
+        y[i * y_apart + j] = tvmrt_pool_f32_lp(window, x + i * spacing + j, layer->p);
       }
     }
     return;
@@ -187,11 +187,11 @@ TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
 TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_layer* layer,
                                         const tvmrt_pool_window* window, const float* x, float* y,
                                         int pixels, int n) {
-  const intptr_t apart = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
+  const intptr_t spacing = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
   if (TVMRT_POOL_VECTORS == 1 || pixels == 1) {
     tvmrt_pool_f32_vectors(layer, window, x, 0, y, 0, 1, n);
   } else {
-    tvmrt_pool_f32_vectors(layer, window, x, apart, y, layer->window.y_stride, TVMRT_POOL_VECTORS,
+    tvmrt_pool_f32_vectors(layer, window, x, spacing, y, layer->window.y_stride, TVMRT_POOL_VECTORS,
                            n);
   }
 }
@@ -207,11 +207,11 @@ static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
   float* y = job->y + pixel * layer->window.y_stride;
   int c = c_begin;
 #ifndef TVMRT_NO_WIDE_LOOPS
-  const intptr_t apart = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
+  const intptr_t spacing = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
   const int together = (int)TVMRT_POOL_VECTORS * kLanes;
   for (; c + together <= c_end; c += together) {
     for (int p = 0; p < pixels; p++) {
-      tvmrt_pool_f32_vectors(layer, window, from + p * apart + c, kLanes,
+      tvmrt_pool_f32_vectors(layer, window, from + p * spacing + c, kLanes,
                              y + (intptr_t)p * layer->window.y_stride + c, kLanes,
                              TVMRT_POOL_VECTORS, kLanes);
     }

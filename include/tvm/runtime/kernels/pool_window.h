@@ -68,11 +68,11 @@ static inline int32_t tvmrt_pool_dim(const tvmrt_pool_layer* layer, int dim, int
 TVMRT_INLINE void tvmrt_pool_row(const tvmrt_pool_layer* layer, int64_t row,
                                  tvmrt_pool_window* window) {
   const tvmrt_window* w = &layer->window;
-  const tvmrt_row_position place = tvmrt_locate_row(w, row);
+  const tvmrt_row_position position = tvmrt_locate_row(w, row);
   const intptr_t line = (intptr_t)w->in[2] * w->x_stride, plane = line * w->in[1];
-  const int32_t d = tvmrt_pool_dim(layer, 0, place.d, window);
-  const int32_t h = tvmrt_pool_dim(layer, 1, place.h, window);
-  window->row = ((intptr_t)place.image * w->in[0] + d) * plane + h * line;
+  const int32_t d = tvmrt_pool_dim(layer, 0, position.d, window);
+  const int32_t h = tvmrt_pool_dim(layer, 1, position.h, window);
+  window->row = ((intptr_t)position.image * w->in[0] + d) * plane + h * line;
   window->step[2] = (intptr_t)w->x_stride * w->dilation[2];
   window->step[1] = line * w->dilation[1];
   window->step[0] = plane * w->dilation[0];

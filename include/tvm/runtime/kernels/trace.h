@@ -45,8 +45,8 @@ static inline uint32_t tvmrt_trace_key_of_float(float value) {
 }
 
 static inline uint32_t tvmrt_trace_key_of_signed(int64_t value) {
-  const int64_t held = value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
-  return (uint32_t)held ^ 0x80000000u;
+  const int64_t clamped = value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
+  return (uint32_t)clamped ^ 0x80000000u;
 }
 
 static inline uint32_t tvmrt_trace_bits_of_key(uint32_t key, uint8_t type) {
@@ -115,12 +115,12 @@ static inline void tvmrt_trace_element(tvmrt_trace_record* record,
 
 /* Move to the next element in memory order; 0 at the end. */
 static inline int tvmrt_trace_advance(const tvmrt_traced_tensor* tensor, int32_t* index,
-                                      ptrdiff_t* place) {
+                                      ptrdiff_t* position) {
   for (int axis = 0; axis < tensor->num_axes; ++axis) {
     const int32_t extent = tensor->axes[2 * axis], stride = tensor->axes[2 * axis + 1];
-    *place += stride;
+    *position += stride;
     if (++index[axis] < extent) return 1;
-    *place -= (ptrdiff_t)extent * stride;
+    *position -= (ptrdiff_t)extent * stride;
     index[axis] = 0;
   }
   return 0;
@@ -130,7 +130,7 @@ static inline int tvmrt_trace_advance(const tvmrt_traced_tensor* tensor, int32_t
 static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_traced_tensor* tensor,
                                       const void* data) {
   int32_t index[TVMRT_TRACE_AXES] = {0};
-  ptrdiff_t place = 0;
+  ptrdiff_t position = 0;
   record->hash = TVMRT_TRACE_HASH;
   record->min = UINT32_MAX;
   record->max = 0;
@@ -141,8 +141,8 @@ static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_tr
     }
   }
   do {
-    tvmrt_trace_element(record, tensor, (const char*)data + place * tensor->bytes);
-  } while (tvmrt_trace_advance(tensor, index, &place));
+    tvmrt_trace_element(record, tensor, (const char*)data + position * tensor->bytes);
+  } while (tvmrt_trace_advance(tensor, index, &position));
   if (record->min > record->max) { /* only NaN */
     record->min = record->max = 0x7fc00000u;
     return;
@@ -160,9 +160,9 @@ static inline void tvmrt_trace_digest(tvmrt_trace_record* record, const tvmrt_tr
 static inline void tvmrt_trace_prepare(tvmrt_trace_header* header,
                                        const tvmrt_trace_header* fresh) {
   const size_t same = offsetof(tvmrt_trace_header, count);
-  const int kept = memcmp(header, fresh, same) == 0 && header->count <= fresh->capacity &&
-                   header->next < fresh->capacity;
-  if (!kept) *header = *fresh;
+  const int is_kept = memcmp(header, fresh, same) == 0 && header->count <= fresh->capacity &&
+                      header->next < fresh->capacity;
+  if (!is_kept) *header = *fresh;
 }
 
 /*! \brief Return the next record, counted as valid; the caller fills its members. */

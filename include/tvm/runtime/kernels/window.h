@@ -135,11 +135,11 @@ static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t 
 static inline void tvmrt_copy_nchw_pixels(const tvmrt_row_reader* r, uint8_t* to,
                                           const uint8_t* from) {
   const int32_t columns = r->rows->columns, channels = r->rows->copied;
-  const int64_t apart = r->rows->channel_stride;
+  const int64_t spacing = r->rows->channel_stride;
   const float* x = (const float*)(const void*)from;
   float* y = (float*)(void*)to;
   if (channels == 3) {
-    const float *second = x + apart, *third = second + apart;
+    const float *second = x + spacing, *third = second + spacing;
     for (int32_t i = 0; i < columns; i++) {
       y[3 * i] = x[i];
       y[3 * i + 1] = second[i];
@@ -147,7 +147,7 @@ static inline void tvmrt_copy_nchw_pixels(const tvmrt_row_reader* r, uint8_t* to
     }
     return;
   }
-  for (int32_t c = 0; c < channels; c++, x += apart) {
+  for (int32_t c = 0; c < channels; c++, x += spacing) {
     for (int32_t i = 0; i < columns; i++) y[(int64_t)i * channels + c] = x[i];
   }
 }

@@ -166,10 +166,10 @@ TVMRT_INLINE void tvmrt_winograd_read(int size, const tvmrt_winograd_f32* layer,
   tvmrt_f32v each[TVMRT_WINOGRAD_EDGE][TVMRT_WINOGRAD_EDGE];
   for (int j = 0; j < edge; j++) {
     tvmrt_f32v line[TVMRT_WINOGRAD_EDGE];
-    const int there = whole || (j >= at->column[0] && j < at->column[1]);
+    const int is_inside = whole || (j >= at->column[0] && j < at->column[1]);
     TVMRT_UNROLL(8)
     for (int i = 0; i < edge; i++) {
-      const int exists = whole || (there && i >= at->row[0] && i < at->row[1]);
+      const int exists = whole || (is_inside && i >= at->row[0] && i < at->row[1]);
       line[i] = exists ? tvmrt_winograd_load(x + at->first + i * x_row + j * x_column, n)
                        : TVMRT_F32V(splat)(0.0f);
     }
@@ -270,13 +270,13 @@ TVMRT_INLINE void tvmrt_winograd_write_tile(int size, const tvmrt_winograd_job* 
 /* Time of the largest task if tasks divide Winograd tiles by whole matmul tiles, the last of which
  * may be narrow: 1 is ideal. */
 static inline float tvmrt_winograd_imbalance(int64_t count, int64_t width, int num_task) {
-  int64_t most = 0;
+  int64_t largest = 0;
   for (int task = 0; task < num_task; task++) {
     const int64_t own = tvmrt_task_begin(count, width, task + 1, num_task) -
                         tvmrt_task_begin(count, width, task, num_task);
-    if (own > most) most = own;
+    if (own > largest) largest = own;
   }
-  return (float)(most * num_task) / (float)(count > 0 ? count : 1);
+  return (float)(largest * num_task) / (float)(count > 0 ? count : 1);
 }
 
 /* Few Winograd tiles are divided by channels, which also reads each weight only once. Every task

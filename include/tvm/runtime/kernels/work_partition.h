@@ -33,8 +33,8 @@ static inline tvmrt_work_cut tvmrt_task_work_cut(int64_t batch, int64_t n, int64
   const int64_t number = inside / (block * (rows > 0 ? rows : 1));
   const int64_t left = n - number * block, columns = left < block ? left : block;
   const int64_t over = inside - number * block * rows;
-  const int64_t apart = width < rows ? width : rows; /* distance of cuts; the nearest is used */
-  const int64_t step = columns * apart, row = step > 0 ? (over + step / 2) / step * apart : 0;
+  const int64_t distance = width < rows ? width : rows; /* distance of cuts; the nearest is used */
+  const int64_t step = columns * distance, row = step > 0 ? (over + step / 2) / step * distance : 0;
   const int after = row > 0 && row >= rows;
   const tvmrt_work_cut cut = {image * blocks + number + after, after ? 0 : row};
   return cut;
@@ -47,8 +47,8 @@ typedef struct tvmrt_work_part {
   tvmrt_work_cut begin, end;
   int64_t first, last;
   int64_t together;
-  int64_t first_later, last_later; /* units before these begin, and end, `apart` later */
-  int64_t apart;
+  int64_t first_later, last_later; /* units before these begin, and end, `distance` later */
+  int64_t distance;
   int64_t rows, longer; /* of a unit: distributed rows, and all rows */
 } tvmrt_work_part;
 
@@ -94,7 +94,7 @@ static inline tvmrt_work_part tvmrt_split_rows_evenly(int64_t units, int64_t row
   share.last = last < rows ? last : rows;
   share.first_later = begin % each;
   share.last_later = end % each;
-  share.apart = width;
+  share.distance = width;
   return share;
 }
 
@@ -130,7 +130,7 @@ static inline int64_t tvmrt_work_part_end(const tvmrt_work_part* share) {
 
 /* A row bound of a unit that begins or ends later than others. */
 static inline int64_t tvmrt_work_part_cut_row(const tvmrt_work_part* share, int64_t row) {
-  return row + share->apart < share->rows ? row + share->apart : share->longer;
+  return row + share->distance < share->rows ? row + share->distance : share->longer;
 }
 
 /*! \brief First row of the part in a unit. */

@@ -38,7 +38,7 @@ typedef struct tvmrt_part {
 } tvmrt_part;
 tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent, tvmrt_why* why);
 /* Receive 1 to `capacity` bytes; *got is 0 at the end, also if the peer reset the connection. */
-tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t* got,
+tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t* received,
                                       tvmrt_why* why);
 
 /* Set blocking mode; non-blocking calls return TVMRT_STREAM_TIMEOUT if nothing can be transferred. */

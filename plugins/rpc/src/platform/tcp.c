@@ -164,14 +164,14 @@ tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* se
 }
 
 /* A connection reset is an end of the stream like any other, which the callers report. */
-tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t* got,
+tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t* received,
                                       tvmrt_why* why) {
   const ptrdiff_t count = net_receive(fd, out, capacity);
-  *got = 0;
+  *received = 0;
   if (count < 0 && net_is_disconnected(net_error()))
     return TVMRT_STREAM_OK; /* a reset counts as the end */
   if (count < 0) return fail(net_error(), why);
-  *got = (size_t)count;
+  *received = (size_t)count;
   return TVMRT_STREAM_OK;
 }
 

@@ -104,11 +104,11 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
 /* Whether the accepted connection comes from the other end rather than from another program. */
 static inline bool is_other_end(int accepted, int connected) {
   struct sockaddr_in there;
-  struct sockaddr_in here;
-  int sizes[2] = {sizeof(there), sizeof(here)};
+  struct sockaddr_in bound;
+  int sizes[2] = {sizeof(there), sizeof(bound)};
   return getpeername((SOCKET)accepted, (struct sockaddr*)&there, &sizes[0]) == 0 &&
-         getsockname((SOCKET)connected, (struct sockaddr*)&here, &sizes[1]) == 0 &&
-         there.sin_port == here.sin_port;
+         getsockname((SOCKET)connected, (struct sockaddr*)&bound, &sizes[1]) == 0 &&
+         there.sin_port == bound.sin_port;
 }
 
 /* Windows has no socketpair(): one end listens for the other. */

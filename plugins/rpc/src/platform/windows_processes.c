@@ -115,8 +115,8 @@ static HANDLE find_task(const char* key) {
   wchar_t wide[160];
   char text[480];
   const size_t size = strlen(key);
-  const DWORD got = GetEnvironmentVariableW(variable, wide, sizeof(wide) / sizeof(wide[0]));
-  if (got == 0 || got >= sizeof(wide) / sizeof(wide[0])) return NULL;
+  const DWORD length = GetEnvironmentVariableW(variable, wide, sizeof(wide) / sizeof(wide[0]));
+  if (length == 0 || length >= sizeof(wide) / sizeof(wide[0])) return NULL;
   if (!tvmrt__wide_to_utf8(wide, text, sizeof(text))) return NULL;
   if (strncmp(text, key, size) != 0 || text[size] != ' ') return NULL;
   (void)SetEnvironmentVariableW(variable, NULL); /* not inherited by child processes */
@@ -127,11 +127,11 @@ static HANDLE find_task(const char* key) {
 static char* read_all(HANDLE from, size_t* out_size) {
   char* all = malloc(PIPE_BYTES + 1);
   size_t size = 0;
-  DWORD got = 0;
+  DWORD length = 0;
   if (all == NULL) return NULL;
-  while (size < PIPE_BYTES && ReadFile(from, all + size, (DWORD)(PIPE_BYTES - size), &got, NULL) &&
-         got != 0) {
-    size += got;
+  while (size < PIPE_BYTES &&
+         ReadFile(from, all + size, (DWORD)(PIPE_BYTES - size), &length, NULL) && length != 0) {
+    size += length;
   }
   all[size] = '\0';
   *out_size = size;

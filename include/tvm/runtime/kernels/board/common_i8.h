@@ -277,11 +277,11 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const i
       : "q0", "q1", "cc", "memory");
 #endif
   for (; n > 0; n -= 4, y += 4, sums += 4, multipliers += 4) {
-    const mve_pred16_t some = vctp32q((uint32_t)n);
+    const mve_pred16_t mask = vctp32q((uint32_t)n);
     int32x4_t q = tvmrt_micro_requantize_four(sums + stride, multipliers, zero, low, high);
-    vstrbq_p_s32((int8_t*)y + step, q, some);
+    vstrbq_p_s32((int8_t*)y + step, q, mask);
     q = tvmrt_micro_requantize_four(sums, multipliers, zero, low, high);
-    vstrbq_p_s32((int8_t*)y, q, some);
+    vstrbq_p_s32((int8_t*)y, q, mask);
   }
 }
 

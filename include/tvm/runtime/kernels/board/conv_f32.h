@@ -100,16 +100,17 @@ static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data) {
   const tvmrt_micro_windows* const win = &c->shape.layout.windows;
   float few[TVMRT_MICRO_F32_STACK_WINDOWS / 4];
-  const int32_t last = win->pixels % TVMRT_MICRO_F32_PIXELS, most = win->pixels - last;
+  const int32_t last = win->pixels % TVMRT_MICRO_F32_PIXELS, whole_tiles = win->pixels - last;
   float *scratch = NULL, *window = few;
   if (c->shape.scratch > 0) {
     scratch = window = (float*)tvmrt_scratch_alloc(c->shape.scratch);
     if (scratch == NULL) return -1;
   }
-  for (int32_t i = 0; i < most; i += TVMRT_MICRO_F32_PIXELS) {
+  for (int32_t i = 0; i < whole_tiles; i += TVMRT_MICRO_F32_PIXELS) {
     tvmrt_micro_conv_f32_pixels(c, data, window, i, TVMRT_MICRO_F32_PIXELS);
   }
-  for (int32_t i = 0; i < last; i++) tvmrt_micro_conv_f32_pixels(c, data, window, most + i, 1);
+  for (int32_t i = 0; i < last; i++)
+    tvmrt_micro_conv_f32_pixels(c, data, window, whole_tiles + i, 1);
   return tvmrt_scratch_free(scratch);
 }
 

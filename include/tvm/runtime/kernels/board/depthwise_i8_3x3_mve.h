@@ -27,7 +27,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
   const int32_t plane = d->conv->shape.layout.line_buffer.plane;
 #if TVMRT_MICRO_CAN_MVE
-  const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(plane / 2));
+  const uint16x8_t offsets = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(plane / 2));
   const uint16x8_t flips = vdupq_n_u16((uint16_t)(flip * 0x101));
 #endif
   for (; n > 0; n--, to += 4, above.x += above.pixel, below.x += below.pixel) {
@@ -43,15 +43,15 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
         "subs %[left], %[left], #8\nbgt 1b\n"
         : [left] "+r"(left), [first] "+l"(first), [second] "+l"(second), [at] "+r"(at)
         : [above] "r"(above.channels), [below] "r"(below.channels), [planes] "r"(8 * plane),
-          [places] "w"(places), [flips] "w"(flips)
+          [offsets] "w"(offsets), [flips] "w"(flips)
         : "q0", "q1", "cc", "memory" TVMRT_MICRO_CHANGES_P0);
 #else
     for (; left > 0; left -= 8, at += 8 * plane) {
 #if TVMRT_MICRO_CAN_MVE
-      const mve_pred16_t some = vctp16q((uint32_t)left);
-      const uint16x8_t low = vldrbq_z_u16(first, some), high = vldrbq_z_u16(second, some);
+      const mve_pred16_t mask = vctp16q((uint32_t)left);
+      const uint16x8_t low = vldrbq_z_u16(first, mask), high = vldrbq_z_u16(second, mask);
       const uint16x8_t pair = veorq_u16(vsliq_n_u16(low, high, 8), flips);
-      vstrhq_scatter_shifted_offset_p_u16((uint16_t*)(void*)at, places, pair, some);
+      vstrhq_scatter_shifted_offset_p_u16((uint16_t*)(void*)at, offsets, pair, mask);
 #else
       for (int32_t i = 0; i < 8 && i < left; i++) {
         at[i * plane] = first[i] ^ flip;
@@ -97,15 +97,15 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t ima
  * \param sums  [out] Of the channel, of the first column.
  * \param x     [in] The channel in the line buffer.
  * \param w     [in] Its packed weights.
- * \param turn  [in] Index of a window's first row among the four rows in the line buffer: 0 or 2.
+ * \param rotation  [in] Index of a window's first row among the four rows in the line buffer: 0 or 2.
  */
 TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* sums,
-                                          const int8_t* x, const int8_t* w, int32_t turn) {
+                                          const int8_t* x, const int8_t* w, int32_t rotation) {
   const int8_t* const end = x + s->layout.line_buffer.plane - 8;
 #if TVMRT_MICRO_CAN_MVE
   uint32x4_t a0 = vreinterpretq_u32_s8(vldrbq_s8(w + 4)), a1 = vreinterpretq_u32_s8(vldrbq_s8(w));
   uint32x4_t b0 = vshlq_n_u32(a0, 8), b1 = vshlq_n_u32(a1, 8);
-  if (turn != 0) {
+  if (rotation != 0) {
     a0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(a0)));
     a1 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(a1)));
     b0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b0)));
@@ -143,8 +143,8 @@ TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* s
   for (; x < end; x += 4 * s->stride[1], sums += 8) {
     int32_t a = 0, b = 0;
     for (int i = 0; i < 12; i++) {
-      a += x[i / 4 * 4 + (i + turn) % 4] * w[4 + i];
-      b += x[i / 4 * 4 + (i + turn + 1) % 4] * w[4 + i];
+      a += x[i / 4 * 4 + (i + rotation) % 4] * w[4 + i];
+      b += x[i / 4 * 4 + (i + rotation + 1) % 4] * w[4 + i];
     }
     sums[0] = a;
     sums[4] = b;
@@ -154,12 +154,12 @@ TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* s
 
 /*! \brief Accumulate four channels of a step's rows, without their biases. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
-                                             int32_t turn) {
+                                             int32_t rotation) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int8_t* x = (const int8_t*)d->line_buffer + channel * s->layout.line_buffer.plane;
   const int8_t* w = (const int8_t*)d->data->weights + channel * 16;
   for (int32_t i = 0; i < 4; i++, x += s->layout.line_buffer.plane, w += 16) {
-    tvmrt_micro_mve_3x3_one(s, d->sums + i, x, w, turn);
+    tvmrt_micro_mve_3x3_one(s, d->sums + i, x, w, rotation);
   }
 }
 

@@ -36,7 +36,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, 
   uint8_t* to =
       (uint8_t*)d->line_buffer + (tvmrt_micro_padding(s) * 8 + slot % TVMRT_MICRO_MVE_ROWS);
 #if TVMRT_MICRO_CAN_MVE
-  const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)plane);
+  const uint16x8_t offsets = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)plane);
   const uint16x8_t flips = vdupq_n_u16(flip);
 #endif
   for (int32_t n = s->layout.line_buffer.inside; n > 0; n--, to += 8, x += from.pixel) {
@@ -44,9 +44,9 @@ TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, 
     uint8_t* out = to;
     for (int32_t left = s->in_c; left > 0; left -= 8, in += from.channels, out += 8 * plane) {
 #if TVMRT_MICRO_CAN_MVE
-      const mve_pred16_t some = vctp16q((uint32_t)left);
-      const uint16x8_t eight = veorq_u16(vldrbq_z_u16(in, some), flips);
-      vstrbq_scatter_offset_p_u16(out, places, eight, some);
+      const mve_pred16_t mask = vctp16q((uint32_t)left);
+      const uint16x8_t eight = veorq_u16(vldrbq_z_u16(in, mask), flips);
+      vstrbq_scatter_offset_p_u16(out, offsets, eight, mask);
 #else
       for (int32_t i = 0; i < 8 && i < left; i++) out[i * plane] = in[i] ^ flip;
 #endif
@@ -60,21 +60,21 @@ TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, 
  * \param sums    [out] Of the channel, of the first column.
  * \param x       [in] The channel in the line buffer.
  * \param w       [in] Its packed weights.
- * \param turn    [in] Index of a window's first row in the line buffer.
+ * \param rotation    [in] Index of a window's first row in the line buffer.
  * \param vectors [in] Of a window, 3 or 4.
  */
 TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* sums,
-                                           const int8_t* x, const int8_t* w, int32_t turn,
+                                           const int8_t* x, const int8_t* w, int32_t rotation,
                                            int vectors) {
   const int32_t step = 8 * s->stride[1];
 #if TVMRT_MICRO_CAN_MVE
   const uint8x16_t lanes = vidupq_n_u8(0, 1), sixteen = vdupq_n_u8(8), rows = vdupq_n_u8(7);
-  const uint8x16_t turned = vandq_u8(vsubq_n_u8(lanes, (uint8_t)turn), rows);
-  const uint8x16_t places = vorrq_u8(vandq_u8(lanes, sixteen), turned);
-  const int8x16_t w0 = vldrbq_gather_offset_s8(w, places);
-  const int8x16_t w1 = vldrbq_gather_offset_s8(w + 16, places);
-  const int8x16_t w2 = vldrbq_gather_offset_s8(w + 32, places);
-  const int8x16_t w3 = vldrbq_gather_offset_s8(w + 16 * (vectors - 1), places);
+  const uint8x16_t turned = vandq_u8(vsubq_n_u8(lanes, (uint8_t)rotation), rows);
+  const uint8x16_t offsets = vorrq_u8(vandq_u8(lanes, sixteen), turned);
+  const int8x16_t w0 = vldrbq_gather_offset_s8(w, offsets);
+  const int8x16_t w1 = vldrbq_gather_offset_s8(w + 16, offsets);
+  const int8x16_t w2 = vldrbq_gather_offset_s8(w + 32, offsets);
+  const int8x16_t w3 = vldrbq_gather_offset_s8(w + 16 * (vectors - 1), offsets);
   for (int32_t n = s->out[1]; n > 0; n--, x += step, sums += 8) {
     int32_t sum = vmladavq_s8(vldrbq_s8(x), w0);
     sum = vmladavaq_s8(sum, vldrbq_s8(x + 16), w1);
@@ -85,7 +85,7 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* 
 #else
   for (int32_t n = s->out[1]; n > 0; n--, x += step, sums += 8) {
     int32_t sum = 0;
-    for (int32_t i = 0; i < 16 * vectors; i++) sum += x[i / 8 * 8 + (i + turn) % 8] * w[i];
+    for (int32_t i = 0; i < 16 * vectors; i++) sum += x[i / 8 * 8 + (i + rotation) % 8] * w[i];
     *sums = sum;
   }
 #endif
@@ -93,34 +93,34 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* 
 
 /*! \brief Accumulate an output row of eight channels, or fewer. */
 TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t channel,
-                                             int32_t channels, int32_t turn, int vectors) {
+                                             int32_t channels, int32_t rotation, int vectors) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int8_t* x = (const int8_t*)d->line_buffer + channel * s->layout.line_buffer.plane;
   const int8_t* w = (const int8_t*)d->data->weights + channel * 16 * vectors;
   for (int32_t i = 0; i < channels; i++, x += s->layout.line_buffer.plane, w += 16 * vectors) {
-    tvmrt_micro_mve_wide_one(s, d->sums + i, x, w, turn, vectors);
+    tvmrt_micro_mve_wide_one(s, d->sums + i, x, w, rotation, vectors);
   }
 }
 
 /* tvmrt_micro_mve_wide_row_COLUMNS(): computes one row per step. Each number of vectors has its own
  * function, so that unused ones are not linked. */
-#define TVMRT_MICRO_MVE_WIDE_ROWS(COLUMNS)                                              \
-  TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_##COLUMNS(                             \
-      const tvmrt_micro_layer* d, int32_t channel, int32_t channels, int32_t turn) {    \
-    tvmrt_micro_mve_wide_eight(d, channel, channels, turn, (COLUMNS) / 2);              \
-  }                                                                                     \
-  static inline void tvmrt_micro_mve_wide_row_##COLUMNS(const void* layer, int32_t row, \
-                                                        int32_t rows, int32_t slot) {   \
-    const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;                 \
-    const int32_t turn = slot % TVMRT_MICRO_MVE_ROWS, out_c = d->conv->shape.out_c;     \
-    (void)rows;                                                                         \
-    for (int32_t channel = 0; channel < out_c; channel += 8) {                          \
-      const int32_t left = out_c - channel, channels = left < 8 ? left : 8;             \
-      tvmrt_micro_mve_wide_eight_##COLUMNS(d, channel, channels, turn);                 \
-      for (int32_t i = 0; i < channels; i += 4) {                                       \
-        tvmrt_micro_mve_finish(d->conv, d->data, d->sums + i, row, 1, channel + i);     \
-      }                                                                                 \
-    }                                                                                   \
+#define TVMRT_MICRO_MVE_WIDE_ROWS(COLUMNS)                                               \
+  TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_##COLUMNS(                              \
+      const tvmrt_micro_layer* d, int32_t channel, int32_t channels, int32_t rotation) { \
+    tvmrt_micro_mve_wide_eight(d, channel, channels, rotation, (COLUMNS) / 2);           \
+  }                                                                                      \
+  static inline void tvmrt_micro_mve_wide_row_##COLUMNS(const void* layer, int32_t row,  \
+                                                        int32_t rows, int32_t slot) {    \
+    const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;                  \
+    const int32_t rotation = slot % TVMRT_MICRO_MVE_ROWS, out_c = d->conv->shape.out_c;  \
+    (void)rows;                                                                          \
+    for (int32_t channel = 0; channel < out_c; channel += 8) {                           \
+      const int32_t left = out_c - channel, channels = left < 8 ? left : 8;              \
+      tvmrt_micro_mve_wide_eight_##COLUMNS(d, channel, channels, rotation);              \
+      for (int32_t i = 0; i < channels; i += 4) {                                        \
+        tvmrt_micro_mve_finish(d->conv, d->data, d->sums + i, row, 1, channel + i);      \
+      }                                                                                  \
+    }                                                                                    \
   }
 TVMRT_MICRO_MVE_WIDE_ROWS(6)
 TVMRT_MICRO_MVE_WIDE_ROWS(8)

@@ -14,7 +14,7 @@ typedef struct tvmrt_micro_mve_quad {
   float32x4_t scale;
   int32x4_t lo, hi;
   int32_t zero, is_fixed;
-  mve_pred16_t some; /* of the existing channels */
+  mve_pred16_t mask; /* of the existing channels */
 } tvmrt_micro_mve_quad;
 
 /*! \brief Requantise n pixels, whose sums are 8 apart. */
@@ -31,7 +31,7 @@ TVMRT_INLINE void tvmrt_micro_mve_requantize(const tvmrt_micro_mve_quad* k, uint
         "add %[y], %[y], %[step]\nbgt 1b\n"
         : [y] "+l"(y), [s] "+r"(sums), [n] "+r"(n)
         : [bias] "w"(k->bias), [fixed] "w"(k->fixed), [lo] "w"(k->lo), [hi] "w"(k->hi),
-          [half] "r"(half), [step] "r"(y_stride), [some] "r"((uint32_t)k->some)
+          [half] "r"(half), [step] "r"(y_stride), [mask] "r"((uint32_t)k->mask)
         : "q0", "cc", "memory" TVMRT_MICRO_CHANGES_P0);
     return;
   }
@@ -43,7 +43,7 @@ TVMRT_INLINE void tvmrt_micro_mve_requantize(const tvmrt_micro_mve_quad* k, uint
     } else {
       q = vqaddq_n_s32(vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), k->scale)), k->zero);
     }
-    vstrbq_p_s32((int8_t*)y, vminq_s32(vmaxq_s32(q, k->lo), k->hi), k->some);
+    vstrbq_p_s32((int8_t*)y, vminq_s32(vmaxq_s32(q, k->lo), k->hi), k->mask);
   }
 }
 

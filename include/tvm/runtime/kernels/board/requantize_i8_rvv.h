@@ -93,9 +93,9 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sum
                                                   int32_t n, const tvmrt_micro_range* range) {
   uint8_t unsure[TVMRT_MICRO_RVV_SCALED];
   while (n > 0) {
-    const int32_t most = n < TVMRT_MICRO_RVV_SCALED ? n : TVMRT_MICRO_RVV_SCALED;
+    const int32_t count = n < TVMRT_MICRO_RVV_SCALED ? n : TVMRT_MICRO_RVV_SCALED;
     const tvmrt_micro_vector_length strip = tvmrt_micro_rvv_scaled(
-        y, sums, multipliers, most, range->zero, range->lo, range->hi, unsure);
+        y, sums, multipliers, count, range->zero, range->lo, range->hi, unsure);
     for (int32_t i = 0; i < strip.floats; i++) {
       const int32_t at = unsure[i];
       tvmrt_micro_requantize_any(y + at, sums + at, multipliers + at, 1, range);

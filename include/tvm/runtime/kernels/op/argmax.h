@@ -76,7 +76,7 @@
   static inline int64_t tvmrt_##KIND##_##NAME(const TYPE* x, int64_t count, int64_t stride,    \
                                               int last) {                                      \
     TYPE best = x[0];                                                                          \
-    int64_t place = 0;                                                                         \
+    int64_t index = 0;                                                                         \
     if (stride == 1) {                                                                         \
       int has_nan;                                                                             \
       best = tvmrt_##KIND##_value_##NAME(x, count, &has_nan);                                  \
@@ -88,20 +88,20 @@
       if (v BETTER best || (v != v && best == best) ||                                         \
           (last && (v == best || (v != v && best != best)))) {                                 \
         best = v;                                                                              \
-        place = i;                                                                             \
+        index = i;                                                                             \
       }                                                                                        \
     }                                                                                          \
-    return place;                                                                              \
+    return index;                                                                              \
   }                                                                                            \
   static inline void tvmrt_##KIND##_rows_##NAME(const TYPE* x, int64_t* y, int64_t count,      \
                                                 int64_t stride, int64_t width, int last) {     \
     for (int64_t first = 0; first < width; first += TVMRT_ARG_LANES) {                         \
       const int n = (int)(width - first < TVMRT_ARG_LANES ? width - first : TVMRT_ARG_LANES);  \
       TYPE best[TVMRT_ARG_LANES];                                                              \
-      int32_t place[TVMRT_ARG_LANES], odd[TVMRT_ARG_LANES];                                    \
+      int32_t index[TVMRT_ARG_LANES], odd[TVMRT_ARG_LANES];                                    \
       for (int j = 0; j < n; ++j) {                                                            \
         best[j] = x[first + j];                                                                \
-        place[j] = 0;                                                                          \
+        index[j] = 0;                                                                          \
         odd[j] = best[j] != best[j];                                                           \
       }                                                                                        \
       for (int32_t i = 1; i < count; ++i) {                                                    \
@@ -109,13 +109,13 @@
         for (int j = 0; j < n; ++j) {                                                          \
           const int take = (row[j] BETTER best[j]) | (last & (row[j] == best[j]));             \
           odd[j] |= row[j] != row[j];                                                          \
-          place[j] = take ? i : place[j];                                                      \
+          index[j] = take ? i : index[j];                                                      \
           best[j] = take ? row[j] : best[j];                                                   \
         }                                                                                      \
       }                                                                                        \
       for (int j = 0; j < n; ++j) {                                                            \
         y[first + j] =                                                                         \
-            odd[j] ? tvmrt_##KIND##_##NAME(x + first + j, count, stride, last) : place[j];     \
+            odd[j] ? tvmrt_##KIND##_##NAME(x + first + j, count, stride, last) : index[j];     \
       }                                                                                        \
     }                                                                                          \
   }

@@ -98,8 +98,8 @@ static inline int32_t tvmrt_check_steps(TVMValue arg, const char* name, int axis
 }
 
 /* Whether an extent is within the bounds of its dimension. */
-static inline bool tvmrt_is_within(int64_t extent, int32_t least, int32_t most) {
-  return extent >= least && extent <= most;
+static inline bool tvmrt_is_within(int64_t extent, int32_t minimum, int32_t maximum) {
+  return extent >= minimum && extent <= maximum;
 }
 
 TVMRT_COLD int32_t tvmrt_refuse_extent(const DLTensor* tensor, const char* name, int axis,

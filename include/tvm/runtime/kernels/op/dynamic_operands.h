@@ -19,9 +19,9 @@
 #define TVMRT_DEFINE_TAKE_ROW(BITS)                                                       \
   static inline void tvmrt_take_row_##BITS(const uint##BITS##_t* x, uint##BITS##_t value, \
                                            uint##BITS##_t* y, int64_t count,              \
-                                           const int64_t* places, int outside) {          \
+                                           const int64_t* indices, int outside) {         \
     for (int64_t i = 0; i < count; ++i) {                                                 \
-      y[i] = outside || places[i] < 0 ? value : x[places[i]];                             \
+      y[i] = outside || indices[i] < 0 ? value : x[indices[i]];                           \
     }                                                                                     \
   }
 
@@ -32,12 +32,12 @@ TVMRT_DEFINE_TAKE_ROW(64)
 
 /* Gather a row of elements of `bytes` bytes from x + from to y + to, in elements. */
 static inline void tvmrt_take_row(const void* x, const void* value, void* y, size_t bytes,
-                                  int64_t from, int64_t to, int64_t count, const int64_t* places,
+                                  int64_t from, int64_t to, int64_t count, const int64_t* indices,
                                   int outside) {
 #define TVMRT_TAKE_ROW(BITS)                                                               \
   tvmrt_take_row_##BITS((const uint##BITS##_t*)x + from,                                   \
                         value == NULL ? (uint##BITS##_t)0 : *(const uint##BITS##_t*)value, \
-                        (uint##BITS##_t*)y + to, count, places, outside)
+                        (uint##BITS##_t*)y + to, count, indices, outside)
   if (bytes == 1) {
     TVMRT_TAKE_ROW(8);
   } else if (bytes == 2) {
@@ -51,7 +51,7 @@ static inline void tvmrt_take_row(const void* x, const void* value, void* y, siz
 }
 
 /*!
- * \brief y[i, j, ...] = x[places[0][i], places[1][j], ...], or the value where an index is -1.
+ * \brief y[i, j, ...] = x[indices[0][i], indices[1][j], ...], or the value where an index is -1.
  * \param value One element, or NULL: then -1 is invalid.
  * \param bytes Bytes of an element: 1, 2, 4 or 8.
  * \param extents Of x, counts of y, both dense, by axis; there is at least one axis.
@@ -61,14 +61,14 @@ static inline void tvmrt_take_row(const void* x, const void* value, void* y, siz
  */
 static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, size_t bytes,
                                     int rank, const int64_t* extents, const int64_t* counts,
-                                    const int64_t* const* places, int64_t* at, const char* where) {
+                                    const int64_t* const* indices, int64_t* at, const char* where) {
   const int64_t least = value == NULL ? 0 : -1;
   const int last = rank - 1;
   int64_t rows = 1;
   for (int d = 0; d < rank; ++d) {
     for (int64_t i = 0; i < counts[d]; ++i) {
-      if (places[d][i] < least || places[d][i] >= extents[d]) {
-        return (int32_t)tvmrt_index_error(places[d][i], extents[d], where);
+      if (indices[d][i] < least || indices[d][i] >= extents[d]) {
+        return (int32_t)tvmrt_index_error(indices[d][i], extents[d], where);
       }
     }
     at[d] = 0;
@@ -78,11 +78,11 @@ static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, s
     int64_t from = 0;
     int outside = 0, d;
     for (d = 0; d < last; ++d) {
-      const int64_t place = places[d][at[d]];
-      outside |= place < 0;
-      from = (from + (place < 0 ? 0 : place)) * extents[d + 1];
+      const int64_t axis_index = indices[d][at[d]];
+      outside |= axis_index < 0;
+      from = (from + (axis_index < 0 ? 0 : axis_index)) * extents[d + 1];
     }
-    tvmrt_take_row(x, value, y, bytes, from, row * counts[last], counts[last], places[last],
+    tvmrt_take_row(x, value, y, bytes, from, row * counts[last], counts[last], indices[last],
                    outside);
     for (d = last - 1; d >= 0 && ++at[d] == counts[d]; --d) at[d] = 0;
   }
@@ -112,9 +112,9 @@ static inline int32_t tvmrt_require(const int64_t* found, const int64_t* expecte
   return -1;
 #else
   {
-    char said[512];
-    const char* const end = said + sizeof(said) - 1;
-    char* p = said;
+    char message[512];
+    const char* const end = message + sizeof(message) - 1;
+    char* p = message;
     p = tvmrt_index_put(p, end, "ValueError: ", 12);
     p = tvmrt_index_put(p, end, where, strlen(where));
     p = tvmrt_index_put(p, end, ": the run has [", 15);
@@ -126,7 +126,7 @@ static inline int32_t tvmrt_require(const int64_t* found, const int64_t* expecte
     p = tvmrt_index_put(p, end, "], the network was compiled for ", 32);
     p = tvmrt_index_put(p, end, text, strlen(text));
     *p = '\0';
-    TVMAPISetLastError(said);
+    TVMAPISetLastError(message);
     return -1;
   }
 #endif

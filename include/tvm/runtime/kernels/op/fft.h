@@ -31,22 +31,22 @@ typedef struct tvmrt_fft_iterator {
   int32_t strides[TVMRT_FFT_STAGES];
 } tvmrt_fft_iterator;
 
-static inline void tvmrt_fft_begin(const tvmrt_fft* fft, tvmrt_fft_iterator* places) {
+static inline void tvmrt_fft_begin(const tvmrt_fft* fft, tvmrt_fft_iterator* it) {
   int32_t stride = 1;
   for (int32_t s = 0; s < fft->stages; ++s) {
-    places->digits[s] = 0;
-    places->strides[s] = stride;
+    it->digits[s] = 0;
+    it->strides[s] = stride;
     stride *= fft->radices[s];
   }
 }
 
 /* The offset in the input of the next element of the result. */
-static inline int32_t tvmrt_fft_next(const tvmrt_fft* fft, tvmrt_fft_iterator* places, int32_t at) {
+static inline int32_t tvmrt_fft_next(const tvmrt_fft* fft, tvmrt_fft_iterator* it, int32_t at) {
   for (int32_t s = fft->stages - 1; s >= 0; --s) {
-    at += places->strides[s];
-    if (++places->digits[s] < fft->radices[s]) break;
-    at -= places->digits[s] * places->strides[s];
-    places->digits[s] = 0;
+    at += it->strides[s];
+    if (++it->digits[s] < fft->radices[s]) break;
+    at -= it->digits[s] * it->strides[s];
+    it->digits[s] = 0;
   }
   return at;
 }
@@ -169,18 +169,20 @@ static inline float tvmrt_fft_half_difference_float32(float a, float b) { return
     const tvmrt_fft_##NAME b = tvmrt_fft_complex_subtract_##NAME(v[2], v[3]);                      \
     for (int32_t far = 0; far < 2; ++far) {                                                        \
       const tvmrt_fft_##NAME c = far ? two : fifth, d = far ? fifth : two;                         \
-      tvmrt_fft_##NAME base, turn;                                                                 \
+      tvmrt_fft_##NAME base, twiddle;                                                              \
       base.r = tvmrt_fft_add_##NAME(v[0].r, tvmrt_fft_multiply_##NAME(outer.r, c.r));              \
       base.r = tvmrt_fft_add_##NAME(base.r, tvmrt_fft_multiply_##NAME(inner.r, d.r));              \
       base.i = tvmrt_fft_add_##NAME(v[0].i, tvmrt_fft_multiply_##NAME(outer.i, c.r));              \
       base.i = tvmrt_fft_add_##NAME(base.i, tvmrt_fft_multiply_##NAME(inner.i, d.r));              \
       const TYPE br = tvmrt_fft_multiply_##NAME(b.r, d.i),                                         \
                  bi = tvmrt_fft_multiply_##NAME(b.i, d.i);                                         \
-      turn.r = tvmrt_fft_multiply_##NAME(a.r, c.i);                                                \
-      turn.i = tvmrt_fft_multiply_##NAME(a.i, c.i);                                                \
-      turn.r = far ? tvmrt_fft_subtract_##NAME(turn.r, br) : tvmrt_fft_add_##NAME(turn.r, br);     \
-      turn.i = far ? tvmrt_fft_subtract_##NAME(turn.i, bi) : tvmrt_fft_add_##NAME(turn.i, bi);     \
-      tvmrt_fft_add_rotated_##NAME(base, turn, &at[(1 + far) * m], &at[(4 - far) * m]);            \
+      twiddle.r = tvmrt_fft_multiply_##NAME(a.r, c.i);                                             \
+      twiddle.i = tvmrt_fft_multiply_##NAME(a.i, c.i);                                             \
+      twiddle.r =                                                                                  \
+          far ? tvmrt_fft_subtract_##NAME(twiddle.r, br) : tvmrt_fft_add_##NAME(twiddle.r, br);    \
+      twiddle.i =                                                                                  \
+          far ? tvmrt_fft_subtract_##NAME(twiddle.i, bi) : tvmrt_fft_add_##NAME(twiddle.i, bi);    \
+      tvmrt_fft_add_rotated_##NAME(base, twiddle, &at[(1 + far) * m], &at[(4 - far) * m]);         \
     }                                                                                              \
     at[0] = tvmrt_fft_complex_add_##NAME(v[0], tvmrt_fft_complex_add_##NAME(outer, inner));        \
   }                                                                                                \
@@ -238,9 +240,9 @@ static inline float tvmrt_fft_half_difference_float32(float a, float b) { return
                                        TYPE* y) {                                                  \
     tvmrt_fft_##NAME* const out = (tvmrt_fft_##NAME*)(void*)y;                                     \
     const int32_t size = fft->size;                                                                \
-    tvmrt_fft_iterator places;                                                                     \
-    tvmrt_fft_begin(fft, &places);                                                                 \
-    for (int32_t p = 0, at = 0; p < size; ++p, at = tvmrt_fft_next(fft, &places, at)) {            \
+    tvmrt_fft_iterator it;                                                                         \
+    tvmrt_fft_begin(fft, &it);                                                                     \
+    for (int32_t p = 0, at = 0; p < size; ++p, at = tvmrt_fft_next(fft, &it, at)) {                \
       out[p].r = 2 * at < count ? x[2 * at] : 0;                                                   \
       out[p].i = 2 * at + 1 < count ? x[2 * at + 1] : 0;                                           \
     }                                                                                              \
@@ -264,9 +266,9 @@ static inline float tvmrt_fft_half_difference_float32(float a, float b) { return
   static inline void tvmrt_irfft_##NAME(const tvmrt_fft* fft, const TYPE* x, TYPE* y) {            \
     tvmrt_fft_##NAME* const out = (tvmrt_fft_##NAME*)(void*)y;                                     \
     const int32_t size = fft->size;                                                                \
-    tvmrt_fft_iterator places;                                                                     \
-    tvmrt_fft_begin(fft, &places);                                                                 \
-    for (int32_t p = 0, at = 0; p < size; ++p, at = tvmrt_fft_next(fft, &places, at)) {            \
+    tvmrt_fft_iterator it;                                                                         \
+    tvmrt_fft_begin(fft, &it);                                                                     \
+    for (int32_t p = 0, at = 0; p < size; ++p, at = tvmrt_fft_next(fft, &it, at)) {                \
       tvmrt_fft_##NAME sum, rest;                                                                  \
       if (at == 0) {                                                                               \
         sum.r = tvmrt_fft_add_##NAME(x[0], x[2 * size]);                                           \

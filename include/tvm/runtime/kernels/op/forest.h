@@ -199,15 +199,15 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
   static inline int tvmrt_forest_run_##NAME(const tvmrt_forest_##NAME* forest, const REAL* x,      \
                                             REAL* y, int64_t begin, int64_t end) {                 \
     const int32_t outputs = forest->outputs, next = tvmrt_forest_keys_of_##NAME(forest);           \
-    const int64_t most = end - begin < TVMRT_FOREST_WALKS ? 1 : TVMRT_FOREST_WALKS;                \
+    const int64_t num_walks = end - begin < TVMRT_FOREST_WALKS ? 1 : TVMRT_FOREST_WALKS;           \
     if (begin >= end) return 0;                                                                    \
     double* const sums =                                                                           \
-        (double*)tvmrt_scratch_alloc(most * ((int64_t)outputs * (int64_t)sizeof(double) +          \
-                                             (int64_t)next * (int64_t)sizeof(KEY)));               \
+        (double*)tvmrt_scratch_alloc(num_walks * ((int64_t)outputs * (int64_t)sizeof(double) +     \
+                                                  (int64_t)next * (int64_t)sizeof(KEY)));          \
     if (!sums) return -1;                                                                          \
-    KEY* const keys = (KEY*)(void*)(sums + most * outputs);                                        \
+    KEY* const keys = (KEY*)(void*)(sums + num_walks * outputs);                                   \
     while (begin < end) {                                                                          \
-      const int64_t rows = end - begin < most ? 1 : most;                                          \
+      const int64_t rows = end - begin < num_walks ? 1 : num_walks;                                \
       for (int64_t i = 0; i < rows; i++) {                                                         \
         tvmrt_forest_prepare_##NAME(forest, x + (begin + i) * forest->columns, keys + i * next,    \
                                     sums + i * outputs);                                           \

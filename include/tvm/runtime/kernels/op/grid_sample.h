@@ -128,14 +128,14 @@ static inline int tvmrt_grid_sample_f32(const tvmrt_grid_sample_f32_layer* layer
   const int64_t image = (int64_t)layer->in[0] * layer->in[1] * layer->in[2] * layer->x_stride;
   const int channels = layer->channels;
   for (int64_t p = begin; p < end; p++) {
-    const float* place = grid + p * layer->rank;
+    const float* coordinates = grid + p * layer->rank;
     const float* from = x + p / layer->out_pixels * image;
     float* TVMRT_RESTRICT out = y + p * layer->y_stride;
     const tvmrt_sample_taps none = {1, {0, 0, 0, 0}, {1.0f, 0.0f, 0.0f, 0.0f}};
-    const tvmrt_sample_taps w = tvmrt_sample_taps_at(layer, place[0], layer->in[2]);
-    const tvmrt_sample_taps h = tvmrt_sample_taps_at(layer, place[1], layer->in[1]);
+    const tvmrt_sample_taps w = tvmrt_sample_taps_at(layer, coordinates[0], layer->in[2]);
+    const tvmrt_sample_taps h = tvmrt_sample_taps_at(layer, coordinates[1], layer->in[1]);
     const tvmrt_sample_taps d =
-        layer->rank == 3 ? tvmrt_sample_taps_at(layer, place[2], layer->in[0]) : none;
+        layer->rank == 3 ? tvmrt_sample_taps_at(layer, coordinates[2], layer->in[0]) : none;
     for (int c = 0; c < channels; c++) out[c] = 0.0f;
     for (int i = 0; i < d.count; i++) {
       for (int j = 0; j < h.count; j++) {

@@ -28,8 +28,8 @@ static inline char* tvmrt_index_digits(char* end, int64_t number) {
 
 /* Copy text to p, truncated at end, and return the end of the copy. */
 static inline char* tvmrt_index_put(char* p, const char* end, const char* text, size_t length) {
-  const size_t room = (size_t)(end - p);
-  const size_t count = length < room ? length : room;
+  const size_t capacity = (size_t)(end - p);
+  const size_t count = length < capacity ? length : capacity;
   memcpy(p, text, count);
   return p + count;
 }
@@ -71,11 +71,11 @@ static inline int64_t tvmrt_index_error(int64_t index, int64_t extent, const cha
 
 /*! \brief Return the index counted from the front, or -1 after setting the error text. */
 static inline int64_t tvmrt_index(int64_t index, int64_t extent, const char* where) {
-  const int64_t place = index < 0 ? index + extent : index;
-  if (TVMRT_UNLIKELY((uint64_t)place >= (uint64_t)extent)) {
+  const int64_t offset_index = index < 0 ? index + extent : index;
+  if (TVMRT_UNLIKELY((uint64_t)offset_index >= (uint64_t)extent)) {
     return tvmrt_index_error(index, extent, where);
   }
-  return place;
+  return offset_index;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_OP_INDEX_BOUNDS_H_ */

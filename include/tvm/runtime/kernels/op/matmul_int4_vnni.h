@@ -22,12 +22,12 @@
 
 /*! \brief The bits of the largest absolute value; they order like floats. */
 TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
-  uint32_t most = 0;
+  uint32_t max_bits = 0;
   for (int32_t i = 0; i < count; i++) {
     const uint32_t size = tvmrt_bits_f32(x[i]) & 0x7fffffffu;
-    most = size > most ? size : most;
+    max_bits = size > max_bits ? size : max_bits;
   }
-  return most;
+  return max_bits;
 }
 
 #if TVMRT_HAS_INT4_VNNI
@@ -52,9 +52,9 @@ typedef struct tvmrt_int4_vnni_row {
 
 /*! \brief The unit of 128 finite floats: a power of 2. */
 TVMRT_INLINE float tvmrt_int4_vnni_unit(const float* x) {
-  const uint32_t most = tvmrt_largest_bits(x, 2 * TVMRT_INT4_VNNI_BYTES);
+  const uint32_t max_bits = tvmrt_largest_bits(x, 2 * TVMRT_INT4_VNNI_BYTES);
   /* Three signed bytes hold 0.996 * 2^23: larger values take the next larger unit. */
-  const uint32_t power = (most + 0x10200u) >> 23;
+  const uint32_t power = (max_bits + 0x10200u) >> 23;
   return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
 }
 

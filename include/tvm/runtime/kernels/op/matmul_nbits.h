@@ -326,12 +326,13 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_nbits_job* job, int bits,
   const tvmrt_matmul_nbits_layer* layer = job->layer;
   const int bytes = block * bits / 8, whole = layer->k / block;
   const int blocks = whole + (layer->k % block > 0);
-  const int most = TVMRT_WORDS_MAX / (TVMRT_SIMD_LANES_F32 * 32 / bits);
+  const int max_words = TVMRT_WORDS_MAX / (TVMRT_SIMD_LANES_F32 * 32 / bits);
   tvmrt_ordered_row row;
   int done = 0;
   if (job->points != NULL || !tvmrt_fits_words(bytes)) return 0;
   for (;;) {
-    const int left = (whole - done) * bytes / TVMRT_WORD_BYTES, vectors = left < most ? left : most;
+    const int left = (whole - done) * bytes / TVMRT_WORD_BYTES,
+              vectors = left < max_words ? left : max_words;
     if (vectors == 0) return done;
     tvmrt_reorder_row(bits, block, vectors, x + (int64_t)done * block, &row);
     for (int32_t c = first, columns = 0; c < end; c += columns) {

@@ -93,20 +93,20 @@ TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int coun
 #endif
 }
 
-/*! \brief Load the scales of block g, of ``there`` columns from c on. */
+/*! \brief Load the scales of block g, of ``num_valid`` columns from c on. */
 TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_nbits_job* job, int g, int blocks,
-                                          int32_t c, int there, tvmrt_panel_scales* of) {
+                                          int32_t c, int num_valid, tvmrt_panel_scales* of) {
   const int64_t at = (int64_t)c * blocks + g;
-  for (int i = 0; g % 16 == 0 && g + 16 < blocks && i < there; i++) {
+  for (int i = 0; g % 16 == 0 && g + 16 < blocks && i < num_valid; i++) {
     TVMRT_PREFETCH_L1((uintptr_t)(job->scales + at + (int64_t)i * blocks + 16));
   }
-  for (int i = 0; i < there; i++) of->scales[i] = job->scales[at + (int64_t)i * blocks];
+  for (int i = 0; i < num_valid; i++) of->scales[i] = job->scales[at + (int64_t)i * blocks];
   if (job->points == NULL) {
     const float point = job->layer->point;
     for (int i = 0; i < TVMRT_PANEL_COLUMNS; i++) of->shifts[i] = -point * of->scales[i];
     return;
   }
-  for (int i = 0; i < there; i++) {
+  for (int i = 0; i < num_valid; i++) {
     of->shifts[i] = -of->scales[i] * job->points[at + (int64_t)i * blocks];
   }
 }
@@ -133,7 +133,7 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_nbits_job* job, i
   const tvmrt_matmul_nbits_layer* layer = job->layer;
   const int bytes = block * bits / 8, mask = (1 << bits) - 1, k = layer->k;
   const int blocks = (k + block - 1) / block, total = blocks * bytes;
-  const int there = layer->n - c < columns ? (int)(layer->n - c) : columns;
+  const int num_valid = layer->n - c < columns ? (int)(layer->n - c) : columns;
   const uint8_t* w = job->w + (int64_t)c * total;
   uint8_t turned[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS];
   uint8_t rows[TVMRT_PANEL_PARTS][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS];
@@ -144,14 +144,14 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_nbits_job* job, i
     const int some = total - b < TVMRT_PANEL_COLUMNS ? total - b : TVMRT_PANEL_COLUMNS;
     const int part = b / TVMRT_PANEL_COLUMNS % TVMRT_PANEL_PARTS;
     /* One cache line of each column at a time: columns may be a power of two apart. */
-    for (int i = 0; part == 0 && i < there; i++) {
+    for (int i = 0; part == 0 && i < num_valid; i++) {
       tvmrt_read_column(w + (int64_t)i * total + b, total - b, i, rows);
     }
     tvmrt_transpose_bytes(rows[part], turned);
     for (int i = 0; i < some;) {
       const int g = (b + i) / bytes, inside = (b + i) % bytes;
       const int end = some - i < bytes - inside ? some : i + bytes - inside;
-      if (inside == 0) tvmrt_load_panel_scales(job, g, blocks, c, there, &of);
+      if (inside == 0) tvmrt_load_panel_scales(job, g, blocks, c, num_valid, &of);
       for (int low = 0; low < 8; low += bits) {
         const int first = g * block + low / bits * bytes + inside - i;
         const int last = k - first < end ? k - first : end;

@@ -11,10 +11,10 @@
 /*! \brief Parameters of the n-grams. */
 typedef struct tvmrt_ngrams {
   int32_t rows, length;  /*!< Sizes of the input. */
-  int32_t least, most;   /*!< Minimum and maximum n. */
+  int32_t min_n, max_n;  /*!< Minimum and maximum n. */
   int32_t skips;         /*!< Maximum skipped integers between two of an n-gram. */
   int32_t width;         /*!< Columns of the result. */
-  const int32_t* counts; /*!< N-grams of 1, 2, ... most integers. */
+  const int32_t* counts; /*!< N-grams of 1, 2, ... max_n integers. */
 } tvmrt_ngrams;
 
 /* Compare n integers, step apart, with an n-gram: negative, 0 or positive. */
@@ -51,10 +51,10 @@ static inline void tvmrt_count_ngrams(const tvmrt_ngrams* of, const int64_t* x,
   for (int32_t row = 0; row < of->rows; row++, x += of->length, y += of->width) {
     const int64_t* some = grams;
     const int32_t* column = columns;
-    for (int32_t n = 1; n <= of->most; n++) {
+    for (int32_t n = 1; n <= of->max_n; n++) {
       const int32_t count = of->counts[n - 1];
       /* 1-grams have no gaps */
-      for (int32_t step = 1; n >= of->least && step <= (n == 1 ? 1 : of->skips + 1); step++) {
+      for (int32_t step = 1; n >= of->min_n && step <= (n == 1 ? 1 : of->skips + 1); step++) {
         for (int32_t i = 0; i + (int64_t)(n - 1) * step < of->length; i++) {
           const int32_t found = tvmrt_ngram_find(x + i, step, some, count, n);
           if (found >= 0) y[column[found]] += 1.0f;

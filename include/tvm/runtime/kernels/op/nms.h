@@ -18,7 +18,7 @@ typedef struct tvmrt_nms_layer {
   /*! \brief Boxes are {x, y, width, height} around a centre; else two opposite corners {y, x}. */
   int32_t centred;
   /*! \brief Maximum boxes per class and image. */
-  int64_t most;
+  int64_t max_value;
   /*! \brief Maximum output rows, the size of the buffer. */
   int64_t rows;
   /*! \brief Boxes overlap if their intersection is more than this part of their union. */
@@ -48,7 +48,8 @@ static inline tvmrt_nms_box tvmrt_nms_box_at(const float* b, int centred) {
   return box;
 }
 
-static inline int tvmrt_nms_overlaps(const tvmrt_nms_box* a, const tvmrt_nms_box* b, float most) {
+static inline int tvmrt_nms_overlaps(const tvmrt_nms_box* a, const tvmrt_nms_box* b,
+                                     float max_value) {
   const float y0 = a->y0 > b->y0 ? a->y0 : b->y0, y1 = a->y1 < b->y1 ? a->y1 : b->y1;
   const float x0 = a->x0 > b->x0 ? a->x0 : b->x0, x1 = a->x1 < b->x1 ? a->x1 : b->x1;
   const float area_a = (a->y1 - a->y0) * (a->x1 - a->x0);
@@ -57,7 +58,7 @@ static inline int tvmrt_nms_overlaps(const tvmrt_nms_box* a, const tvmrt_nms_box
   if (!(y1 > y0 && x1 > x0)) return 0;
   both = (y1 - y0) * (x1 - x0);
   if (!(area_a > 0.0f && area_b > 0.0f)) return 0;
-  return both / (area_a + area_b - both) > most;
+  return both / (area_a + area_b - both) > max_value;
 }
 
 /* Whether box a is selected after b: lower score, or on a tie the higher index. */
@@ -77,35 +78,35 @@ static inline void tvmrt_nms_sink(const float* scores, int32_t* heap, int32_t si
 }
 
 /* One class of one image: rows of {image, class, box} from `out` on; returns their number, or -1 if
- * there are more than `room`. */
+ * there are more than `capacity`. */
 static inline int64_t tvmrt_nms_class(const tvmrt_nms_layer* p, const float* boxes,
                                       const float* scores, int64_t image, int64_t class_id,
-                                      int64_t room, int32_t* heap, int64_t* out) {
+                                      int64_t capacity, int32_t* heap, int64_t* out) {
   int32_t left = 0;
-  int64_t kept = 0;
+  int64_t num_kept = 0;
   /* a NaN is never higher */
   for (int32_t i = 0; i < p->boxes; ++i) {
     if (scores[i] > p->score) heap[left++] = i;
   }
   for (int32_t i = left / 2 - 1; i >= 0; --i) tvmrt_nms_sink(scores, heap, left, i);
-  while (left > 0 && kept < p->most) {
+  while (left > 0 && num_kept < p->max_value) {
     const int32_t best = heap[0];
     const tvmrt_nms_box box = tvmrt_nms_box_at(boxes + 4 * (int64_t)best, p->centred);
     int64_t i = 0;
     heap[0] = heap[--left];
     if (left > 0) tvmrt_nms_sink(scores, heap, left, 0);
-    for (; i < kept; ++i) {
+    for (; i < num_kept; ++i) {
       const tvmrt_nms_box other = tvmrt_nms_box_at(boxes + 4 * out[3 * i + 2], p->centred);
       if (tvmrt_nms_overlaps(&box, &other, p->overlap)) break;
     }
-    if (i < kept) continue;
-    if (kept == room) return -1;
-    out[3 * kept] = image;
-    out[3 * kept + 1] = class_id;
-    out[3 * kept + 2] = best;
-    ++kept;
+    if (i < num_kept) continue;
+    if (num_kept == capacity) return -1;
+    out[3 * num_kept] = image;
+    out[3 * num_kept + 1] = class_id;
+    out[3 * num_kept + 2] = best;
+    ++num_kept;
   }
-  return kept;
+  return num_kept;
 }
 
 /*!
@@ -122,11 +123,11 @@ static inline int64_t tvmrt_nms(const tvmrt_nms_layer* p, const float* boxes, co
   for (int32_t image = 0; image < p->batch; ++image) {
     for (int32_t c = 0; c < p->classes; ++c) {
       const int64_t row = (int64_t)image * p->classes + c;
-      const int64_t kept =
+      const int64_t num_kept =
           tvmrt_nms_class(p, boxes + (int64_t)image * p->boxes * 4, scores + row * p->boxes, image,
                           c, p->rows - rows, heap, out + 3 * rows);
-      if (kept < 0) return p->rows + 1;
-      rows += kept;
+      if (num_kept < 0) return p->rows + 1;
+      rows += num_kept;
     }
   }
   return rows;

@@ -44,7 +44,7 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
 }
 
 /* tvmrt_count_nonzero_NAME(x, count): the number of elements that are not 0. tvmrt_nonzero_NAME(x,
- * rank, shape, kept, y): the indices of the first `kept` of these, in row-major order: y[axis *
+ * rank, shape, kept, y): the indices of the first `num_kept` of these, in row-major order: y[axis *
  * kept + i] is the index of the i-th along an axis. */
 #define TVMRT_DEFINE_NONZERO(NAME, TYPE)                                                 \
   static inline int64_t tvmrt_count_nonzero_##NAME(const TYPE* x, int64_t count) {       \
@@ -53,14 +53,14 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
     return found;                                                                        \
   }                                                                                      \
   static inline void tvmrt_nonzero_##NAME(const TYPE* x, int rank, const int32_t* shape, \
-                                          int64_t kept, int64_t* y) {                    \
+                                          int64_t num_kept, int64_t* y) {                \
     int64_t i = 0, size = 1;                                                             \
     for (int axis = 0; axis < rank; ++axis) size *= shape[axis];                         \
-    for (int64_t place = 0; i < kept && place < size; ++place) {                         \
-      int64_t rest = place;                                                              \
-      if (x[place] == 0) continue;                                                       \
+    for (int64_t index = 0; i < num_kept && index < size; ++index) {                     \
+      int64_t rest = index;                                                              \
+      if (x[index] == 0) continue;                                                       \
       for (int axis = rank - 1; axis >= 0; --axis) {                                     \
-        y[axis * kept + i] = rest % shape[axis];                                         \
+        y[axis * num_kept + i] = rest % shape[axis];                                     \
         rest /= shape[axis];                                                             \
       }                                                                                  \
       ++i;                                                                               \

@@ -20,16 +20,17 @@
  * \return the number of bits that all were shifted left.
  */
 static inline int32_t tvmrt_signal_auto_scale(const int16_t* x, int16_t* y, int64_t count) {
-  int32_t most = 0;
+  int32_t max_magnitude = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t v = x[i];
-    if (v > most) {
-      most = v;
-    } else if (-v > most) {
-      most = v == -32768 ? -32768 : -v;
+    if (v > max_magnitude) {
+      max_magnitude = v;
+    } else if (-v > max_magnitude) {
+      max_magnitude = v == -32768 ? -32768 : -v;
     }
   }
-  const int32_t room = 15 - tvmrt_signal_bits((uint32_t)most), bits = room > 0 ? room : 0;
+  const int32_t headroom = 15 - tvmrt_signal_bits((uint32_t)max_magnitude),
+                bits = headroom > 0 ? headroom : 0;
   for (int64_t i = 0; i < count; ++i) y[i] = (int16_t)((uint32_t)x[i] << bits);
   return bits;
 }
@@ -78,10 +79,10 @@ static inline int32_t tvmrt_signal_wide_function(uint32_t x, const int16_t* tabl
   if (x <= 2) return table[x];
   const int32_t interval = tvmrt_signal_bits(x);
   const int16_t* const at = table + 4 * interval - 6;
-  const uint32_t share = (interval < 11 ? x << (11 - interval) : x >> (interval - 11)) & 0x3FF;
-  const int32_t bend = (at[2] * (int32_t)share) >> 5;
-  const uint32_t slope = (uint32_t)bend + ((uint32_t)at[1] << 5);
-  const int32_t rise = (int32_t)(slope * share + (1 << 14)) >> 15;
+  const uint32_t fraction = (interval < 11 ? x << (11 - interval) : x >> (interval - 11)) & 0x3FF;
+  const int32_t slope_step = (at[2] * (int32_t)fraction) >> 5;
+  const uint32_t slope = (uint32_t)slope_step + ((uint32_t)at[1] << 5);
+  const int32_t rise = (int32_t)(slope * fraction + (1 << 14)) >> 15;
   return (int16_t)(rise + at[0]);
 }
 

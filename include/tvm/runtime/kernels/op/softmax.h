@@ -243,17 +243,17 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
 enum { TVMRT_SOFTMAX_IN_REGISTERS = 64 };
 
 /* Softmax or log-softmax of each lane of n vectors. */
-static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
+static inline void tvmrt_softmax_lanes_f32(float* row, int64_t n, int log) {
   enum { kLanes = TVMRT_ROW_LANES };
   tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(-INFINITY), sum = TVMRT_ROW_F32(splat)(0.0f);
   for (int64_t i = 0; i < n; i++) {
-    top = TVMRT_ROW_F32(max)(TVMRT_ROW_F32(load)(held + i * kLanes), top);
+    top = TVMRT_ROW_F32(max)(TVMRT_ROW_F32(load)(row + i * kLanes), top);
   }
   for (int64_t i = 0; i < n; i++) {
-    const tvmrt_row_f32 shifted = TVMRT_ROW_F32(load)(held + i * kLanes) - top;
+    const tvmrt_row_f32 shifted = TVMRT_ROW_F32(load)(row + i * kLanes) - top;
     const tvmrt_row_f32 e = tvmrt_softmax_exp_f32v(shifted);
     sum += e;
-    TVMRT_ROW_F32(store)(held + i * kLanes, log ? shifted : e);
+    TVMRT_ROW_F32(store)(row + i * kLanes, log ? shifted : e);
   }
   if (log) {
     float logs[kLanes];
@@ -264,8 +264,8 @@ static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
     sum = TVMRT_ROW_F32(splat)(1.0f) / sum;
   }
   for (int64_t i = 0; i < n; i++) {
-    const tvmrt_row_f32 each = TVMRT_ROW_F32(load)(held + i * kLanes);
-    TVMRT_ROW_F32(store)(held + i * kLanes, log ? each - sum : each * sum);
+    const tvmrt_row_f32 each = TVMRT_ROW_F32(load)(row + i * kLanes);
+    TVMRT_ROW_F32(store)(row + i * kLanes, log ? each - sum : each * sum);
   }
 }
 
@@ -273,16 +273,16 @@ static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
 static inline void tvmrt_softmax_vector_f32(const tvmrt_softmax_f32_job* job, const float* x,
                                             float* y, int count) {
   enum { kLanes = TVMRT_ROW_LANES };
-  float held[(int)TVMRT_SOFTMAX_IN_REGISTERS * kLanes];
+  float row[(int)TVMRT_SOFTMAX_IN_REGISTERS * kLanes];
   const int64_t n = job->n, inner = job->inner;
   for (int64_t i = 0; i < n; i++) {
     const tvmrt_row_f32 each = count < kLanes ? TVMRT_ROW_F32(load_n)(x + i * inner, count)
                                               : TVMRT_ROW_F32(load)(x + i * inner);
-    TVMRT_ROW_F32(store)(held + i * kLanes, each);
+    TVMRT_ROW_F32(store)(row + i * kLanes, each);
   }
-  tvmrt_softmax_lanes_f32(held, n, job->log);
+  tvmrt_softmax_lanes_f32(row, n, job->log);
   for (int64_t i = 0; i < n; i++) {
-    const tvmrt_row_f32 each = TVMRT_ROW_F32(load)(held + i * kLanes);
+    const tvmrt_row_f32 each = TVMRT_ROW_F32(load)(row + i * kLanes);
     if (count < kLanes) {
       TVMRT_ROW_F32(store_n)(y + i * inner, each, count);
     } else {
@@ -295,14 +295,14 @@ static inline void tvmrt_softmax_vector_f32(const tvmrt_softmax_f32_job* job, co
 static inline void tvmrt_softmax_few_f32(const tvmrt_softmax_f32_job* job, const float* x, float* y,
                                          int count) {
   enum { kLanes = TVMRT_ROW_LANES };
-  float held[kLanes / 2 * kLanes];
+  float row[kLanes / 2 * kLanes];
   const int64_t n = job->n;
   for (int64_t i = 0; i < n; i++) {
-    for (int j = 0; j < kLanes; j++) held[i * kLanes + j] = j < count ? x[j * n + i] : 0.0f;
+    for (int j = 0; j < kLanes; j++) row[i * kLanes + j] = j < count ? x[j * n + i] : 0.0f;
   }
-  tvmrt_softmax_lanes_f32(held, n, job->log);
+  tvmrt_softmax_lanes_f32(row, n, job->log);
   for (int j = 0; j < count; j++) {
-    for (int64_t i = 0; i < n; i++) y[j * n + i] = held[i * kLanes + j];
+    for (int64_t i = 0; i < n; i++) y[j * n + i] = row[i * kLanes + j];
   }
 }
 

@@ -56,11 +56,11 @@ static inline char* tvmrt_text_allocate(const uint8_t* heap, size_t bytes, const
 /*! \brief Copy a string of `count` bytes to a heap; 0 if it is full. */
 static inline int64_t tvmrt_text_copy(const uint8_t* heap, const char* bytes, size_t count,
                                       const char* where) {
-  char* const room = tvmrt_text_allocate(heap, count + 1, where);
-  if (room == NULL) return 0;
-  memcpy(room, bytes, count);
-  room[count] = '\0';
-  return (int64_t)(intptr_t)room;
+  char* const buffer = tvmrt_text_allocate(heap, count + 1, where);
+  if (buffer == NULL) return 0;
+  memcpy(buffer, bytes, count);
+  buffer[count] = '\0';
+  return (int64_t)(intptr_t)buffer;
 }
 
 /*! \brief y[i] = a[i] + b[i] as strings. Returns 0, or -1 if the heap is full. */
@@ -69,11 +69,11 @@ static inline int tvmrt_text_join(const uint8_t* heap, const int64_t* a, const i
   for (int64_t i = 0; i < count; i++) {
     const char *first = tvmrt_text(a[i]), *second = tvmrt_text(b[i]);
     const size_t head = strlen(first), tail = strlen(second);
-    char* const room = tvmrt_text_allocate(heap, head + tail + 1, where);
-    if (room == NULL) return -1;
-    memcpy(room, first, head);
-    memcpy(room + head, second, tail + 1);
-    y[i] = (int64_t)(intptr_t)room;
+    char* const buffer = tvmrt_text_allocate(heap, head + tail + 1, where);
+    if (buffer == NULL) return -1;
+    memcpy(buffer, first, head);
+    memcpy(buffer + head, second, tail + 1);
+    y[i] = (int64_t)(intptr_t)buffer;
   }
   return 0;
 }
@@ -101,12 +101,12 @@ static inline void tvmrt_text_find(const int64_t* x, int64_t count, const char* 
   }
 }
 
-/*! \brief The elements for which kept is true, then empty strings. */
-static inline void tvmrt_text_keep(const int64_t* x, const uint8_t* kept, int64_t count, int64_t* y,
-                                   int64_t num_y) {
+/*! \brief The elements selected by keep_mask, then empty strings. */
+static inline void tvmrt_text_keep(const int64_t* x, const uint8_t* keep_mask, int64_t count,
+                                   int64_t* y, int64_t num_y) {
   int64_t found = 0;
   for (int64_t i = 0; i < count && found < num_y; i++) {
-    if (kept[i]) y[found++] = x[i];
+    if (keep_mask[i]) y[found++] = x[i];
   }
   while (found < num_y) y[found++] = 0;
 }
@@ -155,9 +155,9 @@ static inline int tvmrt_text_case(const uint8_t* heap, const int64_t* x, int64_t
   for (int64_t i = 0; i < count; i++) {
     const unsigned char* p = (const unsigned char*)tvmrt_text(x[i]);
     /* a code point grows to at most three bytes per original byte */
-    char* const room = tvmrt_text_allocate(heap, 3 * strlen((const char*)p) + 1, where);
+    char* const buffer = tvmrt_text_allocate(heap, 3 * strlen((const char*)p) + 1, where);
     size_t used = 0;
-    if (room == NULL) return -1;
+    if (buffer == NULL) return -1;
     while (*p != 0) {
       uint32_t code = tvmrt_text_next(&p);
       int32_t low = 0, high = num_pairs;
@@ -169,10 +169,10 @@ static inline int tvmrt_text_case(const uint8_t* heap, const int64_t* x, int64_t
           high = middle;
       }
       if (low < num_pairs && (uint32_t)pairs[2 * low] == code) code = (uint32_t)pairs[2 * low + 1];
-      used += tvmrt_text_put(room + used, code);
+      used += tvmrt_text_put(buffer + used, code);
     }
-    room[used] = '\0';
-    y[i] = (int64_t)(intptr_t)room;
+    buffer[used] = '\0';
+    y[i] = (int64_t)(intptr_t)buffer;
   }
   return 0;
 }
@@ -202,14 +202,14 @@ static inline const char* tvmrt_text_first(const char* text, const char* delimit
   return delimiter[0] == '\0' && *p == '\0' ? NULL : p;
 }
 
-/*! \brief Number of parts of each element, at most `most`; an empty delimiter: words. */
+/*! \brief Number of parts of each element, at most `max_tokens`; an empty delimiter: words. */
 static inline void tvmrt_text_parts(const int64_t* x, int64_t count, const char* delimiter,
-                                    int64_t most, int64_t* y) {
+                                    int64_t max_tokens, int64_t* y) {
   for (int64_t i = 0; i < count; i++) {
     const char* p = tvmrt_text_first(tvmrt_text(x[i]), delimiter);
     for (y[i] = 0; p != NULL;) {
       y[i]++;
-      (void)tvmrt_text_part(p, delimiter, y[i] == most, &p);
+      (void)tvmrt_text_part(p, delimiter, y[i] == max_tokens, &p);
     }
   }
 }
@@ -219,15 +219,15 @@ static inline void tvmrt_text_parts(const int64_t* x, int64_t count, const char*
  * \return 0, or -1 if the heap is full.
  */
 static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_t count,
-                                   const char* delimiter, int64_t most, int64_t width, int64_t* y,
-                                   const char* where) {
+                                   const char* delimiter, int64_t max_tokens, int64_t width,
+                                   int64_t* y, const char* where) {
   for (int64_t i = 0; i < count; i++) {
     const char* p = tvmrt_text_first(tvmrt_text(x[i]), delimiter);
     for (int64_t j = 0; j < width; j++) {
       const char *begin = p, *end;
       y[i * width + j] = 0;
       if (begin == NULL) continue;
-      end = tvmrt_text_part(begin, delimiter, j + 1 == most, &p);
+      end = tvmrt_text_part(begin, delimiter, j + 1 == max_tokens, &p);
       y[i * width + j] = tvmrt_text_copy(heap, begin, (size_t)(end - begin), where);
       if (y[i * width + j] == 0) return -1;
     }
@@ -263,7 +263,7 @@ static inline int tvmrt_text_kind(unsigned char c) {
 static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
                                                     const unsigned char** at,
                                                     const uint8_t* classes, const int32_t* table,
-                                                    int32_t num_classes, int32_t least) {
+                                                    int32_t num_classes, int32_t default_label) {
   const int32_t width = num_classes + 3;
   for (const unsigned char* begin = *at; *begin != 0; begin++) {
     const unsigned char* end = NULL;
@@ -277,7 +277,7 @@ static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
     if (end == NULL) continue;
     *at = end;
     for (p = begin; p < end; p++) points += (*p & 0xc0) != 0x80;
-    if (points >= least) return begin;
+    if (points >= default_label) return begin;
     begin = end - 1;
   }
   return NULL;
@@ -288,15 +288,16 @@ static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
  * \param classes The class of each byte.
  * \param table   For each state the next one by class, then whether a token may end before the end
  * of the text, a non-word byte, a word byte. A token starts in state 0, 1 or 2 after these.
- * \param least   Minimum code points of a token.
+ * \param default_label   Minimum code points of a token.
  */
 static inline void tvmrt_text_tokens_count(const int64_t* x, int64_t count, const uint8_t* classes,
-                                           const int32_t* table, int32_t num_classes, int32_t least,
-                                           int64_t* y) {
+                                           const int32_t* table, int32_t num_classes,
+                                           int32_t default_label, int64_t* y) {
   for (int64_t i = 0; i < count; i++) {
     const unsigned char* const text = (const unsigned char*)tvmrt_text(x[i]);
     const unsigned char* at = text;
-    for (y[i] = 0; tvmrt_text_token(text, &at, classes, table, num_classes, least) != NULL;) y[i]++;
+    for (y[i] = 0; tvmrt_text_token(text, &at, classes, table, num_classes, default_label) != NULL;)
+      y[i]++;
   }
 }
 
@@ -306,14 +307,14 @@ static inline void tvmrt_text_tokens_count(const int64_t* x, int64_t count, cons
  */
 static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64_t count,
                                     const uint8_t* classes, const int32_t* table,
-                                    int32_t num_classes, int32_t least, int64_t width,
+                                    int32_t num_classes, int32_t default_label, int64_t width,
                                     const char* pad, int64_t* y, const char* where) {
   for (int64_t i = 0; i < count; i++) {
     const unsigned char* const text = (const unsigned char*)tvmrt_text(x[i]);
     const unsigned char* at = text;
     for (int64_t j = 0; j < width; j++) {
       const unsigned char* const begin =
-          tvmrt_text_token(text, &at, classes, table, num_classes, least);
+          tvmrt_text_token(text, &at, classes, table, num_classes, default_label);
       y[i * width + j] = (int64_t)(intptr_t)pad;
       if (begin == NULL) continue;
       y[i * width + j] = tvmrt_text_copy(heap, (const char*)begin, (size_t)(at - begin), where);

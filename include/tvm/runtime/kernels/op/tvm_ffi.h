@@ -252,7 +252,7 @@ static int tvmrt_ffi_call(const tvmrt_ffi_network* net, const tvmrt_ffi_any* arg
   if (num_args != net->num_ports) {
     char text[TVMRT_FFI_TEXT_BYTES];
     (void)snprintf(text, sizeof(text),
-                   "TypeError: %.80s takes %d tensors, %d inputs, then %d outputs, but got %d.",
+                   "TypeError: %.80s expected %d tensors (%d inputs, %d outputs), got %d.",
                    net->name, (int)net->num_ports, (int)net->num_inputs,
                    (int)(net->num_ports - net->num_inputs), (int)num_args);
     return tvmrt_ffi_raise(text);

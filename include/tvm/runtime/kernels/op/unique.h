@@ -24,13 +24,13 @@ typedef struct tvmrt_unique_layer {
  * macro if <stdbool.h> is included, and would be expanded before it is pasted. */
 #define TVMRT_UNIQUE_MERGE(MERGE, COMPARE)                                                  \
   static inline void MERGE(const tvmrt_unique_layer* p, const void* x, int32_t* order,      \
-                           int32_t* spare, int32_t begin, int32_t middle, int32_t end) {    \
+                           int32_t* merged, int32_t begin, int32_t middle, int32_t end) {   \
     int32_t a = begin, b = middle;                                                          \
     for (int32_t i = begin; i < end; ++i) {                                                 \
       const int second = a >= middle || (b < end && COMPARE(p, x, order[a], order[b]) > 0); \
-      spare[i] = second ? order[b++] : order[a++];                                          \
+      merged[i] = second ? order[b++] : order[a++];                                         \
     }                                                                                       \
-    memcpy(order + begin, spare + begin, (size_t)(end - begin) * sizeof(*order));           \
+    memcpy(order + begin, merged + begin, (size_t)(end - begin) * sizeof(*order));          \
   }
 
 /* tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): for each unique slice the index of its
@@ -67,38 +67,38 @@ typedef struct tvmrt_unique_layer {
   static inline int64_t tvmrt_unique_##NAME(const tvmrt_unique_layer* p, const TYPE* x,         \
                                             int32_t* scratch, int64_t* first, int64_t* inverse, \
                                             int64_t* counts) {                                  \
-    int32_t *const order = scratch, *const spare = scratch + p->count;                          \
-    int32_t* const number = spare + p->count;                                                   \
-    int64_t kept = 0;                                                                           \
+    int32_t *const order = scratch, *const merged = scratch + p->count;                         \
+    int32_t* const number = merged + p->count;                                                  \
+    int64_t num_unique = 0;                                                                     \
     for (int32_t i = 0; i < p->count; ++i) order[i] = i;                                        \
     for (int64_t run = 1; run < p->count; run *= 2) {                                           \
       for (int64_t begin = 0; begin + run < p->count; begin += 2 * run) {                       \
         const int64_t end = begin + 2 * run < p->count ? begin + 2 * run : p->count;            \
-        tvmrt_unique_merge_##NAME(p, x, order, spare, (int32_t)begin, (int32_t)(begin + run),   \
+        tvmrt_unique_merge_##NAME(p, x, order, merged, (int32_t)begin, (int32_t)(begin + run),  \
                                   (int32_t)end);                                                \
       }                                                                                         \
     }                                                                                           \
     for (int32_t i = 0; i < p->count; ++i) {                                                    \
       if (i == 0 || tvmrt_unique_compare_##NAME(p, x, order[i - 1], order[i]) != 0 ||           \
           (!p->equal_nan && tvmrt_unique_nan_##NAME(p, x, order[i]))) {                         \
-        first[kept] = order[i];                                                                 \
-        counts[kept] = 0;                                                                       \
-        ++kept;                                                                                 \
+        first[num_unique] = order[i];                                                           \
+        counts[num_unique] = 0;                                                                 \
+        ++num_unique;                                                                           \
       }                                                                                         \
-      ++counts[kept - 1];                                                                       \
-      inverse[order[i]] = kept - 1;                                                             \
+      ++counts[num_unique - 1];                                                                 \
+      inverse[order[i]] = num_unique - 1;                                                       \
     }                                                                                           \
     if (!p->sorted)                                                                             \
-      tvmrt_unique_in_input_order(p->count, kept, order, number, first, inverse, counts);       \
-    return kept;                                                                                \
+      tvmrt_unique_in_input_order(p->count, num_unique, order, number, first, inverse, counts); \
+    return num_unique;                                                                          \
   }
 
 /* Order unique slices by first occurrence. */
-static inline void tvmrt_unique_in_input_order(int32_t count, int64_t kept, int32_t* sums,
+static inline void tvmrt_unique_in_input_order(int32_t count, int64_t num_unique, int32_t* sums,
                                                int32_t* number, int64_t* first, int64_t* inverse,
                                                int64_t* counts) {
   int32_t next = 0;
-  for (int64_t k = 0; k < kept; ++k) number[k] = -1;
+  for (int64_t k = 0; k < num_unique; ++k) number[k] = -1;
   for (int32_t i = 0; i < count; ++i) {
     const int64_t k = inverse[i];
     if (number[k] < 0) {
@@ -109,7 +109,7 @@ static inline void tvmrt_unique_in_input_order(int32_t count, int64_t kept, int3
     }
     inverse[i] = number[k];
   }
-  for (int64_t k = 0; k < kept; ++k) counts[k] = sums[k];
+  for (int64_t k = 0; k < num_unique; ++k) counts[k] = sums[k];
 }
 
 TVMRT_DEFINE_UNIQUE(float32, float)

@@ -198,8 +198,8 @@ TVMRT_INLINE float tvmrt_tanh_f32(float x) {
 
 /*! \brief 1 / (1 + e^-x), with small relative error on both sides; 0 instead of a denormal. */
 TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
-  const float most = x > 88.0f ? 88.0f : x, least = most < -89.0f ? -89.0f : most;
-  return 1.0f / (1.0f + tvmrt_exp_normal_f32(-least));
+  const float clamped = x > 88.0f ? 88.0f : x, clamped_low = clamped < -89.0f ? -89.0f : clamped;
+  return 1.0f / (1.0f + tvmrt_exp_normal_f32(-clamped_low));
 }
 
 /*!
@@ -210,8 +210,8 @@ TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
 TVMRT_INLINE float tvmrt_silu_f32(float x) {
   const int32_t own = (int32_t)tvmrt_bits_f32(x), high = 0x42b00000; /* 88.0f */
   const uint32_t low = 0xc2b20000u;                                  /* -89.0f */
-  const uint32_t most = (uint32_t)(own < high ? own : high);
-  return x / (1.0f + tvmrt_exp_normal_f32(-tvmrt_from_bits_f32(most < low ? most : low)));
+  const uint32_t clamped = (uint32_t)(own < high ? own : high);
+  return x / (1.0f + tvmrt_exp_normal_f32(-tvmrt_from_bits_f32(clamped < low ? clamped : low)));
 }
 
 /*!

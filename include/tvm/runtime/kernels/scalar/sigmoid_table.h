@@ -34,10 +34,10 @@ static inline int32_t tvmrt_gate_interpolate(int32_t v, int32_t bits, int32_t be
       65529, 65530, 65530, 65530, 65530, 65531, 65531, 65531, 65531, 65531, 65532, 65532, 65532,
       65532, 65532, 65532, 65533, 65533, 65533, 65533, 65533, 65533, 65533, 65533, 65534, 65534,
       65534, 65534, 65534, 65534, 65534, 65534, 65534, 65534, 65535};
-  const int32_t place = v >> bits;
-  if (place >= 255) return beyond;
-  const int32_t entry = entries[place];
-  const int32_t slope = entries[place + 1] - entry;
+  const int32_t index = v >> bits;
+  if (index >= 255) return beyond;
+  const int32_t entry = entries[index];
+  const int32_t slope = entries[index + 1] - entry;
   return entry * (1 << bits) + slope * (v & ((1 << bits) - 1));
 }
 

@@ -29,20 +29,20 @@ static inline int16_t tvmrt_signal_window(int32_t x, int32_t weight, int32_t shi
 /*! \brief All 64 bits of a product. */
 static inline uint64_t tvmrt_mul_u64(uint32_t a, uint32_t b) { return (uint64_t)a * b; }
 
-/* Digit-by-digit square root, to the nearest, but at most `most`; bit is a power of 4. */
-#define TVMRT_DEFINE_SIGNAL_ROOT(NAME, TYPE)                                     \
-  static inline uint32_t tvmrt_signal_root_##NAME(TYPE x, TYPE bit, TYPE most) { \
-    TYPE root = 0;                                                               \
-    while (bit > x) bit >>= 2;                                                   \
-    for (; bit != 0; bit >>= 2) {                                                \
-      const TYPE tried = root + bit;                                             \
-      root >>= 1;                                                                \
-      if (x >= tried) {                                                          \
-        x -= tried;                                                              \
-        root += bit;                                                             \
-      }                                                                          \
-    }                                                                            \
-    return (uint32_t)(root + (TYPE)(x > root && root != most));                  \
+/* Digit-by-digit square root, to the nearest, but at most `max_root`; bit is a power of 4. */
+#define TVMRT_DEFINE_SIGNAL_ROOT(NAME, TYPE)                                         \
+  static inline uint32_t tvmrt_signal_root_##NAME(TYPE x, TYPE bit, TYPE max_root) { \
+    TYPE root = 0;                                                                   \
+    while (bit > x) bit >>= 2;                                                       \
+    for (; bit != 0; bit >>= 2) {                                                    \
+      const TYPE tried = root + bit;                                                 \
+      root >>= 1;                                                                    \
+      if (x >= tried) {                                                              \
+        x -= tried;                                                                  \
+        root += bit;                                                                 \
+      }                                                                              \
+    }                                                                                \
+    return (uint32_t)(root + (TYPE)(x > root && root != max_root));                  \
   }
 
 TVMRT_DEFINE_SIGNAL_ROOT(uint32, uint32_t)
@@ -57,7 +57,7 @@ static inline uint32_t tvmrt_signal_root(uint64_t x) {
 /*! \brief The natural logarithm in units of 1 / scale; 0 for values below 2. */
 static inline uint32_t tvmrt_signal_log(uint32_t x, uint32_t scale) {
   /* log2(1 + i / 128) - i / 128 in units of 2 ^ -16 */
-  static const uint16_t bend[] = {
+  static const uint16_t curvature[] = {
       0,    224,  442,  654,  861,  1063, 1259, 1450, 1636, 1817, 1992, 2163, 2329, 2490, 2646,
       2797, 2944, 3087, 3224, 3358, 3487, 3611, 3732, 3848, 3960, 4068, 4172, 4272, 4368, 4460,
       4549, 4633, 4714, 4791, 4864, 4934, 5001, 5063, 5123, 5178, 5231, 5280, 5326, 5368, 5408,
@@ -71,7 +71,7 @@ static inline uint32_t tvmrt_signal_log(uint32_t x, uint32_t scale) {
   const int32_t whole = tvmrt_signal_bits(x) - 1;
   const uint32_t rest = x - ((uint32_t)1 << whole);
   const int32_t part = (int32_t)(whole < 16 ? rest << (16 - whole) : rest >> (whole - 16));
-  const int32_t at = part >> 9, from = bend[at], to = bend[at + 1];
+  const int32_t at = part >> 9, from = curvature[at], to = curvature[at + 1];
   /* the fraction of the step is in units of 2 ^ -9, but the library uses it as 2 ^ -16 */
   const int32_t log2 = (whole << 16) + part + from + (((to - from) * (part & 511)) >> 16);
   const uint32_t log = (uint32_t)(((uint64_t)45426 * (uint32_t)log2 + 32768) >> 16);

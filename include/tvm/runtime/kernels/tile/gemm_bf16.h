@@ -232,14 +232,14 @@ TVMRT_INLINE int64_t tvmrt_bf16_round_some_nchw_pixels(int32_t* pairs, const flo
                                                        int64_t count) {
   int64_t i = 0;
 #if TVMRT_HAS_BF16_DOT
-  uint16_t places[3][32];
+  uint16_t lane_index[3][32];
   for (int lane = 0; lane < 32; lane++) {
-    places[0][lane] = (uint16_t)(lane / 2 + lane % 2 * 16);
-    places[1][lane] = (uint16_t)(lane / 4 + lane % 4 * 16);
-    places[2][lane] = (uint16_t)(lane / 4 + lane % 4 * 16 + 8);
+    lane_index[0][lane] = (uint16_t)(lane / 2 + lane % 2 * 16);
+    lane_index[1][lane] = (uint16_t)(lane / 4 + lane % 4 * 16);
+    lane_index[2][lane] = (uint16_t)(lane / 4 + lane % 4 * 16 + 8);
   }
-  const __m512i of_two = _mm512_loadu_si512(places[0]), low = _mm512_loadu_si512(places[1]),
-                high = _mm512_loadu_si512(places[2]);
+  const __m512i of_two = _mm512_loadu_si512(lane_index[0]), low = _mm512_loadu_si512(lane_index[1]),
+                high = _mm512_loadu_si512(lane_index[2]);
   for (; i + 16 <= count; i += 16) {
     __m512 x[4];
     TVMRT_TILE_F32_EACH(p, 4) x[p] = plane[p] ? _mm512_loadu_ps(plane[p] + i) : _mm512_setzero_ps();
@@ -259,14 +259,15 @@ TVMRT_INLINE int64_t tvmrt_bf16_round_some_nchw_pixels(int32_t* pairs, const flo
 }
 
 /*!
- * \brief Round `count` pixels of up to four NCHW channels, `apart` floats apart, to pixels of
+ * \brief Round `count` pixels of up to four NCHW channels, `channel_stride` floats apart, to pixels of
  * neighbouring pairs of `each` words.
  */
 static inline void tvmrt_bf16_round_nchw_pixels(void* words, int each, const float* x,
-                                                int64_t apart, int channels, int64_t count) {
+                                                int64_t channel_stride, int channels,
+                                                int64_t count) {
   const float* plane[4];
   const int pairs = (channels + 1) / 2;
-  for (int p = 0; p < 4; p++) plane[p] = p < channels ? x + p * apart : NULL;
+  for (int p = 0; p < 4; p++) plane[p] = p < channels ? x + p * channel_stride : NULL;
   int64_t i = each == 1 ? tvmrt_bf16_round_some_nchw_pixels((int32_t*)words, plane, count) : 0;
   for (; i < count; i++) {
     float pixel[4] = {0};

@@ -151,14 +151,14 @@ TVMRT_RARELY_CALLED void tvmrt_tile_i8_store_some(int nr, int mr, int residual_t
       }
     }
     for (int o = 0; o < nr; o += 4) {
-      const int most = (nr - o < 4 ? nr - o : 4) * TVMRT_I8_LANES;
+      const int max_lanes = (nr - o < 4 ? nr - o : 4) * TVMRT_I8_LANES;
       const int left = a->channels - o * TVMRT_I8_LANES;
       if (left <= 0) break;
       tvmrt_i8_store_packed(
           y + t * a->y_step + o * TVMRT_I8_LANES, q[o], q[o + 1 < nr ? o + 1 : o],
           q[o + 2 < nr ? o + 2 : o], q[o + 3 < nr ? o + 3 : o],
           residual_type != TVMRT_RESIDUAL_NONE ? &a->residual_add->range : a->range,
-          left < most ? left : most);
+          left < max_lanes ? left : max_lanes);
     }
   }
 }

@@ -362,12 +362,12 @@ TVMRT_INLINE int tvmrt_amx_i8_is_fast(int nr, const tvmrt_tile_i8_args* a, const
  * usual plain tiles. */
 enum { TVMRT_AMX_I8_GENERAL, TVMRT_AMX_I8_FAST, TVMRT_AMX_I8_PLAIN };
 TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int residual_type,
-                                    int is_padded_copy, int exceeds_l1, int way,
+                                    int is_padded_copy, int exceeds_l1, int mode,
                                     const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                                     const int32_t* sums) {
-  const int is_plain = way == TVMRT_AMX_I8_PLAIN;
+  const int is_plain = mode == TVMRT_AMX_I8_PLAIN;
   uintptr_t ahead = *a->ahead;
-  if (way == TVMRT_AMX_I8_GENERAL) {
+  if (mode == TVMRT_AMX_I8_GENERAL) {
     tvmrt_amx_i8_general(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1, a, offset, y,
                          sums, &ahead);
   } else if (tvmrt_amx_i8_is_single(nr, is_padded_copy, a)) {
