@@ -61,7 +61,7 @@ int tvmrt__arg_count(const tvmrt_args* in, int min_args, int max_args) {
 }
 
 /* The boxed number of an object argument, or NULL. */
-static const tvmrt_box* boxed(const tvmrt_args* in, int i, tvmrt_type type) {
+static const tvmrt_box* arg_box(const tvmrt_args* in, int i, tvmrt_type type) {
   const tvmrt_object* obj = in->values[i].v_handle;
   if (in->codes[i] != kTVMObjectHandle || obj == NULL) return NULL;
   return obj->type_index == (uint32_t)type ? (const tvmrt_box*)(const void*)obj : NULL;
@@ -69,8 +69,8 @@ static const tvmrt_box* boxed(const tvmrt_args* in, int i, tvmrt_type type) {
 
 /* Accepts boxes too, since containers hold numbers in boxes. */
 int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
-  const tvmrt_box* box = boxed(in, i, TVMRT_TYPE_BOX_INT);
-  if (box == NULL) box = boxed(in, i, TVMRT_TYPE_BOX_BOOL);
+  const tvmrt_box* box = arg_box(in, i, TVMRT_TYPE_BOX_INT);
+  if (box == NULL) box = arg_box(in, i, TVMRT_TYPE_BOX_BOOL);
   if (box != NULL) {
     *out = box->as.integer;
   } else if (in->codes[i] == kTVMArgInt || in->codes[i] == kTVMArgBool) {

@@ -80,7 +80,7 @@ static const double SPIN_BEFORE_YIELD = 25e-6;
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
 /* Wait briefly; after a while yield, since the other thread may need the processor. */
-static void wait_a_little(int* spins) {
+static void spin_or_yield(int* spins) {
   if (++*spins < SPINS_BEFORE_YIELD) {
     tvmrt__relax();
   } else {
@@ -327,7 +327,7 @@ static void finish_tasks(int first, int count) {
       run_task(&workers[i]);
     } else {
       while (atomic_load_explicit(&workers[i].state, memory_order_acquire) != DONE) {
-        wait_a_little(&spins);
+        spin_or_yield(&spins);
       }
     }
     atomic_store_explicit(&workers[i].state, IDLE, memory_order_relaxed);
@@ -413,7 +413,7 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
   for (i = 0; i < penv->num_task; ++i) {
     int spins = 0;
     while (atomic_load_explicit(&group[i].barrier, memory_order_acquire) < target) {
-      wait_a_little(&spins);
+      spin_or_yield(&spins);
     }
   }
   return 0;

@@ -17,14 +17,14 @@ typedef struct text {
   size_t length;
 } text;
 
-static void put(text* t, const char* more) {
+static void append(text* t, const char* more) {
   while (*more != '\0' && t->length < TEXT_BYTES - 1) t->bytes[t->length++] = *more++;
   t->bytes[t->length] = '\0';
 }
 
 /* A number, after the text `before`; a number that exceeds 32 bits is shown as their limit. Does
  * not use printf(), which would add kilobytes. */
-static void put_number(text* t, const char* before, int64_t number) {
+static void append_number(text* t, const char* before, int64_t number) {
   char digits[12];
   char* at = &digits[sizeof(digits) - 1];
   uint32_t left = number > INT32_MAX || number < -INT32_MAX ? (uint32_t)INT32_MAX
@@ -36,8 +36,8 @@ static void put_number(text* t, const char* before, int64_t number) {
     left /= 10;
   } while (left != 0);
   if (number < 0) *--at = '-';
-  put(t, before);
-  put(t, at);
+  append(t, before);
+  append(t, at);
 }
 
 /* The error of an axis: "batch: found 9, allowed 1 to 8 (input x)". The code is enough where no
@@ -48,16 +48,16 @@ static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t mini
   /* no text if the image does not link the functions that read it */
   if (!TVMRT_IS_LINKED(tvmrt__store_error)) return kTvmErrorNetworkDimensionOutOfRange;
   if (dim != NULL) {
-    put(&t, dim);
+    append(&t, dim);
   } else {
-    put_number(&t, "axis ", axis);
+    append_number(&t, "axis ", axis);
   }
-  put_number(&t, ": found ", found);
-  put_number(&t, ", allowed ", minimum);
-  if (maximum != minimum) put_number(&t, " to ", maximum);
-  put(&t, where);
-  put(&t, name);
-  put(&t, ")");
+  append_number(&t, ": found ", found);
+  append_number(&t, ", allowed ", minimum);
+  if (maximum != minimum) append_number(&t, " to ", maximum);
+  append(&t, where);
+  append(&t, name);
+  append(&t, ")");
   tvmrt__store_error(t.bytes);
   return kTvmErrorNetworkDimensionOutOfRange;
 }
@@ -67,11 +67,11 @@ static int32_t check_rank(const tvmrt_dims_tensor* desc, const DLTensor* given) 
   text t = {{0}, 0};
   if (given->ndim == desc->rank) return kTvmErrorNoError;
   if (TVMRT_IS_LINKED(tvmrt__store_error)) {
-    put_number(&t, "found ", given->ndim);
-    put_number(&t, " axes, allowed ", desc->rank);
-    put(&t, " (input ");
-    put(&t, desc->name);
-    put(&t, ")");
+    append_number(&t, "found ", given->ndim);
+    append_number(&t, " axes, allowed ", desc->rank);
+    append(&t, " (input ");
+    append(&t, desc->name);
+    append(&t, ")");
     tvmrt__store_error(t.bytes);
   }
   return kTvmErrorGraphTensorMismatch;

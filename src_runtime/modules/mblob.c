@@ -203,7 +203,7 @@ typedef struct packing {
 } packing;
 
 /* Whether a module's code is linked into the library file itself: it has no bytes in the blob. */
-static bool in_library(const tvmrt_module* mod) {
+static bool is_in_library(const tvmrt_module* mod) {
   return mod->type == &tvmrt__library_type ||
          (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
 }
@@ -289,13 +289,13 @@ static int number_entries(packing* p) {
   p->entries = tvmrt__calloc(p->num_modules, sizeof(*p->entries));
   if (p->group == NULL || p->entries == NULL) return -1;
   for (i = 0; i < p->num_modules; ++i) {
-    if (in_library(p->modules[i])) {
+    if (is_in_library(p->modules[i])) {
       p->has_library = true;
       last = i;
     }
   }
   for (i = 0; i < p->num_modules; ++i) {
-    if (in_library(p->modules[i])) {
+    if (is_in_library(p->modules[i])) {
       if (i == last) p->library_entry = p->num_entries;
       if (i != last) continue;
       p->entries[p->num_entries++] = NULL;
@@ -305,7 +305,7 @@ static int number_entries(packing* p) {
     }
   }
   for (i = 0; i < p->num_modules; ++i) {
-    if (in_library(p->modules[i])) p->group[i] = p->library_entry;
+    if (is_in_library(p->modules[i])) p->group[i] = p->library_entry;
   }
   return 0;
 }
@@ -374,7 +374,7 @@ static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
 
 /* A single library needs no tree, which older readers do not support. */
 static int write_stream(packing* p, tvmrt_module* root, tvmrt_buf* out) {
-  bool with_tree = root->num_imports != 0 || !in_library(root);
+  bool with_tree = root->num_imports != 0 || !is_in_library(root);
   size_t i;
   TVMRT_RETURN_IF_ERROR(collect(p, root));
   reverse_modules(p);

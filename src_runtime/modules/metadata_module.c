@@ -145,7 +145,7 @@ static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
 }
 
 /* Always -1. */
-static int missing(const char* name) {
+static int fail_missing(const char* name) {
   return tvmrt__fail_value(
       "the library has no function '%s': it was not compiled ahead of "
       "time with metadata.",
@@ -157,7 +157,8 @@ TVMRT_NATIVE(get_metadata) {
   void* metadata;
   TVMRT_ARGS("get_metadata");
   TVMRT_RETURN_IF_ERROR(call_imports(resource_handle, "get_c_metadata", &metadata));
-  return metadata == NULL ? missing("get_c_metadata") : return_pointer(out, out_code, metadata);
+  return metadata == NULL ? fail_missing("get_c_metadata")
+                          : return_pointer(out, out_code, metadata);
 }
 
 /* () -> address of the newer struct: the library's, or one derived from the classic struct. */
@@ -170,7 +171,7 @@ TVMRT_NATIVE(get_model_metadata) {
   TVMRT_RETURN_IF_ERROR(call_imports(&m->base, "get_model_metadata", &model));
   if (model != NULL) return return_pointer(out, out_code, model);
   TVMRT_RETURN_IF_ERROR(call_imports(&m->base, "get_c_metadata", &classic));
-  if (classic == NULL) return missing("get_c_metadata");
+  if (classic == NULL) return fail_missing("get_c_metadata");
   tvmrt__lock(&m->base.lock); /* the struct is made once, and its address stays valid */
   if (m->model.version == 0) {
     metadata_destroy(&m->base); /* leftovers of an attempt that ran out of memory */

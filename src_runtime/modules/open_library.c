@@ -17,7 +17,7 @@ enum { MAX_SPELLINGS = TVMRT_PATHS_HAVE_SPELLINGS ? 4096 : 1 };
 
 /* "/a/b.so", "/a/./b.so", "/a//./b.so", ...: the number in binary, with "/" for 0 and "./" for
  * 1. */
-static int spell(const char* path, unsigned number, tvmrt_buf* out) {
+static int format_path(const char* path, unsigned number, tvmrt_buf* out) {
   const char* name = tvmrt__file_name(path);
   out->size = 0;
   /* A name without a folder would be searched in the system's folders: a file is meant. */
@@ -177,7 +177,7 @@ int tvmrt__map_library(const tvmrt_open_options* options, void** out_handle,
   int rc = 0;
   *out_handle = NULL;
   for (i = 0; rc == 0 && *out_handle == NULL && i < MAX_SPELLINGS; ++i) {
-    rc = spell(options->path, i, &spelling);
+    rc = format_path(options->path, i, &spelling);
     if (rc == 0) rc = try_spelling(spelling.data, options, i == 0, out_handle, out_id);
   }
   tvmrt__buf_free(&spelling);

@@ -219,7 +219,7 @@ bool tvmrt__is_readable(const char* path) {
 }
 
 /* Renamed files in use are skipped, and names that cannot be converted to UTF-8. */
-static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), void* ctx) {
+static int for_each_file(const wchar_t* pattern, int (*f)(void* ctx, const char* name), void* ctx) {
   WIN32_FIND_DATAW entry;
   HANDLE search = FindFirstFileW(pattern, &entry);
   char name[MAX_PATH * 3 + 1];
@@ -244,7 +244,7 @@ int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* na
   memcpy(pattern + size, "/*", 3);
   wide = tvmrt__utf8_to_wide(pattern);
   free(pattern);
-  if (wide != NULL) rc = each(wide, f, ctx);
+  if (wide != NULL) rc = for_each_file(wide, f, ctx);
   free(wide);
   return rc;
 }

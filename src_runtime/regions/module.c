@@ -128,7 +128,7 @@ static int take_device(region_module* m) {
 
 /* With a fallback the library loads even if a region cannot run: calls fail with this text, and the
  * generated code then calls the CPU's function. */
-static int or_fall_back(const region_module* m, int rc, char** out_failure) {
+static int allow_fallback(const region_module* m, int rc, char** out_failure) {
   if (rc == 0 || !m->set.fallback) return rc;
   *out_failure = tvmrt__strdup(TVMGetLastError());
   return *out_failure == NULL ? -1 : 0;
@@ -147,7 +147,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   region->text_size = draft->text_size;
   region->constants = &m->constants;
   rc = tvmrt__loaded_region_init(region, draft, device, m->set.options, &m->set.arena);
-  if (why_no_device == NULL) return or_fall_back(m, rc, &region->failure);
+  if (why_no_device == NULL) return allow_fallback(m, rc, &region->failure);
   region->failure = rc == 0 ? tvmrt__strdup(why_no_device) : NULL;
   return region->failure == NULL ? -1 : 0;
 }
@@ -160,7 +160,7 @@ static int load_regions(region_module* m) {
   int rc = tvmrt__region_set_read(m->json.data, m->json.size, m->constants.data, m->constants.size,
                                   &m->set);
   /* if there is a device, `why_no_device` stays NULL */
-  if (rc == 0) rc = or_fall_back(m, take_device(m), &why_no_device);
+  if (rc == 0) rc = allow_fallback(m, take_device(m), &why_no_device);
   if (rc == 0) {
     m->regions = tvmrt__calloc(m->set.num_regions, sizeof(*m->regions));
     if (m->regions == NULL) rc = -1;

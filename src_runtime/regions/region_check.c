@@ -24,8 +24,8 @@ static int define(tvmrt_parser* in, const tvmrt_region* region, uint8_t* defined
 }
 
 /* Also for -1, which check_nodes() has skipped if it stands for an omitted operand. */
-static int use(tvmrt_parser* in, const tvmrt_region* region, const uint8_t* defined,
-               int32_t tensor) {
+static int check_use(tvmrt_parser* in, const tvmrt_region* region, const uint8_t* defined,
+                     int32_t tensor) {
   if (tensor >= 0 && tensor < region->num_tensors && defined[tensor]) return 0;
   return tvmrt__parse_fail(in, "region '%.60s' reads tensor %d, which has no value there",
                            region->symbol, (int)tensor);
@@ -39,7 +39,7 @@ static int check_nodes(tvmrt_parser* in, const tvmrt_region* region, uint8_t* de
   for (i = 0; i < region->num_nodes; ++i) {
     const tvmrt_region_node* n = &region->nodes[i];
     for (k = 0; k < n->num_inputs; ++k) {
-      if (n->inputs[k] != -1) TVMRT_RETURN_IF_ERROR(use(in, region, defined, n->inputs[k]));
+      if (n->inputs[k] != -1) TVMRT_RETURN_IF_ERROR(check_use(in, region, defined, n->inputs[k]));
     }
     for (k = 0; k < n->num_outputs; ++k) {
       TVMRT_RETURN_IF_ERROR(define(in, region, defined, n->outputs[k]));
@@ -57,7 +57,7 @@ static int check_outputs(tvmrt_parser* in, const tvmrt_region* region, uint8_t* 
   for (i = 0; i < region->num_tensors; ++i) defined[i] &= !region->tensors[i].is_constant;
   for (i = 0; i < region->num_outputs; ++i) {
     k = region->outputs[i];
-    TVMRT_RETURN_IF_ERROR(use(in, region, defined, k));
+    TVMRT_RETURN_IF_ERROR(check_use(in, region, defined, k));
     defined[k] = 0;
   }
   return 0;

@@ -395,7 +395,7 @@ typedef struct format {
 } format;
 
 /* Of repeated members the last one is used. */
-static int read_top(tvmrt_parser* in, void* into, const char* key) {
+static int read_root_member(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   format* f = into;
   int64_t value = 0;
@@ -420,7 +420,7 @@ static int read_top(tvmrt_parser* in, void* into, const char* key) {
 /* The header members may be anywhere in the object, so they are checked at the end. */
 static int read_set(reader* r) {
   format f = {NULL, -1};
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_top, &f));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_root_member, &f));
   if (tvmrt__parse_peek(&r->in) != '\0') return FAIL(r, "something follows");
   if (f.name == NULL || !is(f.name, "tvmrt-regions")) {
     return FAIL(r, "its format is '%.40s' instead of 'tvmrt-regions'", f.name ? f.name : "");

@@ -55,7 +55,7 @@ static int add_after(tvmrt_parser* in, void* into) {
 }
 
 /* The stated dependencies of a node: a list of node numbers as text. */
-static int read_after(draft* d, size_t op, size_t begin) {
+static int read_dependencies(draft* d, size_t op, size_t begin) {
   const char* text = node_of(d->g, op)->after;
   tvmrt_parser in;
   d->op = op;
@@ -110,7 +110,7 @@ static bool has_dependencies(const tvmrt_graph_executor* g) {
 }
 
 /* A step's dependencies end where those of the next begin, so that one list serves all. */
-static int fill_after(draft* d) {
+static int fill_dependencies(draft* d) {
   const bool has_stated = has_dependencies(d->g);
   size_t i;
   for (i = 0; i < d->g->num_ops; ++i) {
@@ -118,7 +118,7 @@ static int fill_after(draft* d) {
     if (!has_stated) {
       TVMRT_RETURN_IF_ERROR(add_storage_dependencies(d, i, begin));
     } else if (node_of(d->g, i)->after != NULL) {
-      TVMRT_RETURN_IF_ERROR(read_after(d, i, begin));
+      TVMRT_RETURN_IF_ERROR(read_dependencies(d, i, begin));
     } else { /* unknown: it waits for the previous step */
       TVMRT_RETURN_IF_ERROR(add_dependency(d, begin, (int32_t)i - 1));
     }
@@ -157,7 +157,7 @@ static int lower_network(draft* d) {
   }
   for (i = 0; i < graph->num_storages; ++i) d->last_writer[i] = d->first_reader[i] = -1;
   fill_op_of(d);
-  return fill_after(d);
+  return fill_dependencies(d);
 }
 
 /* The number of a step's device: that of the first step on it, or a new one. Devices are compared

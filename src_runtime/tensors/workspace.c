@@ -39,7 +39,7 @@ static bool same_device(DLDevice a, DLDevice b) {
 }
 
 /* The smallest sufficient block, by linear search; there are few. */
-static block* best_free(const tvmrt_thread* thread, DLDevice dev, size_t bytes) {
+static block* find_best_free(const tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   block* best = NULL;
   block* b;
   for (b = thread->workspace; b != NULL; b = b->next) {
@@ -102,7 +102,7 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   }
   dev.device_type = (DLDeviceType)device_type;
   dev.device_id = device_id;
-  b = best_free(thread, dev, bytes);
+  b = find_best_free(thread, dev, bytes);
   if (b == NULL) {
     /* Each new block replaces at most one free block, so that a thread keeps about as much as its
      * peak use. */

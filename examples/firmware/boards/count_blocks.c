@@ -68,51 +68,52 @@ struct call {
   uint64_t site, code_next, code_jump, data;
 };
 
-enum { MOST_CALLS = 1 << 14, MOST_LINES = 1 << 16 };
+enum { MAX_CALLS = 1 << 14, MAX_LINES = 1 << 16 };
 
-static uint64_t begin, end, fail, line_bytes = 16, code_lines = 1, data_lines = 1;
-static struct range mains[2], ram;
-static int num_mains, counting;
+static uint64_t begin, end, fail, line_bytes = 16, num_code_lines = 1, num_data_lines = 1;
+static struct range main_ranges[2], ram;
+static int num_main_ranges, counting;
 static char out[1024];
 static struct block* blocks;
 static struct block* last;
 static struct count* last_count;
-static struct call calls[MOST_CALLS];
+static struct call calls[MAX_CALLS];
 static unsigned num_calls, current;
 static uint64_t last_line;
-static uint64_t code_kept[MOST_LINES], data_kept[MOST_LINES]; /* a line's number and one more */
+static uint64_t code_cache[MAX_LINES], data_cache[MAX_LINES]; /* a line's number and one more */
 
-static int inside(const struct range* range, uint64_t at) {
+static int is_in_range(const struct range* range, uint64_t at) {
   return at >= range->from && at < range->to;
 }
 
-static int in_main(uint64_t at) {
-  return inside(&mains[0], at) || (num_mains > 1 && inside(&mains[1], at));
+static int is_in_main(uint64_t at) {
+  return is_in_range(&main_ranges[0], at) ||
+         (num_main_ranges > 1 && is_in_range(&main_ranges[1], at));
 }
 
-static void give_up(const char* why) {
+static void fail_with(const char* why) {
   fprintf(stderr, "count_blocks: %s\n", why);
   _Exit(4);
 }
 
-static void* taken(size_t bytes) {
-  void* found = calloc(1, bytes);
-  if (found == NULL) give_up("out of memory");
-  return found;
+static void* allocate(size_t bytes) {
+  void* memory = calloc(1, bytes);
+  if (memory == NULL) fail_with("out of memory");
+  return memory;
 }
 
 static unsigned call_at(uint64_t site) {
   for (unsigned i = 0; i < num_calls; i++) {
     if (calls[i].site == site) return i;
   }
-  if (num_calls == MOST_CALLS) give_up("too many calls");
+  if (num_calls == MAX_CALLS) fail_with("too many calls");
   calls[num_calls].site = site;
   return num_calls++;
 }
 
 /* Whether a line had to be read; it is kept now. */
-static int missed(uint64_t* kept, uint64_t lines, uint64_t line) {
-  uint64_t* slot = &kept[line % lines];
+static int is_cache_miss(uint64_t* cache_lines, uint64_t lines, uint64_t line) {
+  uint64_t* slot = &cache_lines[line % lines];
   if (*slot == line + 1) return 0;
   *slot = line + 1;
   return 1;
@@ -120,7 +121,7 @@ static int missed(uint64_t* kept, uint64_t lines, uint64_t line) {
 
 static void write_out(void) {
   FILE* file = fopen(out, "w");
-  if (file == NULL) give_up("the counts cannot be written");
+  if (file == NULL) fail_with("the counts cannot be written");
   for (unsigned i = 0; i < num_calls; i++) {
     const struct call* c = &calls[i];
     fprintf(file, "call %llx %llu %llu %llu\n", (unsigned long long)c->site,
@@ -133,15 +134,15 @@ static void write_out(void) {
               b->instructions, (unsigned long long)c->times, (unsigned long long)c->jumps);
     }
   }
-  if (fclose(file) != 0) give_up("the counts cannot be written");
+  if (fclose(file) != 0) fail_with("the counts cannot be written");
 }
 
 static void fetch(const struct block* block) {
-  if (inside(&ram, block->from)) return;
+  if (is_in_range(&ram, block->from)) return;
   const uint64_t to = (block->to - 1) / line_bytes;
   for (uint64_t line = block->from / line_bytes; line <= to; line++) {
     if (line == last_line) continue;
-    if (missed(code_kept, code_lines, line)) {
+    if (is_cache_miss(code_cache, num_code_lines, line)) {
       *(line == last_line + 1 ? &calls[current].code_next : &calls[current].code_jump) += 1;
     }
     last_line = line;
@@ -149,19 +150,19 @@ static void fetch(const struct block* block) {
 }
 
 static struct count* count_of(struct block* block, unsigned call) {
-  struct count* found = block->counts;
-  if (found != NULL && found->call == call) return found;
-  while (found != NULL && found->call != call) found = found->next;
-  if (found == NULL) {
-    found = taken(sizeof(*found));
-    found->call = call;
-    found->next = block->counts;
-    block->counts = found;
+  struct count* memory = block->counts;
+  if (memory != NULL && memory->call == call) return memory;
+  while (memory != NULL && memory->call != call) memory = memory->next;
+  if (memory == NULL) {
+    memory = allocate(sizeof(*memory));
+    memory->call = call;
+    memory->next = block->counts;
+    block->counts = memory;
   }
-  return found;
+  return memory;
 }
 
-static void executed(unsigned cpu, void* data) {
+static void on_block_executed(unsigned cpu, void* data) {
   struct block* block = data;
   (void)cpu;
   if (block->from == begin) {
@@ -176,9 +177,9 @@ static void executed(unsigned cpu, void* data) {
     _Exit(block->from == end ? 0 : 3); /* not by QEMU, whose other threads go on */
   }
   if (last != NULL && last->to != block->from) last_count->jumps++;
-  if (in_main(block->from)) {
+  if (is_in_main(block->from)) {
     current = 0;
-  } else if (last != NULL && in_main(last->from)) {
+  } else if (last != NULL && is_in_main(last->from)) {
     current = call_at(last->to);
   }
   fetch(block);
@@ -189,13 +190,13 @@ static void executed(unsigned cpu, void* data) {
 
 static void read_memory(unsigned cpu, memory_info info, uint64_t at, void* data) {
   (void)cpu, (void)data;
-  if (!counting || inside(&ram, at) || qemu_plugin_mem_is_store(info)) return;
-  calls[current].data += (uint64_t)missed(data_kept, data_lines, at / line_bytes);
+  if (!counting || is_in_range(&ram, at) || qemu_plugin_mem_is_store(info)) return;
+  calls[current].data += (uint64_t)is_cache_miss(data_cache, num_data_lines, at / line_bytes);
 }
 
-static void translated(plugin_id id, struct qemu_plugin_tb* tb) {
+static void on_block_translated(plugin_id id, struct qemu_plugin_tb* tb) {
   const size_t n = qemu_plugin_tb_n_insns(tb);
-  struct block* block = taken(sizeof(*block));
+  struct block* block = allocate(sizeof(*block));
   (void)id;
   for (size_t i = 0; i < n; i++) {
     struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
@@ -206,7 +207,7 @@ static void translated(plugin_id id, struct qemu_plugin_tb* tb) {
   block->instructions = n;
   block->next = blocks;
   blocks = block;
-  qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, NO_REGISTERS, block);
+  qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block_executed, NO_REGISTERS, block);
 }
 
 static void read_range(const char* text, struct range* range) {
@@ -218,7 +219,7 @@ static void read_range(const char* text, struct range* range) {
 /* How many lines of flash are kept: one at least. */
 static uint64_t lines_of(const char* text) {
   const uint64_t lines = strtoull(text, NULL, 16) / line_bytes;
-  return lines < 1 ? 1 : lines > MOST_LINES ? MOST_LINES : lines;
+  return lines < 1 ? 1 : lines > MAX_LINES ? MAX_LINES : lines;
 }
 
 int qemu_plugin_install(plugin_id id, const void* info, int argc, char** argv) {
@@ -230,14 +231,15 @@ int qemu_plugin_install(plugin_id id, const void* info, int argc, char** argv) {
     if (!strncmp(argv[i], "begin", n)) begin = strtoull(value, NULL, 16);
     if (!strncmp(argv[i], "end", n)) end = strtoull(value, NULL, 16);
     if (!strncmp(argv[i], "fail", n)) fail = strtoull(value, NULL, 16);
-    if (!strncmp(argv[i], "main", n) && num_mains < 2) read_range(value, &mains[num_mains++]);
+    if (!strncmp(argv[i], "main", n) && num_main_ranges < 2)
+      read_range(value, &main_ranges[num_main_ranges++]);
     if (!strncmp(argv[i], "ram", n)) read_range(value, &ram);
     if (!strncmp(argv[i], "line", n)) line_bytes = strtoull(value, NULL, 16);
-    if (!strncmp(argv[i], "code", n)) code_lines = lines_of(value);
-    if (!strncmp(argv[i], "data", n)) data_lines = lines_of(value);
+    if (!strncmp(argv[i], "code", n)) num_code_lines = lines_of(value);
+    if (!strncmp(argv[i], "data", n)) num_data_lines = lines_of(value);
     if (!strncmp(argv[i], "out", n)) snprintf(out, sizeof(out), "%s", value);
   }
   if (line_bytes == 0) return -1;
-  qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+  qemu_plugin_register_vcpu_tb_trans_cb(id, on_block_translated);
   return 0;
 }

@@ -94,7 +94,7 @@ static int read_number(Reader* in, int64_t* out) {
 
 /* Grow an array by one element; on failure returns NULL and keeps the old array. Graphs are small,
  * so doubling would not help. */
-static void* grown(void* array, size_t count, size_t bytes) {
+static void* grow_array(void* array, size_t count, size_t bytes) {
   return count >= SIZE_MAX / bytes - 1 ? NULL : realloc(array, (count + 1) * bytes);
 }
 
@@ -106,7 +106,7 @@ static int add_subgraph(Reader* in, const char* name, size_t size) {
   for (size_t i = 0; i < g->num_subgraphs; ++i) {
     if (equals(name, size, g->subgraphs[i].name)) return refuse(in, "a second", name, size);
   }
-  all = grown(g->subgraphs, g->num_subgraphs, sizeof(*all));
+  all = grow_array(g->subgraphs, g->num_subgraphs, sizeof(*all));
   if (all == NULL) return out_of_memory();
   g->subgraphs = all;
   all += g->num_subgraphs;
@@ -145,7 +145,7 @@ static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejs
     (void)snprintf(expected, sizeof(expected), "%zu", s->num_tensors);
     return refuse(in, "ids must count up by one; expected", expected, strlen(expected));
   }
-  all = grown(s->tensors, s->num_tensors, sizeof(*all));
+  all = grow_array(s->tensors, s->num_tensors, sizeof(*all));
   if (all == NULL) return out_of_memory();
   s->tensors = all;
   /* lint: the subgraph owns the list */
@@ -226,7 +226,7 @@ static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, s
   examplejson_node* all;
   for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); ++i) {
     if (!equals(word, size, operators[i].name)) continue;
-    all = grown(s->nodes, s->num_nodes, sizeof(*all));
+    all = grow_array(s->nodes, s->num_nodes, sizeof(*all));
     if (all == NULL) return out_of_memory();
     s->nodes = all;
     /* lint: the subgraph owns the list */

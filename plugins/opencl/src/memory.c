@@ -14,7 +14,7 @@ static memory_blocks blocks = BLOCKS_INIT;
 static opencl_context* owner; /* NULL while no device is registered */
 
 /* The only device has number 0. */
-static int exists(int device_id) { return device_id == 0 && owner != NULL; }
+static int device_exists(int device_id) { return device_id == 0 && owner != NULL; }
 
 /* Free the buffer, if any, and the address range. */
 static void free_block(const memory_block* b) {
@@ -29,7 +29,8 @@ static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   cl_int status = CL_SUCCESS;
   (void)align; /* pages have a larger alignment than any request */
   *out = NULL;
-  if (!exists(dev.device_id)) return device_fail("there is no OpenCL device %d", dev.device_id);
+  if (!device_exists(dev.device_id))
+    return device_fail("there is no OpenCL device %d", dev.device_id);
   b.address = mmap(NULL, b.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (b.address == MAP_FAILED)
     return device_fail("no device addresses are left for %zu bytes", bytes);
@@ -97,7 +98,7 @@ static int synchronize(DLDevice dev, TVMStreamHandle stream) {
 
 static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_device),
                                         .name = "opencl",
-                                        .exists = exists,
+                                        .exists = device_exists,
                                         .alloc = alloc_block,
                                         .free = release_block,
                                         .copy = copy,

@@ -78,7 +78,7 @@ static bool read_bytes(FILE* file, void* out, size_t size) {
 
 /* Whether the next string of the file equals `text`. Compared byte by byte, without allocating the
  * length claimed by the file. */
-static bool read_same(FILE* file, const char* text) {
+static bool read_and_compare(FILE* file, const char* text) {
   uint64_t size;
   size_t length = strlen(text), i;
   if (!read_bytes(file, &size, sizeof(size)) || size != length) return false;
@@ -98,7 +98,7 @@ static void* read_entry(const entry* e, size_t* out_bytes) {
   bool fits = file != NULL;
   size_t i;
   if (file == NULL) return NULL;
-  for (i = 0; fits && e->key[i] != NULL; ++i) fits = read_same(file, e->key[i]);
+  for (i = 0; fits && e->key[i] != NULL; ++i) fits = read_and_compare(file, e->key[i]);
   fits = fits && read_bytes(file, &size, sizeof(size)) && fstat(fileno(file), &info) == 0 &&
          /* the length is only a claim */
          size > 0 && size <= (uint64_t)info.st_size;

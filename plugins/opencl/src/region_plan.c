@@ -32,7 +32,7 @@ size_t region_buffer_bytes(const tvmrt_region* region, int32_t tensor) {
 }
 
 /* The operand of an alias; -1 for other nodes. */
-static int32_t aliased(const tvmrt_region_node* node) {
+static int32_t aliased_operand(const tvmrt_region_node* node) {
   return region_is_alias(node) && node->num_inputs > 0 ? node->inputs[0] : -1;
 }
 
@@ -50,7 +50,7 @@ static void find_last_readers(planner* p) {
   for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
   /* backwards, so that readers propagate through chains of reshapes */
   for (i = r->num_nodes - 1; i >= 0; --i) {
-    const int32_t of = aliased(&r->nodes[i]);
+    const int32_t of = aliased_operand(&r->nodes[i]);
     if (of < 0) continue;
     if (p->last[r->nodes[i].outputs[0]] > p->last[of]) {
       p->last[of] = p->last[r->nodes[i].outputs[0]];
@@ -65,7 +65,7 @@ static void claim_outputs(planner* p) {
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) p->root[i] = i;
   for (i = 0; i < r->num_nodes; ++i) {
-    const int32_t of = aliased(&r->nodes[i]);
+    const int32_t of = aliased_operand(&r->nodes[i]);
     if (of >= 0) p->root[r->nodes[i].outputs[0]] = p->root[of];
   }
   for (i = 0; i < r->num_outputs; ++i) {

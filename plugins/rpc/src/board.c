@@ -173,7 +173,7 @@ static int transmit(tvmrt_board* b) {
 
 /* Report a timeout. A board that took the call is alive, so the text then points at the call
  * instead of the line. */
-static int give_up(const tvmrt_board* b, bool was_taken) {
+static int fail_with_timeout(const tvmrt_board* b, bool was_taken) {
   return fail_with_log(b, was_taken ? "took a call and has not ended it" : "does not answer",
                        was_taken ? "is it still running?"
                                  : "check the serial line, its speed and the board's power");
@@ -204,7 +204,7 @@ static int collect(tvmrt_board* b) {
       was_taken = true;
       end = begun + LONG_CALL * b->options.answer;
     } else if (tvmrt__seconds() >= end) {
-      return give_up(b, was_taken);
+      return fail_with_timeout(b, was_taken);
     } else if (b->is_numbered && tvmrt__seconds() >= again) {
       TVMRT_RETURN_IF_ERROR(transmit(b));
       if (wait < MAX_WAIT * b->options.retry) wait *= 2;

@@ -34,8 +34,8 @@ static int take(bytes* from, void* out, size_t capacity, size_t* received) {
 }
 
 /* The bytes are copied, since the sender may reuse its buffers after the call. */
-static int put(bytes* to, const void* head, size_t head_bytes, const void* tail,
-               size_t tail_bytes) {
+static int append(bytes* to, const void* head, size_t head_bytes, const void* tail,
+                  size_t tail_bytes) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&to->buf, head, head_bytes));
   return tvmrt__buf_append(&to->buf, tail, tail_bytes);
 }
@@ -43,7 +43,7 @@ static int put(bytes* to, const void* head, size_t head_bytes, const void* tail,
 /* The server's answer stays in the buffer until the client reads it. */
 static int server_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                        size_t tail_bytes) {
-  return put(&((tvmrt_rpc_local*)ch->self)->replies, head, head_bytes, tail, tail_bytes);
+  return append(&((tvmrt_rpc_local*)ch->self)->replies, head, head_bytes, tail, tail_bytes);
 }
 
 /* Receives 0 bytes if there is no request. */
@@ -55,7 +55,7 @@ static int server_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t*
 static int client_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                        size_t tail_bytes) {
   tvmrt_rpc_local* local = ch->self;
-  TVMRT_RETURN_IF_ERROR(put(&local->requests, head, head_bytes, tail, tail_bytes));
+  TVMRT_RETURN_IF_ERROR(append(&local->requests, head, head_bytes, tail, tail_bytes));
   /* After the end of the session there is nothing to read, which the client detects itself. */
   return local->endpoint.ended ? 0 : tvmrt__rpc_endpoint_step(&local->endpoint);
 }

@@ -13,7 +13,7 @@
 #include "sdk/system.h"
 
 /* The oldest peer that has sent the key, or has not; NULL: none. */
-static tvmrt_rpc_peer* oldest(tvmrt_rpc_peers* peers, bool greeted) {
+static tvmrt_rpc_peer* find_oldest(tvmrt_rpc_peers* peers, bool greeted) {
   tvmrt_rpc_peer* found = NULL;
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
@@ -39,7 +39,7 @@ tvmrt_rpc_peer* tvmrt__rpc_peers_slot(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** e
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     if (!peers->all[i].used) return &peers->all[i];
   }
-  *evicted = oldest(peers, false);
+  *evicted = find_oldest(peers, false);
   return *evicted;
 }
 
@@ -55,7 +55,7 @@ void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, 
 }
 
 /* In order of arrival, as in the system's queue. */
-tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers) { return oldest(peers, true); }
+tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers) { return find_oldest(peers, true); }
 
 /* Compare the key. A client with a wrong key gets an answer; its greeting has been read completely
  * by then, so closing the connection does not discard the answer. */

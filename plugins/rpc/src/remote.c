@@ -213,7 +213,7 @@ static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
 static void release_tensor(tvmrt_tensor* t) { tvmrt__rpc_ref_free(t->owner); }
 
 /* Convert a device of the peer to a device of the session. */
-static int mark(const tvmrt_rpc_session* s, DLDevice* dev) {
+static int to_session_device(const tvmrt_rpc_session* s, DLDevice* dev) {
   const int type = (int)dev->device_type;
   if (type < 0 || type >= TVMRT_RPC_SESSION_MASK) {
     return tvmrt__fail("RPCError: the reply names a device of type %d.", type);
@@ -228,7 +228,7 @@ static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref)
   DLTensor t = reply->tensors[1];
   tvmrt_tensor* made;
   /* Copies shape and strides, since the reply's memory belongs to the session. */
-  made = mark(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
+  made = to_session_device(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
   if (made == NULL) {
     abandon(ref);
     return NULL;
@@ -275,7 +275,7 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc
     case kTVMDataType:
       return tvmrt_func_return(value, code, result->value, result->code);
     case kDLDevice:
-      TVMRT_RETURN_IF_ERROR(mark(s, &value->v_device));
+      TVMRT_RETURN_IF_ERROR(to_session_device(s, &value->v_device));
       break;
     case kTVMOpaqueHandle:
       address = (uint64_t)value->v_int64;

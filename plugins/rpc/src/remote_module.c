@@ -181,7 +181,7 @@ TVMRT_PLUGIN_NATIVE(rpc_import_remote) {
 /* ---- memory ---- */
 
 /* Whether the peer has such a device is checked when memory is allocated. */
-static int exists(int device_id) { return device_id >= 0; }
+static int device_exists(int device_id) { return device_id >= 0; }
 
 /* The address is the peer's; it is only a number here. */
 static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
@@ -279,7 +279,7 @@ static int synchronise(DLDevice dev, TVMStreamHandle stream) {
 static const tvmrt_memory_device memory = {
     .struct_bytes = sizeof(memory),
     .name = "rpc",
-    .exists = exists,
+    .exists = device_exists,
     .alloc = alloc,
     .free = free_memory,
     .copy = copy,

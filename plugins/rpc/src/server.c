@@ -147,7 +147,7 @@ static int open_sessions(const tvmrt_rpc_server* server) {
 }
 
 /* The earlier of two times; 0 means none. */
-static double earlier(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+static double earlier_deadline(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
 /* Milliseconds until the next time limit; -1: none. */
 static int time_left(const tvmrt_rpc_server* server, bool looks) {
@@ -157,11 +157,12 @@ static int time_left(const tvmrt_rpc_server* server, bool looks) {
   /* maximum seconds between two calls of poll_tracker_and_proxy() for a tracker or a proxy */
   if (looks) next = tvmrt__seconds() + 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].process != 0) next = earlier(next, server->processes[i].deadline);
+    if (server->processes[i].process != 0)
+      next = earlier_deadline(next, server->processes[i].deadline);
   }
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     const tvmrt_rpc_peer* p = &server->peers.all[i];
-    if (p->used && !p->greeted) next = earlier(next, p->deadline);
+    if (p->used && !p->greeted) next = earlier_deadline(next, p->deadline);
   }
   if (next == 0) return -1;
   left = next - tvmrt__seconds();

@@ -79,7 +79,7 @@ int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
 /* ---- requests; the session is locked ---- */
 
 /* Close the session and return -1. The peer notices the closed stream. */
-static int broken(tvmrt_rpc_session* s) {
+static int mark_broken(tvmrt_rpc_session* s) {
   s->closed = true; /* the stream position is inside a packet */
   if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
   return -1;
@@ -90,7 +90,7 @@ static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_byte
   if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
   tvmrt__rpc_end(&s->request, tail_bytes);
   if (tvmrt__channel_send(&s->channel, s->request.data, s->request.size, tail, tail_bytes) != 0) {
-    return broken(s);
+    return mark_broken(s);
   }
   return 0;
 }
@@ -111,7 +111,7 @@ static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
 }
 
 /* Read and discard the replies that no caller waits for. */
-static int read_unread(tvmrt_rpc_session* s) {
+static int discard_replies(tvmrt_rpc_session* s) {
   for (; s->unread > 0; --s->unread) {
     int code;
     uint64_t left;
@@ -123,7 +123,7 @@ static int read_unread(tvmrt_rpc_session* s) {
 
 /* Replies that no caller waits for precede the wanted one. */
 static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
-  TVMRT_RETURN_IF_ERROR(read_unread(s));
+  TVMRT_RETURN_IF_ERROR(discard_replies(s));
   return read_next(s, out_code, left);
 }
 
@@ -141,20 +141,20 @@ static int raise_remote(const tvmrt_rpc_seq* reply) {
 static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
   tvmrt_reader in;
   s->body.size = 0;
-  if (tvmrt__channel_append(&s->channel, left, &s->body) != 0) return broken(s);
+  if (tvmrt__channel_append(&s->channel, left, &s->body) != 0) return mark_broken(s);
   tvmrt__reader_init(&in, "the reply", s->body.data, s->body.size);
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(&in, &s->reply));
   if (code == TVMRT_RPC_EXCEPTION) return raise_remote(&s->reply);
   if (code == TVMRT_RPC_RETURN) return 0;
   (void)tvmrt__fail("RPCError: the reply has the unknown code %d.", code);
-  return broken(s);
+  return mark_broken(s);
 }
 
 /* An unreadable reply closes the session; an exception does not. */
 static int receive_values(tvmrt_rpc_session* s) {
   int code = 0;
   uint64_t left = 0;
-  if (read_head(s, &code, &left) != 0) return broken(s);
+  if (read_head(s, &code, &left) != 0) return mark_broken(s);
   return read_values(s, code, left);
 }
 
@@ -229,14 +229,14 @@ static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
 static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   int code = 0;
   uint64_t left = 0;
-  if (read_head(s, &code, &left) != 0) return broken(s);
+  if (read_head(s, &code, &left) != 0) return mark_broken(s);
   if (code != TVMRT_RPC_COPY_ACK) return read_values(s, code, left);
   if (left != bytes) {
     (void)tvmrt__fail("RPCError: the reply to a copy of %llu bytes contains %llu bytes.",
                       (unsigned long long)bytes, (unsigned long long)left);
-    return broken(s);
+    return mark_broken(s);
   }
-  return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
+  return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : mark_broken(s);
 }
 
 /* Copy in packets of the peer's maximum size; each gets a reply. `remote` is the remote address;
@@ -412,7 +412,7 @@ void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s
 void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
   tvmrt__lock(&s->lock);
   if (!s->closed) {
-    if (in_order) (void)read_unread(s);
+    if (in_order) (void)discard_replies(s);
     if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
     s->closed = true;
     if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);

@@ -180,7 +180,7 @@ static int copy_among(tvmrt_rpc_endpoint* ep) {
 }
 
 /* A session has one stream, NULL, whose work is complete when its answer is sent. */
-static int on_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
+static int sync_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
   static const int codes[] = {kDLDevice};
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
   if (ep->args.count > 1 && ep->args.codes[1] != kTVMNullptr && ep->args.values[1].v_int64 != 0) {
@@ -211,8 +211,8 @@ int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
       return copy_among(ep);
     case TVMRT_RPC_NEW_STREAM:
     case TVMRT_RPC_GET_STREAM:
-      return on_stream(ep, true);
+      return sync_stream(ep, true);
     default: /* synchronise, set and free a stream */
-      return on_stream(ep, false);
+      return sync_stream(ep, false);
   }
 }

@@ -245,7 +245,7 @@ int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous
 }
 
 /* Called once, on any thread. */
-static void delete_shown(DLManagedTensor* shown) {
+static void delete_exported(DLManagedTensor* shown) {
   ffi_release(shown->manager_ctx);
   free(shown);
 }
@@ -256,6 +256,6 @@ int ffi_show_tensor(void* tensor, DLManagedTensor** out) {
   *out = shown;
   if (shown == NULL) return no_memory();
   ffi_retain(tensor);
-  *shown = (DLManagedTensor){*(const DLTensor*)ffi_body(tensor), tensor, delete_shown};
+  *shown = (DLManagedTensor){*(const DLTensor*)ffi_body(tensor), tensor, delete_exported};
   return 0;
 }

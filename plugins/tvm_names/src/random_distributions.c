@@ -23,7 +23,7 @@ static uint64_t draw(void) {
 static double draw_unit(void) { return (double)(draw() >> 11) * (1.0 / 9007199254740992.0); }
 
 /* Get argument 2, a tensor of float32 or integers, and its number of elements. */
-static int arg_filled(const tvmrt_args* in, int code, DLTensor** out, uint64_t* out_count) {
+static int arg_output(const tvmrt_args* in, int code, DLTensor** out, uint64_t* out_count) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
   DLDataType type;
   bool known;
@@ -54,7 +54,7 @@ TVMRT_PLUGIN_NATIVE(names_uniform) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 0, &low));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 1, &high));
-  TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLFloat, &t, &count));
+  TVMRT_RETURN_IF_ERROR(arg_output(&in, kDLFloat, &t, &count));
   if (!(high > low)) {
     return tvmrt__fail_value("%s: high must be bigger than low, got %g and %g.", in.callee, high,
                              low);
@@ -76,7 +76,7 @@ TVMRT_PLUGIN_NATIVE(names_normal) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 0, &mean));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 1, &deviation));
-  TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLFloat, &t, &count));
+  TVMRT_RETURN_IF_ERROR(arg_output(&in, kDLFloat, &t, &count));
   if (!(deviation > 0)) {
     return tvmrt__fail_value("%s: standard deviation must be positive, got %g.", in.callee,
                              deviation);
@@ -100,7 +100,7 @@ TVMRT_PLUGIN_NATIVE(names_randint) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &low));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &high));
-  TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLInt, &t, &count));
+  TVMRT_RETURN_IF_ERROR(arg_output(&in, kDLInt, &t, &count));
   bits = t->dtype.bits;
   minimum = t->dtype.code == kDLInt ? -((int64_t)1 << (bits - 1)) : 0;
   maximum = minimum + ((int64_t)1 << bits); /* exclusive */

@@ -243,7 +243,7 @@ static int run_all(slices* s, const DLTensor* values, const DLTensor* indices, i
 }
 
 /* Read axis and is_ascend, from argument `first` on. */
-static int order(const tvmrt_args* in, int first, slices* s, int64_t* axis) {
+static int read_axis_and_order(const tvmrt_args* in, int first, slices* s, int64_t* axis) {
   int64_t ascends;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first, axis));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, in->count - 1, &ascends));
@@ -268,7 +268,7 @@ static int sort_to(const tvmrt_args* in, bool to_indices) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 4, 4));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 0, &from));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &out));
-  TVMRT_RETURN_IF_ERROR(order(in, 2, &s, &axis));
+  TVMRT_RETURN_IF_ERROR(read_axis_and_order(in, 2, &s, &axis));
   s.in = from;
   TVMRT_RETURN_IF_ERROR(make_slices(&s, in, axis, WIDE_TYPES " float16"));
   TVMRT_RETURN_IF_ERROR(to_indices ? check_type(in->callee, "output", out->dtype, WIDE_TYPES)
@@ -300,7 +300,7 @@ TVMRT_PLUGIN_NATIVE(names_argsort_nms) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &scores));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 1, &valid));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 2, &to));
-  TVMRT_RETURN_IF_ERROR(order(&in, 3, &s, &axis));
+  TVMRT_RETURN_IF_ERROR(read_axis_and_order(&in, 3, &s, &axis));
   s.in = scores;
   TVMRT_RETURN_IF_ERROR(make_slices(&s, &in, axis, "float32"));
   TVMRT_RETURN_IF_ERROR(check_tensor(in.callee, valid));
@@ -339,7 +339,7 @@ TVMRT_PLUGIN_NATIVE(names_topk) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &from));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, in.count - 4, &k));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, in.count - 2, &kind));
-  TVMRT_RETURN_IF_ERROR(order(&in, in.count - 3, &s, &axis));
+  TVMRT_RETURN_IF_ERROR(read_axis_and_order(&in, in.count - 3, &s, &axis));
   while (which < 3 && strcmp(kind, kinds[which]) != 0) ++which;
   if (which == 3 || in.count != (which == 0 ? 7 : 6)) {
     return tvmrt__fail_value(

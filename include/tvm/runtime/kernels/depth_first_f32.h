@@ -3,15 +3,15 @@
  * \brief Depth-first execution of chains of float layers, some rows at a time, so that intermediate
  * results stay in the cache.
  *
- * Layers are convolutions, pooling and channel-wise scaling. A slab is a part of the last layer's
- * result. Each task has a range of slabs and computes, layer by layer, the input of the next slab.
+ * Layers are convolutions, pooling and channel-wise scaling. A strip is a range of rows or pixels of the last layer's
+ * result. Each task has a range of strips and computes, layer by layer, the input of the next strip.
  * Of each layer inside the chain it keeps the pixels that are read again, always from the start of
  * their buffer. Layers advance by whole units: rows, or tiles of pixels if an image is one long row
  * (1x1 convolutions). So every pixel is computed by the same tile as without a chain, and the
  * result is bit-identical.
  *
- * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, slabs of 4
- * rows: a slab reads 6 rows of 96 channels; 2 were kept, 4 are computed.
+ * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, strips of 4
+ * rows: a strip reads 6 rows of 96 channels; 2 were kept, 4 are computed.
  */
 #ifndef TVM_RUNTIME_KERNELS_DEPTH_FIRST_F32_H_
 #define TVM_RUNTIME_KERNELS_DEPTH_FIRST_F32_H_
@@ -59,7 +59,7 @@ typedef struct tvmrt_depth_first_layer_f32 {
 typedef struct tvmrt_depth_first_chain_f32 {
   const tvmrt_depth_first_layer_f32* layers;
   int32_t count;   /*!< Number of layers, 2 to TVMRT_DEPTH_FIRST_LAYERS. */
-  int64_t pixels;  /*!< Pixels of the result per slab: a multiple of the last layer's unit. */
+  int64_t pixels;  /*!< Pixels of the result per strip: a multiple of the last layer's unit. */
   int64_t scratch; /*!< Scratch bytes of a task. */
 } tvmrt_depth_first_chain_f32;
 
@@ -160,11 +160,11 @@ static inline void tvmrt_depth_first_f32_drop_pixels(const tvmrt_depth_first_cha
   at[k].first = kept;
 }
 
-/* Compute the pixels of the result before `end`, those of a slab. */
-static inline int tvmrt_depth_first_f32_run_slab(const tvmrt_depth_first_chain_f32* s,
-                                                 tvmrt_channel_range some,
-                                                 tvmrt_depth_first_progress* at, int64_t end,
-                                                 float* scratch) {
+/* Compute the pixels of the result before `end`, those of a strip. */
+static inline int tvmrt_depth_first_f32_run_strip(const tvmrt_depth_first_chain_f32* s,
+                                                  tvmrt_channel_range some,
+                                                  tvmrt_depth_first_progress* at, int64_t end,
+                                                  float* scratch) {
   int64_t ends[TVMRT_DEPTH_FIRST_LAYERS];
   const int last = s->count - 1;
   int rc = 0;
@@ -281,7 +281,7 @@ static inline int tvmrt_depth_first_f32_run_range(const tvmrt_depth_first_chain_
   tvmrt_depth_first_f32_begin(s, begin, at);
   for (int64_t end = begin; end < stop && rc == 0;) {
     end = stop - end < s->pixels ? stop : end + s->pixels;
-    rc = tvmrt_depth_first_f32_run_slab(s, some, at, end, scratch);
+    rc = tvmrt_depth_first_f32_run_strip(s, some, at, end, scratch);
   }
   return rc;
 }

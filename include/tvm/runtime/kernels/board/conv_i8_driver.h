@@ -31,8 +31,8 @@
  *
  * Without a tile, this file is empty.
  */
-#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
-#define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_I8_DRIVER_H_)
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_DRIVER_H_
 
 #include "im2col_i8.h"
 
@@ -192,4 +192,4 @@ TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
   return tvmrt_scratch_free(scratch);
 }
 
-#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_DRIVER_H_ */

@@ -5,8 +5,8 @@
  *
  * Without a tile, this file is empty.
  */
-#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_)
-#define TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_IM2COL_I8_H_)
+#define TVM_RUNTIME_KERNELS_BOARD_IM2COL_I8_H_
 
 #ifndef TVMRT_MICRO_ZERO_BYTE
 #define TVMRT_MICRO_ZERO_BYTE 0x80
@@ -91,4 +91,4 @@ TVMRT_NOINLINE void tvmrt_micro_im2col_pointwise(const tvmrt_micro_conv_i8* c, c
   tvmrt_micro_copy_groups(to, step, from, n, c->x_signed);
 }
 
-#endif /* TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_ */
+#endif /* TVM_RUNTIME_KERNELS_BOARD_IM2COL_I8_H_ */

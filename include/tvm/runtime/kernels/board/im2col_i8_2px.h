@@ -12,8 +12,8 @@
  *
  * Without a tile, this file is empty.
  */
-#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_)
-#define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
+#if defined(TVMRT_MICRO_UNIT) && !defined(TVM_RUNTIME_KERNELS_BOARD_IM2COL_I8_2PX_H_)
+#define TVM_RUNTIME_KERNELS_BOARD_IM2COL_I8_2PX_H_
 
 #include "im2col_i8.h"
 
@@ -106,4 +106,4 @@ TVMRT_INLINE void tvmrt_micro_im2col_2px(const tvmrt_micro_conv_i8* c, const uin
   }
 }
 
-#endif /* TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_ */
+#endif /* TVM_RUNTIME_KERNELS_BOARD_IM2COL_I8_2PX_H_ */

@@ -44,8 +44,8 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
 }
 
 /* tvmrt_count_nonzero_NAME(x, count): the number of elements that are not 0. tvmrt_nonzero_NAME(x,
- * rank, shape, kept, y): the indices of the first `num_kept` of these, in row-major order: y[axis *
- * kept + i] is the index of the i-th along an axis. */
+ * rank, shape, num_kept, y): the indices of the first `num_kept` of these, in row-major order:
+ * y[axis * num_kept + i] is the index of the i-th along an axis. */
 #define TVMRT_DEFINE_NONZERO(NAME, TYPE)                                                 \
   static inline int64_t tvmrt_count_nonzero_##NAME(const TYPE* x, int64_t count) {       \
     int64_t found = 0;                                                                   \
