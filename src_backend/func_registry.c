@@ -7,8 +7,8 @@
 
 #include "string_functions.h"
 
-/* Names are C identifiers, so in the 1-byte form the byte after the count is a letter or '_' (0x41
- * and above), or the end of an empty table. A big-endian 2-byte count starts with 0. */
+/* Names are C identifiers. So in the 1-byte form the byte after the count is a letter or '_'
+ * (0x41 and above), or the end of an empty table. A big-endian 2-byte count starts with 0. */
 static int has_wide_count(const unsigned char* names) { return names[0] == 0 || names[1] < 0x41; }
 
 uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry* reg) {

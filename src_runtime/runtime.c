@@ -1,4 +1,4 @@
-/* The complete runtime: only this file knows all components, and what each provides to others. */
+/* The complete runtime: only this file knows all components and their interfaces. */
 #include "core/hooks.h"
 #include "modules/devices.h"
 

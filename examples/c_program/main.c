@@ -175,7 +175,7 @@ static double milliseconds(void) {
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Look `run` up once: what remains in the loop is the network. */
+/* Look `run` up once: only the network runs in the loop. */
 static int run(TVMModuleHandle executor, int repeat) {
   TVMFunctionHandle function;
   TVMValue ret;

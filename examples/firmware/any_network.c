@@ -1,5 +1,5 @@
 /*
- * Runs a network of any inputs and outputs once, and prints what it gives.
+ * Run a network of any inputs and outputs once, and print the outputs.
  *
  * data.h lists the tensors in the order of the network's structs, whose members are all void *.
  */

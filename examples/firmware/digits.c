@@ -1,5 +1,5 @@
 /*
- * Reads handwritten digits: what an application around a network looks like.
+ * Reads handwritten digits: an example of an application that runs a network.
  *
  * An image has 64 grey values from 0 to 16, as a camera might give; the network wants floats from 0
  * to 1 and answers with the probability of each digit.

@@ -3,7 +3,7 @@
 
    Nothing is copied that C can read in place: arrays and bytes are borrowed as buffers, strings as
    UTF-8, objects as handles. Results of conversions are kept in a list. args_release() ends borrows
-   and releases the list, so values are valid for one call, and C must retain what it keeps. */
+   and releases the list, so values are valid for one call, and C must retain values that it keeps. */
 #include "core.h"
 
 /* The shape of a buffer is used as a tensor's shape: both have 64 bits on supported hosts. */

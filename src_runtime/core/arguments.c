@@ -1,9 +1,9 @@
 /* Readers of the arguments of native packed functions, with precise errors.
  *
- * Every native function of the runtime reads its arguments by these readers, so the error of a
+ * Every native function of the runtime reads its arguments by these readers. So the error of a
  * wrong call names the function, the index, the expected and the actual type. The only implicit
- * conversions are those that front ends cannot distinguish: boxed numbers, text objects, bools as
- * ints. All pointers are borrowed from the caller for the call. */
+ * conversions are those that front ends cannot distinguish: boxed numbers, text objects, bools
+ * as ints. All pointers are borrowed from the caller for the call. */
 #include <string.h>
 
 #include "container.h"

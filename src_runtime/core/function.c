@@ -14,8 +14,8 @@
 
 #include "dtype.h"
 
-/* Target of a TVMRetValueHandle. Text stays here until the call is over, because the function may
- * call others, which use the thread's return slot, after it has set its result. */
+/* Target of a TVMRetValueHandle. Text stays here until the call is over. The function may set
+ * its result and then call others, which use the thread's return slot. */
 typedef struct tvmrt_return {
   TVMValue* value;
   int* code;

@@ -51,7 +51,7 @@ TVMRT_NATIVE(get_graph_json) {
   return tvmrt__ret_str(out, out_code, f->json);
 }
 
-/* A map of the tensors themselves: all executors see what a caller writes there. */
+/* A map of the tensors themselves: all executors see changes to them. */
 TVMRT_NATIVE(get_graph_params) {
   const tvmrt_factory* f = resource_handle;
   TVMRT_ARGS("get_graph_params");

@@ -119,7 +119,7 @@ static char* copy_text(graph_reader* r, const char* text) {
 
 /* ---- the first pass: positions of the parts, and the executor's members of metadata ---- */
 
-/* A node has one name, but its outputs may be several of the network's, whose names are listed
+/* A node has one name, but may compute several of the network's outputs. Their names are listed
  * here, in a member that other readers ignore. */
 static int read_name(tvmrt_parser* in, void* into) {
   graph_reader* r = into;

@@ -108,8 +108,8 @@ void tvmrt__port_record_capacity(tvmrt_port* port) {
          (size_t)port->desc->rank * sizeof(*port->capacity));
 }
 
-/* The error text names what a user can change: a dimension by its name if one is wrong, else the
- * whole shape. */
+/* The error text names the dimension that a user can change: a dimension by its name if one is
+ * wrong, else the whole shape. */
 int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const tvmrt_dims_tensor* desc = port->desc;
   char a[TVMRT_TENSOR_TEXT_BYTES];

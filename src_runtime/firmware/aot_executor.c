@@ -114,8 +114,8 @@ static size_t tables_bytes(const tensors* all) {
          TVMRT_GRAPH_ROUND_UP(all->extents * sizeof(int64_t));
 }
 
-/* Lays out what tables_bytes() and add_up() have measured; the block has that size. Shapes are
- * copied, since a run may choose extents below those of the metadata. */
+/* Lays out the tables measured by tables_bytes() and add_up(); the block has that size. Shapes
+ * are copied, since a run may choose extents below those of the metadata. */
 static aot_executor* lay_out(void* block, const tensors* all) {
   uint8_t* at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
   aot_executor* e = (aot_executor*)(void*)at;

@@ -18,8 +18,8 @@
 enum { TVMRT_MESSAGE_HEAD_BYTES = 3 };
 
 /* Messages 0x11 and 0x12 exist in tvmrt only: both begin with one more byte, the number of a
- * request. A request with the number of the previous one is answered with the same reply and not
- * executed, so that lost messages may be sent again. */
+ * request. A request with the number of the previous one gets the same reply and is not
+ * executed, so lost messages may be sent again. */
 typedef enum {
   TVMRT_MESSAGE_INIT = 0x00,
   TVMRT_MESSAGE_REPLY = 0x01,

@@ -43,8 +43,8 @@ static tvm_crt_error_t grow(TVMGraphExecutor* g, size_t num_bytes) {
   return kTvmErrorNoError;
 }
 
-/* The first block contains the executor itself. So each link is read before its block is freed, and
- * no field of the executor is read after its own block, the last one, was freed. */
+/* The first block contains the executor itself. So each link is read before its block is freed.
+ * No field of the executor is read after its own block, the last one, was freed. */
 static void release(TVMGraphExecutor* g) {
   block* b = (block*)g->blocks;
   while (b != NULL) {

@@ -14,8 +14,8 @@ static int is_aligned(const uint8_t* data, DLDataType dtype) {
   return ((uintptr_t)data & (align - 1)) == 0;
 }
 
-/* A tensor for an input: bind it, or add the size of a copy to *copy_bytes. Both walks decide alike
- * what is copied, so that the second uses the memory that the first has measured. Constants are
+/* A tensor for an input: bind it, or add the size of a copy to *copy_bytes. Both passes copy the
+ * same parameters, so the second uses the memory that the first has measured. Constants are
  * bound as if writable: no operator writes to an input. */
 static tvm_crt_error_t visit(TVMGraphExecutor* g, uint32_t input, const uint8_t* data,
                              const tvmrt_tensor_header* head, size_t* copy_bytes) {

@@ -1,4 +1,4 @@
-/* What packed_func.c needs from the runtime that it is linked into. */
+/* Functions that packed_func.c needs from the runtime that it is linked into. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_PACKED_FUNC_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_PACKED_FUNC_H_
 

@@ -15,8 +15,8 @@ enum {
   /* A message has a head, an optional number, and a packet. */
   REMOTE_MESSAGE_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES,
   REMOTE_PACKET_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES - TVMRT_MESSAGE_HEAD_BYTES - 1,
-  /* Size of what precedes the bytes that a called function returns: length and code of the packet,
-   * number of values, two codes, the first value, the length. */
+  /* Size of the data before the bytes that a called function returns: length and code of the
+   * packet, number of values, two codes, the first value, the length. */
   REMOTE_RESULT_OFFSET = 8 + 4 + 4 + 2 * 4 + 8 + 8
 };
 

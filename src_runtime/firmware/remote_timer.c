@@ -11,7 +11,7 @@
 TVMRT_WEAK tvm_crt_error_t TVMPlatformTimerStart(void);
 TVMRT_WEAK tvm_crt_error_t TVMPlatformTimerStop(double* elapsed_time_seconds);
 
-/* What an evaluator measures. There is one: function handles of an image have no state. */
+/* Measurement of a time evaluator. There is one: function handles of an image have no state. */
 typedef struct evaluator {
   TVMFunctionHandle function;
   int64_t number;

@@ -4,8 +4,8 @@
  * uses: LogFatal::GetEntry(), the thread's buffer for the error text, and Backtrace(). All other
  * code of that error, including throw and catch, is inline in the library. So the two are defined
  * here, with libstdc++'s object layout: an entry is an ostringstream, a string (the file) and an
- * int (the line). Nothing here is C++. A library that was linked to a C++ library other than
- * libstdc++, or runs on a processor other than x86-64, ends the process at its first error. */
+ * int (the line). Nothing here is C++. A library that uses a C++ library other than libstdc++,
+ * or a processor other than x86-64, ends the process at its first error. */
 #include <tvm/runtime/c_packed_func.h>
 
 #if defined(__GLIBC__) && defined(__x86_64__)

@@ -19,8 +19,8 @@ typedef struct plugin_module {
   void* self;
 } plugin_module;
 
-/* The answer is either a C function with its resource, which lives as long as the module, or a
- * handle whose reference is transferred to the runtime. */
+/* The result is a C function with its resource, valid as long as the module, or a handle. A
+ * handle's reference is transferred to the runtime. */
 static int plugin_find(tvmrt_module* mod, const char* name, tvmrt_lookup_result* out) {
   const plugin_module* m = (const plugin_module*)mod;
   tvmrt_module_function answer = {NULL, NULL, NULL};

@@ -2,9 +2,9 @@
  *
  * Payload: string of JSON (region_set.h), string of constants.
  *
- * A library may have several, one for each device. The module owns the text and the constants,
- * parts that regions use, and holds the device, which therefore cannot be unregistered while
- * the library is loaded. */
+ * A library may have several, one for each device. The module owns the text and the constants of
+ * its regions. It retains the device, so the device cannot be unregistered while the library is
+ * loaded. */
 #include "../modules/module.h"
 
 #include <stdlib.h>

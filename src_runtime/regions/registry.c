@@ -91,7 +91,7 @@ static bool is_name(const char* text) {
 #define BYTES_TO(type, field) (offsetof(type, field) + sizeof(((type*)NULL)->field))
 #define FIRST_BYTES BYTES_TO(tvmrt_device, version)
 
-/* Checks the first version of tvmrt_device_memory, all of which the runtime reads. */
+/* Checks the first version of tvmrt_device_memory; the runtime reads all of its members. */
 static int check_memory(const tvmrt_device* d) {
   const tvmrt_device_memory* m = d->memory;
   if (m == NULL) return 0;

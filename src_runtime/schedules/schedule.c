@@ -127,8 +127,8 @@ static int run_step(tvmrt_plan* plan, int32_t step) {
   return begin(plan->runtime, step, &request);
 }
 
-/* The event belongs to the step and is valid until its next run. If the step has ended already, the
- * event says so. */
+/* The event belongs to the step and is valid until its next run. If the step has ended already,
+ * the event is set. */
 static int begin_step(tvmrt_plan* plan, int32_t step, tvmrt_event** out_event) {
   tvmrt_schedule* s = plan->runtime;
   tvmrt_event* event = &s->events[step];

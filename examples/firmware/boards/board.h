@@ -1,7 +1,7 @@
 /*
- * What programs use of a board. This folder does it by semihosting: a debugger or QEMU on the other
- * side prints, writes files and takes the exit code. A product has a UART in place of board_write,
- * and nothing of the rest.
+ * Interface of a board to programs. This folder does it by semihosting: a debugger or QEMU on
+ * the other side prints, writes files and takes the exit code. A product has a UART in place of
+ * board_write, and nothing of the rest.
  */
 #ifndef BOARD_H_
 #define BOARD_H_

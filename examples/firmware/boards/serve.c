@@ -13,7 +13,7 @@
 #include "boards/board.h"
 #include "boards/uart.h"
 
-/* Of the linker script; what lies between the variables and the stack is the heap. */
+/* Of the linker script; the heap is between the variables and the stack. */
 extern char bss_end[], stack_top[], STACK_BYTES[];
 
 enum { PAGE_LOG2 = 8 };

@@ -103,7 +103,7 @@ typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv* penv, void* 
  *
  * \param flambda  [in] Called once per task.
  * \param cdata    [in] Passed to every task; may live on the caller's stack.
- * \param num_task [in] Requested number of tasks; 0 for as many as there are workers. The number
+ * \param num_task [in] Requested number of tasks; 0: the number of workers. The number
  *                      that runs is penv->num_task. It is smaller if there are fewer workers. It is
  *                      1, on the calling thread, if there is one worker, if the caller is a task,
  *                      or if another thread uses the workers. Kernels request one task per two

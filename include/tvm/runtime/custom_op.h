@@ -52,7 +52,7 @@ typedef struct tvmrt_op_type {
 
 /*! \brief One node, as passed to the functions of a declaration. */
 typedef struct tvmrt_op_call {
-  const tvmrt_op_type* inputs; /*!< As many as are declared. */
+  const tvmrt_op_type* inputs; /*!< One per declared input and output. */
   int32_t num_inputs;
   const tvmrt_op_type* outputs; /*!< NULL while the shape function runs. */
   int32_t num_outputs;

@@ -14,8 +14,8 @@
  *     }
  *
  * The library of a plug-in must stay in the process once it has created modules: their functions,
- * and finally `release`, may be called as late as at the end of the process, and modules do not
- * hold a reference to the library. Link it with `-Wl,-z,nodelete`, or never close it.
+ * and finally `release`, may be called until the end of the process. Modules do not hold a
+ * reference to the library. Link it with `-Wl,-z,nodelete`, or never close it.
  *
  * C99 and C++ clean.
  */

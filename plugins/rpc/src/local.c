@@ -1,5 +1,5 @@
 /* Server in the client's own process: each packet is answered while it is sent. It has no thread of
- * its own, so called functions can use what the client's thread holds. */
+ * its own, so called functions can use the client thread's locks and thread-local state. */
 #include "local.h"
 
 #include <stdlib.h>

@@ -18,8 +18,8 @@ typedef struct tvmrt_rpc_tracker {
 
 /* "host:port"; NULL: no tracker. */
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where);
-/* Do what is due: connect, announce the server, poll its key. Failures are retried later; *log gets
- * a static text or NULL. */
+/* Do the due work: connect, announce the server, poll its key. Failures are retried later; *log
+ * gets a static text or NULL. */
 void tvmrt__rpc_tracker_poll(tvmrt_rpc_tracker* t, const char* key, int port,
                              const char* custom_addr, const char** log);
 /* A client has used the key. */

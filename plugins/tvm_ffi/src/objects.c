@@ -73,7 +73,8 @@ static void update_backtrace(void* object, const TVMByteArray* lines, int32_t ap
   error->backtrace = text;
 }
 
-/* Cause and extra context are retained last, so that a failure releases only what was taken. */
+/* Cause and extra context are retained last, so that a failure releases only retained
+ * references. */
 FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
                           const TVMByteArray* backtrace, void* cause, void* extra) {
   const TVMByteArray none = {NULL, 0};

@@ -12,7 +12,7 @@ typedef struct {
 } Owned;
 
 static inline void owned_release(Owned* owned) {
-  /* lint: what failed to be made is not released by its caller again */
+  /* lint: on failure the caller releases nothing */
   if (owned->release != NULL) owned->release(owned->what);
 }
 

@@ -92,7 +92,7 @@ static int copy_text(TVMValue value, int code, FfiAny* result) {
   return rc == 0 ? 0 : bridge_catch();
 }
 
-/* Takes over what the value owns, also on failure. */
+/* Takes ownership of the value's contents, also on failure. */
 int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
   Owned owned = {NULL, NULL};
   FfiAny any;

@@ -133,7 +133,7 @@ REFUSED = {
         "fixed",
         lambda a: [a[0].astype(np.float64), *a[1:]],
         TypeError,
-        "input 'x', has elem",
+        "input 'x', has DLPack",
     ),
     "shape": ("fixed", lambda a: [a[0][:4].copy(), *a[1:]], ValueError, r"\[4, 24\], expected \[5"),
     "rank": (

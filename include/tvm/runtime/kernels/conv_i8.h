@@ -298,10 +298,10 @@ static inline void tvmrt_conv_i8_set_vectors(tvmrt_conv_i8_task_state* w, int32_
   }
 }
 
-/*! \brief Set what AMX tiles prefetch while a task multiplies `blocks` of weights from `block` on,
- * in equal parts per product. They prefetch as many bytes as these blocks have, from c->ahead
- * bytes after them, so that layers with few weights prefetch for layers with many. A task with a
- * part of the blocks prefetches its own blocks only, one block ahead. */
+/*! \brief Set the weights that AMX tiles prefetch, in equal parts per product, while a task
+ * multiplies `blocks` of weights from `block` on. They prefetch as many bytes as these blocks
+ * have, from c->ahead bytes after them, so that layers with few weights prefetch for layers with
+ * many. A task with a part of the blocks prefetches its own blocks only, one block ahead. */
 static inline void tvmrt_conv_i8_set_prefetch(tvmrt_conv_i8_task_state* w, int32_t block,
                                               int32_t blocks, int64_t chunks) {
   const tvmrt_conv_i8* c = w->conv;

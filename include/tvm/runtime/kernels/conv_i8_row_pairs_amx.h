@@ -26,7 +26,7 @@ static inline const uint8_t* tvmrt_row_or_padding(const tvmrt_row_reader* r, con
  *
  * \param none    [in] A row of padding.
  * \param at      [in] The row's coordinates.
- * \param segment [out] As many as the line buffer has rows.
+ * \param segment [out] One per row of the line buffer.
  */
 static inline void tvmrt_read_row_pairs(const tvmrt_row_reader* r, const uint8_t* none,
                                         tvmrt_row_position at, const uint8_t** segment) {

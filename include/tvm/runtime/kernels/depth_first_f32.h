@@ -260,9 +260,9 @@ static inline int tvmrt_depth_first_f32_splits_channels(const tvmrt_depth_first_
   return tvmrt_splits_channels(*cut ? part : whole, around, products, outputs, num_task);
 }
 
-/* Granularity in pixels of the tasks' parts: units, or single pixels of one long row if there are
- * so few units that some tasks would have twice as much work as others, and the layer's tiles can
- * compute any number of pixels. */
+/* Granularity in pixels of the tasks' parts: units; or single pixels of one long row. Single
+ * pixels balance the work of few units; the layer's tiles must be able to compute any number of
+ * pixels. */
 static inline int64_t tvmrt_depth_first_f32_granularity(const tvmrt_depth_first_layer_f32* last,
                                                         int num_task) {
   const int64_t unit = tvmrt_depth_first_row_pixels(last),

@@ -114,8 +114,9 @@ static inline void tvmrt_row_f32_set_pixel(const tvmrt_job_f32* job, int64_t pix
   row->residual = residual ? residual + pixel * job->layer->residual_stride + row->channel : NULL;
 }
 
-/*! \brief Make tiles of pairs prefetch what follows the weights of channels [c_begin, c_end), as
- * much again, a part of `parts`: the next channels' weights, or usually the next layer's. */
+/*! \brief Make tiles of pairs prefetch as many bytes as the weights of channels [c_begin, c_end)
+ * have, from their end on, a part of `parts`: the next channels' weights, or usually the next
+ * layer's. */
 static inline void tvmrt_row_f32_set_prefetch(const tvmrt_job_f32* job, int c_begin, int c_end,
                                               int64_t part, int64_t parts,
                                               tvmrt_tile_row_f32_args* row) {

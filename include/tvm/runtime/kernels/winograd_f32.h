@@ -267,8 +267,8 @@ TVMRT_INLINE void tvmrt_winograd_write_tile(int size, const tvmrt_winograd_job* 
 
 /* ---- all Winograd tiles ---- */
 
-/* Time of the largest task if tasks divide Winograd tiles by whole matmul tiles, the last of which
- * may be narrow: 1 is ideal. */
+/* Time of the largest task if tasks divide Winograd tiles by whole matmul tiles: 1 is ideal. The
+ * last matmul tile may be narrow. */
 static inline float tvmrt_winograd_imbalance(int64_t count, int64_t width, int num_task) {
   int64_t largest = 0;
   for (int task = 0; task < num_task; task++) {

@@ -153,8 +153,8 @@ void tvmrt__stream_close(int fd) {
   if (fd >= 0) net_close(fd);
 }
 
-/* Sends what fits; the caller sends the remainder. TVMRT_STREAM_TIMEOUT if no byte was sent within the
- * time limit. */
+/* Sends as many bytes as fit; the caller sends the remainder. TVMRT_STREAM_TIMEOUT if no byte
+ * was sent within the time limit. */
 tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent,
                                    tvmrt_why* why) {
   const ptrdiff_t count = net_send(fd, parts);

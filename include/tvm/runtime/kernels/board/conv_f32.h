@@ -3,8 +3,8 @@
  * \brief Dense 2-D convolution and matrix multiplication in float32 on microcontrollers.
  *
  * The windows of four neighbouring output pixels are copied into scratch, interleaved element by
- * element, and multiplied with the weights of four output channels at a time. Remaining pixels are
- * computed one by one. y may be x for pointwise layers: the windows are copied first.
+ * element. They are multiplied with the weights of four output channels at a time. Remaining pixels
+ * are computed one by one. y may be x for pointwise layers: the windows are copied first.
  *
  * Packed weights: [four output channels][element of the window][channel], where a window is [kernel
  * row][kernel column][input channel].
@@ -90,7 +90,7 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
  * \brief y = convolution of x.
  *
  * \param c    [in] Shape and clamp bounds.
- * \param data [in] The tensors. y may be x only as the head of this file says.
+ * \param data [in] The tensors. y may be x only in the case that the head of this file names.
  *
  * Values:  clamp(bias + sums + residual), then the epilogue.
  * Errors:  0, or -1 if scratch runs out.

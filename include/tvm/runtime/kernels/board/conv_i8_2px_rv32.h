@@ -12,7 +12,7 @@
  * Packed weights: [quad of output channels][128 elements of the window: a word of flags, the first
  * block's in the highest bit, then [element][channel of the quad] as int8], aligned to 4 bytes; the
  * last group has only the remaining elements. Biases: of whole quads. board/conv_i8_driver.h
- * describes what a tile defines.
+ * lists the definitions of a tile.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2PX_RV32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2PX_RV32_H_
@@ -29,8 +29,8 @@ typedef int16_t tvmrt_micro_element;
  * upper one is 1 less, because its sign is kept. */
 #define TVMRT_MICRO_2PX_OFFSET (uint32_t)(0x7FFF - 0x10000)
 
-/* Store the first pixel's elements sign-extended as words, and add those of the second pixel, for
- * which `to` is in the middle of a word. */
+/* Store the first pixel's elements sign-extended as words, then add the second pixel's. For the
+ * second pixel `to` is in the middle of a word. */
 TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element* to, int32_t step,
                                                             const uint8_t* from, int32_t n,
                                                             int is_signed) {

@@ -5,7 +5,7 @@
  *
  * Activations are quads (board/common_i8.h). Weights are [pair of output channels][quad of the
  * window][channel of the pair][byte], aligned to 8 bytes; for the tile TVMRT_MICRO_2CH see
- * board/conv_i8_2ch_dsp.h. board/conv_i8_driver.h describes what a tile defines.
+ * board/conv_i8_2ch_dsp.h. board/conv_i8_driver.h lists the definitions of a tile.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_

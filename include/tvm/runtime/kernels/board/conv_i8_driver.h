@@ -5,9 +5,9 @@
  *
  * Memory is channels-last with one stride between neighbouring pixels, over all rows and images. A
  * matrix product is a 1 x 1 convolution whose pixels are the rows. The windows of two neighbouring
- * output pixels are copied into scratch (im2col), in the form that the tile needs, and multiplied
- * with the weights of two output channels at a time. The output is written after the windows have
- * been copied, so y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
+ * output pixels are copied into scratch (im2col) in the tile's layout. They are multiplied with the
+ * weights of two output channels at a time. The output is written after the windows have been
+ * copied, so y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
  *
  * A window is [kernel row][kernel column][input channel], with zeros to a multiple of the tile's
  * unit. Two copied windows alternate, group by group.
@@ -164,7 +164,7 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
  * \brief y = convolution of x.
  *
  * \param c    [in] Shape.
- * \param data [in] The tensors. y may be x only as the head of this file says.
+ * \param data [in] The tensors. y may be x only in the case that the head of this file names.
  * \param tile [in] Which tile of the header, 0 if it has one.
  * \param kind [in] Kind of all windows. A constant, like tile: other code is linked only if a layer
  * needs it.

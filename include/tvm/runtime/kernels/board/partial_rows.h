@@ -122,8 +122,8 @@ typedef struct tvmrt_micro_tile {
  *                                      memory, y the first computed row of a step or the tail;
  *                                      scratch: shape.scratch bytes, aligned to 8, reused
  *
- * y may be x only as board/line_buffer.h says. Values and threads are those of dense layers; shift is not
- * used.
+ * y may be x only in the case that board/line_buffer.h names. Values and threads are those of
+ * dense layers; shift is not used.
  */
 #define TVMRT_MICRO_DEPTHWISE(NAME, CONV, DATA, LAYER, TILE)                                       \
   static inline int NAME##_run(const CONV* c, const DATA* data) {                                  \

@@ -3,8 +3,8 @@
  * \brief Elementwise operators on 8-bit tensors of equal shape.
  *
  * Unary functions, including changes of scale, are 256-byte look-up tables that the compiler of the
- * network computes. Sums and products of two tensors are computed in float with a single rounding
- * at each step, so that the bytes equal those of the ONNX operators.
+ * network computes. Sums and products of two tensors are computed in float with one rounding per
+ * step, as ONNX defines them.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_

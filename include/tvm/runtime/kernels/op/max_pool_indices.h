@@ -19,7 +19,7 @@
 typedef struct tvmrt_max_pool_indices_layer {
   tvmrt_window window; /*!< Its images are single channels. */
   /*! \brief Index stride of each dimension of the input. */
-  int64_t position[3];
+  int64_t index_stride[3];
 } tvmrt_max_pool_indices_layer;
 
 /*!
@@ -28,48 +28,48 @@ typedef struct tvmrt_max_pool_indices_layer {
  * indices may be NULL; else it receives the element's index in the whole input. A window outside the
  * input gives -1 and LOWEST. NaN wins. Returns 0.
  */
-#define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                  \
-  static inline int NAME(const tvmrt_max_pool_indices_layer* layer, const TYPE* x, TYPE* y,        \
-                         int64_t* indices) {                                                       \
-    const tvmrt_window* s = &layer->window;                                                        \
-    const int64_t rows = (int64_t)s->in[1] * s->in[2], plane = s->in[0] * rows;                    \
-    int64_t o = 0;                                                                                 \
-    for (int64_t p = 0; p < s->batch; p++) {                                                       \
-      for (int d = 0; d < s->out[0]; d++) {                                                        \
-        for (int h = 0; h < s->out[1]; h++) {                                                      \
-          for (int w = 0; w < s->out[2]; w++, o++) {                                               \
-            const int at[3] = {d, h, w};                                                           \
-            int32_t first[3], last[3], start[3];                                                   \
-            TYPE best = LOWEST;                                                                    \
-            int64_t position = -1;                                                                 \
-            for (int dim = 0; dim < 3; dim++) {                                                    \
-              start[dim] = at[dim] * s->stride[dim] - s->pad[dim];                                 \
-              last[dim] = tvmrt_pool_inside(start[dim], s->kernel[dim], s->dilation[dim], 0,       \
-                                            s->in[dim], &first[dim]);                              \
-              last[dim] += first[dim];                                                             \
-            }                                                                                      \
-            for (int i = first[0]; i < last[0]; i++) {                                             \
-              const int64_t id = start[0] + (int64_t)i * s->dilation[0];                           \
-              for (int j = first[1]; j < last[1]; j++) {                                           \
-                const int64_t ih = start[1] + (int64_t)j * s->dilation[1];                         \
-                for (int k = first[2]; k < last[2]; k++) {                                         \
-                  const int64_t iw = start[2] + (int64_t)k * s->dilation[2];                       \
-                  const TYPE each = x[p * plane + id * rows + ih * s->in[2] + iw];                 \
-                  if (position >= 0 && !(each > best) && !(each != each && best == best))          \
-                    continue;                                                                      \
-                  best = each;                                                                     \
-                  position =                                                                       \
-                      id * layer->position[0] + ih * layer->position[1] + iw * layer->position[2]; \
-                }                                                                                  \
-              }                                                                                    \
-            }                                                                                      \
-            y[o] = best;                                                                           \
-            if (indices) indices[o] = position < 0 ? -1 : p * plane + position;                    \
-          }                                                                                        \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    return 0;                                                                                      \
+#define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                            \
+  static inline int NAME(const tvmrt_max_pool_indices_layer* layer, const TYPE* x, TYPE* y,  \
+                         int64_t* indices) {                                                 \
+    const tvmrt_window* s = &layer->window;                                                  \
+    const int64_t rows = (int64_t)s->in[1] * s->in[2], plane = s->in[0] * rows;              \
+    int64_t o = 0;                                                                           \
+    for (int64_t p = 0; p < s->batch; p++) {                                                 \
+      for (int d = 0; d < s->out[0]; d++) {                                                  \
+        for (int h = 0; h < s->out[1]; h++) {                                                \
+          for (int w = 0; w < s->out[2]; w++, o++) {                                         \
+            const int at[3] = {d, h, w};                                                     \
+            int32_t first[3], last[3], start[3];                                             \
+            TYPE best = LOWEST;                                                              \
+            int64_t position = -1;                                                           \
+            for (int dim = 0; dim < 3; dim++) {                                              \
+              start[dim] = at[dim] * s->stride[dim] - s->pad[dim];                           \
+              last[dim] = tvmrt_pool_inside(start[dim], s->kernel[dim], s->dilation[dim], 0, \
+                                            s->in[dim], &first[dim]);                        \
+              last[dim] += first[dim];                                                       \
+            }                                                                                \
+            for (int i = first[0]; i < last[0]; i++) {                                       \
+              const int64_t id = start[0] + (int64_t)i * s->dilation[0];                     \
+              for (int j = first[1]; j < last[1]; j++) {                                     \
+                const int64_t ih = start[1] + (int64_t)j * s->dilation[1];                   \
+                for (int k = first[2]; k < last[2]; k++) {                                   \
+                  const int64_t iw = start[2] + (int64_t)k * s->dilation[2];                 \
+                  const TYPE each = x[p * plane + id * rows + ih * s->in[2] + iw];           \
+                  if (position >= 0 && !(each > best) && !(each != each && best == best))    \
+                    continue;                                                                \
+                  best = each;                                                               \
+                  position = id * layer->index_stride[0] + ih * layer->index_stride[1] +     \
+                             iw * layer->index_stride[2];                                    \
+                }                                                                            \
+              }                                                                              \
+            }                                                                                \
+            y[o] = best;                                                                     \
+            if (indices) indices[o] = position < 0 ? -1 : p * plane + position;              \
+          }                                                                                  \
+        }                                                                                    \
+      }                                                                                      \
+    }                                                                                        \
+    return 0;                                                                                \
   }
 
 /*!

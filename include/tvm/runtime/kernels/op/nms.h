@@ -18,7 +18,7 @@ typedef struct tvmrt_nms_layer {
   /*! \brief Boxes are {x, y, width, height} around a centre; else two opposite corners {y, x}. */
   int32_t centred;
   /*! \brief Maximum boxes per class and image. */
-  int64_t max_value;
+  int64_t max_boxes;
   /*! \brief Maximum output rows, the size of the buffer. */
   int64_t rows;
   /*! \brief Boxes overlap if their intersection is more than this part of their union. */
@@ -49,7 +49,7 @@ static inline tvmrt_nms_box tvmrt_nms_box_at(const float* b, int centred) {
 }
 
 static inline int tvmrt_nms_overlaps(const tvmrt_nms_box* a, const tvmrt_nms_box* b,
-                                     float max_value) {
+                                     float max_boxes) {
   const float y0 = a->y0 > b->y0 ? a->y0 : b->y0, y1 = a->y1 < b->y1 ? a->y1 : b->y1;
   const float x0 = a->x0 > b->x0 ? a->x0 : b->x0, x1 = a->x1 < b->x1 ? a->x1 : b->x1;
   const float area_a = (a->y1 - a->y0) * (a->x1 - a->x0);
@@ -58,7 +58,7 @@ static inline int tvmrt_nms_overlaps(const tvmrt_nms_box* a, const tvmrt_nms_box
   if (!(y1 > y0 && x1 > x0)) return 0;
   both = (y1 - y0) * (x1 - x0);
   if (!(area_a > 0.0f && area_b > 0.0f)) return 0;
-  return both / (area_a + area_b - both) > max_value;
+  return both / (area_a + area_b - both) > max_boxes;
 }
 
 /* Whether box a is selected after b: lower score, or on a tie the higher index. */
@@ -89,7 +89,7 @@ static inline int64_t tvmrt_nms_class(const tvmrt_nms_layer* p, const float* box
     if (scores[i] > p->score) heap[left++] = i;
   }
   for (int32_t i = left / 2 - 1; i >= 0; --i) tvmrt_nms_sink(scores, heap, left, i);
-  while (left > 0 && num_kept < p->max_value) {
+  while (left > 0 && num_kept < p->max_boxes) {
     const int32_t best = heap[0];
     const tvmrt_nms_box box = tvmrt_nms_box_at(boxes + 4 * (int64_t)best, p->centred);
     int64_t i = 0;

@@ -12,7 +12,7 @@
 
 /*!
  * \brief Check a data-dependent count and store it as an extent.
- * \param where Operator, node and what is counted.
+ * \param where Operator, node and counted quantity.
  * \return 0; -1 with "ValueError: WHERE is N, expected LOW to HIGH" if it is out of range.
  */
 static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const char* where,

@@ -10,8 +10,8 @@
  * Weights: the recurrence matrix, transposed to [hidden][gates * hidden], packed as matmul_f32.h
  * describes. Gates are in ONNX's order: LSTM i o f c, GRU z r h.
  *
- * Hidden units that do not fill a vector are computed in a padded copy, so that small cells are as
- * fast per unit as large ones.
+ * Hidden units that do not fill a vector are computed in a padded copy. So small cells are as fast
+ * per unit as large ones.
  *
  * A cell is instantiated once per file for each choice of activations, which are functions or
  * macros of one float that compilers can vectorise:

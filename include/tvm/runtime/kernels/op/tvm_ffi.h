@@ -57,8 +57,8 @@ typedef struct tvmrt_ffi_network {
                   int* out_ret_tcode, void* resource_handle);
   DLTensor* tensors; /*!< One per port, and one for the workspace. */
   TVMValue* values;  /*!< One per port, and two more. */
-  int* codes;        /*!< As many as values. */
-  int64_t* extents;  /*!< As many as the ports have axes. */
+  int* codes;        /*!< One per value. */
+  int64_t* extents;  /*!< One per axis of the ports. */
 } tvmrt_ffi_network;
 
 #if defined(__GNUC__)

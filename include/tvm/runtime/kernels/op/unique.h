@@ -33,10 +33,10 @@ typedef struct tvmrt_unique_layer {
     memcpy(order + begin, merged + begin, (size_t)(end - begin) * sizeof(*order));          \
   }
 
-/* tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): for each unique slice the index of its
- * first occurrence and its count, and for each slice the number of the unique slice that it equals.
- * Returns the number of unique slices. NaN is larger than every number. scratch has space for 3 *
- * count integers, each result for count.
+/* tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): for each unique slice, the index of its
+ * first occurrence and its count; for each slice, the number of its unique slice. Returns the
+ * number of unique slices. NaN is larger than every number. scratch has space for 3 * count
+ * integers, each result for count.
  *
  * compare_NAME() orders slices, NaN like NaN; nan_NAME() is whether a slice has NaN. */
 #define TVMRT_DEFINE_UNIQUE(NAME, TYPE)                                                         \

@@ -27,7 +27,7 @@
 #endif
 
 /*! \brief Let the compiler vectorise the following loop before it unrolls it; no iteration may
- * read what another one writes. Options as for TVMRT_SIMD_REDUCTION(). */
+ * read memory that another one writes. Options as for TVMRT_SIMD_REDUCTION(). */
 #if defined(TVMRT_OPENMP_SIMD)
 #define TVMRT_SIMD TVMRT_PRAGMA(omp simd)
 #else
@@ -52,15 +52,15 @@
 #endif
 /*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
-/*! \brief Declare that no iteration of the following loop writes what another one reads, so the
- * compiler need not compare pointers first. */
+/*! \brief Declare that the iterations of the following loop are independent, so the compiler
+ * need not compare pointers first. */
 #if defined(__clang__)
 #define TVMRT_INDEPENDENT TVMRT_PRAGMA(clang loop vectorize(assume_safety))
 #else
 #define TVMRT_INDEPENDENT TVMRT_PRAGMA(GCC ivdep)
 #endif
 /*!
- * \brief Make the compiler forget what it knows about a pointer.
+ * \brief Hide the origin of a pointer from the compiler.
  *
  * Keeps it from replacing a few pointers that advance together by one offset for each access, which
  * need more registers than there are.

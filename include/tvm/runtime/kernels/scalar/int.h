@@ -3,8 +3,8 @@
  * \brief Integer arithmetic on single elements, defined for every operand.
  *
  * C leaves some operations undefined: division by zero, the most negative integer divided by -1,
- * conversion of floats out of range. Here x / 0 and x mod 0 are 0, that quotient wraps around, and
- * conversions saturate (NaN becomes 0), so no input of a network can cause a trap.
+ * conversion of floats out of range. Here x / 0 and x mod 0 are 0, that quotient wraps around,
+ * and conversions saturate (NaN becomes 0). So no input of a network can cause a trap.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_INT_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_INT_H_

@@ -3,9 +3,9 @@
  * \brief QuantizeLinear and DequantizeLinear of single elements, for loops that compilers
  * vectorise.
  *
- * q = saturate(round(x / scale) + zero), ties to even. The quotient is clamped first, so that
- * adding 2 ^ 23 + 2 ^ 22 rounds it in its lowest bits without a call and without a rounding mode;
- * NaN becomes the minimum. scale is not 0.
+ * q = saturate(round(x / scale) + zero), ties to even. The quotient is clamped first. Adding
+ * 2 ^ 23 + 2 ^ 22 then rounds it in its lowest bits, without a call or a rounding mode; NaN becomes
+ * the minimum. scale is not 0.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
@@ -25,10 +25,10 @@
 /*!
  * \brief steps * scale: DequantizeLinear of an element minus its zero point.
  *
- * The product is rounded separately. Where products and sums are fused, a sum of dequantised values
- * would be rounded once instead of twice, and could end on the other side of a tie. A comparison of
- * the product prevents this: with a bound that a literal scale does not reach, with itself for any
- * other scale, so that infinities and NaN stay.
+ * The product is rounded separately. If products and sums were fused, a sum of dequantised
+ * values would be rounded once instead of twice. It could end on the other side of a tie. A
+ * comparison of the product prevents this: with a bound that a literal scale does not reach,
+ * with itself for any other scale, so that infinities and NaN stay.
  */
 static inline float tvmrt_dequantize(int32_t steps, float scale) {
   float product = tvmrt_mul_f32(tvmrt_int32_to_f32(steps), scale);

@@ -22,7 +22,7 @@
  * the speed of floats. The sums differ in their last bits.
  *
  * Tiles ..._MMLA are for an instruction that multiplies two rows of four elements by two others
- * (BFMMLA of AArch64, V = 4). For two neighbouring pixels and a vector of channels such tiles hold
+ * (BFMMLA of AArch64, V = 4). For two neighbouring pixels and a vector of channels these tiles hold
  *
  *   p0c0 p0c1 p1c0 p1c1   p0c2 p0c3 p1c2 p1c3
  *

@@ -5,7 +5,7 @@
  * A tile accumulates, for MR output pixels and NR * LANES output channels, the products of the
  * bytes in a window of the input with packed weights. It stores the sums as int32 or requantised as
  * bytes. The window is a list of segments: runs of `run` contiguous bytes. A convolution without
- * dilation has one run of KW * IC bytes per kernel row, a dilated or grouped one a run of IC /
+ * dilation has one run of KW * IC bytes per kernel row. A dilated or grouped one has a run of IC /
  * groups bytes per tap, a matrix product a single run of K bytes. run is at least 4.
  *
  * Packed weights:

@@ -111,7 +111,7 @@ class NonMaxSuppressionLowering(Lowering):
                 "classes": classes,
                 "boxes": count,
                 "centred": int(self.node.attrs["centred"]),
-                "most": f"*{limit}",
+                "max_boxes": f"*{limit}",
                 "rows": self.node.attrs["rows"],
                 "overlap": f"*{overlap}",
                 "score": f"*{score}",

@@ -186,8 +186,8 @@ class CountNgramsLowering(Lowering):
         fields = {
             "rows": rows,
             "length": length,
-            "least": attrs["least"],
-            "most": len(attrs["lengths"]),
+            "min_n": attrs["least"],
+            "max_n": len(attrs["lengths"]),
             "skips": attrs["skips"],
             "width": attrs["width"],
             "counts": counts,

@@ -175,7 +175,7 @@ def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
     print_layer(
         f,
         "tvmrt_max_pool_indices_layer",
-        {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
+        {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "index_stride": distance},
     )
     f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {indices})")
 
