@@ -3,12 +3,12 @@
  * \brief Depth-first execution of chains of float layers, some rows at a time, so that intermediate
  * results stay in the cache.
  *
- * Layers are convolutions, pooling and channel-wise scaling. A strip is a range of rows or pixels of the last layer's
- * result. Each task has a range of strips and computes, layer by layer, the input of the next strip.
- * Of each layer inside the chain it keeps the pixels that are read again, always from the start of
- * their buffer. Layers advance by whole units: rows, or tiles of pixels if an image is one long row
- * (1x1 convolutions). So every pixel is computed by the same tile as without a chain, and the
- * result is bit-identical.
+ * Layers are convolutions, pooling and channel-wise scaling. A strip is a range of rows or pixels
+ * of the last layer's result. Each task has a range of strips and computes, layer by layer, the
+ * input of the next strip. Of each layer inside the chain it keeps the pixels that are read again,
+ * always from the start of their buffer. Layers advance by whole units: rows, or tiles of pixels if
+ * an image is one long row (1x1 convolutions). So every pixel is computed by the same tile as
+ * without a chain, and the result is bit-identical.
  *
  * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, strips of 4
  * rows: a strip reads 6 rows of 96 channels; 2 were kept, 4 are computed.

@@ -3,28 +3,28 @@
  * \brief Sliding windows over channels-last images, and the reading of the rows under them.
  *
  * Images are [batch][depth][height][width] pixels; 1-D and 2-D layers have the missing extents 1.
- * The compiler (tvmrt.compiler.codegen.window.window_plan) derives everything that depends on a layer's
- * shape and prints it as constants of tvmrt_window and tvmrt_row_plan: kernels derive nothing.
+ * The compiler (tvmrt.compiler.codegen.window.window_plan) computes everything that depends on a
+ * layer's shape and prints it as constants of tvmrt_window and tvmrt_row_plan.
  *
  * A window is read as contiguous segments:
  *
- *     source  when                                    segments       run in elements
- *     direct  no horizontal padding, columns touch    KD * KH        KW * channels
- *             columns apart (dilated, wide pixels)    KD * KH * KW   channels
- *     line buffer  horizontal padding                  as direct, on padded copies of the rows
- *     gather  the run would be too short (im2col)     1              KD * KH * KW * channels,
- *                                                                    rounded up
+ *     source       when                                     segments      elements of a segment
+ *     direct       no horizontal padding, adjacent columns  KD * KH       KW * channels
+ *                  columns with gaps (dilated, x_stride)     KD * KH * KW  channels
+ *     line buffer  horizontal padding                       as direct, on padded copies of the rows
+ *     im2col       segments would be too short              1             KD * KH * KW * channels,
+ *                                                                         rounded up
  *
- * If columns are apart and padding is large, the pixels of a row are computed in `runs` that use
- * the same kernel columns: columns in the padding are skipped, and rows without a line buffer are
+ * If columns have gaps and padding is large, the pixels of a row are computed in `runs` that use
+ * the same kernel columns. Columns in the padding are skipped, and rows without a line buffer are
  * read in place.
  *
- * NCHW input of few channels, as in a picture, is interleaved as it is copied into the line buffer:
- * x_stride is 1 then, and the image is not transposed first.
+ * NCHW input of few channels, such as an RGB image, is interleaved as it is copied into the line
+ * buffer. x_stride is 1 then, and no transposed image is stored.
  *
  * The line buffer keeps the last rows that a task has read, so that each is copied once. Example: 3
- * x 3, 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats, whose first and last
- * column are written once and stay.
+ * x 3, 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats. Their first and last
+ * column are written once.
  */
 #ifndef TVM_RUNTIME_KERNELS_WINDOW_H_
 #define TVM_RUNTIME_KERNELS_WINDOW_H_

@@ -17,11 +17,11 @@
  *     tvmrt_micro_element          of a copied window
  *     TVMRT_MICRO_GROUP            elements of a group
  *     TVMRT_MICRO_UNIT             the length of a window is a multiple of this
- *     tvmrt_micro_copy_groups()   copies n elements, whole groups, of a window into groups with a
+ *     tvmrt_micro_copy_groups()    copies n elements, whole groups, of a window into groups with a
  *                                  stride of `step` elements; returns the next address
- *     TVMRT_MICRO_ZERO_BYTE             value of uint8 bytes past the end of a window that becomes 0,
- *                                  unless it is 0x80; int8 bytes are 0
- *     tvmrt_micro_conv_accumulate()      accumulates some channels of one or two neighbouring output
+ *     TVMRT_MICRO_ZERO_BYTE        optional: value of uint8 bytes past the end of a window that
+ *                                  becomes 0; default 0x80. int8 bytes are 0
+ *     tvmrt_micro_conv_accumulate()  accumulates some channels of one or two neighbouring output
  *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` comes from
  *                                  tvmrt_micro_conv_i8_run(), for headers with several tiles
  *     TVMRT_MICRO_DIRECT()         optional: computes two pixels at y; returns whether it could

@@ -12,9 +12,10 @@
  *
  *     [block of NR vectors][segment][quad of the run][vector][quad of weights, see tile/simd_i8.h]
  *
- * A run whose length is not a multiple of 4 ends with a quad that starts at run - 4: the bytes that
- * the previous quad has counted have the weight 0 in it. So nothing is read outside a run. Channels
- * past the last have weights of 0; bias, scale and shift have an entry for each of them too.
+ * A quad is four contiguous bytes, the operands of one dot-product lane. If the length of a run is
+ * not a multiple of 4, its last quad starts at run - 4, and bytes that the previous quad has
+ * counted have the weight 0 in it. So nothing is read outside a run. Channels past the last have
+ * weights of 0; bias, scale and shift have an entry for each of them too.
  *
  * Example: TVMRT_I8_PLAIN (1 lane), NR 2, one segment, run 6, weights a0 .. a5 of one channel and
  * b0 .. b5 of the other are packed as
@@ -36,11 +37,11 @@
  * Weights minus their zero point may not fit into int8 (uint8 weights, for example). There are two
  * remedies:
  *
- *     extra quads  The few quads that contain such a weight of any channel are multiplied a second
- *                  time, by the remainder of the weights, and those with 255 a third time. These
- *                  weights follow those of the last segment; shift is 0.
- *     shift        If there are many: a per-channel shift brings q into int8, and the sum
- *                  of the window, computed once per pixel for all channels, compensates.
+ *     overflow quads  The few quads that contain such a weight of any channel are multiplied a
+ *                     second time, by the remainder of the weights, and those with 255 a third
+ *                     time. These weights follow those of the last segment; shift is 0.
+ *     shift           If there are many: a per-channel shift makes q fit int8. The sum of the
+ *                     window, computed once per pixel for all channels, compensates.
  *
  * The output is y = clamp(round(float32(sum) * scale) + zero), ties to even: bit-identical to
  * ONNX's QLinearConv with scale = float32(x_scale * w_scale) / y_scale. |sum * scale| must be below

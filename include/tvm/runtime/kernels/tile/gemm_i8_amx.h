@@ -5,7 +5,7 @@
  *
  * A register has 64 bytes of 16 pixels, or the matching weights of 16 output channels, in the
  * memory order of AVX-512 VNNI. One instruction multiplies as many quads as divide a run into equal
- * parts, or 16. VNNI adds the tail of a run, and the extra quads, to the finished accumulators.
+ * parts, or 16. VNNI adds the tail of a run, and the overflow quads, to the finished accumulators.
  * tile/amx.h numbers the registers; with three and four vectors the third accumulates in register
  * 2, the fourth in 3, and both use the weight registers again.
  *
