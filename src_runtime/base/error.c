@@ -84,17 +84,17 @@ tvmrt_thread* tvmrt__thread(void) {
  * no struct, the text is dropped and recorded as lost. */
 static void set_error_text(const char* text, size_t size) {
   tvmrt_thread* thread = tvmrt__thread();
-  size_t wanted = size + 1;
+  size_t needed = size + 1;
   if (thread == NULL) return;
   is_error_lost = false;
-  if (thread->error.data == NULL || thread->error.capacity < wanted) {
-    char* grown = realloc(thread->error.data, wanted < 256 ? 256 : wanted);
+  if (thread->error.data == NULL || thread->error.capacity < needed) {
+    char* grown = realloc(thread->error.data, needed < 256 ? 256 : needed);
     if (grown == NULL) {
       is_error_lost = true;
       return;
     }
     thread->error.data = grown;
-    thread->error.capacity = wanted < 256 ? 256 : wanted;
+    thread->error.capacity = needed < 256 ? 256 : needed;
   }
   memmove(thread->error.data, text, size); /* callers may pass the stored text itself */
   thread->error.data[size] = '\0';

@@ -49,14 +49,14 @@ int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
 
 /* On failure the buffer is unchanged, and must still be freed. */
 int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more) {
-  size_t wanted;
+  size_t needed;
   size_t capacity = buf->capacity < 32 ? 32 : buf->capacity;
   char* grown;
   /* so that neither the sum nor the doubling below overflows */
   if (more > SIZE_MAX / 4 || buf->size > SIZE_MAX / 4) return tvmrt__fail_memory(more);
-  wanted = buf->size + more + 1;
-  if (buf->data != NULL && wanted <= buf->capacity) return 0;
-  while (capacity < wanted) capacity *= 2;
+  needed = buf->size + more + 1;
+  if (buf->data != NULL && needed <= buf->capacity) return 0;
+  while (capacity < needed) capacity *= 2;
   grown = realloc(buf->data, capacity);
   if (grown == NULL) return tvmrt__fail_memory(capacity);
   buf->data = grown;

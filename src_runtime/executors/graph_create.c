@@ -194,7 +194,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
     const tvmrt_graph_entry* e = &g->graph.entries[i];
-    uint64_t wanted = e->bytes == 0 ? 1 : e->bytes; /* 0 means that no entry needs the storage */
+    uint64_t expected = e->bytes == 0 ? 1 : e->bytes; /* 0 means that no entry needs the storage */
     DLDevice dev = g->entries[i].device;
     if (has_runtime_operand(g, i, params)) continue;
     /* By type only: a graph contains no device number. */
@@ -202,7 +202,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
       return tvmrt__fail_value("storage %zu of the graph is used on two devices.", e->storage_id);
     }
     devs[e->storage_id] = dev;
-    if (wanted > bytes[e->storage_id]) bytes[e->storage_id] = wanted;
+    if (expected > bytes[e->storage_id]) bytes[e->storage_id] = expected;
   }
   return 0;
 }

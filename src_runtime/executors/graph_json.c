@@ -259,8 +259,8 @@ static int64_t parse_int_text(graph_reader* r, const char* text, int64_t missing
 }
 
 /* Compared in the source text, without a copy. */
-static bool text_equals(const graph_node* n, int text, const char* wanted) {
-  return n->texts[text] != NULL && tvmrt__json_is(n->texts[text], wanted);
+static bool text_equals(const graph_node* n, int text, const char* expected) {
+  return n->texts[text] != NULL && tvmrt__json_is(n->texts[text], expected);
 }
 
 /* Checked here, while the position in the text is known. */
@@ -322,13 +322,13 @@ static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
 
 /* The type tag of a list of attrs: a list of another kind would be misread. */
 static void keep_tag(graph_reader* r, int section, const char* tag) {
-  const char* wanted = section == DTYPES   ? "list_str"
-                       : section == SHAPES ? "list_shape"
-                                           : "list_int";
-  if (is_stopped(r) || tvmrt__json_is(tag, wanted)) return;
+  const char* expected = section == DTYPES   ? "list_str"
+                         : section == SHAPES ? "list_shape"
+                                             : "list_int";
+  if (is_stopped(r) || tvmrt__json_is(tag, expected)) return;
   tag = unescape(r, tag);
   stop(r, tvmrt__parse_fail(&r->in, "attribute '%s' is a '%.40s' instead of a '%s'",
-                            section_names[section], tag, wanted));
+                            section_names[section], tag, expected));
 }
 
 /* Types of 1, 2 and 4 bits are supported; any other size must be whole bytes. */

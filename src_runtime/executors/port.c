@@ -95,7 +95,7 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
 /* Generated code reads contiguous rows at an aligned address in the executor's memory: other
  * tensors must be copied. */
 static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor* given) {
-  const DLTensor* wanted = &port->bound->dl;
+  const DLTensor* expected = &port->bound->dl;
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
   if (!tvmrt__is_compact(given)) {
     return tvmrt__fail_value(
@@ -105,7 +105,7 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
   }
   if (!tvmrt__port_accepts_device(port, given->device)) {
     return tvmrt__fail_value("%s '%s' is on device %d:%d, the tensor on %d:%d.", kind, port->name,
-                             (int)wanted->device.device_type, (int)wanted->device.device_id,
+                             (int)expected->device.device_type, (int)expected->device.device_id,
                              (int)given->device.device_type, (int)given->device.device_id);
   }
   if ((uintptr_t)tvmrt__tensor_data(given) % TVMRT_FOREIGN_ALIGN_BYTES != 0) {

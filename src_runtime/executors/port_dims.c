@@ -117,16 +117,16 @@ int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTen
   DLTensor most = port->bound->dl;
   int axis = desc == NULL || given->ndim != desc->rank ? -1 : out_of_bounds_axis(desc, given);
   if (axis >= 0) {
-    const int32_t which = desc->dim[axis];
+    const int32_t dim_index = desc->dim[axis];
     char maximum_text[32] = ""; /* a fixed extent is a single number */
     if (desc->least[axis] != desc->most[axis]) {
       (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, desc->most[axis]);
     }
     return tvmrt__fail_value("%s '%.80s': axis %d%s%.80s has %" PRId64
                              " elements, expected %" PRId64 "%s.",
-                             kind, port->name, axis, which < 0 ? "" : ", dimension ",
-                             which < 0 ? "" : port->dims->dims[which].name, given->shape[axis],
-                             desc->least[axis], maximum_text);
+                             kind, port->name, axis, dim_index < 0 ? "" : ", dimension ",
+                             dim_index < 0 ? "" : port->dims->dims[dim_index].name,
+                             given->shape[axis], desc->least[axis], maximum_text);
   }
   if (desc != NULL) most.shape = (int64_t*)(uintptr_t)desc->most; /* only read */
   return tvmrt__fail_value("%s '%s' is %s%s, got %s.", kind, port->name,

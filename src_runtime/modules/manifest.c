@@ -35,14 +35,15 @@ static uint64_t checksum_of(const char* text, size_t size) {
 
 /* Whether the text ends with the checksum of everything before it. */
 static bool checksum_matches(const char* text, size_t size) {
-  char wanted[sizeof(kChecksum) + kChecksumDigits + sizeof("\"}")];
+  char expected[sizeof(kChecksum) + kChecksumDigits + sizeof("\"}")];
   const size_t begin = sizeof(kBegin) - 1;
   const size_t tail = sizeof(kChecksum) - 1 + kChecksumDigits + sizeof("\"}"); /* with the NUL */
   size_t body;
   if (size < begin + tail || memcmp(text, kBegin, begin) != 0) return false;
   body = size - tail;
-  (void)snprintf(wanted, sizeof(wanted), "%s%016" PRIx64 "\"}", kChecksum, checksum_of(text, body));
-  return memcmp(text + body, wanted, tail) == 0;
+  (void)snprintf(expected, sizeof(expected), "%s%016" PRIx64 "\"}", kChecksum,
+                 checksum_of(text, body));
+  return memcmp(text + body, expected, tail) == 0;
 }
 
 /* Name of the tool in an intact manifest: `*out` characters of the text. */

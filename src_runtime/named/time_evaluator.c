@@ -59,13 +59,14 @@ static int flush_caches(int64_t bytes) {
 
 /* Estimates the number of calls for the wanted time from a measurement that was too short; at zero
  * duration the number only grows. */
-static int more_calls(double wanted, double seconds, int64_t* number) {
+static int more_calls(double min_seconds, double seconds, int64_t* number) {
   const double golden = (double)*number * 1.618;
-  const double needed = seconds > 0 ? wanted / (seconds / (double)*number) + 1 : golden;
+  const double needed = seconds > 0 ? min_seconds / (seconds / (double)*number) + 1 : golden;
   const double calls = needed > golden ? needed : golden;
   if (!(calls < 9.2e18)) {
     return tvmrt__fail_value(
-        "time_evaluator: %g s need more calls than can be counted: reduce min_repeat_ms.", wanted);
+        "time_evaluator: %g s need more calls than can be counted: reduce min_repeat_ms.",
+        min_seconds);
   }
   *number = (int64_t)calls;
   return 0;
@@ -73,15 +74,15 @@ static int more_calls(double wanted, double seconds, int64_t* number) {
 
 /* One measurement; *number grows until it takes min_repeat_ms. */
 static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, double* seconds) {
-  double wanted = (double)e->min_repeat_ms / 1000.0;
+  double min_seconds = (double)e->min_repeat_ms / 1000.0;
   int64_t zero_times = 0; /* short calls may have zero duration */
   if (e->prepare != NULL)
     TVMRT_RETURN_IF_ERROR(tvmrt__func_call(e->prepare, in->values, in->codes, in->count));
   TVMRT_RETURN_IF_ERROR(flush_caches(e->cache_flush_bytes));
   TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
-  while (*seconds < wanted && zero_times < e->limit_zero_time_iterations) {
+  while (*seconds < min_seconds && zero_times < e->limit_zero_time_iterations) {
     if (*seconds <= 0) ++zero_times;
-    TVMRT_RETURN_IF_ERROR(more_calls(wanted, *seconds, number));
+    TVMRT_RETURN_IF_ERROR(more_calls(min_seconds, *seconds, number));
     TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
   }
   return 0;

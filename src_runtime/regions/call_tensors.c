@@ -27,18 +27,18 @@ static bool is_accessible(const loaded* self, DLDevice at) {
 /* Dynamic extents must be within their bounds; for fixed ones the bounds are equal. */
 static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVMValue* value,
                        int code) {
-  const tvmrt_region_tensor* wanted = &c->region.tensors[tensor];
+  const tvmrt_region_tensor* expected = &c->region.tensors[tensor];
   DLTensor* t = value->v_handle;
   int32_t i;
   if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle && code != kTVMOpaqueHandle) ||
       t == NULL) {
     return tvmrt__wrong_tensor(&c->region, tensor, "is not given as a tensor");
   }
-  if (t->ndim != wanted->ndim || !tvmrt__same_dtype(t->dtype, wanted->dtype)) {
+  if (t->ndim != expected->ndim || !tvmrt__same_dtype(t->dtype, expected->dtype)) {
     return tvmrt__wrong_tensor(&c->region, tensor, "comes with another rank or type");
   }
   for (i = 0; i < t->ndim; ++i) {
-    if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__min_extents(wanted)[i]) {
+    if (t->shape[i] > expected->shape[i] || t->shape[i] < tvmrt__min_extents(expected)[i]) {
       return tvmrt__wrong_tensor(&c->region, tensor, "comes with another shape");
     }
   }

@@ -16,14 +16,14 @@ static bool overlap_in_time(const plan_store* a, const plan_store* b) {
 /* The lowest offset without a conflict with a simultaneously live store. Earlier stores have their
  * offsets already. Stores are placed in order of creation, which is nearly the order of their
  * lifetimes. */
-static size_t lowest_offset(const plan* p, int32_t which) {
-  const plan_store* s = &p->stores[which];
+static size_t lowest_offset(const plan* p, int32_t index) {
+  const plan_store* s = &p->stores[index];
   size_t offset = 0;
   bool moved = true;
   int32_t i;
   while (moved) {
     moved = false;
-    for (i = 0; i < which; ++i) {
+    for (i = 0; i < index; ++i) {
       const plan_store* o = &p->stores[i];
       /* unused stores need no memory */
       if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;

@@ -37,7 +37,7 @@ static int is_dense(const DLTensor* t) {
 
 /* Check an argument of arbitrary callers and get its data pointer, which is borrowed for the
  * run. */
-static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted, TVMValue value,
+static int bind(const examplejson_subgraph* s, const examplejson_tensor* declared, TVMValue value,
                 int code, float** out) {
   const DLTensor* t = value.v_handle;
   if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) || t == NULL) {
@@ -49,8 +49,8 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
   if (t->device.device_type != kDLCPU || !is_dense(t)) {
     return fail("ValueError", "every tensor must be a contiguous CPU tensor", s->name);
   }
-  if (t->ndim != wanted->ndim ||
-      (t->ndim != 0 && memcmp(t->shape, wanted->shape, (size_t)t->ndim * sizeof(int64_t)) != 0)) {
+  if (t->ndim != declared->ndim ||
+      (t->ndim != 0 && memcmp(t->shape, declared->shape, (size_t)t->ndim * sizeof(int64_t)) != 0)) {
     return fail("ValueError", "a tensor's shape differs from the graph's", s->name);
   }
   *out = (float*)(void*)((char*)t->data + t->byte_offset);

@@ -40,11 +40,11 @@ static void device_text(cl_device_id device, cl_device_info what, char* out) {
 
 /* Preference of a device; 0: unsuitable. GPUs are preferred to accelerators, and these to CPUs,
  * where OpenCL is rather for testing than for speed. */
-static int rank_device(cl_device_id device, const char* wanted) {
+static int rank_device(cl_device_id device, const char* requested) {
   cl_device_type type = 0;
   char name[MAX_NAME];
   device_text(device, CL_DEVICE_NAME, name);
-  if (wanted != NULL && wanted[0] != '\0' && strstr(name, wanted) == NULL) return 0;
+  if (requested != NULL && requested[0] != '\0' && strstr(name, requested) == NULL) return 0;
   if (clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL) != CL_SUCCESS) return 0;
   if (type & CL_DEVICE_TYPE_GPU) return 3;
   return type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : 1;
@@ -52,7 +52,7 @@ static int rank_device(cl_device_id device, const char* wanted) {
 
 /* Drivers that return an error are skipped, since another platform may have a device. */
 static int choose_device(opencl_context* c) {
-  const char* wanted = getenv("TVMRT_OPENCL_DEVICE");
+  const char* requested = getenv("TVMRT_OPENCL_DEVICE");
   cl_platform_id platforms[MAX_PLATFORMS];
   cl_device_id devices[MAX_DEVICES];
   cl_uint num_platforms = 0, num_devices, i, k;
@@ -65,7 +65,7 @@ static int choose_device(opencl_context* c) {
       continue;
     }
     for (k = 0; k < num_devices && k < MAX_DEVICES; ++k) {
-      int rank = rank_device(devices[k], wanted);
+      int rank = rank_device(devices[k], requested);
       if (rank <= best) continue; /* the first of equals, so that every process chooses the same */
       best = rank;
       c->platform = platforms[i];
@@ -74,8 +74,8 @@ static int choose_device(opencl_context* c) {
   }
   /* a misspelt name is a different mistake from a missing driver */
   if (best > 0) return 0;
-  if (num_platforms > 0 && wanted != NULL && wanted[0] != '\0') {
-    return device_fail("no OpenCL device name contains '%.100s' (TVMRT_OPENCL_DEVICE)", wanted);
+  if (num_platforms > 0 && requested != NULL && requested[0] != '\0') {
+    return device_fail("no OpenCL device name contains '%.100s' (TVMRT_OPENCL_DEVICE)", requested);
   }
   return device_fail(
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");

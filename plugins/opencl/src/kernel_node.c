@@ -36,18 +36,18 @@ static bool is_type(const kernel_scalar* s, const char* type) {
 
 /* Whether the number fits the scalar's type; only floats may be NaN. Fractions are truncated for
  * integer types. If false, `bytes` is meaningless. */
-static bool set_value(double given, kernel_scalar* s) {
+static bool set_value(double number, kernel_scalar* s) {
   s->bytes = 4;
   if (is_type(s, "float")) {
-    s->value.f32 = (float)given;
-  } else if (is_type(s, "int") && given >= INT32_MIN && given <= INT32_MAX) {
-    s->value.i32 = (int32_t)given;
-  } else if (is_type(s, "uint") && given >= 0 && given <= UINT32_MAX) {
-    s->value.u32 = (uint32_t)given;
-  } else if (is_type(s, "bool") && (given == 0 || given == 1)) {
-    s->value.i32 = given != 0; /* an int in kernels, whose parameters cannot be bool */
-  } else if (is_type(s, "half") && given >= 0 && given <= UINT16_MAX) {
-    s->value.half = (uint16_t)given;
+    s->value.f32 = (float)number;
+  } else if (is_type(s, "int") && number >= INT32_MIN && number <= INT32_MAX) {
+    s->value.i32 = (int32_t)number;
+  } else if (is_type(s, "uint") && number >= 0 && number <= UINT32_MAX) {
+    s->value.u32 = (uint32_t)number;
+  } else if (is_type(s, "bool") && (number == 0 || number == 1)) {
+    s->value.i32 = number != 0; /* an int in kernels, whose parameters cannot be bool */
+  } else if (is_type(s, "half") && number >= 0 && number <= UINT16_MAX) {
+    s->value.half = (uint16_t)number;
     s->bytes = 2;
   } else {
     return false;
@@ -60,17 +60,17 @@ static bool set_value(double given, kernel_scalar* s) {
 int kernel_read_scalar(const tvmrt_region_node* node, int32_t index, kernel_scalar* out) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   const tvmrt_attr* all = tvmrt_node_attr(node, "scalars");
-  double given;
+  double number;
   int32_t i;
   if (all == NULL || index >= all->count || all->kind == TVMRT_ATTR_TEXT) {
     return device_fail("there are fewer scalars than scalar types");
   }
-  given = all->kind == TVMRT_ATTR_INTS ? (double)all->ints[index] : all->floats[index];
+  number = all->kind == TVMRT_ATTR_INTS ? (double)all->ints[index] : all->floats[index];
   for (i = 0; i < index; ++i) at = next_word(at);
   out->type = at;
   out->type_length = strcspn(at, " ");
-  if (set_value(given, out)) return 0;
-  return device_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)index, given,
+  if (set_value(number, out)) return 0;
+  return device_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)index, number,
                      (int)out->type_length, at);
 }
 

@@ -109,7 +109,7 @@ static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
 static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const launch* l) {
   cl_kernel kernel = l->kernel;
   const int32_t scalars = kernel_num_scalars(node);
-  const cl_uint given = (cl_uint)kernel_num_tensors(node) + (cl_uint)scalars;
+  const cl_uint num_args = (cl_uint)kernel_num_tensors(node) + (cl_uint)scalars;
   kernel_scalar scalar;
   int32_t i;
   cl_uint index = 0, expected = 0;
@@ -117,9 +117,9 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const la
                    "clGetKernelInfo") != 0) {
     return -1;
   }
-  if (expected != given) {
+  if (expected != num_args) {
     return device_fail("the kernel takes %u parameters, the node has %u", (unsigned)expected,
-                       (unsigned)given);
+                       (unsigned)num_args);
   }
   if (opencl_set_buffers(p, node->inputs, node->num_inputs, l, &index) != 0) return -1;
   if (opencl_set_buffers(p, node->outputs, node->num_outputs, l, &index) != 0) return -1;

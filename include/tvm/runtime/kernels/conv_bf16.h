@@ -40,12 +40,12 @@ static inline void tvmrt_conv_bf16_round(const tvmrt_job_f32* job, tvmrt_rows_f3
   const int each = tvmrt_bf16_each(plan);
   int32_t* words = (int32_t*)(void*)((uint8_t*)rows->scratch + plan->at_line_buffer);
   while (count > 0) {
-    const int64_t left = line > 0 ? line - t % line : count, some = left < count ? left : count;
+    const int64_t left = line > 0 ? line - t % line : count, chunk = left < count ? left : count;
     const int64_t from = line > 0 ? t / line * plan->line_step + t % line * x_stride : t * x_stride;
-    tvmrt_bf16_round_rows(words, plan->x_pixel, each, x + from, x_stride, some, plan->floats);
-    words += some * plan->x_pixel;
-    t += some;
-    count -= some;
+    tvmrt_bf16_round_rows(words, plan->x_pixel, each, x + from, x_stride, chunk, plan->floats);
+    words += chunk * plan->x_pixel;
+    t += chunk;
+    count -= chunk;
   }
 }
 

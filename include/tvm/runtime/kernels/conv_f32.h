@@ -112,7 +112,7 @@ TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* jo
 typedef struct tvmrt_conv_f32_part {
   int64_t row_begin, row_end;
   int64_t pixel_begin, pixel_end;
-  int then; /* channels of the group that follow those of the part, or 0 */
+  int next_weights; /* channels of the group that follow those of the part, or 0 */
 } tvmrt_conv_f32_part;
 
 /* Compute channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
@@ -147,7 +147,7 @@ static inline void tvmrt_conv_f32_set_prefetch(const tvmrt_job_f32* job,
       tvmrt_tile_count_f32(job->tiles, pixels) * (part->row_end - part->row_begin);
   const int64_t tiles = tile_calls * ((c_end - c_begin) / job->tiles->block);
   const float* w = row->w + (int64_t)(c_end / row->packed) * row->w_block;
-  tvmrt_set_prefetch_f32(&row->tile, w, (int64_t)part->then * job->layer->weights,
+  tvmrt_set_prefetch_f32(&row->tile, w, (int64_t)part->next_weights * job->layer->weights,
                          tiles * job->layer->weights);
 }
 
@@ -161,7 +161,7 @@ static inline int tvmrt_conv_f32_splits_pixels(const tvmrt_layer_f32* layer) {
 static inline int tvmrt_conv_f32_prefetches_pixels(const tvmrt_job_f32* job,
                                                    const tvmrt_conv_f32_part* part,
                                                    const tvmrt_tile_f32* tile) {
-  if (TVMRT_SIMD_LANES_F32 == 1 || part->then > 0 || job->tiles->pairs) return 0;
+  if (TVMRT_SIMD_LANES_F32 == 1 || part->next_weights > 0 || job->tiles->pairs) return 0;
   if (tile->segment_count != 1 || tile->run != tile->x_stride) return 0;
   return job->tiles->width[0] > 0 && tvmrt_conv_f32_splits_pixels(job->layer);
 }
@@ -195,7 +195,7 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
       plan->taps > 1 && plan->source == TVMRT_SOURCE_LINE_BUFFER && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
-  if (part->then > 0) tvmrt_conv_f32_set_prefetch(job, part, c_begin, c_end, &row);
+  if (part->next_weights > 0) tvmrt_conv_f32_set_prefetch(job, part, c_begin, c_end, &row);
   for (int64_t r = part->row_begin; r < part->row_end; r++) {
     int rc = 0;
     tvmrt_row_f32_set_prefetch(job, c_begin, c_end, r - part->row_begin,
@@ -307,14 +307,14 @@ TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_
     const int64_t count = tvmrt_conv_f32_block_count(job, &share, blocks, u);
     const int64_t first = tvmrt_work_first_row(&share, u), last = tvmrt_work_end_row(&share, u);
     const int64_t end = (u % blocks + count) * block;
-    const int then = tvmrt_conv_f32_next_channels(job, &share, blocks, u + count);
-    const tvmrt_conv_f32_part some = {first, last, 0, job->layer->window.out[2], then};
-    const tvmrt_conv_f32_part pixels = {0, 1, first, last, then};
+    const int next_weights = tvmrt_conv_f32_next_channels(job, &share, blocks, u + count);
+    const tvmrt_conv_f32_part span = {first, last, 0, job->layer->window.out[2], next_weights};
+    const tvmrt_conv_f32_part pixels = {0, 1, first, last, next_weights};
     const int64_t from = u;
     u += count;
     if (first == last) continue;
     tvmrt_row_reader_select_channels(&rows.reader, job->data->x + from / blocks * floats);
-    rc = compute(job, &rows, (int)(from / blocks), by_pixels ? &pixels : &some,
+    rc = compute(job, &rows, (int)(from / blocks), by_pixels ? &pixels : &span,
                  (int)(from % blocks) * block, end < channels ? (int)end : channels);
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;
@@ -339,7 +339,7 @@ static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
   if (tvmrt_rows_f32_begin(&rows, &job) != 0) return -1;
   for (int c = c_begin; c < c_end && rc == 0; c += at_once) {
     const int end = c_end - c < at_once ? c_end : c + at_once, left = c_end - end;
-    all.then = left < at_once ? left : at_once;
+    all.next_weights = left < at_once ? left : at_once;
     rc = tvmrt_conv_f32_rows(&job, &rows, 0, &all, c, end);
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;

@@ -325,10 +325,10 @@ static inline void tvmrt_conv_i8_amx_rows(tvmrt_conv_i8_task_state* w, const tvm
                                           int32_t pixels, int64_t offset, void* y,
                                           const int32_t* sums) {
   const tvmrt_conv_i8* c = w->conv;
-  const int some = pixels < c->mr;
-  w->args.tiles = !some ? pixels / c->mr : c->tail > 0 ? pixels / c->tail : 1;
-  w->args.left = some ? 0 : pixels % c->mr;
-  tile[some](&w->args, offset, y, sums);
+  const int is_partial = pixels < c->mr;
+  w->args.tiles = !is_partial ? pixels / c->mr : c->tail > 0 ? pixels / c->tail : 1;
+  w->args.left = is_partial ? 0 : pixels % c->mr;
+  tile[is_partial](&w->args, offset, y, sums);
   if (w->ahead >= w->ahead_end) w->args.ahead_lines = 0;
 }
 

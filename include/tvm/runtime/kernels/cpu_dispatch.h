@@ -276,11 +276,11 @@ static inline int tvmrt_processor_has_level(const tvmrt_processor* processor, co
  */
 static inline int tvmrt_choose_level(const tvmrt_processor* processor, const char* const* names,
                                      int count, const char* forced, char* text, size_t size) {
-  const char* wanted = forced == NULL ? "" : forced;
-  const int is_forced = wanted[0] != '\0';
+  const char* requested = forced == NULL ? "" : forced;
+  const int is_forced = requested[0] != '\0';
   int found = -1, known = 0;
   for (int i = 0; i < count; i++) {
-    if (is_forced && strcmp(names[i], wanted) != 0) continue;
+    if (is_forced && strcmp(names[i], requested) != 0) continue;
     known = 1;
     if (tvmrt_processor_has_level(processor, names[i])) found = i;
   }
@@ -288,7 +288,7 @@ static inline int tvmrt_choose_level(const tvmrt_processor* processor, const cha
   text[0] = '\0';
   if (is_forced) {
     tvmrt_text_append(text, size, "TVMRT_LEVEL demands ");
-    tvmrt_text_append(text, size, wanted);
+    tvmrt_text_append(text, size, requested);
     tvmrt_text_append(text, size,
                       known ? ", which the processor lacks: " : ", which is not there: ");
   }

@@ -110,7 +110,7 @@ static inline int64_t tvmrt_depth_first_input_end(const tvmrt_depth_first_layer_
 /*! \brief Compute pixels [begin, end) of a layer's result, on this thread, into y. `x` is pixel
  * `x_first` of its input. */
 static inline int tvmrt_depth_first_run_layer(const tvmrt_depth_first_layer_f32* l,
-                                              tvmrt_channel_range some, int64_t begin, int64_t end,
+                                              tvmrt_channel_range range, int64_t begin, int64_t end,
                                               const float* x, int64_t x_first, float* y) {
   tvmrt_layer_f32 part = *l->layer;
   tvmrt_window* w = &part.window;
@@ -134,16 +134,16 @@ static inline int tvmrt_depth_first_run_layer(const tvmrt_depth_first_layer_f32*
   part.work = 0;
   /* prefetch pixels of the image before a chain, as calls with named channels do; for input in a
    * task's own scratch prefetch the next weights instead */
-  if (l->tiles && some.end == 0 && (part.groups != 1 || !l->data->x)) {
+  if (l->tiles && range.end == 0 && (part.groups != 1 || !l->data->x)) {
     return tvmrt_conv_f32(&part, l->tiles, &data);
   }
-  if (some.end == 0) some.end = part.out_channels;
-  if (l->tiles) return tvmrt_conv_f32_channels(&part, l->tiles, &data, some.begin, some.end);
+  if (range.end == 0) range.end = part.out_channels;
+  if (l->tiles) return tvmrt_conv_f32_channels(&part, l->tiles, &data, range.begin, range.end);
   if (l->kernel) {
-    l->kernel->run(l->kernel->pool, &part, (int32_t)(rows - below), &data, some.begin, some.end);
+    l->kernel->run(l->kernel->pool, &part, (int32_t)(rows - below), &data, range.begin, range.end);
     return 0;
   }
-  return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, some.begin, some.end);
+  return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, range.begin, range.end);
 }
 
 /* Discard pixels of layer k's result that are not read again, and move the others to the start of
@@ -162,7 +162,7 @@ static inline void tvmrt_depth_first_f32_drop_pixels(const tvmrt_depth_first_cha
 
 /* Compute the pixels of the result before `end`, those of a strip. */
 static inline int tvmrt_depth_first_f32_run_strip(const tvmrt_depth_first_chain_f32* s,
-                                                  tvmrt_channel_range some,
+                                                  tvmrt_channel_range range,
                                                   tvmrt_depth_first_progress* at, int64_t end,
                                                   float* scratch) {
   int64_t ends[TVMRT_DEPTH_FIRST_LAYERS];
@@ -187,8 +187,8 @@ static inline int tvmrt_depth_first_f32_run_strip(const tvmrt_depth_first_chain_
       tvmrt_depth_first_f32_drop_pixels(s, at, k, y);
       y += (at[k].end - at[k].first) * l->layer->window.y_stride;
     }
-    rc =
-        tvmrt_depth_first_run_layer(l, some, at[k].end, ends[k], x, k > 0 ? at[k - 1].first : 0, y);
+    rc = tvmrt_depth_first_run_layer(l, range, at[k].end, ends[k], x, k > 0 ? at[k - 1].first : 0,
+                                     y);
     at[k].end = ends[k];
   }
   return rc;
@@ -274,14 +274,14 @@ static inline int64_t tvmrt_depth_first_f32_granularity(const tvmrt_depth_first_
 
 /* Pixels [begin, stop) of the result in some channels. */
 static inline int tvmrt_depth_first_f32_run_range(const tvmrt_depth_first_chain_f32* s,
-                                                  tvmrt_channel_range some, int64_t begin,
+                                                  tvmrt_channel_range range, int64_t begin,
                                                   int64_t stop, float* scratch) {
   tvmrt_depth_first_progress at[TVMRT_DEPTH_FIRST_LAYERS];
   int rc = 0;
   tvmrt_depth_first_f32_begin(s, begin, at);
   for (int64_t end = begin; end < stop && rc == 0;) {
     end = stop - end < s->pixels ? stop : end + s->pixels;
-    rc = tvmrt_depth_first_f32_run_strip(s, some, at, end, scratch);
+    rc = tvmrt_depth_first_f32_run_strip(s, range, at, end, scratch);
   }
   return rc;
 }
@@ -297,8 +297,8 @@ static inline int tvmrt_depth_first_f32_run_units(const tvmrt_depth_first_chain_
     const int64_t first = tvmrt_work_first_row(share, u), last = tvmrt_work_end_row(share, u);
     next = first > 0 || u >= share->end.unit ? u + 1 : share->end.unit;
     const int64_t end = next * unit < channels ? next * unit : channels;
-    const tvmrt_channel_range some = {(int)(u * unit), (int)end};
-    rc = tvmrt_depth_first_f32_run_range(s, some, first, last, scratch);
+    const tvmrt_channel_range range = {(int)(u * unit), (int)end};
+    rc = tvmrt_depth_first_f32_run_range(s, range, first, last, scratch);
   }
   return rc;
 }
@@ -311,18 +311,18 @@ static inline int tvmrt_depth_first_f32_task(int task, TVMParallelGroupEnv* env,
             channels = s->layers[0].layer->out_channels;
   const tvmrt_channel_range all = {0, 0};
   int cut = 0, rc = 0;
-  const int some = tvmrt_depth_first_f32_splits_channels(s, unit, env->num_task, &cut);
-  const int64_t width = some && !cut ? pixels
-                        : some       ? tvmrt_depth_first_row_pixels(last)
-                                     : tvmrt_depth_first_f32_granularity(last, env->num_task);
+  const int by_channels = tvmrt_depth_first_f32_splits_channels(s, unit, env->num_task, &cut);
+  const int64_t width = by_channels && !cut ? pixels
+                        : by_channels       ? tvmrt_depth_first_row_pixels(last)
+                                      : tvmrt_depth_first_f32_granularity(last, env->num_task);
   const tvmrt_work_part share =
-      some ? tvmrt_split_units(1, channels, unit, pixels, width, task, env->num_task)
-           : tvmrt_split_rows(1, pixels, width, task, env->num_task);
+      by_channels ? tvmrt_split_units(1, channels, unit, pixels, width, task, env->num_task)
+                  : tvmrt_split_rows(1, pixels, width, task, env->num_task);
   if (tvmrt_work_part_is_empty(&share)) return 0;
   float* scratch = (float*)tvmrt_scratch_alloc(s->scratch);
   if (!scratch) return -1;
-  rc = some ? tvmrt_depth_first_f32_run_units(s, &share, unit, scratch)
-            : tvmrt_depth_first_f32_run_range(s, all, share.first, share.last, scratch);
+  rc = by_channels ? tvmrt_depth_first_f32_run_units(s, &share, unit, scratch)
+                   : tvmrt_depth_first_f32_run_range(s, all, share.first, share.last, scratch);
   if (tvmrt_scratch_free(scratch) != 0) rc = -1;
   return rc;
 }

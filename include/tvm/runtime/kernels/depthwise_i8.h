@@ -222,11 +222,11 @@ typedef int16_t tvmrt_dw_s16x16 __attribute__((vector_size(32), aligned(16)));
 
 TVMRT_INLINE void tvmrt_dw_tap(const tvmrt_depthwise_i8_shape s, int32_t acc[16], const uint8_t* x,
                                const int8_t* w) {
-  uint8_t some[16] = {0};
+  uint8_t tail_bytes[16] = {0};
   tvmrt_dw_u8x16 unsigned_x;
   tvmrt_dw_s16x16 wide_x, wide_w;
   tvmrt_i32x16 sum = tvmrt_i32x16_load(acc);
-  if (s.channels < 16) x = (const uint8_t*)memcpy(some, x, (size_t)s.channels);
+  if (s.channels < 16) x = (const uint8_t*)memcpy(tail_bytes, x, (size_t)s.channels);
   memcpy(&unsigned_x, x, 16);
   wide_x = s.is_signed ? __builtin_convertvector((tvmrt_dw_s8x16)unsigned_x, tvmrt_dw_s16x16)
                        : __builtin_convertvector(unsigned_x, tvmrt_dw_s16x16);

@@ -53,13 +53,13 @@ static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, c
   }
   /* A few k at a time, so that the written lines of the panel stay in the cache. */
   for (int k = 0; k < layer->k; k += kAtOnce) {
-    const int some = layer->k - k < kAtOnce ? (int)layer->k - k : (int)kAtOnce;
+    const int chunk = layer->k - k < kAtOnce ? (int)layer->k - k : (int)kAtOnce;
     int32_t* to = panel + (int64_t)(k / 2) * block;
     for (int i = 0; i < count; i++) {
-      tvmrt_bf16_round(pairs, b + (int64_t)(c + i) * layer->b_stride + k, some);
-      for (int j = 0; j < (some + 1) / 2; j++) to[(int64_t)j * block + i] = pairs[j];
+      tvmrt_bf16_round(pairs, b + (int64_t)(c + i) * layer->b_stride + k, chunk);
+      for (int j = 0; j < (chunk + 1) / 2; j++) to[(int64_t)j * block + i] = pairs[j];
     }
-    for (int j = 0; j < (some + 1) / 2; j++) {
+    for (int j = 0; j < (chunk + 1) / 2; j++) {
       for (int i = count; i < block; i++) to[(int64_t)j * block + i] = 0;
     }
   }
@@ -90,17 +90,17 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
   const float* const residual = row.residual;
   for (int64_t t = begin; t < end && rc == 0; t += scratch->rows_at_once) {
     const int64_t left = end - t,
-                  some = left < scratch->rows_at_once ? left : scratch->rows_at_once;
+                  chunk = left < scratch->rows_at_once ? left : scratch->rows_at_once;
     const float* from = a + t * layer->a_stride;
     if (scratch->first_rounded != from) {
       tvmrt_bf16_round_rows(scratch->rows, row.tile.x_stride, scratch->each, from, layer->a_stride,
-                            some, layer->k);
+                            chunk, layer->k);
       scratch->first_rounded = from;
     }
     row.out = y + t * layer->y_stride;
     row.residual = residual ? residual + t * layer->residual_stride : NULL;
     row.pixel = batch * layer->m + t;
-    rc = tvmrt_tile_row_f32(&row, 0, some, 0, count);
+    rc = tvmrt_tile_row_f32(&row, 0, chunk, 0, count);
   }
   return rc;
 }
@@ -113,17 +113,17 @@ static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int
   const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t panel = job->layer->b_order == TVMRT_B_PACKED ? 0 : pairs * job->tiles->block;
   const int64_t row = pairs * each;
-  int64_t some = row > 0 ? TVMRT_MATMUL_BF16_BYTES / (row * size) : rows;
-  some = some < 2 * width ? 2 * width : some / width * width;
-  some = some < rows ? some : rows;
+  int64_t chunk = row > 0 ? TVMRT_MATMUL_BF16_BYTES / (row * size) : rows;
+  chunk = chunk < 2 * width ? 2 * width : chunk / width * width;
+  chunk = chunk < rows ? chunk : rows;
   const int64_t overread =
       job->tiles->pairs && job->tiles->pairs->begin ? TVMRT_OVERREAD_PIXELS : 0;
   /* at least a byte: NULL is an error */
-  void* memory = tvmrt_scratch_alloc((panel + (some + overread) * row) * size + 1);
+  void* memory = tvmrt_scratch_alloc((panel + (chunk + overread) * row) * size + 1);
   scratch->panel = (int32_t*)memory;
   scratch->rows = memory ? (int32_t*)memory + panel : NULL;
   scratch->each = each;
-  scratch->rows_at_once = some;
+  scratch->rows_at_once = chunk;
   scratch->first_rounded = NULL;
   return memory;
 }

@@ -125,8 +125,9 @@ static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int6
 #ifndef TVMRT_FREESTANDING
   if (work >= threshold) {
     const int64_t worth = 1 + work / (threshold > 0 ? threshold : 1);
-    const int64_t wanted = upper > 0 && upper < worth ? upper : worth;
-    return TVMBackendParallelLaunch(lambda, closure, wanted < INT32_MAX ? (int)wanted : INT32_MAX);
+    const int64_t requested = upper > 0 && upper < worth ? upper : worth;
+    return TVMBackendParallelLaunch(lambda, closure,
+                                    requested < INT32_MAX ? (int)requested : INT32_MAX);
   }
 #else
   (void)work;
@@ -184,9 +185,9 @@ static inline void tvmrt_scratch_provide(uint8_t* memory, int64_t bytes) {
 
 static inline void* tvmrt_scratch_alloc(int64_t bytes) {
   uint8_t* const scratch = tvmrt_provided_scratch.next;
-  const size_t wanted = (size_t)bytes; /* 32 bits on small processors */
-  if ((int64_t)wanted != bytes || wanted > tvmrt_provided_scratch.left) return NULL;
-  const size_t whole = (wanted + 15) & ~(size_t)15;
+  const size_t requested = (size_t)bytes; /* 32 bits on small processors */
+  if ((int64_t)requested != bytes || requested > tvmrt_provided_scratch.left) return NULL;
+  const size_t whole = (requested + 15) & ~(size_t)15;
   tvmrt_provided_scratch.next = scratch + whole;
   tvmrt_provided_scratch.left -= whole;
   return scratch;

@@ -77,14 +77,14 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
                                               const tvmrt_pool_window* at, int32_t channel,
                                               int32_t n, uint8_t* y) {
   const tvmrt_average_i8* a = job->average;
-  uint8_t some[TVMRT_I8_LANES] = {0};
+  uint8_t tail_bytes[TVMRT_I8_LANES] = {0};
   const int partly = TVMRT_I8_LANES > 1 && n < TVMRT_I8_LANES;
   tvmrt_i8_floats sum = tvmrt_i8_floats_splat(0.0f);
   for (int32_t d = 0; d < at->count[0]; d++) {
     for (int32_t h = 0; h < at->count[1]; h++) {
       const uint8_t* from = job->x + at->at + d * at->step[0] + h * at->step[1] + channel;
       for (int32_t w = 0; w < at->count[2]; w++, from += at->step[2]) {
-        const uint8_t* x = partly ? (const uint8_t*)memcpy(some, from, (size_t)n) : from;
+        const uint8_t* x = partly ? (const uint8_t*)memcpy(tail_bytes, from, (size_t)n) : from;
         sum = sum + tvmrt_i8_floats_unfused_product(
                         tvmrt_i8_floats_load(x, a->x_zero, job->layer->is_signed) * a->x_scale);
       }
@@ -92,8 +92,8 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
   }
   sum = sum / at->divisor / a->y_scale + a->shift;
   if (partly) {
-    tvmrt_i8_floats_store(some, sum, &a->range);
-    memcpy(y, some, (size_t)n);
+    tvmrt_i8_floats_store(tail_bytes, sum, &a->range);
+    memcpy(y, tail_bytes, (size_t)n);
   } else {
     tvmrt_i8_floats_store(y, sum, &a->range);
   }

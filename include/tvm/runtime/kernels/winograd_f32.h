@@ -310,15 +310,15 @@ static inline int tvmrt_winograd_block_end(const tvmrt_winograd_f32* layer, int 
 }
 
 /* For each element, the sums over the input channels of the tiles in scratch, in channels of one
- * block of weights. `then`: offset of the weights read next, after those of the last element; 0 for
+ * block of weights. `next_weights`: offset of the weights read next, after those of the last element; 0 for
  * none. */
 static inline int tvmrt_winograd_matmuls(const tvmrt_winograd_job* job,
-                                         const tvmrt_winograd_part* some, int positions,
-                                         int64_t then, const float* inputs, float* sums) {
+                                         const tvmrt_winograd_part* chunk, int positions,
+                                         int64_t next_weights, const float* inputs, float* sums) {
   const tvmrt_winograd_f32* layer = job->layer;
-  const int block = some->c_begin / layer->packed, channel = some->c_begin % layer->packed;
+  const int block = chunk->c_begin / layer->packed, channel = chunk->c_begin % layer->packed;
   const int64_t floats = (int64_t)layer->in_channels * layer->packed;
-  const int64_t winograd_tiles = some->end - some->begin,
+  const int64_t winograd_tiles = chunk->end - chunk->begin,
                 tile_calls = tvmrt_tile_count_f32(job->tiles, winograd_tiles);
   tvmrt_segment_f32 segment = {NULL, 0};
   tvmrt_tile_row_f32_args row;
@@ -338,11 +338,11 @@ static inline int tvmrt_winograd_matmuls(const tvmrt_winograd_job* job,
   for (int p = 0; p < positions && rc == 0; p++) {
     segment.x = inputs + p * layer->x_position;
     row.out = sums + p * layer->y_position;
-    const int64_t ahead = p + 1 < positions ? layer->w_position : then;
+    const int64_t ahead = p + 1 < positions ? layer->w_position : next_weights;
     row.tile.fetch = 0;
     if (ahead)
       tvmrt_set_prefetch_f32(&row.tile, row.w + ahead, floats, tile_calls * layer->in_channels);
-    rc = tvmrt_tile_row_f32(&row, 0, winograd_tiles, 0, some->c_end - some->c_begin);
+    rc = tvmrt_tile_row_f32(&row, 0, winograd_tiles, 0, chunk->c_end - chunk->c_begin);
     row.w += layer->w_position;
   }
   return rc;
@@ -357,16 +357,18 @@ TVMRT_INLINE int tvmrt_winograd_blocks(int size, const tvmrt_winograd_job* job,
   const int positions = (size + 2) * (size + 2), first = all->c_begin / layer->packed;
   const int64_t block = (int64_t)layer->in_channels * layer->packed;
   const int64_t last = (positions - 1) * layer->w_position;
-  tvmrt_winograd_part some = *all;
+  tvmrt_winograd_part chunk = *all;
   int rc = 0;
-  for (int c = all->c_begin; c < all->c_end && rc == 0; c = some.c_end) {
+  for (int c = all->c_begin; c < all->c_end && rc == 0; c = chunk.c_end) {
     const int blocks = c / layer->packed - first;
-    some.c_begin = c;
-    some.c_end = tvmrt_winograd_block_end(layer, c, all->c_end);
-    const int64_t then = some.c_end < all->c_end ? block - last : more ? -blocks * block - last : 0;
-    rc = tvmrt_winograd_matmuls(job, &some, positions, then, inputs, sums);
-    for (int64_t i = some.begin; i < some.end && rc == 0; i++) {
-      tvmrt_winograd_write_tile(size, job, &some, i, sums + (i - some.begin) * layer->packed);
+    chunk.c_begin = c;
+    chunk.c_end = tvmrt_winograd_block_end(layer, c, all->c_end);
+    const int64_t next_weights = chunk.c_end < all->c_end ? block - last
+                                 : more                   ? -blocks * block - last
+                                                          : 0;
+    rc = tvmrt_winograd_matmuls(job, &chunk, positions, next_weights, inputs, sums);
+    for (int64_t i = chunk.begin; i < chunk.end && rc == 0; i++) {
+      tvmrt_winograd_write_tile(size, job, &chunk, i, sums + (i - chunk.begin) * layer->packed);
     }
   }
   return rc;
@@ -377,18 +379,18 @@ TVMRT_INLINE int tvmrt_winograd_task(int size, const tvmrt_winograd_job* job, in
   const tvmrt_winograd_f32* layer = job->layer;
   const int positions = (size + 2) * (size + 2);
   const tvmrt_winograd_part part = tvmrt_winograd_part_of(job, task, num_task);
-  tvmrt_winograd_part some = part;
+  tvmrt_winograd_part chunk = part;
   int rc = 0;
   if (part.begin == part.end || part.c_begin == part.c_end) return 0;
   float* inputs = (float*)tvmrt_scratch_alloc(layer->scratch);
   if (!inputs) return -1;
-  for (; some.begin < part.end && rc == 0; some.begin = some.end) {
-    const int64_t left = part.end - some.begin;
-    some.end = some.begin + (left < layer->at_once ? left : layer->at_once);
-    for (int64_t i = some.begin; i < some.end; i++) {
-      tvmrt_winograd_read_tile(size, job, i, inputs + (i - some.begin) * layer->in_channels);
+  for (; chunk.begin < part.end && rc == 0; chunk.begin = chunk.end) {
+    const int64_t left = part.end - chunk.begin;
+    chunk.end = chunk.begin + (left < layer->at_once ? left : layer->at_once);
+    for (int64_t i = chunk.begin; i < chunk.end; i++) {
+      tvmrt_winograd_read_tile(size, job, i, inputs + (i - chunk.begin) * layer->in_channels);
     }
-    rc = tvmrt_winograd_blocks(size, job, &some, some.end < part.end, inputs,
+    rc = tvmrt_winograd_blocks(size, job, &chunk, chunk.end < part.end, inputs,
                                inputs + positions * layer->x_position);
   }
   if (tvmrt_scratch_free(inputs) != 0) rc = -1;

@@ -28,17 +28,17 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
     tvmrt_micro_rvv_copy((uint8_t*)to, from, n, flip);
     return to + n;
   }
-  int32_t some, bytes;
+  int32_t vl, bytes;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
-      "1:\nvsetvli %[some], %[groups], e32, m8, ta, ma\nslli %[bytes], %[some], 2\n"
+      "1:\nvsetvli %[vl], %[groups], e32, m8, ta, ma\nslli %[bytes], %[vl], 2\n"
       "vsetvli zero, %[bytes], e8, m8, ta, ma\nvle8.v v8, (%[from])\n"
       "add %[from], %[from], %[bytes]\nvxor.vx v8, v8, %[flip]\n"
-      "vsetvli zero, %[some], e32, m8, ta, ma\nsub %[groups], %[groups], %[some]\n"
-      "vsse32.v v8, (%[to]), %[step]\nslli %[bytes], %[some], 3\nadd %[to], %[to], %[bytes]\n"
+      "vsetvli zero, %[vl], e32, m8, ta, ma\nsub %[groups], %[groups], %[vl]\n"
+      "vsse32.v v8, (%[to]), %[step]\nslli %[bytes], %[vl], 3\nadd %[to], %[to], %[bytes]\n"
       "bnez %[groups], 1b\n" TVMRT_MICRO_RVV_OFF
-      : [to] "+r"(to), [from] "+r"(from), [groups] "+r"(groups), [some] "=&r"(some),
-        [bytes] "=&r"(bytes)
+      :
+      [to] "+r"(to), [from] "+r"(from), [groups] "+r"(groups), [vl] "=&r"(vl), [bytes] "=&r"(bytes)
       : [flip] "r"(flip), [step] "r"(step)
       : TVMRT_MICRO_RVV_CHANGES);
 #else
@@ -72,21 +72,21 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
     const int8_t* const end = window + (PIXELS)*n;                                                \
     while (channels > 0) {                                                                        \
       const int8_t *x = window, *w = weights;                                                     \
-      int32_t some, a, b;                                                                         \
+      int32_t vl, a, b;                                                                           \
       __asm volatile(TVMRT_MICRO_RVV_ON                                                           \
-                     "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n" BEGIN      \
+                     "vsetvli %[vl], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n" BEGIN        \
                      "vsetvli zero, zero, e16, m4, ta, ma\n1:\n" PRODUCTS                         \
                      "addi %[x], %[x], 4 * " #PIXELS                                              \
                      "\nbne %[x], %[end], 1b\nvsetvli zero, zero, e32, m8, ta, ma\n" END          \
                      "vse32.v v8, (%[sums])\n" TVMRT_MICRO_RVV_OFF                                \
-                     : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a), [b] "=&r"(b)   \
+                     : [x] "+r"(x), [w] "+r"(w), [vl] "=&r"(vl), [a] "=&r"(a), [b] "=&r"(b)       \
                      : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end),     \
                        [step] "r"(step), [chunk] "i"(TVMRT_MICRO_CHUNK * 4)                       \
                      : TVMRT_MICRO_RVV_CHANGES);                                                  \
-      sums += some;                                                                               \
-      bias += some;                                                                               \
-      weights += some;                                                                            \
-      channels -= some;                                                                           \
+      sums += vl;                                                                                 \
+      bias += vl;                                                                                 \
+      weights += vl;                                                                              \
+      channels -= vl;                                                                             \
     }                                                                                             \
   }
 TVMRT_MICRO_RVV_ACCUMULATE(1, "",

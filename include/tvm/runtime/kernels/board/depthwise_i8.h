@@ -107,8 +107,9 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
   b.sums = sums;
   b.stride = whole < TVMRT_MICRO_CHUNK ? whole : TVMRT_MICRO_CHUNK;
   for (int32_t first = 0; first < s->out[1]; first += b.pixels) {
-    const int32_t pixel = row * s->out[1] + first, most = TVMRT_MICRO_ACCUMULATORS / b.stride;
-    b.pixels = s->out[1] - first < most ? s->out[1] - first : most;
+    const int32_t pixel = row * s->out[1] + first,
+                  whole_tiles = TVMRT_MICRO_ACCUMULATORS / b.stride;
+    b.pixels = s->out[1] - first < whole_tiles ? s->out[1] - first : whole_tiles;
     for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
       const int32_t left = s->out_c - channel;
       b.channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;

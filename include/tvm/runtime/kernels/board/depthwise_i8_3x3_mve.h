@@ -38,7 +38,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
     __asm volatile(
         "1:\nvctp.16 %[left]\nvpstt\nvldrbt.u16 q0, [%[first]]\nvldrbt.u16 q1, [%[second]]\n"
         "vsli.16 q0, q1, #8\nveor q0, q0, %q[flips]\nvpst\n"
-        "vstrht.16 q0, [%[at], %q[places], uxtw #1]\nadd %[first], %[first], %[above]\n"
+        "vstrht.16 q0, [%[at], %q[offsets], uxtw #1]\nadd %[first], %[first], %[above]\n"
         "add %[second], %[second], %[below]\nadd %[at], %[at], %[planes]\n"
         "subs %[left], %[left], #8\nbgt 1b\n"
         : [left] "+r"(left), [first] "+l"(first), [second] "+l"(second), [at] "+r"(at)

@@ -58,28 +58,27 @@ TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
                                             const int8_t* const* rows, int32_t n) {
 #if TVMRT_MICRO_RVV
   const int8_t* const* const end = rows + n;
-  int32_t some, w, other, x, step, row, taps;
-  __asm volatile(
-      TVMRT_MICRO_RVV_ON
-      "lw %[some], 0(%[b])\nlw %[x], 4(%[b])\nvsetvli %[some], %[some], e32, m8, ta, ma\n"
-      "vle32.v v8, (%[x])\nlw %[w], 36(%[b])\nvmv.v.v v16, v8\n"
-      "vsetvli zero, zero, e16, m4, ta, ma\nlw %[step], 28(%[b])\nlw %[row], 32(%[b])\n"
-      "slli %[row], %[row], 1\n"
-      "1:\nlw %[other], 20(%[b])\nlw %[x], 0(%[rows])\nlw %[taps], 16(%[b])\n"
-      "addi %[rows], %[rows], 4\nadd %[x], %[x], %[other]\nlw %[other], 24(%[b])\n"
-      "add %[other], %[other], %[x]\n"
-      "2:\nvle8.v v24, (%[x])\nadd %[x], %[x], %[step]\nvle8.v v26, (%[other])\n"
-      "add %[other], %[other], %[step]\nvle16.v v0, (%[w])\nadd %[w], %[w], %[row]\n"
-      "vsext.vf2 v4, v24\naddi %[taps], %[taps], -1\nvsext.vf2 v28, v26\n"
-      "vwmacc.vv v8, v4, v0\nvwmacc.vv v16, v28, v0\nbnez %[taps], 2b\n"
-      "bne %[rows], %[end], 1b\n"
-      "vsetvli zero, zero, e32, m8, ta, ma\nlw %[x], 12(%[b])\nlw %[w], 8(%[b])\n"
-      "vse32.v v16, (%[x])\nvse32.v v8, (%[w])\n" TVMRT_MICRO_RVV_OFF
-      : [rows] "+r"(rows), [some] "=&r"(some), [w] "=&r"(w), [other] "=&r"(other), [x] "=&r"(x),
-        [step] "=&r"(step), [row] "=&r"(row), [taps] "=&r"(taps)
-      : [b] "r"(b), [end] "r"(end)
-      : TVMRT_MICRO_RVV_CHANGES);
-  return some;
+  int32_t vl, w, other, x, step, row, taps;
+  __asm volatile(TVMRT_MICRO_RVV_ON
+                 "lw %[vl], 0(%[b])\nlw %[x], 4(%[b])\nvsetvli %[vl], %[vl], e32, m8, ta, ma\n"
+                 "vle32.v v8, (%[x])\nlw %[w], 36(%[b])\nvmv.v.v v16, v8\n"
+                 "vsetvli zero, zero, e16, m4, ta, ma\nlw %[step], 28(%[b])\nlw %[row], 32(%[b])\n"
+                 "slli %[row], %[row], 1\n"
+                 "1:\nlw %[other], 20(%[b])\nlw %[x], 0(%[rows])\nlw %[taps], 16(%[b])\n"
+                 "addi %[rows], %[rows], 4\nadd %[x], %[x], %[other]\nlw %[other], 24(%[b])\n"
+                 "add %[other], %[other], %[x]\n"
+                 "2:\nvle8.v v24, (%[x])\nadd %[x], %[x], %[step]\nvle8.v v26, (%[other])\n"
+                 "add %[other], %[other], %[step]\nvle16.v v0, (%[w])\nadd %[w], %[w], %[row]\n"
+                 "vsext.vf2 v4, v24\naddi %[taps], %[taps], -1\nvsext.vf2 v28, v26\n"
+                 "vwmacc.vv v8, v4, v0\nvwmacc.vv v16, v28, v0\nbnez %[taps], 2b\n"
+                 "bne %[rows], %[end], 1b\n"
+                 "vsetvli zero, zero, e32, m8, ta, ma\nlw %[x], 12(%[b])\nlw %[w], 8(%[b])\n"
+                 "vse32.v v16, (%[x])\nvse32.v v8, (%[w])\n" TVMRT_MICRO_RVV_OFF
+                 : [rows] "+r"(rows), [vl] "=&r"(vl), [w] "=&r"(w), [other] "=&r"(other),
+                   [x] "=&r"(x), [step] "=&r"(step), [row] "=&r"(row), [taps] "=&r"(taps)
+                 : [b] "r"(b), [end] "r"(end)
+                 : TVMRT_MICRO_RVV_CHANGES);
+  return vl;
 #else
   for (int32_t i = 0; i < b->channels; i++) {
     const int16_t* w = b->w + i;
@@ -102,13 +101,13 @@ TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
 TVMRT_INLINE void tvmrt_micro_rvv_accumulate(tvmrt_micro_rvv_block b, const int8_t* const* rows,
                                              int32_t n) {
   while (b.channels > 0) {
-    const int32_t some = tvmrt_micro_rvv_taps(&b, rows, n);
-    b.channels -= some;
-    b.bias += some;
-    b.sums += some;
-    b.second += some;
-    b.at += some;
-    b.w += some;
+    const int32_t vl = tvmrt_micro_rvv_taps(&b, rows, n);
+    b.channels -= vl;
+    b.bias += vl;
+    b.sums += vl;
+    b.second += vl;
+    b.at += vl;
+    b.w += vl;
   }
 }
 

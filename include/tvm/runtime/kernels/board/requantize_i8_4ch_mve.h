@@ -24,7 +24,7 @@ TVMRT_INLINE void tvmrt_micro_mve_requantize(const tvmrt_micro_mve_quad* k, uint
 #if TVMRT_MICRO_ASM
   if (k->is_fixed) {
     __asm volatile(
-        "vmsr p0, %[some]\n"
+        "vmsr p0, %[mask]\n"
         "1:\nvldrw.32 q0, [%[s]], #32\nvadd.i32 q0, q0, %q[bias]\nvmulh.s32 q0, q0, %q[fixed]\n"
         "vadd.i32 q0, q0, %[half]\nvshr.s32 q0, q0, #4\nvmax.s32 q0, q0, %q[lo]\n"
         "vmin.s32 q0, q0, %q[hi]\nvpst\nvstrbt.32 q0, [%[y]]\nsubs %[n], %[n], #1\n"

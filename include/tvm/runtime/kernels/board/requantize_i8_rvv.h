@@ -27,14 +27,14 @@ TVMRT_INLINE tvmrt_micro_vector_length tvmrt_micro_rvv_requantize(uint8_t* y, co
   tvmrt_micro_vector_length strip;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
-      "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v16, (%[multipliers])\nvle32.v v8, "
+      "vsetvli %[vl], %[n], e32, m8, ta, ma\nvle32.v v16, (%[multipliers])\nvle32.v v8, "
       "(%[sums])\n"
       "vmsgt.vi v0, v16, -1\nvrsub.vi v16, v16, 0\nvcpop.m %[floats], v0\nvmulh.vv v8, v8, v16\n"
       "vadd.vx v8, v8, %[half]\nvsra.vi v8, v8, 4\nvmax.vx v8, v8, %[lo]\nvmin.vx v8, v8, %[hi]\n"
       "vsetvli zero, zero, e16, m4, ta, ma\nvnsrl.wi v8, v8, 0\n"
       "vsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\nvse8.v v8, "
       "(%[y])\n" TVMRT_MICRO_RVV_OFF
-      : [some] "=&r"(strip.n), [floats] "=&r"(strip.floats)
+      : [vl] "=&r"(strip.n), [floats] "=&r"(strip.floats)
       : [y] "r"(y), [sums] "r"(sums), [multipliers] "r"(multipliers), [n] "r"(n), [half] "r"(half),
         [lo] "r"(lo), [hi] "r"(hi)
       : TVMRT_MICRO_RVV_CHANGES);
@@ -57,7 +57,7 @@ TVMRT_INLINE tvmrt_micro_vector_length tvmrt_micro_rvv_scaled(uint8_t* y, const 
   tvmrt_micro_vector_length strip;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
-      "vsetvli %[some], %[n], e32, m4, ta, ma\nvle32.v v8, (%[multipliers])\nvle32.v v4, "
+      "vsetvli %[vl], %[n], e32, m4, ta, ma\nvle32.v v8, (%[multipliers])\nvle32.v v4, "
       "(%[sums])\n"
       /* v16: 150 minus the exponent, v8: the scale's significand, v12: the absolute accumulator */
       "vmsgt.vi v0, v8, -1\nvsrl.vi v16, v8, 23\nli %[t], 150\nvrsub.vx v16, v16, %[t]\n"
@@ -80,7 +80,7 @@ TVMRT_INLINE tvmrt_micro_vector_length tvmrt_micro_rvv_scaled(uint8_t* y, const 
       "vsetvli zero, zero, e8, m1, ta, ma\nvnsrl.wi v20, v20, 0\nvse8.v v20, (%[y]), v0.t\n"
       "vcpop.m %[t], v2\nvid.v v8\nvcompress.vm v12, v8, v2\nvse8.v v12, "
       "(%[unsure])\n" TVMRT_MICRO_RVV_OFF
-      : [some] "=&r"(strip.n), [t] "=&r"(strip.floats)
+      : [vl] "=&r"(strip.n), [t] "=&r"(strip.floats)
       : [y] "r"(y), [sums] "r"(sums), [multipliers] "r"(multipliers), [n] "r"(n), [zero] "r"(zero),
         [lo] "r"(lo), [hi] "r"(hi), [unsure] "r"(unsure)
       : TVMRT_MICRO_RVV_CHANGES);

@@ -41,20 +41,20 @@ typedef struct tvmrt_micro_rvv_residual {
 /*! \brief Residual add of n bytes q of the layer and b of the operand. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_add_residual(const tvmrt_micro_rvv_residual* k, uint8_t* y,
                                                  const uint8_t* q, const uint8_t* b, int32_t n) {
-  int32_t some, t;
+  int32_t vl, t;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
-      "1:\nvsetvli %[some], %[n], e8, m2, ta, ma\nvle8.v v0, (%[q])\nadd %[q], %[q], %[some]\n"
-      "vle8.v v2, (%[b])\nadd %[b], %[b], %[some]\nlw %[t], 0(%[k])\nvxor.vx v0, v0, %[t]\n"
+      "1:\nvsetvli %[vl], %[n], e8, m2, ta, ma\nvle8.v v0, (%[q])\nadd %[q], %[q], %[vl]\n"
+      "vle8.v v2, (%[b])\nadd %[b], %[b], %[vl]\nlw %[t], 0(%[k])\nvxor.vx v0, v0, %[t]\n"
       "lw %[t], 4(%[k])\nvxor.vx v2, v2, %[t]\nvsetvli zero, zero, e32, m8, ta, ma\n"
       "vzext.vf4 v8, v0\nvzext.vf4 v16, v2\nlw %[t], 8(%[k])\nvmul.vx v8, v8, %[t]\n"
       "lw %[t], 12(%[k])\nvmacc.vx v8, %[t], v16\nlw %[t], 16(%[k])\nvadd.vx v8, v8, %[t]\n"
       "lw %[t], 20(%[k])\nvsra.vx v8, v8, %[t]\nlw %[t], 24(%[k])\nvmax.vx v8, v8, %[t]\n"
       "lw %[t], 28(%[k])\nvmin.vx v8, v8, %[t]\nvsetvli zero, zero, e16, m4, ta, ma\n"
       "vnsrl.wi v8, v8, 0\nvsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\n"
-      "sub %[n], %[n], %[some]\nvse8.v v8, (%[y])\nadd %[y], %[y], %[some]\nbnez %[n], "
+      "sub %[n], %[n], %[vl]\nvse8.v v8, (%[y])\nadd %[y], %[y], %[vl]\nbnez %[n], "
       "1b\n" TVMRT_MICRO_RVV_OFF
-      : [y] "+r"(y), [q] "+r"(q), [b] "+r"(b), [n] "+r"(n), [some] "=&r"(some), [t] "=&r"(t)
+      : [y] "+r"(y), [q] "+r"(q), [b] "+r"(b), [n] "+r"(n), [vl] "=&r"(vl), [t] "=&r"(t)
       : [k] "r"(k)
       : TVMRT_MICRO_RVV_CHANGES);
 }

@@ -41,15 +41,14 @@
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy(uint8_t* to, const uint8_t* from, int32_t n,
                                          int32_t flip) {
 #if TVMRT_MICRO_RVV
-  int32_t some;
-  __asm volatile(
-      TVMRT_MICRO_RVV_ON
-      "1:\nvsetvli %[some], %[n], e8, m8, ta, ma\nvle8.v v8, (%[from])\n"
-      "add %[from], %[from], %[some]\nvxor.vx v8, v8, %[flip]\nsub %[n], %[n], %[some]\n"
-      "vse8.v v8, (%[to])\nadd %[to], %[to], %[some]\nbnez %[n], 1b\n" TVMRT_MICRO_RVV_OFF
-      : [to] "+r"(to), [from] "+r"(from), [n] "+r"(n), [some] "=&r"(some)
-      : [flip] "r"(flip)
-      : TVMRT_MICRO_RVV_CHANGES);
+  int32_t vl;
+  __asm volatile(TVMRT_MICRO_RVV_ON
+                 "1:\nvsetvli %[vl], %[n], e8, m8, ta, ma\nvle8.v v8, (%[from])\n"
+                 "add %[from], %[from], %[vl]\nvxor.vx v8, v8, %[flip]\nsub %[n], %[n], %[vl]\n"
+                 "vse8.v v8, (%[to])\nadd %[to], %[to], %[vl]\nbnez %[n], 1b\n" TVMRT_MICRO_RVV_OFF
+                 : [to] "+r"(to), [from] "+r"(from), [n] "+r"(n), [vl] "=&r"(vl)
+                 : [flip] "r"(flip)
+                 : TVMRT_MICRO_RVV_CHANGES);
 #else
   for (; n > 0; n--) *to++ = (uint8_t)(*from++ ^ flip);
 #endif

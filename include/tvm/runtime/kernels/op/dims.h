@@ -21,28 +21,28 @@
 /* Check one axis of an input; sizes that are not known yet are negative. */
 static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dims_tensor* input,
                                         int axis, int64_t extent, int32_t* sizes) {
-  const int32_t which = input->dim[axis];
-  const char* name = which < 0 ? "" : about->dims[which].name;
+  const int32_t dim_index = input->dim[axis];
+  const char* name = dim_index < 0 ? "" : about->dims[dim_index].name;
   char text[TVMRT_DIMS_TEXT_BYTES];
   if (extent < input->least[axis] || extent > input->most[axis]) {
     (void)snprintf(text, sizeof(text),
                    "ValueError: input '%.80s': axis %d%s%.80s has %" PRId64
                    " elements, expected %" PRId64 " to %" PRId64 ".",
-                   input->name, axis, which < 0 ? "" : ", dimension ", name, extent,
+                   input->name, axis, dim_index < 0 ? "" : ", dimension ", name, extent,
                    input->least[axis], input->most[axis]);
     TVMAPISetLastError(text);
     return -1;
   }
-  if (which < 0) return 0;
-  if (sizes[which] >= 0 && sizes[which] != extent) {
+  if (dim_index < 0) return 0;
+  if (sizes[dim_index] >= 0 && sizes[dim_index] != extent) {
     (void)snprintf(text, sizeof(text),
                    "ValueError: input '%.80s': axis %d, dimension %.80s, has %" PRId64
                    " elements; another input has %d of that dimension.",
-                   input->name, axis, name, extent, (int)sizes[which]);
+                   input->name, axis, name, extent, (int)sizes[dim_index]);
     TVMAPISetLastError(text);
     return -1;
   }
-  sizes[which] = (int32_t)extent;
+  sizes[dim_index] = (int32_t)extent;
   return 0;
 }
 

@@ -141,16 +141,16 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_nbits_job* job, i
   memset(rows, 0, sizeof(rows));
   memset(&of, 0, sizeof(of));
   for (int b = 0; b < total; b += TVMRT_PANEL_COLUMNS) {
-    const int some = total - b < TVMRT_PANEL_COLUMNS ? total - b : TVMRT_PANEL_COLUMNS;
+    const int columns_now = total - b < TVMRT_PANEL_COLUMNS ? total - b : TVMRT_PANEL_COLUMNS;
     const int part = b / TVMRT_PANEL_COLUMNS % TVMRT_PANEL_PARTS;
     /* One cache line of each column at a time: columns may be a power of two apart. */
     for (int i = 0; part == 0 && i < num_valid; i++) {
       tvmrt_read_column(w + (int64_t)i * total + b, total - b, i, rows);
     }
     tvmrt_transpose_bytes(rows[part], turned);
-    for (int i = 0; i < some;) {
+    for (int i = 0; i < columns_now;) {
       const int g = (b + i) / bytes, inside = (b + i) % bytes;
-      const int end = some - i < bytes - inside ? some : i + bytes - inside;
+      const int end = columns_now - i < bytes - inside ? columns_now : i + bytes - inside;
       if (inside == 0) tvmrt_load_panel_scales(job, g, blocks, c, num_valid, &of);
       for (int low = 0; low < 8; low += bits) {
         const int first = g * block + low / bits * bytes + inside - i;

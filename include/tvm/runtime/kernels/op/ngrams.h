@@ -49,18 +49,18 @@ static inline void tvmrt_count_ngrams(const tvmrt_ngrams* of, const int64_t* x,
                                       const int64_t* grams, const int32_t* columns, float* y) {
   memset(y, 0, sizeof(float) * (size_t)of->rows * (size_t)of->width);
   for (int32_t row = 0; row < of->rows; row++, x += of->length, y += of->width) {
-    const int64_t* some = grams;
+    const int64_t* candidate = grams;
     const int32_t* column = columns;
     for (int32_t n = 1; n <= of->max_n; n++) {
       const int32_t count = of->counts[n - 1];
       /* 1-grams have no gaps */
       for (int32_t step = 1; n >= of->min_n && step <= (n == 1 ? 1 : of->skips + 1); step++) {
         for (int32_t i = 0; i + (int64_t)(n - 1) * step < of->length; i++) {
-          const int32_t found = tvmrt_ngram_find(x + i, step, some, count, n);
+          const int32_t found = tvmrt_ngram_find(x + i, step, candidate, count, n);
           if (found >= 0) y[column[found]] += 1.0f;
         }
       }
-      some += (int64_t)count * n;
+      candidate += (int64_t)count * n;
       column += count;
     }
   }

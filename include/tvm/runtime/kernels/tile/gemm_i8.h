@@ -180,11 +180,11 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int nr, int mr, int residual_type,
         tvmrt_i8_rescale(q[t][o], scale + o * TVMRT_I8_LANES);
   }
   if (a->channels < nr * TVMRT_I8_LANES) {
-    tvmrt_i8_acc some[TVMRT_TILE_I8_MAX_ACCUMULATORS];
+    tvmrt_i8_acc partial[TVMRT_TILE_I8_MAX_ACCUMULATORS];
     TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
-      TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) some[t * nr + o] = q[t][o];
+      TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) partial[t * nr + o] = q[t][o];
     }
-    tvmrt_tile_i8_store_some(nr, mr, residual_type, a, y, some);
+    tvmrt_tile_i8_store_some(nr, mr, residual_type, a, y, partial);
     return;
   }
   if (residual_type != TVMRT_RESIDUAL_NONE) {

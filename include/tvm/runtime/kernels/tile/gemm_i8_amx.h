@@ -262,9 +262,9 @@ TVMRT_INLINE void tvmrt_amx_i8_general(int nr, int mr, int is_signed, int residu
   }
 }
 
-/* Store up to `most` lines of bytes, and prefetch weights. */
-#define TVMRT_AMX_I8_LINES(most, with_bias)                                  \
-  for (int n = 0; n < (most) && tvmrt_amx_i8_more(&last); n++) {             \
+/* Store up to `max_lines` lines of bytes, and prefetch weights. */
+#define TVMRT_AMX_I8_LINES(max_lines, with_bias)                             \
+  for (int n = 0; n < (max_lines) && tvmrt_amx_i8_more(&last); n++) {        \
     *ahead = tvmrt_amx_i8_fetch(*ahead, (lines + 1) / 2);                    \
     tvmrt_amx_i8_store(nr, residual_type, is_plain, with_bias, &out, &last); \
   }
