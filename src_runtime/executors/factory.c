@@ -57,7 +57,7 @@ int tvmrt__factory_library(const tvmrt_factory* f, tvmrt_module** out) {
   *out = f->base.num_imports > 0 ? f->base.imports[0] : NULL;
   /* A damaged or hand-made file may lack it. */
   if (*out != NULL) return 0;
-  return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
+  return tvmrt__fail_value("the factory of network '%s' has no imported library.", f->name);
 }
 
 /* Tensors are retained, names copied. A final name without a tensor is ignored. */

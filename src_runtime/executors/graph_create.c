@@ -84,8 +84,7 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_pla
     return 0;
   }
   return tvmrt__fail_value(
-      "the network uses a device of type %d, which is not among the %zu "
-      "devices that the executor was made with.",
+      "the network uses a device of type %d, which is not among the executor's %zu devices.",
       device_type, g->num_devices);
 }
 

@@ -113,7 +113,7 @@ TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 1, &id));
   if (in->count % 2 != 0) {
-    return tvmrt__fail_type("run_from_inputs takes names and tensors in turn.");
+    return tvmrt__fail_type("run_from_inputs expects alternating names and tensors.");
   }
   TVMRT_RETURN_IF_ERROR(set_inputs(&g->base, in, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(&g->base));

@@ -92,7 +92,7 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
   /* Graphs of other compilers have typed entries, which cannot have a view. */
   if (output->ndim != 1 || output->dtype.bits != 8 ||
       !fits(out, numbers[0], item, output->shape[0])) {
-    return tvmrt__fail_value("the view of node '%.60s' lies outside of its storage.", node->name);
+    return tvmrt__fail_value("the view of node '%.60s' exceeds its storage.", node->name);
   }
   out->tensor.byte_offset += (uint64_t)numbers[0];
   return 0;

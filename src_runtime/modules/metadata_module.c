@@ -49,8 +49,8 @@ static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t c
                                infos[i].shape == NULL ? " and no extents" : "");
     }
     if (infos[i].dtype.bits == 0 || infos[i].dtype.lanes == 0) {
-      return tvmrt__fail_value("the library's metadata gives '%.60s' of its %s no data type.", name,
-                               kind);
+      return tvmrt__fail_value("the library's metadata has no data type for '%.60s' of its %s.",
+                               name, kind);
     }
   }
   return 0;

@@ -183,8 +183,8 @@ int tvmrt__map_library(const tvmrt_open_options* options, void** out_handle,
   tvmrt__buf_free(&spelling);
   if (rc == 0 && *out_handle == NULL && MAX_SPELLINGS == 1) {
     return tvmrt__fail(
-        "OSError: %s %s: an older library of that path is in use; release what was loaded from it, "
-        "or give the new file another name.",
+        "OSError: %s %s: an older library with this path is in use; release everything loaded from "
+        "it, or rename the new file.",
         options->failed, options->path);
   }
   if (rc == 0 && *out_handle == NULL) {

@@ -186,7 +186,7 @@ TVMRT_NATIVE(make_map) {
   tvmrt_map* map;
   TVMRT_GLOBAL_ARGS;
   if (num_args % 2 != 0) {
-    return tvmrt__fail_type("runtime.Map takes keys and values in turn, got %d arguments.",
+    return tvmrt__fail_type("runtime.Map expects alternating keys and values, got %d arguments.",
                             num_args);
   }
   map = tvmrt__map_new();

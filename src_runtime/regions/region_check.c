@@ -12,8 +12,8 @@
 /* Mark that a tensor gets its value here; it must not have one yet. */
 static int define(tvmrt_parser* in, const tvmrt_region* region, uint8_t* defined, int32_t tensor) {
   if (tensor < 0 || tensor >= region->num_tensors) {
-    return tvmrt__parse_fail(in, "region '%.60s' names tensor %d of %d", region->symbol,
-                             (int)tensor, (int)region->num_tensors);
+    return tvmrt__parse_fail(in, "region '%.60s' refers to tensor %d, but has %d tensors",
+                             region->symbol, (int)tensor, (int)region->num_tensors);
   }
   if (defined[tensor]) {
     return tvmrt__parse_fail(in, "tensor '%.60s' of region '%.60s' is computed twice",

@@ -195,7 +195,7 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
   if (r->constants == NULL) return 0;
   if ((uint64_t)offset > r->constants_size ||
       (uint64_t)bytes > r->constants_size - (uint64_t)offset) {
-    return FAIL(r, "constant '%.60s' lies outside of the %zu bytes of constants", t->name,
+    return FAIL(r, "constant '%.60s' exceeds the %zu bytes of constants", t->name,
                 r->constants_size);
   }
   t->data = r->constants + offset;
@@ -429,7 +429,7 @@ static int read_set(reader* r) {
     return FAIL(r, "it has version %lld of the format, this runtime reads version 1",
                 (long long)f.version);
   }
-  if (r->set->device == NULL) return FAIL(r, "it names no device");
+  if (r->set->device == NULL) return FAIL(r, "it lacks 'device'");
   return 0;
 }
 

@@ -56,8 +56,8 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
   tvmrt__unlock(&lock);
   if (found != NULL) return 0;
   return tvmrt__fail_value(
-      "there is no scheduler '%.60s'; there are 'sync', 'async' and those that were "
-      "registered by tvmrt_scheduler_register.",
+      "there is no scheduler '%.60s'; use 'sync', 'async' or one that tvmrt_scheduler_register() "
+      "has added.",
       name);
 }
 

@@ -159,7 +159,7 @@ static void test_views_outside_of_their_storage_are_refused(void** state) {
   (void)state;
   for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); ++i) {
     call get = {0};
-    assert_fails(get_view(outside[i], &get), "outside of its storage");
+    assert_fails(get_view(outside[i], &get), "exceeds its storage");
   }
   for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); ++i) {
     call get = {0};

@@ -418,9 +418,9 @@ static void test_damaged_texts_are_refused(void** unused) {
   static const damage cases[] = {
       {"tvmrt-regions", "other", "format is 'other'"},
       {"\"version\": 1", "\"version\": 2", "version 2 of the format"},
-      {"\"device\": \"probe\", ", "", "names no device"},
+      {"\"device\": \"probe\", ", "", "lacks 'device'"},
       {"\"offset\": 64", "\"offset\": 8", "multiple of 64"},
-      {"\"offset\": 64", "\"offset\": 128", "lies outside"},
+      {"\"offset\": 64", "\"offset\": 128", "exceeds"},
       {"\"bytes\": 8", "\"bytes\": 12", "12 bytes instead of 8"},
       {"\"shape\": [2]", "\"shape\": [-2]", "negative"},
       {"\"shape\": [2]", "\"shape\": [4611686018427387904, 8]", "memory"},

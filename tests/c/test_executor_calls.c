@@ -14,13 +14,14 @@ static int use_executor(TVMValue* args, int* codes, int num_args, TVMRetValueHan
   (void)codes, (void)num_args, (void)ret;
   for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
     call c = {0};
-    assert_fails(call_module(&c, ex, functions[i]), "another call of this executor has not ended");
+    assert_fails(call_module(&c, ex, functions[i]),
+                 "another call of this executor has not finished");
     assert_non_null(strstr(TVMGetLastError(), functions[i]));
   }
-  assert_fails(set(ex, "set_input", "x", t, kTVMDLTensorHandle), "has not ended");
-  assert_fails(set(ex, "set_input_zero_copy", "x", t, kTVMDLTensorHandle), "has not ended");
-  assert_fails(set(ex, "set_output_zero_copy", "y:0", t, kTVMDLTensorHandle), "has not ended");
-  assert_fails(set_at(ex, "get_output", 0, t, kTVMDLTensorHandle), "has not ended");
+  assert_fails(set(ex, "set_input", "x", t, kTVMDLTensorHandle), "has not finished");
+  assert_fails(set(ex, "set_input_zero_copy", "x", t, kTVMDLTensorHandle), "has not finished");
+  assert_fails(set(ex, "set_output_zero_copy", "y:0", t, kTVMDLTensorHandle), "has not finished");
+  assert_fails(set_at(ex, "get_output", 0, t, kTVMDLTensorHandle), "has not finished");
   assert_int_equal(call_int(ex, "get_num_outputs"), 2); /* that never changes */
   assert_int_equal(index_of(ex, "get_input_index", "x:1"), 1);
   return 0;

@@ -16,7 +16,7 @@ static void test_wrong_arguments_are_reported(void** state) {
       {"runtime.ShapeTuple", "s", "an int"},
       {"runtime.GetShapeTupleSize", "i", "argument 0"},
       {"runtime.ArraySize", "s", "argument 0"},
-      {"runtime.Map", "s", "keys and values in turn"},
+      {"runtime.Map", "s", "alternating keys and values"},
       {"runtime.Box", "s", "must be a number"},
       {"runtime.Unbox", "s", "must be a boxed number"},
       {"runtime.ModuleGetTypeKey", "i", "argument 0"},

@@ -61,7 +61,7 @@ static void test_executor_methods_reject_wrong_arguments(void** state) {
     const char* arguments; /* i: 0, s: "x", m: a module of another kind */
     const char* text;
   } kCases[] = {
-      {"run_from_inputs", "iis", "names and tensors in turn"},
+      {"run_from_inputs", "iis", "alternating names and tensors"},
       {"share_params", "ms", "must be a graph executor"},
       {"run_individual", "iii", "at least 1"},
       {"run_individual_node", "iiiii", "at least 1"},

@@ -174,8 +174,8 @@ static int transmit(tvmrt_board* b) {
 /* Report a timeout. A board that took the call is alive, so the text then points at the call
  * instead of the line. */
 static int fail_with_timeout(const tvmrt_board* b, bool was_taken) {
-  return fail_with_log(b, was_taken ? "took a call and has not ended it" : "does not answer",
-                       was_taken ? "is it still running?"
+  return fail_with_log(b, was_taken ? "accepted a call and has not finished it" : "does not answer",
+                       was_taken ? "check whether the call is still running"
                                  : "check the serial line, its speed and the board's power");
 }
 

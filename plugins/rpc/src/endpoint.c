@@ -204,7 +204,7 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
 static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
   if (code == TVMRT_RPC_INIT_SERVER) return init_server(ep, in);
   if (!ep->initialised) {
-    return tvmrt__fail("the session has not begun: its first packet must be kInitServer (2).");
+    return tvmrt__fail("the session has not started: its first packet must be kInitServer (2).");
   }
   if (code == TVMRT_RPC_CALL) return call(ep, in);
   if (code < TVMRT_RPC_GET_GLOBAL || code > TVMRT_RPC_GET_STREAM) {
@@ -287,7 +287,7 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_tensor_extents(&in, t, extents));
   t->shape = NULL; /* copies count bytes, so the shape is not needed */
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, out_bytes));
-  if (!ep->initialised) return tvmrt__fail("the session has not begun.");
+  if (!ep->initialised) return tvmrt__fail("the session has not started.");
   if (t->device.device_type != kDLCPU) {
     return tvmrt__fail_value("this server copies from and to CPU memory only.");
   }

@@ -84,7 +84,7 @@ static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object*
   /* A handle is valid only in its own session. */
   const tvmrt_rpc_ref* ref = ref_of(object);
   if (ref != NULL) {
-    if (ref->session != s) return refuse(i, "what is of another RPC session");
+    if (ref->session != s) return refuse(i, "an object of another RPC session");
     if (ref->handle == 0) return refuse(i, "the session itself");
     value->v_int64 = (int64_t)ref->handle;
     *code = ref->code;

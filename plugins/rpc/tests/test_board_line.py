@@ -259,7 +259,7 @@ def test_a_board_that_stops_answering_is_told(start):
     session = connect_board(line_of(start()), answer_seconds=0.02)
     rest = session.get_function("rest")
     rest(300)  # longer than an answer may take: the board has said that it runs
-    with pytest.raises(TVMError, match="the board took a call and has not ended it"):
+    with pytest.raises(TVMError, match="the board accepted a call and has not finished it"):
         rest(1500)
     session.close()
 

@@ -49,5 +49,5 @@ def test_objects_of_a_session_are_refused_by_tvm_ffi():
     remote = session.get_function("runtime.ShapeTuple")(1, 2)
     function = bridge.from_tvm_ffi(tvm_ffi.convert(lambda *_: None))
     for value in (remote, [1, remote], {"a": remote}):
-        with pytest.raises(TypeError, match="has no counterpart in tvm-ffi"):
+        with pytest.raises(TypeError, match="has no equivalent in tvm-ffi"):
             function(value)

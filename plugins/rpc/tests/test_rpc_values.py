@@ -180,8 +180,8 @@ def test_system_calls_that_clients_rarely_make(server):
 def test_sessions_begin_in_order(server):
     version = struct.pack("<Q", 5) + b"0.8.0"
     for request, text in (
-        (packet(9, texts("name")), b"the session has not begun"),
-        (packet(6, bytes(8) + CPU + SCALAR + bytes(16)), b"not begun"),
+        (packet(9, texts("name")), b"the session has not started"),
+        (packet(6, bytes(8) + CPU + SCALAR + bytes(16)), b"not started"),
         (packet(2, struct.pack("<Q", 5) + b"9.9.9" + bytes(4)), b"speaks version 9.9.9"),
         (packet(2, version + texts("rpc.Connect")), b"offers sessions on its own machine only"),
     ):

@@ -50,8 +50,8 @@ static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, 
   if (num_args != MAX_MAKER_ARGS || ffi_pointer(args, num_args, 0, &address) != 0 ||
       ffi_pointer(args, num_args, 1, &resource) != 0 || address == NULL) {
     (void)bridge_fail(
-        "TypeError: tvmrt.from_c_packed_func takes the address of a function, that of its resource "
-        "or None, and an owner or None");
+        "TypeError: tvmrt.from_c_packed_func expects a function address, a resource address or "
+        "None, and an owner or None");
     return bridge_raise();
   }
   memcpy(&function, &address, sizeof(function)); /* ISO C has no such conversion */
@@ -122,8 +122,8 @@ static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueH
   if (num_args != MAX_MAKER_ARGS || classic_pointer(args, codes, num_args, 0, &address) != 0 ||
       classic_pointer(args, codes, num_args, 1, &self) != 0 || address == NULL) {
     return bridge_fail(
-        "TypeError: tvmrt.tvm_ffi.from_safe_call takes the address of a safe call, that of its "
-        "handle or None, and an owner or None");
+        "TypeError: tvmrt.tvm_ffi.from_safe_call expects a safe-call address, a handle address or "
+        "None, and an owner or None");
   }
   memcpy(&function, &address, sizeof(function));
   owner = is_object(codes[2]) ? args[2].v_handle : NULL;

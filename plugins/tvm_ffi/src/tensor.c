@@ -39,8 +39,8 @@ int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
     out->code = CLASSIC_E5M2;
   } else if (dtype.code > CLASSIC_LAST && dtype.code < CLASSIC_FIRST_CUSTOM) {
     return bridge_fail(
-        "TypeError: elements of %d bits with DLPack's type code %d have no classic "
-        "counterpart: convert them first",
+        "TypeError: elements of %d bits with DLPack's type code %d have no equivalent in TVM's C "
+        "ABI: convert them first",
         dtype.bits, dtype.code);
   }
   return 0;

@@ -139,7 +139,7 @@ static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t cou
 int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   Callee callee = {self, NULL, NULL};
   if (self != NULL) return call_from_ffi(&callee, args, num_args, result);
-  (void)bridge_fail("the handle of a classic function is NULL");
+  (void)bridge_fail("the handle of a TVM function is NULL");
   return bridge_raise();
 }
 

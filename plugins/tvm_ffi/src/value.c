@@ -99,10 +99,11 @@ static int no_classic_counterpart(int32_t type_index) {
   const FfiTypeInfoHead* info =
       type_index >= kFfiFirstObject ? ffi.get_type_info(type_index) : NULL;
   if (info == NULL) {
-    return bridge_fail("TypeError: a tvm-ffi value with type index %d has no classic counterpart",
-                       (int)type_index);
+    return bridge_fail(
+        "TypeError: a tvm-ffi value with type index %d has no equivalent in TVM's C ABI",
+        (int)type_index);
   }
-  return bridge_fail("TypeError: a tvm-ffi object of type %.*s has no classic counterpart",
+  return bridge_fail("TypeError: a tvm-ffi object of type %.*s has no equivalent in TVM's C ABI",
                      info->type_key.size > 200 ? 200 : (int)info->type_key.size,
                      info->type_key.data);
 }
@@ -261,7 +262,7 @@ int bridge_call_global(const char* name, TVMValue* values, int* codes, size_t co
   TVMFunctionHandle function = NULL;
   int rc;
   if (TVMFuncGetGlobal(name, &function) != 0) return -1;
-  if (function == NULL) return bridge_fail("there is no classic function %s", name);
+  if (function == NULL) return bridge_fail("there is no global function %s", name);
   rc = TVMFuncCall(function, values, codes, (int)count, value, code);
   (void)TVMFuncFree(function);
   return rc;
@@ -301,8 +302,7 @@ static int object_to_ffi(TVMObjectHandle object, FfiAny* any, Owned* owned) {
     return -1;
   }
   if (reader == NULL && made == NULL) {
-    (void)bridge_fail("TypeError: a classic object of type %s has no counterpart in tvm-ffi",
-                      type_key);
+    (void)bridge_fail("TypeError: an object of type %s has no equivalent in tvm-ffi", type_key);
   }
   free(type_key);
   if (made != NULL) return show_object(made, any, owned);
