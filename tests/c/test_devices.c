@@ -431,7 +431,7 @@ static void test_damaged_texts_are_refused(void** unused) {
       {"\"inputs\": [0, 1]", "\"inputs\": [0, 2]", "reads tensor 2"},
       {"\"inputs\": [0, 1]", "\"inputs\": [0, -2]", "out of range"},
       {"\"outputs\": [2]", "\"outputs\": [0]", "computed twice"},
-      {"\"outputs\": [2]", "\"outputs\": [7]", "names tensor 7"},
+      {"\"outputs\": [2]", "\"outputs\": [7]", "refers to tensor 7"},
       {"\"inputs\": [0], ", "\"inputs\": [1], ", "computed twice"},
       {"\"outputs\": [2]}]", "\"outputs\": [2, 2]}]", "reads tensor 2"},
       {"\"outputs\": [2]}]", "\"outputs\": [0]}]", "reads tensor 0"},
