@@ -104,7 +104,7 @@ static void test_rank_cannot_change(void** state) {
   TVMModuleHandle mod = load_region("\"device\": \"counting\"");
   DLTensor* x = make_tensor(2, shape33, NULL);
   (void)state;
-  assert_fails(reshape(mod, 3), "tensor 'x' of region 'r' has 2 dimensions.");
+  assert_fails(reshape(mod, 3), "tensor 'x' of region 'r' has 2 dimensions,");
   assert_fails(call_with(mod, kTVMNDArrayHandle, x, x), "comes with another shape.");
   assert_ok(reshape(mod, 2));
   assert_ok(call_with(mod, kTVMNDArrayHandle, x, x));
