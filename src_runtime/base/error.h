@@ -51,7 +51,8 @@ TVMRT_SDK tvmrt_thread* tvmrt__thread(void);
 /* Set the error text. `tvmrt__fail` is also -1: a macro, so that compilers see it. */
 TVMRT_SDK void tvmrt__set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 #define tvmrt__fail(...) (tvmrt__set_error(__VA_ARGS__), -1)
-/* Set an error text with the prefix "ValueError: " or "TypeError: ", from which front ends choose an exception. */
+/* Set an error text with the prefix "ValueError: " or "TypeError: ", from which front ends choose
+ * an exception. */
 TVMRT_SDK void tvmrt__set_value_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 TVMRT_SDK void tvmrt__set_type_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 #define tvmrt__fail_value(...) (tvmrt__set_value_error(__VA_ARGS__), -1)

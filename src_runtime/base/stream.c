@@ -56,8 +56,8 @@ int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
   return 0;
 }
 
-/* `min_item_bytes` is the minimum size of one item, not 0: counts that exceed the remaining bytes are
- * refused before anything is allocated. */
+/* `min_item_bytes` is the minimum size of one item, not 0: counts that exceed the remaining bytes
+ * are refused before anything is allocated. */
 int tvmrt__read_count(tvmrt_reader* in, uint64_t min_item_bytes, size_t* out) {
   *out = tvmrt__take_count(&in->bytes);
   if (*out > tvmrt__reader_left(in) / min_item_bytes) in->bytes.damage = TVMRT_READ_COUNT_TOO_LARGE;

@@ -29,8 +29,8 @@ bool tvmrt__is_monitored(double begin);
  * them were late (only known for watched launches). */
 void tvmrt__record_launch(int count, int late, double own_end, double end);
 
-/* Whether a launch of `num_tasks` tasks (0: any number) runs without the workers that sleep. If true,
- * call tvmrt__end_awake_only_launch() afterwards. */
+/* Whether a launch of `num_tasks` tasks (0: any number) runs without the workers that sleep. If
+ * true, call tvmrt__end_awake_only_launch() afterwards. */
 bool tvmrt__uses_awake_workers_only(int num_tasks);
 void tvmrt__end_awake_only_launch(void);
 

@@ -125,8 +125,8 @@ int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, 
                 input);
 }
 
-/* For a dimension that is not an axis: its size from an axis whose extent is `step` times the size plus
- * `first`. On failure the text has the nearest valid extent. */
+/* For a dimension that is not an axis: its size from an axis whose extent is `step` times the size
+ * plus `first`. On failure the text has the nearest valid extent. */
 int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, int32_t step,
                                 int32_t first, int32_t* size) {
   const DLTensor* given = (const DLTensor*)arg.v_handle;
@@ -137,8 +137,8 @@ int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, i
   return refuse(NULL, axis, given->shape[axis], extent, extent, " next (input ", input);
 }
 
-/* Extents only decrease from the maximum set by show_capacity(). Called by the operator that writes the
- * output; if the extent does not fit, it stays unchanged. */
+/* Extents only decrease from the maximum set by show_capacity(). Called by the operator that writes
+ * the output; if the extent does not fit, it stays unchanged. */
 int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {
   DLTensor* given = (DLTensor*)arg.v_handle;
   int64_t capacity = axis < given->ndim ? given->shape[axis] : 0;

@@ -58,8 +58,8 @@ static const char* tool_of(const char* text, int* out) {
   return tool;
 }
 
-/* After checksum_matches() the text is known to end with a NUL, part of the checksum's tail, so strstr()
- * and strtol() are safe. */
+/* After checksum_matches() the text is known to end with a NUL, part of the checksum's tail, so
+ * strstr() and strtol() are safe. */
 int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
   const char* abi;
   if (!checksum_matches(text, size)) {

@@ -67,8 +67,8 @@ int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
 
 void tvmrt__thread_join(tvmrt_os_thread* thread) { (void)pthread_join(*thread, NULL); }
 
-/* Bind to processor number `cpu_index`, modulo their number, of those that the process may use. A hint:
- * on failure the thread runs anywhere. */
+/* Bind to processor number `cpu_index`, modulo their number, of those that the process may use. A
+ * hint: on failure the thread runs anywhere. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int cpu_index) {
 #if defined(__linux__)
   cpu_set_t all;

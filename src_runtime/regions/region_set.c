@@ -329,8 +329,8 @@ static int add_size(tvmrt_parser* in, void* bounds) {
   return tvmrt__parse_fail(in, "a size needs two bounds");
 }
 
-/* The position of the list is recorded, since dynamic_shapes.c evaluates its expressions at each change of
- * sizes. */
+/* The position of the list is recorded, since dynamic_shapes.c evaluates its expressions at each
+ * change of sizes. */
 static int read_tensors(reader* r, tvmrt_region_draft* draft) {
   (void)tvmrt__parse_peek(&r->in);
   draft->tensors_begin = (size_t)(r->in.json.at - r->in.begin);

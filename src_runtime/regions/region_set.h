@@ -10,9 +10,9 @@
  *      "inputs": [0], "outputs": [2]}]}
  *
  * A tensor with dynamic dimensions has its maximum extents as its shape, and "least": [1, 1]; on a
- * device that is prepared for each size it also has "extents": see dynamic_shapes.c. A tensor with an offset
- * is a constant; offsets count from the start of the constants and are multiples of 64. Unknown
- * keys are skipped. Nodes are in topological order. */
+ * device that is prepared for each size it also has "extents": see dynamic_shapes.c. A tensor with
+ * an offset is a constant; offsets count from the start of the constants and are multiples of 64.
+ * Unknown keys are skipped. Nodes are in topological order. */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
 

@@ -1,6 +1,6 @@
 /*
- * One run of a network between two functions, by whose addresses count_blocks.c knows when to count.
- * tvmrt inspect --board writes the file that has count_run(), and the inputs.
+ * One run of a network between two functions, by whose addresses count_blocks.c knows when to
+ * count. tvmrt inspect --board writes the file that has count_run(), and the inputs.
  */
 #include "boards/board.h"
 

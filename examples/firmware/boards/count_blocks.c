@@ -1,5 +1,6 @@
 /*
- * A plug-in of QEMU that counts how often each block of code is executed, for tvmrt inspect --board.
+ * A plug-in of QEMU that counts how often each block of code is executed, for tvmrt inspect
+ * --board.
  *
  * Arguments: begin=, end= and fail= are the addresses where counting starts, ends with success and
  * ends with failure. main=FROM-TO, at most twice, is the code whose calls are counted separately.
@@ -8,9 +9,9 @@
  * hexadecimal.
  *
  * Lines of the file: "call SITE CODE_NEXT CODE_JUMP DATA" for each call of main, in the order of
- * first calls. SITE is the return address; the counts are flash lines that were read: the line after
- * the previous one, other lines, and lines of data. Then "block CALL ADDRESS INSTRUCTIONS COUNT
- * JUMPS"; JUMPS counts how often the next block was not the following one.
+ * first calls. SITE is the return address; the counts are flash lines that were read: the line
+ * after the previous one, other lines, and lines of data. Then "block CALL ADDRESS INSTRUCTIONS
+ * COUNT JUMPS"; JUMPS counts how often the next block was not the following one.
  *
  * QEMU's header is not installed everywhere, so its functions are declared here.
  */

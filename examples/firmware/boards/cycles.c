@@ -1,7 +1,7 @@
 /*
  * Counter that a traced network uses to measure its operators. QEMU has no cycle counter for
- * Cortex-M, so this reads the boards' clock of 25 or 20 MHz; with -icount, QEMU lets it advance with
- * the executed instructions. On a chip, read DWT->CYCCNT instead.
+ * Cortex-M, so this reads the boards' clock of 25 or 20 MHz; with -icount, QEMU lets it advance
+ * with the executed instructions. On a chip, read DWT->CYCCNT instead.
  */
 #include <stdint.h>
 

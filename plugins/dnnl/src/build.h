@@ -66,8 +66,8 @@ int fused_add(plan* p, const api_op* op, dnnl_primitive_desc_t pd, const fused* 
 typedef struct weighted_op weighted_op;
 const weighted_op* weighted_op_find(const char* op); /* NULL for pointwise nodes */
 bool weighted_op_takes_post_ops(const weighted_op* kind);
-/* Build the layer with the first num_post_ops posts: append primitives and set the resulting tensor.
- * Returns 0, -1, or PLAN_UNSUITABLE if this number of posts is not supported. */
+/* Build the layer with the first num_post_ops posts: append primitives and set the resulting
+ * tensor. Returns 0, -1, or PLAN_UNSUITABLE if this number of posts is not supported. */
 int weighted_op_build(plan* p, const weighted_op* kind, const tvmrt_region_node* node,
                       const post_op* post_ops, int num_post_ops);
 

@@ -2,8 +2,8 @@
  *
  * The folder is created on the first upload and removed at the end of the session. Clients give
  * file names, never paths. If the session has its own process, the server has created the folder
- * (`borrowed_folder`). Otherwise each thread has a stack of folders, since a session may be served inside
- * another.
+ * (`borrowed_folder`). Otherwise each thread has a stack of folders, since a session may be served
+ * inside another.
  *
  * The upload limit equals the memory limit of the session. Files are never overwritten in place, so
  * a mapped older library of that name stays intact. */

@@ -4,8 +4,8 @@
  * Correct for any strides, and fast enough for small networks: libraries of this project's compiler
  * contain their own kernels. A call runs on its own thread only.
  *
- * The right matrix is copied in blocks of BLOCK_DEPTH rows and BLOCK_WIDTH columns, which makes its rows
- * contiguous for any strides. All rows of the left matrix use the block before the next one is
+ * The right matrix is copied in blocks of BLOCK_DEPTH rows and BLOCK_WIDTH columns, which makes its
+ * rows contiguous for any strides. All rows of the left matrix use the block before the next one is
  * copied. Columns past the end of a narrow block are computed from stale data and discarded. */
 #include "matmul.h"
 

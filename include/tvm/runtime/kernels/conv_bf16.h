@@ -2,8 +2,8 @@
  * \file conv_bf16.h
  * \brief Convolution of float32 images in bfloat16: rounded operands, float32 accumulators.
  *
- * The loops are those of conv_f32.h over pairs of input channels (tile/gemm_bf16.h); an odd channel is
- * paired with 0. The compiler rounds and packs the weights. The input is rounded as it is copied
+ * The loops are those of conv_f32.h over pairs of input channels (tile/gemm_bf16.h); an odd channel
+ * is paired with 0. The compiler rounds and packs the weights. The input is rounded as it is copied
  * into the task's scratch: rows into the line buffer, and the one long row of a 1x1 convolution
  * `columns` pixels at a time. Tiles that widen (tile/gemm_bf16.h) take a pair as two words there;
  * `copied` selects this.

@@ -5,8 +5,8 @@
  * Output pixel o reads input pixel i through window element k where o + pad = i * stride + k *
  * dilation. Output columns with the same remainder modulo the stride (a phase) use the same
  * elements. Each phase of a row is therefore a plain convolution of stride 1 with those elements:
- * nothing is scattered, and the register tile of tile/gemm_f32.h does the work. Rows are copied once,
- * with zeros at their ends, if some output column uses columns outside the input.
+ * nothing is scattered, and the register tile of tile/gemm_f32.h does the work. Rows are copied
+ * once, with zeros at their ends, if some output column uses columns outside the input.
  *
  * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][NR * V], from ONNX
  * weights [ic][oc][kd][kh][kw] of each group; the bias as for a convolution. Worked example: 2x2,

@@ -3,8 +3,8 @@
  * \brief Shared parts of the float kernels for windowed layers: layer struct, tensors, rows.
  *
  * window.h describes windows and the reading of their rows; elements are floats here. Rows outside
- * the input are skipped. Packed weights are [group][block][kd][kh][kw][ic][NR * V], see tile/gemm_f32.h;
- * the bias is [group][channels of a group, rounded up to whole blocks].
+ * the input are skipped. Packed weights are [group][block][kd][kh][kw][ic][NR * V], see
+ * tile/gemm_f32.h; the bias is [group][channels of a group, rounded up to whole blocks].
  */
 #ifndef TVM_RUNTIME_KERNELS_LAYER_F32_H_
 #define TVM_RUNTIME_KERNELS_LAYER_F32_H_

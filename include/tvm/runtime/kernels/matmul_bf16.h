@@ -2,9 +2,9 @@
  * \file matmul_bf16.h
  * \brief Matrix multiplication of float32 in bfloat16: rounded operands, float32 accumulators.
  *
- * Like matmul_f32.h, except that a tile reads pairs of neighbouring k (tile/gemm_bf16.h). Rows of a are
- * rounded into scratch some at a time, a computed b one block of columns at a time. The compiler
- * has rounded a packed b; its strides count pairs.
+ * Like matmul_f32.h, except that a tile reads pairs of neighbouring k (tile/gemm_bf16.h). Rows of a
+ * are rounded into scratch some at a time, a computed b one block of columns at a time. The
+ * compiler has rounded a packed b; its strides count pairs.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_BF16_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_BF16_H_

@@ -17,8 +17,9 @@ typedef struct tvmrt_packed_weights {
 /*!
  * \brief Return the memory for packed weights, and whether the run has to pack them there first.
  *
- * The first run packs into `packed_weights` and calls tvmrt_pack_end(). A concurrent run packs into its `own`
- * memory without waiting; so does every run if the compiler lacks these atomic operations.
+ * The first run packs into `packed_weights` and calls tvmrt_pack_end(). A concurrent run packs into
+ * its `own` memory without waiting; so does every run if the compiler lacks these atomic
+ * operations.
  */
 static inline void* tvmrt_pack_begin(const tvmrt_packed_weights* packed_weights, void* own,
                                      int* packs) {

@@ -23,9 +23,9 @@ typedef struct tvmrt_pool_f32_job {
   const void* ctx;
 } tvmrt_pool_f32_job;
 
-/* Reduce `count` vectors over windows, of n channels each and `spacing` floats from one to the next:
- * neighbouring channels of a pixel, or the same channels of neighbouring pixels. x is the first
- * element. Each row is summed separately first, which limits the rounding error of large
+/* Reduce `count` vectors over windows, of n channels each and `spacing` floats from one to the
+ * next: neighbouring channels of a pixel, or the same channels of neighbouring pixels. x is the
+ * first element. Each row is summed separately first, which limits the rounding error of large
  * windows. */
 #ifdef TVMRT_NO_WIDE_LOOPS
 enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */

@@ -310,8 +310,8 @@ static inline int tvmrt_winograd_block_end(const tvmrt_winograd_f32* layer, int 
 }
 
 /* For each element, the sums over the input channels of the tiles in scratch, in channels of one
- * block of weights. `next_weights`: offset of the weights read next, after those of the last element; 0 for
- * none. */
+ * block of weights. `next_weights`: offset of the weights read next, after those of the last
+ * element; 0 for none. */
 static inline int tvmrt_winograd_matmuls(const tvmrt_winograd_job* job,
                                          const tvmrt_winograd_part* chunk, int positions,
                                          int64_t next_weights, const float* inputs, float* sums) {

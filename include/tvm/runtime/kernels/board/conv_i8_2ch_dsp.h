@@ -8,9 +8,9 @@
  * only where no input exceeds them, and where 16 bits hold every joint weight. Intermediate
  * overflow does no harm.
  *
- * Windows are quads, as in board/conv_i8_2x2_dsp.h. Packed weights: int16 [pair of output channels][4 of
- * biases, then quads of the window], aligned to 4 bytes. Quads keep their order; the biases are two
- * 32-bit integers, of u and joint.
+ * Windows are quads, as in board/conv_i8_2x2_dsp.h. Packed weights: int16 [pair of output
+ * channels][4 of biases, then quads of the window], aligned to 4 bytes. Quads keep their order; the
+ * biases are two 32-bit integers, of u and joint.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2CH_DSP_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2CH_DSP_H_

@@ -2,8 +2,8 @@
  * \file board/depthwise_f32.h
  * \brief Depthwise 2-D convolution in float32 on microcontrollers.
  *
- * The line buffer (board/line_buffer.h) holds rows in groups of four channels: [four channels][row of the
- * buffer][column][4].
+ * The line buffer (board/line_buffer.h) holds rows in groups of four channels: [four channels][row
+ * of the buffer][column][4].
  *
  * Packed weights: [four channels][kernel row][kernel column][4]. bias: of all channels, to a
  * multiple of four.

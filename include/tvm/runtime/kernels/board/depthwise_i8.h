@@ -2,8 +2,8 @@
  * \file board/depthwise_i8.h
  * \brief Depthwise 2-D convolution of 8-bit tensors on microcontrollers, for kernels of any shape.
  *
- * The line buffer (board/line_buffer.h) holds rows as quads of four channels (board/common_i8.h): [quad of
- * channels][row of the buffer][column][4].
+ * The line buffer (board/line_buffer.h) holds rows as quads of four channels (board/common_i8.h):
+ * [quad of channels][row of the buffer][column][4].
  *
  * Packed weights: int16 [quad of channels][kernel row][kernel column][4] in the order of quads.
  * bias and scales: per channel, to a whole quad.

@@ -97,9 +97,9 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   }
 }
 
-/* tvmrt_micro_3x3_accumulators(sums, bias, x, end, w, rows, newer): accumulates one channel of a step's
- * rows, from its columns x to end in the line buffer. `newer` is 1 if the newer pair is the second
- * one in memory. */
+/* tvmrt_micro_3x3_accumulators(sums, bias, x, end, w, rows, newer): accumulates one channel of a
+ * step's rows, from its columns x to end in the line buffer. `newer` is 1 if the newer pair is the
+ * second one in memory. */
 #if TVMRT_MICRO_ASM
 /* a kernel column and two output rows, or one; the older pair is O, the newer one N, and the first
  * row adds to FROM */

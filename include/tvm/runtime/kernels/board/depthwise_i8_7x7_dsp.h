@@ -2,17 +2,17 @@
  * \file board/depthwise_i8_7x7_dsp.h
  * \brief Depthwise convolution of 8-bit tensors on microcontrollers, kernels of 4 to 7 columns.
  *
- * The line buffer (board/line_buffer.h) holds rows as int16: [channel][row of the buffer][column]. A word
- * is two neighbouring columns, which SMLAD multiplies with two weights of a kernel row. A window
- * begins with the lower column of a word or, with stride 1, with the upper one. In the second case
- * it uses the same words with the weights shifted by one column. Four neighbouring outputs are
- * accumulated at a time.
+ * The line buffer (board/line_buffer.h) holds rows as int16: [channel][row of the buffer][column].
+ * A word is two neighbouring columns, which SMLAD multiplies with two weights of a kernel row. A
+ * window begins with the lower column of a word or, with stride 1, with the upper one. In the
+ * second case it uses the same words with the weights shifted by one column. Four neighbouring
+ * outputs are accumulated at a time.
  *
- * Packed weights: int8 [channel][kernel row][word][2], in quads (board/common_i8.h), aligned to 4 bytes. A
- * row has 5 or 7 weights, the last may be 0. With stride 1 its words are w0 w1, w1 w2, w2 w3 and so
- * on: even words are for windows that begin with a lower column, odd ones for the upper column.
- * With stride 2 they are w0 w1, w2 w3, w4 w5, w6 0. Weights, bias and scales: per channel, to a
- * multiple of four channels.
+ * Packed weights: int8 [channel][kernel row][word][2], in quads (board/common_i8.h), aligned to 4
+ * bytes. A row has 5 or 7 weights, the last may be 0. With stride 1 its words are w0 w1, w1 w2, w2
+ * w3 and so on: even words are for windows that begin with a lower column, odd ones for the upper
+ * column. With stride 2 they are w0 w1, w2 w3, w4 w5, w6 0. Weights, bias and scales: per channel,
+ * to a multiple of four channels.
  *
  * Scratch before the line buffer holds the accumulators of a row of four channels, [column, to a
  * multiple of four][4], and a record of each kernel row: its address and its words of weights,

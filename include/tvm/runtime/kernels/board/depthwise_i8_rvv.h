@@ -3,9 +3,10 @@
  * \brief Depthwise 2-D convolution of 8-bit tensors with RISC-V vectors of channels, for kernels of
  * any shape.
  *
- * The line buffer (board/line_buffer.h) holds rows as in the input, but without gaps between pixels: [row
- * of the buffer][column][channel]; `plane` is the size of a row in bytes. uint8 activations are
- * shifted by 128 while they are copied; the folded bias compensates. Two pixels share the weights.
+ * The line buffer (board/line_buffer.h) holds rows as in the input, but without gaps between
+ * pixels: [row of the buffer][column][channel]; `plane` is the size of a row in bytes. uint8
+ * activations are shifted by 128 while they are copied; the folded bias compensates. Two pixels
+ * share the weights.
  *
  * Packed weights: int16 [kernel row][kernel column][channel].
  */

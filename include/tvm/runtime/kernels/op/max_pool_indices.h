@@ -25,8 +25,8 @@ typedef struct tvmrt_max_pool_indices_layer {
 /*!
  * \brief Define int NAME(layer, x, y, indices): the first largest element of each window.
  *
- * indices may be NULL; else it receives the element's index in the whole input. A window outside the
- * input gives -1 and LOWEST. NaN wins. Returns 0.
+ * indices may be NULL; else it receives the element's index in the whole input. A window outside
+ * the input gives -1 and LOWEST. NaN wins. Returns 0.
  */
 #define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                            \
   static inline int NAME(const tvmrt_max_pool_indices_layer* layer, const TYPE* x, TYPE* y,  \
