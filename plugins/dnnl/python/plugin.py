@@ -5,5 +5,5 @@ from tvmrt.plugin import Plugin
 PLUGIN = Plugin(
     name="dnnl",
     summary="regions computed by oneDNN",
-    devices={"dnnl": "tvmrt.plugins.dnnl.device:Dnnl"},
+    devices={"dnnl": "tvmrt.plugins.dnnl.device:OneDnnDevice"},
 )
