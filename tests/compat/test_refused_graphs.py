@@ -238,7 +238,7 @@ def test_storage_of_two_devices_is_refused(library):
 def test_device_that_the_executor_lacks_is_named(library):
     graph = network.graph()
     graph["attrs"]["device_index"][1] = [CPU, CPU, CUDA, CPU]
-    sentence = "the network uses a device of type 2, which is not among the 1 devices"
+    sentence = "the network uses a device of type 2, which is not among the executor's 1 devices"
     refused(library, json.dumps(graph), sentence)
 
 
