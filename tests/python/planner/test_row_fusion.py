@@ -110,7 +110,7 @@ class Machine:
         for row in in_memory if not outside else ():
             self.check_row(sources.main, row)
         wanted = self.windows(k, self.made[k], rows)
-        if layer.reach == layer.stride == layer.in_rows:
+        if layer.window_rows == layer.stride == layer.in_rows:
             assert not self.copied[k] & set(in_memory), "a row is accumulated twice"
         if layer.unit:
             self.copy_slots(k, in_memory)

@@ -116,7 +116,7 @@ def test_options_are_part_of_the_cache_key(added):
 
 
 def test_help_groups_the_options(added, capsys):
-    assert main(["compile", "--help"]) == 0
+    assert main(["compile", "--help-all"]) == 0
     text = capsys.readouterr().out
     assert text.index("Inspection:") < text.index("--colour [red|blue]")
     assert text.index("The network:") < text.index("--shiny / --no-shiny") < text.index("Boards:")
