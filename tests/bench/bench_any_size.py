@@ -96,7 +96,7 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
     shapes = {name: array.shape for name, array in largest.items()}
     any_size = tvmrt.compile(model, executor="aot", dims=case.dims)
     fixed = tvmrt.compile(model, executor="aot", shapes=shapes)
-    (open_, open_code), (still, still_code) = (
+    (open_, open_code), (still, fixed_shape_code) = (
         network(library, folder, name) for library, name in ((any_size, "open"), (fixed, "fixed"))
     )
     whole, alike = executors(open_, largest), executors(still, largest)
@@ -106,7 +106,7 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
     found = {
         "largest": ratio(whole, alike, rounds, calls),
         "arena": any_size.summary.arena_bytes / fixed.summary.arena_bytes,
-        "code": open_code / still_code,
+        "code": open_code / fixed_shape_code,
     }
     if most.get("batch", 1) > 1:
         half = case.inputs(rng, {**most, "batch": most["batch"] // 2})
@@ -114,7 +114,7 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
     return found
 
 
-def least_cost(folder: Path, rounds: int) -> float:
+def min_cost(folder: Path, rounds: int) -> float:
     """Microseconds of a run of a network that rectifies a row of one number."""
     d = Draft()
     model = d.model({"x": (FLOAT, ["batch", 1])}, {d.node("Relu", ["x"]): FLOAT})
@@ -169,7 +169,7 @@ def main() -> None:
             cells = (f"{found[key]:6.3f}" if key in found else "     -"
                      for key in ("largest", "half", "arena", "code"))  # fmt: skip
             print(f"{name:14} {'  '.join(cells)}")
-        print(f"a run of next to nothing: {least_cost(Path(folder), 21):.2f} us")
+        print(f"a run of next to nothing: {min_cost(Path(folder), 21):.2f} us")
         print(f"changing the size between runs: {size_cost(Path(folder), 21):.2f} us")
 
 

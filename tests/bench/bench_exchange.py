@@ -1,7 +1,7 @@
 """Tensors of others into a function of tvm-ffi, by DLPack's exchange interface.
 
 A call of two tensors, in turns: tvm-ffi's own, NDArrays, and tensors of the least type that can
-offer the interface (calls/least_tensor.c: no allocation, no work but a reference). Whatever is
+offer the interface (calls/minimal_tensor.c: no allocation, no work but a reference). Whatever is
 offered, apache-tvm-ffi 0.1.15 makes a tensor of its own of it and releases that after the call,
 whether the table stands under today's name or the older one, with a view without ownership or not:
 the least type takes about 1.45 times the own tensors' time, below which no package can come by it.
@@ -33,13 +33,13 @@ from tvmrt import libinfo
 ROUNDS, CALLS = 25, 100000
 
 
-def least_types(folder: Path) -> Any:
+def minimal_types(folder: Path) -> Any:
     """Build and import the module of the least types."""
-    path = folder / f"least_tensor{sysconfig.get_config_var('EXT_SUFFIX')}"
+    path = folder / f"minimal_tensor{sysconfig.get_config_var('EXT_SUFFIX')}"
     includes = [sysconfig.get_paths()["include"], *libinfo.find_include_path()]
     command = ["cc", "-O2", "-shared", "-fPIC", *(f"-I{name}" for name in includes)]
-    subprocess.run([*command, SOURCES / "least_tensor.c", "-o", path], check=True)
-    spec = importlib.util.spec_from_file_location("least_tensor", path)
+    subprocess.run([*command, SOURCES / "minimal_tensor.c", "-o", path], check=True)
+    spec = importlib.util.spec_from_file_location("minimal_tensor", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -58,7 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         function = build(Path(folder))[1].tensors
         function.release_gil = False
-        least = least_types(Path(folder))
+        least = minimal_types(Path(folder))
         own = tvm_ffi.from_dlpack(values)
         tensors = [own, tvmrt.nd.array(values), least.Tensor(), least.Kept(own)]
         rounds = [[per_call(function, tensor) for tensor in tensors] for _ in range(ROUNDS)]

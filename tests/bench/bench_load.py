@@ -37,7 +37,7 @@ print((time.perf_counter() - begin) * 1e3)
 """
 
 
-def _told_ms(code: str, rounds: int) -> float:
+def _min_ms(code: str, rounds: int) -> float:
     """The least of what a program prints."""
     command = [sys.executable, "-c", code]
     times = []
@@ -103,11 +103,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TVMRT_CACHE"] = cache
         for label, before in (("alone", ""), ("after numpy", "import numpy")):
-            milliseconds = _told_ms(IMPORT.format(before=before), chosen.rounds)
+            milliseconds = _min_ms(IMPORT.format(before=before), chosen.rounds)
             print(f"{'import tvmrt, ' + label:34} {milliseconds:6.1f} ms")
         for path in chosen.networks:
             run, call = _call_us(path, chosen.rounds)
-            load = _told_ms(LOAD.format(path=os.path.abspath(path)), chosen.rounds)
+            load = _min_ms(LOAD.format(path=os.path.abspath(path)), chosen.rounds)
             print(
                 f"{os.path.basename(path):34} load {load:6.1f} ms   run {run:9.2f} us   "
                 f"call {call:9.2f} us   {call - run:6.2f} us more"

@@ -82,7 +82,7 @@ def layers(rounds: int) -> None:
         model = maker.model(maker.relu(maker.conv("x", outs)))
         x = np.random.default_rng(1).standard_normal((1, ins, size, size), np.float32)
         shape = winograd._Shape(1, size, size, ins, outs)
-        said = {n: shape.direct() / shape.by_squares(n) for n in (2, 4)}
+        said = {n: shape.direct() / shape.by_winograd(n) for n in (2, 4)}
         runs = []
         with tempfile.TemporaryDirectory() as folder:
             for n in (0, 2, 4):

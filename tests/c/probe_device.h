@@ -166,7 +166,7 @@ static int enter_probe(void** unused) {
   return tvmrt_device_register(&device);
 }
 
-static int leave_probe(void** unused) {
+static int exit_probe(void** unused) {
   (void)unused;
   return tvmrt_device_unregister("probe");
 }
@@ -219,6 +219,6 @@ static int run_region(TVMModuleHandle mod, int64_t extent) {
 }
 
 /* A test with the device registered around it. */
-#define WITH_PROBE(test) cmocka_unit_test_setup_teardown(test, enter_probe, leave_probe)
+#define WITH_PROBE(test) cmocka_unit_test_setup_teardown(test, enter_probe, exit_probe)
 
 #endif /* TVMRT_TESTS_C_PROBE_DEVICE_H_ */

@@ -472,7 +472,7 @@ static void test_changed_texts_do_not_crash(void** unused) {
 }
 
 int main(void) {
-#define WITH_ASYNC(test) cmocka_unit_test_setup_teardown(test, enter_async_probe, leave_probe)
+#define WITH_ASYNC(test) cmocka_unit_test_setup_teardown(test, enter_async_probe, exit_probe)
   const struct CMUnitTest tests[] = {
       WITH_PROBE(test_region_lifetime),
       cmocka_unit_test_setup(test_unregistering_releases_the_device, reset),
@@ -484,7 +484,7 @@ int main(void) {
       WITH_PROBE(test_release_sees_the_shapes_and_the_reservation_of_allocate),
       WITH_ASYNC(test_unstoppable_run_is_awaited),
       cmocka_unit_test_setup_teardown(test_run_of_device_without_stop_is_awaited,
-                                      enter_unstoppable_probe, leave_probe),
+                                      enter_unstoppable_probe, exit_probe),
       WITH_PROBE(test_failing_releases_are_ignored),
       WITH_PROBE(test_fallback_loads_and_fails_when_called),
       WITH_ASYNC(test_asynchronous_slots_run_the_region),

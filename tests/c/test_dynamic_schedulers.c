@@ -26,7 +26,7 @@ static int waited_run(tvmrt_device* device, tvmrt_region* region, int try_wait) 
   return 0;
 }
 
-static int takes_small(tvmrt_device* device, const tvmrt_region* region) {
+static int accepts_small(tvmrt_device* device, const tvmrt_region* region) {
   (void)device;
   if (region->num_inputs == 1) return 0;
   TVMPackedFuncSetLastError("two inputs are too many.");
@@ -35,7 +35,7 @@ static int takes_small(tvmrt_device* device, const tvmrt_region* region) {
 
 static const tvmrt_device_interface async_slots = {.async_run = started_run,
                                                    .async_wait = waited_run};
-static const tvmrt_device_allocator small = {.evaluation = takes_small};
+static const tvmrt_device_allocator small = {.evaluation = accepts_small};
 static const tvmrt_device queue = {
     .struct_bytes = sizeof(queue), .name = "queue", .interface = &async_slots, .allocator = &small};
 

@@ -51,7 +51,7 @@ static void test_graph_runs_in_exactly_the_stated_memory(void** state) {
   assert_untouched();
 }
 
-static void test_too_little_memory_is_a_code_and_a_number(void** state) {
+static void test_too_little_memory_returns_a_code_and_size(void** state) {
   TVMGraphExecutor* ex;
   size_t used;
   (void)state;
@@ -450,7 +450,7 @@ static void test_executor_as_a_module(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_graph_runs_in_exactly_the_stated_memory),
-      cmocka_unit_test(test_too_little_memory_is_a_code_and_a_number),
+      cmocka_unit_test(test_too_little_memory_returns_a_code_and_size),
       cmocka_unit_test(test_bad_memory_and_modules_get_a_code),
       cmocka_unit_test(test_bad_tensors_get_a_code),
       cmocka_unit_test(test_inputs_are_not_written),

@@ -94,7 +94,7 @@ static void test_frontend_exception_is_kept_once(void** state) {
   assert_string_equal(TVMGetLastBacktrace(), "text");
 }
 
-static void test_module_answers_by_name(void** state) {
+static void test_module_functions_by_name(void** state) {
   TVMModuleHandle mod = load("FIXTURE_GRAPH");
   call create = {0}, absent = {0}, has = {0}, lacks = {0}, format = {0}, mask = {0};
   (void)state;
@@ -194,7 +194,7 @@ int main(void) {
       cmocka_unit_test(test_wrong_arguments_are_reported),
       cmocka_unit_test(test_cpu_streams_do_nothing),
       cmocka_unit_test(test_frontend_exception_is_kept_once),
-      cmocka_unit_test(test_module_answers_by_name),
+      cmocka_unit_test(test_module_functions_by_name),
       cmocka_unit_test(test_blob_is_named_after_its_prefix),
       cmocka_unit_test(test_tensor_is_allocated_as_in_tvm_0_8),
       cmocka_unit_test(test_evaluator_cools_down_and_flushes),

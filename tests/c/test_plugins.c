@@ -155,7 +155,7 @@ static void* find_all(void* failures) {
   return NULL;
 }
 
-static void test_threads_that_need_one_plugin_wait_for_it(void** state) {
+static void test_threads_wait_for_a_plugin_that_is_loading(void** state) {
   pthread_t threads[8];
   atomic_int failures = 0;
   (void)state;
@@ -176,7 +176,7 @@ int main(void) {
       cmocka_unit_test(test_registered_names_are_not_replaced),
       cmocka_unit_test(test_unused_plugin_is_unloaded_and_reloaded),
       cmocka_unit_test(test_prefixes_are_added_and_libraries_loaded_by_path),
-      cmocka_unit_test(test_threads_that_need_one_plugin_wait_for_it),
+      cmocka_unit_test(test_threads_wait_for_a_plugin_that_is_loading),
       cmocka_unit_test(test_list_of_names_includes_plugins),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,10 +77,10 @@ int __wrap_open(const char* path, int flags, ...) {
 int __wrap_open64(const char* path, int flags, ...) { return __wrap_open(path, flags); }
 
 /* Its own switch: threads that other tests start may come here at any moment. */
-static _Thread_local int leaves_no_temporary;
+static _Thread_local int removes_temporary_file;
 
 int __wrap_pthread_setspecific(pthread_key_t key, const void* state) {
-  return leaves_no_temporary ? ENOMEM : __real_pthread_setspecific(key, state);
+  return removes_temporary_file ? ENOMEM : __real_pthread_setspecific(key, state);
 }
 
 /* ---- saving ---- */
@@ -441,9 +441,9 @@ static int has_error(const char* text) {
 /* A thread whose state the system would not free has none, and so no text: that one was lost is told,
  * until there is one again. */
 static void* fail_without_state(void* reported) {
-  leaves_no_temporary = 1;
+  removes_temporary_file = 1;
   ((int*)reported)[0] = has_error("Out of memory while an error was reported.");
-  leaves_no_temporary = 0;
+  removes_temporary_file = 0;
   ((int*)reported)[1] = has_error("TVMFuncCall");
   return NULL;
 }

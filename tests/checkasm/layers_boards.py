@@ -29,7 +29,7 @@ from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 TRIES = 400  # shapes that are drawn until one fits a kernel
-MOST_MACS = 2e5
+MAX_MACS = 2e5
 
 BODY = """{layer}
   const {kind} data = {data};
@@ -85,7 +85,7 @@ def random_shape(layers: Layers, depthwise: bool) -> Shape:
         if (
             s.fits
             and np.prod(s.out) * s.batch * np.prod(s.kernel) * np.prod(s.channels) / s.groups
-            < MOST_MACS
+            < MAX_MACS
         ):
             return s
 
@@ -114,7 +114,7 @@ def add_integers(kernel: MicroKernel, name: str, layers: Layers, _number: int) -
     if found is None:
         return
     s, q, one = found
-    signed, is_sums = random.chance(0.6), random.chance(0.2)
+    signed, is_accumulator = random.chance(0.6), random.chance(0.2)
     low = -128 if signed else 0
     zero = random.one(low, low + 255, random.int(low, low + 255))
     high = low + 255
@@ -124,7 +124,7 @@ def add_integers(kernel: MicroKernel, name: str, layers: Layers, _number: int) -
     fixed = packed.shift is None and all_fixed_point(multipliers)
     numbers = (1, zero, low, high, signed)
     members = one.members(
-        kernel, *((4, 0, 0, 0, True) if is_sums else numbers), fixed_point_only=fixed
+        kernel, *((4, 0, 0, 0, True) if is_accumulator else numbers), fixed_point_only=fixed
     )
     call, scratch = kernel.call(one, "&layer"), kernel.scratch(one).bytes
     data = (
@@ -132,14 +132,14 @@ def add_integers(kernel: MicroKernel, name: str, layers: Layers, _number: int) -
     )
     body = BODY.format(
         layer=struct("tvmrt_micro_conv_i8", "layer", initializer(members)),
-        kind="tvmrt_micro_data", data=data % ("tvmrt_i8_rows_int32" if is_sums else "NULL"),
+        kind="tvmrt_micro_data", data=data % ("tvmrt_i8_rows_int32" if is_accumulator else "NULL"),
         call=call, lend=lend(scratch, call),
     )  # fmt: skip
     fields = {
-        "type": "CK_I8", "output": "CK_INT32" if is_sums else "CK_BYTES",
+        "type": "CK_I8", "output": "CK_INT32" if is_accumulator else "CK_BYTES",
         "y": ck_range(zero, signed, low, high), "x": ck_range(q.x_zero, q.x_signed),
         "extremes": int(q.extremes), "scratch": up(scratch) + 16,
-        "in_place": int(one.shape.in_place and not is_sums),
+        "in_place": int(one.shape.in_place and not is_accumulator),
     }  # fmt: skip
     layers.need([kernel.header, "tile/requantize.h"], [])
     weights = packed.weights

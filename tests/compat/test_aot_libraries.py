@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from artefacts import network, stream, toolchain
-from artefacts.eras import each_era
+from artefacts.releases import each_release
 
 import tvmrt
 from tvmrt.error import TVMError
@@ -53,9 +53,9 @@ kinds = pytest.mark.parametrize("kind", ["llvm", "llvm-pools", "c"])
 
 
 @kinds
-@each_era(since=9)
-def test_runs_with_its_numbers(build_aot, kind, era):
-    library = build_aot(kind, era.first, aot_blob())
+@each_release(since=9)
+def test_runs_with_its_numbers(build_aot, kind, release):
+    library = build_aot(kind, release.first, aot_blob())
     executor = AotModule(library["default"](tvmrt.cpu(0)))
     for name, value in inputs_of(kind).items():
         executor.set_input(name, value)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from artefacts import firmware, network, stream, toolchain
-from artefacts.eras import ERAS
+from artefacts.releases import RELEASES
 from onnx import helper
 from onnx_graph import model
 from test_firmware_graphs import NUMBERS, firmware_archive
@@ -94,7 +94,7 @@ int later(TVMAotExecutor* e, const char** name) { return TVMAotExecutor_GetInput
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("release", ["", "const"], ids=["0.12", "0.13-0.18"])
-def test_prototypes_are_those_of_the_releases(compiler, release, tmp_path):
+def test_prototypes_equal_the_releases(compiler, release, tmp_path):
     source = tmp_path / "prototypes.c"
     source.write_text(PROTOTYPES)
     command = [toolchain.find_compiler(compiler), *STRICT, "-fsyntax-only", f"-DRELEASE={release}"]
@@ -105,7 +105,7 @@ def test_prototypes_are_those_of_the_releases(compiler, release, tmp_path):
     toolchain.execute([*command, *toolchain.includes(), source])
 
 
-def test_size_of_an_entry_is_that_of_the_releases(tmp_path):
+def test_entry_size_equals_the_releases(tmp_path):
     source = tmp_path / "sizes.c"
     source.write_text(
         "#include <stdio.h>\n#include <tvm/runtime/crt/func_registry.h>\n"
@@ -118,11 +118,11 @@ def test_size_of_an_entry_is_that_of_the_releases(tmp_path):
     assert toolchain.execute([program]) == "0 2 11"
 
 
-@pytest.mark.parametrize("era", [ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=lambda release: release.name)
 @pytest.mark.parametrize("kind", ["linked", "opened", "opened over libtvm_runtime"])
-def test_bundle_of_network_and_runtime(era, kind, tmp_path):
+def test_bundle_of_network_and_runtime(release, kind, tmp_path):
     """As the releases' examples bundle them: in the program, or in a library that it opens."""
-    (tmp_path / "table.c").write_text(firmware.table(era, firmware.Build("c", unpacked=True)))
+    (tmp_path / "table.c").write_text(firmware.table(release, firmware.Build("c", unpacked=True)))
     parts = [toolchain.source("crt_bundle.c"), tmp_path / "table.c"]
     # the operators are in the manner of their time
     loose = ["-std=gnu11", "-Wno-unused-parameter"]
@@ -132,8 +132,8 @@ def test_bundle_of_network_and_runtime(era, kind, tmp_path):
     if not board:
         shared = Path(libinfo.find_lib_path("libtvm_runtime.so")[0])
         libraries = [shared, f"-Wl,-rpath,{shared.parent}"]
-    defines = [f"MINOR={era.first}", *(["BOARD"] if board else [])]
-    (tmp_path / "graph.json").write_text(network.graph_text(era))
+    defines = [f"MINOR={release.first}", *(["BOARD"] if board else [])]
+    (tmp_path / "graph.json").write_text(network.graph_text(release))
     (tmp_path / "net.params").write_bytes(stream.params({"w": network.W}))
     files = [tmp_path / "graph.json", tmp_path / "net.params"]
     main = toolchain.source("crt_bundle_main.c")

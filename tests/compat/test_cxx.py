@@ -68,7 +68,7 @@ def test_program_of_the_deployment_guide(tmp_path, compiler, standard):
 
 
 @pytest.mark.slow
-def test_program_that_asks_the_graph_for_its_inputs(tmp_path):
+def test_program_that_queries_the_graph_inputs(tmp_path):
     """Library, graph and parameters apart; maps of maps, shapes and texts from objects."""
     program = _build("g++", 11, "runner.cc", tmp_path / "runner", *_options("--libs"))
     compiled = tvmrt.compile(parser.parse_model(NETWORK), executor="graph")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from artefacts import firmware
 from artefacts.damage import DAMAGES, FAILURES, damaged, kinds, params_fields, paths, replaced
-from artefacts.eras import ERAS
+from artefacts.releases import RELEASES
 
 import tvmrt
 from tvmrt.cli.describe import archive as describe_archive
@@ -17,7 +17,7 @@ from tvmrt.cli.describe import archive as describe_archive
 
 @pytest.fixture
 def archive(tmp_path) -> Path:
-    return firmware.archive(tmp_path / "network.tar", ERAS[-1], firmware.Build())
+    return firmware.archive(tmp_path / "network.tar", RELEASES[-1], firmware.Build())
 
 
 def rewritten(archive: Path, change: dict[str, bytes | None]) -> Path:
@@ -98,7 +98,7 @@ def test_archive_of_sources_that_do_not_compile(archive):
         tvmrt.runtime.load_module(archive)
 
 
-METADATA = firmware.archive_metadata(ERAS[-1])
+METADATA = firmware.archive_metadata(RELEASES[-1])
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from artefacts import network
 from artefacts.damage import FAILURES, paths, replaced
-from artefacts.eras import ERAS
+from artefacts.releases import RELEASES
 
 import tvmrt
 from tvmrt.contrib import graph_executor
 
 VALUES: list[Any] = [None, [], {}, "", "x", -1, 2**44, 2**63, 1e308, True, [[[[]]]], "9" * 400]
-GRAPH = network.graph(ERAS[-1])
+GRAPH = network.graph(RELEASES[-1])
 
 
 @pytest.mark.parametrize("key", GRAPH)

@@ -32,7 +32,7 @@ PARAMS_THAT_LOAD = {
 PARAMS_THAT_LOAD["halved"] = PARAMS_THAT_LOAD["maximal"]
 
 
-def test_fields_make_the_whole_files():
+def test_fields_cover_whole_files():
     """The tables below damage what the writers write."""
     assert joined(params_fields()) == stream.params({"w": network.W})
     blob = network.graph_blob()

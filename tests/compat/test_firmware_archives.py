@@ -10,8 +10,8 @@ import archives
 import numpy as np
 import pytest
 from artefacts import firmware, network, toolchain
-from artefacts.eras import ERAS, Era
 from artefacts.firmware import Build
+from artefacts.releases import RELEASES, Release
 
 import tvmrt
 from tvmrt import libinfo
@@ -20,10 +20,10 @@ X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 NUMBERS = " ".join(f"{value:g}" for value in ((X + network.W) * 2).ravel())
 
 CASES = [
-    pytest.param(era, build, id=f"{era.name}-{build.name}")
-    for era in ERAS
+    pytest.param(release, build, id=f"{release.name}-{build.name}")
+    for release in RELEASES
     for build in firmware.BUILDS
-    if era.first >= build.since()
+    if release.first >= build.since()
 ]
 
 
@@ -34,11 +34,13 @@ def unpack(path: Path, folder: Path) -> tuple[list[Path], Path]:
     return sorted((host / "src").glob("*.c")), host / "include"
 
 
-def link(tmp_path: Path, era: Era, build: Build, *more: str, headers: Path | None = None) -> Path:
+def link(
+    tmp_path: Path, release: Release, build: Build, *more: str, headers: Path | None = None
+) -> Path:
     """Unpack, compile and link what an application's project would."""
-    archive = firmware.archive(tmp_path / "network.tar", era, build)
+    archive = firmware.archive(tmp_path / "network.tar", release, build)
     sources, include = unpack(archive, tmp_path / "network")
-    defines = [f"NUM_FUNCTIONS={len(firmware.table_names(era, build))}"]
+    defines = [f"NUM_FUNCTIONS={len(firmware.table_names(release, build))}"]
     if build.pools == "external":
         defines.append("EXTERNAL_POOL")
     if build.device:
@@ -59,31 +61,31 @@ def link(tmp_path: Path, era: Era, build: Build, *more: str, headers: Path | Non
     )
 
 
-def lines(build: Build, era: Era) -> list[str]:
+def lines(build: Build, release: Release) -> list[str]:
     """What the application prints."""
     expected = [NUMBERS]
     if build.device:
         expected.append("AOCOCD" * 2)
     if build.interface == "packed":
-        in_table = "in the table" if era.first >= 12 else "not in the table"
+        in_table = "in the table" if release.first >= 12 else "not in the table"
         expected.insert(0, in_table)
-        if era.first >= 9:
+        if release.first >= 9:
             expected.insert(0, "metadata tvmgen_default x output0")
     return expected
 
 
-@pytest.mark.parametrize("era, build", CASES)
-def test_runs_with_the_backend_library_alone(tmp_path, era, build):
-    program = link(tmp_path, era, build)
-    assert toolchain.execute([program]).splitlines() == lines(build, era)
+@pytest.mark.parametrize("release, build", CASES)
+def test_runs_with_the_backend_library_alone(tmp_path, release, build):
+    program = link(tmp_path, release, build)
+    assert toolchain.execute([program]).splitlines() == lines(build, release)
 
 
-@pytest.mark.parametrize("era", [ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=lambda release: release.name)
 @pytest.mark.parametrize("interface", ["packed", "c"])
-def test_runs_over_the_allocator_of_an_old_board(tmp_path, era, interface):
+def test_runs_over_the_allocator_of_an_old_board(tmp_path, release, interface):
     build = Build(interface, unpacked=interface == "c")
-    program = link(tmp_path, era, build, "firmware_board.c")
-    assert toolchain.execute([program]).splitlines() == lines(build, era)
+    program = link(tmp_path, release, build, "firmware_board.c")
+    assert toolchain.execute([program]).splitlines() == lines(build, release)
 
 
 # ---- generated code needs no header but those of the backend ----
@@ -103,27 +105,27 @@ def split_headers(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("build", firmware.BUILDS, ids=lambda build: build.name)
 def test_old_code_needs_the_backend_header_only(tmp_path, split_headers, build):
     """What old code includes under the runtime's name, it needs of the backend's header alone."""
-    era = ERAS[-1]
-    program = link(tmp_path, era, build, headers=split_headers)
-    assert toolchain.execute([program]).splitlines() == lines(build, era)
+    release = RELEASES[-1]
+    program = link(tmp_path, release, build, headers=split_headers)
+    assert toolchain.execute([program]).splitlines() == lines(build, release)
 
 
 # ---- the archive elsewhere ----
 
 
-@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
-def test_archive_loads_into_python(tmp_path, era):
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
+def test_archive_loads_into_python(tmp_path, release):
     """Linked to a shared library, the network is a function of it."""
-    path = firmware.archive(tmp_path / "network.tar", era, Build())
+    path = firmware.archive(tmp_path / "network.tar", release, Build())
     library = tvmrt.runtime.load_module(path)
     x, z = tvmrt.nd.array(X), tvmrt.nd.array(np.zeros_like(X))
     library["tvmgen_default_run"](x, z)
     np.testing.assert_array_equal(z.numpy(), (X + network.W) * 2)
 
 
-@pytest.mark.parametrize("era", [ERAS[0], ERAS[-1]], ids=lambda era: era.name)
-def test_archive_is_described(tmp_path, era):
-    path = firmware.archive(tmp_path / "network.tar", era, Build("c", unpacked=True))
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=lambda release: release.name)
+def test_archive_is_described(tmp_path, release):
+    path = firmware.archive(tmp_path / "network.tar", release, Build("c", unpacked=True))
     told = toolchain.execute([sys.executable, "-m", "tvmrt", "inspect", path])
-    assert f"Model Library Format {era.archive_version}" in told
+    assert f"Model Library Format {release.archive_version}" in told
     assert "default_lib0.c" in told

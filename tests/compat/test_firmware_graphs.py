@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from artefacts import firmware, network, stream, toolchain
-from artefacts.eras import ERAS
+from artefacts.releases import RELEASES
 from onnx import helper
 from onnx_graph import model
 from test_graph_json import VARIANTS, with_reshape
@@ -24,7 +24,9 @@ def firmware_archive() -> list[Path]:
     return [Path(found[0]), *toolchain.backend_archive()]
 
 
-@pytest.fixture(scope="module", params=[ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+@pytest.fixture(
+    scope="module", params=[RELEASES[0], RELEASES[-1]], ids=lambda release: release.name
+)
 def program(request, tmp_path_factory) -> Path:
     """The application with the operators and the table of a release."""
     folder = tmp_path_factory.mktemp("graph")
@@ -52,9 +54,9 @@ def test_variants_of_the_text_give_the_same_numbers(program, change, tmp_path):
     assert run(program, json.dumps(graph, indent=2), tmp_path) == NUMBERS
 
 
-@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
-def test_graphs_of_the_releases(program, era, tmp_path):
-    assert run(program, network.graph_text(era), tmp_path) == NUMBERS
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
+def test_graphs_of_the_releases(program, release, tmp_path):
+    assert run(program, network.graph_text(release), tmp_path) == NUMBERS
 
 
 def test_nop_is_no_call(program, tmp_path):
@@ -70,7 +72,7 @@ def test_a_parameter_of_another_type_is_a_code(program, type, tmp_path):
     assert run(program, graph, tmp_path) == "code 0x1005"
 
 
-def test_an_unknown_function_is_a_code(program, tmp_path):
+def test_unknown_function_returns_an_error_code(program, tmp_path):
     graph = network.graph()
     graph["nodes"][2]["attrs"]["func_name"] += "_1"
     assert run(program, graph, tmp_path) == "code 0x0100"
@@ -86,13 +88,17 @@ def test_operators_get_as_many_tensors_as_they_say(program, count, tmp_path):
 # ---- networks compiled ahead of time, by their executor ----
 
 
-@pytest.mark.parametrize("era", [era for era in ERAS if era.first >= 12], ids=lambda era: era.name)
+@pytest.mark.parametrize(
+    "release",
+    [release for release in RELEASES if release.first >= 12],
+    ids=lambda release: release.name,
+)
 @pytest.mark.parametrize("pools", ["none", "internal"])
-def test_networks_compiled_ahead_run_by_their_executor(era, pools, tmp_path):
+def test_networks_compiled_ahead_run_by_their_executor(release, pools, tmp_path):
     """From 0.12 on the run function is in the table."""
     build = firmware.Build("packed", pools=pools)
     sources = []
-    for name, text in firmware.sources(era, build).items():
+    for name, text in firmware.sources(release, build).items():
         if name.endswith(".c"):
             sources.append(tmp_path / Path(name).name)
             sources[-1].write_text(text)
@@ -103,7 +109,7 @@ def test_networks_compiled_ahead_run_by_their_executor(era, pools, tmp_path):
     assert toolchain.execute([application]).strip() == NUMBERS
 
 
-def test_what_tvmrt_compiles_ahead_runs_by_the_executor(tmp_path):
+def test_tvmrt_aot_code_runs_by_the_executor(tmp_path):
     """The table of a network is in its archive, for who asks for it."""
     nodes = [
         helper.make_node("Add", ["x", "w"], ["y"]),

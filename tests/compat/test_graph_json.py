@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from artefacts import network
-from artefacts.eras import Era, each_era
+from artefacts.releases import Release, each_release
 
 import tvmrt
 from tvmrt.contrib import graph_executor
@@ -118,9 +118,9 @@ def test_variants_of_the_text_give_the_same_numbers(library, change, indent):
     np.testing.assert_array_equal(z, network.Z)
 
 
-@each_era()
-def test_graphs_of_the_releases(library, era):
-    (z,) = run(library, network.graph_text(era), x=network.X, w=network.W)
+@each_release()
+def test_graphs_of_the_releases(library, release):
+    (z,) = run(library, network.graph_text(release), x=network.X, w=network.W)
     np.testing.assert_array_equal(z, network.Z)
 
 
@@ -231,7 +231,7 @@ def test_element_types(library, dtype):
     "dtype, shape",
     [("int1", [13]), ("uint1", [2, 3]), ("int4", [7]), ("uint4", [8]), ("float32x4", [3])],
 )
-def test_types_that_do_not_fill_bytes(library, dtype, shape):
+def test_sub_byte_types(library, dtype, shape):
     """Their storages have room for whole bytes per element or lane."""
     executor = graph_executor.create(json.dumps(one_input(dtype, shape)), library, tvmrt.cpu(0))
     executor.run()
@@ -267,10 +267,12 @@ def aligned(shape: tuple[int, ...]) -> tvmrt.nd.NDArray:
     return tvmrt.nd.empty(shape, "float32", tvmrt.cpu(0))
 
 
-@each_era()
-def test_output_is_bound_by_the_key_of_its_release(executor, era: Era):
+@each_release()
+def test_output_is_bound_by_the_key_of_its_release(executor, release: Release):
     out = aligned((2, 3))
-    executor.module["set_output_zero_copy"](era.output_key("tvmgen_default_fused_multiply", 0), out)
+    executor.module["set_output_zero_copy"](
+        release.output_key("tvmgen_default_fused_multiply", 0), out
+    )
     executor.run(x=network.X, w=network.W)
     np.testing.assert_array_equal(out.numpy(), network.Z)
 
@@ -325,14 +327,14 @@ def test_create_takes_devices_as_numbers(library, devices):
 
 
 @pytest.mark.parametrize("number", [2, 4, 14, 16], ids=["cuda", "opencl", "hexagon-0.8", "hexagon"])
-def test_devices_that_are_not_here_are_named(library, number):
+def test_missing_devices_are_named(library, number):
     graph = network.graph()
     graph["attrs"]["device_index"][1] = [number] * 4
     with pytest.raises((TVMError, ValueError), match=f"device.*{number}|{number}.*device"):
         run(library, graph, x=network.X)
 
 
-def test_a_device_that_no_int_holds_is_none(library):
+def test_device_id_beyond_int_is_an_error(library):
     """The low half of it would be the CPU."""
     graph = network.graph()
     graph["attrs"]["device_index"][1] = [(1 << 32) + 1] * 4

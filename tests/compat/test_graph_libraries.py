@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 from artefacts import network, stream, toolchain
-from artefacts.eras import ERAS, Era, each_era
+from artefacts.releases import RELEASES, Release, each_release
 
 import tvmrt
 from tvmrt.contrib import graph_executor
@@ -29,21 +29,23 @@ def tensors(*arrays: np.ndarray) -> list[tvmrt.nd.NDArray]:
 
 
 @generators
-@each_era()
-def test_runs_with_its_numbers(build, generator, era):
-    library = build(f"{generator}_graph.c", blob=network.graph_blob(era), defines=[era.define])
+@each_release()
+def test_runs_with_its_numbers(build, generator, release):
+    library = build(
+        f"{generator}_graph.c", blob=network.graph_blob(release), defines=[release.define]
+    )
     assert library.type_key == "GraphExecutorFactory"
     assert [module.type_key for module in library.imported_modules] == ["library"]
     np.testing.assert_array_equal(run_default(library), network.Z)
 
 
-@pytest.mark.parametrize("era", [ERAS[0], ERAS[-1]], ids=lambda era: era.name)
-def test_c_sources_are_cxx_sources_too(build, era):
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=lambda release: release.name)
+def test_c_sources_are_cxx_sources_too(build, release):
     compiler = toolchain.find_compiler("g++", "clang++")
     library = build(
         "c_graph.c",
-        blob=network.graph_blob(era),
-        defines=[era.define],
+        blob=network.graph_blob(release),
+        defines=[release.define],
         compiler=compiler,
         flags=["-x", "c++"],
     )
@@ -61,13 +63,13 @@ def test_graph_params_and_library_apart(build, generator):
     np.testing.assert_array_equal(executor.get_output(0).numpy(), network.Z)
 
 
-@each_era()
-def test_every_context_pointer_is_filled(build, era):
-    library = build("llvm_graph.c", blob=network.graph_blob(era), defines=[era.define])
+@each_release()
+def test_every_context_pointer_is_filled(build, release):
+    library = build("llvm_graph.c", blob=network.graph_blob(release), defines=[release.define])
     assert library.imported_modules[0]["unfilled_slots"]() == 0
 
 
-def test_pointers_that_are_not_there_are_passed_over(build):
+def test_null_pointers_are_ignored(build):
     library = build("llvm_graph.c", defines=["MINOR=18", "FEW_SLOTS"])
     x, w, y = tensors(network.X, network.W, np.zeros((2, 3), np.float32))
     library["tvmgen_default_fused_add"](x, w, y)
@@ -128,16 +130,16 @@ def test_asserts_of_generated_code_become_exceptions(bare_llvm, case, text):
         bare_llvm["tvmgen_default_fused_add"](*bad_argument(case))
 
 
-def test_wrong_kinds_of_arguments_are_seen_by_generated_code(bare_llvm):
+def test_generated_code_checks_argument_kinds(bare_llvm):
     with pytest.raises(TVMError, match="expects a pointer"):
         bare_llvm["tvmgen_default_fused_add"](1, 2, 3)
     with pytest.raises(TVMError, match="arg 1 expects a float"):
         bare_llvm["scalars"](1, 2, True)
 
 
-@each_era()
-def test_none_stands_for_a_null_handle(build, era):
-    library = build("llvm_graph.c", defines=[era.define])
+@each_release()
+def test_none_stands_for_a_null_handle(build, release):
+    library = build("llvm_graph.c", defines=[release.define])
     with pytest.raises(TVMError, match="got a NULL handle"):
         library["tvmgen_default_fused_add"](None, None, None)
     assert library["return_null"]() is None
@@ -146,8 +148,8 @@ def test_none_stands_for_a_null_handle(build, era):
 # ---- calls by name ----
 
 
-@each_era()
-def test_calls_by_name_pass_every_kind_of_argument(build, register, era):
+@each_release()
+def test_calls_by_name_pass_every_kind_of_argument(build, register, release):
     seen = {}
 
     def callee(tensor, text, number, real, nothing, truth):
@@ -156,7 +158,7 @@ def test_calls_by_name_pass_every_kind_of_argument(build, register, era):
         return number - 1
 
     register("compat.callee", callee)
-    library = build("llvm_graph.c", blob=network.graph_blob(era), defines=[era.define])
+    library = build("llvm_graph.c", blob=network.graph_blob(release), defines=[release.define])
     assert library.imported_modules[0]["call_packed"]() == -6
     np.testing.assert_array_equal(seen["tensor"], np.array([1, 2, 3], np.float32))
     assert seen["rest"] == ("a text", -5, 0.5, True)
@@ -208,10 +210,10 @@ def test_threads_find_functions_by_name_at_once(build, register):
 # ---- scalars ----
 
 
-@each_era()
-def test_bools_go_in_and_out(build, era: Era):
+@each_release()
+def test_bools_go_in_and_out(build, release: Release):
     """Code 15 from 0.18 on, an int before; either way True is true."""
-    library = build("llvm_graph.c", defines=[era.define])
+    library = build("llvm_graph.c", defines=[release.define])
     assert library["scalars"](1, 0.25, True) == 1001.25
     assert library["scalars"](1, 0.25, 0) == 1.25
     assert library["is_positive"](3) == 1

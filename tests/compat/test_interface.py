@@ -71,13 +71,13 @@ def wrong(compiler: str, given: list[Row]) -> list[str]:
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_headers_declare_what_tvms_do(compiler):
+def test_headers_declare_all_of_tvm(compiler):
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     assert wrong(compiler, rows()) == []
 
 
-def test_what_differs_is_found():
+def test_differences_are_found():
     """Each kind of row, with a fact that is not so."""
     table = {row.name: row for row in rows()}
     changed = {

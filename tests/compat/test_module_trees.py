@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from artefacts import network, stream, toolchain
-from artefacts.eras import Era, each_era
+from artefacts.releases import Release, each_release
 
 import tvmrt
 from tvmrt.contrib import graph_executor
@@ -72,7 +72,7 @@ def test_older_key_of_the_factory(build):
     np.testing.assert_array_equal(run(library), network.Z)
 
 
-def test_factory_answers_its_functions(build):
+def test_factory_returns_its_functions(build):
     library = build("c_graph.c", blob=network.graph_blob(), defines=["MINOR=9"])
     assert json.loads(library["get_graph_json"]()) == network.graph()
     held = {str(name): value.numpy() for name, value in library["get_graph_params"]().items()}
@@ -84,14 +84,14 @@ def test_factory_answers_its_functions(build):
     np.testing.assert_array_equal(executor.get_output(0).numpy(), network.X * 2)
 
 
-def accelerator_tree(era: Era) -> bytes:
+def accelerator_tree(release: Release) -> bytes:
     """The usual tree of a graph with one accelerator's module that has a constant."""
     constants = {"c0": network.W}
     loader = stream.const_loader(constants, {EXTERNAL: ["c0"]})
     payload = stream.json_module(EXTERNAL, JSON_GRAPH, ["c0"])
     entries = [
         factory(external_graph()),
-        stream.module(era.const_loader, loader),
+        stream.module(release.const_loader, loader),
         stream.module("compat_json", payload),
         stream.LIBRARY,
     ]
@@ -99,9 +99,11 @@ def accelerator_tree(era: Era) -> bytes:
 
 
 @pytest.mark.parametrize("generator", ["llvm", "c"])
-@each_era()
-def test_constants_reach_an_accelerator_once(build, generator, era):
-    library = build(f"{generator}_graph.c", blob=accelerator_tree(era), defines=[era.define])
+@each_release()
+def test_constants_reach_an_accelerator_once(build, generator, release):
+    library = build(
+        f"{generator}_graph.c", blob=accelerator_tree(release), defines=[release.define]
+    )
     assert kinds(library) == (
         "GraphExecutorFactory",
         ("const_loader", ("compat_json",), ("library",)),

@@ -10,7 +10,7 @@ import tarfile
 import numpy as np
 import pytest
 from artefacts import network, toolchain
-from artefacts.eras import each_era
+from artefacts.releases import each_release
 
 import tvmrt
 from tvmrt.error import TVMError
@@ -26,9 +26,9 @@ def call_add(library: tvmrt.runtime.Module) -> np.ndarray:
 
 
 @pytest.mark.parametrize("generator", ["llvm", "c"])
-@each_era()
-def test_library_is_its_functions(build, generator, era):
-    library = build(f"{generator}_graph.c", defines=[era.define])
+@each_release()
+def test_library_is_its_functions(build, generator, release):
+    library = build(f"{generator}_graph.c", defines=[release.define])
     assert library.type_key == "library"
     assert library.imported_modules == []
     np.testing.assert_array_equal(call_add(library), SUM)

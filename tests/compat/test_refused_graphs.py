@@ -179,7 +179,7 @@ def test_graph_is_refused(library, case):
         ('"\\x": 0', "unknown escape"),
     ],
 )
-def test_text_is_refused_with_its_place(library, more, sentence):
+def test_text_errors_have_a_position(library, more, sentence):
     text = json.dumps(network.graph())[:-1] + ",\n" + more + "}"
     refused(library, text, f"the graph JSON is damaged: {sentence} at line 2")
 
@@ -279,7 +279,7 @@ def test_parameter_of_another_shape_or_type_is_refused(build, array):
 
 
 @pytest.mark.parametrize("kind", ["graph", "aot"])
-def test_factory_whose_library_was_taken_away_says_so(library, kind):
+def test_factory_without_its_library_is_an_error(library, kind):
     create = tvmrt.get_global_func(f"tvm.{kind}_executor_factory.create")
     weight = tvmrt.nd.array(network.W)
     arguments = (network.graph_text(), library, "net") if kind == "graph" else (library, "net")

@@ -73,7 +73,7 @@ def test_file_has_the_text_or_the_payload(tmp_path, make, payload):
     assert path.read_bytes() == payload
 
 
-def test_executor_is_no_file(build, tmp_path):
+def test_executor_cannot_be_saved(build, tmp_path):
     library = build("llvm_graph.c", blob=network.graph_blob(), defines=["MINOR=18"])
     executor = library["default"](tvmrt.cpu(0))
     sentence = "a module of kind 'GraphExecutor' cannot be saved to a file."

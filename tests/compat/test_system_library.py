@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from artefacts import network, stream, toolchain
-from artefacts.eras import each_era
+from artefacts.releases import each_release
 
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
@@ -65,20 +65,20 @@ def expected(factor: int) -> str:
     return f"GraphExecutorFactory {values} threads"
 
 
-@each_era(until=12)
-def test_one_library_without_prefix(link, era):
+@each_release(until=12)
+def test_one_library_without_prefix(link, release):
     program = link(("", 2, graph_blob()))
-    assert toolchain.execute([program]).splitlines() == [expected(2)], era.name
+    assert toolchain.execute([program]).splitlines() == [expected(2)], release.name
 
 
-@each_era(since=13)
+@each_release(since=13)
 @pytest.mark.parametrize("in_graph", [True, False], ids=["prefix-in-graph", "bare-names-in-graph"])
-def test_several_libraries_by_their_prefixes(link, era, in_graph):
+def test_several_libraries_by_their_prefixes(link, release, in_graph):
     prefixes = {"net_a_": 2, "net_b_": 5}
     networks = [(p, f, graph_blob(p if in_graph else "")) for p, f in prefixes.items()]
     program = link(*networks)
     printed = toolchain.execute([program, *prefixes]).splitlines()
-    assert printed == [expected(factor) for factor in prefixes.values()], era.name
+    assert printed == [expected(factor) for factor in prefixes.values()], release.name
 
 
 def test_library_without_a_tree(link):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from artefacts import network, stream, toolchain
 from artefacts.damage import FAILURES
-from artefacts.eras import ERAS
+from artefacts.releases import RELEASES
 
 import tvmrt
 from tvmrt.cli.describe import describe
@@ -31,7 +31,9 @@ def pack(path: Path, files: dict[str, bytes], mode: str = "w") -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=[ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+@pytest.fixture(
+    scope="module", params=[RELEASES[0], RELEASES[-1]], ids=lambda release: release.name
+)
 def parts(request, tmp_path_factory) -> dict[str, bytes]:
     """Operators without a graph, as the library in a package is."""
     folder = tmp_path_factory.mktemp("package")
@@ -104,7 +106,7 @@ def test_sizes_are_not_believed(parts, name, tmp_path):
                 read(path)
 
 
-def test_what_is_missing_or_leads_away_is_told(parts, tmp_path):
+def test_missing_files_and_links_are_errors(parts, tmp_path):
     path = tmp_path / "module.tar"
     for name in PARTS:
         if name != "mod.json":  # without the graph it is another kind of archive

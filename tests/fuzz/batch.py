@@ -18,12 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import judge
+import comparison
 import numpy as np
 import onnx
 import programs
 from builds import SANITISED, Build
-from judges import Model
+from references import Model
 from worker import FAILED
 
 import tvmrt
@@ -314,7 +314,7 @@ def _judge(
 ) -> None:  # fmt: skip
     """Compare what ran, and what gave an error, with the judges; shaken where they differ."""
     ran = [n for n, o in enumerate(outcomes) if o.kind == "" and not o.refused]
-    ran = [n for n in ran if judge.is_comparable(members[n].model)]
+    ran = [n for n in ran if comparison.is_comparable(members[n].model)]
     asked = [n for n in ran if members[n].name not in known]
     for number, answer in _work(judges, folder, asked).items():
         known[members[number].name] = answer
@@ -353,7 +353,7 @@ def _compare(
         flat = shaken.get(run, [])
         times = [flat[i : i + len(right)] for i in range(0, len(flat), len(right) or 1)]
         ours.compared += sum(each.size for each in right)
-        wrong = judge.compared(member.model, ours.outputs.get(run, []), right, times)
+        wrong = comparison.compared(member.model, ours.outputs.get(run, []), right, times)
         where = f"run {run} ({member.runs[run].sizes}): " if len(member.runs) > 1 else ""
         found += [f"{where}{each}" for each in wrong]
     return found

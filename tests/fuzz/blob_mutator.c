@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-enum { MOST_PART = 1 << 12 };
+enum { MAX_PART = 1 << 12 };
 
 size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);
@@ -29,7 +29,7 @@ static size_t find_length(const uint8_t* data, size_t size, size_t from) {
   for (i = 0; i + 8 < size; ++i) {
     size_t at = (from + i) % (size - 8);
     uint64_t length = read_number(data + at);
-    if (length > 0 && length < MOST_PART && length <= size - at - 8) return at;
+    if (length > 0 && length < MAX_PART && length <= size - at - 8) return at;
   }
   return size;
 }
@@ -45,7 +45,7 @@ static size_t splice(uint8_t* data, size_t size, size_t max_size, size_t at, siz
 
 /* Another text of another length, which is told. */
 static size_t change_text(uint8_t* data, size_t size, size_t max_size, size_t at) {
-  static uint8_t part[2 * MOST_PART];
+  static uint8_t part[2 * MAX_PART];
   size_t length = (size_t)read_number(data + at);
   size_t fresh;
   size_t changed;
@@ -58,7 +58,7 @@ static size_t change_text(uint8_t* data, size_t size, size_t max_size, size_t at
 
 static size_t change_at(uint8_t* data, size_t size, size_t max_size, size_t at, unsigned int seed) {
   static const uint64_t edges[] = {0, 1, 2, 3, 255, 1u << 16, 1ull << 32, ~0ull, 1ull << 63};
-  static uint8_t part[MOST_PART + 8];
+  static uint8_t part[MAX_PART + 8];
   uint64_t number = read_number(data + at);
   size_t whole = (size_t)number + 8;
   switch (seed % 6) {

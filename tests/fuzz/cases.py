@@ -6,14 +6,14 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import dynamic_generator
 import families
 import families_moves
 import families_nn
-import growing
-import open_growing
-import tflite_growing
+import generator
+import tflite_generator
 from batch import Run
-from judges import Model
+from references import Model
 
 FAMILIES = (families, families_moves, families_nn)  # they have entered themselves into the table
 SHARES = {"onnx": 30, "picture": 14, "quantised": 12, "open": 15, "tflite": 29}
@@ -39,19 +39,19 @@ def case_of(seed: int, kinds: Mapping[str, int] = SHARES) -> Case:
     if kind == "tflite":
         return _tflite(name, seed)
     if kind == "open":
-        model, runs, dims, g = open_growing.grown(seed)
+        model, runs, dims, g = dynamic_generator.grown(seed)
         runs = [Run(feeds, sizes) for sizes, feeds in runs]
     elif kind == "picture":
-        model, feeds, g = growing.picture(seed)
+        model, feeds, g = generator.picture(seed)
         runs, dims = [Run(feeds)], {}
     else:
-        model, feeds, g = growing.grown(seed, quantised=kind == "quantised")
+        model, feeds, g = generator.grown(seed, quantised=kind == "quantised")
         runs, dims = [Run(feeds)], {}
     operators = tuple(dict.fromkeys(node.op_type for node in model.graph.node))
     return Case(name, kind, model, runs, dims, operators, tuple(g.refused))
 
 
 def _tflite(name: str, seed: int) -> Case:
-    data, runs, g = tflite_growing.grown(seed)
+    data, runs, g = tflite_generator.grown(seed)
     kind = f"tflite {g.dtype}"
     return Case(name, kind, data, [Run(feeds) for feeds in runs], {}, g.operators, tuple(g.refused))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from growing import Growing, Tensor, family
+from generator import Growing, Tensor, family
 from onnx import TensorProto
 
 PLAIN = """Relu Sigmoid Tanh Abs Neg HardSwish HardSigmoid Elu Selu Softplus Softsign Erf Floor Ceil

@@ -3,7 +3,7 @@ shared, written in place, or read in another order of axes."""
 
 from __future__ import annotations
 
-from growing import Growing, Tensor, family
+from generator import Growing, Tensor, family
 
 
 @family("f", least=4, most=4, weight=2)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 from families import axis_of
-from growing import Growing, Tensor, family
+from generator import Growing, Tensor, family
 
 
 def windows(g: Growing, count: int) -> list[int]:
     return [g.random.randint(1, 4) for _ in range(count)]
 
 
-def sliding(g: Growing, axes: int, most_pad: int = 2) -> dict:
+def sliding(g: Growing, axes: int, max_pad: int = 2) -> dict:
     """Pads, strides and dilations over some axes."""
     attrs = {"strides": [g.random.choice([1, 1, 2, 3]) for _ in range(axes)]}
     if g.chance(0.3):
         attrs["auto_pad"] = g.random.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
     else:
-        attrs["pads"] = [g.random.randint(0, most_pad) for _ in range(2 * axes)]
+        attrs["pads"] = [g.random.randint(0, max_pad) for _ in range(2 * axes)]
         attrs["dilations"] = [g.random.choice([1, 1, 2]) for _ in range(axes)]
     return attrs
 

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-enum { MOST_ARENA_BYTES = 1 << 16, MOST_INPUTS = 8 };
+enum { MAX_ARENA_BYTES = 1 << 16, MAX_INPUTS = 8 };
 
 static size_t bytes_of(const DLTensor* t) {
   size_t bytes = ((size_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
@@ -39,11 +39,11 @@ static const TVMModule module = {&registry};
 static int set_inputs(TVMGraphExecutor* ex, void** blocks) {
   int count = 0;
   int i;
-  for (i = 0; i < TVMGraphExecutor_GetNumInputs(ex) && count < MOST_INPUTS; ++i) {
+  for (i = 0; i < TVMGraphExecutor_GetNumInputs(ex) && count < MAX_INPUTS; ++i) {
     DLTensor t = *tvmrt_graph_input(ex, i);
     char name[8];
-    FUZZ_REQUIRE(t.data == NULL || bytes_of(&t) <= MOST_ARENA_BYTES);
-    if (t.data != NULL || bytes_of(&t) > MOST_ARENA_BYTES) continue;
+    FUZZ_REQUIRE(t.data == NULL || bytes_of(&t) <= MAX_ARENA_BYTES);
+    if (t.data != NULL || bytes_of(&t) > MAX_ARENA_BYTES) continue;
     t.data = calloc(1, bytes_of(&t) + 1);
     FUZZ_REQUIRE(t.data != NULL);
     blocks[count++] = t.data;
@@ -57,7 +57,7 @@ static int set_inputs(TVMGraphExecutor* ex, void** blocks) {
 }
 
 static void use(TVMGraphExecutor* ex, const char* params, size_t size) {
-  void* blocks[MOST_INPUTS];
+  void* blocks[MAX_INPUTS];
   int count;
   int i;
   (void)TVMGraphExecutor_LoadParams(ex, params, (uint32_t)size);

@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 
-enum { MOST_NAME_BYTES = 512, MOST_NAMES = 1024 };
+enum { MAX_NAME_BYTES = 512, MAX_NAMES = 1024 };
 
 static int nothing(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                    void* resource_handle) {
@@ -41,17 +41,17 @@ static void check_name(const TVMFuncRegistry* table, TVMModuleHandle mod, const 
 
 /* Tables are compiled in, so that a well-formed one ends in as many NULs as its count asks for. */
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static TVMCPackedFunc functions[MOST_NAMES];
-  static char names[MOST_NAME_BYTES + MOST_NAMES];
+  static TVMCPackedFunc functions[MAX_NAMES];
+  static char names[MAX_NAME_BYTES + MAX_NAMES];
   TVMFuncRegistry table = {names, functions};
   TVMModule image = {&table};
   TVMModuleHandle mod = NULL;
   size_t i;
-  if (size > MOST_NAME_BYTES) return 0;
-  for (i = 0; i < MOST_NAMES; ++i) functions[i] = nothing;
+  if (size > MAX_NAME_BYTES) return 0;
+  for (i = 0; i < MAX_NAMES; ++i) functions[i] = nothing;
   memset(names, 0, sizeof(names));
   if (size != 0) memcpy(names, data, size);
-  if (TVMFuncRegistry_GetNumFuncs(&table) > MOST_NAMES) return 0;
+  if (TVMFuncRegistry_GetNumFuncs(&table) > MAX_NAMES) return 0;
   FUZZ_REQUIRE(TVMModCreateFromCModule(&image, &mod) == 0);
   check_name(&table, mod, "");
   check_name(&table, mod, "run");

@@ -2,7 +2,7 @@
 #include "executors/graph.h"
 #include "fuzz.h"
 
-enum { MOST_STORAGE_BYTES = 1 << 20 };
+enum { MAX_STORAGE_BYTES = 1 << 20 };
 
 /* An operator that writes every byte of its tensors; the sanitizer knows where they end. */
 TVMRT_NATIVE(touch_all) {
@@ -35,8 +35,8 @@ static const tvmrt_module_type any_type = {.key = "any", .find = find_any};
 static uint64_t storage_bytes(const tvmrt_graph* g) {
   uint64_t sum = 0;
   size_t i;
-  for (i = 0; i < g->num_entries && sum <= MOST_STORAGE_BYTES; ++i) {
-    sum += g->entries[i].bytes > MOST_STORAGE_BYTES ? MOST_STORAGE_BYTES + 1 : g->entries[i].bytes;
+  for (i = 0; i < g->num_entries && sum <= MAX_STORAGE_BYTES; ++i) {
+    sum += g->entries[i].bytes > MAX_STORAGE_BYTES ? MAX_STORAGE_BYTES + 1 : g->entries[i].bytes;
   }
   return sum;
 }
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tvmrt_graph g;
   if (!fuzz_succeeded(tvmrt__graph_parse(json, size, &g))) return 0;
   check_graph(&g);
-  if (storage_bytes(&g) <= MOST_STORAGE_BYTES) check_executor(json, size, &g);
+  if (storage_bytes(&g) <= MAX_STORAGE_BYTES) check_executor(json, size, &g);
   tvmrt__graph_free(&g);
   return 0;
 }

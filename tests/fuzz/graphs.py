@@ -1,4 +1,4 @@
-"""Random networks by a matrix of builds: tvmrt against onnxruntime, the ONNX reference and LiteRT.
+"""Compare random networks in many builds with onnxruntime, the ONNX reference and LiteRT.
 
     graphs.py --seconds 60                    from a seed that is printed
     graphs.py --first 0 --count 5000          these networks
@@ -6,10 +6,10 @@
     graphs.py --first 7 --count 1 --builds crt+host+aot+c+-O2+gcc     what a finding prints
     graphs.py FILE.onnx FILE.tflite ...       single networks, the findings of a campaign
 
-A network is made by its seed (cases.py). Those of a batch are built together in ``--each`` ways,
-which are drawn of the matrix (builds.py), and run in one process or one image for QEMU. Compared by
-the rule of judge.py with the numbers of judges.py. The same seeds and builds give the same networks
-in the same builds. The last line is ``N graphs, W wrong``.
+A seed defines a network (cases.py). Networks of a batch are built together in ``--each`` builds,
+drawn from the matrix (builds.py), and run in one process or one QEMU image. comparison.py compares
+their outputs with those of references.py. Equal seeds and builds give equal networks in the same
+builds. The last line is ``N graphs, W wrong``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from builds import Build
 from cases import Case
 from findings import Findings
 from mutants import judged, place_of
-from tally import Record, Tally
+from summary import CampaignSummary, Record
 
 AT_ONCE = 32  # networks in a library, a program or an image
 BIG_BATCH = 5_000_000  # so that seeds of findings by the clock stay short
@@ -131,8 +131,8 @@ def start(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Build]) 
 class Campaign:
     """Batches in several processes at once."""
 
-    def __init__(self, plan: Plan, tally: Tally, processes: int, end: float) -> None:
-        self.plan, self.tally, self.processes, self.end = plan, tally, processes, end
+    def __init__(self, plan: Plan, summary: CampaignSummary, processes: int, end: float) -> None:
+        self.plan, self.summary, self.processes, self.end = plan, summary, processes, end
 
     def run(self) -> None:
         """All batches, or as many as there is time for."""
@@ -152,21 +152,21 @@ class Campaign:
         child, status = os.wait()
         path, seeds, ways = running.pop(child)
         if status == 0:
-            self.tally.add(pickle.loads(path.read_bytes()))
+            self.summary.add(pickle.loads(path.read_bytes()))
             path.unlink()
             return
         at = path.with_suffix(".at").read_text()
         if at:  # while it made this network a judge has ended the process
-            self.tally.judge_died(int(at))
+            self.summary.judge_died(int(at))
             rest = [seed for seed in seeds if seed != int(at)]
             if rest:
                 running[start(path, rest, self.plan.kinds, ways)] = (path, rest, ways)
         else:
             names = ", ".join(map(str, ways))
-            self.tally.broken(f"the batch from {seeds[0]} of {names} ended with {status}")
+            self.summary.broken(f"the batch from {seeds[0]} of {names} ended with {status}")
 
 
-def again(paths: Sequence[Path], ways: Sequence[Build], tally: Tally) -> None:
+def again(paths: Sequence[Path], ways: Sequence[Build], summary: CampaignSummary) -> None:
     """Single files, in some ways."""
     for path in paths:
         runs = []
@@ -179,7 +179,7 @@ def again(paths: Sequence[Path], ways: Sequence[Build], tally: Tally) -> None:
             runs = [batch.Run(each) for _, each in sorted(feeds.items())]
         tflite = path.suffix == ".tflite"
         model = path.read_bytes() if tflite else onnx.load(path)
-        tally.add(run_batch([Case(path.stem, "file", model, runs)], ways))
+        summary.add(run_batch([Case(path.stem, "file", model, runs)], ways))
 
 
 def _arguments() -> argparse.Namespace:
@@ -207,20 +207,20 @@ def main() -> int:
     print(*skipped, sep="\n", end="\n" * bool(skipped), flush=True)
     kinds = {k: v for k, v in cases.SHARES.items() if not args.kinds or k in args.kinds.split(",")}
     more = f" --kinds {args.kinds}" if args.kinds else ""
-    tally = Tally(Findings(args.findings, "graphs.py"), more)
+    summary = CampaignSummary(Findings(args.findings, "graphs.py"), more)
     if args.files:
         source = random.Random(args.first)
-        again(args.files, ways if words else builds.drawn(source, ways, 6), tally)
+        again(args.files, ways if words else builds.drawn(source, ways, 6), summary)
     else:
         at_once = args.at_once or max(4, int(min(AT_ONCE, args.seconds / 4)))
         plan = Plan(args.first, args.count, ways, args.each, kinds, at_once)
         end = time.monotonic() + args.seconds
-        Campaign(plan, tally, args.j, end).run()
+        Campaign(plan, summary, args.j, end).run()
         print(f"graphs from seed {args.first}")
-    tally.print()
+    summary.print()
     if args.report:
-        tally.write(args.report)
-    return 1 if tally.wrong else 0
+        summary.write(args.report)
+    return 1 if summary.wrong else 0
 
 
 if __name__ == "__main__":

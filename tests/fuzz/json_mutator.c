@@ -3,7 +3,7 @@
  * as it is. */
 #include "fuzz.h"
 
-enum { MOST_VALUES = 512, MAX_BYTES = 1 << 14 };
+enum { MAX_VALUES = 512, MAX_BYTES = 1 << 14 };
 
 size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);
@@ -36,7 +36,7 @@ static size_t find_values(const char* s, size_t size, span* out) {
   size_t depth = 0;
   size_t count = 0;
   size_t at = 0;
-  while (at < size && count < MOST_VALUES) {
+  while (at < size && count < MAX_VALUES) {
     size_t end = at + 1;
     if (s[at] == '{' || s[at] == '[') {
       if (depth == 64) return count;
@@ -103,7 +103,7 @@ static void change(text* t, const char* s, size_t size, unsigned int seed) {
                                       "1e400",
                                       "true",
                                       "\"x\""};
-  static span values[MOST_VALUES];
+  static span values[MAX_VALUES];
   size_t count = find_values(s, size, values);
   span old;
   t->size = 0;

@@ -6,7 +6,7 @@
 
 A mutant is refused with a sentence or compiles, within SECONDS and BYTES of memory. One in
 ``--share`` of those that compile is built with ASan and UBSan, run, and compared with onnxruntime
-by the rule of judge.py. The rest are findings: files in a folder, exit code 1.
+by the rule of comparison.py. The rest are findings: files in a folder, exit code 1.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def seeds_of(target: str) -> list[bytes]:
 
 
 def archive_of(target: str) -> Path:
-    """Where the inputs are kept that were found before and reach the most; see keep.py."""
+    """Return the corpus archive of a target, written by minimize_corpus.py."""
     if target in SEEDS:
         return Path(__file__).resolve().parent / f"corpus/{target}.zip"
     return _of_plugin(target, "regions.zip")

@@ -4,15 +4,15 @@
 #include "fuzz.h"
 
 /* Bytes that are read but not kept: reserved, and the device, which is the CPU afterwards. */
-enum { RESERVED_AT = 8, KEPT_AGAIN_AT = 24 };
+enum { RESERVED_AT = 8, AFTER_RESERVED_AT = 24 };
 
 static void check_bytes(const tvmrt_tensor* t, const uint8_t* data, size_t read) {
   tvmrt_buf written = {NULL, 0, 0};
   FUZZ_REQUIRE(tvmrt__tensor_write(&written, &t->dl) == 0);
   FUZZ_REQUIRE(written.size == read);
   FUZZ_REQUIRE(memcmp(written.data, data, RESERVED_AT) == 0);
-  FUZZ_REQUIRE(memcmp(written.data + KEPT_AGAIN_AT, data + KEPT_AGAIN_AT, read - KEPT_AGAIN_AT) ==
-               0);
+  FUZZ_REQUIRE(memcmp(written.data + AFTER_RESERVED_AT, data + AFTER_RESERVED_AT,
+                      read - AFTER_RESERVED_AT) == 0);
   tvmrt__buf_free(&written);
 }
 

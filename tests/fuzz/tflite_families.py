@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tflite_growing import FLOAT, WHOLE, TfliteGrowing, Unfit, Value, family
+from tflite_generator import FLOAT, WHOLE, TfliteGrowing, Unfit, Value, family
 
 SAME, VALID = 0, 1
 

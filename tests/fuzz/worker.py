@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import judge
-import judges
+import comparison
 import numpy as np
 import onnx
+import references
 
 SECONDS = 120
 FAILED = "failed"
@@ -114,7 +114,7 @@ class Theirs:
         model, found, refusal = self._model(number), {}, None
         for run, feeds in feeds_of(self.folder, number).items():
             try:
-                found[run] = judges.right_outputs(model, feeds)
+                found[run] = references.right_outputs(model, feeds)
             except Exception as problem:
                 refusal = problem
         if not found and refusal is not None:
@@ -124,7 +124,7 @@ class Theirs:
     def onnxruntime(self, number: int) -> dict[int, list[np.ndarray]]:
         """The outputs of all runs by onnxruntime, whatever it refuses."""
         model = self._model(number)
-        return {run: judges.by_onnxruntime(model, feeds)
+        return {run: references.by_onnxruntime(model, feeds)
                 for run, feeds in feeds_of(self.folder, number).items()}  # fmt: skip
 
     def shaken(self, number: int) -> dict[int, list[np.ndarray]]:
@@ -137,17 +137,17 @@ class Theirs:
                 found[run] = []
         return found
 
-    def _shaken(self, model: judges.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    def _shaken(self, model: references.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
         """The outputs of one run, shaken, and those of the standard where it may differ."""
         found = []
-        for i in range(judge.SHAKES):
-            model_i, feeds_i = judges.shaken_model(model, i), judge.shaken_feeds(feeds, i)
-            found += judges.right_outputs(model_i, feeds_i)
-        if not isinstance(model, bytes) and judges.is_left_to_the_standard(model):
-            found += judges.by_reference(model, feeds)
+        for i in range(comparison.SHAKES):
+            model_i, feeds_i = references.shaken_model(model, i), comparison.shaken_feeds(feeds, i)
+            found += references.right_outputs(model_i, feeds_i)
+        if not isinstance(model, bytes) and references.is_left_to_the_standard(model):
+            found += references.by_reference(model, feeds)
         return found
 
-    def _model(self, number: int) -> judges.Model:
+    def _model(self, number: int) -> references.Model:
         path = self.folder / f"n{number}.onnx"
         return onnx.load(path) if path.exists() else path.with_suffix(".tflite").read_bytes()
 

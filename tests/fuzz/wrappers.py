@@ -46,12 +46,12 @@ GRAPH = """\
 """
 
 
-def wrapper_text(library: Any, build: Build, most_dims: int) -> str:
+def wrapper_text(library: Any, build: Build, max_dims: int) -> str:
     """The C file of one network."""
     name = library.module_name
     sized = library.program.dims()
-    if len(sized) > most_dims:
-        raise ValueError(f"{len(sized)} dimensions are open, at most {most_dims} are run here")
+    if len(sized) > max_dims:
+        raise ValueError(f"{len(sized)} dimensions are open, at most {max_dims} are run here")
     if build.executor == "graph":
         body = _graph(library)
     elif build.interface == "packed":

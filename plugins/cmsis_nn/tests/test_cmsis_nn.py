@@ -14,7 +14,7 @@ import onnx
 import pytest
 from archives import unpack
 from boards import BOARDS, run_network
-from cmsis_nn_stand_in import PATH, compiled, loaded, make
+from cmsis_nn_mock import PATH, compiled, loaded, make
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
@@ -182,7 +182,7 @@ def test_every_layer_is_right_on_a_board(right, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_helium_has_scratch_memory_and_products_of_its_own(tmp_path, monkeypatch):
+def test_helium_has_its_own_scratch_size_and_matmuls(tmp_path, monkeypatch):
     net = Layers()
     x, rows = net.input("x", (1, 6, 4, 4), X), net.input("rows", (2, 20), X)
     net.layer("depthwise", "Conv", [x, net.parameter((6, 1, 3, 3), 0.004)], Y, group=6)
@@ -203,7 +203,7 @@ def test_a_network_of_others_agrees_with_its_golden_outputs(tmp_path, models_dir
     assert away.max() <= 1
 
 
-def test_what_cmsis_nn_cannot_stays_on_the_cpu():
+def test_layers_unsupported_by_cmsis_nn_stay_on_the_cpu():
     net = Layers()
     x, bytes_ = net.input("x", (1, 6, 9, 8), X), net.input("u", (1, 6, 9, 8), (0.1, 130), "uint8")
     net.layer("grouped", "Conv", [x, net.parameter((6, 3, 3, 3), 0.01)], Y, group=2)
@@ -249,7 +249,7 @@ def test_packed_functions_call_it_too(small, tmp_path):
 
 
 @pytest.mark.parametrize("given", [None, "/nowhere"])
-def test_make_says_what_it_lacks(given, small, tmp_path, monkeypatch):
+def test_make_reports_what_is_missing(given, small, tmp_path, monkeypatch):
     monkeypatch.delenv("CMSIS_NN", raising=False)
     done = make(small[1], tmp_path, *([f"CMSIS_NN={given}"] if given else []))
     assert done.returncode != 0
@@ -261,7 +261,7 @@ def test_make_says_what_it_lacks(given, small, tmp_path, monkeypatch):
     subprocess.run(["make", "-s", "clean"], cwd=tmp_path, check=True)
 
 
-def test_builds_of_others_are_told_what_they_lack(small, tmp_path):
+def test_errors_name_missing_parts_of_other_builds(small, tmp_path):
     small[1].export(tmp_path / "net")
     file = next((tmp_path / "net").glob("*_device_cmsis_nn.c"))
     include = [f"-I{path}" for path in tvmrt.libinfo.find_include_path()]
@@ -274,7 +274,7 @@ def test_builds_of_others_are_told_what_they_lack(small, tmp_path):
         subprocess.run([*language, *strict, *include, file], check=True)
 
 
-def test_a_library_that_wants_more_scratch_memory_is_an_error(small, tmp_path):
+def test_library_that_needs_more_scratch_memory_is_an_error(small, tmp_path):
     """And none that writes where other tensors are."""
     net, library = small
     network = loaded(library, tmp_path, "CFLAGS=-fPIC -O1 -DMOCK_EXTRA_SCRATCH=64")
@@ -284,7 +284,7 @@ def test_a_library_that_wants_more_scratch_memory_is_an_error(small, tmp_path):
     assert b"wants more scratch memory than was planned" in network.shared.TVMGetLastError()
 
 
-def test_a_program_that_has_the_library_already_gets_the_network_alone(small, tmp_path):
+def test_program_with_the_library_gets_only_the_network(small, tmp_path):
     done = make(small[1], tmp_path, f"CMSIS_NN={PATH}", "CMSIS_NN_SOURCES=")
     assert done.returncode == 0, done.stderr
     symbols = subprocess.run(
@@ -349,7 +349,7 @@ def test_kernels_of_floats_are_built_if_they_are_named(small, main_branch, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["stand-in", "main branch"])
-def test_cmake_builds_it_as_the_page_says(which, small, main_branch, tmp_path):
+def test_documented_cmake_build_works(which, small, main_branch, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
     vendor = main_branch if which == "main branch" else PATH
@@ -395,7 +395,7 @@ def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch, capsy
     assert network["ram"]["stack_bytes"] > 100  # with that of the kernels
 
 
-def asked_by_helium(x: int, y: int, kernel: int, stride: int, pad: int, channels: int) -> int:
+def helium_scratch_bytes(x: int, y: int, kernel: int, stride: int, pad: int, channels: int) -> int:
     """What CMSIS-NN's documentation has rows of windows 1 x ``kernel`` take: those at the left end
     or at the right one, with their padding; where these are all, what other windows take."""
     odd = ((y - 1) * stride + kernel - x) % 2
@@ -418,5 +418,5 @@ def test_scratch_memory_is_enough_for_rows_on_helium():
         none, weights = np.zeros(3, np.int32), np.zeros((3, 1, kernel, channels), np.int8)
         finish = Requantization(none, none, 0, -128, 127)
         layer = Convolution(None, window, weights, none, 0, finish, 0)
-        wanted = asked_by_helium(x, y, kernel, stride, pads[0], channels)
+        wanted = helium_scratch_bytes(x, y, kernel, stride, pads[0], channels)
         assert scratch_bytes(layer, frozenset({"dsp", "mve"})) >= wanted, (layer.window, wanted)

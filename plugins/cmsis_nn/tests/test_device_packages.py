@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from cmsis_nn_stand_in import PATH, compiled
+from cmsis_nn_mock import PATH, compiled
 from firmware_call import Network
 from onnx import TensorProto, helper, numpy_helper
 
@@ -166,7 +166,7 @@ def test_a_custom_operator_comes_with_its_body(tmp_path, monkeypatch):
     np.testing.assert_allclose(found, 0.1 * x * np.clip(x / 6 + 0.5, 0, 1), 1e-6, 1e-7)
 
 
-def test_code_that_calls_more_of_the_runtime_is_refused(layer, tmp_path, monkeypatch):
+def test_code_that_needs_the_full_runtime_is_refused(layer, tmp_path, monkeypatch):
     (name,) = layer.sources.flags
     text = layer.sources.files[name] + "\nvoid *more(void) { return TVMBackendAllocWorkspace(); }\n"
     monkeypatch.setitem(layer.sources.files, name, text)
@@ -174,7 +174,7 @@ def test_code_that_calls_more_of_the_runtime_is_refused(layer, tmp_path, monkeyp
         layer.export_package(tmp_path / "package", "zephyr")
 
 
-def test_the_command_says_what_a_package_wants(model, tmp_path, monkeypatch, capsys):
+def test_command_reports_what_a_package_requires(model, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("CMSIS_NN", raising=False)
     onnx.save(model, tmp_path / "net.onnx")
     asked = ["--board", "stm32f4", "--interface-api", "c", "--device", "cmsis-nn"]

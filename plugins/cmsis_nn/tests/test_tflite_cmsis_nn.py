@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cmsis_nn_stand_in import compiled, loaded
+from cmsis_nn_mock import compiled, loaded
 from tflite_case import FILES, Net, feeds_for, litert_runs
 
 pytest.importorskip("ai_edge_litert")
@@ -25,7 +25,7 @@ LAYERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_compute_what_litert_does(name, tmp_path):
+def test_layers_equal_litert(name, tmp_path):
     data = (FILES / f"{name}.tflite").read_bytes()
     feeds = feeds_for(data)
     library = compiled(data, interface_api="c")

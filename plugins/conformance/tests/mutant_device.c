@@ -118,7 +118,7 @@ static int is_reduced(const tvmrt_region_node* n) {
   return strcmp(tvmrt_node_text(n, "precision", ""), "float16") == 0;
 }
 
-static void forget_halves(work* w) {
+static void forget_float16(work* w) {
   for (int32_t i = 0; w->halves != NULL && i < w->num_tensors; ++i) {
     if (!IS(13)) free(w->halves[i]);
   }
@@ -159,7 +159,7 @@ static int pre_run(tvmrt_device* self, tvmrt_region* region, const char* options
   if (IS(26) && w->scratch != NULL) return 0; /* prepared once, for the first shapes */
   free(w->places);
   if (!IS(40)) free(w->scratch);
-  forget_halves(w);
+  forget_float16(w);
   w->places = calloc((size_t)region->num_tensors + 1, sizeof(size_t));
   for (int32_t i = 0; w->places != NULL && i < region->num_tensors; ++i) {
     w->places[i] = bytes;
@@ -422,7 +422,7 @@ static int release_graph(tvmrt_device* self, void* device_graph) {
   if (w->is_started) (void)pthread_join(w->thread, NULL);
   free(w->places);
   free(w->scratch);
-  forget_halves(w);
+  forget_float16(w);
   free(w);
   return 0;
 }

@@ -58,7 +58,7 @@ def test_skeleton_passes_every_check(skeleton):
 
 
 @pytest.mark.slow
-def test_skeletons_own_test_passes(skeleton):
+def test_skeleton_test_passes(skeleton):
     """It is the same in both languages."""
     source = skeleton("fresh_one", python=True)
     command = [sys.executable, "-m", "pytest", "-q", f"test_{source.stem}.py"]
@@ -67,7 +67,7 @@ def test_skeletons_own_test_passes(skeleton):
 
 
 @pytest.mark.slow
-def test_build_finds_a_folder_that_was_added_and_nothing_else_is_touched(tmp_path):
+def test_new_plugin_folder_is_built_without_other_changes(tmp_path):
     if shutil.which("meson") is None:
         pytest.skip("meson is not on the path")
     tree, root = tmp_path / "tree", Path(__file__).parents[3]
@@ -131,7 +131,7 @@ def test_leak_is_found(skeleton):
 
 
 @pytest.mark.slow
-def test_state_that_threads_share_is_found(skeleton):
+def test_shared_state_of_threads_is_found(skeleton):
     edits = [
         ("#include <stdlib.h>", "#include <stdlib.h>\n#include <unistd.h>"),
         ("static float* data(", "static float shared[1 << 16];\nstatic float* data("),
@@ -152,7 +152,7 @@ def test_unknown_operator_must_be_refused(skeleton):
 
 
 @pytest.mark.slow
-def test_device_that_takes_nothing_fails(skeleton):
+def test_device_without_supported_operators_fails(skeleton):
     source = skeleton(edits=[('{"relu", NULL}', '{"no_such_operator", NULL}')])
     code, found = run_kit(built(source), "operators")
     assert code == 1

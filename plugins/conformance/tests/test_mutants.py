@@ -17,7 +17,7 @@ from tvmrt.libinfo import find_include_path
 
 pytest.importorskip("onnxruntime")
 
-SOURCE = Path(__file__).parent / "products_device.c"
+SOURCE = Path(__file__).parent / "matmul_device.c"
 LAYERS, BATCHES, RESIDUAL = "MatMul, Add, Relu: layers", "MatMul: batches", "MatMul, Add, Add"
 
 # What a mutant does, the check that finds it, the networks that suffice, and what it says.
@@ -60,7 +60,7 @@ WILD = (3, 9, 11, 13, 29)
 
 
 def plugin(folder: Path, number: int) -> Path:
-    path = folder / f"libtvmrt_device_products{number}.so"
+    path = folder / f"libtvmrt_device_matmul{number}.so"
     include = [f"-I{p}" for p in find_include_path()]
     command = ["cc", "-O1", "-std=c99", "-shared", "-fPIC", *include, f"-DMUTANT={number}"]
     subprocess.run([*command, str(SOURCE), "-o", str(path)], check=True)

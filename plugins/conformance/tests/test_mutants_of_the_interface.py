@@ -81,7 +81,7 @@ def plugin(tmp_path_factory) -> str:
 
 
 @pytest.mark.slow
-def test_device_that_is_right_passes(plugin, monkeypatch):
+def test_correct_device_passes(plugin, monkeypatch):
     monkeypatch.delenv("TVMRT_MUTANT", raising=False)
     found = run_checks(plugin)
     assert not [finding for finding in found if not finding.passed]
@@ -98,7 +98,7 @@ def test_mutant_is_found(number, plugin, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("check", "only"), sorted({row[1:] for row in MUTANTS.values()}))
-def test_device_that_is_right_passes_what_finds_mutants(check, only, plugin, monkeypatch):
+def test_correct_device_passes_all_mutant_checks(check, only, plugin, monkeypatch):
     """So that no mutant is found by a mistake of the kit."""
     monkeypatch.delenv("TVMRT_MUTANT", raising=False)
     found = run_checks(plugin, [check], only=[only], seconds=300)

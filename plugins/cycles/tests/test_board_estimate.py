@@ -72,7 +72,7 @@ def digits_net(digits):
     "target",
     [pytest.param(t, marks=needs(t)) for t in ("cortex-m4", "riscv32")],
 )
-def test_instructions_are_those_that_qemu_counts(capsys, digits_net, tmp_path, target):
+def test_instructions_equal_qemu(capsys, digits_net, tmp_path, target):
     library = digits_net(target)
     rng = np.random.default_rng(3)
     arrays = {t.name: rng.standard_normal(t.shape).astype(t.dtype) for t in library.summary.inputs}
@@ -103,7 +103,7 @@ def test_instructions_are_those_that_qemu_counts(capsys, digits_net, tmp_path, t
 
 @pytest.mark.slow
 @needs("cortex-m4")
-def test_options_change_what_is_told(capsys, digits_net, tmp_path):
+def test_options_change_the_report(capsys, digits_net, tmp_path):
     digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
     without = told(capsys, tmp_path / "net.tar", "--board", "nrf52", "--wait-states", 0)
     assert without["clock_hz"] == 64e6
@@ -174,7 +174,7 @@ def count(cell):
 
 
 @needs("cortex-m4")
-def test_the_page_shows_what_the_data_say(capsys, digits_net, tmp_path):
+def test_page_shows_the_data(capsys, digits_net, tmp_path):
     digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
     asked = (tmp_path / "net.tar", "--board", "stm32f4", "-o", tmp_path / "board.html")
     found = told(capsys, *asked)
@@ -203,7 +203,7 @@ def test_the_page_shows_what_the_data_say(capsys, digits_net, tmp_path):
     assert json.loads(data)["networks"] == found["networks"]
 
 
-def test_a_page_says_what_does_not_fit_and_what_is_not_known():
+def test_page_shows_overflows_and_unknown_values():
     ram = {"arena_bytes": 900, "input_bytes": 100, "output_bytes": 50, "static_bytes": 0,
            "stack_bytes": None, "total_bytes": None}  # fmt: skip
     network = {"instructions": 0, "cycles": 0, "wait_cycles": 0, "seconds": None, "joules": None,
@@ -245,7 +245,9 @@ def refused(capsys, *arguments):
     return " ".join(capsys.readouterr().err.split())
 
 
-def test_what_cannot_be_told_is_a_sentence(capsys, digits, digits_net, tmp_path, monkeypatch):
+def test_impossible_estimates_have_a_one_line_error(
+    capsys, digits, digits_net, tmp_path, monkeypatch
+):
     model, archive = digits / "digits_int8.onnx", tmp_path / "net.tar"
     digits_net("cortex-m4").export(str(archive))
     assert "did you mean nrf" in refused(capsys, model, "--board", "nrf25")
@@ -277,7 +279,7 @@ def test_every_target_and_family_has_a_row():
         core_timing.core_of("z80")
 
 
-def test_a_board_whose_core_has_no_row_is_refused_by_name(capsys, digits):
+def test_board_with_an_unknown_core_is_refused_by_name(capsys, digits):
     for board, target in (("esp8266", "xtensa-lx106"), ("esp32", "xtensa-lx6")):
         said = refused(capsys, digits / "digits_int8.onnx", "--board", board)
         assert f"{target} has no published table of cycles" in said
@@ -329,7 +331,7 @@ def test_cycles_of_riscv_code():
     assert cycles("riscv32", True, *lines) == 2 + 1 + 18 + 2 + 2 + 1
 
 
-def test_cycles_of_vectors_are_those_of_the_registers_of_a_group():
+def test_vector_cycles_count_registers_of_a_group():
     lines = [
         "vsetvli\ta0,a1,e16,m4,ta,ma",
         "vle8.v\tv0,(a0)",  # two registers

@@ -120,7 +120,7 @@ def test_chains_that_read_each_other(tmp_path, case):
     np.testing.assert_allclose(found, judge(model, X)[0], 1e-4, 1e-5)
 
 
-def test_what_follows_is_computed_by_the_product_itself(tmp_path):
+def test_epilogues_are_fused_into_the_primitive(tmp_path):
     """By what oneDNN says of its own calls: one primitive, with the sum and the bounds in it."""
     model = chain(CHAINS["conv-sum-clip"])
     run(model, X, tmp_path, "aot")
@@ -208,7 +208,7 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("case", PRODUCTS)
-def test_products_with_operands_of_every_form(tmp_path, case):
+def test_matmuls_with_operands_of_every_form(tmp_path, case):
     shape, nodes, weights = PRODUCTS[case]
     feeds = {"x": normal(*shape)}
     model = network(nodes, feeds, weights, {"y": "float32"})
@@ -217,7 +217,7 @@ def test_products_with_operands_of_every_form(tmp_path, case):
     np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-4)
 
 
-def test_what_is_no_product_stays_on_the_cpu_between_regions(tmp_path):
+def test_other_operators_stay_on_the_cpu_between_regions(tmp_path):
     nodes = [
         CONV,
         ("Relu", ["c"], "d", {}),
@@ -232,7 +232,7 @@ def test_what_is_no_product_stays_on_the_cpu_between_regions(tmp_path):
     np.testing.assert_allclose(found, judge(model, X)[0], 1e-4, 1e-5)
 
 
-def test_network_alone_on_the_device_has_no_copies_at_its_borders(tmp_path):
+def test_network_wholly_on_the_device_has_no_boundary_copies(tmp_path):
     model = chain(CHAINS["conv-relu"])
     library, (found,) = run(model, X, tmp_path)
     assert [row.copied for row in library.summary.borders] == [False, False]

@@ -43,7 +43,7 @@ def integer_product(op: str, kind: str) -> tuple[onnx.ModelProto, dict]:
 
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 @pytest.mark.parametrize("op", ["conv", "grouped-conv", "matmul"])
-def test_integer_products_are_exact(tmp_path, op, kind):
+def test_integer_matmuls_are_exact(tmp_path, op, kind):
     needs.one_of("avx512_vnni", "avx_vnni", why="others overflow")
     model, feeds = integer_product(op, kind)
     library, (found,) = run(model, feeds, tmp_path, "dnnl")
@@ -74,7 +74,7 @@ def test_unsigned_weights_are_moved_to_signed_ones(tmp_path, zero, regions):
     np.testing.assert_array_equal(found, judge(model, feeds)[0])
 
 
-def test_integer_products_stay_on_the_cpu_where_they_overflow(tmp_path, monkeypatch):
+def test_integer_matmuls_that_may_overflow_stay_on_the_cpu(tmp_path, monkeypatch):
     monkeypatch.setattr(processor, "machine", lambda: "x86_64")
     monkeypatch.setattr(processor, "flags", lambda: frozenset({"avx2", "fma"}))
     model, feeds = integer_product("conv", "int8")

@@ -28,7 +28,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_onednn_cannot_do_is_refused_with_the_reason(case):
+def test_unsupported_by_onednn_is_refused_with_the_reason(case):
     nodes, reason = REFUSED[case]
     feeds = {"x": normal(1, 3), "i": normal(1, 2, 4, 4)}
     weights = {
@@ -44,7 +44,7 @@ def test_what_onednn_cannot_do_is_refused_with_the_reason(case):
 
 
 @pytest.mark.parametrize("before", [[], [("MatMul", ["x", "w"], "p", {})]], ids=["alone", "shared"])
-def test_what_no_product_computes_returns_to_the_cpu(before):
+def test_regions_without_matmuls_return_to_the_cpu(before):
     feeds = {"x": normal(3, 3)}
     nodes = [*before, ("Relu", ["p" if before else "x"], "r", {}), ("Exp", ["r"], "y", {})]
     nodes += [("Exp", ["p"], "z", {})] if before else []
@@ -85,7 +85,7 @@ def test_windows_over_other_axes_are_refused(op, shape):
 @pytest.mark.parametrize(
     ("shape", "dtype"), [([1, 2, 0, 2**63 - 1], "float32"), ([1, 2, 4, 2**63 - 1], "")], ids=str
 )
-def test_extents_of_nothing_are_bounded_too(shape, dtype):
+def test_extents_of_empty_tensors_are_bounded(shape, dtype):
     """Strides are products of them."""
     shapes = {"x": shape, "w": [2, 2, 1, 1], "y": [1, 2, 3, 3]}
     with pytest.raises(ValueError, match="more memory than can be addressed"):
@@ -113,7 +113,7 @@ def load_node(op: str, attrs: dict, shapes: dict, dtype: str = "float32") -> Non
     tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray(64))
 
 
-def test_products_of_nothing_stay_on_the_cpu(tmp_path):
+def test_empty_matmuls_stay_on_the_cpu(tmp_path):
     """oneDNN divides by the extents of matrices."""
     network = model(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],

@@ -37,14 +37,14 @@ def test_bias_of_a_product_of_batches():
     np.testing.assert_allclose(run(module, (2, 3, 5), "float32", a, b), a @ b + ROW, 1e-5, 1e-5)
 
 
-def test_row_is_added_to_a_product_of_joined_batches():
+def test_bias_row_of_a_matmul_with_merged_batches():
     nodes = [("matmul", [0, 1], [3], {}), ("add", [3, 2], [4], {})]
     module = load("dnnl", [[2, 3, 4], W, ROW, [2, 3, 5], [2, 3, 5]], nodes)
     x = normal(2, 3, 4)
     np.testing.assert_allclose(run(module, (2, 3, 5), "float32", x), x @ W + ROW, 1e-5, 1e-5)
 
 
-def test_bounds_that_cross_are_taken_in_their_order():
+def test_crossed_bounds_are_applied_in_order():
     w, low, high = normal(4, 5), np.float32([0.5]), np.float32([-0.5])
     nodes = [("matmul", [0, 1], [4], {}), ("max", [4, 2], [5], {}), ("min", [5, 3], [6], {})]
     module = load("dnnl", [[3, 4], w, low, high, *[[3, 5]] * 3], nodes)
@@ -65,13 +65,13 @@ def quantized(dtype: str, **attrs: float) -> tvmrt.runtime.Module:
     return load("dnnl", tensors, [("qconv", [0, 1, 2], [3], CONV | attrs)])
 
 
-def test_integer_product_of_32_bits_is_the_sum_itself():
+def test_int32_result_of_an_integer_matmul_is_the_accumulator():
     x = RNG.integers(0, 100, (1, 2, 5, 5)).astype(np.uint8)
     exact = windows(x.astype(np.int64), QW.astype(np.int64))
     np.testing.assert_array_equal(run(quantized("int32"), (1, 4, 3, 3), "int32", x), exact)
 
 
-def test_integer_product_keeps_within_a_narrower_range():
+def test_integer_matmul_clamps_to_a_narrower_range():
     x = RNG.integers(0, 9, (1, 2, 5, 5)).astype(np.uint8)
     exact = windows(x.astype(np.int64), QW.astype(np.int64))
     found = run(quantized("uint8", low=3, high=20), (1, 4, 3, 3), "uint8", x)

@@ -97,7 +97,7 @@ print(tvmrt.get_global_func("tvmrt.device.find")("dnnl") != 0)
 """
 
 
-def test_it_is_a_wheel_of_its_own(tmp_path):
+def test_device_is_its_own_wheel(tmp_path):
     pytest.importorskip("wheel")
     pytest.importorskip("mesonpy")
     if not Path("/usr/include/oneapi/dnnl/dnnl.h").exists():

@@ -114,7 +114,7 @@ def record(monkeypatch) -> list[tuple[bytes, tuple[str, ...]]]:
     return seen
 
 
-def answers_text(calls: list[Call], places) -> str:
+def answers_header(calls: list[Call], places) -> str:
     """The header ANSWERS of the stand-in: the calls of a run."""
     arrays, rows = [], []
     for i, call in enumerate(calls):

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from boards import BOARDS, link_image, program_text, run_image
-from ethos_u_case import HERE, Device, answers_text, places_in, record
+from ethos_u_case import HERE, Device, answers_header, places_in, record
 from firmware_call import Network, build_shared
 from onnx_case import network
 
@@ -115,7 +115,7 @@ def two_regions(tmp_path_factory):
 @pytest.mark.parametrize("name", [
     "kws_dscnn_int8", pytest.param("resnet8_int8", marks=pytest.mark.slow),
 ])  # fmt: skip
-def test_a_network_of_bytes_is_one_command_stream(models_dir, tmp_path, name):
+def test_int8_network_is_one_command_stream(models_dir, tmp_path, name):
     stored = np.load(models_dir / f"{name}.npz")
     feeds = {key: stored[key] for key in stored.files if not key.startswith("out:")}
     (golden,) = (stored[key] for key in stored.files if key.startswith("out:"))
@@ -134,7 +134,7 @@ def test_a_network_of_bytes_is_one_command_stream(models_dir, tmp_path, name):
 
 
 @needs_vela
-def test_tensors_cross_borders_in_the_layout_of_the_device(two_regions):
+def test_boundary_tensors_have_the_device_layout(two_regions):
     """The network's own are NCHW; between the regions the CPU computes a table."""
     built, feeds, golden = two_regions
     assert [row.operators for row in built.library.summary.regions] == [["qconv"], ["qconv"]]
@@ -152,7 +152,7 @@ def test_tensors_cross_borders_in_the_layout_of_the_device(two_regions):
     ("name", "sentence"),
     [("busy", b"no driver is free"), ("failing", b"ethosu_invoke() failed; the commands are for")],
 )
-def test_a_driver_that_fails_ends_the_run_and_is_given_back(two_regions, name, sentence):
+def test_failing_driver_ends_the_run_and_is_released(two_regions, name, sentence):
     built, feeds, golden = two_regions
     given, results = [feeds["x"]], [np.zeros(golden.shape, np.int8)]
     built.flag(name).value = 1
@@ -165,7 +165,7 @@ def test_a_driver_that_fails_ends_the_run_and_is_given_back(two_regions, name, s
 
 
 @needs_vela
-def test_the_cpu_steps_in_where_the_driver_has_none_free(two_regions, tmp_path):
+def test_cpu_fallback_without_a_free_driver(two_regions, tmp_path):
     like, feeds, golden = two_regions
     built = Built(layers()[0], tmp_path / "both", fallback=True, like=like)
     by_device, calls = built.run(feeds), len(built.device.calls)
@@ -177,7 +177,7 @@ def test_the_cpu_steps_in_where_the_driver_has_none_free(two_regions, tmp_path):
 
 
 @needs_vela
-def test_tensors_with_bases_of_their_own_are_not_copied(tmp_path):
+def test_tensors_with_own_base_addresses_are_not_copied(tmp_path):
     model, feeds = layers(both=False)
     built = Built(model, tmp_path / "own", separate_io=True, accelerator="ethos-u65-256",
                   memory_mode="Dedicated_Sram", config="Arm/vela.ini",
@@ -199,7 +199,7 @@ def test_a_board_runs_it_without_the_header_of_the_driver(two_regions, tmp_path)
         pytest.skip(f"{board.missing_tool()} is missing")
     built, feeds, _ = two_regions
     found = built.run(feeds)
-    (tmp_path / "answers.h").write_text(answers_text(built.device.calls, built.places))
+    (tmp_path / "answers.h").write_text(answers_header(built.device.calls, built.places))
     model, _ = layers()
     library = tvmrt.compile(model, devices=["ethos-u"], target="cortex-m55", interface_api="c")
     library.export(tmp_path / "net")

@@ -25,7 +25,7 @@ def reasons(model, **options) -> set[str]:
     return {row.reason for row in summary.nodes if row.op_type == "Conv"}
 
 
-def test_without_vela_the_cpu_computes_and_says_what_to_install(monkeypatch):
+def test_without_vela_layers_run_on_the_cpu_and_extra_is_named(monkeypatch):
     monkeypatch.setattr(vela, "_command", lambda: None)
     model, _ = layers()
     with pytest.warns(
@@ -50,7 +50,7 @@ def test_it_is_for_firmware():
     subprocess.CompletedProcess([], 1, "", "warning\nRuntimeError: Error: no way'\n"),
     subprocess.CompletedProcess([], 0, "fine", "but no file\nno way"),
 ])  # fmt: skip
-def test_what_vela_says_is_the_reason(monkeypatch, answer):
+def test_vela_messages_are_the_reason(monkeypatch, answer):
     monkeypatch.setattr(vela, "absent", lambda: None)
     monkeypatch.setattr(vela, "_command", lambda: ["vela"])
     monkeypatch.setattr("tvmrt.plugins.ethos_u.device.try_options", lambda arguments: None)
@@ -63,7 +63,7 @@ def test_what_vela_says_is_the_reason(monkeypatch, answer):
         vela.run_cached.cache_clear()
 
 
-def test_an_option_that_there_is_not():
+def test_unknown_option():
     with pytest.raises(ValueError, match="ethos-u has no option speed; choose of accelerator, "):
         tvmrt.compile(layers()[0], **FIRMWARE, device_options={"ethos-u": {"speed": 1}})
 
@@ -73,13 +73,13 @@ def test_an_option_that_there_is_not():
     ({"accelerator": "ethos-u1"}, "invalid choice: 'ethos-u1'"),
     ({"memory_mode": "Nowhere"}, "Section Memory_Mode.Nowhere not found"),
 ])  # fmt: skip
-def test_a_wrong_value_is_no_refusal(options, why):
+def test_wrong_option_value_is_an_error(options, why):
     with pytest.raises(ValueError, match=f"vela does not take its options: .*{why}"):
         try_options(vela.arguments(options))
 
 
 @needs_vela
-def test_what_vela_leaves_to_the_cpu_is_lost_alone():
+def test_only_layers_that_vela_rejects_run_on_the_cpu():
     """The device takes steps of three at most in a depthwise layer."""
     rng = np.random.default_rng(1)
     held = {
@@ -155,12 +155,12 @@ def test_a_command_stream_is_read():
     ({"name": b"z"}, "other tensors than the region has"),
     ({"count": 2}, "2 command streams of one region"),
 ])  # fmt: skip
-def test_a_file_that_is_no_region_is_refused(changed, why):
+def test_file_that_is_not_a_region_is_refused(changed, why):
     with pytest.raises(UnsupportedError, match=why):
         read_stream(file(**changed), BORDERS, False, {})
 
 
-def test_operators_left_to_the_cpu_are_named():
+def test_operators_on_the_cpu_are_named():
     with pytest.raises(CpuFallbackError) as raised:
         read_stream(file(cpu=True), BORDERS, False, {})
     assert raised.value.names == ["y"]

@@ -162,7 +162,7 @@ def test_makers_refuse_other_arguments(create, name, text, arguments):
         tvmrt.get_global_func(name)(*arguments)
 
 
-def test_a_file_that_is_not_there_is_named(create, tmp_path):
+def test_missing_file_is_named(create, tmp_path):
     with pytest.raises(OSError, match="cannot be opened"):
         tvmrt.get_global_func("module.loadfile_examplejson")(str(tmp_path / "absent"))
 
@@ -188,7 +188,7 @@ def test_example_takes_strides_without_gaps_only(tmp_path):
         call_with_strides(function, np.ones((3, 2), np.float32).T, y)
 
 
-def test_it_brings_no_device_but_a_kind_of_modules():
+def test_plugin_adds_a_module_kind_and_no_device():
     assert not tvmrt.get_global_func("tvmrt.device.find")("examplejson")
     loader = tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True)
     assert (devices.get("examplejson").absent() is None) == (loader is not None)

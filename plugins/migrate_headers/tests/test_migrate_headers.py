@@ -21,7 +21,7 @@ int call(TVMBackendPackedCFunc f, TVMValue *args) {
 """
 
 
-def test_places_have_lines_and_reasons():
+def test_findings_have_lines_and_reasons():
     places = [(u.line, u.old, u.new) for u in find_uses(OLD)]
     assert places == [
         (1, "tvm/runtime/c_runtime_api.h", "tvm/runtime/c_packed_func.h"),
@@ -30,7 +30,7 @@ def test_places_have_lines_and_reasons():
     ]
 
 
-def test_rewriting_leaves_comments_and_strings():
+def test_rewriting_keeps_comments_and_strings():
     new = rewritten(OLD)
     assert "// TVMBackendPackedCFunc in a comment stays" in new
     assert '"TVMAPISetLastError"' in new
@@ -49,7 +49,7 @@ def test_rewriting_leaves_comments_and_strings():
         pytest.param("TVMValue v;", "tvm/runtime/c_packed_func.h", id="calling-convention"),
     ],
 )
-def test_the_smallest_header_that_suffices(line, header):
+def test_smallest_sufficient_header(line, header):
     uses = find_uses(f"#include <tvm/runtime/c_runtime_api.h>\n{line}\n")
     found = [u.new for u in uses if u.old.endswith(".h")]
     assert found == ([header] if header else [])
@@ -67,7 +67,7 @@ def test_a_folder_is_rewritten_in_place(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == OLD
 
 
-def test_bytes_that_are_no_text_survive(tmp_path):
+def test_files_that_are_not_utf8_are_kept(tmp_path):
     source = tmp_path / "latin.c"
     source.write_bytes(b"/* \xe9 */ TVMBackendPackedCFunc f;\n")
     CliRunner().invoke(command, [str(source), "--rewrite"])
@@ -82,7 +82,7 @@ typedef TVMBackendPackedCFunc mine;
 """
 
 
-def test_what_a_board_supplies_keeps_its_name(tmp_path):
+def test_board_functions_keep_their_names(tmp_path):
     """In the file that defines it, and where the other files call it."""
     (tmp_path / "board.c").write_text(BOARD)
     caller = 'void g(void) { if (1) { TVMAPISetLastError("no"); } }\n'
@@ -97,7 +97,7 @@ def test_what_a_board_supplies_keeps_its_name(tmp_path):
     assert "TVMCPackedFunc" in rewritten("typedef int (*own)(TVMBackendPackedCFunc f);")
 
 
-def test_headers_that_are_not_here_are_told(tmp_path):
+def test_missing_headers_are_reported(tmp_path):
     source = tmp_path / "a.cc"
     text = (
         "#include <tvm/runtime/crt/rpc_common/framing.h>\n#include <stdio.h>\n"
@@ -111,7 +111,7 @@ def test_headers_that_are_not_here_are_told(tmp_path):
     assert "has no replacement" in CliRunner().invoke(command, [str(source)]).stdout
 
 
-def test_classes_that_derive_from_tvms_are_told():
+def test_classes_derived_from_tvm_are_reported():
     text = (
         "#include <tvm/runtime/module.h>\n/* struct A : public ModuleNode\n */\n"
         "class Mine : public tvm::runtime::ModuleNode {};\nclass B : public Mine {};\n"

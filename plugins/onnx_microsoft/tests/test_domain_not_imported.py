@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 import tvmrt
 
 
-def test_a_node_of_a_domain_that_is_not_imported_is_taken():
+def test_node_of_a_domain_that_is_not_imported_is_accepted():
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
     node = helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")
     graph = helper.make_graph([node], "g", ends[:1], ends[1:])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import microsoft_attention as attention
-import microsoft_bytes as quantized
 import microsoft_floats as floats
+import microsoft_int8 as quantized
 import numpy as np
 import pytest
 from harness import Batch
@@ -69,7 +69,7 @@ def test_floats_of_onnxruntime(part):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", list(_BYTES))
-def test_bytes_of_onnxruntime(part):
+def test_quantised_operators(part):
     part.check()
 
 
@@ -85,7 +85,7 @@ REFUSED = [
 ]
 
 
-def test_all_that_is_refused_is_told_at_once():
+def test_all_refusals_are_reported_together():
     x = np.zeros((3, 3), np.float32)
     unknown = [row for row in REFUSED if "missing" not in row[3] and "operand" not in row[3]]
     cases = [

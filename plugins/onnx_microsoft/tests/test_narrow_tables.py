@@ -69,7 +69,7 @@ def _in_blocks(net: Net, kind: int, zeros: bool) -> None:
     net.node("GatherBlockQuantized", inputs, out=True, domain=MS, **attrs)
 
 
-def test_rows_of_packed_tables_are_those_of_onnxruntime(tmp_path):
+def test_rows_of_packed_tables_equal_onnxruntime(tmp_path):
     net = Net()
     for kind in (TensorProto.INT4, TensorProto.UINT4):
         _taken(net, kind, (10, 32), 0, (10,), along=0)

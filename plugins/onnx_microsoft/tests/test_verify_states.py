@@ -65,7 +65,7 @@ def network(tmp_path):
 
 
 @pytest.mark.slow
-def test_states_in_floats_are_right_and_the_rest_is_as_near_as_ever(network, capsys):
+def test_float_states_pass_and_other_tolerances_stay(network, capsys):
     assert main(["verify", str(network), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["tensors"]
     parts = {(row["part"], row["tensor"]): row["verdict"] for row in rows}

@@ -311,14 +311,14 @@ def everything(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [*regressors(), *classifiers(), *ensembles()])
-def test_a_forest_is_as_onnxruntime_has_it(everything, name):
+def test_forest_equals_onnxruntime(everything, name):
     found, wanted = everything
     own = {key: array for key, array in wanted.items() if key.startswith(f"{name}/")}
     assert own
     assert not differences(found, own, 1e-5, 1e-6)
 
 
-def wrong_forests() -> dict:
+def invalid_forests() -> dict:
     """Broken networks, and what their sentences say."""
     forest = trees(2, 2, _MODES[:1])
     right = {**forest["nodes"], **weights("target", forest, 2), "n_targets": 2}
@@ -345,9 +345,9 @@ def wrong_forests() -> dict:
     }
 
 
-@pytest.mark.parametrize("name", wrong_forests())
+@pytest.mark.parametrize("name", invalid_forests())
 def test_a_broken_forest_is_a_sentence(name):
-    attributes, said = wrong_forests()[name]
+    attributes, said = invalid_forests()[name]
     with pytest.raises(ValueError, match="TreeEnsembleRegressor") as caught:
         tvmrt.compile(one_node("TreeEnsembleRegressor", [rows(1)], **attributes))
     assert said in str(caught.value)

@@ -44,7 +44,7 @@ def network(key: int, value: int, *nodes: tuple[str, dict, int]) -> onnx.ModelPr
     ],
     ids=["words", "numbers", "cast", "cast-to-int64"],
 )
-def test_a_map_is_as_onnxruntime_has_it(key, value, node, given):
+def test_map_operator_equals_onnxruntime(key, value, node, given):
     model = network(key, value, node)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     found = tvmrt.load(model, cache=False)({"m": given})["y0"]
@@ -60,13 +60,13 @@ def test_a_map_is_as_onnxruntime_has_it(key, value, node, given):
     ],
     ids=["texts", "cast"],
 )
-def test_values_that_are_texts(node, expected):
+def test_string_values(node, expected):
     """onnxruntime's Python takes none."""
     net = tvmrt.load(network(INT64, STRING, node), cache=False)
     assert net(m={1: "2.5", 7: "y"}).tolist() == [expected]
 
 
-def test_a_map_is_a_row_elsewhere(tmp_path):
+def test_map_input_is_one_row_in_other_processes(tmp_path):
     """A library that is loaded by another process, and a caller who has the row."""
     model = network(STRING, FLOAT, ("DictVectorizer", WORDS, FLOAT))
     net = tvmrt.load(model, cache=tmp_path)

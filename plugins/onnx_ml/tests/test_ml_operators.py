@@ -130,7 +130,7 @@ def everything(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operator_is_as_onnxruntime_has_it(everything, name):
+def test_operator_equals_onnxruntime(everything, name):
     found, wanted = everything
     own = {key: array for key, array in wanted.items() if key.startswith(f"{name}/")}
     assert own
@@ -193,7 +193,7 @@ def flowers() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def test_labels_that_are_strings_are_places_in_a_list(tmp_path):
+def test_string_labels_are_indices_of_a_list(tmp_path):
     model = flowers()
     feeds = {"x": np.array([[0, 5, 1], [9, 0, 1], [1, 2, 3]], np.float32)}
     found, wanted = run(model, feeds, tmp_path), by_onnxruntime(model, feeds)
@@ -256,7 +256,7 @@ def _wrong() -> dict[str, tuple]:
 
 
 @pytest.mark.parametrize("name", _wrong())
-def test_what_cannot_be_is_refused_by_name(name):
+def test_impossible_options_are_refused_by_name(name):
     op, inputs, attributes, said = _wrong()[name]
     with pytest.raises((UnsupportedError, ValueError), match=op) as caught:
         tvmrt.compile(one_node(op, inputs, 2 if op in _TWO else 1, **attributes))
@@ -264,7 +264,7 @@ def test_what_cannot_be_is_refused_by_name(name):
         assert said in str(caught.value)
 
 
-def test_strings_that_are_compared_are_refused():
+def test_string_comparisons_are_refused():
     model = flowers()
     model.graph.node.append(helper.make_node("Equal", ["kind", "kinds"], ["same"]))
     with pytest.raises(UnsupportedError, match=r"Equal: it handles strings; do that before or"):

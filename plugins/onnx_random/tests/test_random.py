@@ -131,7 +131,7 @@ def test_numbers_have_their_distribution(results, name, cumulative):
     assert distance(results[1][name], cumulative) < 2
 
 
-def test_neighbours_do_not_depend_on_each_other(results):
+def test_adjacent_numbers_are_independent(results):
     for name in ("flat", "unseeded", "bell", "flat64", "bell64"):
         x = results[0][name].reshape(-1).astype(np.float64)
         x = (x - x.mean()) / x.std()
@@ -151,7 +151,7 @@ def test_bounds_and_element_types(results):
     assert np.unique(first["flat64"]).size == COUNT  # more than 24 bits
 
 
-def test_bernoulli_hits_as_often_as_it_is_told(results):
+def test_bernoulli_has_the_given_probability(results):
     for name, dtype in (("coins", np.float32), ("coins64", np.int64)):
         hits = results[0][name]
         assert hits.dtype == dtype and set(np.unique(hits)) == {0, 1}
@@ -175,7 +175,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean(results):
     assert not results[0]["all"].any() and not results[0]["all_mask"].any()
 
 
-def test_a_run_says_whether_it_trains(results):
+def test_training_mode_is_a_run_time_input(results):
     y, mask = results[0]["by_run"], results[0]["by_run_mask"]
     assert abs(mask.mean() - 0.5) < 0.006
     np.testing.assert_allclose(y, np.where(mask, P * 2, 0), rtol=1e-6)

@@ -40,7 +40,7 @@ def accepts(pattern: str, text: str) -> bool:
 
 @settings(max_examples=300, deadline=None)
 @given(PATTERNS, st.lists(st.text(LETTERS, max_size=6), max_size=6))
-def test_they_accept_what_python_matches(pattern, texts):
+def test_automata_accept_the_matches_of_python(pattern, texts):
     right = re.compile(pattern, re.ASCII)
     for text in ["", *texts]:
         # Python lets \B fail in an empty text, RE2 does not
@@ -48,7 +48,7 @@ def test_they_accept_what_python_matches(pattern, texts):
             assert accepts(pattern, text) == bool(right.fullmatch(text)), (pattern, text)
 
 
-def test_a_search_knows_what_stands_around():
+def test_search_measures_layers_in_their_network():
     classes, table = search_automaton(r"\bab\b")
     width = classes.max() + 1
     for before, starts in enumerate([True, True, False]):
@@ -74,6 +74,6 @@ def test_a_search_knows_what_stands_around():
         ("((a{100}){100}){100}", "more than 20000 positions"),
     ],
 )
-def test_what_is_not_supported_is_a_sentence(pattern, said):
+def test_unsupported_features_have_a_one_line_error(pattern, said):
     with pytest.raises(UnsupportedError, match=said):
         match_automaton(pattern)

@@ -178,7 +178,7 @@ def test_results_stay_until_the_next_run(executor, tmp_path):
     assert second.get_output(0).numpy().tolist() == ["twotwo", "", "two!two!"]
 
 
-def test_what_is_no_string_or_too_much_is_a_sentence():
+def test_invalid_and_oversized_strings_are_errors():
     compiled = onnx_backend.prepare(joined())
     with pytest.raises(TypeError, match="input 'x': the elements of a ndarray are not strings"):
         compiled.run({"x": np.zeros(2)})

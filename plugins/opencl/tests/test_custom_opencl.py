@@ -77,7 +77,7 @@ def square_network(body: str) -> GraphBuilder:
     return g
 
 
-def test_operator_with_nothing_but_an_opencl_body(tmp_path):
+def test_operator_with_only_an_opencl_body(tmp_path):
     body = "  const size_t i = get_global_id(0);\n  y[i] = x[i] * x[i];"
     x = np.arange(6, dtype=np.float32)
     library = tvmrt.compile(square_network(body), **OPENCL)
@@ -134,7 +134,7 @@ print(ex.get_output(0).numpy().tolist())
 """
 
 
-def test_loaded_elsewhere_from_a_program_that_is_built_once(tmp_path):
+def test_other_processes_use_the_cached_program(tmp_path):
     """Another process, a pickled module: the program's text travels, its binary is kept by its
     content."""
     body = "  const size_t i = get_global_id(0);\n  y[i] = x[i] * x[i];"
@@ -171,7 +171,7 @@ def shift(x, w, beta):
     return np.concatenate([x[..., 1:], x[..., -1:]], -1) * w[:, None, None] + beta
 
 
-def test_a_body_that_asks_for_images_gets_them(tmp_path):
+def test_body_can_request_images(tmp_path):
     """Between operators that work on buffers; layers for one operand, rows alone for the other."""
     operator = Kernel(
         "Shift",
@@ -191,7 +191,7 @@ def test_a_body_that_asks_for_images_gets_them(tmp_path):
     np.testing.assert_allclose(found, np.exp(shift(-x, w, np.float32(0.5))), 1e-5)
 
 
-def test_tensors_without_elements_ask_for_no_sizes(tmp_path):
+def test_empty_tensors_allocate_nothing(tmp_path):
     x = {"x": np.zeros((0, 3), np.float32)}
     node = helper.make_node("HardSwish", ["x"], ["y"], domain="example.swish")
     model = onnx_model([node], x, {"y": "f4"})

@@ -219,7 +219,7 @@ def small(tmp_path):
     return tmp_path / "net.so"
 
 
-def test_programs_are_kept_on_disk_by_their_content(tmp_path):
+def test_programs_are_cached_on_disk_by_content(tmp_path):
     path, cache = small(tmp_path), tmp_path / "cache"
     first = run_in_process(path, TVMRT_OPENCL_CACHE=str(cache))
     assert first.returncode == 0, first.stderr
@@ -244,7 +244,7 @@ def test_programs_are_kept_on_disk_by_their_content(tmp_path):
     ],
     ids=["no-driver", "another-name"],
 )
-def test_no_device_is_a_plain_error(tmp_path, variables, reason):
+def test_missing_device_is_an_error(tmp_path, variables, reason):
     done = run_in_process(small(tmp_path), **variables)
     assert done.returncode == 1
     assert reason in done.stderr
@@ -258,7 +258,7 @@ def test_tensors_in_memory_of_the_device():
     np.testing.assert_array_equal(copy.numpy(), x)
 
 
-def test_kernels_are_measured_if_wanted(tmp_path):
+def test_kernels_are_profiled_on_request(tmp_path):
     feeds = {"x": normal(1, 2, 6, 6)}
     model = network(
         [("Conv", ["x", "w"], "c", {}), ("MaxPool", ["c"], "y", {"kernel_shape": [2, 2]})],
@@ -279,7 +279,7 @@ def test_kernels_are_measured_if_wanted(tmp_path):
     assert all(int(row[3]) == 3 and int(row[4]) > 0 for row in rows.values())
 
 
-def test_kernels_are_not_run_at_extents_that_they_were_not_made_for(tmp_path):
+def test_kernels_refuse_other_extents(tmp_path):
     module = tvmrt.runtime.load_module(small(tmp_path))
     reshape = tvmrt.get_global_func("tvmrt.device.reshape")
     shape = tvmrt.runtime.ShapeTuple((4, 3))
@@ -308,7 +308,7 @@ def test_a_reshape_to_another_size_is_refused():
 @pytest.mark.parametrize(
     ("kind", "number"), [("int", 2.0**31), ("int", -1e300), ("uint", -1.0), ("bool", 2.0)]
 )
-def test_a_scalar_that_its_type_does_not_have_is_refused(kind, number):
+def test_scalar_out_of_range_is_refused(kind, number):
     source = "__kernel void f(__global const float *x, __global float *y, int a) { }"
     attrs = {"function": "f", "operator": "f", "global_size": [1], "source": source}
     attrs |= {"scalars": [number], "scalar_types": kind, "types": "float32:2"}
@@ -325,7 +325,7 @@ def test_waiting_for_the_device_ends():
     tvmrt.opencl(0).sync()
 
 
-def test_programs_are_kept_in_the_users_cache(tmp_path):
+def test_programs_are_cached_per_user(tmp_path):
     path = small(tmp_path)
     done = run_in_process(path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
@@ -340,7 +340,7 @@ def test_programs_need_no_cache(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_programs_need_no_home(tmp_path):
+def test_programs_run_without_a_home_directory(tmp_path):
     path = small(tmp_path)
     before = run_in_process(path, TVMRT_OPENCL_CACHE=str(tmp_path / "cache"))
     done = run_in_process(path, HOME="", XDG_CACHE_HOME="")
@@ -349,7 +349,7 @@ def test_programs_need_no_home(tmp_path):
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
-def test_tensors_that_opencl_alone_touches_stay_there(tmp_path, executor):
+def test_tensors_between_regions_stay_in_device_memory(tmp_path, executor):
     """CumSum is the CPU's; beside it a tensor goes from one region to the next, which no part of
     the host's arena has room for."""
     feeds = {"x": normal(1, 8, 16, 16)}
@@ -373,7 +373,7 @@ def test_tensors_that_opencl_alone_touches_stay_there(tmp_path, executor):
     np.testing.assert_allclose(found, golden, 1e-4, 1e-4)
 
 
-def test_a_networks_input_and_output_may_lie_on_the_device(tmp_path):
+def test_inputs_and_outputs_may_be_in_device_memory(tmp_path):
     feeds = {"x": normal(4, 16)}
     model = network([("Tanh", ["x"], "y", {})], feeds, {}, {"y": "float32"})
     compiled(model, tmp_path)

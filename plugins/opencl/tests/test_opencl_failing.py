@@ -30,7 +30,7 @@ CALLS = [
 ]
 
 
-def test_opencl_calls_that_fail_are_told_and_leave_the_device_whole(tmp_path):
+def test_failing_opencl_calls_are_reported_and_device_survives(tmp_path):
     errors = sweep(
         tmp_path,
         Path(__file__).with_name("failing_opencl.c"),

@@ -47,7 +47,7 @@ def run_and_count(net) -> list[int]:
     return list(moved() - before)
 
 
-def test_a_network_moves_what_the_explainer_says(network):
+def test_network_copies_only_inputs_and_outputs(network):
     """Wholly on the device: its input and its output, and nothing else."""
     compiled, library, kind = network
     net = executor_of(library, kind)

@@ -58,7 +58,7 @@ def check(model, feeds, tmp_path, regions=1):
         np.testing.assert_allclose(array, golden, 1e-4, 1e-5)
 
 
-def test_gathers_read_where_indices_say(tmp_path):
+def test_gathers_read_the_indexed_elements(tmp_path):
     """From the end too, along each kind of axis, of a transposed operand."""
     feeds = {
         "x": normal(3, 4, 5),
@@ -102,7 +102,7 @@ def test_recurrent_cells_go_through_their_steps(tmp_path):
     check(network(nodes, feeds, weights, outputs), feeds, tmp_path, regions=4)
 
 
-def test_a_cell_that_clips_stays_on_the_cpu():
+def test_cell_with_clipping_stays_on_the_cpu():
     weights = {"w": normal(1, 8, 3), "r": normal(1, 8, 8)}
     nodes = [("RNN", ["x", "w", "r"], ["y"], {"hidden_size": 8, "clip": 0.5})]
     model = network(nodes, {"x": normal(2, 1, 3)}, weights, ["y"])
@@ -116,6 +116,6 @@ def test_a_quantised_network_is_exact(tmp_path):
     np.testing.assert_array_equal(run(model, feeds, tmp_path)[0], step_by_step(model, feeds))
 
 
-def test_kernels_count_as_the_layers_that_they_were_made_of():
+def test_kernels_are_reported_as_their_layers():
     (region,) = tvmrt.compile(two_layers()[0], devices=["opencl"]).summary.operators
     assert region.macs == 4 * 48 * 64 + 4 * 10 * 48

@@ -70,7 +70,7 @@ def test_a_damaged_region_is_refused(case):
     ],
     ids=["reshape", "operator", "nothing"],
 )
-def test_nodes_that_are_no_kernels_are_refused(nodes, text):
+def test_nodes_without_kernels_are_refused(nodes, text):
     with pytest.raises((TVMError, ValueError), match=text):
         load("opencl", [[2], [2]], nodes)
 
@@ -160,7 +160,7 @@ def add_one(source: int, target: int, size: int, text: str = ADD_ONE):
     return ("custom_opencl", [source], [target], attrs | {"types": f"float32:{size}"})
 
 
-def test_buffers_that_are_read_no_more_are_used_again():
+def test_dead_buffers_are_reused():
     """The last node finds two free buffers, of four and of two numbers, and needs one of two."""
     sum_of_two = """__kernel void f(__global const float *x, __global const float *z,
                 __global float *y) { y[get_global_id(0)] = x[get_global_id(0)] * z[0]; }"""
@@ -181,7 +181,7 @@ def test_buffers_that_are_read_no_more_are_used_again():
     np.testing.assert_array_equal(last.numpy(), (x * (x[0] + 1))[:2] + 2)
 
 
-def test_scalar_of_two_bytes_arrives_as_its_bits():
+def test_float16_scalar_is_passed_as_bits():
     """A device without halves reads the same bytes as a number."""
     text = """__kernel void f(__global const float *x, __global float *y, ushort a) {
   y[get_global_id(0)] = x[get_global_id(0)] * a;

@@ -33,7 +33,7 @@ def run(model, feeds, device, tmp_path, **options):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_bytes_are_one_region_and_right(by_onnxruntime, tmp_path, device, kind):
+def test_int8_network_is_one_region(by_onnxruntime, tmp_path, device, kind):
     model, feeds = bytes_network(*KINDS[kind])
     library, (found,) = run(model, feeds, device, tmp_path)
     (ops,) = region_ops(library)
@@ -75,7 +75,7 @@ def movements(kind):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_tables_and_what_moves_bytes(by_onnxruntime, tmp_path, device, kind):
+def test_tables_and_data_movement(by_onnxruntime, tmp_path, device, kind):
     model, feeds = movements(kind)
     library, (found,) = run(model, feeds, device, tmp_path)
     (ops,) = region_ops(library)
@@ -111,6 +111,6 @@ def test_quantised_networks_on_openvino(name, executor, models_dir, tmp_path):
 PRODUCT = {"x_zero": 0, "to": "int32"}
 
 
-def test_sums_of_int32_are_refused():
+def test_int32_sums_are_refused():
     with pytest.raises(UnsupportedError, match="n: sums of int32 have no form"):
         region_to_onnx(region("qmatmul", PRODUCT, [1, 1], [1, 1]), b"")

@@ -185,7 +185,7 @@ NO_FORM = {
 
 
 @pytest.mark.parametrize("case", NO_FORM)
-def test_layers_that_have_no_form_stay_on_the_cpu(by_onnxruntime, case):
+def test_unsupported_layers_stay_on_the_cpu(by_onnxruntime, case):
     op, attrs, text = NO_FORM[case]
     gates = {"GRU": 3, "LSTM": 4}[op]
     held = {"w": normal(1, 4 * gates, 3), "r": normal(1, 4 * gates, 4)}
@@ -207,7 +207,7 @@ RESIZED = {
     "device", ["by_onnxruntime", pytest.param("openvino", marks=with_openvino)]
 )
 @pytest.mark.parametrize("case", RESIZED)
-def test_nearest_neighbours(by_onnxruntime, tmp_path, monkeypatch, device, case):
+def test_nearest_neighbour_resize(by_onnxruntime, tmp_path, monkeypatch, device, case):
     attrs, scales, form = RESIZED[case]
     nodes = [("Conv", ["x", "w"], "c", {}), ("Resize", ["c", "", "s"], "y", attrs)]
     feeds, written = {"x": normal(1, 2, 4, 3)}, []
@@ -259,7 +259,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_has_no_form_is_refused_by_its_node(text, said):
+def test_unsupported_nodes_are_refused_by_name(text, said):
     with pytest.raises(UnsupportedError, match=said):
         region_to_onnx(text, b"")
 

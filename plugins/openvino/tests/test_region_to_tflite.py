@@ -148,7 +148,7 @@ POOL = {"kernel": [2, 2], "strides": [1, 1], "dilations": [1, 1], "pads_before":
         ("softmax", {"axis": 2}, "its axis is not the last one"),
     ],
 )
-def test_what_has_no_form_is_refused(op, attrs, why):
+def test_unsupported_operators_are_refused(op, attrs, why):
     node = {"op": op, "name": "n", "inputs": [0], "outputs": [1], "attrs": attrs}
     with pytest.raises(UnsupportedError, match=f"n: {why}") as raised:
         region_to_tflite({**REGION, "nodes": [node]}, b"")
@@ -173,7 +173,7 @@ def run_one(model, feeds, folder):
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_bytes_are_one_file(by_litert, tmp_path, kind):
+def test_int8_network_is_one_file(by_litert, tmp_path, kind):
     """Weights of the unsigned network lie off their centre."""
     scales = np.float32(4e-3) if kind == "uint8" else np.linspace(2e-3, 1e-2, 6, dtype="f")
     model, feeds = bytes_network(kind, 120 if kind == "uint8" else 0, scales)
@@ -183,7 +183,7 @@ def test_bytes_are_one_file(by_litert, tmp_path, kind):
     assert np.abs(found.astype(int) - exact.astype(int)).max() <= 1
 
 
-def test_bytes_between_sums_and_means_of_other_scales(by_litert, tmp_path):
+def test_int8_between_adds_and_means_of_other_scales(by_litert, tmp_path):
     """Many results lie in the middle of two steps, where roundings differ and add up."""
     model, feeds = quantised_layers("uint8", 1, False)
     found, golden = run_one(model, feeds, tmp_path), step_by_step(model, feeds)
@@ -192,7 +192,7 @@ def test_bytes_between_sums_and_means_of_other_scales(by_litert, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_tables_and_what_moves_bytes(by_litert, tmp_path, kind):
+def test_tables_and_data_movement(by_litert, tmp_path, kind):
     model, feeds = movements(kind)
     found, (golden,) = run_one(model, feeds, tmp_path), judge(model, feeds)
     assert np.ptp(golden) > 0.3
@@ -232,7 +232,7 @@ def operators_of(model):
 
 
 @pytest.mark.parametrize(("scale", "fuses"), [(1 / 256, True), (1 / 255, False)])
-def test_a_softmax_between_bytes_is_one_of_bytes(scale, fuses):
+def test_softmax_between_int8_tensors_is_int8(scale, fuses):
     nodes = [
         {"op": "dequantize", "inputs": [0, 4, 5], "outputs": [2]},
         {"op": "softmax", "inputs": [2], "outputs": [3], "attrs": {"axis": 1}},
@@ -264,7 +264,7 @@ WEIGHTS = [np.full((4, 4), -100, np.int8), np.ones(4, np.float32), np.full(4, 90
          [np.ones(4, np.float32), np.zeros(4, np.int8)], "it has several scales"),
     ],
 )  # fmt: skip
-def test_bytes_that_have_no_form_are_refused(node, kinds, arrays, why):
+def test_unsupported_int8_operators_are_refused(node, kinds, arrays, why):
     with pytest.raises(UnsupportedError, match=f"n: {why}"):
         region_to_tflite(*described(kinds, [{**node, "outputs": [1]}], arrays))
 
@@ -273,7 +273,7 @@ def test_bytes_that_have_no_form_are_refused(node, kinds, arrays, why):
     ("examples/keras/digits_int8.tflite", {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}),
     ("tests/data/tflite/residual_int8.tflite", {"CONV_2D", "ADD"}),
 ])  # fmt: skip
-def test_networks_of_tensorflow_lite_come_back(by_litert, tmp_path, path, kinds):
+def test_tflite_networks_round_trip(by_litert, tmp_path, path, kinds):
     """Their layers are of fixed point; what LiteRT says of the file itself is the judge."""
     path = Path(__file__).parents[3] / path
     judge = interpreter.Interpreter(model_path=str(path))

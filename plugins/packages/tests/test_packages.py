@@ -150,7 +150,7 @@ def test_cmsis_pack_description(package):
     assert {f"src/{path.name}" for path in (package / "src").glob("*.c")} <= named
 
 
-def test_what_cannot_be_packed_is_refused(tmp_path):
+def test_unsupported_packages_are_refused(tmp_path):
     packed = tvmrt.compile(NETWORK, target="cortex-m4")
     with pytest.raises(ValueError, match="add --interface-api c"):
         packed.export_package(tmp_path / "a", "arduino")

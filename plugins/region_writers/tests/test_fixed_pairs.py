@@ -38,7 +38,7 @@ def told(node: dict) -> np.ndarray:
     return np.array([node["attrs"][f"{name}_scale"] for name in "aby"])
 
 
-def test_a_chain_of_sums_has_one_scale_for_each_tensor():
+def test_chain_of_adds_has_one_scale_per_tensor():
     true = {0: 0.05, 1: 0.071, 2: 0.1, 3: 0.004, 4: 0.09}
     nodes = [
         pair("fixed_sum", (true[0], true[1], true[2]), 0, 1, 2),
@@ -54,7 +54,7 @@ def test_a_chain_of_sums_has_one_scale_for_each_tensor():
     assert first["attrs"]["y_zero"] == 5
 
 
-def test_a_product_of_two_tensors_takes_what_is_left():
+def test_product_of_two_tensors_gets_the_remaining_scale():
     (node,) = merge_binary_ops(region(pair("fixed_pair_product", (0.3, 0.02, 0.7), 0, 1, 2)), {})[
         "nodes"
     ]
@@ -67,7 +67,7 @@ def test_a_product_of_two_tensors_takes_what_is_left():
     ("int8", (0.2, 0.2, 0.9)),  # of the same three tensors, which cannot be
     ("int16", (0.05, 0.071, 0.1)),
 ])  # fmt: skip
-def test_what_does_not_fit_stays(dtype, second):
+def test_unsupported_nodes_stay_on_the_cpu(dtype, second):
     nodes = [pair("fixed_sum", (0.05, 0.071, 0.1), 0, 1, 2), pair("fixed_sum", second, 0, 1, 2)]
     *_, last = merge_binary_ops(region(*nodes, dtype=dtype), {})["nodes"]
     assert last == nodes[1]

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "python" / "cli"))
 from test_extras import COMMAND, DIGITS, EXTRAS, library, run_without  # noqa: F401
 
 
-def test_without_onnx_report_says_what_to_install():
+def test_report_without_onnx_names_the_extra():
     done = run_without(["onnx"], "report", DIGITS)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

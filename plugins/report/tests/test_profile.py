@@ -39,7 +39,7 @@ def test_trace_has_a_line_for_each_device_and_one_for_the_runs(profiled):
         assert names[event["tid"]] == line
 
 
-def test_operators_lie_in_their_run_one_after_the_other(profiled):
+def test_operator_events_are_sequential_within_their_run(profiled):
     runs = [e for e in profiled["X"] if e["cat"] == "run"]
     assert [run["name"] for run in runs] == [f"run {i}" for i in range(5)]
     inside = 0
@@ -54,7 +54,7 @@ def test_operators_lie_in_their_run_one_after_the_other(profiled):
     assert inside == len(profiled["X"]) - len(runs)
 
 
-def test_nodes_of_the_network_are_told(profiled):
+def test_nodes_of_the_network_are_reported(profiled):
     nodes = {n for e in profiled["X"] for n in e.get("args", {}).get("nodes", [])}
     assert {"conv1", "relu1", "dense", "softmax"} <= nodes
 

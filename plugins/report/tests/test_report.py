@@ -47,7 +47,7 @@ def test_operators_have_their_work_bytes_and_time(report):
     assert sum_of_parts < 500 * report.data["timing"]["median"]
 
 
-def test_edges_are_those_of_the_network(report):
+def test_edges_equal_the_network(report):
     data = report.data
     names = ["x", *(row["name"] for row in data["operators"]), "y"]
     rows = list(enumerate(data["operators"], 1))
@@ -69,7 +69,7 @@ def test_edges_are_those_of_the_network(report):
     assert not reaches(0, of["second"])
 
 
-def test_memory_and_nodes_are_those_of_the_compiler(report):
+def test_memory_and_nodes_equal_the_compiler(report):
     summary = tvmrt.compile(branched()).summary
     memory = report.data["memory"]
     assert memory["arena_bytes"] == summary.arena_bytes
@@ -79,7 +79,7 @@ def test_memory_and_nodes_are_those_of_the_compiler(report):
     ]
 
 
-def test_layers_follow_edges_and_vertices_stand_apart():
+def test_graph_layers_follow_edges_without_overlaps():
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (0, 4), (5, 4)]
     found = layout_graph(6, edges)
     assert found.layer == [0, 1, 1, 2, 3, 2], "an input stands over its first reader"
@@ -91,13 +91,13 @@ def test_layers_follow_edges_and_vertices_stand_apart():
     assert min(found.x) == 0
 
 
-def test_a_chain_is_straight_and_no_vertices_are_no_fault():
+def test_chain_is_straight_and_empty_graph_is_valid():
     chain = layout_graph(50, [(i, i + 1) for i in range(49)])
     assert set(chain.x) == {0.0}
     assert layout_graph(0, []).x == []
 
 
-def test_page_is_one_file_that_asks_nobody(report, tmp_path):
+def test_page_is_one_file_without_external_requests(report, tmp_path):
     report.save(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert "default-src 'none'" in text
@@ -106,7 +106,7 @@ def test_page_is_one_file_that_asks_nobody(report, tmp_path):
     assert "<iframe srcdoc=" in report._repr_html_()
 
 
-def test_names_are_no_markup(tmp_path):
+def test_names_are_escaped_in_the_page(tmp_path):
     name = "</script><script>alert(1)</script>"
     library = tvmrt.compile(branched(name))
     from tvmrt.plugins.report.network_report import report as report_of
@@ -117,7 +117,7 @@ def test_names_are_no_markup(tmp_path):
     assert name in _by_node(page.read(tmp_path / "r.html"))
 
 
-def test_a_library_says_that_its_network_is_needed(tmp_path):
+def test_report_on_a_library_asks_for_its_network(tmp_path):
     tvmrt.compile(branched()).export(tmp_path / "n.so")
     with pytest.raises(ValueError, match="load the network file"):
         tvmrt.load(tmp_path / "n.so").report()
@@ -141,14 +141,14 @@ def test_without_jinja_the_data_is_written(report, tmp_path, monkeypatch):
         ("a.json", '{"format": "tvmrt-report", "version": 9}', "of version 9"),
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path, name, text, said):
+def test_files_that_are_not_reports_are_refused(tmp_path, name, text, said):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
         page.read(tmp_path / name)
 
 
 @pytest.mark.slow
-def test_command_writes_data_and_stands_beside_an_older_report(tmp_path, capsys, monkeypatch):
+def test_command_writes_data_and_compares_with_an_older_report(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(branched(), "net.onnx")
     assert main(["report", "net.onnx", "--no-run", "-o", "old.json"]) == 0
@@ -165,7 +165,7 @@ def test_command_writes_data_and_stands_beside_an_older_report(tmp_path, capsys,
     assert json.loads(capsys.readouterr().out)["operators"]
 
 
-def test_command_tells_code_and_stack_of_boards(tmp_path, capsys):
+def test_command_reports_code_and_stack_of_boards(tmp_path, capsys):
     onnx.save(branched(), tmp_path / "net.onnx")
     asked = ["report", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "r.json")]
     assert main([*asked, "--runtime", "crt", "--target", "host"]) == 0

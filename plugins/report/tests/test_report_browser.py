@@ -75,7 +75,7 @@ def report():
     return found
 
 
-def test_operators_are_found_and_told_by_keyboard(open_page, report):
+def test_operators_are_found_and_described_by_keyboard(open_page, report):
     page = open_page(report)
     page.keyboard.press("/")
     page.keyboard.type("rectifier")
@@ -109,7 +109,7 @@ def test_tables_sort_and_tensors_open(open_page, report):
 
 
 @pytest.mark.parametrize(("side", "scheme"), [("desk", "light"), ("phone", "dark")])
-def test_axe_finds_nothing_serious(open_page, report, side, scheme):
+def test_axe_finds_no_serious_violation(open_page, report, side, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright")
     page = open_page(report, side, scheme)
     page.click("#net .vertex:not(.end)")
@@ -140,7 +140,7 @@ def test_nodes_have_the_speed_of_the_operator_that_computes_them(open_page, repo
 
 
 @pytest.mark.slow
-def test_two_thousand_nodes_answer_at_once(open_page, tmp_path):
+def test_page_with_two_thousand_nodes_is_responsive(open_page, tmp_path):
     made = report_of(tvmrt.compile(long(500)), "long")
     opened = [open_page(made) for _ in range(3)]
     assert (tmp_path / "report.html").stat().st_size < 3_000_000

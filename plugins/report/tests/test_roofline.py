@@ -9,7 +9,7 @@ from tvmrt.plugins.report import operator_times
 from tvmrt.plugins.report.roofline import add_rooflines
 
 
-def test_part_of_the_roofline_is_the_longer_of_two_least_times():
+def test_roofline_fraction_uses_the_longer_lower_bound():
     rows = [
         {"precision": "float32", "macs": 500, "moved_bytes": 10, "seconds": 4.0},
         {"precision": "float32", "macs": 10, "moved_bytes": 400, "seconds": 8.0},
@@ -23,7 +23,7 @@ def test_part_of_the_roofline_is_the_longer_of_two_least_times():
 
 
 @pytest.mark.skipif("amx_int8" not in processor.flags(), reason="no matrices of bytes here")
-def test_the_peak_of_bytes_is_by_what_networks_run_by(monkeypatch):
+def test_int8_peak_is_measured_with_the_kernel_instructions(monkeypatch):
     by_vectors = operator_times.peaks(["int8"])["int8"]  # TVMRT_TARGET is native in these tests
     monkeypatch.delenv("TVMRT_TARGET")
     assert operator_times.peaks(["int8"])["int8"] > 1.5 * by_vectors  # some four times it

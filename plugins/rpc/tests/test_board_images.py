@@ -124,7 +124,7 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
          "target cortex-m3 has no board support"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told(command, text, tmp_path, capsys):
+def test_invalid_options_are_reported(command, text, tmp_path, capsys):
     (tmp_path / "net.elf").write_bytes(b"\x7fELF")
     places = {"IMAGE": tmp_path / "net.elf", "MODEL": DIGITS / "digits_int8.onnx"}
     words = [str(places.get(w, w)).replace("FOLDER", str(tmp_path)) for w in command]
@@ -133,7 +133,7 @@ def test_what_cannot_be_is_told(command, text, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_network_that_is_too_large_is_told(tmp_path, monkeypatch):
+def test_network_that_is_too_large_is_an_error(tmp_path, monkeypatch):
     need("cortex-m4")
     folder = tmp_path / "boards"
     shutil.copytree(find_boards_path(), folder)

@@ -112,13 +112,13 @@ INIT = bytes.fromhex("10 00000000000000 02000000 0000000000000000 00000000".repl
 GET_ECHO = bytes.fromhex("18 00000000000000 09000000 01000000 0b000000 0400000000000000 6563686f")
 
 
-def test_frames_are_those_that_tvm_wrote():
+def test_frames_equal_tvm():
     """Recorded from TVM 0.18's own code."""
     assert frame(bytes.fromhex("000002")).hex() == "fffd030000000000026677"
     assert frame(bytes.fromhex("21000001")).hex() == "fffd0400000021000001d198"
 
 
-def test_a_session_has_the_bytes_of_microtvm(start):
+def test_session_bytes_equal_microtvm(start):
     board = start()
     assert read_exactly(board, 12).hex() == "fefffd030000000000026677"
     board.stdin.write(bytes.fromhex("fffd0400000021000001d198"))  # of TVM's own
@@ -155,7 +155,7 @@ def test_tensors_are_copied_in_parts(session):
     del there
 
 
-def test_memory_that_is_used_up_is_a_code(session):
+def test_out_of_memory_returns_an_error_code(session):
     with pytest.raises(TVMError, match="code 0x00000503"):
         tvmrt.nd.empty((1 << 20,), "float32", session.cpu())
     assert session.get_function("echo")(1) == 1
@@ -168,7 +168,7 @@ def test_times_are_of_the_boards_clock(session):
     assert all(0.02 <= one < 0.2 for one in seconds)
 
 
-def test_an_error_is_its_code_and_the_session_goes_on(session):
+def test_error_returns_its_code_and_session_continues(session):
     with pytest.raises(TVMError, match="code 0x00000800"):
         session.get_function("echo")(1, 2)
     with pytest.raises(AttributeError):
@@ -204,7 +204,7 @@ class Noisy(Line):
         return self.harm(super().receive(most, microseconds))[:most]
 
 
-def test_noise_is_overcome_and_nothing_runs_twice(start):
+def test_noise_is_corrected_and_nothing_runs_twice(start):
     board = start()
     line = Noisy("the board", board.stdout.fileno(), board.stdin.fileno(), seed=2)
     session = connect_board(line, retry_seconds=0.05)
@@ -217,7 +217,7 @@ def test_noise_is_overcome_and_nothing_runs_twice(start):
     assert line.harmed > 9
 
 
-def test_a_silent_line_is_told(tmp_path):
+def test_silent_line_is_reported(tmp_path):
     ours, theirs = socket.socketpair()
     line = Line("the line", ours.fileno(), ours.fileno(), ours.close)
     with pytest.raises(
@@ -227,7 +227,7 @@ def test_a_silent_line_is_told(tmp_path):
     theirs.close()
 
 
-def test_a_board_that_only_talks_begins_no_session():
+def test_board_that_only_sends_messages_starts_no_session():
     """Its messages come without a pause, and none is the one that is waited for."""
 
     class Talking(Line):
@@ -246,7 +246,7 @@ def test_a_board_that_only_talks_begins_no_session():
     assert time.monotonic() - start < 30
 
 
-def test_a_board_that_ends_is_told(start):
+def test_board_that_exits_is_reported(start):
     session = connect_board(line_of(start()))
     with pytest.raises(ConnectionError, match="the board has ended"):
         session.get_function("crash")()
@@ -255,7 +255,7 @@ def test_a_board_that_ends_is_told(start):
     session.close()
 
 
-def test_a_board_that_stops_answering_is_told(start):
+def test_board_that_stops_answering_is_reported(start):
     session = connect_board(line_of(start()), answer_seconds=0.02)
     rest = session.get_function("rest")
     rest(300)  # longer than an answer may take: the board has said that it runs
@@ -264,7 +264,7 @@ def test_a_board_that_stops_answering_is_told(start):
     session.close()
 
 
-def test_a_board_that_starts_anew_is_told(start):
+def test_board_that_restarts_is_reported(start):
     line = line_of(start())
     session = connect_board(line)
     echo = session.get_function("echo")

@@ -71,7 +71,7 @@ def test_server_returns_every_kind_of_value(server):
             assert answer == head + code + bytes(4) + value[4:], sent
 
 
-def test_server_copies_and_keeps_to_its_memory(server):
+def test_server_copies_only_within_its_memory(server):
     cpu = "01000000 00000000"
     with Raw(server.port) as client:
         client.begin()
@@ -97,7 +97,7 @@ def test_server_copies_and_keeps_to_its_memory(server):
         assert client.ask(copy)[12:] == values
 
 
-def test_client_says_what_tvm_says():
+def test_client_sends_the_bytes_of_tvm():
     data = np.arange(6, dtype="float32")
     handle = bytes.fromhex("1800000000000000 04000000 01000000 03000000 2211000000000000")
     handle = struct.pack("<Q", len(handle) - 8) + handle[8:]
@@ -147,7 +147,7 @@ def test_client_says_what_tvm_says():
     assert rest[2:] == [packet(1)]
 
 
-def test_client_refuses_what_is_no_server():
+def test_client_refuses_peers_that_are_not_servers():
     for answer, text in (
         ("72f20f00", "already have key=ab"),
         ("73f20f00", "cannot find server that matches key=ab"),

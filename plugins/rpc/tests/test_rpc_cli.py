@@ -64,7 +64,7 @@ def test_run_where_a_tracker_finds_a_server(library, tmp_path, capsys):
         tracker.terminate()
 
 
-def test_wait_for_a_tracker_s_server_is_told_and_ends(library, capsys):
+def test_wait_for_a_server_is_reported_and_times_out(library, capsys):
     tracker = rpc.Tracker(port=0)
     address = ("127.0.0.1", tracker.port)
     server = rpc.Server(port=0, key="pi", tracker_addr=address, silent=True)
@@ -92,7 +92,7 @@ def test_wait_for_a_tracker_s_server_is_told_and_ends(library, capsys):
         tracker.terminate()
 
 
-def test_a_tracker_that_is_not_there_is_told_at_once(library, capsys):
+def test_missing_tracker_is_reported_at_once(library, capsys):
     with socket.socket() as taken:  # and does not listen
         taken.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{taken.getsockname()[1]}"

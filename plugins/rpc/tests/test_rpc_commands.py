@@ -49,7 +49,7 @@ def test_no_finite_number(capsys, command, value):
         ("contrib.rpc", "tvmrt.rpc has the names of tvm.rpc"),
     ],
 )
-def test_what_is_not_here_names_what_is(name, instead):
+def test_errors_of_unsupported_names_name_alternatives(name, instead):
     with pytest.raises(ImportError, match=instead):
         importlib.import_module(f"tvmrt.{name}")
     package, _, last = f"tvmrt.{name}".rpartition(".")
@@ -58,7 +58,7 @@ def test_what_is_not_here_names_what_is(name, instead):
             exec(f"from {package} import {last}")
 
 
-def test_attributes_of_the_package_that_are_not_here_name_what_is():
+def test_errors_of_unsupported_attributes_name_alternatives():
     with pytest.raises(AttributeError, match="rpc-tracker"):
         tvmrt.exec  # noqa: B018
     with pytest.raises(AttributeError, match=r"tvmrt\.rpc has the names"):
@@ -80,7 +80,7 @@ def test_the_package_has_the_module_of_tvm():
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
-def test_what_is_left_out_is_refused_by_name(words):
+def test_unsupported_names_are_refused(words):
     done = subprocess.run(
         [sys.executable, "-m", "tvmrt", *words], env={**os.environ, "TVMRT_PLUGINS": "-rpc"},
         capture_output=True, text=True, check=False,

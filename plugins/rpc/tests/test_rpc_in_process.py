@@ -69,7 +69,7 @@ def test_log_and_limits():
 def test_sessions_wait_for_each_other_and_end_with_the_server():
     with listening() as (listener, lines):
         first = Raw(listener.port).begin()
-        gone, second = told_key(listener.port), told_key(listener.port)
+        gone, second = client_with_key(listener.port), client_with_key(listener.port)
         second.settimeout(0.1)
         with pytest.raises(TimeoutError if sys.version_info >= (3, 10) else socket.timeout):
             second.recv(1)  # no answer while the first session is open
@@ -84,7 +84,7 @@ def test_sessions_wait_for_each_other_and_end_with_the_server():
     assert "ended by signal 9" in lines[-1]
 
 
-def told_key(port: int) -> socket.socket:
+def client_with_key(port: int) -> socket.socket:
     """A client that has told the key and waits for the answer."""
     text = f"client:{KEY}".encode()
     sock = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -134,7 +134,7 @@ def test_a_byte_now_and_then_does_not_prolong_the_greeting():
         assert 0.4 < time.monotonic() - start < 30
 
 
-def test_a_server_of_a_tracker_takes_no_client_before_it_has_a_key_for_one():
+def test_tracked_server_rejects_clients_before_it_has_a_key():
     with listening(tracker="127.0.0.1:9") as (listener, _), Raw(listener.port, "") as client:
         assert client.greeting == bytes.fromhex("73f20f00")
 
@@ -157,7 +157,7 @@ def test_times_end_sessions():
     assert begun(idle) == b""
 
 
-def test_a_time_has_a_point_where_the_server_writes_commas(decimal_comma):
+def test_times_have_a_decimal_point_in_every_locale(decimal_comma):
     def end(seconds):
         with Raw(listener.port, f"{KEY} -timeout={seconds + 0.1:.1f}") as client:
             return client.begin().read(60)
@@ -167,7 +167,7 @@ def test_a_time_has_a_point_where_the_server_writes_commas(decimal_comma):
 
 
 @pytest.mark.slow
-def test_a_tracker_that_comes_and_goes():
+def test_server_survives_a_restarting_tracker():
     tracker = rpc.Tracker(port=0)
     where = ("127.0.0.1", tracker.port)
     with listening(tracker=where, custom_addr="localhost") as (listener, lines):
@@ -194,12 +194,12 @@ def test_a_tracker_that_comes_and_goes():
         ({"port": 70000}, "70000 is not a port"),
     ],
 )
-def test_options_that_make_no_sense(options, text):
+def test_invalid_options(options, text):
     with pytest.raises((TVMError, ValueError), match=text):
         Listener(**{"port": 0, **options})
 
 
-def test_uploads_that_do_not_fit_are_refused_as_they_come():
+def test_uploads_that_are_too_large_are_refused():
     with listening(memory_bytes=1 << 20) as (listener, _):
         remote = rpc.connect("127.0.0.1", listener.port, KEY)
         with pytest.raises(TVMError, match="would exceed the session's upload limit"):
@@ -218,7 +218,7 @@ def test_words_of_a_key():
         wait_for(lambda: sum(line.endswith("has ended") for line in lines) == 3)
 
 
-def test_a_function_that_sends_nothing():
+def test_function_that_sends_nothing():
     answers = [INIT[:8], INIT[8:]]
     with pytest.raises(TVMError, match="the send function sent too few bytes"):
         tvmrt.get_global_func("rpc.ServerLoop")(
@@ -229,14 +229,14 @@ def test_a_function_that_sends_nothing():
 def test_no_folder_for_uploads(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     with listening() as (listener, lines):
-        with told_key(listener.port) as client:
+        with client_with_key(listener.port) as client:
             assert client.recv(1) == b""
         wait_for(lambda: lines)
         assert lines[0].startswith("no session for a client: OSError: cannot make a folder for")
         assert lines[0].endswith("set TMPDIR.")
 
 
-def test_ports_that_are_taken():
+def test_ports_in_use():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(TVMError, match=f"cannot listen at 127.0.0.1:{port}"):
@@ -245,7 +245,7 @@ def test_ports_that_are_taken():
             rpc.connect("127.0.0.1", 1)
 
 
-def test_a_range_of_ports_that_are_taken():
+def test_range_of_ports_in_use():
     for _ in range(20):
         with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
             first = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -274,7 +274,7 @@ def test_a_tracker_that_refuses():
             assert lines == ["the tracker does not answer; it is tried again"]
 
 
-def test_what_is_returned_through_a_pipe():
+def test_result_returned_through_a_pipe():
     out, into = os.pipe()
     tvmrt.get_global_func("rpc.ReturnException")(into, "bad")
     assert os.read(out, 100)[-3:] == b"bad"
@@ -283,7 +283,7 @@ def test_what_is_returned_through_a_pipe():
 
 
 @pytest.mark.parametrize("by", ["descriptor", "functions"])
-def test_loops_over_what_others_have_connected(by):
+def test_server_loops_over_connected_sockets(by):
     """As TVM's own servers in Python serve."""
     ours, theirs = socket.socketpair()
     loop = tvmrt.get_global_func("rpc.ServerLoop")

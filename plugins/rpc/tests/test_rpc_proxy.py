@@ -95,7 +95,7 @@ def test_clients_wait_in_their_order(proxy):
     assert greeting(server) == b"client:k" and greeting(second) == b"server:k"
 
 
-def test_who_waits_too_long_is_told():
+def test_waiting_too_long_is_reported():
     proxy = rpc.Proxy(port=0, timeout_client=0.1, timeout_server=0.2)
     try:
         for key in (b"client:nobody", b"server:nobody"):
@@ -107,7 +107,7 @@ def test_who_waits_too_long_is_told():
         proxy.terminate()
 
 
-def test_hostile_bytes_end_their_connection_alone(proxy):
+def test_hostile_bytes_close_only_their_connection(proxy):
     waiting = connect(proxy, b"server:mine")
     rng = random.Random(7)
     cases = [
@@ -131,7 +131,7 @@ def test_hostile_bytes_end_their_connection_alone(proxy):
     assert greeting(client) == b"server:mine" and greeting(waiting) == b"client:mine"
 
 
-def test_sessions_of_a_server_behind_it(proxy):
+def test_sessions_of_a_proxied_server(proxy):
     """One after the other, each a process of the server, which listens nowhere itself."""
     rpc_case.register_functions()
     server = rpc.Server("127.0.0.1", proxy.port, is_proxy=True, key="pi", silent=True)
@@ -190,7 +190,7 @@ def test_refused_options(options, text):
         Listener(**options)
 
 
-def test_programs_that_know_no_proxy_are_served():
+def test_clients_without_proxy_support_are_served():
     """Their options end before it."""
     from tvmrt.runtime._library import check, ffi, lib
 

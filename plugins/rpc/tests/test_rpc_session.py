@@ -56,7 +56,7 @@ def test_tensors(any_session):
     remote.cpu().sync()
 
 
-def test_what_is_of_another_place_is_refused(session):
+def test_objects_of_other_sessions_are_refused(session):
     total = session.get_function("test_rpc.sum")
     with pytest.raises(ValueError, match="argument 0 is a tensor of this machine"):
         total(np.zeros(3, "float32"))
@@ -186,7 +186,7 @@ def test_the_time_of_a_session_ends(server):
             add(1)
 
 
-def test_hostile_lengths_cost_nothing(server):
+def test_hostile_lengths_allocate_nothing(server):
     """Claims of more than comes are refused before memory is taken, and the server lives on."""
     huge = struct.pack("<Qi", 1 << 62, 3)
     for data in (

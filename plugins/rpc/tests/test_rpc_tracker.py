@@ -81,7 +81,7 @@ def test_messages_of_the_protocol(tracker):
     assert first.ask("[99]") == -1
 
 
-def test_what_is_no_message_ends_its_connection_alone(tracker):
+def test_invalid_message_closes_only_its_connection(tracker):
     for data in (b"\xff" * 4, struct.pack("<i", 1 << 30), b"\x02\0\0\0{}", b"\x01\0\0\0x"):
         line = Line(tracker.port)
         line.socket.sendall(data)
@@ -132,7 +132,7 @@ def test_tracker_that_is_not_there_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [rpc.Tracker, rpc.Proxy])
-def test_silent_connections_make_room_for_others(kind, monkeypatch):
+def test_silent_connections_are_dropped_for_new_ones(kind, monkeypatch):
     monkeypatch.setattr(service, "MAX_CONNECTIONS", 4)
     started = kind(port=0)
     word = bytes.fromhex("71f20200") if kind is rpc.Tracker else bytes.fromhex("71f20f00 40000000")
@@ -159,7 +159,7 @@ def test_silent_connections_make_room_for_others(kind, monkeypatch):
     started.terminate()
 
 
-def test_a_message_has_a_time_for_all_of_its_bytes(tracker, monkeypatch):
+def test_whole_message_has_one_timeout(tracker, monkeypatch):
     monkeypatch.setattr("tvmrt.rpc.tracker.MESSAGE_SECONDS", 0.3)
     line = Line(tracker.port)
     line.socket.sendall(struct.pack("<i", 4000))
@@ -174,7 +174,7 @@ def test_a_message_has_a_time_for_all_of_its_bytes(tracker, monkeypatch):
     assert time.monotonic() - start < 30
 
 
-def test_a_client_waits_so_long_for_a_whole_answer():
+def test_client_timeout_for_a_whole_answer():
     listener = socket.create_server(("127.0.0.1", 0))
 
     def drip() -> None:

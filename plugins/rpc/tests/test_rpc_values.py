@@ -34,7 +34,7 @@ def call_in_c(function, value: int, code: int) -> int | str:
     return result.value
 
 
-def test_objects_of_texts_and_numbers_travel_as_what_they_hold(any_session):
+def test_boxed_strings_and_numbers_are_sent_as_values(any_session):
     there = any_session.get_function
     assert there("runtime.String")("text") == "text"
     for name, value in (("Int", 7), ("Float", -2.5), ("Bool", True)):
@@ -97,7 +97,7 @@ def test_copies_between_sessions_and_modules_of_this_machine_are_refused(session
         tvmrt.get_global_func("tvm.rpc.server.workpath")("name")
 
 
-def test_no_more_sessions_than_there_are_devices_for():
+def test_sessions_are_limited_by_devices():
     held = []
     with pytest.raises(TVMError, match="maximum number of RPC session reached"):
         held.extend(iter(rpc.LocalSession, None))
@@ -147,7 +147,7 @@ NO_SENSE = {
 
 
 @pytest.mark.parametrize("name", NO_SENSE)
-def test_requests_that_make_no_sense(server, name):
+def test_invalid_requests(server, name):
     request, text = NO_SENSE[name]
     with Raw(server.port) as client:
         answer = client.begin().ask(request)
@@ -155,7 +155,7 @@ def test_requests_that_make_no_sense(server, name):
         assert client.ask(packet(18, struct.pack("<ii", 1, 6) + CPU))[8:12] == bytes((4, 0, 0, 0))
 
 
-def test_system_calls_that_clients_rarely_make(server):
+def test_rare_system_calls(server):
     with Raw(server.port) as client:
         client.begin()
         device = struct.pack("<ii", 1, 6) + CPU
@@ -222,7 +222,7 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_replies_that_make_no_sense(name):
+def test_invalid_replies(name):
     answer, text = REPLIES[name]
     fake = FakeServer([FUNCTION, answer])
     function = rpc.connect("127.0.0.1", fake.port, "ab").get_function("f")
@@ -230,7 +230,7 @@ def test_replies_that_make_no_sense(name):
         function()
 
 
-def test_handles_and_copies_that_do_not_fit():
+def test_invalid_handles_and_copies():
     fake = FakeServer([reply(0, body=bytes(8))])
     with pytest.raises(TVMError, match="the reply has no handle"):
         rpc.connect("127.0.0.1", fake.port, "ab").get_function("f")
@@ -242,7 +242,7 @@ def test_handles_and_copies_that_do_not_fit():
         tensor.numpy()
 
 
-def test_key_of_the_server_is_wanted(server):
+def test_server_requires_its_key(server):
     with pytest.raises(TVMError, match="cannot find server that matches"):
         rpc.connect("127.0.0.1", server.port, KEY + "x")
     remote = rpc.connect("127.0.0.1", server.port, KEY)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
-from typed_judges import accepted, all_judged, inputs_of
 from typed_operators import NETS, TYPES, typed_net, typed_nets
+from typed_references import accepted, check_all, inputs_of
 
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend import element_types, import_model, registry
@@ -48,11 +48,11 @@ def test_an_operator_refuses_a_type_by_a_sentence(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES)
-def test_an_operator_is_right_for_the_types_that_it_takes(kind, tmp_path):
+def test_operator_is_right_for_all_supported_types(kind, tmp_path):
     operators = accepted(kind)
     assert len(operators) > 40
     feeds = [each for operator in operators for each in inputs_of(operator, kind)]
-    all_judged(operators, kind, ours(typed_nets(operators, kind), feeds, tmp_path))
+    check_all(operators, kind, ours(typed_nets(operators, kind), feeds, tmp_path))
 
 
 REFUSED = [
@@ -72,19 +72,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("operator", "kind", "sentence"), REFUSED)
-def test_a_type_that_an_operator_does_not_have_is_named(operator, kind, sentence):
+def test_unsupported_element_type_is_named(operator, kind, sentence):
     with pytest.raises(UnsupportedError, match=sentence):
         import_model(typed_net(operator, kind))
 
 
-def test_whether_an_operator_is_quantised_is_asked_with_the_types():
+def test_quantisation_is_a_property_of_types():
     from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 
     with pytest.raises(TypeError):
         is_quantized(None)
 
 
-def test_squares_of_int16_are_those_of_the_kernel_for_microcontrollers(tmp_path):
+def test_int16_square_equals_tflite_micro(tmp_path):
     """The numbers are of the interpreter of tflite-micro; LiteRT has no kernel for int16."""
     a = [100, -2000, 10000, 30000, -30000, 32767, 0, 1234, -32768, 5, -777, 20001]
     b = [100, 2000, -10000, 10000, 10000, -32768, 20000, 1200, 32767, -6, 912, 19999]

@@ -26,12 +26,12 @@ def test_multipliers(real, pair):
 
 
 @pytest.mark.parametrize("real", [float("nan"), float("inf"), 2.0**40])
-def test_multipliers_that_no_network_has_are_told(real):
+def test_multipliers_out_of_range_are_errors(real):
     with pytest.raises(ValueError, match="quantise the model again"):
         multiplier(real)
 
 
-def test_both_roundings_and_that_of_wide_sums():
+def test_both_roundings_and_wide_sums():
     m, e = np.int32(1690499128), np.int32(-6)
     assert [int(fixed_point.scale(np.int32(x), m, e)) for x in (203, -203)] == [3, -3]
     assert int(fixed_point.scale(np.int32(1 << 30), m, e)) == 13207024
@@ -56,7 +56,7 @@ def test_exponentials_reciprocals_and_tables():
     ]  # fmt: skip
 
 
-def test_logistic_and_tanh_are_those_of_reals_but_for_their_last_bits():
+def test_logistic_and_tanh_are_accurate_to_the_last_bits():
     raw = np.arange(-(2**31), 2**31 - 1, 2**23 + 12345)
     real = raw / 2.0**27
     np.testing.assert_allclose(

@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 from compilers import Build
 from many_networks import STRICT, ManyNetworks, compiles_as_cplusplus
-from typed_judges import accepted, all_judged, inputs_of
 from typed_operators import typed_nets
+from typed_references import accepted, check_all, inputs_of
 
 pytest.importorskip("ai_edge_litert")
 
@@ -44,7 +44,7 @@ def of_target(tmp_path_factory):
 
 def check(found: ManyNetworks, operators: dict[str, list[str]], build: Build, folder) -> None:
     for name, results in found.results(build, folder, STRICT).items():
-        all_judged(operators[name], KINDS[name], results)
+        check_all(operators[name], KINDS[name], results)
 
 
 def need(build: Build) -> None:

@@ -32,7 +32,7 @@ def test_compile_and_run(tmp_path):
     assert json.loads(done.stdout)["outputs"]["Identity"]["shape"] == [1, 4, 4, 12]
 
 
-def test_inspect_tells_operators_with_versions_and_scales():
+def test_inspect_lists_operators_with_versions_and_scales():
     found = json.loads(_tvmrt("inspect", NETWORK, "--json").stdout)
     assert found["format"] == "TensorFlow Lite" and found["can_be_imported"] is True
     assert {"operator": "CONV_2D", "version": 3, "count": 4} in found["operators"]
@@ -47,7 +47,7 @@ def test_verify_holds_every_tensor():
     assert len(found["tensors"]) == 13 and found["wrong"] == 0
 
 
-def test_verify_tells_one_step_of_an_integer_apart():
+def test_verify_detects_one_integer_step():
     pytest.importorskip("ai_edge_litert")
     from tvmrt.cli import tolerance
 
@@ -110,7 +110,7 @@ def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_chooses_sizes_that_shapes_leave_open(tmp_path):
+def test_dynamic_dimensions_are_set_per_run(tmp_path):
     pytest.importorskip("ai_edge_litert")
     path = FILES / "squeeze_excite_int8.tflite"
     main = load_model(path).subgraphs[0]
@@ -129,7 +129,7 @@ def test_a_run_chooses_sizes_that_shapes_leave_open(tmp_path):
     assert found["wrong"] == 0 and found["tensors"][0]["shape"][0] == 3
 
 
-def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
+def test_compile_errors_are_one_sentence(tmp_path):
     pytest.importorskip("ai_edge_litert")
     net = Net()
     x, y = net.input((4,), "float32"), net.tensor((4,), "float32")

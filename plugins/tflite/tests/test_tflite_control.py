@@ -23,7 +23,7 @@ def _branch(net: Net, name: str) -> int:
     return len(net.model.subgraphs) - 1
 
 
-def test_the_branch_that_holds_runs(tmp_path):
+def test_only_the_selected_branch_runs(tmp_path):
     net = Net()
     condition, x = net.input((1,), "bool"), net.input((4,), "float32")
     y = net.output((4,), "float32")
@@ -67,11 +67,11 @@ def _counting(limit: int) -> Net:
     return net
 
 
-def test_a_loop_whose_rounds_are_known_is_written_out(tmp_path):
+def test_loop_with_a_constant_trip_count_is_unrolled(tmp_path):
     assert check_every_tensor(_counting(5).data(), tmp_path) == ["WHILE", "WHILE"]
 
 
-def test_a_loop_has_as_many_rounds_as_the_run_finds(tmp_path):
+def test_loop_with_a_run_time_trip_count(tmp_path):
     """x is doubled until its largest element is 50 or more, counted in i."""
     net = _counting(5)
     condition = net.model.subgraphs[1]
@@ -94,14 +94,14 @@ def test_a_loop_has_as_many_rounds_as_the_run_finds(tmp_path):
         (lambda op: setattr(op, "bodySubgraphIndex", 0), "calls itself"),
     ],
 )
-def test_a_call_of_no_graph_is_told(change, sentence):
+def test_call_of_unknown_graph_is_an_error(change, sentence):
     net = _counting(5)
     change(net.graph.operators[0].builtinOptions)
     with pytest.raises(ValueError, match=sentence):
         import_model(net.data())
 
 
-def test_a_graph_that_calls_itself_and_a_loop_without_end_are_told(monkeypatch):
+def test_recursive_graphs_and_endless_loops_are_errors(monkeypatch):
     monkeypatch.setattr(importer, "MAX_UNROLLED", 200)
     net = _counting(5)
     with pytest.raises(UnsupportedError, match="more than"):
@@ -186,7 +186,7 @@ def test_recurrent_layers_of_floats(tmp_path):
     assert len(check_every_tensor(net.data(), tmp_path)) == 4
 
 
-def lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
+def int8_lstm(net: Net, cifg: bool, cell: int, **options) -> None:
     batch, steps, depth, units = 2, 3, 7, 9
     x = net.input((batch, steps, depth), "int8", scale=0.021, zero=4)
 
@@ -221,8 +221,8 @@ def lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
 
 
 @pytest.mark.slow
-def test_recurrent_layers_of_bytes(tmp_path):
+def test_recurrent_layers_of_int8(tmp_path):
     net = Net()
-    lstm_of_bytes(net, cifg=True, cell=-11)
-    lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
+    int8_lstm(net, cifg=True, cell=-11)
+    int8_lstm(net, cifg=False, cell=-15, cellClip=0.6)
     assert len(check_every_tensor(net.data(), tmp_path)) == 2

@@ -45,7 +45,7 @@ def _network() -> Net:
     return net
 
 
-def test_options_become_attributes_and_bytes(tmp_path):
+def test_options_become_attributes_and_raw_bytes(tmp_path):
     seen = {}
 
     def scalars(given, types):
@@ -75,14 +75,14 @@ def test_options_become_attributes_and_bytes(tmp_path):
     assert seen["scales"] == [0.5, 0.5] and seen["zero_points"] == [1, 1]
 
 
-def test_custom_operators_that_nobody_declares_are_listed_with_their_versions():
+def test_undeclared_custom_operators_are_listed():
     with pytest.raises(UnsupportedError) as refusal:
         tvmrt.compile(_network().data())
     said = str(refusal.value)
     assert "custom operator Shift version 1" in said and "custom operator Gain version 2" in said
 
 
-def test_maps_are_read_as_they_were_written_and_damage_gives_no_more_than_less():
+def test_maps_round_trip_and_damage_only_drops_entries():
     entries = {"i": -70000, "u": 7, "f": 0.25, "s": "text", "b": True, "v": [1, 2, 300], "k": 2**40}
     data = _flex(**entries, nested={"a": 1}, mixed=[1, "x"])
     assert read_map(data) == entries
@@ -96,7 +96,7 @@ def test_maps_are_read_as_they_were_written_and_damage_gives_no_more_than_less()
 
 
 @pytest.mark.parametrize("kinds", [1, 2])
-def test_the_best_boxes_of_a_detector_are_those_of_litert(kinds, tmp_path):
+def test_detection_postprocess_equals_litert(kinds, tmp_path):
     """Encoded boxes in floats, scores in bytes with a class for the background."""
     rng, count, most = np.random.default_rng(kinds), 24, 6
     net = Net()

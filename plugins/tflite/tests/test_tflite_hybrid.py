@@ -96,7 +96,7 @@ def test_an_image_of_zeros_gives_the_bias(tmp_path):
     assert_like(ours(data, [x], tmp_path), right)
 
 
-def test_nothing_is_padded_by_nothing():
+def test_transpose_convolution_of_stride_1_is_not_padded():
     """A transposed convolution of stride 1 puts no zeros between elements: no step copies them."""
     graph = import_model(layers().data())
     optimize(graph, lambda name, after: None)

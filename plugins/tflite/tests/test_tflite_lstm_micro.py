@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from compilers import Build
 from many_networks import STRICT, ManyNetworks
-from test_tflite_control import lstm_of_bytes
+from test_tflite_control import int8_lstm
 from tflite_case import FILES, Net, feeds_for, litert_runs
 
 import tvmrt
@@ -66,7 +66,7 @@ def recorded(case: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_integers_are_those_of_tensorflow_lite_micro(case):
+def test_integers_equal_tflite_micro(case):
     network = tvmrt.load(lstm(case), tflite_rounding="micro", cache=False)
     found = np.stack([np.asarray(network(x)) for x in inputs(case)])
     np.testing.assert_array_equal(found, recorded(case))
@@ -82,9 +82,9 @@ def test_the_functions_of_gates_are_the_operators_of_int16(operator, fn):
     np.testing.assert_array_equal(fn(3 * x.astype(np.int32)), right[0])
 
 
-def test_a_layer_that_tensorflow_lite_micro_has_not_is_as_in_litert():
+def test_layer_missing_in_tflite_micro_equals_litert():
     net = Net()
-    lstm_of_bytes(net, cifg=True, cell=-12)
+    int8_lstm(net, cifg=True, cell=-12)
     feeds = feeds_for(net.data())
     network = tvmrt.load(net.data(), tflite_rounding="micro", cache=False)
     (right,) = litert_runs(net.data(), [feeds])

@@ -67,7 +67,7 @@ def test_functions_and_matrices_of_int16(tmp_path):
     assert len(check_every_tensor(net.data(), tmp_path)) == 18
 
 
-def test_roots_matrices_and_transposed_convolutions_of_bytes(tmp_path):
+def test_int8_roots_matmuls_and_transpose_convolutions(tmp_path):
     net = Bytes(rng)
     _matrices(net)
     _transposed(net)

@@ -56,7 +56,7 @@ def test_inputs_go_by_the_names_of_tensors_too(own):
         network_of({"first": A, "second": B, names[1]: B})
 
 
-def test_a_network_that_is_found_again_has_the_names(tmp_path):
+def test_cached_network_keeps_its_names(tmp_path):
     data = network("a:0", "b:0")
     for _ in range(2):
         found = tvmrt.load(data, cache=tmp_path)

@@ -17,5 +17,5 @@ NAMES = sorted(p.stem for p in FILES.glob("*.tflite") if not p.with_suffix(".npz
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in EVERYDAY else pytest.mark.slow) for n in NAMES]
 )
-def test_every_tensor_is_that_of_litert(name, tmp_path):
+def test_every_tensor_equals_litert(name, tmp_path):
     assert check_every_tensor(FILES / f"{name}.tflite", tmp_path)

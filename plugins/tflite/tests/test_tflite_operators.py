@@ -106,7 +106,7 @@ def _windows(net: Bytes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_products_sums_and_windows_of_integers(dtype, tmp_path):
+def test_integer_matmuls_reductions_and_pools(dtype, tmp_path):
     net = Bytes(rng, dtype)
     _products(net)
     _pairs(net)
@@ -168,7 +168,7 @@ def _unary(net: Bytes) -> None:
         )
 
 
-def test_functions_of_one_operand_of_bytes(tmp_path):
+def test_unary_functions_of_int8(tmp_path):
     net = Bytes(rng)
     _unary(net)
     assert len(check_every_tensor(net.data(), tmp_path)) > 25
@@ -463,7 +463,7 @@ def test_more_moves_of_elements(tmp_path):
     assert len(check_every_tensor(net.data(), tmp_path)) == 10
 
 
-def test_products_by_a_constant_that_the_zero_point_moves(tmp_path):
+def test_multiplication_by_a_constant_with_a_zero_point(tmp_path):
     """Their quotients have ten bits, with the zero point nine: GCC 12 computed the shift in vectors
     of int16, which the product does not fit into."""
     net, every = Net(), np.arange(-128, 128, dtype=np.int8)

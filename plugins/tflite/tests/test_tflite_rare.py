@@ -106,7 +106,7 @@ def _feeds() -> list[np.ndarray]:
     return found
 
 
-def test_rare_operators_give_what_litert_gives(tmp_path):
+def test_rare_operators_equal_litert(tmp_path):
     pytest.importorskip("ai_edge_litert")
     data, feeds = _network().data(), _feeds()
     # the reference kernels have half of these, and none of them is written twice
@@ -114,7 +114,7 @@ def test_rare_operators_give_what_litert_gives(tmp_path):
     assert_like(ours(data, feeds, tmp_path), right[0])
 
 
-def test_the_page_lists_the_operators_that_there_are_not():
+def test_page_lists_unsupported_operators():
     text = PAGE.read_text()
     table = text.partition("## What is refused")[2].partition("\n## ")[0]
     told = re.findall(r"`([A-Z][A-Z0-9_]+)`", table)

@@ -30,7 +30,7 @@ def _refusal(data: bytes) -> str:
     return ""
 
 
-def test_a_file_that_ends_anywhere_is_refused():
+def test_truncated_file_is_refused():
     data = FILE.read_bytes()
     for end in [*range(0, 64), *range(64, len(data), 97)]:
         assert _refusal(data[:end])
@@ -87,7 +87,7 @@ def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
     assert outcomes == {"compiled", "refused"}
 
 
-def test_a_file_of_something_else_and_another_version_are_told():
+def test_other_formats_and_versions_are_errors():
     assert "is not a .tflite file" in _refusal(b"ONNX" * 20)
     with pytest.raises(ValueError, match="these 80 bytes are not a"):
         tvmrt.compile(b"ONNX" * 20)
@@ -97,7 +97,7 @@ def test_a_file_of_something_else_and_another_version_are_told():
     assert "is written in version 2" in _refusal(net.data())
 
 
-def test_tables_that_share_their_parts_are_refused_before_they_take_long():
+def test_overlapping_tables_are_refused_early():
     # 2000 graphs, all of them one, with 2000 tensors, all of them one
     count = 2000
     model, vector = 20, 36
@@ -157,7 +157,7 @@ def test_all_unknown_operators_are_listed_at_once_with_their_versions():
         (lambda net: setattr(net.graph.operators[0], "outputs", []), "has 0 outputs"),
     ],
 )
-def test_what_contradicts_itself_is_told(change, sentence):
+def test_contradictions_are_errors(change, sentence):
     pytest.importorskip("ai_edge_litert")
     net = Net()
     _two_tensors(net, "RELU")
@@ -174,7 +174,7 @@ def test_what_contradicts_itself_is_told(change, sentence):
         ([-0.1], 0, "is not positive"),
     ],
 )
-def test_impossible_quantisation_is_told(scale, zero, sentence):
+def test_impossible_quantisation_is_an_error(scale, zero, sentence):
     pytest.importorskip("ai_edge_litert")
     net = Net()
     x = net.input((2, 3), "int8", scale=scale, zero=zero)
@@ -194,7 +194,7 @@ def test_narrow_constants_are_unpacked_low_bits_first():
     assert tensors[1].data.tolist() == [0, 1, -2, -1, 1]
 
 
-def test_weights_of_a_file_take_no_memory_and_stay_when_it_is_written_anew(tmp_path):
+def test_weights_are_memory_mapped_from_a_private_copy(tmp_path):
     """They lie in a file of the compiler's own, as that one has them."""
     pytest.importorskip("ai_edge_litert")
     weights = np.random.default_rng(0).standard_normal((160, 128)).astype(np.float32)
@@ -207,7 +207,7 @@ def test_weights_of_a_file_take_no_memory_and_stay_when_it_is_written_anew(tmp_p
     assert mmap_constants.mmap_array(tensor.data) is tensor.data
 
 
-def test_names_are_those_of_the_signature_or_distinct_ones_of_tensors():
+def test_names_come_from_signature_or_tensors():
     pytest.importorskip("ai_edge_litert")
     net = Net()
     x = net.input((2,), "float32", name="serving_default_x:0")

@@ -172,13 +172,13 @@ _TABLE = np.zeros(4, np.int16)
         ("CIRCULAR_BUFFER", [((1, 2, 1, 4), "int8")], [((1, 3, 1, 4), "int8")], {}, "not a slice"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_a_sentence(name, inputs, outputs, options, sentence):
+def test_overflow_has_a_one_line_error(name, inputs, outputs, options, sentence):
     with pytest.raises((ValueError, UnsupportedError)) as caught:
         import_model(_one(name, inputs, outputs, _flex(**options)))
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_spectrograms_and_their_coefficients_are_those_of_litert(tmp_path):
+def test_spectrograms_and_mfcc_equal_litert(tmp_path):
     net, rng = Net(), np.random.default_rng(9)
 
     def custom(name: str, inputs: list[int], y: int, **options) -> int:
@@ -238,13 +238,13 @@ _ZEROS = [0] * 8
         ([2, 1, 0, 0, 1, 0, 0, 0, *_ZEROS], b"\0", "uint8", "elements of type uint8"),
     ],
 )
-def test_packed_weights_that_do_not_fit_are_a_sentence(how, packed, dtype, sentence):
+def test_packed_weights_of_other_sizes_are_errors(how, packed, dtype, sentence):
     with pytest.raises((ValueError, UnsupportedError)) as caught:
         import_model(_packed(how, packed, dtype).data())
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_tables_along_an_axis_that_only_the_header_tells():
+def test_tables_along_an_axis_from_the_header():
     """As the writer of tflite-micro documents it; the axis is none that has scales."""
     how = [0, 1, 0, 0, 1, 0x11, 2, 0, *_ZEROS, 10, 11, 20, 21, 30, 31]
     (made,) = import_model(_packed(how, b"\x2c", shape=(2, 3)).data()).outputs
@@ -270,7 +270,7 @@ def test_damaged_options_are_refused_or_other_options():
     assert said > 10
 
 
-def test_sizes_that_a_run_chooses_are_refused():
+def test_dynamic_sizes_are_refused():
     data = _one("SignalDelay", [((2, 8), "int16")], [((2, 8), "int16")], _flex(delay_length=3))
     with pytest.raises(UnsupportedError, match="whose extents a run chooses"):
         import_model(data, shapes={"t0": ("n<=4", 8)})

@@ -21,7 +21,7 @@ RESULTS = {
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("operator", RESULTS)
-def test_rows_of_bytes_are_litert_s(operator, dtype, tmp_path):
+def test_int8_softmax_equals_litert(operator, dtype, tmp_path):
     net, rng, info, feeds = Net(), np.random.default_rng(1), np.iinfo(dtype), []
     scale_of_y, zero_of_y = RESULTS[operator][dtype]
     options = {"SoftmaxOptions": {"beta": 1.0}, "LogSoftmaxOptions": {}}

@@ -56,7 +56,7 @@ def _weights(dtype: str, block: int) -> np.ndarray:
 @pytest.mark.everyday(3)
 @pytest.mark.parametrize("block", [1, BLOCK])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_product_with_sparse_weights_is_that_of_litert(dtype, block, tmp_path):
+def test_matmul_with_sparse_weights_equals_litert(dtype, block, tmp_path):
     pytest.importorskip("ai_edge_litert")
     net = Net()
     steps = {"scale": 0.02} if dtype == "int8" else {}

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from firmware_call import PATTERN, Memory, build_shared, pointers
-from test_tflite_control import lstm_of_bytes
+from test_tflite_control import int8_lstm
 from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 
 import tvmrt
@@ -156,7 +156,7 @@ def _run(session: Session, feeds: list[np.ndarray]) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("make", "executor"), [(_recurrent, "aot"), (_variables, "aot"), (_variables, "graph")]
 )
-def test_every_run_finds_what_the_last_one_left(make, executor, tmp_path):
+def test_state_persists_between_runs(make, executor, tmp_path):
     net = Net()
     make(net)
     data, path = net.data(), tmp_path / "net.so"
@@ -182,13 +182,13 @@ def _check_as_a_function(network: Network, runs: list, right: list) -> None:
 
 
 @pytest.mark.slow
-def test_long_sequences_are_loops_that_compute_the_same(tmp_path, monkeypatch):
+def test_long_sequences_are_loops_with_equal_results(tmp_path, monkeypatch):
     net = Net()
     sequence = net.input((2, 2, 5), "float32")
     _lstm(net, sequence, "int8", projection=True, cellClip=0.7)
     _both_ways(net, sequence, "int8")
     _rnn(net, "BIDIRECTIONAL_SEQUENCE_RNN", sequence, "float32", "BidirectionalSequenceRNNOptions")
-    lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
+    int8_lstm(net, cifg=False, cell=-15, cellClip=0.6)
     data, path = net.data(), tmp_path / "net.so"
     runs = [feeds_for(data, seed) for seed in range(3)]
     monkeypatch.setattr(sequence_loop, "MAX_UNROLLED_STEPS", 1)
@@ -215,7 +215,7 @@ def test_both_directions_may_be_in_one_tensor(tmp_path):
     assert_like(ours(net.data(), feeds, tmp_path), [merged])
 
 
-def test_on_boards_state_lies_in_the_workspace_until_it_is_reset(tmp_path):
+def test_state_on_boards_is_in_the_workspace_until_reset(tmp_path):
     net = Net()
     x = net.input((1, 6), "int8", scale=0.04, zero=3)
     _svdf(net, x, "int8", 2, 3, 2, fusedActivationFunction=1)
@@ -247,7 +247,7 @@ def test_on_boards_state_lies_in_the_workspace_until_it_is_reset(tmp_path):
     assert memory.is_sound()
 
 
-def test_networks_that_take_turns_in_one_workspace_have_no_state():
+def test_networks_that_share_a_workspace_have_no_state():
     net = Net()
     _variables(net)
     networks = {"a": net.data(), "b": net.data()}

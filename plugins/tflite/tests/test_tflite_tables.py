@@ -72,7 +72,7 @@ def tables(rows, dtype: str, zero: int) -> tuple[bytes, list[np.ndarray]]:
      pytest.param(HALVES, "int8", -128, id="int8 halves"),
      pytest.param(HALVES, "int8", -3, id="int8 halves about zero")],
 )  # fmt: skip
-def test_tables_are_those_of_litert_for_every_input(rows, dtype, zero, tmp_path):
+def test_tables_equal_litert_for_every_input(rows, dtype, zero, tmp_path):
     pytest.importorskip("ai_edge_litert")
     data, feeds = tables(rows, dtype, zero)
     (right,) = litert_runs(data, [feeds])
@@ -127,7 +127,7 @@ def casts_of_floats(text: str) -> list[int]:
     return found
 
 
-def test_no_cast_of_floats_is_left_to_the_processor():
+def test_all_float_to_integer_casts_are_defined():
     """All of them are made by to_integers(), but for those of coordinates, which are bounded."""
     assert casts_of_floats("y = np.rint(x).astype(np.int32)") == [1]
     assert casts_of_floats("y = (x / 3).astype('uint8')") == [1]

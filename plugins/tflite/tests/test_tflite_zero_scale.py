@@ -10,8 +10,8 @@ import pytest
 from compilers import Build
 from many_networks import STRICT, ManyNetworks
 from tflite_case import Net, feeds_for, litert_runs, ours
-from typed_judges import accepted
 from typed_operators import NETS, TypedNet
+from typed_references import accepted
 
 from tvmrt.plugins.tflite.frontend import load_model
 
@@ -25,7 +25,7 @@ ABORTS = {"ADD", "SUB", "SQUARED_DIFFERENCE", "SOFTMAX", "LOG_SOFTMAX", *COMPARI
 UNDEFINED = {
     ("DIV", kind, operand) for kind in KINDS for operand in (0, 1)
 } | {("LOGISTIC", "quantised int16", 0), ("TANH", "quantised int16", 0)}  # fmt: skip
-# Where LiteRT has no kernel of the type, or one that errs; see typed_judges.
+# Where LiteRT has no kernel of the type, or one that errs; see typed_references.
 UNJUDGED = {"SQRT", "RSQRT", "LOG", "SUM", "ELU", "RELU_0_TO_1", "NEG", *COMPARISONS[:2]}
 # Operators that rescale by the scale of the result.
 RESCALE = """ADD SUB MUL SQUARED_DIFFERENCE CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV FULLY_CONNECTED
@@ -124,7 +124,7 @@ def test_no_float_is_undefined_where_a_result_has_scale_0(tmp_path):
     assert y.tolist() == [[-5] * 4]
 
 
-def dead_filters(kind: str) -> tuple[bytes, list[np.ndarray]]:
+def zero_filters(kind: str) -> tuple[bytes, list[np.ndarray]]:
     """Products of which one filter has the scale 0, and elementwise operators with a state of
     zeros: random weights, so a scale that is taken for another one shows."""
     rng = np.random.default_rng(7)
@@ -156,7 +156,7 @@ def dead_filters(kind: str) -> tuple[bytes, list[np.ndarray]]:
 
 @pytest.mark.parametrize("kind", ["quantised int8", "quantised int16"])
 def test_a_filter_of_scale_0_gives_its_zero_point_alone(kind, tmp_path):
-    data, feeds = dead_filters(kind)
+    data, feeds = zero_filters(kind)
     (right,) = litert_runs(data, [feeds])
     for mine, wanted in zip(ours(data, feeds, tmp_path), right):
         np.testing.assert_array_equal(mine, wanted)
@@ -168,7 +168,7 @@ def test_scales_of_0_are_right_on_boards(target, tmp_path):
     build = Build("gcc", "-O2", "plain", target)
     if build.missing_tool():
         pytest.skip(f"{build.missing_tool()} is not installed")
-    nets = {kind[-5:].strip(): dead_filters(kind) for kind in (KINDS[0], KINDS[2])}
+    nets = {kind[-5:].strip(): zero_filters(kind) for kind in (KINDS[0], KINDS[2])}
     networks = ManyNetworks(
         {name: data for name, (data, _) in nets.items()},
         {name: feeds for name, (_, feeds) in nets.items()},

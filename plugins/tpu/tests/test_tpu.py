@@ -174,7 +174,7 @@ def test_convolution_in_each_precision(case, precision, tolerance, rng):
     [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (3, 4, 5))],
     ids=["matrices", "batch", "batches-broadcast"],
 )
-def test_matrix_product(shapes, rng):
+def test_matmul(shapes, rng):
     a, b = (floats(rng, *shape) for shape in shapes)
     bias = floats(rng, 5)
     expected = a @ b + bias
@@ -191,7 +191,7 @@ def test_pooling(op, reduce, rng):
     np.testing.assert_allclose(compute(op, [x], expected.shape, attrs), expected, rtol=1e-6)
 
 
-def test_average_counts_padding_where_told(rng):
+def test_average_pool_count_include_pad(rng):
     x = np.ones((1, 1, 2, 2), np.float32)
     attrs = {"kernel": [2, 2], "strides": [2, 2], "pads_before": [1, 1]}
     got = compute("avg_pool", [x], (1, 1, 2, 2), {**attrs, "count_pads": 1})
@@ -222,7 +222,7 @@ def test_average_counts_padding_where_told(rng):
         ("matmul", [(2, 3), (4, 5)], (2, 5), {}, "shapes do not fit"),
     ],
 )
-def test_what_it_cannot_run_is_refused_with_the_reason(op, shapes, out, attrs, reason):
+def test_unsupported_nodes_are_refused_with_the_reason(op, shapes, out, attrs, reason):
     with pytest.raises(tvmrt.TVMError, match=f"device 'tpu': evaluation of region 'r'.*{reason}"):
         region(op, [np.zeros(s, np.float32) for s in shapes], out, attrs)
 
@@ -239,7 +239,7 @@ def test_fault_of_preparation_names_the_node():
     ("fault", "text"),
     [("run", "async_wait of region 'r' failed at node 'n' .relu.: the simulated fault 'run'")],
 )
-def test_fault_of_a_run_leaves_the_region_alive(fault, text):
+def test_region_survives_a_failed_run(fault, text):
     module = region("relu", [ONE], (2,), options={"fault": fault})
     for _ in range(2):
         with pytest.raises(tvmrt.TVMError, match=text):
@@ -265,7 +265,7 @@ def test_run_that_hangs_times_out_and_can_be_freed():
     np.testing.assert_array_equal(run(other, [-ONE], (2,)), [0, 0])
 
 
-def test_lost_device_starts_anew_when_unregistered():
+def test_lost_device_restarts_when_unregistered():
     module = region("relu", [ONE], (2,))
     lost = region("relu", [ONE], (2,), options={"fault": "lost"})
     for broken in (lost, module):
@@ -292,7 +292,7 @@ def test_faults_of_the_environment(fault, monkeypatch):
     region("relu", [ONE], (2,))
 
 
-def test_memory_that_is_used_up_is_an_error(monkeypatch):
+def test_out_of_memory_is_an_error(monkeypatch):
     unregister = get_global_func("tvmrt.device.unregister")
     monkeypatch.setenv("TVMRT_TPU_MEMORY_BYTES", "200")
     unregister("tpu")
@@ -361,7 +361,7 @@ for _ in range(2):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_child_of_fork_has_a_worker_of_its_own():
+def test_forked_child_has_its_own_worker():
     """In a process of its own, since the test's has threads that fork warns about."""
     code = FORK.format(folder=str(Path(simulated.__file__).parent))
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

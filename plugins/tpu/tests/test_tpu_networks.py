@@ -27,7 +27,7 @@ def test_whole_networks_at_all_sizes(name, executor, tmp_path):
     check_on_device("tpu", name, executor, tmp_path)
 
 
-def test_a_run_that_hangs_times_out_where_it_is_waited_for(tmp_path):
+def test_hanging_run_times_out_in_the_waiting_call(tmp_path):
     fault = {"tpu": {"fault": "hang", "timeout_ms": 30}}
     model = parser.parse_model(HEADER + "g (float[4] x) => (float[4] y) { y = Relu(x) }")
     options = {"executor": "aot", "schedule": "async", "device_options": fault}
@@ -44,7 +44,7 @@ def test_a_run_that_hangs_times_out_where_it_is_waited_for(tmp_path):
     ("precision", "bound"),
     [("fp16", 0.01), ("int8", 0.05)],
 )
-def test_digits_keep_their_labels_in_fewer_bits(tmp_path, precision, bound):
+def test_digits_keep_their_labels_in_reduced_precision(tmp_path, precision, bound):
     folder = Path(__file__).parents[3] / "examples" / "digits"
     with np.load(folder / "digits_test.npz") as data:
         images = (data["images"][:20, None, None] / 16).astype(np.float32)

@@ -26,13 +26,13 @@ ENTRY = TuningEntry(
 )  # fmt: skip
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_file_is_read_back(tmp_path):
     path = tmp_path / "new" / "tuning.json"
     database.add(path, [ENTRY])
     assert database.read(path) == [ENTRY]
 
 
-def test_entries_take_the_place_of_their_like(tmp_path):
+def test_new_entries_replace_equal_keys(tmp_path):
     path = tmp_path / "tuning.json"
     others = [replace(ENTRY, processor="another"), replace(ENTRY, level="8x16")]
     database.add(path, [ENTRY, *others])
@@ -92,7 +92,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("sentence", DAMAGED, ids=lambda text: text.replace(" ", "-")[-30:])
-def test_a_damaged_file_is_answered_by_a_sentence(sentence, tmp_path):
+def test_damaged_file_has_a_one_line_error(sentence, tmp_path):
     path = tmp_path / "tuning.json"
     path.write_text(DAMAGED[sentence])
     with pytest.raises(ValueError) as found:
@@ -101,14 +101,14 @@ def test_a_damaged_file_is_answered_by_a_sentence(sentence, tmp_path):
     assert str(path) in str(found.value)
 
 
-def test_bytes_that_are_no_text_are_answered(tmp_path):
+def test_files_that_are_not_utf8_are_errors(tmp_path):
     path = tmp_path / "tuning.json"
     path.write_bytes(b"\xff\xfe\x00{")
     with pytest.raises(ValueError, match="is not a tuning database"):
         database.read(path)
 
 
-def test_a_user_has_one_of_his_own(monkeypatch, tmp_path):
+def test_default_database_is_per_user(monkeypatch, tmp_path):
     monkeypatch.setenv("TVMRT_TUNING", str(tmp_path / "mine.json"))
     assert database.database_path("own") == tmp_path / "mine.json"
     monkeypatch.delenv("TVMRT_TUNING")
@@ -117,7 +117,7 @@ def test_a_user_has_one_of_his_own(monkeypatch, tmp_path):
     assert str(database.database_path("other.json")) == "other.json"
 
 
-def test_the_processor_that_is_compiled_for_decides():
+def test_target_processor_selects_the_model():
     slower = replace(ENTRY, processor="b", best=Measurement(Choice((16, 3, 2)), 1.5e-6))
     layer = parse_layer(LAYER)
 
@@ -132,7 +132,7 @@ def test_the_processor_that_is_compiled_for_decides():
     assert DatabaseModel([ENTRY], None).choice(layer, "8x16", lambda: []) is None
 
 
-def test_a_database_that_is_not_there_is_told(digits, tmp_path, capsys):
+def test_missing_database_is_an_error(digits, tmp_path, capsys):
     model, absent = str(digits / "digits_f32.onnx"), str(tmp_path / "none.json")
     out = tmp_path / "net.so"
     assert main(["compile", model, "-o", str(out), "--tuned", absent]) == 2
@@ -148,7 +148,7 @@ def test_tuning_is_for_hosts(tmp_path, capsys):
         tvmrt.compile(DIGITS, target="cortex-m4", tuned="own")
 
 
-def test_a_guide_of_ones_own_is_asked():
+def test_custom_cost_model_is_used():
     class Guide:
         asked = 0
 

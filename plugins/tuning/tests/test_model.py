@@ -46,7 +46,7 @@ def measured():
     return found
 
 
-def test_it_finds_the_law_behind_times_for_layers_that_it_has_not_seen(measured, monkeypatch):
+def test_model_predicts_times_of_unseen_layers(measured, monkeypatch):
     monkeypatch.setattr(fitted_model, "RIDGE", 1e-9)
     monkeypatch.setattr(fitted_model, "MAX_SLOWDOWN", 1e9)
     for number, (layer, one) in enumerate(measured):
@@ -69,7 +69,7 @@ def slower(layer: Layer, one: TuningEntry, guide: fitted_model.FittedModel) -> t
 
 
 @pytest.mark.parametrize(("level", "nearest"), [("16x32", 1.012), ("vnni512", 1.013)])
-def test_layers_left_out_are_chosen_nearer_to_the_fastest_than_by_the_estimate(level, nearest):
+def test_cost_model_beats_the_estimate_on_held_out_layers(level, nearest):
     """Of layers that were measured on one core of an AVX-512 processor, a tenth at a time."""
     rows = json.loads(Path(__file__).with_name("measured_layers.json").read_text())["layers"]
     known = []
@@ -93,7 +93,7 @@ def test_layers_left_out_are_chosen_nearer_to_the_fastest_than_by_the_estimate(l
 
 
 @pytest.mark.parametrize(("wins", "taken"), [(0.5, 0), (2.0, 1)])
-def test_what_wins_less_than_the_model_errs_by_is_left_to_the_estimate(measured, wins, taken):
+def test_gains_below_the_model_error_use_the_estimate(measured, wins, taken):
     layer, one = measured[0]
     costs = {
         each.choice: fitted_model.features(layer, each.choice, LANES)[0]
@@ -108,7 +108,7 @@ def test_what_wins_less_than_the_model_errs_by_is_left_to_the_estimate(measured,
     assert found == (choices[taken], "model")
 
 
-def test_too_small_layers_and_too_few_that_were_measured_are_left_to_the_estimate(measured):
+def test_small_or_rarely_measured_layers_use_the_estimate(measured):
     guide = fitted_model.FittedModel(fitted_model.fit(measured[: fitted_model.MIN_LAYERS - 1]))
     layer, one = measured[-1]
     choices = [each.choice for each in one.measurements]
@@ -119,14 +119,14 @@ def test_too_small_layers_and_too_few_that_were_measured_are_left_to_the_estimat
     assert guide.choice(small, LEVEL, lambda: choices) is None
 
 
-def test_what_met_other_programs_does_not_count(measured):
+def test_measurements_disturbed_by_other_programs_are_dropped(measured):
     layer, one = measured[2]
     slow = Measurement(one.measurements[-1].choice, 100 * one.measurements[-1].seconds)
     stray = (layer, TuningEntry(*one.key, one.baseline, one.best, 0, (*one.measurements, slow)))
     assert fitted_model.fit([*measured[:2], stray]) == fitted_model.fit(measured[:3])
 
 
-def test_the_file_has_what_was_fitted(measured):
+def test_file_contains_the_fitted_model(measured):
     (row,) = fitted_model.as_json(fitted_model.fit(measured))["coefficients"]
     assert (row["level"], row["kind"], row["layers"]) == (LEVEL, "dense", len(measured))
     assert len(row["weights"]) == len(
@@ -134,7 +134,7 @@ def test_the_file_has_what_was_fitted(measured):
     )
 
 
-def test_the_coefficients_that_come_along_fit_the_features():
+def test_shipped_coefficients_match_the_features():
     assert (
         json.loads(fitted_model.FILE.read_text(encoding="utf-8"))["schema"] == fitted_model.SCHEMA
     )
@@ -149,7 +149,7 @@ def test_the_coefficients_that_come_along_fit_the_features():
         assert 0 < exp(each.cost(layer, Choice((16, 1, 5)), LANES)) < 1e12
 
 
-def test_each_kind_of_processor_has_its_own_coefficients_where_there_are_some():
+def test_coefficients_per_processor_kind():
     key = "16x32", fitted_model.DENSE
     own, other = (
         fitted_model.default_coefficients(ZEN_4)[key],
@@ -175,7 +175,7 @@ def test_a_level_without_coefficients_is_left_to_the_estimate():
          LEVEL),
     ],
 )  # fmt: skip
-def test_kinds_of_layers_have_coefficients_of_their_own(text, level):
+def test_coefficients_per_layer_kind(text, level):
     layer = parse_layer(text)
     choices = [Choice((16, vectors, 1)) for vectors in (1, 2)]
     assert fitted_model.FittedModel({}).choice(layer, level, lambda: choices) is None
@@ -185,7 +185,7 @@ def test_kinds_of_layers_have_coefficients_of_their_own(text, level):
     assert fitted.choice(layer, level, lambda: choices) == (choices[1], "model")
 
 
-def test_compile_takes_the_model_and_says_so(digits):
+def test_compile_uses_the_cost_model_and_reports_it(digits):
     def used(target, **more):
         library = tvmrt.compile(
             str(digits / "digits_f32.onnx"), target=target, tuned="model", **more

@@ -64,12 +64,12 @@ def test_a_layer_is_known_by_its_signature(text):
         "lstm int8 3x1x16 by 16x4", "lstm float32 3x16 by 16x4", "gelu float32 6x5 by 5x7",
     ],
 )  # fmt: skip
-def test_other_texts_are_no_signatures(text):
+def test_invalid_signatures_are_refused(text):
     with pytest.raises(ValueError, match="is not a layer signature"):
         parse_layer(text)
 
 
-def test_layers_whose_sizes_a_run_chooses_have_none():
+def test_dynamic_layers_have_no_signature():
     model = network("MatMul", ("rows", 5), (5, 7))
     program = tvmrt.compile(model, dims={"rows": (1, 8)}).program
     assert not [step for step in program.steps if layer_of(step.group.root)]

@@ -92,7 +92,7 @@ def operators(library) -> str:
     return "\n".join(function.text for function in library.sources.functions)
 
 
-def test_entries_decide_tiles_and_results_stay_right(digits, write):
+def test_entries_select_tiles_with_equal_results(digits, write):
     lanes = get_target("native").lanes
     choices = {
         CONV: Choice((lanes, 1, 3), 1), DEPTHWISE: Choice((lanes, 1, 2)),
@@ -173,7 +173,7 @@ def one_layer(op: str):
     return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), x
 
 
-def test_the_manifest_tells_which_entries_were_used(digits, write):
+def test_manifest_lists_the_used_entries(digits, write):
     lanes = get_target("native").lanes
     path = write({CONV: Choice((lanes, 1, 3)), "matmul float32 6x5 by 5x7": Choice()})
     manifest = compiled(digits, tuned=path).manifest
@@ -215,7 +215,7 @@ def test_a_choice_of_threads_decides_how_many_share_a_layer(digits, write, tmp_p
         assert launches(library, tmp_path, images(digits)[:1]) == expected
 
 
-def test_tiles_that_a_processor_lacks_are_left_to_the_estimate(digits, write):
+def test_tiles_of_other_processors_fall_back_to_the_estimate(digits, write):
     path = write({CONV: Choice((64, 9, 9)), DEPTHWISE: Choice((3, 3, 3))})
     assert operators(compiled(digits, tuned=path)) == operators(compiled(digits))
 
@@ -245,7 +245,7 @@ def test_levels_share_weights_in_the_order_of_the_widest_ones_choice(digits, wri
 
 
 @pytest.mark.parametrize(("square", "found"), [(1, []), (4, [4]), (2, [2])])
-def test_measured_squares_are_taken_in_place_of_the_estimate(digits, write, square, found):
+def test_measured_winograd_tiles_replace_the_estimate(digits, write, square, found):
     path = write({FIRST: Choice()}, square=square)
     summary = compiled(digits, tuned=path, winograd=True).summary
     assert [row.size for row in summary.winograd] == found
@@ -264,7 +264,7 @@ SEARCHED = [
 
 @pytest.mark.everyday(1)
 @pytest.mark.parametrize("text", SEARCHED, ids=lambda text: " ".join(text.split()[:2]))
-def test_a_search_tells_what_it_has_tried(text):
+def test_search_reports_its_trials(text):
     entry = search(text, SearchSettings(candidates=2, seconds=0.01, threads=3))
     assert entry.processor == processor.name()
     assert len({measurements.choice for measurements in entry.measurements}) == 2
@@ -290,7 +290,7 @@ def test_the_first_run_of_a_choice_does_not_count():
     assert rows == [[2e-6, 4e-6]] * measure.MIN_ROUNDS
 
 
-def test_layers_by_squares_and_of_chains_are_found_like_others():
+def test_winograd_and_fused_layers_are_found_by_signature():
     """Their signatures are those of a network that has neither."""
     layers = [("expand", (32, 8, 1, 1), 1), ("middle", (32, 1, 3, 3), 32), ("y", (16, 32, 3, 3), 1)]
     before, nodes, held = "x", [], []
@@ -337,7 +337,7 @@ def test_tune_measures_once_and_compile_takes_it(digits, tmp_path, capsys):
     assert CONV in capsys.readouterr().out
 
 
-def test_a_network_with_nothing_to_search_is_told(digits, tmp_path, capsys):
+def test_network_with_nothing_to_search_is_reported(digits, tmp_path, capsys):
     path, model = tmp_path / "tuning.json", tmp_path / "relu.onnx"
     node = onnx.helper.make_node("Relu", ["x"], ["y"])
     ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, (1, 8)) for n in "xy"]
@@ -349,7 +349,7 @@ def test_a_network_with_nothing_to_search_is_told(digits, tmp_path, capsys):
     assert not path.exists()
 
 
-def test_without_ray_a_sentence_says_what_to_install(digits, tmp_path, capsys, monkeypatch):
+def test_missing_ray_names_the_extra(digits, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     path = tmp_path / "tuning.json"
     arguments = ["--database", str(path), "--ray", "auto"]

@@ -49,7 +49,7 @@ def test_a_function_of_tvm_ffi_sees_the_stream_of_its_caller(tensor, device):
     assert call(1) == 0 == seen_by_tvm_ffi(), "without a tensor of the device nothing is set"
 
 
-def test_a_stream_that_tvm_ffi_has_set_stays_where_the_caller_has_none(tensor, device):
+def test_stream_of_tvm_ffi_is_kept_without_a_caller_stream(tensor, device):
     with tvm_ffi.use_raw_stream(tvm_ffi.device("ext_dev", 0), 0x4560):
         assert from_tvm_ffi(seen_by_tvm_ffi)(tensor) == 0x4560
         device.set_raw_stream(0x1230)
@@ -81,7 +81,7 @@ def test_an_error_gives_the_stream_back(tensor, device):
     assert seen_by_tvm_ffi() == 0
 
 
-def test_streams_are_those_of_a_device_and_of_a_thread(tensor, device):
+def test_streams_are_per_device_and_thread(tensor, device):
     device.set_raw_stream(0x1230)
     assert lib.tvmrt_current_stream(EXT_DEV, 1) == lib.tvmrt_current_stream(2, 0)
     with ThreadPoolExecutor(1) as pool:

@@ -40,7 +40,7 @@ def test_functions_as_arguments_and_results(toolbox):
     assert to_ffi(lambda a: packed(lambda b: a * b))(3)(4) == 12
 
 
-def test_function_that_returns_to_its_side_is_the_same(toolbox):
+def test_function_round_trip_is_identity(toolbox):
     add3 = toolbox["add3"]
     assert bridge.from_tvm_ffi(bridge.to_tvm_ffi(add3)) == add3
     function = tvm_ffi.convert(lambda: 1)
@@ -49,7 +49,7 @@ def test_function_that_returns_to_its_side_is_the_same(toolbox):
     assert from_ffi(lambda f: f)(add3) == add3
 
 
-def test_nested_calls_across_both_borders():
+def test_nested_calls_across_both_boundaries():
     def classic(depth):
         return 0 if depth == 0 else 1 + other(depth - 1)
 
@@ -90,7 +90,7 @@ def test_key_error_has_its_key(side, key):
 
 @pytest.mark.parametrize("side", [to_ffi, from_ffi])
 @pytest.mark.parametrize("kind", [tvmrt.TVMError, tvmrt.error.CompileError])
-def test_own_exceptions_cross_too(side, kind):
+def test_custom_exceptions_cross_the_boundary(side, kind):
     def function():
         raise kind("no such layer")
 
@@ -135,7 +135,7 @@ def test_unknown_kind_stays_in_the_text(toolbox):
         bridge.to_tvm_ffi(toolbox["raise_error"])("shop.OutOfStockError: no shoes")
 
 
-def test_error_passes_through_all_borders():
+def test_error_passes_through_all_boundaries():
     def innermost():
         raise IndexError("17")
 
@@ -186,7 +186,7 @@ def test_temporary_argument_is_released_after_the_call(side):
 
 
 @pytest.mark.parametrize("side", [to_ffi, from_ffi])
-def test_kept_function_argument_stays(side):
+def test_referenced_function_argument_stays(side):
     kept = []
     payload = Payload()
     watch = weakref.ref(payload)
@@ -306,7 +306,7 @@ def _fail_with(side, value):
 @pytest.mark.parametrize("side", [to_ffi, from_ffi])
 @pytest.mark.parametrize("end", ["returns", "fails", "many"])
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_calls_leave_nothing_on_the_heap(side, end, name):
+def test_calls_do_not_leak_memory(side, end, name):
     make = ARGUMENTS[name]
     if side is from_ffi:  # what the classic side hands over
         value = make()
@@ -397,12 +397,12 @@ def test_only_functions_and_tensors_convert(value):
     ],
     ids=["packed-int", "packed-none", "c-packed-null", "text", "nothing", "safe-call-null"],
 )
-def test_makers_refuse_what_is_no_address(call):
+def test_makers_refuse_invalid_addresses(call):
     with pytest.raises(TypeError, match="takes the address"):
         call()
 
 
-def test_what_the_runtime_asks_of_the_bridge_is_checked():
+def test_runtime_requests_to_the_bridge_are_checked():
     for name, text in (("join", "the path of libtvm_ffi"), ("address", "the name of a function")):
         for arguments in ((), (1,)):
             with pytest.raises(TypeError, match=f"tvmrt.tvm_ffi.{name} takes {text}"):
@@ -414,7 +414,7 @@ def import_afresh():
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def test_missing_package_is_said(monkeypatch):
+def test_missing_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "tvm_ffi", None)
     with pytest.raises(ImportError, match=r"needs the package apache-tvm-ffi: pip install"):
         import_afresh()
@@ -440,7 +440,7 @@ def test_library_without_the_functions_is_refused(tmp_path):
         bridge._join(library)
 
 
-def test_missing_library_is_said(tmp_path):
+def test_missing_library_is_reported(tmp_path):
     with pytest.raises(ImportError, match=r"cannot be loaded: .*nowhere\.so"):
         bridge._join(tmp_path / "nowhere.so")
 

@@ -128,12 +128,12 @@ def test_too_many_dimensions_do_not_reach_the_other_side():
     assert "65 dimensions" in last_error()
 
 
-def test_what_has_no_counterpart_is_refused_by_name():
+def test_options_without_a_counterpart_are_refused_by_name():
     assert from_classic_side(print, NUL, 0) != 0
     assert "unknown type code 99" in last_error()
 
 
-def test_symbols_of_the_bridge_are_those_of_the_other_side_once_it_is_there():
+def test_bridge_symbols_resolve_to_tvm_ffi_when_loaded():
     stand_in = ctypes.CDLL(str(Path(_library.PATH).with_name("libtvmrt_tvm_ffi.so")))
     versions = [(ctypes.c_uint32 * 3)() for _ in "ab"]
     for library, version in zip((FFI, stand_in), versions):

@@ -168,7 +168,7 @@ def test_function_from_packed_call(toolbox_path):
         add3()
 
 
-def test_owner_of_a_packed_call_is_kept(toolbox_path):
+def test_packed_call_keeps_its_owner_alive(toolbox_path):
     library = ctypes.CDLL(str(toolbox_path))
     payload = Payload()
     watch = weakref.ref(payload)

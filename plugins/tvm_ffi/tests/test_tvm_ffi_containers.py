@@ -82,7 +82,7 @@ def test_modules_give_their_functions(toolbox, tmp_path):
     assert bridge.from_tvm_ffi(tvm_ffi.load_module(str(library)))["same"](6) == 6
 
 
-def test_error_comes_back_with_the_lines_it_came_from(toolbox):
+def test_error_returns_with_its_traceback(toolbox):
     """Python of tvm-ffi, called by C of the classic side, called by tvm-ffi."""
 
     def somewhere_deep():

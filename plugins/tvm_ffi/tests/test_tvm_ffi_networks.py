@@ -155,7 +155,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_an_error_of_tvm_ffi(built, name):
+def test_unsupported_values_are_tvm_ffi_errors(built, name):
     paths, case = built
     which, change, error, text = REFUSED[name]
     run = tvm_ffi.load_module(str(paths[which])).main
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_an_error_of_tvm_ffi(built, name):
         )
 
 
-def test_options_that_do_not_go_with_it_are_refused():
+def test_incompatible_options_are_refused():
     with pytest.raises(ValueError, match="choose executor aot, runtime host"):
         tvmrt.compile(network(), abi="tvm-ffi", executor="graph")
     nonzero = helper.make_graph(

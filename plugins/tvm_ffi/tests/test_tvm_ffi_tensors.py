@@ -85,7 +85,7 @@ def test_views_reach_tvm_ffi_with_their_strides(view):
     assert (shown == 7).all()
 
 
-def test_views_that_tvm_ffi_cannot_have_are_refused():
+def test_unsupported_views_are_refused():
     array = np.arange(24, dtype=np.float32).reshape(4, 6)
     take = from_ffi(lambda got: None)
     with pytest.raises(ValueError, match="strides that run backwards or split elements; pass a"):
@@ -140,7 +140,7 @@ def test_elements_that_numpy_lacks_keep_their_meaning(classic, other):
     assert from_ffi(lambda t: t)(tensor).dtype == classic
 
 
-def test_kept_argument_outlives_the_call():
+def test_argument_with_a_reference_outlives_the_call():
     kept, array = [], aligned(3)
     array[:] = [1, 2, 3]
     tensor = ffi_tensor(array)
@@ -160,7 +160,7 @@ def test_unaligned_argument_ends_with_the_call():
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
-def test_lent_argument_is_empty_after_the_call(shape):
+def test_borrowed_argument_is_empty_after_the_call(shape):
     """What a numpy array shows tvm-ffi is the caller's: it may be gone after the call."""
     kept = []
     from_ffi(kept.append)(np.zeros(shape, np.float32))
@@ -177,7 +177,7 @@ RETURNED = {
 @needs_writable_dlpack
 @pytest.mark.parametrize("offset", [0, 4], ids=["aligned", "unaligned"])
 @pytest.mark.parametrize("name", RETURNED)
-def test_lent_argument_is_returned_as_a_copy(name, offset):
+def test_borrowed_argument_is_returned_as_a_copy(name, offset):
     array = aligned((17, 16), offset=offset)
     array[:] = np.arange(17 * 16).reshape(17, 16)
     result = from_ffi(RETURNED[name])(array)
@@ -186,7 +186,7 @@ def test_lent_argument_is_returned_as_a_copy(name, offset):
     np.testing.assert_array_equal(result.numpy(), array if name == "itself" else array[1:])
 
 
-def test_other_result_is_shared_beside_a_lent_argument():
+def test_other_result_is_shared_alongside_a_borrowed_argument():
     own = aligned(3)
     assert from_ffi(lambda lent: ffi_tensor(own))(aligned(3)).data_address == own.ctypes.data
 

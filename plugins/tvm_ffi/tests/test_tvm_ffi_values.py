@@ -105,7 +105,7 @@ def test_result_of_classic_function(name):
     [("String", "text"), ("String", "text" * 9), ("BoxInt", 7), ("BoxFloat", 2.5)],
     ids=["small-string", "string", "int", "float"],
 )
-def test_result_object_becomes_what_it_stands_for(maker, value):
+def test_result_object_becomes_its_value(maker, value):
     function = bridge.to_tvm_ffi(tvmrt.get_global_func(f"runtime.{maker}"))
     assert function(value) == value
 

@@ -92,14 +92,14 @@ def test_topk(dtype, ascends):
                 np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, at, axis))
 
 
-def test_topk_of_more_than_there_are_writes_those_there_are():
+def test_topk_beyond_the_length_writes_all_elements():
     values, order = nd([-1] * 5, "float32"), nd([-1] * 5, "int32")
     call("sort.topk", nd([5, 9, 7], "float32"), values, order, 5, 0, "both", False)
     assert values.numpy().tolist() == [9, 7, 5, -1, -1]
     assert order.numpy().tolist() == [1, 2, 0, -1, -1]
 
 
-def test_argsort_nms_leaves_what_does_not_count():
+def test_argsort_nms_ignores_invalid_elements():
     scores = RNG.random((3, 6, 2)).astype("float32")
     valid = np.array(
         [[4, 6], [0, 99], [-3, 1]], "int32"
@@ -152,7 +152,7 @@ BYTES, SMALL, GAPS = nd(np.zeros((2, 3)), "uint8"), nd(np.zeros((2, 2)), "int32"
         ("random.randint", (300, 400, BYTES), "high must be bigger than low"),
     ],
 )
-def test_what_cannot_be_is_told(name, args, text):
+def test_invalid_options_are_reported(name, args, text):
     with pytest.raises(Exception, match=text):
         call(name, *args)
 

@@ -80,7 +80,7 @@ def test_inputs_are_filled_and_the_largest_outputs_printed(model, package, capfd
     assert said.err.strip() == f"tvmrt run {package} --random --repeat 2 --profile"
 
 
-def test_flags_without_meaning_are_told(model, tmp_path, capfd):
+def test_unsupported_flags_are_reported(model, tmp_path, capfd):
     flags = ["--desired-layout", "NHWC", "--pass-config", "a=1", "--tuning-records", "r.json"]
     flags += ["-O", "3", "--input-shapes", "x:[1,3]", "-f", "mlf", "--executor", "aot"]
     flags += ["--runtime-crt-system-lib", "1", "--executor-graph-link-params=0"]
@@ -146,7 +146,7 @@ def test_flags_of_groups():
         (["--executor", "aot"], "a package is for the graph executor: name the output of aot"),
     ],
 )
-def test_what_cannot_be_met_is_told(model, tmp_path, flags, text, capfd):
+def test_unsupported_requests_are_reported(model, tmp_path, flags, text, capfd):
     output = tmp_path / "module.tar"
     assert main(["tvmc", "compile", str(model), "-o", str(output), *flags]) == 2
     assert text in capfd.readouterr().err

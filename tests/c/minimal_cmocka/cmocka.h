@@ -1,7 +1,7 @@
 /* The part of cmocka that the tests here use, for machines without it: the same names, of which the
  * first that does not hold ends the program. */
-#ifndef TVMRT_TESTS_C_PLAIN_CMOCKA_H_
-#define TVMRT_TESTS_C_PLAIN_CMOCKA_H_
+#ifndef TVMRT_TESTS_C_MINIMAL_CMOCKA_H_
+#define TVMRT_TESTS_C_MINIMAL_CMOCKA_H_
 
 #include <math.h>
 #include <stdint.h>
@@ -17,31 +17,31 @@ struct CMUnitTest {
   void* state;
 };
 
-#define cmocka_unit_test(test) plain_test(test, NULL, NULL, NULL)
-#define cmocka_unit_test_prestate(test, state) plain_test(test, NULL, NULL, state)
-#define cmocka_unit_test_setup(test, up) plain_test(test, up, NULL, NULL)
-#define cmocka_unit_test_setup_teardown(test, up, down) plain_test(test, up, down, NULL)
-#define plain_test(test, up, down, state) \
+#define cmocka_unit_test(test) minimal_test(test, NULL, NULL, NULL)
+#define cmocka_unit_test_prestate(test, state) minimal_test(test, NULL, NULL, state)
+#define cmocka_unit_test_setup(test, up) minimal_test(test, up, NULL, NULL)
+#define cmocka_unit_test_setup_teardown(test, up, down) minimal_test(test, up, down, NULL)
+#define minimal_test(test, up, down, state) \
   { #test, test, up, down, state }
 #define cmocka_run_group_tests(tests, set_up, tear_down) \
-  plain_run(tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
+  minimal_run(tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
 
-static inline int plain_fixture(int (*fixture)(void** state), void** state) {
+static inline int minimal_fixture(int (*fixture)(void** state), void** state) {
   return fixture != NULL ? fixture(state) : 0;
 }
 
-static inline int plain_run(const struct CMUnitTest* tests, size_t count, int (*set_up)(void**),
-                            int (*tear_down)(void**)) {
+static inline int minimal_run(const struct CMUnitTest* tests, size_t count, int (*set_up)(void**),
+                              int (*tear_down)(void**)) {
   void* shared = NULL;
-  int rc = plain_fixture(set_up, &shared);
+  int rc = minimal_fixture(set_up, &shared);
   for (size_t i = 0; rc == 0 && i < count; ++i) {
     void* state = tests[i].state != NULL ? tests[i].state : shared;
     fprintf(stderr, "%s\n", tests[i].name);
-    rc = plain_fixture(tests[i].set_up, &state);
+    rc = minimal_fixture(tests[i].set_up, &state);
     if (rc == 0) tests[i].function(&state);
-    if (rc == 0) rc = plain_fixture(tests[i].tear_down, &state);
+    if (rc == 0) rc = minimal_fixture(tests[i].tear_down, &state);
   }
-  return rc == 0 ? plain_fixture(tear_down, &shared) : rc;
+  return rc == 0 ? minimal_fixture(tear_down, &shared) : rc;
 }
 
 #define print_error(...) fprintf(stderr, __VA_ARGS__)
@@ -74,18 +74,18 @@ static inline int plain_run(const struct CMUnitTest* tests, size_t count, int (*
 #define assert_memory_equal(a, b, size) assert_true(memcmp((a), (b), (size)) == 0)
 
 /* cmocka compares integers and addresses alike, as numbers without a sign. */
-#define plain_compare(a, holds, b)                                                            \
+#define minimal_compare(a, holds, b)                                                          \
   do {                                                                                        \
     const uintmax_t a_ = (uintmax_t)(a);                                                      \
     const uintmax_t b_ = (uintmax_t)(b);                                                      \
     if (!(a_ holds b_)) fail_msg("%s is %jd, %s is %jd", #a, (intmax_t)a_, #b, (intmax_t)b_); \
   } while (0)
-#define assert_int_equal(a, b) plain_compare(a, ==, b)
-#define assert_int_not_equal(a, b) plain_compare(a, !=, b)
+#define assert_int_equal(a, b) minimal_compare(a, ==, b)
+#define assert_int_not_equal(a, b) minimal_compare(a, !=, b)
 #define assert_in_range(value, minimum, maximum) \
   do {                                           \
-    plain_compare(value, >=, minimum);           \
-    plain_compare(value, <=, maximum);           \
+    minimal_compare(value, >=, minimum);         \
+    minimal_compare(value, <=, maximum);         \
   } while (0)
 #define assert_float_equal(a, b, epsilon)                             \
   do {                                                                \

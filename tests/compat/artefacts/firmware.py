@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from artefacts import network, stream
-from artefacts.eras import Era
+from artefacts.releases import Release
 
 NAME = "default"
 PREFIX = f"tvmgen_{NAME}"
@@ -105,31 +105,31 @@ def loop(out: str, expression: str) -> str:
 # ---- operators and main ----
 
 
-def pool_place(era: Era, pool: str, offset: int) -> str:
-    cast = f"((uint8_t*){pool})" if era.first >= 15 else pool
+def pool_offset(release: Release, pool: str, offset: int) -> str:
+    cast = f"((uint8_t*){pool})" if release.first >= 15 else pool
     return f"(&({cast}[{offset}]))"
 
 
-def operators(era: Era, build: Build) -> str:
+def operators(release: Release, build: Build) -> str:
     """The two operators and main."""
     text = PRELUDE
-    if era.first >= 12:
+    if release.first >= 12:
         text += "#include <stdbool.h>\n"
     if build.pools == "none":
         text += (
             f'static const float __attribute__((section(".rodata.tvm"), aligned(16))) '
             f"fused_constant[6] = {{\n    {floats(network.W)}\n}};\n"
         )
-    return text + (_unpacked(era, build) if build.unpacked else _packed(era, build))
+    return text + (_unpacked(release, build) if build.unpacked else _packed(release, build))
 
 
-def _weight(era: Era, build: Build, pool: str) -> str:
+def _weight(release: Release, build: Build, pool: str) -> str:
     if build.pools == "none":
         return "  const void* w = fused_constant;\n"
-    return f"  void* w = {pool_place(era, pool, 0)};\n"
+    return f"  void* w = {pool_offset(release, pool, 0)};\n"
 
 
-def _packed(era: Era, build: Build) -> str:
+def _packed(release: Release, build: Build) -> str:
     """Operators over tensors, called directly."""
     pools = build.pools != "none"
 
@@ -143,7 +143,7 @@ def _packed(era: Era, build: Build) -> str:
         return lines
 
     add = head(3 if pools else 2)
-    add += _weight(era, build, "((uint8_t*)data2)").replace("const_pool", "data2")
+    add += _weight(release, build, "((uint8_t*)data2)").replace("const_pool", "data2")
     add += loop("data1", "((float*)data0)[] + ((float*)w)[]") + "  return 0;\n"
     multiply = head(2) + loop("data1", "((float*)data0)[] * 2.000000e+00f") + "  return 0;\n"
     text = function(f"int32_t {PREFIX}_fused_add{VOID_PACKED}", add)
@@ -153,7 +153,7 @@ def _packed(era: Era, build: Build) -> str:
     main += "  TVMValue ret_val;\n  int32_t ret_tcode;\n"
     main += "  DLTensor sid_1_tensor = *(DLTensor*)(((TVMValue*)args)[0].v_handle);\n"
     if pools:
-        main += f"  void* sid_1 = {pool_place(era, '((uint8_t*)data3)', 32)};\n"
+        main += f"  void* sid_1 = {pool_offset(release, '((uint8_t*)data3)', 32)};\n"
     else:
         main += "  void* sid_1 = TVMBackendAllocWorkspace(1, 0, (uint64_t)24, 0, 8);\n"
         main += "  if (sid_1 == NULL) {\n    return -1;\n  }\n"
@@ -167,7 +167,9 @@ def _packed(era: Era, build: Build) -> str:
     main += f"  if ({PREFIX}_fused_multiply{call.format(2)}"
     if not pools:
         main += "  if (TVMBackendFreeWorkspace(1, 0, sid_1) != 0) {\n    return -1;\n  }\n"
-    return text + function(f"int32_t {PREFIX}_{era.aot_main}{VOID_PACKED}", main + "  return 0;\n")
+    return text + function(
+        f"int32_t {PREFIX}_{release.aot_main}{VOID_PACKED}", main + "  return 0;\n"
+    )
 
 
 def main_parameters(build: Build) -> list[str]:
@@ -183,13 +185,13 @@ def _declared(names: list[str]) -> str:
     return ", ".join(f"{kinds.get(name, 'uint8_t*')} {name}" for name in names)
 
 
-def _unpacked(era: Era, build: Build) -> str:
+def _unpacked(release: Release, build: Build) -> str:
     """Operators over plain pointers."""
     names = main_parameters(build)
     extra = names[2:]
     rest = "".join(f", {part}" for part in (_declared(extra),) if part)
     unused = "".join(f"  (void){name};\n" for name in extra)
-    add = unused + _weight(era, build, "global_const_workspace_0_var")
+    add = unused + _weight(release, build, "global_const_workspace_0_var")
     add += loop("T_add", "((float*)p0)[] + ((float*)w)[]") + "  return 0;\n"
     multiply = unused + loop("T_multiply", "((float*)p0)[] * 2.000000e+00f") + "  return 0;\n"
     text = function(f"int32_t {PREFIX}_fused_add(float* p0, float* T_add{rest})", add)
@@ -202,7 +204,7 @@ def _unpacked(era: Era, build: Build) -> str:
         main += "  void* sid_1 = TVMBackendAllocWorkspace(1, 0, (uint64_t)24, 0, 8);\n"
         main += "  if (sid_1 == NULL) return -1;\n"
     else:
-        main += f"  void* sid_1 = {pool_place(era, 'global_workspace_1_var', 32)};\n"
+        main += f"  void* sid_1 = {pool_offset(release, 'global_workspace_1_var', 32)};\n"
     # pointers without a type, as the generator passes them
     calls = [
         f"{PREFIX}_fused_add(x, sid_1{passed})",
@@ -223,7 +225,7 @@ def _unpacked(era: Era, build: Build) -> str:
     if build.pools == "none":
         main += "  if (TVMBackendFreeWorkspace(1, 0, sid_1) != 0) return -1;\n"
     return text + function(
-        f"int32_t {PREFIX}_{era.aot_main}({_declared(names)})", main + "  return 0;\n"
+        f"int32_t {PREFIX}_{release.aot_main}({_declared(names)})", main + "  return 0;\n"
     )
 
 
@@ -235,33 +237,33 @@ def octal(data: bytes) -> str:
     return "".join(chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in data)
 
 
-def table_names(era: Era, build: Build) -> list[str]:
+def table_names(release: Release, build: Build) -> list[str]:
     names = [f"{PREFIX}_fused_add", f"{PREFIX}_fused_multiply"]
-    if build.interface == "packed" and era.first >= 12:
+    if build.interface == "packed" and release.first >= 12:
         names.insert(0, f"{PREFIX}_run")
-    if build.interface == "packed" and era.first >= 9:
+    if build.interface == "packed" and release.first >= 9:
         names.append(f"{PREFIX}_get_c_metadata")
     return names
 
 
-def encoded_table(era: Era, names: list[str]) -> bytes:
+def encoded_table(release: Release, names: list[str]) -> bytes:
     """The count in one byte or two, then the names; the literal adds the last NUL."""
-    count = len(names).to_bytes(1 if era.first == 8 else 2, "little")
+    count = len(names).to_bytes(1 if release.first == 8 else 2, "little")
     return count + b"".join(name.encode() + b"\0" for name in names)
 
 
-def table(era: Era, build: Build) -> str:
-    names = table_names(era, build)
+def table(release: Release, build: Build) -> str:
+    names = table_names(release, build)
     parameters = (
         "TVMValue* args, int* type_code, int num_args, TVMValue* out_value, int* out_type_code"
     )
-    if era.first >= 9:
+    if release.first >= 9:
         parameters += ", void* resource_handle"
     text = "#include <tvm/runtime/crt/module.h>\n"
     text += "".join(f"{GUARD}TVM_DLL int32_t {name}({parameters});\n" for name in names)
     text += "static TVMBackendPackedCFunc _tvm_func_array[] = {\n"
     text += "".join(f"    (TVMBackendPackedCFunc){name},\n" for name in names) + "};\n"
-    literal = octal(encoded_table(era, names))
+    literal = octal(encoded_table(release, names))
     text += (
         "static const TVMFuncRegistry _tvm_func_registry = {\n"
         f'    "{literal}",    _tvm_func_array,\n}};\n'
@@ -271,11 +273,11 @@ def table(era: Era, build: Build) -> str:
     return text
 
 
-def pool_definitions(era: Era, build: Build) -> str:
+def pool_definitions(release: Release, build: Build) -> str:
     """The pools that the code itself brings."""
     text = ""
     if build.pools != "none":
-        qualifier = "const " if era.first >= 17 else ""
+        qualifier = "const " if release.first >= 17 else ""
         text += (
             f'__attribute__((section(".rodata.tvm"), aligned(16)))\n'
             f"static {qualifier}struct global_const_workspace {{\n"
@@ -291,21 +293,21 @@ def pool_definitions(era: Era, build: Build) -> str:
     return text
 
 
-def entry(era: Era, build: Build) -> str:
+def entry(release: Release, build: Build) -> str:
     """lib0: the table of functions, the pools, the function that applications call."""
-    text = "" if build.interface == "c" else table(era, build)
+    text = "" if build.interface == "c" else table(release, build)
     text += '#include "tvm/runtime/c_runtime_api.h"\n'
     if build.interface == "c":
         text += f"#include <{PREFIX}.h>\n"
-    text += pool_definitions(era, build)
+    text += pool_definitions(release, build)
     if build.interface == "c":
-        return text + _c_entry(era, build)
+        return text + _c_entry(release, build)
     if build.unpacked:
-        return text + _packed_entry_of_pointers(era, build)
-    return text + _packed_entry(era, build)
+        return text + _packed_entry_of_pointers(release, build)
+    return text + _packed_entry(release, build)
 
 
-def _c_entry(era: Era, build: Build) -> str:
+def _c_entry(release: Release, build: Build) -> str:
     names = main_parameters(build)
     values = ["inputs->x", "outputs->output"]
     if build.pools != "none":
@@ -314,7 +316,7 @@ def _c_entry(era: Era, build: Build) -> str:
         values.append(external if build.pools == "external" else "((uint8_t*)&global_workspace)")
     if build.device:
         values.append("devices->accel")
-    main = f"{PREFIX}_{era.aot_main}"
+    main = f"{PREFIX}_{release.aot_main}"
     declared = ", ".join(f"{'uint8_t*' if 'workspace' in n else 'void*'} {n}" for n in names)
     return (
         f"{GUARD}TVM_DLL int32_t {main}({declared});\n"
@@ -323,9 +325,9 @@ def _c_entry(era: Era, build: Build) -> str:
     )
 
 
-def _packed_entry(era: Era, build: Build) -> str:
-    main = f"{PREFIX}_{era.aot_main}"
-    if era.first == 8:
+def _packed_entry(release: Release, build: Build) -> str:
+    main = f"{PREFIX}_{release.aot_main}"
+    if release.first == 8:
         void = "(void* args, void* type_code, int num_args, void* out_value, void* out_type_code, "
         void += "void* resource_handle)"
         call = "(args, type_code, num_args, out_value, out_type_code, resource_handle)"
@@ -346,8 +348,8 @@ def _packed_entry(era: Era, build: Build) -> str:
     return text + function(f"int32_t {PREFIX}_run{PACKED}", body)
 
 
-def _packed_entry_of_pointers(era: Era, build: Build) -> str:
-    main = f"{PREFIX}_{era.aot_main}"
+def _packed_entry_of_pointers(release: Release, build: Build) -> str:
+    main = f"{PREFIX}_{release.aot_main}"
     values = [f"((DLTensor*)(((TVMValue*)args)[{i}].v_handle))[0].data" for i in range(2)]
     if build.pools != "none":
         values += ["((uint8_t*)&global_const_workspace)", "((uint8_t*)&global_workspace)"]
@@ -371,12 +373,12 @@ def run_parameters(build: Build) -> str:
     return ", ".join(parts)
 
 
-def header(era: Era, build: Build) -> str:
+def header(release: Release, build: Build) -> str:
     """tvmgen_default.h of the C interface."""
     upper = PREFIX.upper()
     text = f"#ifndef {upper}_H_\n#define {upper}_H_\n#include <stdint.h>\n\n"
     text += '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
-    if era.first >= 11:
+    if release.first >= 11:
         text += f"#define {upper}_X_SIZE 24\n#define {upper}_OUTPUT_SIZE 24\n"
     members = {"inputs": ["x"], "outputs": ["output"]}
     if build.device:
@@ -387,7 +389,7 @@ def header(era: Era, build: Build) -> str:
         body = "".join(f"  void* {field};\n" for field in fields)
         text += f"struct {PREFIX}_{name} {{\n{body}}};\n\n"
     text += f"int32_t {PREFIX}_run({run_parameters(build)});\n"
-    if era.first >= 9:
+    if release.first >= 9:
         text += f"#define {upper}_WORKSPACE_SIZE {POOL_BYTES}\n"
     if build.pools == "external":
         text += f"#define {upper}_GLOBAL_WORKSPACE_WORKSPACE_POOL_SIZE {POOL_BYTES}\n"
@@ -432,24 +434,24 @@ def metadata() -> str:
 # ---- the archive ----
 
 
-def sources(era: Era, build: Build) -> dict[str, str]:
+def sources(release: Release, build: Build) -> dict[str, str]:
     """All files by their place in the archive."""
-    files = [entry(era, build)]
-    if build.interface == "packed" and era.first >= 9:
+    files = [entry(release, build)]
+    if build.interface == "packed" and release.first >= 9:
         files.append(metadata())
-    files.append(operators(era, build))
+    files.append(operators(release, build))
     folder = "codegen/host"
     placed = {f"{folder}/src/{NAME}_lib{i}.c": text for i, text in enumerate(files)}
     if build.interface == "c":
-        placed[f"{folder}/include/{PREFIX}.h"] = header(era, build)
+        placed[f"{folder}/include/{PREFIX}.h"] = header(release, build)
     return placed
 
 
-def archive_metadata(era: Era) -> dict:
-    """metadata.json of the era's version."""
+def archive_metadata(release: Release) -> dict:
+    """metadata.json of the release's version."""
     workspace = {"device": 1, "workspace_size_bytes": POOL_BYTES}
     main = {**workspace, "constants_size_bytes": 24, "io_size_bytes": 48}
-    if era.first >= 11:
+    if release.first >= 11:
         main["inputs"] = {"x": {"size": 24, "dtype": "float32"}}
         main["outputs"] = {"output": {"size": 24, "dtype": "float32"}}
     module = {
@@ -457,7 +459,7 @@ def archive_metadata(era: Era) -> dict:
         "export_datetime": "2022-05-01 12:00:00Z",
         "executors": ["aot"],
         "style": "full-model",
-        "target": {"1": "c -keys=cpu"} if era.first == 8 else ["c -keys=cpu"],
+        "target": {"1": "c -keys=cpu"} if release.first == 8 else ["c -keys=cpu"],
         "memory": {
             "functions": {
                 "main": [main],
@@ -467,7 +469,7 @@ def archive_metadata(era: Era) -> dict:
             }
         },
     }
-    if era.archive_version == 5:
+    if release.archive_version == 5:
         return {"version": 5, **module}
     module["external_dependencies"] = [
         {"short_name": "tvm_standalone_crt", "url": "./runtime", "url_type": "mlf_path"}
@@ -475,12 +477,16 @@ def archive_metadata(era: Era) -> dict:
     return {"version": 7, "modules": {NAME: module}}
 
 
-def archive(path: Path, era: Era, build: Build) -> Path:
+def archive(path: Path, release: Release, build: Build) -> Path:
     """Write the Model Library Format archive."""
-    files = {name: text.encode() for name, text in sources(era, build).items()}
-    files["metadata.json"] = json.dumps(archive_metadata(era), indent=2, sort_keys=True).encode()
+    files = {name: text.encode() for name, text in sources(release, build).items()}
+    files["metadata.json"] = json.dumps(
+        archive_metadata(release), indent=2, sort_keys=True
+    ).encode()
     files[f"parameters/{NAME}.params"] = stream.params({})
-    files["src/relay.txt" if era.archive_version == 5 else f"src/{NAME}.relay"] = b"#[version]\n"
+    files["src/relay.txt" if release.archive_version == 5 else f"src/{NAME}.relay"] = (
+        b"#[version]\n"
+    )
     with tarfile.open(path, "w") as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(f"./{name}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from artefacts import stream
-from artefacts.eras import Era
+from artefacts.releases import Release
 
 X = np.array([[1, -2, 3], [0.5, 100, -7]], np.float32)
 W = np.array([[10, 20, 30], [40, 50, 60]], np.float32)
@@ -32,7 +32,7 @@ def operator(name: str, inputs: list[list[int]], function: str | None = None) ->
     }
 
 
-def graph(era: Era | None = None) -> dict[str, Any]:
+def graph(release: Release | None = None) -> dict[str, Any]:
     """The graph as a release wrote it."""
     attrs: dict[str, Any] = {
         "dltype": ["list_str", ["float32"] * 4],
@@ -40,7 +40,7 @@ def graph(era: Era | None = None) -> dict[str, Any]:
         "storage_id": ["list_int", [0, 1, 2, 3]],
         "shape": ["list_shape", [[2, 3]] * 4],
     }
-    if era is not None and era.first >= 10:
+    if release is not None and release.first >= 10:
         attrs["storage_scope"] = ["list_str", ["global"] * 4]
     return {
         "nodes": [
@@ -56,11 +56,11 @@ def graph(era: Era | None = None) -> dict[str, Any]:
     }
 
 
-def graph_text(era: Era | None = None) -> str:
-    return json.dumps(graph(era), indent=2)
+def graph_text(release: Release | None = None) -> str:
+    return json.dumps(graph(release), indent=2)
 
 
-def graph_blob(era: Era | None = None, kind: str = "GraphExecutorFactory") -> bytes:
+def graph_blob(release: Release | None = None, kind: str = "GraphExecutorFactory") -> bytes:
     """The tree of the usual library: a factory over the code."""
-    factory = stream.graph_factory(graph_text(era), {"w": W})
+    factory = stream.graph_factory(graph_text(release), {"w": W})
     return stream.blob([stream.module(kind, factory), stream.LIBRARY], [0, 1, 1], [1])

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fuzz"))
 import batch
 import builds
 import builds_here
-import judges
-import tflite_growing
+import references
+import tflite_generator
 from batch import Run
 from onnx import TensorProto, helper
 
@@ -122,14 +122,14 @@ def test_nearest_resize_by_sizes_follows_the_standard():
         'coordinate_transformation_mode = "asymmetric">(x, , , s) }'
     )
     x = np.arange(22, dtype=np.float32).reshape(1, 1, 1, 22)
-    (found,) = judges.right_outputs(model, {"x": x})
+    (found,) = references.right_outputs(model, {"x": x})
     np.testing.assert_array_equal(found.ravel(), [k * 22 // 25 for k in range(25)])
 
 
 @pytest.mark.slow
 def test_a_seed_gives_one_tflite_network():
     pytest.importorskip("ai_edge_litert")
-    first, again = (tflite_growing.grown(11)[0] for _ in range(2))
+    first, again = (tflite_generator.grown(11)[0] for _ in range(2))
     assert first == again
-    kinds = {tflite_growing.TfliteGrowing(seed).dtype for seed in range(60)}
-    assert kinds == set(tflite_growing.DTYPES)
+    kinds = {tflite_generator.TfliteGrowing(seed).dtype for seed in range(60)}
+    assert kinds == set(tflite_generator.DTYPES)

@@ -310,10 +310,10 @@ static const tvmrt_device device = {
 #endif
 };
 
-int register_products_device(void) {
+int register_matmul_device(void) {
 #if MUTANT == 9 /* registers twice */
   if (tvmrt_device_register(&device) != 0) return -1;
 #endif
   return tvmrt_device_register(&device);
 }
-int unregister_products_device(void) { return tvmrt_device_unregister(device.name); }
+int unregister_matmul_device(void) { return tvmrt_device_unregister(device.name); }

@@ -50,7 +50,7 @@ def test_matmul(m, k, n, dtype, tolerance):
             np.testing.assert_allclose(c.numpy(), wanted, rtol=tolerance, atol=tolerance * 20)
 
 
-def test_what_was_in_the_result_does_not_count_without_beta():
+def test_beta_zero_ignores_the_old_result():
     c = tvmrt.nd.array(np.full((2, 2), np.nan, "float32"))
     one = tvmrt.nd.array(np.eye(2, dtype="float32"))
     call("cblas.matmul", one, one, c, False, False)

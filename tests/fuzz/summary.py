@@ -25,7 +25,7 @@ class Record:
     numbers: int = 0
 
 
-class Tally:
+class CampaignSummary:
     """Counts over records; findings go to their folder. ``more``: arguments that repeat them."""
 
     def __init__(self, findings: Findings, more: str = "") -> None:

@@ -1,8 +1,8 @@
 """Random ``.tflite`` networks: float32, int8, uint8, int16 (16x8), int8 weights alone.
 
-A network grows operator by operator, as in growing.py. LiteRT runs each new one; what it refuses is
-dropped. Where a result of integers is saturated or nearly constant its scale is changed, so that
-wrong numbers show.
+Operators are added one by one, as in generator.py. LiteRT runs each new operator; those it refuses
+are dropped. If an integer result is saturated or nearly constant, its scale is changed, so that
+wrong values are visible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judges import by_litert
+from references import by_litert
 
 import tvmrt
 

@@ -25,7 +25,7 @@ NO_KERNEL = {
 }  # fmt: skip
 # What no kernel of LiteRT computes, by arithmetic: of integers as they are, and of real numbers.
 KNOWN = (1 + np.arange(24) % 5).reshape(3, 8)  # the second operand of some of them
-PLAIN_RIGHT = {
+ARITHMETIC_REFERENCE = {
     "SUB": np.subtract, "NOT_EQUAL": np.not_equal, "ABS": np.abs, "DIV": lambda a: a // KNOWN,
     "SQUARED_DIFFERENCE": lambda a, b: (a - b) * (a - b), "FLOOR_DIV": lambda a: a // KNOWN,
     "POW": lambda a: a**KNOWN, "BITWISE_XOR": np.bitwise_xor, "RIGHT_SHIFT": lambda a: a >> KNOWN,
@@ -105,7 +105,9 @@ def judged(operator: str, kind: str, mine: list[np.ndarray]) -> None:
         steps = np.abs(mine[0].astype(int) - by_reals(operator, kind)[0])
         assert steps.max() <= (3 if kind == "quantised int16" else 1), where
     else:
-        right = PLAIN_RIGHT[operator](*(f.astype(np.int64) for f in inputs_of(operator, kind)))
+        right = ARITHMETIC_REFERENCE[operator](
+            *(f.astype(np.int64) for f in inputs_of(operator, kind))
+        )
         np.testing.assert_array_equal(mine[0], right.astype(mine[0].dtype), err_msg=where)
 
 
@@ -127,7 +129,7 @@ def accepted(kind: str, apart: tuple[str, ...] = ()) -> list[str]:
     return found
 
 
-def all_judged(operators: list[str], kind: str, results: list[np.ndarray]) -> None:
+def check_all(operators: list[str], kind: str, results: list[np.ndarray]) -> None:
     """Judge the results of operators side by side."""
     rest = iter(results)
     for operator in operators:

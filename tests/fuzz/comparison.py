@@ -95,7 +95,7 @@ def coarsest_type(model: onnx.ModelProto) -> str:
     return {"BFLOAT16": "bfloat16", "FLOAT16": "float16"}.get(found[0] if found else "", "float32")
 
 
-def most_terms(model: onnx.ModelProto) -> int:
+def max_terms(model: onnx.ModelProto) -> int:
     """How many elements an input of a network has at most."""
     shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
     return max((math.prod(d.dim_value for d in shape) for shape in shapes), default=0)
@@ -152,7 +152,7 @@ def compared(
         return [str(each) for each in differences(got, want, shaken, "float32")]
     found = differences(
         got, want, shaken, coarsest_type(model), is_bounded(model), is_folding(model),
-        most_terms(model),
+        max_terms(model),
     )  # fmt: skip
     return [str(each) for each in found]
 

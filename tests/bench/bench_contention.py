@@ -1,7 +1,7 @@
 """Networks beside others: what several instances get done together, and how long an answer takes
 beside a busy neighbour.
 
-    python tests/bench/bench_neighbours.py [FOLDER] [--networks NAME...] [--seconds 2]
+    python tests/bench/bench_contention.py [FOLDER] [--networks NAME...] [--seconds 2]
 
 For each network and number of threads (1, one a processor, what the runtime takes) in processes of
 their own: answers a second of one instance, and of as many instances as there are processors, as a

@@ -1,4 +1,4 @@
-"""What the border of a region costs: ``python tests/bench/bench_region_borders.py``.
+"""What the border of a region costs: ``python tests/bench/bench_region_boundaries.py``.
 
 A network of many tiny regions, each with one tiny operator of the CPU between it and the next, is
 timed against the same number of calls of plain C. Printed are nanoseconds a region beyond that,
@@ -79,12 +79,12 @@ def seconds(device, folder: Path) -> float:
 
 def plugin(folder: Path) -> str:
     """The skeleton's device, which computes relu, built and loaded."""
-    source, *_ = write_skeleton("border_gate", folder)
+    source, *_ = write_skeleton("boundary_gate", folder)
     flags = [f"-I{path}" for path in tvmrt.libinfo.find_include_path()]
-    path = folder / "libtvmrt_device_border_gate.so"
+    path = folder / "libtvmrt_device_boundary_gate.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", *flags, source, "-o", path], check=True)
     tvmrt.load_device_plugin(path)
-    return "border_gate"
+    return "boundary_gate"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Keep the inputs by which the fuzz targets reach the most: keep.py BUILD FOLDER.
+"""Keep the inputs by which the fuzz targets reach the most: minimize_corpus.py BUILD FOLDER.
 
 FOLDER has a folder ``corpus-NAME`` for each target, as the findings of a campaign do. They, the
 seeds and what was kept before are minimised by libFuzzer to the smallest inputs that reach as much,

@@ -33,7 +33,7 @@ def product(net: Net, shape, axes, kind: tuple, keep: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_products_are_litert_s(kind, tmp_path):
+def test_reduce_prod_equals_litert(kind, tmp_path):
     net, rng, feeds = Net(), np.random.default_rng(2), []
     info = np.iinfo(kind[0])
     for number, (shape, axes) in enumerate(SHAPES):
@@ -45,7 +45,7 @@ def test_products_are_litert_s(kind, tmp_path):
         np.testing.assert_array_equal(mine, wanted)
 
 
-def test_a_product_of_nothing_is_refused():
+def test_empty_product_is_refused():
     net = Net()
     product(net, (3, 0), [1], KINDS["int8"], False)
     with pytest.raises(UnsupportedError, match="a product of 0 quantised elements"):

@@ -1,5 +1,5 @@
 """What a border between two regions of one device costs where nothing is copied:
-``python tests/bench/bench_device_borders.py``.
+``python tests/bench/bench_device_boundaries.py``.
 
 The device has memory of its own, in which every tensor between its regions stays, and its runs do
 nothing. A chain of many such regions is timed against one of two; printed are nanoseconds a border,
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "devices"))
 from unary import chain, plugin
 
 FEW, MANY = 2, 102
-MOST_NS = 200.0
+MAX_NS = 200.0
 
 
 def nanoseconds(folder: Path, regions: int, executor: str, scheduler: str) -> float:
@@ -68,9 +68,9 @@ def main() -> int:
     found = measure()
     for what, cost in found.items():
         print(f"{what:<26}{cost:>8.1f} ns a border")
-    slow = [w for w, cost in found.items() if cost > MOST_NS and "scheduler" not in w]
+    slow = [w for w, cost in found.items() if cost > MAX_NS and "scheduler" not in w]
     if slow:
-        print(f"above {MOST_NS:.0f} ns: {', '.join(slow)}")
+        print(f"above {MAX_NS:.0f} ns: {', '.join(slow)}")
     return 1 if slow else 0
 
 

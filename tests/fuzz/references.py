@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Union
 
+import comparison
 import flatbuffers
-import judge
 import numpy as np
 import onnx
 from ai_edge_litert import schema_py_generated as schema
@@ -119,7 +119,7 @@ def _packed(model: schema.ModelT) -> bytes:
 def shaken_model(model: Model, number: int) -> Model:
     """The network with the floats of its constants shaken, another way for each number."""
     if not isinstance(model, bytes):
-        return judge.shaken_model(model, number)
+        return comparison.shaken_model(model, number)
     source = np.random.default_rng(number + 1000)
     copy = schema.ModelT.InitFromPackedBuf(model)
     for graph in copy.subgraphs:
@@ -127,5 +127,5 @@ def shaken_model(model: Model, number: int) -> Model:
             buffer = copy.buffers[tensor.buffer]
             if tensor.type == schema.TensorType.FLOAT32 and buffer.data is not None:
                 values = np.asarray(buffer.data, np.uint8).view(np.float32)
-                buffer.data = judge.shaken_array(values, source).view(np.uint8)
+                buffer.data = comparison.shaken_array(values, source).view(np.uint8)
     return _packed(copy)

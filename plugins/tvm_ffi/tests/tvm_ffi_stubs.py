@@ -1,4 +1,4 @@
-"""Run by test_tvm_ffi_stand_in.py in a process of its own: what libraries find of tvm-ffi's C
+"""Run by test_tvm_ffi_stubs.py in a process of its own: what libraries find of tvm-ffi's C
 interface where nobody has loaded it, called as they call it. Numbers are those of its header."""
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def call(self, args, count, result):
     return FFI.TVMFFIFunctionCall(Pointer(args[0].bits), None, 0, ctypes.byref(nothing))
 
 
-def errors_that_pass_both_sides() -> None:
+def errors_across_both_sides() -> None:
     """Raised by tvm-ffi's side, through the classic one, through tvm-ffi's again."""
     start = FFI.tvmrt_tvm_ffi_start
     assert start() == 0
@@ -212,7 +212,7 @@ def errors_that_pass_both_sides() -> None:
 
 
 for part in (
-    version_and_registry, errors, errors_that_pass_both_sides, values_and_types, once, streams,
+    version_and_registry, errors, errors_across_both_sides, values_and_types, once, streams,
     tensors,
 ):  # fmt: skip
     part()

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from judges import by_onnxruntime
 from onnx import helper, numpy_helper
+from references import by_onnxruntime
 
 import tvmrt
 

@@ -81,7 +81,7 @@ def test_blocks_are_weights_times_their_scales(tmp_path):
     check(net, feeds, ours(net.data(), feeds, tmp_path))
 
 
-def test_xnnpack_is_as_near_as_eight_bits_allow(tmp_path):
+def test_result_is_within_8_bits_of_xnnpack(tmp_path):
     net = Blocks()
     net.dense(64, "int4", 32)
     net.dense(128, "int4", 64, rows=3)
@@ -112,7 +112,7 @@ def test_blocks_on_boards(target, tmp_path):
     check(net, feeds, networks.results(build, tmp_path, STRICT)["blocks"])
 
 
-def test_verify_asks_xnnpack(tmp_path):
+def test_verify_compares_with_xnnpack(tmp_path):
     from tvmrt.cli.verify import compared
 
     net = Blocks()
@@ -123,7 +123,7 @@ def test_verify_asks_xnnpack(tmp_path):
     assert row.verdict.right and "XNNPACK" in judge
 
 
-def test_verify_says_that_nobody_judges_int2(tmp_path):
+def test_verify_reports_that_int2_has_no_reference(tmp_path):
     from tvmrt.cli.verify import compared
 
     net = Blocks()
@@ -134,7 +134,7 @@ def test_verify_says_that_nobody_judges_int2(tmp_path):
         compared(path, None, 1, False, CHOICES)
 
 
-def test_others_that_get_weights_in_blocks_are_refused():
+def test_other_operators_with_blockwise_weights_are_refused():
     net = Blocks()
     w, _ = net.packed((8, 32), "int8", 32)
     net.op("TRANSPOSE", [w, net.const(np.array([1, 0], np.int32))], [net.output((32, 8), "int8")])
@@ -162,7 +162,7 @@ def test_integers_with_weights_in_blocks_are_refused():
         ({"blockShape": [1, 32]}, "has blocks of 32"),
     ],
 )
-def test_damaged_blocks_are_told(change, sentence):
+def test_damaged_blocks_are_errors(change, sentence):
     net = Blocks()
     net.dense(64, "int4", 32)
     details = next(t.quantization.details for t in net.graph.tensors

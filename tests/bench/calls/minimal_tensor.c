@@ -62,8 +62,8 @@ static int current_stream(int device_type, int32_t device_id, void** out) {
 
 static Table table = {{1, 3}, NULL, NULL, from_object, to_object, view_of_object, current_stream};
 
-static PyTypeObject LeastType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "least_tensor.Tensor",
+static PyTypeObject MinimalType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "minimal_tensor.Tensor",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = PyType_GenericNew,
@@ -97,7 +97,7 @@ static PyMethodDef kept_methods[] = {
 };
 
 static PyTypeObject KeptType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "least_tensor.Kept",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "minimal_tensor.Kept",
     .tp_basicsize = sizeof(Kept),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = PyType_GenericNew,
@@ -106,20 +106,21 @@ static PyTypeObject KeptType = {
     .tp_methods = kept_methods,
 };
 
-static PyModuleDef least_module = {PyModuleDef_HEAD_INIT, .m_name = "least_tensor", .m_size = -1};
+static PyModuleDef minimal_module = {PyModuleDef_HEAD_INIT, .m_name = "minimal_tensor",
+                                     .m_size = -1};
 
-PyMODINIT_FUNC PyInit_least_tensor(void) {
-  PyObject* module = PyModule_Create(&least_module);
+PyMODINIT_FUNC PyInit_minimal_tensor(void) {
+  PyObject* module = PyModule_Create(&minimal_module);
   PyObject* capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL);
   PyObject* address = PyLong_FromVoidPtr(&table); /* the older name has it as a number */
-  if (module == NULL || capsule == NULL || address == NULL || PyType_Ready(&LeastType) != 0 ||
+  if (module == NULL || capsule == NULL || address == NULL || PyType_Ready(&MinimalType) != 0 ||
       PyType_Ready(&KeptType) != 0 ||
-      PyDict_SetItemString(LeastType.tp_dict, "__dlpack_c_exchange_api__", capsule) != 0 ||
-      PyDict_SetItemString(LeastType.tp_dict, "__c_dlpack_exchange_api__", address) != 0 ||
-      PyModule_AddObjectRef(module, "Tensor", (PyObject*)&LeastType) != 0 ||
+      PyDict_SetItemString(MinimalType.tp_dict, "__dlpack_c_exchange_api__", capsule) != 0 ||
+      PyDict_SetItemString(MinimalType.tp_dict, "__c_dlpack_exchange_api__", address) != 0 ||
+      PyModule_AddObjectRef(module, "Tensor", (PyObject*)&MinimalType) != 0 ||
       PyModule_AddObjectRef(module, "Kept", (PyObject*)&KeptType) != 0) {
     return NULL;
   }
-  PyType_Modified(&LeastType);
+  PyType_Modified(&MinimalType);
   return module;
 }

@@ -64,7 +64,7 @@ def test_nodes_between_those_of_the_cpu(tmp_path, executor):
     np.testing.assert_allclose(found, GOLDEN, rtol=1e-4)
 
 
-def test_neighbours_share_a_region_with_constants(tmp_path):
+def test_adjacent_nodes_share_a_region_with_constants(tmp_path):
     """Operands of several types, and shapes that onnxruntime does not infer."""
     held = {
         "boxes": np.array([[0, 0, 0.7, 1], [0.2, 0.1, 1, 0.5]], np.float32),
@@ -94,7 +94,7 @@ def judged(network, x):
     return session.run(None, {"x": x})
 
 
-def test_operands_that_are_left_out_and_results_that_nobody_reads(tmp_path):
+def test_omitted_operands_and_unused_results(tmp_path):
     weights, past = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 1, 3), (1, 4, 2)))
     nodes = [("CausalConvWithState", OURS, ["x", "w", "", "past"], ["y", "state"], {})]
     network = model(nodes, [1, 4, 6], {"y": TensorProto.FLOAT}, {"w": weights, "past": past})
@@ -139,7 +139,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_onnxruntime_refuses_as_well_says_both(case):
+def test_refusal_by_onnxruntime_reports_both_errors(case):
     nodes, said = REFUSED[case]
     network = model(nodes, [2, 3], {"y": TensorProto.FLOAT})
     network.opset_import.append(helper.make_opsetid("my", 1))
@@ -147,7 +147,7 @@ def test_what_onnxruntime_refuses_as_well_says_both(case):
         tvmrt.compile(network, devices=["onnxruntime"])
 
 
-def test_sizes_that_a_run_chooses_are_refused():
+def test_dynamic_sizes_are_refused():
     network = model(NODES[1:2], ["n", 3, 3], {"b": TensorProto.FLOAT})
     network.graph.node[0].input[0] = "x"
     with pytest.raises(UnsupportedError, match=r"onnxruntime: its operands have dynamic sizes"):
@@ -173,7 +173,7 @@ def test_without_the_package(tmp_path, monkeypatch):
         tvmrt.compile(INVERSES, devices=["onnxruntime"])
 
 
-def test_what_has_an_operator_stays_on_the_cpu():
+def test_supported_operators_stay_on_the_cpu():
     network = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Neg(x) }'
     )

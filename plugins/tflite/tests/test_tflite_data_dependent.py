@@ -56,7 +56,7 @@ def _masked(net: Net) -> None:
         tensor.shapeSignature = [-1, *tensor.shape[1:]]
 
 
-def test_what_follows_a_count_has_as_many_elements(tmp_path):
+def test_operators_after_a_data_dependent_size(tmp_path):
     net = Net()
     _masked(net)
     data = net.data()
@@ -65,7 +65,7 @@ def test_what_follows_a_count_has_as_many_elements(tmp_path):
         assert_like(ours(data, feeds, tmp_path), litert_runs(data, [feeds])[0])
 
 
-def test_what_a_run_counts_is_what_litert_counts(tmp_path):
+def test_data_dependent_counts_equal_litert(tmp_path):
     data = _found().data()
     feeds = feeds_for(data, 3)
     corners = rng.uniform(0, 1, (9, 2, 2)).astype(np.float32)
@@ -138,7 +138,7 @@ def test_a_long_transform_has_no_matrix():
     assert tvmrt.compile(net.data()).summary.weights_bytes < 64 << 10
 
 
-def test_sums_of_complex_numbers_are_refused():
+def test_complex_sums_are_refused():
     net = Net()
     _moved_spectrum(net, 16)
     moved = net.graph.operators[1].outputs[0]

@@ -52,7 +52,7 @@ def _check(data: bytes, path, **options) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in EVERYDAY else pytest.mark.slow) for n in NAMES]
 )
-def test_what_keras_makes_runs_at_any_batch(name, tmp_path):
+def test_keras_networks_run_at_any_batch(name, tmp_path):
     data = (OPEN / f"{name}.tflite").read_bytes()
     _check(data, tmp_path / "net.so", dims={"batch": (1, 8)})
 
@@ -140,7 +140,7 @@ def _rounds(net: Net) -> None:
            condSubgraphIndex=1, bodySubgraphIndex=2)  # fmt: skip
 
 
-def test_a_loop_carries_what_has_any_size(tmp_path):
+def test_loop_carried_values_may_change_size(tmp_path):
     net = Net()
     _rounds(net)
     _check(net.data(), tmp_path / "net.so", shapes={"t0": ("N<=8", 3)})
@@ -148,7 +148,7 @@ def test_a_loop_carries_what_has_any_size(tmp_path):
 
 @pytest.mark.parametrize(("name", "axis"), [("convolutional_int8", "RESHAPE"),
                                             ("upsampling_float", "TRANSPOSE_CONV")])  # fmt: skip
-def test_a_batch_that_the_file_has_written_down_is_told(name, axis):
+def test_fixed_batch_in_the_file_is_an_error(name, axis):
     """LiteRT cannot run these at another size either."""
     data = (FILES / f"{name}.tflite").read_bytes()
     with pytest.raises((RuntimeError, ValueError), match=axis):
@@ -159,6 +159,6 @@ def test_a_batch_that_the_file_has_written_down_is_told(name, axis):
         tvmrt.compile(data, shapes={"x": ("N<=8", *shape[1:])})
 
 
-def test_a_dimension_of_a_file_that_leaves_none_open_is_told(tmp_path):
+def test_dim_option_needs_a_dynamic_dimension(tmp_path):
     with pytest.raises(KeyError, match="no input has the dimension batch"):
         ours(FILES / "convolutional_int8.tflite", [], tmp_path, dims={"batch": 8})

@@ -44,7 +44,7 @@ def network(tmp_path):
     return path, tmp_path / "in.npz"
 
 
-def test_each_node_is_judged_by_itself_and_a_step_is_allowed(network, capsys):
+def test_each_node_is_compared_with_a_tolerance_of_one_step(network, capsys):
     path, inputs = network
     assert main(["verify", str(path), "--inputs", str(inputs), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["tensors"]
@@ -54,7 +54,7 @@ def test_each_node_is_judged_by_itself_and_a_step_is_allowed(network, capsys):
     assert every["floats"]["verdict"]["error"] == 0, "what is made of our bytes is the same number"
 
 
-def test_steps_are_those_of_bytes_alone(network):
+def test_tolerance_of_one_step_is_for_int8_only(network):
     model = onnx.load(network[0])
     assert onnx_reference.dequantize_scales(model) == dict.fromkeys(
         ["floats", "y"], np.float32(SCALES["ys"])

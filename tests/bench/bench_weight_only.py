@@ -1,7 +1,7 @@
 """One step of a decoder with its weights in float32, in 8 and in 4 bits: the ratio of speeds, the
 median over rounds in which they run in turn, and how far the results are apart.
 
-Run: ``TVM_NUM_THREADS=1 python tests/bench/bench_narrow_weights.py``. The weights should be larger
+Run: ``TVM_NUM_THREADS=1 python tests/bench/bench_weight_only.py``. The weights should be larger
 than the caches, as those of real decoders are.
 """
 

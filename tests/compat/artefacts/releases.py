@@ -8,7 +8,7 @@ import pytest
 
 
 @dataclass(frozen=True)
-class Era:
+class Release:
     """Releases 0.`first` to 0.`last`, which write the same artefacts."""
 
     first: int
@@ -43,19 +43,19 @@ class Era:
         return node if self.first < 10 else f"{node}:{index}"
 
 
-ERAS = [
-    Era(8, 8),
-    Era(9, 9),
-    Era(10, 10),
-    Era(11, 11),
-    Era(12, 13),
-    Era(14, 15),
-    Era(16, 17),
-    Era(18, 18),
+RELEASES = [
+    Release(8, 8),
+    Release(9, 9),
+    Release(10, 10),
+    Release(11, 11),
+    Release(12, 13),
+    Release(14, 15),
+    Release(16, 17),
+    Release(18, 18),
 ]
 
 
-def each_era(since: int = 8, until: int = 18) -> pytest.MarkDecorator:
-    """Run a test for every era between two releases."""
-    chosen = [era for era in ERAS if since <= era.first <= until]
-    return pytest.mark.parametrize("era", chosen, ids=lambda era: era.name)
+def each_release(since: int = 8, until: int = 18) -> pytest.MarkDecorator:
+    """Run a test for every release between two releases."""
+    chosen = [release for release in RELEASES if since <= release.first <= until]
+    return pytest.mark.parametrize("release", chosen, ids=lambda release: release.name)

@@ -1,6 +1,6 @@
 """A library for all levels of x86-64 beside libraries for one.
 
-    TVM_NUM_THREADS=1 python tests/bench/bench_levels.py [FOLDER] [NAME...] [--rounds N]
+    TVM_NUM_THREADS=1 python tests/bench/bench_isa_levels.py [FOLDER] [NAME...] [--rounds N]
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names. For each network:
 
@@ -61,7 +61,7 @@ def open_at(path: Path, level: str, inputs: dict) -> GraphModule:
     return runner
 
 
-def least_times(runners: dict[str, GraphModule], rounds: int) -> dict[str, float]:
+def min_times(runners: dict[str, GraphModule], rounds: int) -> dict[str, float]:
     """Seconds of one run of each, the least of some batches in turns."""
     counts, found = {}, dict.fromkeys(runners, math.inf)
     for name, runner in runners.items():
@@ -85,7 +85,7 @@ def measure(model: Path, rounds: int) -> dict[str, float]:
         built = {name: build(model, BUILDS[name], paths[name]) for name in BUILDS}
         runners = {name: open_at(path, "", inputs) for name, path in paths.items()}
         runners["all at v3"] = open_at(paths["all"], "v3", inputs)
-        times = least_times(runners, rounds)
+        times = min_times(runners, rounds)
     seconds, code, weights = (a / b for a, b in zip(built["all"], built["native"]))
     return {
         "native": times["all"] / times["native"],

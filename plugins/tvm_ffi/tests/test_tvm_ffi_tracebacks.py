@@ -57,7 +57,7 @@ def test_lines_of_a_library(lift):
     assert ("crane.cc", 14, "lift(int)") in inside
 
 
-def test_lines_of_python_behind_tvm_ffi():
+def test_traceback_of_python_called_through_tvm_ffi():
     def pick(key):
         return {}[key]
 
@@ -67,11 +67,11 @@ def test_lines_of_python_behind_tvm_ffi():
     with pytest.raises(KeyError, match="'k'") as raised:
         from_ffi(choose)("k")
     names = [name for _, _, name in lines(raised.value)]
-    assert names == ["test_lines_of_python_behind_tvm_ffi", "choose", "pick"]
+    assert names == ["test_traceback_of_python_called_through_tvm_ffi", "choose", "pick"]
     assert "return {}[key]" in "".join(traceback.format_tb(raised.tb))
 
 
-def test_lines_pass_both_sides(lift):
+def test_traceback_crosses_both_sides(lift):
     """tvm-ffi calls a packed function, which calls one of tvm-ffi again."""
     for _ in range(2):
         with pytest.raises(ValueError, match="too heavy") as raised:
@@ -79,7 +79,7 @@ def test_lines_pass_both_sides(lift):
         assert ("crane.cc", 14, "lift(int)") in lines(raised.value)
 
 
-def test_an_error_of_its_own_has_no_lines_of_another(lift):
+def test_error_has_no_traceback_of_another_error(lift):
     with pytest.raises(ValueError, match="too heavy"):
         lift(50)
     with pytest.raises(TypeError) as raised:

@@ -19,7 +19,7 @@ assert find("com.microsoft", "QuickGelu") is mine
 """
 
 
-def test_importers_that_a_program_enters_stay():
+def test_registered_importers_stay():
     command = [sys.executable, "-c", ENTERED_FIRST]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

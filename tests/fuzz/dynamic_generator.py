@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import growing
+import generator
 import numpy as np
 import onnx
-from growing import Growing, Unfit, is_tame
-from judges import by_onnxruntime
+from generator import Growing, Unfit, is_tame
+from references import by_onnxruntime
 
 import tvmrt
 
@@ -37,7 +37,7 @@ class OpenGrowing(Growing):
             least = self.random.choice([0, 1, 1, 1, 2])
             most = max(least + 1, self.random.choice([shape[axis], shape[axis] + 5, 9]))
             self.dims[name], shape[axis] = (least, most), most
-        kinds = [self.random.choice(growing.TYPES) for _ in range(1 + self.chance(0.3))]
+        kinds = [self.random.choice(generator.TYPES) for _ in range(1 + self.chance(0.3))]
         for kind in kinds:
             name = f"x{len(self.inputs)}"
             self.places.update({(name, axis): dim for dim, axis in zip(NAMES, axes)})
@@ -112,14 +112,14 @@ def grown(
 ]:
     """A network of 2 to 8 steps, its runs, and the bounds of its dimensions."""
     g = OpenGrowing(seed)
-    g.open(growing.first_shape(g.random))
+    g.open(generator.first_shape(g.random))
     wanted, tries, done = g.random.randint(2, 8), 0, 0
     while done < wanted and tries < 40:
         tries += 1
         done += g.step()
     if not g.nodes:
         return grown(seed + 10**9)
-    model = g.model(g.nodes, growing.outputs_of(g))
+    model = g.model(g.nodes, generator.outputs_of(g))
     names, dims = {each.name for each in model.graph.input}, g.used_dims(model)
     runs = []
     for sizes, feeds in g.runs:

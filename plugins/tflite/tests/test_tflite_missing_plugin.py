@@ -22,7 +22,7 @@ LEFT_OUT = "the plug-in tflite has .tflite, but TVMRT_PLUGINS leaves it out"
         ["-c", f"import tvmrt; tvmrt.load({str(NETWORK)!r})"],
     ],
 )
-def test_a_file_is_refused_where_the_plugin_is_left_out(words, tmp_path):
+def test_file_is_refused_without_the_plugin(words, tmp_path):
     env = {**os.environ, "TVMRT_PLUGINS": "-tflite"}
     done = subprocess.run(
         [sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
