@@ -1,5 +1,5 @@
-"""Archives for the device cmsis-nn, built on this machine over the library that
-plugins/cmsis_nn/tests/mock_cmsis_nn pretends to be."""
+"""Archives for the device cmsis-nn, built on this machine with the mock in
+plugins/cmsis_nn/tests/mock_cmsis_nn instead of CMSIS-NN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRICT = "-O1 -Wall -Wextra -Werror -fPIC -fvisibility=default"
 
 
 def compiled(model, **options):
-    """The library of a network for firmware of this machine."""
+    """Return a network compiled for firmware that runs on this machine."""
     more = {"target": "host", "runtime": "crt", "executor": "aot", **options}
     return tvmrt.compile(model, devices=["cmsis-nn"], module_name="net", **more)
 
@@ -31,11 +31,11 @@ def make(library, folder: Path, *variables: str) -> subprocess.CompletedProcess:
 
 
 def loaded(library, folder: Path, *variables: str) -> Network:
-    """The network of an archive that was made over the stand-in."""
+    """Load the network of an archive that was built with the mock."""
     done = make(library, folder, f"CMSIS_NN={PATH}", *variables)
     assert done.returncode == 0, done.stderr
     whole = ["-Wl,--whole-archive", str(folder / "libnet.a"), "-Wl,--no-whole-archive"]
-    # its own error text, not that of a runtime which the process has
+    # its own error text, not that of a runtime in this process
     command = ["cc", "-shared", "-Wl,-Bsymbolic", *whole, "-lm", "-o", str(folder / "net.so")]
     subprocess.run(command, check=True)
     return Network(library, ctypes.CDLL(str(folder / "net.so")))

@@ -1,4 +1,4 @@
-"""The device cmsis-nn: layers as calls of CMSIS-NN's functions, which a stand-in computes."""
+"""Test the device cmsis-nn: layers become calls of CMSIS-NN functions, which a mock implements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ X, Y = (0.047, 3), (0.193, -20)  # scales and zero points
 
 
 class Layers:
-    """A network of layers between bytes, each of which is an output, and reads inputs alone."""
+    """Network of independent int8 layers: each reads inputs only and is an output."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -55,7 +55,7 @@ class Layers:
         return [self._const(np.asarray(scale, np.float32)), self._const(np.array(zero, kind))]
 
     def input(self, name: str, shape, meaning, kind: str = "int8") -> str:
-        """Floats of an input of bytes."""
+        """Add an int8 input and return its dequantised float tensor."""
         info = np.iinfo(kind)
         self.inputs[name] = RNG.integers(info.min, info.max + 1, shape).astype(kind)
         return self._node("DequantizeLinear", [name, *self._numbers(meaning, kind)], f"{name}_f")
@@ -92,7 +92,7 @@ class Layers:
 
 
 def judged(layers: Layers) -> dict[str, np.ndarray]:
-    """What onnxruntime computes step by step, in floats."""
+    """Return the float results of onnxruntime for every layer."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     data = layers.model().SerializeToString()
@@ -135,8 +135,7 @@ def right() -> dict[str, np.ndarray]:
 
 
 def assert_close(found, right) -> None:
-    """Within one step, which rounding twice may make, and rarely that; averages of even numbers of
-    elements are often ties."""
+    """Allow one quantisation step of difference, and only rarely: double rounding moves ties."""
     assert found.keys() == right.keys()
     for name, wanted in right.items():
         away = np.abs(found[name].astype(int) - wanted.astype(int))
@@ -164,7 +163,7 @@ def test_every_layer_is_a_call_and_right(right, tmp_path):
 
 
 def run_on(board: str, net: Layers, folder: Path, monkeypatch):
-    """The network's library, and what a board computes with it."""
+    """Compile the network and return the library and the outputs computed on a board."""
     if BOARDS[board].missing_tool():
         pytest.skip(f"{BOARDS[board].missing_tool()} is not installed")
     monkeypatch.setenv("CMSIS_NN", str(PATH))
@@ -175,7 +174,7 @@ def run_on(board: str, net: Layers, folder: Path, monkeypatch):
 
 
 def test_every_layer_is_right_on_a_board(right, tmp_path, monkeypatch):
-    """With the scratch memory of processors with DSP instructions."""
+    """Run every layer on a board, with the scratch size of processors with DSP instructions."""
     library, found = run_on("cortex-m4", LAYERS, tmp_path, monkeypatch)
     assert 2 * 6 * 25 in {row.scratch_bytes for row in library.summary.operators}
     assert_close(found, right)
@@ -236,7 +235,7 @@ def test_floats_and_systems_are_refused_by_name():
 
 @pytest.fixture(scope="module")
 def small():
-    """A network of one layer."""
+    """Return a network of one layer."""
     net = Layers()
     net.layer("y", "Conv", [net.input("x", (1, 3, 4, 4), X), net.parameter((2, 3, 3, 3), 0.01)], Y)
     return net, compiled(net.model(), interface_api="c")
@@ -275,7 +274,7 @@ def test_errors_name_missing_parts_of_other_builds(small, tmp_path):
 
 
 def test_library_that_needs_more_scratch_memory_is_an_error(small, tmp_path):
-    """And none that writes where other tensors are."""
+    """Too little scratch memory is an error, and other tensors are not overwritten."""
     net, library = small
     network = loaded(library, tmp_path, "CFLAGS=-fPIC -O1 -DMOCK_EXTRA_SCRATCH=64")
     results = [np.zeros(t.shape, t.dtype) for t in library.summary.outputs]
@@ -301,8 +300,8 @@ FLOATS = [name for name in KERNELS if re.search(r"_(f16|f32|flt)\.c$", name)]
 
 @pytest.fixture(scope="module")
 def main_branch(tmp_path_factory) -> Path:
-    """A folder with all names of the main branch: the functions are the stand-in's, and a compiler
-    without float16 stops at each file of floats, as at their headers."""
+    """Return a folder with all file names of the main branch, filled with the mock's functions.
+    Files of float kernels contain an error, as for a compiler without float16."""
     vendor = tmp_path_factory.mktemp("main") / "CMSIS-NN"
     shutil.copytree(PATH, vendor)
     (vendor / "Include" / "arm_nn_types_flt.h").write_text("typedef __no_such_type float16_t;\n")
@@ -341,7 +340,7 @@ def test_main_branch_builds_without_its_kernels_of_floats(
 
 
 def test_kernels_of_floats_are_built_if_they_are_named(small, main_branch, tmp_path):
-    """The compiler stops at them, so that the test above would see one."""
+    """Name the float kernels explicitly: the compiler then reports their errors."""
     sources = f"CMSIS_NN_SOURCES={main_branch}/Source/{FLOATS[0]}"
     done = make(small[1], tmp_path, f"CMSIS_NN={main_branch}", sources)
     assert done.returncode != 0 and "__no_such_type" in done.stderr
@@ -374,7 +373,8 @@ def test_documented_cmake_build_works(which, small, main_branch, tmp_path):
 
 
 def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch, capsys):
-    """Code and stack are measured with its headers; a run on a board has its kernels, too."""
+    """Code and stack are measured with the library's headers; a run on a board also links its
+    kernels."""
     library = tvmrt.compile(
         small[0].model(), target="cortex-m4", interface_api="c", devices=["cmsis-nn"]
     )
@@ -396,8 +396,9 @@ def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch, capsy
 
 
 def helium_scratch_bytes(x: int, y: int, kernel: int, stride: int, pad: int, channels: int) -> int:
-    """What CMSIS-NN's documentation has rows of windows 1 x ``kernel`` take: those at the left end
-    or at the right one, with their padding; where these are all, what other windows take."""
+    """Return the scratch bytes that the CMSIS-NN documentation gives for windows 1 x ``kernel``:
+    for the padded columns at the left or right end, or for other windows if all columns are
+    padded."""
     odd = ((y - 1) * stride + kernel - x) % 2
     right = max(1, -(-(pad + odd) // stride)) if pad + odd else 0
     left = max(1, -(-pad // stride)) if pad else 0

@@ -1,5 +1,5 @@
-"""Packages of networks with code of devices and of custom operators: what that code calls is in
-them, or is named as the ecosystem names it."""
+"""Test packages of networks with code of devices and custom operators: the package contains the
+library that the code calls, or names it as a dependency."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEEDS = {"x": RNG.integers(-128, 128, (1, 3, 6, 6)).astype(np.int8)}
 
 
 def convolution() -> onnx.ModelProto:
-    """A layer of int8."""
+    """Return a model of one int8 convolution."""
     weights = {"w": RNG.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)}
     for name, scale in (("x", 0.05), ("w", 0.01), ("y", 0.2)):
         weights[f"{name}s"] = np.array(scale, np.float32)
@@ -61,7 +61,7 @@ def layer(model):
 
 
 def built(package, include, target) -> ctypes.CDLL:
-    """All of a package's C files as one library, with nothing besides."""
+    """Compile all C files of a package to one library and load it."""
     sources = sorted(map(str, (package / "src").rglob("*.c")))
     command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,-z,defs"]
     command += [f"-I{package / include}", *sources, "-lm", "-o", str(target)]
@@ -80,7 +80,9 @@ def test_a_library_has_a_copy_of_the_kernels_and_runs(layer, model, tmp_path, mo
     assert np.ptp(right.astype(int)) > 20
     assert np.abs(found.astype(int) - right).max() <= 1
     shared.TVMGetLastError.restype = ctypes.c_char_p
-    assert shared.TVMGetLastError() == b""  # what a layer that refuses leaves its sentence to
+    assert (
+        shared.TVMGetLastError() == b""
+    )  # a layer that is refused reports its error with this function
 
 
 @pytest.mark.parametrize("kind", COPIES)

@@ -1,4 +1,5 @@
-"""``.tflite`` networks on the device cmsis-nn: the arithmetic of the file, to the bit."""
+"""Test ``.tflite`` networks on the device cmsis-nn: results equal the file's arithmetic bit by
+bit."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def test_layers_equal_litert(name, tmp_path):
 
 
 def test_softmax_means_and_pairs_to_the_bit(tmp_path):
-    """A softmax is found by its table of exponentials, whatever its scale."""
+    """Softmax is recognised by its table of exponentials, at any scale."""
     net = Net()
     for scale, beta in ((0.0625, 1.0), (0.0817, 1.0), (1.7, 1.0), (0.01, 1.0), (0.3, 0.7)):
         x = net.input([3, 12], "int8", scale=scale, zero=3)

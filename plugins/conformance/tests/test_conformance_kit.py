@@ -1,4 +1,4 @@
-"""``tvmrt device test``: skeletons pass the kit, and the kit finds what is wrong with a device."""
+"""Test ``tvmrt device test``: skeletons pass the kit, and the kit finds faults of devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TVMRT = [sys.executable, "-m", "tvmrt"]
 
 
 def run_kit(target, *checks) -> tuple[int, dict[str, dict]]:
-    """Exit code of ``tvmrt device test``, and its findings by subject."""
+    """Run ``tvmrt device test`` and return its exit code and its findings by subject."""
     options = [word for check in checks for word in ("--check", check)]
     done = subprocess.run(
         [*TVMRT, "device", "test", str(target), "--json", *options],
@@ -32,7 +32,7 @@ def run_kit(target, *checks) -> tuple[int, dict[str, dict]]:
 
 @pytest.fixture
 def skeleton(tmp_path):
-    """The source of a new device, its text changed as a test asks."""
+    """Return a function that writes the source of a new device with the requested changes."""
 
     def write(name="gate", python=False, **changes) -> Path:
         files = write_skeleton(name, tmp_path, python)
@@ -51,7 +51,7 @@ def skeleton(tmp_path):
 def test_skeleton_passes_every_check(skeleton):
     code, found = run_kit(built(skeleton()))
     assert code == 0, found
-    # which are about products, devices that start runs, and those that offer other precisions
+    # these need matmuls, devices that start runs, or devices with other precisions
     checks = set(CHECKS) - {"forms", "asynchronous", "reduced"}
     assert {row["check"] for row in found.values()} == checks
     assert found["Relu"]["passed"]
@@ -59,7 +59,7 @@ def test_skeleton_passes_every_check(skeleton):
 
 @pytest.mark.slow
 def test_skeleton_test_passes(skeleton):
-    """It is the same in both languages."""
+    """Run the test that comes with the skeleton, in both languages."""
     source = skeleton("fresh_one", python=True)
     command = [sys.executable, "-m", "pytest", "-q", f"test_{source.stem}.py"]
     done = subprocess.run(command, cwd=source.parent, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The JSON of the command has the schema that is printed."""
+"""Test that the JSON output of the command follows its published schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tvmrt device test`` of devices for firmware alone: built and run where that can be."""
+"""Test ``tvmrt device test`` for firmware-only devices, built and run where this machine can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The conformance kit finds each of some thirty mistakes in a device, by the check that is for it.
+"""Test that the conformance kit finds about thirty faults of a device, each by the check made for
+it.
 
 That memory is never freed, ``test_conformance_kit.py`` has.
 """
@@ -20,7 +21,7 @@ pytest.importorskip("onnxruntime")
 SOURCE = Path(__file__).parent / "matmul_device.c"
 LAYERS, BATCHES, RESIDUAL = "MatMul, Add, Relu: layers", "MatMul: batches", "MatMul, Add, Add"
 
-# What a mutant does, the check that finds it, the networks that suffice, and what it says.
+# Fault of the mutant, the check that finds it, the networks that suffice, and the reported text.
 MUTANTS = {
     1: ("right operands of three dimensions", "operators", BATCHES, "of the largest value"),
     2: ("any bias as one a column", "forms", "MatMul", "of the largest value"),
@@ -55,7 +56,7 @@ MUTANTS = {
     31: ("keeps eight bits", "operators", "MatMul: long sums", "of the largest value"),
     32: ("refuses at load what it took", "operators", "MatMul: constant", "no weights"),
 }
-# They crash or hang, or never become a device: in a process of their own.
+# These crash, hang or do not register a device, so they run in their own process.
 WILD = (3, 9, 11, 13, 29)
 
 

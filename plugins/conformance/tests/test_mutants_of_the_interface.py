@@ -1,5 +1,5 @@
-"""The conformance kit finds each way in which ``mutant_device.c`` is wrong, and none in the device
-that is right. The device is built once; a variable of the environment chooses the mistake."""
+"""Test that the conformance kit finds each fault of ``mutant_device.c`` and accepts the correct
+device. The device is built once; an environment variable selects the fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime")
 SOURCE = Path(__file__).parent / "mutant_device.c"
 CONV, MATMUL = "Conv of int8", "MatMul of int8"
 
-# What a mutant does, the check that finds it, and the networks that suffice.
+# Fault of the mutant, the check that finds it, and the networks that suffice.
 MUTANTS = {
     1: ("pads bytes with 0 in place of the zero point", "operators", CONV),
     2: ("rounds ties away from zero", "operators", MATMUL),
@@ -99,7 +99,7 @@ def test_mutant_is_found(number, plugin, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("check", "only"), sorted({row[1:] for row in MUTANTS.values()}))
 def test_correct_device_passes_all_mutant_checks(check, only, plugin, monkeypatch):
-    """So that no mutant is found by a mistake of the kit."""
+    """Make sure that no mutant is found because of a fault of the kit."""
     monkeypatch.delenv("TVMRT_MUTANT", raising=False)
     found = run_checks(plugin, [check], only=[only], seconds=300)
     assert found

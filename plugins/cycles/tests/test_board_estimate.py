@@ -1,4 +1,4 @@
-"""What ``tvmrt inspect --board`` tells of a run on a board that is not there."""
+"""Test the estimates of ``tvmrt inspect --board`` for boards that are not connected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def needs(target):
 
 
 def told(capsys, *arguments):
-    """The JSON of ``tvmrt inspect``, held to its schema."""
+    """Return the JSON of ``tvmrt inspect`` after checking its schema."""
     jsonschema = pytest.importorskip("jsonschema")
     capsys.readouterr()
     assert main(["inspect", *map(str, arguments), "--json"]) == 0
@@ -48,7 +48,7 @@ def only(found):
 
 @pytest.fixture(scope="module")
 def digits():
-    """The folder of the digits networks."""
+    """Return the folder of the digits networks."""
     return Path(__file__).parents[3] / "examples" / "digits"
 
 
@@ -136,7 +136,7 @@ def test_a_network_is_compiled_for_the_board(capsys, digits):
 
 
 class Page(HTMLParser):
-    """What a person sees of a page: cells of tables by rows, headings, widths of bars."""
+    """Parsed page: cells of tables by row, headings, widths of bars."""
 
     def __init__(self, text):
         super().__init__()
@@ -221,7 +221,7 @@ def test_page_shows_overflows_and_unknown_values():
 
 
 def is_xtensa(target):
-    """Whether nobody told how long the instructions of the target take."""
+    """Return True if the target has no instruction timing."""
     return target.startswith("xtensa")
 
 
@@ -287,7 +287,7 @@ def test_board_with_an_unknown_core_is_refused_by_name(capsys, digits):
 
 
 def cycles(core, riscv, *lines):
-    """Cycles of a block, written as objdump prints it."""
+    """Return the cycles of a block, given as objdump prints it."""
     text = "".join(f"   {4 * i:x}:\t{line}\n" for i, line in enumerate(lines))
     read = disassembly.read("00000000 <f>:\n" + text, riscv)
     return block_cycles(read.block(0, len(lines)), core_timing.CORES[core])
@@ -296,7 +296,7 @@ def cycles(core, riscv, *lines):
 @pytest.mark.parametrize(
     ("core", "lines", "wanted"),
     [
-        # the manuals' tables: a load takes 2, behind another one 1 on M3 and M4
+        # manuals: a load takes 2 cycles, 1 after another load on M3 and M4
         ("cortex-m4", ["ldr\tr0, [r1, #0]", "ldr.w\tr2, [r1, #4]"], 3),
         ("cortex-m0plus", ["ldr\tr0, [r1, #0]", "ldr\tr2, [r1, #4]"], 4),
         ("cortex-m4", ["smlad\tr1, r3, r9, r1", "mla\tr0, r1, r2, r3", "smull\tr0, r1, r2, r3"], 4),
@@ -306,7 +306,7 @@ def cycles(core, riscv, *lines):
         ("cortex-m4", ["vfma.f32\ts0, s1, s2", "vadd.f32\ts0, s1, s2", "vdiv.f32\ts0, s1, s2"], 18),
         ("cortex-m4", ["bne.n\t0 <f>", "bic\tr0, r1", "blt.n\t0 <f>"], 3),
         ("cortex-m0plus", ["muls\tr0, r1", "bl\t0 <f>", "pop\t{r4, pc}"], 1 + 3 + 5),
-        # neighbours that do not need each other leave an M7 at once
+        # the M7 issues independent adjacent instructions together
         ("cortex-m7", ["adds\tr0, r1, r2", "adds\tr3, r4, r5"], 1),
         ("cortex-m7", ["adds\tr0, r1, r2", "adds\tr3, r0, r5"], 2),
         ("cortex-m7", ["ldr\tr0, [r1]", "ldr\tr2, [r3]"], 2),

@@ -1,4 +1,4 @@
-"""What tests of this device share."""
+"""Fixtures for the tests of this device."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ import tvmrt
 
 @pytest.fixture(scope="module")
 def dnnl():
-    """The test is skipped where the device dnnl is not built."""
+    """Skip the test if the device dnnl is not built."""
     if not tvmrt.get_global_func("tvmrt.device.find")("dnnl"):
         pytest.skip("the device dnnl is not built: oneDNN is missing")

@@ -1,4 +1,4 @@
-"""The device dnnl: products and what is fused to them against onnxruntime, layouts, sessions."""
+"""Test the device dnnl against onnxruntime: matmuls, fused epilogues, layouts, sessions."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_chains_that_read_each_other(tmp_path, case):
 
 
 def test_epilogues_are_fused_into_the_primitive(tmp_path):
-    """By what oneDNN says of its own calls: one primitive, with the sum and the bounds in it."""
+    """Check oneDNN's log: one primitive with the fused add and clamp."""
     model = chain(CHAINS["conv-sum-clip"])
     run(model, X, tmp_path, "aot")
     code = "import sys, numpy, tvmrt; m = tvmrt.runtime.load_module(sys.argv[1])\n"
@@ -292,7 +292,7 @@ def test_region_at_another_resolution_without_reloading(tmp_path):
 
 
 def layers_of(x: np.ndarray, model: onnx.ModelProto) -> np.ndarray:
-    """onnxruntime's result for another resolution."""
+    """Return onnxruntime's result at another resolution."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy.graph.input[0].CopyFrom(

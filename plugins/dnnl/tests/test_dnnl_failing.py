@@ -1,4 +1,4 @@
-"""The device dnnl where a call of oneDNN fails."""
+"""Test the device dnnl with failing oneDNN calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of 8-bit integers on the device dnnl: exact, or left to the CPU."""
+"""Test int8 matmuls on the device dnnl: exact, or computed on the CPU."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_integer_matmuls_that_may_overflow_stay_on_the_cpu(tmp_path, monkeypatch
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 @pytest.mark.parametrize("pads", [0, 1])
 def test_quantised_layers_round_as_the_cpu_does(tmp_path, kind, pads):
-    """Of a network in which many results lie in the middle of two steps."""
+    """Use a network in which many results are halfway between two steps."""
     needs.one_of("avx512_vnni", "avx_vnni", why="others overflow")
     model, feeds = quantised_layers(kind, pads, False)
     library, (found,) = run(model, feeds, tmp_path, "dnnl")

@@ -1,4 +1,4 @@
-"""A network's weights are in memory once, on the device dnnl, too."""
+"""Test that the device dnnl does not duplicate the weights of a network in memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Regions of the device dnnl that no compiler writes, or seldom: those that it takes give the right
-numbers, the others are refused with what is wrong."""
+"""Test hand-written regions of the device dnnl that compilers rarely write: accepted ones compute
+correct results, the others are refused with the reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def windows(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The convolution of one image, exact for integers."""
+    """Return the convolution of one image, exact for integers."""
     taps = np.lib.stride_tricks.sliding_window_view(x[0], w.shape[2:], axis=(1, 2))
     return np.einsum("cyxkl,ockl->oyx", taps, w)[None]
 

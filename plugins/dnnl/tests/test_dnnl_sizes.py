@@ -1,4 +1,4 @@
-"""Networks of any size on the device dnnl."""
+"""Test networks with dynamic sizes on the device dnnl."""
 
 from __future__ import annotations
 

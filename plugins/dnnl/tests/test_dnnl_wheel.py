@@ -1,4 +1,4 @@
-"""The device dnnl, built with oneDNN 3 from its wheel, and as a wheel of its own."""
+"""Test the device dnnl built with oneDNN 3 from its wheel, and packaged as its own wheel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def meson() -> Path:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory) -> Path:
-    """Where the wheels are unpacked, as in a virtual environment."""
+    """Return the folder with the unpacked wheels, as in a virtual environment."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--prefix", folder]
     if sh(*pip, *WHEELS).returncode != 0:
@@ -43,7 +43,7 @@ def prefix(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(meson, prefix, tmp_path_factory) -> dict[str, str]:
-    """Variables with which the plug-in is found that this fixture builds."""
+    """Return the environment variables with which the plug-in built here is found."""
     folder = tmp_path_factory.mktemp("build")
     options = ["-Dpython=disabled", "-Dtests=disabled", "-Dplugins=dnnl", "-Dwerror=true"]
     made = sh(meson, "setup", folder, ROOT, f"-Ddevice_prefixes=dnnl={prefix}", *options)

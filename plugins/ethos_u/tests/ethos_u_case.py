@@ -1,4 +1,4 @@
-"""An Ethos-U of the tests: LiteRT computes what vela was given, where the driver finds it."""
+"""Simulated Ethos-U for the tests: LiteRT computes the networks that vela was given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ SIGNATURE = ctypes.CFUNCTYPE(
 
 
 class Places(NamedTuple):
-    """Where the tensors of a command stream lie: numbers of bases, and bytes behind them."""
+    """Location of the tensors of a command stream: index of the base address and offset in
+    bytes."""
 
     inputs: list[tuple[int, int]]
     outputs: list[tuple[int, int]]
@@ -30,7 +31,7 @@ class Places(NamedTuple):
 
 
 def places_in(model: bytes, arguments, folder: Path) -> dict[bytes, Places]:
-    """What vela itself tells of a file in its other format, by the command stream."""
+    """Return the tensor locations that vela reports for a file in its other output format."""
     folder.mkdir()
     (folder / "n.tflite").write_bytes(model)
     command = [sys.executable, "-m", "ethosu.vela", "n.tflite", *arguments]
@@ -50,7 +51,7 @@ def places_in(model: bytes, arguments, folder: Path) -> dict[bytes, Places]:
 
 
 class Call(NamedTuple):
-    """One call of the driver: the stream, bases, their sizes, the inputs and outputs."""
+    """One call of the driver: the stream, base addresses, their sizes, the inputs and outputs."""
 
     commands: bytes
     bases: list[int]
@@ -60,7 +61,7 @@ class Call(NamedTuple):
 
 
 class Device:
-    """Answers for an Ethos-U; ``models`` are the files that vela got, by the streams of them."""
+    """Computes in place of an Ethos-U; ``models`` are the files given to vela, by their streams."""
 
     def __init__(self, shared: ctypes.CDLL, models, places) -> None:
         self.calls: list[Call] = []
@@ -74,7 +75,7 @@ class Device:
     def _answer(self, data, size, base, sizes, count):
         try:
             self._compute(ctypes.string_at(data, size), base[:count], sizes[:count])
-        except Exception as problem:  # a callback of C has nowhere to raise it
+        except Exception as problem:  # a C callback cannot raise an exception
             self.problems.append(repr(problem))
             return -20
         return 0
@@ -102,7 +103,7 @@ class Device:
 
 
 def record(monkeypatch) -> list[tuple[bytes, tuple[str, ...]]]:
-    """What vela is given from now on: files and options."""
+    """Record the files and options given to vela from now on."""
     seen: list[tuple[bytes, tuple[str, ...]]] = []
     run = vela.run
 
@@ -115,7 +116,7 @@ def record(monkeypatch) -> list[tuple[bytes, tuple[str, ...]]]:
 
 
 def answers_header(calls: list[Call], places) -> str:
-    """The header ANSWERS of the stand-in: the calls of a run."""
+    """Return the header ANSWERS of the mock driver: the calls of a run."""
     arrays, rows = [], []
     for i, call in enumerate(calls):
         where = places[call.commands]

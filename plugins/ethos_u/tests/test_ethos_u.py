@@ -1,4 +1,4 @@
-"""The device ethos-u: command streams of vela in firmware, called through a driver of the tests."""
+"""Test the device ethos-u: vela's command streams in firmware, called through a mock driver."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ HOST = {**FIRMWARE, "target": "host", "pools": {"sram": 1 << 16}}
 
 
 def build(library, folder):
-    """The network and the stand-in for the driver, whose header the network's file finds."""
+    """Compile the network together with the mock driver, whose header the network's file
+    includes."""
     library.export(folder)
     shutil.copy(HERE / "ethos_u_driver.c", folder)
-    # by the file's own TVMAPISetLastError(): a process of many tests may have the runtime's, too
+    # the file's own TVMAPISetLastError(), not that of the runtime in this process
     return build_shared(folder, [f"-I{HERE}", "-DKEEP_ERROR", "-Wl,-Bsymbolic"])
 
 
 def layers(both: bool = True) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """Two convolutions with a sigmoid between them, which vela's files have no form of here; or the
-    first of them."""
+    """Return two convolutions with a sigmoid between them, which stays on the CPU; or only the
+    first."""
     rng = np.random.default_rng(5)
     one = {name: np.float32(v) for name, v in
            {"xs": 1 / 16, "cs": 1 / 4, "ss": 1 / 256, "ys": 1 / 64}.items()}  # fmt: skip
@@ -73,10 +74,11 @@ def golden_of(model, feeds):
 
 
 class Built:
-    """A network as a library of this machine, with its device."""
+    """Network built as a library for this machine, with its simulated device."""
 
     def __init__(self, model, folder, fallback=False, like=None, **settings):
-        """``like`` is one of the same regions, whose answers of vela are known."""
+        """Build a network. ``like`` is another one of the same regions, whose vela results are
+        reused."""
         try_options(vela.arguments(settings, True))
         folder.mkdir()
         with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +100,7 @@ class Built:
         return ctypes.c_int.in_dll(self.shared, f"ethosu_{name}")
 
     def run(self, feeds):
-        """The one output; what the device was given is in ``device.calls``."""
+        """Return the one output; the calls of the device are in ``device.calls``."""
         self.device.calls.clear()
         (found,) = self.network.run(feeds).values()
         assert self.device.problems == []
@@ -124,7 +126,7 @@ def test_int8_network_is_one_command_stream(models_dir, tmp_path, name):
     np.testing.assert_array_equal(built.run(feeds), golden)
     (call,) = built.device.calls
     assert call.commands[:4] == b"COP1"
-    where = built.places[call.commands]  # as vela itself tells it
+    where = built.places[call.commands]  # as vela itself reports it
     assert call.sizes[:2] == [where.weights_bytes, where.scratch_bytes]
     assert [base % 16 for base in call.bases] == [0, 0, 0]
     pool = built.network.memories["sram"]
@@ -135,7 +137,7 @@ def test_int8_network_is_one_command_stream(models_dir, tmp_path, name):
 
 @needs_vela
 def test_boundary_tensors_have_the_device_layout(two_regions):
-    """The network's own are NCHW; between the regions the CPU computes a table."""
+    """The network's tensors are NCHW; the CPU computes a table between the regions."""
     built, feeds, golden = two_regions
     assert [row.operators for row in built.library.summary.regions] == [["qconv"], ["qconv"]]
     found = built.run(feeds)

@@ -1,4 +1,4 @@
-"""What the device ethos-u says where vela is missing, wrong, or leaves work to the CPU."""
+"""Test the device ethos-u if vela is missing, reports errors, or does not support a layer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_wrong_option_value_is_an_error(options, why):
 
 @needs_vela
 def test_only_layers_that_vela_rejects_run_on_the_cpu():
-    """The device takes steps of three at most in a depthwise layer."""
+    """The device supports strides up to three in a depthwise layer."""
     rng = np.random.default_rng(1)
     held = {
         "s": np.float32(1 / 16), "z": np.int8(0),
@@ -106,7 +106,7 @@ def test_only_layers_that_vela_rejects_run_on_the_cpu():
 
 
 def file(places=(-1, -1, 0, 0, 16), magic=b"COP1", cpu=False, name=b"y", count=1) -> bytes:
-    """What vela writes of a region that makes y of x, sixteen bytes each."""
+    """Return vela's output for a region that computes y from x, sixteen bytes each."""
     made = schema.ModelT()
     made.version, made.buffers = 3, [schema.BufferT() for _ in range(4)]
     data = [b"", magic + bytes(12), bytes(32), np.array([0, 1, 5, *places], "<i4").tobytes()]

@@ -1,4 +1,4 @@
-"""The module kind ``examplejson``: the custom runtime of "Bring your own code generator"."""
+"""Test the module kind ``examplejson``, the custom runtime of "Bring your own code generator"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TWO = GUIDE + "my_subgraph_1\ninput 0 3\nmul 1 inputs: 0 0 shape: 3\n"
 
 @pytest.fixture(scope="module")
 def create(tmp_path_factory):
-    """The guide's function, which is there as soon as something of the kind has been loaded."""
+    """Return the function of the guide; it exists once a module of this kind has been loaded."""
     path = tmp_path_factory.mktemp("graphs") / "net.examplejson"
     path.write_text(GUIDE)
     tvmrt.runtime.load_module(path)

@@ -1,4 +1,4 @@
-"""The device examplejson on the network of "Bring your own code generator"."""
+"""Test the device examplejson with the network of "Bring your own code generator"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_examplejson_writes_the_guides_text():
 
 @pytest.fixture
 def examplejson_runtime():
-    tvmrt.get_global_func("tvmrt.device.find")("examplejson")  # loads the plug-in, if there is one
+    tvmrt.get_global_func("tvmrt.device.find")(
+        "examplejson"
+    )  # loads the plug-in if it is installed
     if tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True) is None:
         pytest.skip("this runtime is built without the module kind examplejson")
 

@@ -1,4 +1,4 @@
-"""``tvmrt migrate-headers`` on sources with old names."""
+"""Test ``tvmrt migrate-headers`` on sources with old names."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ typedef TVMBackendPackedCFunc mine;
 
 
 def test_board_functions_keep_their_names(tmp_path):
-    """In the file that defines it, and where the other files call it."""
+    """Names stay in the file that defines the function and in the files that call it."""
     (tmp_path / "board.c").write_text(BOARD)
     caller = 'void g(void) { if (1) { TVMAPISetLastError("no"); } }\n'
     (tmp_path / "caller.c").write_text(caller)
@@ -92,7 +92,7 @@ def test_board_functions_keep_their_names(tmp_path):
     renamed = BOARD.replace("TVMBackendPackedCFunc", "TVMCPackedFunc")
     assert (tmp_path / "board.c").read_text() == renamed
     assert (tmp_path / "caller.c").read_text() == caller
-    # a call is no definition, whatever follows it
+    # a call is not a definition
     assert "TVMPackedFuncSetLastError" in rewritten(caller)
     assert "TVMCPackedFunc" in rewritten("typedef int (*own)(TVMBackendPackedCFunc f);")
 

@@ -1,4 +1,4 @@
-"""These tests need judges that are new enough."""
+"""Skip tests of this folder whose reference runtimes are too old."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of this folder that the judges installed cannot judge."""
+    """Skip tests of this folder that the installed reference runtimes cannot check."""
     judge_versions.skip_misjudged(items, Path(__file__).parent)

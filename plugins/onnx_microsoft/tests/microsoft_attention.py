@@ -1,4 +1,4 @@
-"""Cases of attention in the domain com.microsoft."""
+"""Test cases of attention in the domain com.microsoft."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def ints(*numbers: int) -> np.ndarray:
 
 
 def attended(query: np.ndarray, key: np.ndarray, value: np.ndarray, bias=0.0) -> np.ndarray:
-    """In numpy, for packings that onnxruntime has for accelerators alone: heads [B, N, S, D]."""
+    """Compute attention in numpy, for packings that onnxruntime supports only on accelerators:
+    heads [B, N, S, D]."""
     scores = query @ key.swapaxes(2, 3) / np.sqrt(query.shape[3]) + bias
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     mixed = (powers / powers.sum(-1, keepdims=True)) @ value
@@ -100,7 +101,7 @@ def multi_head() -> list[Case]:
 
 
 def decoder() -> list[Case]:
-    """With room for what is to come; without, onnxruntime has no kernel for CPUs."""
+    """Make a decoder step with a preallocated cache; without it, onnxruntime has no CPU kernel."""
     now = [array(2, 1, 12) for _ in range(3)]
     past = [array(2, 3, 5, 4), array(2, 3, 5, 4)]
     whole = [array(2, 3, 6, 4), array(2, 3, 6, 4)]
@@ -132,7 +133,7 @@ def decoder() -> list[Case]:
 
 
 def group_query() -> list[Case]:
-    """Texts of a batch end in different places; caches have the past, or room for what comes."""
+    """Make a batch of sequences of different lengths; caches are exact or preallocated."""
 
     def one(id: str, query: int, steps: int, batch: int, past: int, ends: list[int], **given):
         outputs, width = 3, given.pop("width", 16 if "do_rotary" in given else 8)
@@ -144,7 +145,7 @@ def group_query() -> list[Case]:
             parts += [array(batch, steps, 2 * width) for _ in range(2)]
         caches = [array(batch, 2, past, width) for _ in range(2)] if past else [None, None]
         for cache in caches if past else ():
-            # onnxruntime has zeros where nothing is yet
+            # onnxruntime writes zeros to unused cache elements
             for text, end in zip(cache, ends):
                 text[:, end - steps :] = 0
         inputs = [*parts, *caches, ints(*(e - 1 for e in ends)), ints(total)]
@@ -211,7 +212,7 @@ def rotary() -> list[Case]:
 
 
 def quantized() -> list[Case]:
-    """What onnxruntime multiplies in integers, so do we: floats agree but for their last digits."""
+    """Both runtimes multiply in integers: floats agree except for their last digits."""
     past = array(2, 2, 3, 5, 4)
 
     def one(id: str, kind: str = "int8", by_column=False, tail: tuple = (), **attrs) -> Case:

@@ -1,5 +1,5 @@
-"""Cases of activations, norms, embeddings, products, convolutions and small operators in the domain
-com.microsoft. What onnxruntime has for accelerators alone is beside its formula in numpy."""
+"""Test cases of activations, normalisations, embeddings, matmuls, convolutions and small operators
+in the domain com.microsoft. Accelerator-only operators are compared with numpy formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of quantised operators of the domain com.microsoft beside onnxruntime.
+"""Test cases of quantised operators of the domain com.microsoft, compared with onnxruntime.
 
 Integers agree within one step: onnxruntime multiplies by quotients of scales where we divide, and
 its kernels for AVX-512, AVX2 and others round differently among themselves."""
@@ -92,7 +92,8 @@ def convolutions() -> list[Case]:
 
 
 def _convolved(inputs: list[np.ndarray], last: int) -> np.ndarray:
-    """A padded 3 x 3 convolution in whole numbers: onnxruntime's overflow on some processors."""
+    """Compute a padded 3 x 3 convolution in integers; onnxruntime's overflows on some
+    processors."""
     x, x_scale, x_zero, w, w_scale, _, y_scale, y_zero, bias = inputs
     rows = x.astype(np.int64) - int(x_zero)
     rows = np.pad(rows if last else rows.transpose(0, 2, 3, 1), ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -134,7 +135,8 @@ def products() -> list[Case]:
 
 
 def recurrent() -> list[Case]:
-    """onnxruntime quantises the state at each step, we do not: results are as near as its steps."""
+    """Make a recurrent layer. onnxruntime quantises the state at each step, tvmrt does not: results
+    differ by up to its quantisation step."""
 
     def one(id: str, kind="int8", directions=1, by_column=False, **attrs) -> Case:
         count = 16 if by_column else 1
@@ -161,7 +163,7 @@ def recurrent() -> list[Case]:
 
 
 def _packed(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers along the last axis as bytes, the lowest bits first."""
+    """Pack integers along the last axis into bytes, lowest bits first."""
     each = 8 // bits
     spare = -numbers.shape[-1] % each
     numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, spare)])
@@ -178,7 +180,7 @@ def blocks() -> list[Case]:
                 found.append(_product(bits, block, points))
     found += [_product(4, 32, "bytes", rows=1, bias=True), _product(2, 32, "bytes", columns=96)]
     found.append(_product(4, 32, "none", rows=3, bias=True))
-    # many rows, whose weights are widened in panels; blocks that are cut short at the end
+    # many rows, whose weights are unpacked in panels; the last block is shorter
     for bits, block, points in ((4, 32, "floats"), (4, 16, "none"), (2, 64, "bytes")):
         found.append(_product(bits, block, points, rows=33, columns=151))
     found.append(_product(8, 128, "bytes", rows=16, columns=300))

@@ -1,5 +1,5 @@
-"""Small networks as the quantisers of onnxruntime leave them, of a convolutional network and of a
-perceptron with random weights."""
+"""Small networks written by the quantisers of onnxruntime: a convolutional network and a perceptron
+with random weights."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def perceptron(rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def convolutional(rng: np.random.Generator) -> onnx.ModelProto:
-    """Two convolutions, a sum, a sigmoid gate, pools and a dense layer."""
+    """Return two convolutions, an add, a sigmoid gate, pools and a dense layer."""
     weights = {
         "w0": rng.normal(0, 0.3, (8, 3, 3, 3)).astype(np.float32),
         "b0": rng.normal(0, 0.2, 8).astype(np.float32),
@@ -88,7 +88,7 @@ def convolutional(rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def quantized_files(folder: Path) -> dict[str, onnx.ModelProto]:
-    """The networks by what was done to them."""
+    """Return the networks by quantisation method."""
     rng = np.random.default_rng(5)
     flat, image = perceptron(rng), convolutional(rng)
     onnx.save(flat, folder / "flat.onnx")
@@ -114,13 +114,15 @@ def quantized_files(folder: Path) -> dict[str, onnx.ModelProto]:
         )
         found[name] = onnx.load(path)
     found["pairs, fused"] = _as_loaded(folder / "pairs.onnx", folder)
-    if util.find_spec("onnx_ir") is not None:  # which onnxruntime does not ask for, but imports
+    if (
+        util.find_spec("onnx_ir") is not None
+    ):  # onnxruntime does not require these, but imports them
         found["4 bits"] = _in_blocks(flat)
     return found
 
 
 def _as_loaded(path: Path, folder: Path) -> onnx.ModelProto:
-    """The file as onnxruntime itself rewrites it when it loads it."""
+    """Return the file as onnxruntime rewrites it when it loads it."""
     options = SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_EXTENDED
@@ -140,7 +142,7 @@ def _in_blocks(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
-    """One model of all of them, names of the n-th behind ``n_``."""
+    """Merge all models into one; the names of model n start with ``n_``."""
     parts = [onnx.compose.add_prefix(m, f"{i}_") for i, m in enumerate(models.values())]
     opsets: dict[str, int] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""Files that name the domain in nodes alone, as onnxruntime takes them."""
+"""Test files that use the domain in nodes without importing it, as onnxruntime accepts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions with an activation and a sum, as onnxruntime's optimiser writes them."""
+"""Test convolutions with a fused activation and add, as written by onnxruntime's optimiser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products, normalisations and attention as onnxruntime's optimiser fuses them."""
+"""Test matmuls, normalisations and attention as onnxruntime's optimiser fuses them."""
 
 from __future__ import annotations
 

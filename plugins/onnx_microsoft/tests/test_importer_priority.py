@@ -1,4 +1,4 @@
-"""An importer that a program enters goes before that of the plug-in, whichever is there first."""
+"""Test that a registered importer has priority over the plug-in's, in either registration order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Networks as onnxruntime's transformer optimiser and its quantisers leave them, beside it."""
+"""Compare networks written by onnxruntime's transformer optimiser and quantisers with
+onnxruntime."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from nn_case import run_compiled
 from quantizer_files import quantized_files, side_by_side
 from transformer_files import BUILDERS, optimized
 
-# what must have been fused of a network, so that the test is about it
+# operators that must have been fused in a network, or the test would not cover them
 FUSED = {
     "bert": {
         "EmbedLayerNormalization": 1,
@@ -57,8 +58,8 @@ def test_optimised_transformer(tmp_path, kind):
 
 @pytest.mark.slow
 def test_quantised_networks(tmp_path):
-    """The results are probabilities and sums of floats; a step of a layer of bytes moves them by a
-    hundredth of their spread."""
+    """Results are probabilities and sums of floats; one step of an int8 layer changes them by a
+    hundredth of their range."""
     files = quantized_files(tmp_path)
     for name, wanted in QUANTIZED.items():
         made = set(operators(files[name])) if name in files else wanted

@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft beside onnxruntime, a library for each subject."""
+"""Compare operators of the domain com.microsoft with onnxruntime, one library per subject."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvmrt.error import UnsupportedError
 
 OPSET = 17
 
-# a library of all of them takes a minute: every fourth is compiled every day
+# a library of all operators takes a minute: the everyday tests compile every fourth one
 _OF_ATTENTION = [
     *attention.packed(),
     *attention.multi_head(),
@@ -73,7 +73,7 @@ def test_quantised_operators(part):
     part.check()
 
 
-# what is refused: the operator, operands, attributes, and words of the sentence about it
+# refused nodes: the operator, operands, attributes, and words of the error text
 REFUSED = [
     ("Nonesuch", 1, {}, "com.microsoft::Nonesuch"),
     ("BeamSearch", 1, {}, "until a text ends"),

@@ -1,4 +1,5 @@
-"""Rows taken of tables of small elements: the table stays packed, and what is taken is widened."""
+"""Test gathers from tables of sub-byte types: the table stays packed, gathered rows are
+unpacked."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ MS = "com.microsoft"
 
 
 class Net:
-    """Nodes over tables, each with an output of its own; ``ids`` is their input, int64[2, 3]."""
+    """Nodes over tables, each with its own output; ``ids`` is their input, int64[2, 3]."""
 
     def __init__(self) -> None:
         self.nodes, self.weights, self.outputs = [], [], []
@@ -53,9 +54,9 @@ def _scales(net: Net, shape: tuple[int, ...]) -> str:
 def _taken(
     net: Net, kind: int, shape: tuple[int, ...], axis: int, scales=(), along=1, block_size=0
 ) -> None:
-    """Real numbers of a table, and rows of them."""
+    """Return the real values of a table and some of its rows."""
     inputs = [net.weight(kind, _numbers(kind, shape)), _scales(net, scales)]
-    if len(scales) < 2:  # quantisers leave those out that would all be 0
+    if len(scales) < 2:  # quantisers omit zero points that are all 0
         inputs.append(net.weight(kind, _numbers(kind, scales)))
     real = net.node("DequantizeLinear", inputs, axis=along, block_size=block_size)
     net.node("Gather", [real, "ids"], out=True, axis=axis)
@@ -73,9 +74,9 @@ def test_rows_of_packed_tables_equal_onnxruntime(tmp_path):
     net = Net()
     for kind in (TensorProto.INT4, TensorProto.UINT4):
         _taken(net, kind, (10, 32), 0, (10,), along=0)
-        _taken(net, kind, (10, 3, 15), 0)  # rows of half a byte too much
+        _taken(net, kind, (10, 3, 15), 0)  # rows with half a byte of padding
         _taken(net, kind, (3, 10, 7), 1, (7,), along=2)
-        _taken(net, kind, (14, 10), 1)  # rows of one number
+        _taken(net, kind, (14, 10), 1)  # rows of one element
         _taken(net, kind, (10, 32), 0, (10, 2), along=1, block_size=16)
         for zeros in (False, True):
             _in_blocks(net, kind, zeros)
@@ -92,7 +93,7 @@ def test_rows_of_packed_tables_equal_onnxruntime(tmp_path):
 
 @pytest.mark.parametrize("kind", ["INT4", "FLOAT8E4M3FN"])
 def test_a_table_is_not_widened_in_a_run(kind):
-    """The run's memory has the rows that it takes, not the table."""
+    """The memory of a run has space for the gathered rows only, not for the unpacked table."""
     net, (rows, columns) = Net(), (4096, 64)
     code, numbers = getattr(TensorProto, kind), RNG.integers(-8, 8, (rows, columns))
     table = net.weight(code, numbers.astype(np.float32))

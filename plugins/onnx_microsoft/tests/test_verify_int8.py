@@ -1,4 +1,4 @@
-"""``tvmrt verify`` of networks of onnxruntime's operators of bytes, whose ties round either way."""
+"""Test ``tvmrt verify`` for onnxruntime's int8 operators, whose ties round either way."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tvmrt.cli import main, onnx_reference
 
 pytest.importorskip("onnxruntime")
 
-# Of all pairs of bytes some sums are so near to the middle of two steps that onnxruntime, which
-# adds the zero point before it rounds, comes to the other one.
+# For some pairs of int8 inputs the sum is so close to halfway between two steps that onnxruntime,
+# which adds the zero point before it rounds, rounds to the other step.
 SCALES = {"as": 0.012480457, "bs": 0.011478198, "ys": 0.015334968}
 ZEROS = {"az": 120, "bz": 130, "yz": 121}
 
 
 @pytest.fixture
 def network(tmp_path):
-    """Bytes added, turned, and as floats; its file and that of its inputs."""
+    """Write a network that adds, transposes and dequantises int8 tensors, and its inputs."""
     numbers = {name: np.float32(scale) for name, scale in SCALES.items()}
     numbers |= {name: np.uint8(zero) for name, zero in ZEROS.items()}
     sums = ["a", "as", "az", "b", "bs", "bz", "ys", "yz"]

@@ -1,4 +1,5 @@
-"""``tvmrt verify`` of networks whose state onnxruntime, unlike us, rounds to bytes at each step."""
+"""Test ``tvmrt verify`` for networks whose state onnxruntime rounds to int8 at each step; tvmrt
+keeps floats."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def network(tmp_path):
     nodes = [helper.make_node("Tanh", ["x"], ["a"], "tanh"), nodes[0], turn, join, nodes[1]]
     shape = numpy_helper.from_array(np.int64([STEPS, 3, 2 * SIZE]), "shape")
     value = helper.make_tensor_value_info
-    kept = [  # what the quantiser, too, tells of tensors between nodes
+    kept = [  # as the quantiser records for tensors between nodes
         value("h1", TensorProto.FLOAT, (STEPS, 2, 3, SIZE)),
         value("b", TensorProto.FLOAT, (STEPS, 3, 2 * SIZE)),
     ]

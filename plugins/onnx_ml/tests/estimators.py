@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn, LightGBM and XGBoost with what they predict."""
+"""Fitted estimators of scikit-learn, LightGBM and XGBoost with their predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sklearn import (
 )
 from sklearn.pipeline import make_pipeline
 
-# Their networks subtract large numbers in float32; onnxruntime is as far from scikit-learn.
+# Their networks subtract large float32 values; onnxruntime has the same error.
 LOOSE = {"power": 1e-4, "k-means": 2e-4}
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
@@ -37,7 +37,7 @@ ROWS = 23
 
 @dataclass
 class Fitted:
-    """A fitted estimator as a network, its inputs, and what it gives for them: (output, array).
+    """A fitted estimator as a network, its inputs, and the expected outputs: (output, array).
 
     ``tolerance``: relative; absolutely a fifth of it.
     """
@@ -204,7 +204,7 @@ NAMES = [*_classifiers(), *_regressors(), *_transformers()]
 
 
 def _boosters() -> dict[str, tuple[str, Callable]]:
-    """By the class's name, which is looked up where the library is installed."""
+    """Return boosters by class name; the class is looked up in the installed library."""
     return {
         "LGBMClassifier": ("lightgbm", gaps),
         "LGBMClassifier-2": ("lightgbm", cancer),
@@ -217,7 +217,7 @@ def _boosters() -> dict[str, tuple[str, Callable]]:
 
 
 def booster(name: str, library: Any, converters: Any) -> Fitted:
-    """A boosted ensemble by ``library``, lightgbm or xgboost, and onnxmltools' converters."""
+    """Convert a boosted ensemble of ``library`` (lightgbm or xgboost) with onnxmltools."""
     from onnxmltools.convert.common.data_types import FloatTensorType
 
     module, data = _boosters()[name]

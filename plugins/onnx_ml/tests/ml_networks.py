@@ -1,4 +1,4 @@
-"""Classical models side by side in one network, so that many are compiled at once."""
+"""Merge classical models into one network, so that they are compiled together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvmrt.compiler.export import toolchain
 
 
 def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
-    """One network of all of them, whose tensors begin with the model's name and "/"."""
+    """Merge the models; tensor names start with the model's name and "/"."""
     parts = {}
     for name, model in models.items():
         copy = onnx.ModelProto()
@@ -42,8 +42,8 @@ def run(
     optimised: bool = True,
     **options,
 ) -> dict[str, np.ndarray]:
-    """Outputs by name, through a compiled library; of many operators the C compiler has far less
-    to do where the code may be slow."""
+    """Return the outputs of a compiled library by name, compiled without optimisation if it has
+    many operators."""
     shapes = {name: list(array.shape) for name, array in feeds.items()}
     library = tvmrt.compile(model, **{"shapes": shapes, **options})
     path = folder / "models.so"
@@ -59,7 +59,7 @@ def run(
 
 
 def by_onnxruntime(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict:
-    """Outputs by name."""
+    """Return onnxruntime's outputs by name."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
@@ -68,7 +68,7 @@ def by_onnxruntime(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict
 
 
 def differences(found: dict, wanted: dict, rtol: float, atol: float) -> list[str]:
-    """A sentence for each output that is not as wanted."""
+    """Return an error text for each output that differs."""
     said = []
     for name, array in wanted.items():
         got = found[name]
@@ -81,7 +81,7 @@ def differences(found: dict, wanted: dict, rtol: float, atol: float) -> list[str
 
 
 def one_node(op: str, inputs: Iterable[np.ndarray], outputs: int = 1, version: int = 3, **attrs):
-    """A network of one node of ai.onnx.ml with inputs x0, x1, ... and outputs y0, y1, ..."""
+    """Return a network of one ai.onnx.ml node with inputs x0, x1, ... and outputs y0, y1, ..."""
     infos = [
         helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for i, a in enumerate(inputs)

@@ -1,4 +1,4 @@
-"""Estimators and pipelines predict what the libraries that they come from do."""
+"""Test that converted estimators and pipelines predict what their libraries predict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ml_networks import run, side_by_side
 
 
 def _outputs(fitted: dict, folder) -> dict[str, list[np.ndarray]]:
-    """What the networks give, by name, all of one library."""
+    """Return the outputs of all networks by name, from one library."""
     model = side_by_side({name: one.model for name, one in fitted.items()})
     feeds = {f"{n}/{one.model.graph.input[0].name}": one.x for n, one in fitted.items()}
     found = run(model, feeds, folder, optimised=False)
@@ -26,7 +26,7 @@ def _outputs(fitted: dict, folder) -> dict[str, list[np.ndarray]]:
 def _compare(one: estimators.Fitted, found: list[np.ndarray]) -> None:
     for i, wanted in one.wanted:
         assert found[i].size == wanted.size
-        got = found[i].reshape(wanted.shape)  # some converters leave an axis of 1
+        got = found[i].reshape(wanted.shape)  # some converters keep an axis of 1
         if wanted.dtype.kind == "i":
             assert (got == wanted).all()
         else:

@@ -1,4 +1,4 @@
-"""Forests on a microcontroller without floats: integers from tables in flash."""
+"""Test forests on a microcontroller without an FPU: integer thresholds from tables in flash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ needs_tools = pytest.mark.skipif(
 
 
 def forests() -> dict:
-    """Sums and averages, of one number a leaf and of several, NaN to one side and to both."""
+    """Return forests with sums and averages, one or several values per leaf, NaN to either
+    branch."""
     found = {}
     for aggregate, targets, most in (("SUM", 1, 1), ("AVERAGE", 3, 2), ("SUM", 2, 1)):
         for missing in (False, True):

@@ -1,4 +1,4 @@
-"""Trees with every comparison, aggregate and post transform, as onnxruntime computes them."""
+"""Compare trees with every comparison, aggregate and post transform with onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BR
 
 
 def rows(count: int, dtype=np.float32) -> np.ndarray:
-    """Small numbers, so that many are equal to thresholds, and those that compare strangely."""
+    """Return small integers, so that many equal a threshold, and special values such as NaN."""
     rng = np.random.default_rng(3)
     x = rng.integers(-3, 4, (count, COLUMNS)).astype(dtype)
     x[rng.random(x.shape) < 0.3] += dtype(0.25)
@@ -25,7 +25,8 @@ def rows(count: int, dtype=np.float32) -> np.ndarray:
 
 
 def trees(seed: int, count: int, modes: list[str], depth: int = 5, missing: bool = True) -> dict:
-    """Attributes of nodes of random trees, some of them a leaf alone; also where the leaves are."""
+    """Return node attributes of random trees, some of a single leaf, and the positions of the
+    leaves."""
     rng = np.random.default_rng(seed)
     nodes: dict[str, list] = {n: [] for n in _NODE_ATTRIBUTES}
     leaves: list[tuple[int, int]] = []
@@ -58,7 +59,7 @@ def _grow(rng, nodes, leaves, tree, number, numbers, modes, depth) -> None:
 
 
 def weights(stem: str, forest: dict, targets: int, most: int = 2, low: float = -1.0) -> dict:
-    """Attributes of what leaves give: to one target or several, some of them twice."""
+    """Return the leaf attributes: one or several targets per leaf, some of them twice."""
     rng = np.random.default_rng(len(forest["leaves"]))
     given = [
         (tree, node, int(rng.integers(targets)), float(np.float32(rng.uniform(low, 1))))
@@ -135,10 +136,10 @@ def classifiers() -> dict:
 
 
 def categories() -> dict:
-    """Trees in which a set of categories is a chain of comparisons with one branch between them, as
-    LightGBM's and XGBoost's exporters write it, and a chain that is none: of two columns, with
-    an end that another node has, too. NaN goes by either way."""
-    # what holds, the column, the number, where to if it does and if not, and whether for NaN
+    """Make trees in which a categorical split is a chain of equality tests, as LightGBM's and
+    XGBoost's exporters write it, and a chain that must not be merged: it tests two columns, and
+    another node shares its end. NaN goes to either branch."""
+    # comparison, column, value, targets if true and if false, target for NaN
     nodes = [
         ("BRANCH_EQ", 0, 1, 4, 1, 0),
         ("BRANCH_EQ", 0, -2, 4, 2, 1),
@@ -171,7 +172,7 @@ def categories() -> dict:
 
 
 def way(model, x: np.ndarray) -> float:
-    """What both trees of a network of ``categories`` give for a row, node by node."""
+    """Walk both trees of a ``categories`` network node by node for one row."""
     given = {a.name: helper.get_attribute_value(a) for a in model.graph.node[0].attribute}
     total = 0.0
     for root in (0, 10):
@@ -197,7 +198,7 @@ def test_branches_may_be_the_children_of_several(kind, tmp_path):
 
 
 def doubling(depth: int, circle: bool = False):
-    """Both children of each node are the next one."""
+    """Make a tree in which both children of each node are the next node."""
     numbers = np.arange(depth + 1)
     ends = [] if circle else [depth]
     following = np.where(numbers < depth, numbers + 1, 0 if not circle else 1)
@@ -226,7 +227,7 @@ def test_branches_of_too_many_are_a_sentence(model):
 
 
 def wide_forest(x: np.ndarray):
-    """So many columns and nodes on a level that both do not fit 31 bits."""
+    """Make a forest with so many columns and nodes per level that both do not fit 31 bits."""
     count = x.shape[1] - 1
     numbers = np.arange(2 * count + 1)
     branch = numbers < count
@@ -260,14 +261,14 @@ def test_links_of_wide_and_large_trees_are_longer(tmp_path):
 
 
 def argmax_of_two(wanted: dict) -> None:
-    """Of two classes with scores of their own, onnxruntime takes the second whenever its score is
-    positive; the standard means the greater one, as with more classes."""
+    """For two classes with own scores, onnxruntime chooses the second if its score is positive; the
+    standard requires the larger score, as for more classes."""
     for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
         wanted[f"2{how}/y0"] = np.array([3, 1])[wanted[f"2{how}/y1"].argmax(1)]
 
 
 def ensemble(dtype, **changed):
-    """The form of version 5, with sets."""
+    """Make a TreeEnsemble of version 5, with sets."""
     tensors = {
         "nodes_splits": np.array([1, 0.25, 0, 2, 0.5], dtype),
         "nodes_modes": np.array([0, 6, 1, 6, 3], np.uint8),
@@ -295,7 +296,8 @@ def ensembles() -> dict:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    """Outputs of all networks, ours and onnxruntime's; those of one version in one library."""
+    """Return the outputs of all networks from tvmrt and onnxruntime; one library per opset
+    version."""
     found, wanted = {}, {}
     for models in ({**regressors(), **classifiers()}, ensembles()):
         model = side_by_side(models)
@@ -319,7 +321,7 @@ def test_forest_equals_onnxruntime(everything, name):
 
 
 def invalid_forests() -> dict:
-    """Broken networks, and what their sentences say."""
+    """Return invalid networks and their error texts."""
     forest = trees(2, 2, _MODES[:1])
     right = {**forest["nodes"], **weights("target", forest, 2), "n_targets": 2}
 
@@ -354,7 +356,7 @@ def test_a_broken_forest_is_a_sentence(name):
 
 
 def test_one_library_takes_any_number_of_rows(tmp_path):
-    """Fewer than are walked together, as many, more, and none left over."""
+    """Run fewer rows than a batch of the tree walk, a full batch, more, and a multiple."""
     forest = trees(3, 10, _MODES)
     model = one_node(
         "TreeEnsembleRegressor",

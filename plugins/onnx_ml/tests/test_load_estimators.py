@@ -1,4 +1,4 @@
-"""Models of scikit-learn as functions: ``tvmrt.load`` takes them as they are."""
+"""Test that ``tvmrt.load`` accepts scikit-learn models directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that are given maps."""
+"""Test networks with map inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SPARSE = {"map_form": "SPARSE", "max_map": 4}
 
 
 def network(key: int, value: int, *nodes: tuple[str, dict, int]) -> onnx.ModelProto:
-    """Operators over one map m: each with its name, attributes and the type of its result."""
+    """Make a network of operators over one map m: each with its name, attributes and result
+    type."""
     kind = onnx.TypeProto()
     kind.map_type.key_type = key
     kind.map_type.value_type.tensor_type.elem_type = value
@@ -61,13 +62,13 @@ def test_map_operator_equals_onnxruntime(key, value, node, given):
     ids=["texts", "cast"],
 )
 def test_string_values(node, expected):
-    """onnxruntime's Python takes none."""
+    """onnxruntime's Python API does not accept string values."""
     net = tvmrt.load(network(INT64, STRING, node), cache=False)
     assert net(m={1: "2.5", 7: "y"}).tolist() == [expected]
 
 
 def test_map_input_is_one_row_in_other_processes(tmp_path):
-    """A library that is loaded by another process, and a caller who has the row."""
+    """Pass the row itself, and load the library in another process."""
     model = network(STRING, FLOAT, ("DictVectorizer", WORDS, FLOAT))
     net = tvmrt.load(model, cache=tmp_path)
     again = tvmrt.load(model, cache=tmp_path)

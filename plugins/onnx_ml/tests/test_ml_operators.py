@@ -1,4 +1,4 @@
-"""What prepares columns and what encodes, as onnxruntime computes it; labels that are strings."""
+"""Compare preprocessing and encoding operators, and string labels, with onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACES = np.array([2, 0, 1, 1], np.int64)
 
 
 def _cases() -> dict[str, tuple]:
-    """Operator, inputs, attributes."""
+    """Return operator, inputs and attributes of each case."""
     svm = {
         "coefficients": [0.5, -1.0, 0.25, 2.0],
         "support_vectors": [1.0, 0, 2, -1, 1, 0, 3, 0.5, 1, 0, 0, 1],
@@ -138,14 +138,14 @@ def test_operator_equals_onnxruntime(everything, name):
 
 
 def test_nan_is_a_key_like_others(tmp_path):
-    """Since version 4."""
+    """NaN is a valid key since version 4."""
     keys = {"keys_floats": [3.0, float("nan"), 0.5], "values_int64s": [1, 2, 3]}
     model, feeds = one_node("LabelEncoder", [X], version=4, **keys), {"x0": X}
     assert not differences(run(model, feeds, tmp_path), by_onnxruntime(model, feeds), 0, 0)
 
 
 def flowers() -> onnx.ModelProto:
-    """A classifier with names, of which another node takes some by what was found."""
+    """Make a classifier with string labels, from which another node selects data-dependent rows."""
     nodes = [
         helper.make_node(
             "LinearClassifier",
@@ -208,7 +208,7 @@ def test_string_labels_are_indices_of_a_list(tmp_path):
 
 @pytest.mark.slow
 def test_the_commands_know_labels(tmp_path):
-    """``verify`` compares strings and maps with onnxruntime's, ``inspect`` tells the labels."""
+    """``verify`` compares strings and maps with onnxruntime, ``inspect`` lists the labels."""
     onnx.save(flowers(), tmp_path / "flowers.onnx")
     for command, said in (
         ("verify", "11 of 11 tensors agree with onnxruntime"),

@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn over columns of strings, as their own predictions."""
+"""Compare scikit-learn pipelines over string columns with their own predictions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_pipelines_take_columns_of_strings(tmp_path):
 
 
 def test_vectorizers_count_words():
-    """Words are found, put in lower case, counted and weighted as scikit-learn does it."""
+    """Words are split, lower-cased, counted and weighted as in scikit-learn."""
     texts = ["The quick fox, jumps!", "lazy dogs the THE", "fox and_dogs", "a b 日本 c", ""]
     vectorizers = {
         "tfidf": TfidfVectorizer(ngram_range=(1, 2), token_pattern="[a-zA-Z0-9_]+"),

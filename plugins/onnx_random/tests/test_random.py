@@ -1,4 +1,4 @@
-"""Random numbers by their distribution, and what fixes and changes them."""
+"""Test random numbers: their distribution, and seeds that fix or change them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ P = np.linspace(0, 1, COUNT, dtype=np.float32)
 
 
 class Loaded:
-    """The library, loaded from a file of its own."""
+    """Load the library from its own file."""
 
     def __init__(self, path, folder):
         copy = folder / path.name
@@ -103,7 +103,7 @@ def results(path, tmp_path_factory):
 
 
 def distance(drawn, cumulative):
-    """The statistic of Kolmogorov and Smirnov, as a multiple of the root of the count."""
+    """Return the Kolmogorov-Smirnov statistic, as a multiple of the root of the count."""
     x = np.sort(drawn.reshape(-1).astype(np.float64))
     below = np.arange(x.size + 1) / x.size
     expected = cumulative(x)
@@ -126,7 +126,7 @@ def bell(x):
     ],
 )
 def test_numbers_have_their_distribution(results, name, cumulative):
-    # beyond 2 once in 1500 times; the sequence is always the same
+    # above 2 once in 1500 runs; the sequence is always the same
     assert distance(results[0][name], cumulative) < 2
     assert distance(results[1][name], cumulative) < 2
 

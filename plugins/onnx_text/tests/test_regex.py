@@ -1,4 +1,4 @@
-"""Automata of regular expressions: they accept what Python's own matcher does."""
+"""Test that automata of regular expressions accept what Python's ``re`` matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings through whole networks: many nodes in one library, compared with onnxruntime."""
+"""Compare string operators in whole networks with onnxruntime, many nodes per library."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def joined(count=2) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 def test_results_stay_until_the_next_run(executor, tmp_path):
-    """Also while later steps of the run write to the same workspace."""
+    """Results stay valid while later steps of the run write to the same workspace."""
     nodes = [
         node("StringConcat", ["x", "x"], "y"),
         node("Exp", ["a"], "b"),

@@ -1,4 +1,4 @@
-"""Losses and steps of optimisers beside ONNX's reference evaluator; derivatives."""
+"""Compare losses and optimiser steps with ONNX's reference evaluator; test derivatives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_operator_is_the_references(text):
 
 
 def test_derivatives():
-    """Of the sum of a small network's results, beside differences of it in float64."""
+    """Compare the gradient of a small network with finite differences in float64."""
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]> net '
         """(float[2, 3] x, float[3, 2] w, float[2] b) =>

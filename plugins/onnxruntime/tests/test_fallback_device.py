@@ -1,4 +1,4 @@
-"""The device onnxruntime: what tvmrt has no operator for, in the middle of a network."""
+"""Test the device onnxruntime: it runs unsupported operators in the middle of a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ X = RNG.normal(size=(2, 3, 3)).astype(np.float32)
 
 
 def model(nodes, shape, results, constants=None):
-    """``nodes``: operator, domain, inputs, outputs, attributes; ``results``: their types."""
+    """Make a model. ``nodes``: operator, domain, inputs, outputs, attributes; ``results``:
+    types."""
     made = [
         helper.make_node(op, ins, outs, name=f"n{i}", domain=domain, **attrs)
         for i, (op, domain, ins, outs, attrs) in enumerate(nodes)
@@ -65,7 +66,7 @@ def test_nodes_between_those_of_the_cpu(tmp_path, executor):
 
 
 def test_adjacent_nodes_share_a_region_with_constants(tmp_path):
-    """Operands of several types, and shapes that onnxruntime does not infer."""
+    """Operands have several types, and onnxruntime does not infer the shapes."""
     held = {
         "boxes": np.array([[0, 0, 0.7, 1], [0.2, 0.1, 1, 0.5]], np.float32),
         "which": np.array([0, 0], np.int32),
@@ -163,7 +164,7 @@ def test_where_the_cpu_would_have_to_run_it(options):
 
 
 def test_without_the_package(tmp_path, monkeypatch):
-    """Compiling names it, and so does loading what was compiled elsewhere."""
+    """The error at compile time and at load time names the missing package."""
     compiled(INVERSES, tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(TVMError, match=r"package onnxruntime is not installed; pip install"):

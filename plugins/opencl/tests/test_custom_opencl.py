@@ -1,4 +1,4 @@
-"""OpenCL bodies on the device ``opencl``, inside larger regions."""
+"""Test OpenCL bodies on the device ``opencl`` inside larger regions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvmrt.error import TVMError, UnsupportedError
 
 @pytest.fixture(scope="module", autouse=True)
 def device():
-    """The device, where it is built and the machine has an OpenCL platform."""
+    """Return the device if it is built and the machine has an OpenCL platform."""
     reason = operator_bodies._missing_device("opencl")
     if reason is not None:
         pytest.skip(f"OpenCL bodies cannot run here: {reason}")
@@ -43,7 +43,7 @@ def test_bodies_agree_with_their_references(name):
 
 
 def test_inside_of_a_larger_region(tmp_path):
-    """Convolution, the operator, an activation: one region, nothing comes back between."""
+    """Convolution, custom operator and activation are one region, without copies to the host."""
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 3, 6, 5), (4, 3, 1, 1)))
     g = GraphBuilder()
@@ -135,7 +135,7 @@ print(ex.get_output(0).numpy().tolist())
 
 
 def test_other_processes_use_the_cached_program(tmp_path):
-    """Another process, a pickled module: the program's text travels, its binary is kept by its
+    """Another process and a pickled module use the program text; the binary is cached by
     content."""
     body = "  const size_t i = get_global_id(0);\n  y[i] = x[i] * x[i];"
     library = tvmrt.compile(square_network(body), **OPENCL)
@@ -167,12 +167,14 @@ __kernel void shift(__read_only image2d_array_t x, __global const float *w,
 
 
 def shift(x, w, beta):
-    """Each element is its right neighbour, the last one stays; times a number a layer."""
+    """Each element is its right neighbour, the last one stays; multiplied by one number per
+    layer."""
     return np.concatenate([x[..., 1:], x[..., -1:]], -1) * w[:, None, None] + beta
 
 
 def test_body_can_request_images(tmp_path):
-    """Between operators that work on buffers; layers for one operand, rows alone for the other."""
+    """The body is between operators that use buffers; one operand has layers, the other only
+    rows."""
     operator = Kernel(
         "Shift",
         "test",

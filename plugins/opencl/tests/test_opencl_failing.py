@@ -1,4 +1,4 @@
-"""The device opencl where a call of OpenCL fails."""
+"""Test the device opencl with failing OpenCL calls."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from failing_calls import check, sweep
 
 OUT_OF_MEMORY, LOST, WORK_GROUP, OTHER = -5, -2, -54, -36
-# The call, its status, whether the device is registered anew before, and what the error says; None:
-# the device has another way.
+# The call, its status, whether the device is registered again before, and the error text; None:
+# the device has a fallback.
 CALLS = [
     ("clCreateProgramWithSource", OUT_OF_MEMORY, False, "device is out of memory"),
     ("clGetPlatformIDs", OTHER, True, "no OpenCL device was found"),

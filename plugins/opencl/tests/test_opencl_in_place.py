@@ -1,4 +1,4 @@
-"""Tensors on the OpenCL device are worked on where they lie: what runs copy is counted."""
+"""Test that tensors in OpenCL memory are used in place: the bytes copied by runs are counted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def on_device(values: np.ndarray) -> tvmrt.nd.NDArray:
 
 
 def moved() -> np.ndarray:
-    """Bytes that runs copied: to the device, from it, within it."""
+    """Return the bytes copied by runs: to the device, from it, within it."""
     return np.array(tvmrt.get_global_func("device.opencl.moved")().split(), np.int64)
 
 
@@ -48,7 +48,7 @@ def run_and_count(net) -> list[int]:
 
 
 def test_network_copies_only_inputs_and_outputs(network):
-    """Wholly on the device: its input and its output, and nothing else."""
+    """The whole network is on the device: only its input and its output are copied."""
     compiled, library, kind = network
     net = executor_of(library, kind)
     net.set_input("x", X)
@@ -59,7 +59,7 @@ def test_network_copies_only_inputs_and_outputs(network):
 
 
 def test_tensors_on_the_device_are_not_copied(network):
-    """From one network to the next, there and back to tensors of the host."""
+    """Pass tensors from one network to the next, and to host tensors and back."""
     _, library, kind = network
     first, second = executor_of(library, kind), executor_of(library, kind)
     between, y = on_device(np.zeros_like(X)), on_device(np.zeros_like(X))
@@ -81,7 +81,7 @@ def test_tensors_on_the_device_are_not_copied(network):
 
 
 def test_an_output_in_the_memory_of_an_input_is_right(network):
-    """Kernels may read elements that others have written: that output is copied at the end."""
+    """Kernels may read elements that others have overwritten: this output is copied at the end."""
     _, library, kind = network
     net = executor_of(library, kind)
     both = on_device(X)

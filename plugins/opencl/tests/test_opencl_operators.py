@@ -1,4 +1,4 @@
-"""Gathers, recurrent cells and quantised operators on the device opencl."""
+"""Test gathers, recurrent cells and quantised operators on the device opencl."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def network(nodes, feeds, weights, outputs) -> onnx.ModelProto:
 
 
 def run(model, feeds, tmp_path, regions=1):
-    """Everything on the device."""
+    """Run everything on the device."""
     library = tvmrt.compile(model, devices=["opencl"], executor="aot")
     assert len(library.partition.regions) == regions
     assert "cpu" not in {row.device for row in library.summary.nodes}
@@ -59,7 +59,7 @@ def check(model, feeds, tmp_path, regions=1):
 
 
 def test_gathers_read_the_indexed_elements(tmp_path):
-    """From the end too, along each kind of axis, of a transposed operand."""
+    """Use negative indices, each kind of axis, and a transposed operand."""
     feeds = {
         "x": normal(3, 4, 5),
         "i": np.array([[0, -1], [2, -4]]),
@@ -76,7 +76,8 @@ def test_gathers_read_the_indexed_elements(tmp_path):
 
 
 def test_recurrent_cells_go_through_their_steps(tmp_path):
-    """Both directions, states given and not, both ways to reset; more units than items."""
+    """Test both directions, with and without initial states, both reset modes; more units than
+    inputs."""
     hidden, inputs = 70, 5
     feeds = {"x": normal(4, 2, inputs), "h": normal(2, 2, hidden), "c": normal(2, 2, hidden)}
     weights = {}

@@ -1,5 +1,5 @@
-"""Regions of the device opencl that no compiler writes, or seldom: those that it takes give the
-right numbers, the others are refused with what is wrong."""
+"""Test hand-written regions of the device opencl that compilers rarely write: accepted ones compute
+correct results, the others are refused with the reason."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def add_one(source: int, target: int, size: int, text: str = ADD_ONE):
 
 
 def test_dead_buffers_are_reused():
-    """The last node finds two free buffers, of four and of two numbers, and needs one of two."""
+    """The last node finds two free buffers, of four and of two elements, and needs one of two."""
     sum_of_two = """__kernel void f(__global const float *x, __global const float *z,
                 __global float *y) { y[get_global_id(0)] = x[get_global_id(0)] * z[0]; }"""
     join = {"function": "f", "operator": "f", "global_size": [8], "source": sum_of_two}
@@ -182,7 +182,7 @@ def test_dead_buffers_are_reused():
 
 
 def test_float16_scalar_is_passed_as_bits():
-    """A device without halves reads the same bytes as a number."""
+    """A device without float16 converts the same bytes to a number."""
     text = """__kernel void f(__global const float *x, __global float *y, ushort a) {
   y[get_global_id(0)] = x[get_global_id(0)] * a;
 }"""
@@ -202,7 +202,7 @@ def test_device_takes_strides_without_gaps_only():
 
 
 def test_memory_of_others_is_not_the_devices():
-    """A run that cannot begin leaves the region fit for the next one."""
+    """A run that cannot start leaves the region usable for the next one."""
     module = load("opencl", [[2, 3], [2, 3]], [("reshape", [0], [1], {})])
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Networks of any size on the device opencl, whose kernels have their sizes in the text."""
+"""Test networks with dynamic sizes on the device opencl, whose kernels contain their sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of a folder on the device openvino beside OpenVINO's own run of the same file.
+"""Compare networks of a folder on the device openvino with OpenVINO's own run of the same file.
 
     python plugins/openvino/tests/bench_openvino.py [FOLDER] [--networks NAME ...] [--seconds S]
         [--cpu]
@@ -27,7 +27,7 @@ from tvmrt.runtime.executor import AotModule
 
 
 def ours(path: Path, feeds: dict[str, np.ndarray], threads: int, folder: str) -> Callable | None:
-    """A run of the network on the device; None if the device takes less than half of it."""
+    """Return a run of the network on the device; None if the device takes less than half of it."""
     options = {"openvino": {"threads": threads}}
     library = tvmrt.compile(path, devices=["openvino"], executor="aot", device_options=options)
     rows = [row.device for row in library.summary.nodes if row.device != "none"]
@@ -42,7 +42,7 @@ def ours(path: Path, feeds: dict[str, np.ndarray], threads: int, folder: str) ->
 
 
 def theirs(path: Path, feeds: dict[str, np.ndarray], threads: int) -> Callable | None:
-    """A run of the file by the library itself; None if it cannot read it, or take these inputs."""
+    """Return a run of the file by OpenVINO itself; None if it rejects the file or the inputs."""
     core = openvino.Core()
     config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     config["INFERENCE_NUM_THREADS"] = threads
@@ -58,7 +58,7 @@ def theirs(path: Path, feeds: dict[str, np.ndarray], threads: int) -> Callable |
 
 
 def measure(path: Path, options: argparse.Namespace, folder: str) -> float | None:
-    """The speed, which is printed; None if the network is left out."""
+    """Measure and print the speed; None if the network is skipped."""
     threads = options.threads
     stored = np.load(path.with_suffix(".npz"))
     feeds = {name: stored[name] for name in stored.files if not name.startswith("out:")}

@@ -1,4 +1,4 @@
-"""Branches of a network that OpenVINO computes at the same time."""
+"""Test parallel execution of independent branches in OpenVINO."""
 
 from __future__ import annotations
 

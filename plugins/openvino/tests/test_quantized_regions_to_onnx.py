@@ -1,5 +1,5 @@
-"""Regions of quantised tensors as ONNX: what onnxruntime and OpenVINO make of them is what the
-network says, to the step of a rounding."""
+"""Test quantised regions exported as ONNX: onnxruntime and OpenVINO agree within one rounding
+step."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_int8_network_is_one_region(by_onnxruntime, tmp_path, device, kind):
     (exact,) = judge(model, feeds)
     steps = np.abs(found.astype(int) - exact.astype(int))
     assert np.ptp(exact.astype(int)) > 20, "the network tells nothing"
-    assert steps.max() <= 2  # sums and means may be one step off, which the product sums up
+    assert steps.max() <= 2  # sums and means may be one step off, which the matmul accumulates
 
 
 def movements(kind):
-    """What moves bytes, a table of any function, a product, channels with scales of their own."""
+    """Return data movement, a table of a function, a matmul, channels with their own scales."""
     rng = np.random.default_rng(5)
     zero = np.array(3 if kind == "int8" else 130, kind)
     weights = {

@@ -1,4 +1,4 @@
-"""Regions as ONNX: what onnxruntime and OpenVINO make of them is what the network says."""
+"""Test regions exported as ONNX: onnxruntime and OpenVINO compute what the network defines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with_openvino = pytest.mark.skipif(
 
 
 class ByOnnxRuntime(OpenVinoDevice):
-    """The same regions, run by another library; of any operators."""
+    """Runs the same regions with onnxruntime, with any operators."""
 
     name = "by_onnxruntime"
     heavy = frozenset()
@@ -63,7 +63,7 @@ def by_onnxruntime():
 
 @pytest.mark.slow
 def test_every_operator_means_the_same_in_onnx(by_onnxruntime):
-    """All of the kit's networks, offered to the device operator by operator."""
+    """Offer all networks of the conformance kit to the device, operator by operator."""
     found = kit.check("operators", by_onnxruntime, 1e-5)
     # sums and means that onnxruntime fuses: ties fall to either side
     fused = ("Add of int8", "AveragePool of int8")
@@ -94,7 +94,7 @@ SOME = ("mnist_cnn_f32", "resnet8_f32", "go1_policy_f32", "yunet_n_320_f32", "gt
     *((name, "graph") for name in SOME), ("yunet_n_320_f32", "aot"),
 ])  # fmt: skip
 def test_networks_on_openvino(name, executor, models_dir, tmp_path):
-    """Most nodes are taken, and results are right, in a second run as in the first."""
+    """Most nodes are accepted, and results are correct in a first and a second run."""
     library = tvmrt.compile(models_dir / f"{name}.onnx", devices=["openvino"], executor=executor)
     library.export_library(str(tmp_path / "net.so"))
     taken = [row.device == "openvino" for row in library.summary.nodes]
@@ -229,7 +229,8 @@ def test_nearest_neighbour_resize(by_onnxruntime, tmp_path, monkeypatch, device,
 
 
 def test_a_seventh_of_the_columns(by_onnxruntime, tmp_path):
-    """By sizes, onnxruntime takes neighbours of the columns that exact coordinates name."""
+    """With a size instead of scales, onnxruntime selects columns next to those of the exact
+    coordinates."""
     attrs = {**NEAREST, "nearest_mode": "floor"}
     nodes = [("Conv", ["x", "w"], "c", {}), ("Resize", ["c", "", "", "s"], "y", attrs)]
     feeds = {"x": normal(1, 2, 4, 224)}

@@ -1,4 +1,4 @@
-"""Regions as TensorFlow Lite files: what LiteRT makes of them is what the network says."""
+"""Test regions exported as TensorFlow Lite files: LiteRT computes what the network defines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ interpreter = pytest.importorskip("ai_edge_litert.interpreter")
 
 
 class ByLiteRt(tvmrt.devices.PythonDevice):
-    """Runs what has a form."""
+    """Runs the supported regions with LiteRT."""
 
     name = "by_litert"
 
@@ -76,14 +76,15 @@ NAMES = ("Conv", "MatMul", "Softmax", "Concat", "ReduceMean")
 
 
 def test_operators_mean_the_same(by_litert):
-    """The kit's networks, offered to the device operator by operator."""
+    """Offer the networks of the conformance kit to the device, operator by operator."""
     found = kit.check("operators", by_litert, 1e-5, only=NAMES)
     assert not [f for f in found if not f.passed]
     assert set(NAMES) <= {f.subject for f in found}
 
 
 def layers() -> onnx.ModelProto:
-    """Padded, strided, depthwise and dilated convolutions, a residual, pools, a classifier."""
+    """Return padded, strided, depthwise and dilated convolutions, a residual, pools, a
+    classifier."""
     rng = np.random.default_rng(2)
     shapes = {"w0": (8, 3, 3, 3), "b0": (8,), "w1": (16, 1, 3, 3), "w2": (8, 16, 1, 1),
               "w3": (8, 8, 3, 3), "w4": (8, 10)}  # fmt: skip
@@ -163,7 +164,7 @@ def test_other_types_are_refused():
 
 
 def run_one(model, feeds, folder):
-    """The one result of a network that is one region."""
+    """Return the one result of a network that is one region."""
     compiled = tvmrt.compile(model, devices=["by_litert"])
     assert [row.device for row in compiled.summary.regions] == ["by_litert"]
     assert {row.device for row in compiled.summary.nodes} <= {"by_litert", "none"}
@@ -174,7 +175,7 @@ def run_one(model, feeds, folder):
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 def test_int8_network_is_one_file(by_litert, tmp_path, kind):
-    """Weights of the unsigned network lie off their centre."""
+    """Weights of the unsigned network have a zero point."""
     scales = np.float32(4e-3) if kind == "uint8" else np.linspace(2e-3, 1e-2, 6, dtype="f")
     model, feeds = bytes_network(kind, 120 if kind == "uint8" else 0, scales)
     found = run_one(model, feeds, tmp_path)
@@ -184,7 +185,7 @@ def test_int8_network_is_one_file(by_litert, tmp_path, kind):
 
 
 def test_int8_between_adds_and_means_of_other_scales(by_litert, tmp_path):
-    """Many results lie in the middle of two steps, where roundings differ and add up."""
+    """Many results are halfway between two steps, where different roundings accumulate."""
     model, feeds = quantised_layers("uint8", 1, False)
     found, golden = run_one(model, feeds, tmp_path), step_by_step(model, feeds)
     assert np.ptp(golden) > 1
@@ -211,7 +212,7 @@ def test_quantised_networks_are_the_same_to_the_bit(by_litert, models_dir, tmp_p
 
 
 def described(dtypes, nodes, arrays=()):
-    """A region of matrices from tensor 0 to tensor 1, whose constants follow, and their bytes."""
+    """Return a region of matmuls from tensor 0 to tensor 1, its constants and their bytes."""
     rows = [{"name": f"t{i}", "dtype": kind, "shape": [1, 4]} for i, kind in enumerate(dtypes)]
     data = b""
     for array in arrays:
@@ -223,7 +224,7 @@ def described(dtypes, nodes, arrays=()):
 
 
 def operators_of(model):
-    """Names of a file's operators, in their order."""
+    """Return the operator names of a file in order."""
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     read = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     names = {value: name for name, value in vars(schema.BuiltinOperator).items()}
@@ -274,7 +275,7 @@ def test_unsupported_int8_operators_are_refused(node, kinds, arrays, why):
     ("tests/data/tflite/residual_int8.tflite", {"CONV_2D", "ADD"}),
 ])  # fmt: skip
 def test_tflite_networks_round_trip(by_litert, tmp_path, path, kinds):
-    """Their layers are of fixed point; what LiteRT says of the file itself is the judge."""
+    """Their layers are fixed-point; LiteRT's results for the file itself are the reference."""
     path = Path(__file__).parents[3] / path
     judge = interpreter.Interpreter(model_path=str(path))
     judge.allocate_tensors()

@@ -1,4 +1,4 @@
-"""Regions of the device dnnl, to begin with."""
+"""Seed inputs for fuzzing regions of the device dnnl."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONV = (
 
 
 def seeds(regions: Callable[..., bytes]) -> list[bytes]:
-    """``regions`` makes the text of one node."""
+    """Return seed regions; ``regions`` writes the text of one node."""
     return [
         regions(
             "conv",

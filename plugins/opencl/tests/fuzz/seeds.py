@@ -1,4 +1,4 @@
-"""Regions of the device opencl, to begin with."""
+"""Seed inputs for fuzzing regions of the device opencl."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def kernel(scalars: int, local: str = "[64]") -> str:
-    """A node of OpenCL: a kernel of three buffers and some numbers."""
+    """Return an OpenCL node: a kernel with three buffers and some integers."""
     names = ", ".join(f"const int a{i}" for i in range(scalars))
     types = " ".join(["int", "float", "half", "uint"][:scalars])
     source = (
@@ -21,7 +21,7 @@ def kernel(scalars: int, local: str = "[64]") -> str:
 
 
 def seeds(regions: Callable[..., bytes]) -> list[bytes]:
-    """``regions`` makes the text of one node."""
+    """Return seed regions; ``regions`` writes the text of one node."""
     return [
         regions("custom_opencl", [[2, 2], [2, 2], [2, 2]], [1], kernel(4), device="opencl"),
         regions("custom_opencl", [[2, 2], [2, 2], [2, 2]], [], kernel(2, "[]"), device="opencl"),
