@@ -1,4 +1,5 @@
-"""Packages: each is what the tools of its ecosystem take, and its sources and example compile."""
+"""Test packages: each is accepted by the tools of its ecosystem, and its sources and example
+compile."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tvmrt.plugins.packages.plugin import PLUGIN
 NETWORK = Path(__file__).parents[3] / "examples/digits/digits_int8.onnx"
 GCC = "arm-none-eabi-gcc"
 
-# What stands for the ecosystem's own headers: an example calls little of them.
+# Stubs of the ecosystem's own headers, with the few functions that an example calls.
 STUBS = {
     "zephyr/sys/printk.h": "void printk(const char *text, ...);\n",
     "Arduino.h": "struct Port { void begin(long); void println(long); };\n"
@@ -76,7 +77,7 @@ def test_arduino_library_properties_keep_their_specification(package):
                                  "Device Control", "Timing", "Data Storage", "Data Processing",
                                  "Other")  # fmt: skip
     assert (package / "src" / found["includes"]).is_file()
-    # a sketch has the name of its folder
+    # a sketch must have the name of its folder
     assert [p.parent.name for p in package.rglob("*.ino")] == [
         p.stem for p in package.rglob("*.ino")
     ]
@@ -96,7 +97,7 @@ def test_platformio_packs_the_library(package, tmp_path):
 
 
 def cmake_names(text: str, command: str) -> list[str]:
-    """Files that a command of CMake lists."""
+    """Return the files that a CMake command lists."""
     (body,) = re.findall(rf"{command}\(([^)]*)\)", text)
     return re.findall(r"[\w./-]+\.c", body)
 

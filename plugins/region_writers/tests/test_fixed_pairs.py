@@ -1,4 +1,5 @@
-"""Sums and products of .tflite networks as those that tell scales: what their multipliers say."""
+"""Test adds and multiplications of .tflite networks: the scales recovered from their
+multipliers."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from tvmrt.plugins.region_writers.fixed_point_binary import merge_binary_ops
 
 
 def parts_of(real: float) -> tuple[int, int]:
-    """A multiplier of 32 bits and its exponent, as the format's own rule has them."""
+    """Split a multiplier into its 32-bit integer and exponent, by the rule of the format."""
     fraction, exponent = math.frexp(real)
     return round(fraction * 2**31), exponent
 
 
 def pair(op: str, scales: tuple[float, float, float], *numbers: int) -> dict:
-    """The node of three tensors by their true scales."""
+    """Return the node of three tensors with these real scales."""
     a, b, y = scales
     sides = (a / (2 * max(a, b)), b / (2 * max(a, b))) if op == "fixed_sum" else (0.0, 0.0)
     bits = 20 if op == "fixed_sum" else 0
@@ -64,7 +65,7 @@ def test_product_of_two_tensors_gets_the_remaining_scale():
 
 
 @pytest.mark.parametrize(("dtype", "second"), [
-    ("int8", (0.2, 0.2, 0.9)),  # of the same three tensors, which cannot be
+    ("int8", (0.2, 0.2, 0.9)),  # of the same three tensors, which is contradictory
     ("int16", (0.05, 0.071, 0.1)),
 ])  # fmt: skip
 def test_unsupported_nodes_stay_on_the_cpu(dtype, second):

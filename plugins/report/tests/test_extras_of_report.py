@@ -1,4 +1,4 @@
-"""What the commands need of the packages of extras."""
+"""Test the commands' optional dependencies."""
 
 from __future__ import annotations
 

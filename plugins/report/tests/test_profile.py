@@ -1,4 +1,5 @@
-"""``tvmrt profile``: the table, and a trace in the form that Perfetto and Chrome document."""
+"""Test ``tvmrt profile``: the table, and a trace in the documented format of Perfetto and
+Chrome."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ PHASES = {"X": {"name", "cat", "ts", "dur", "pid", "tid"}, "M": {"name", "pid", 
 
 @pytest.fixture(scope="module", params=["graph", "aot"])
 def profiled(request, tmp_path_factory):
-    """The events of five runs on the host and a simulated device, by their phases."""
+    """Return the events of five runs on the host and a simulated device, by phase."""
     path = tmp_path_factory.mktemp("profile") / "trace.json"
     options = ["--runs", "5", "--device", "tpu", "--executor", request.param]
     assert main(["profile", str(DIGITS), *options, "--trace", str(path)]) == 0

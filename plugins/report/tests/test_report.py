@@ -1,4 +1,4 @@
-"""Reports: their data beside what is known on paper, their files, and the command."""
+"""Test reports: their data against values computed by hand, their files, and the command."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_operators_have_their_work_bytes_and_time(report):
     assert rows["product"]["kind"] == "product"
     assert all(row["seconds"] > 0 for row in report.data["operators"])
     sum_of_parts = sum(row["seconds"] for row in report.data["operators"])
-    # in the same unit, however busy this machine was with one of them
+    # same unit, even if this machine was busy during one of the runs
     assert sum_of_parts < 500 * report.data["timing"]["median"]
 
 
@@ -52,7 +52,7 @@ def test_edges_equal_the_network(report):
     names = ["x", *(row["name"] for row in data["operators"]), "y"]
     rows = list(enumerate(data["operators"], 1))
     found = {(a, b) for a, b in data["edges"]}
-    # a copy may stand between two nodes, where one wants the other's result in another order
+    # there may be a copy between two nodes, if one needs another layout
     copies = {i for i, row in rows if row["op"] == "identity"}
     of = {node: i for i, row in rows if i not in copies for node in row["onnx_nodes"]}
 

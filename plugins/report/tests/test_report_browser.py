@@ -1,4 +1,5 @@
-"""The page in a browser: no script fails, all parts answer, by keyboard too, and axe finds nothing.
+"""Test the page in a browser: no script errors, all parts respond, also by keyboard, no axe
+findings.
 
 It takes Chromium and the extra ``browser``; where they are missing, all of this is skipped.
 """
@@ -39,7 +40,7 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Open a report on a screen; whatever a script says or asks for fails the test."""
+    """Open a report; any script error or network request fails the test."""
     wrong: list[str] = []
 
     def opened(report, side="desk", scheme="light"):
@@ -133,7 +134,7 @@ def test_nodes_have_the_speed_of_the_operator_that_computes_them(open_page, repo
         if total["macs"]:
             speed = 2e-9 * total["macs"] / total["seconds"]
             assert float(cells["GFLOP/s"]) == pytest.approx(speed, rel=0.05, abs=0.006)
-    # the convolution and its rectifier are one operator
+    # the convolution and its ReLU are one operator
     assert rows["first"]["in one with"] == rows["rectifier"]["in one with"] == "1 more"
     assert rows["first"]["time"] == rows["rectifier"]["time"]
     assert rows["second"]["GFLOP/s"] != "–"

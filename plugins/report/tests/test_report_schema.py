@@ -1,4 +1,4 @@
-"""The report's JSON has the schema that is printed."""
+"""Test that the JSON of the report follows its published schema."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_profile_and_bench(held, folder):  # noqa: F811
     assert set(peaks) == {row["precision"] for row in work} and "bfloat16" in peaks
     assert all(row["roofline"] > 0 and row["seconds"] > 0 for row in network["operators"])
     assert all(row["flops"] <= peaks[row["precision"]] for row in work)
-    # in the same unit, however busy this machine was with one of them
+    # same unit, even if this machine was busy during one of the runs
     assert sum(row["seconds"] for row in work) < 500 * network["timings"][0]["median"]

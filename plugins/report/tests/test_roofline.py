@@ -1,4 +1,4 @@
-"""What part of the best that a machine can do operators reach."""
+"""Test the fraction of the machine's peak that operators reach."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def test_roofline_fraction_uses_the_longer_lower_bound():
     rows = [
         {"precision": "float32", "macs": 500, "moved_bytes": 10, "seconds": 4.0},
         {"precision": "float32", "macs": 10, "moved_bytes": 400, "seconds": 8.0},
-        {"precision": "int8", "macs": 600, "moved_bytes": 0, "seconds": 1.0},  # beyond the peak
+        {"precision": "int8", "macs": 600, "moved_bytes": 0, "seconds": 1.0},  # above the peak
         {"precision": "float32", "macs": 5, "moved_bytes": 5},  # not timed
     ]
     peaks = add_rooflines(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
-    assert peaks == {"float32": 500.0, "int8": 1200.0}  # what the parts are of
+    assert peaks == {"float32": 500.0, "int8": 1200.0}  # peaks that the fractions refer to
     assert [row.get("roofline") for row in rows] == [0.5, 0.5, 1.0, None]
     assert [row.get("bound") for row in rows] == ["arithmetic", "memory", "arithmetic", None]
 
@@ -26,4 +26,4 @@ def test_roofline_fraction_uses_the_longer_lower_bound():
 def test_int8_peak_is_measured_with_the_kernel_instructions(monkeypatch):
     by_vectors = operator_times.peaks(["int8"])["int8"]  # TVMRT_TARGET is native in these tests
     monkeypatch.delenv("TVMRT_TARGET")
-    assert operator_times.peaks(["int8"])["int8"] > 1.5 * by_vectors  # some four times it
+    assert operator_times.peaks(["int8"])["int8"] > 1.5 * by_vectors  # about four times it

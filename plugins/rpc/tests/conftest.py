@@ -1,4 +1,4 @@
-"""One server for the tests of a file: each connection is a session of its own."""
+"""One server for the tests of a file: each connection is its own session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmrt import rpc
 
 @pytest.fixture(scope="module")
 def server():
-    """A server that takes several clients at a time."""
+    """Start a server that accepts several clients at a time."""
     started = rpc_case.start_server(max_sessions=4)
     yield started
     started.terminate()
@@ -19,13 +19,13 @@ def server():
 
 @pytest.fixture
 def session(server):
-    """A session with it."""
+    """Open a session with the server."""
     return rpc.connect("127.0.0.1", server.port, rpc_case.KEY)
 
 
 @pytest.fixture(params=["server", "local"])
 def any_session(request):
-    """A session with a server, and one of this process with itself."""
+    """Open a session with a server, and one of this process with itself."""
     if request.param == "local":
         rpc_case.register_functions()
         return rpc.LocalSession()

@@ -1,4 +1,4 @@
-"""What tests of remote calls share: bytes by hand, and functions that servers have."""
+"""Helpers for tests of remote calls: packets as bytes, and functions of the servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOID = bytes.fromhex("0c00000000000000 04000000 01000000 04000000")
 
 
 def register_functions() -> None:
-    """What the server's process has; it is a copy of this one."""
+    """Register the functions of the server process, which is a copy of this one."""
     functions = {
         "test_rpc.add_one": lambda x: x + 1,
         "test_rpc.count": lambda a, text: a + len(text) - 1,
@@ -44,18 +44,18 @@ def _fail(what: str) -> None:
 
 
 def packet(code: int, body: bytes = b"") -> bytes:
-    """A packet by hand."""
+    """Return a packet as bytes."""
     return struct.pack("<Qi", 4 + len(body), code) + body
 
 
 def texts(*values: str) -> bytes:
-    """A sequence of texts by hand."""
+    """Return a sequence of strings as bytes."""
     head = struct.pack(f"<i{len(values)}i", len(values), *[11] * len(values))
     return head + b"".join(struct.pack("<Q", len(v)) + v.encode() for v in values)
 
 
 class Raw:
-    """A client that knows bytes only."""
+    """Client that sends and receives raw bytes."""
 
     def __init__(self, port: int, key: str = KEY) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -78,13 +78,13 @@ class Raw:
         return self
 
     def ask(self, data: bytes) -> bytes:
-        """Send, and return the whole packet that comes."""
+        """Send, and return the whole next packet."""
         self.send(data)
         head = self.read(8)
         return head + self.read(struct.unpack("<Q", head)[0])
 
     def function(self, name: str) -> int:
-        """The handle of a global function."""
+        """Return the handle of a global function."""
         answer = self.ask(packet(9, texts(name)))
         assert answer[8:20] == struct.pack("<iii", 4, 1, 3)
         return struct.unpack("<Q", answer[20:])[0]
@@ -97,8 +97,8 @@ class Raw:
 
 
 def begun(begin: Callable[[float], T]) -> T:
-    """What a call begins that is given the time of a session: a short one, and where this machine
-    was too busy to begin in that, a longer one."""
+    """Return what a call starts under the session timeout: a short one, and a longer one if this
+    machine was too busy."""
     for seconds in (0.3, 1.5, 8):
         with contextlib.suppress(TVMError, OSError, AssertionError):
             return begin(seconds)
@@ -106,7 +106,7 @@ def begun(begin: Callable[[float], T]) -> T:
 
 
 class FakeServer:
-    """A server that has its answers ready, and keeps what came."""
+    """Server with prepared replies that records what it receives."""
 
     def __init__(self, answers: list[bytes]) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,5 @@
-"""Images that answer remote calls, on boards that QEMU plays: written, run, timed and verified."""
+"""Test images that serve remote calls on boards emulated by QEMU: written, run, timed and
+verified."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def need(target: str) -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """The digits network for a Cortex-M4, as the command writes it."""
+    """Return the digits network for a Cortex-M4, as the command writes it."""
     need("cortex-m4")
     path = tmp_path_factory.mktemp("image") / "net.elf"
     model = str(DIGITS / "digits_int8.onnx")
@@ -87,7 +88,7 @@ def test_the_board_must_have_the_same_image(image, tmp_path, monkeypatch, capsys
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m7", "cortex-m55", "riscv32"])
 def test_every_board_answers_twice(target, inputs, tmp_path):
-    """The second session finds the board as the first one did."""
+    """The second session finds the board in the state of the first."""
     need(target)
     path = tmp_path / "net.elf"
     library = tvmrt.compile(DIGITS / "digits_f32.onnx", target=target)

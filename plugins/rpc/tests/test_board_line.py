@@ -1,4 +1,4 @@
-"""The server of remote calls for boards, as a process: bytes, calls, and lines that fail."""
+"""Test the remote call server for boards as a process: bytes, calls, and failing lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
-    """The server with the files that an image brings, under the sanitizers."""
+    """Build the server from the files of an image, with the sanitizers."""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     names = {*runtime_sources([SERVER]), *runtime_sources(["aot"])}
@@ -44,7 +44,8 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def start(program):
-    """Start boards; their process, with its two pipes. At the end none may have failed."""
+    """Return a function that starts boards: a process with two pipes. No process may have failed at
+    the end."""
     started = []
 
     def start_one(**streams):
@@ -76,11 +77,11 @@ def session(start):
     made.close()
 
 
-# ---- bytes, by hand ----
+# ---- raw bytes ----
 
 
 def frame(payload: bytes) -> bytes:
-    """A frame as microTVM has it; the checksum is of Python's own."""
+    """Return a frame in microTVM's format; Python computes the checksum."""
     escaped = (struct.pack("<I", len(payload)) + payload).replace(b"\xff", b"\xff\xff")
     text = b"\xff\xfd" + escaped
     crc = struct.pack("<H", binascii.crc_hqx(text, 0xFFFF))
@@ -92,7 +93,7 @@ def read_exactly(process, size: int) -> bytes:
 
 
 def read_payload(process) -> bytes:
-    """The payload of the frame that comes next."""
+    """Return the payload of the next frame."""
 
     def take(size: int) -> bytes:
         out = b""
@@ -113,7 +114,7 @@ GET_ECHO = bytes.fromhex("18 00000000000000 09000000 01000000 0b000000 040000000
 
 
 def test_frames_equal_tvm():
-    """Recorded from TVM 0.18's own code."""
+    """The expected bytes were recorded from TVM 0.18."""
     assert frame(bytes.fromhex("000002")).hex() == "fffd030000000000026677"
     assert frame(bytes.fromhex("21000001")).hex() == "fffd0400000021000001d198"
 
@@ -121,7 +122,7 @@ def test_frames_equal_tvm():
 def test_session_bytes_equal_microtvm(start):
     board = start()
     assert read_exactly(board, 12).hex() == "fefffd030000000000026677"
-    board.stdin.write(bytes.fromhex("fffd0400000021000001d198"))  # of TVM's own
+    board.stdin.write(bytes.fromhex("fffd0400000021000001d198"))  # TVM's own
     board.stdin.flush()
     reply = read_exactly(board, 12)
     nonce = reply[7]
@@ -176,11 +177,11 @@ def test_error_returns_its_code_and_session_continues(session):
     assert session.get_function("echo")(3) == 3
 
 
-# ---- lines that fail ----
+# ---- failing lines ----
 
 
 class Noisy(Line):
-    """Changes, drops and adds bytes, in both directions, the same ones in each test."""
+    """Changes, drops and adds bytes in both directions, equally in each test."""
 
     def __init__(self, name: str, source: int, sink: int, seed: int) -> None:
         super().__init__(name, source, sink, lambda: None)
@@ -228,7 +229,7 @@ def test_silent_line_is_reported(tmp_path):
 
 
 def test_board_that_only_sends_messages_starts_no_session():
-    """Its messages come without a pause, and none is the one that is waited for."""
+    """Its messages arrive without a pause, and none is the expected one."""
 
     class Talking(Line):
         talk = itertools.cycle(frame(b"\0\0\3still here"))
@@ -258,8 +259,8 @@ def test_board_that_exits_is_reported(start):
 def test_board_that_stops_answering_is_reported(start):
     session = connect_board(line_of(start()), answer_seconds=0.02)
     rest = session.get_function("rest")
-    rest(300)  # longer than an answer may take: the board has said that it runs
-    with pytest.raises(TVMError, match="the board accepted a call and has not finished it"):
+    rest(300)  # longer than the timeout of a reply: the board has reported that it runs
+    with pytest.raises(TVMError, match="the board took a call and has not ended it"):
         rest(1500)
     session.close()
 
@@ -268,14 +269,14 @@ def test_board_that_restarts_is_reported(start):
     line = line_of(start())
     session = connect_board(line)
     echo = session.get_function("echo")
-    line._buffer = frame(b"\0\0\2")  # what a board sends that starts
-    with pytest.raises(TVMError, match="was restarted, or ended the session; connect again"):
+    line._buffer = frame(b"\0\0\2")  # message of a starting board
+    with pytest.raises(TVMError, match="was restarted, or has ended the session; connect again"):
         echo(1)
     session.close()
 
 
 def test_hostile_packets_are_answered(start):
-    """The sanitizers watch."""
+    """The sanitizers report invalid accesses."""
     board = start()
     rng = random.Random(3)
     board.stdin.write(frame(bytes.fromhex("21000001")))
@@ -302,7 +303,7 @@ def test_hostile_packets_are_answered(start):
 
 
 def test_a_tensor_too_large_to_count_is_refused(start):
-    """Found by fuzzing: it passed for one without elements, whose address does not matter."""
+    """Found by fuzzing: the size overflowed to an empty tensor, whose address is not checked."""
     board = start()
     board.stdin.write(frame(bytes.fromhex("21000001")))
     head = bytes([0x21, 1, 0x10])

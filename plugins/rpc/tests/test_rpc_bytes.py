@@ -1,4 +1,4 @@
-"""Bytes of the protocol, written by hand after what programs of TVM 0.18 send and expect."""
+"""Test the bytes of the protocol, written by hand from what TVM 0.18 sends and expects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_server_answers_calls(server):
 
 
 def test_server_returns_every_kind_of_value(server):
-    """(float32, cpu:1, null, 1.5, bytes): sent as TVM sends them, and back as it wants them."""
+    """Send (float32, cpu:1, null, 1.5, bytes) as TVM does, and compare the reply with TVM's."""
     values = {
         "05000000 0220010000000000": "05000000 0220010000000000",
         "06000000 0100000001000000": "06000000 0100000001000000",
@@ -58,7 +58,7 @@ def test_server_returns_every_kind_of_value(server):
         "0c000000 02000000000000000102": "0c000000 02000000000000000102",
         "0b000000 0100000000000000 61": "0b000000 0100000000000000 61",
     }
-    # a data type is a text in Python
+    # a data type is a string in Python
     text = "0b000000 0700000000000000" + b"float32".hex()
     values["05000000 0220010000000000"] = text
     with Raw(server.port) as client:
@@ -85,7 +85,9 @@ def test_server_copies_only_within_its_memory(server):
         copy = packet(6, tensor + struct.pack("<Q", 24))
         assert copy[:8] == bytes.fromhex("3c00000000000000")
         assert client.ask(copy) == bytes.fromhex("1c00000000000000 08000000") + values
-        late = tensor[:-8] + struct.pack("<Q", 12)  # a byte offset, as clients that cut copies give
+        late = tensor[:-8] + struct.pack(
+            "<Q", 12
+        )  # a byte offset, as clients with partial copies send
         assert client.ask(packet(6, late + struct.pack("<Q", 8)))[12:] == values[12:20]
         for bad in (
             packet(6, tensor + struct.pack("<Q", 25)),
@@ -137,7 +139,7 @@ def test_client_sends_the_bytes_of_tvm():
         "2a00000000000000 03000000 2211000000000000 02000000 00000000 0b000000"
         "0a00000000000000 0200000000000000 6162"
     )
-    # 24 bytes of the same memory; how the tensor is told is the client's choice
+    # 24 bytes of the same memory; the client chooses how to describe the tensor
     assert copy[8:20] == struct.pack("<iQ", 6, 0x7F00AA) and copy[-8:] == struct.pack("<Q", 24)
     free = struct.pack("<iii", 2, 3, 0)
     assert rest[:2] == [

@@ -1,4 +1,4 @@
-"""The server of a program in C, as the page on remote calls has it, with a client of Python."""
+"""Test the documented server of a C program with a Python client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``run``, ``verify`` and ``bench`` on another machine, which a process beside this one plays."""
+"""Test ``run``, ``verify`` and ``bench`` on another machine, simulated by a second process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 
 @pytest.fixture(scope="module", params=["graph", "aot"])
 def library(request, tmp_path_factory):
-    """The digits network."""
+    """Return the digits network."""
     path = tmp_path_factory.mktemp("network") / "digits.so"
     network = str(DIGITS / "digits_f32.onnx")
     assert app.run(["compile", network, "-o", str(path), "--executor", request.param]) == app.DONE
@@ -29,7 +29,7 @@ def library(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def place():
-    """Options that name a server."""
+    """Return the options that name a server."""
     server = rpc.Server(port=0, key=KEY, silent=True)
     yield ["--rpc", f"127.0.0.1:{server.port}", "--rpc-key", KEY]
     server.terminate()
@@ -84,7 +84,7 @@ def test_wait_for_a_server_is_reported_and_times_out(library, capsys):
                 + remedy,
             ]
         line = rpc.connect_tracker(*address)
-        line.wait_timeout = 60  # it comes, and the wait is no limit of the session
+        line.wait_timeout = 60  # it arrives, and the wait does not limit the session
         busy.close()
         assert line.request("pi").get_function("runtime.NumThreads")() > 0
     finally:
@@ -93,7 +93,7 @@ def test_wait_for_a_server_is_reported_and_times_out(library, capsys):
 
 
 def test_missing_tracker_is_reported_at_once(library, capsys):
-    with socket.socket() as taken:  # and does not listen
+    with socket.socket() as taken:  # but does not listen
         taken.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         where = ["--rpc-tracker", place, "--rpc-key", "pi", "--rpc-wait", "0.2"]
@@ -133,14 +133,12 @@ def test_profile_is_of_this_machine(library, place, capsys):
 
 
 def test_sessions_end_with_a_word(library, capfd):
-    """The server's log tells them from those whose client has died."""
+    """The server's log distinguishes them from sessions whose client has died."""
     server = rpc.Server(port=0, key=KEY)
     try:
         place = ["--rpc", f"127.0.0.1:{server.port}", "--rpc-key", KEY]
         assert app.run(["run", str(library), "--random", *place]) == app.DONE
-        rpc.connect(
-            "127.0.0.1", server.port, KEY
-        ).close()  # its turn comes when the other has ended
+        rpc.connect("127.0.0.1", server.port, KEY).close()  # served after the other one has ended
     finally:
         server.terminate()
     log = capfd.readouterr().err

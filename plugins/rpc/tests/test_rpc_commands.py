@@ -1,4 +1,4 @@
-"""The commands of servers, their options, and what their names of TVM say."""
+"""Test the server commands, their options, and errors about TVM's names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt.cli import app
 @pytest.mark.skipif(os.name != "posix", reason="another system's signals")
 @pytest.mark.parametrize("command", ["rpc-proxy", "rpc-server", "rpc-tracker"])
 def test_servers_end_by_the_signal_itself(command):
-    """Their processes for sessions inherit what a signal does: SIGTERM ends each at once."""
+    """Session processes inherit the default signal action: SIGTERM ends each at once."""
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "tvmrt", command, "--host", "127.0.0.1", "--port", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

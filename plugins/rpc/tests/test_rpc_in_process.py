@@ -1,4 +1,4 @@
-"""Servers on a thread of this process: what their owners set, and what they refuse."""
+"""Test servers on a thread of this process: settings of their owners, and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INIT = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
 
 @contextlib.contextmanager
 def listening(**options):
-    """A server on a thread, and the lines of its log."""
+    """Start a server on a thread and return it with its log lines."""
     lines: list[str] = []
     listener = Listener(port=0, key=KEY, log=lines.append, **options)
     thread = threading.Thread(target=listener.run)
@@ -39,7 +39,7 @@ def listening(**options):
 
 
 def wait_for(condition) -> None:
-    """Wait until something holds; fail after a while."""
+    """Wait until a condition is true; fail after a timeout."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
@@ -53,7 +53,7 @@ def test_log_and_limits():
         with pytest.raises(TVMError, match="limit of 1000"):
             tvmrt.nd.empty((1001,), "uint8", remote.cpu())
         kept = tvmrt.nd.empty((1000,), "uint8", remote.cpu())
-        del kept  # what is freed may be had again
+        del kept  # freed memory may be allocated again
         assert tvmrt.nd.empty((1000,), "uint8", remote.cpu()).shape == (1000,)
         remote.upload(b"x" * 600, "a")
         with pytest.raises(TVMError, match="would exceed the session's upload limit"):
@@ -72,7 +72,7 @@ def test_sessions_wait_for_each_other_and_end_with_the_server():
         gone, second = client_with_key(listener.port), client_with_key(listener.port)
         second.settimeout(0.1)
         with pytest.raises(TimeoutError if sys.version_info >= (3, 10) else socket.timeout):
-            second.recv(1)  # no answer while the first session is open
+            second.recv(1)  # no reply while the first session is open
         gone.close()
         wait_for(lambda: lines[-1] == "a client has gone before its session began")
         first.send(packet(1))
@@ -85,7 +85,7 @@ def test_sessions_wait_for_each_other_and_end_with_the_server():
 
 
 def client_with_key(port: int) -> socket.socket:
-    """A client that has told the key and waits for the answer."""
+    """Return a client that has sent the key and waits for the reply."""
     text = f"client:{KEY}".encode()
     sock = socket.create_connection(("127.0.0.1", port), timeout=60)
     sock.sendall(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
@@ -93,7 +93,7 @@ def client_with_key(port: int) -> socket.socket:
 
 
 def greeted_in(port: int) -> float:
-    """Seconds until a client with the key has its answer."""
+    """Return the seconds until a client with the key has its reply."""
     start = time.monotonic()
     with Raw(port) as client:
         assert client.greeting == bytes.fromhex("71f20f00")
@@ -102,19 +102,20 @@ def greeted_in(port: int) -> float:
 
 @pytest.mark.parametrize("sent", [b"", b"\x71\xf2\x0f\0\xe8\3\0\0cli"])
 def test_peers_without_the_key_delay_no_client(sent):
-    """More than the server keeps, each as far as the bytes that it has sent."""
+    """Open more connections than the server keeps, each stopped after some bytes of the
+    greeting."""
     with listening(greet_seconds=600) as (listener, lines):
         peers = []
         for _ in range(140):
             peers.append(socket.create_connection(("127.0.0.1", listener.port), timeout=60))
             peers[-1].sendall(sent)
         assert greeted_in(listener.port) < 30
-        assert peers[0].recv(1) == b""  # the oldest made room
+        assert peers[0].recv(1) == b""  # the oldest one was dropped
         peers[-1].settimeout(0.05)
         with pytest.raises(OSError, match="timed out"):
             peers[-1].recv(1)  # the last are still there
         session = [line for line in lines if line.startswith("session")]
-        assert len(session) <= 2  # no peer had one
+        assert len(session) <= 2  # no peer had sent one
         for peer in peers:
             peer.close()
 
@@ -209,7 +210,7 @@ def test_uploads_that_are_too_large_are_refused():
 
 
 def test_words_of_a_key():
-    """A time that is long enough, and a word that this server does not know."""
+    """A sufficient timeout, and a word that this server does not know."""
     with listening(session_seconds=50) as (listener, lines):
         for key, timeout in ((KEY, 40), (f"{KEY} -other=1", 0), (KEY, -1)):
             remote = rpc.connect("127.0.0.1", listener.port, key, session_timeout=timeout)
@@ -259,7 +260,7 @@ def test_range_of_ports_in_use():
 
 
 def test_a_tracker_that_refuses():
-    """It answers -1 to what the server tells of itself; the key is escaped as JSON wants it."""
+    """It replies -1 to the server's registration; the key is escaped as JSON."""
     with socket.create_server(("127.0.0.1", 0)) as tracker:
         where = ("127.0.0.1", tracker.getsockname()[1])
         with listening(tracker=where, custom_addr='a"b') as (_, lines):
@@ -284,7 +285,7 @@ def test_result_returned_through_a_pipe():
 
 @pytest.mark.parametrize("by", ["descriptor", "functions"])
 def test_server_loops_over_connected_sockets(by):
-    """As TVM's own servers in Python serve."""
+    """Serve as TVM's own servers in Python do."""
     ours, theirs = socket.socketpair()
     loop = tvmrt.get_global_func("rpc.ServerLoop")
     args = [theirs.fileno()] if by == "descriptor" else [theirs.send, theirs.recv]

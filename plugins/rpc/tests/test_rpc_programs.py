@@ -1,4 +1,5 @@
-"""Programs as TVM's examples deploy networks from afar, and objects of sessions in other hands."""
+"""Test programs that follow TVM's remote deployment examples, and session objects passed
+elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def test_python_from_afar():
 
 
 def test_objects_of_a_session_are_refused_by_tvm_ffi():
-    """They are nobody else's, by themselves and in containers."""
+    """Pass objects of a session alone and in containers."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
     from tvmrt.contrib import tvm_ffi as bridge
 

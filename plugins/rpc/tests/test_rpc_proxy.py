@@ -1,4 +1,4 @@
-"""The proxy: its bytes by hand, and our servers and clients that meet through it."""
+"""Test the proxy: its bytes by hand, and servers and clients that connect through it."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def proxy():
 
 
 def connect(proxy: rpc.Proxy, key: bytes) -> socket.socket:
-    """A connection that has said a key."""
+    """Open a connection and send a key."""
     sock = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
     sock.sendall(MAGIC + struct.pack("<i", len(key)) + key)
     return sock
 
 
 def greeting(sock: socket.socket) -> bytes:
-    """The key that the proxy says to the other side's."""
+    """Return the key that the proxy sends to the other side."""
     assert read_exactly(sock, 4) == MAGIC
     return read_exactly(sock, struct.unpack("<i", read_exactly(sock, 4))[0])
 
 
 def silent(sock: socket.socket) -> bool:
-    """Whether nothing comes for a while."""
+    """Return True if nothing arrives for a while."""
     sock.settimeout(0.1)
     try:
         return sock.recv(1) is None
@@ -54,7 +54,7 @@ def silent(sock: socket.socket) -> bool:
 
 
 def test_bytes_of_the_protocol(proxy):
-    """Each side is told the other's words; from then on bytes go through as they are, both ways."""
+    """Each side receives the other's words; afterwards bytes pass unchanged in both directions."""
     server = connect(proxy, b"server:pi more")
     assert silent(server)
     second = connect(proxy, b"server:pi")
@@ -80,7 +80,7 @@ def test_bytes_of_the_protocol(proxy):
         assert came == data
     server.close()
     client.settimeout(60)
-    assert client.recv(1) == b""  # the end goes through, too
+    assert client.recv(1) == b""  # the end of the stream passes, too
     assert silent(other)
 
 
@@ -90,7 +90,7 @@ def test_clients_wait_in_their_order(proxy):
     assert silent(second)
     for one in (first, gone):
         one.shutdown(socket.SHUT_WR)
-        assert one.recv(1) == b""  # the proxy knows that it has gone
+        assert one.recv(1) == b""  # the proxy knows that it has closed
     server = connect(proxy, b"server:k")
     assert greeting(server) == b"client:k" and greeting(second) == b"server:k"
 
@@ -132,7 +132,8 @@ def test_hostile_bytes_close_only_their_connection(proxy):
 
 
 def test_sessions_of_a_proxied_server(proxy):
-    """One after the other, each a process of the server, which listens nowhere itself."""
+    """Sessions run one after the other, each in a process of the server, which does not listen
+    itself."""
     rpc_case.register_functions()
     server = rpc.Server("127.0.0.1", proxy.port, is_proxy=True, key="pi", silent=True)
     try:
@@ -159,7 +160,8 @@ def test_sessions_of_a_proxied_server(proxy):
 
 
 def test_commands(tmp_path):
-    """``tvmrt rpc-proxy`` and ``rpc-server --proxy``, with a server that came before its proxy."""
+    """Run ``tvmrt rpc-proxy`` and ``rpc-server --proxy``, with a server started before its
+    proxy."""
     command = [sys.executable, "-m", "tvmrt"]
     pipe = {"stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "rpc-proxy", "--port", "0"], **pipe) as proxy:
@@ -191,12 +193,12 @@ def test_refused_options(options, text):
 
 
 def test_clients_without_proxy_support_are_served():
-    """Their options end before it."""
+    """Their options struct ends before the proxy members."""
     from tvmrt.runtime._library import check, ffi, lib
 
     options, out = ffi.new("tvmrt_rpc_server_options*"), ffi.new("tvmrt_rpc_server**")
     options.struct_bytes = ffi.offsetof("tvmrt_rpc_server_options", "proxy")
-    options.proxy = ffi.cast("char*", 1)  # what lies behind their struct
+    options.proxy = ffi.cast("char*", 1)  # past the end of their struct
     check(lib.tvmrt_rpc_server_open(options, out))
     assert lib.tvmrt_rpc_server_port(out[0]) > 0
     lib.tvmrt_rpc_server_close(out[0])

@@ -1,4 +1,4 @@
-"""Sessions over the loopback: functions, tensors, modules, files; and clients that mean harm."""
+"""Test sessions over the loopback: functions, tensors, modules, files, and hostile clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_functions(any_session):
         assert same(value) == value
     assert remote.get_function("test_rpc.adder")(3)(4) == 7
     adder = remote.get_function("test_rpc.adder")
-    assert [adder(i) for i in range(40)][39](2) == 41  # more than one is held
+    assert [adder(i) for i in range(40)][39](2) == 41  # several are alive
     with pytest.raises(AttributeError, match="has no function 'no such'"):
         remote.get_function("no such")
     with pytest.raises(TVMError, match="ValueError: no way"):
@@ -79,7 +79,7 @@ def test_files_stay_in_their_folder(any_session, tmp_path):
     remote.upload(tmp_path / "b.txt")
     assert remote.download("b.txt") == bytes(range(256)) * 1000
     assert remote.listdir() == ["a.bin", "b.txt"]
-    long = os.urandom(1 << 20) * 5  # goes to the file as it comes
+    long = os.urandom(1 << 20) * 5  # is written to the file as it arrives
     remote.upload(long, "long")
     assert remote.download("long") == long
     with pytest.raises(TVMError, match="is not a file name"):
@@ -120,7 +120,7 @@ int crash(TVMValue* args, int* codes, int n, TVMValue* out, int* out_code, void*
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory):
-    """A library with two functions."""
+    """Return a library with two functions."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "plugin.c").write_text(PLUGIN)
     include = f"-I{tvmrt.libinfo.find_include_path()[0]}"
@@ -187,7 +187,8 @@ def test_the_time_of_a_session_ends(server):
 
 
 def test_hostile_lengths_allocate_nothing(server):
-    """Claims of more than comes are refused before memory is taken, and the server lives on."""
+    """Lengths beyond the received bytes are refused before memory is allocated, and the server
+    survives."""
     huge = struct.pack("<Qi", 1 << 62, 3)
     for data in (
         huge,
@@ -208,7 +209,7 @@ def test_hostile_lengths_allocate_nothing(server):
 
 
 def test_random_packets_end_no_server(server):
-    """Sessions of noise in the form of packets; the server answers each, and serves the next."""
+    """Send sessions of random packets; the server replies to each and serves the next one."""
     draw = random.Random(7)
     for _ in range(20):
         with Raw(server.port) as client:

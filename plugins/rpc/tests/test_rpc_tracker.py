@@ -1,4 +1,4 @@
-"""The tracker: its messages by hand, and servers and clients that meet through it."""
+"""Test the tracker: its messages by hand, and servers and clients that meet through it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tracker():
 
 
 class Line:
-    """A connection to a tracker that knows bytes only."""
+    """Connection to a tracker that sends and receives raw bytes."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -66,7 +66,7 @@ def test_messages_of_the_protocol(tracker):
     deadline = time.monotonic() + 60
     while first.ask("[6]")[1]["queue_info"].get("pi") != {"free": 0, "pending": 1}:
         assert time.monotonic() < deadline
-    third.send('[4, "pi", "", 5]')  # came later, and goes first
+    third.send('[4, "pi", "", 5]')  # came later, and is served first
     while first.ask("[6]")[1]["queue_info"]["pi"]["pending"] != 2:
         assert time.monotonic() < deadline
     assert server.ask('[3, "pi", [9091, "pi:0.2"], "board.local"]') == 0
@@ -74,7 +74,7 @@ def test_messages_of_the_protocol(tracker):
     assert server.ask('[3, "pi", [9091, "pi:0.3"], null]') == 0
     assert second.read() == [0, ["127.0.0.1", 9091, "pi:0.3"]]
     assert server.ask('[3, "pi", [9091, "pi:0.4"], null]') == 0
-    server.socket.close()  # with it goes what it has offered
+    server.socket.close()  # its offered servers go with it
     while first.ask("[6]")[1] != {"queue_info": {}, "server_info": []}:
         assert time.monotonic() < deadline
     assert first.ask('[2, "guessed"]') == -1
@@ -105,7 +105,7 @@ def test_a_server_is_handed_out_one_client_after_the_other(tracker):
         time.sleep(0.02)
     assert f"127.0.0.1:{server.port}" in line.text_summary()
     with pytest.raises(TVMError, match="cannot find server that matches"):
-        rpc.connect("127.0.0.1", server.port, rpc_case.KEY)  # not past the tracker
+        rpc.connect("127.0.0.1", server.port, rpc_case.KEY)  # not through the tracker
     for number in range(2):
         remote = line.request(rpc_case.KEY)
         assert remote.get_function("test_rpc.add_one")(number) == number + 1
@@ -121,11 +121,11 @@ def test_a_server_is_handed_out_one_client_after_the_other(tracker):
 
 
 def test_tracker_that_is_not_there_is_named(monkeypatch):
-    clock = itertools.count(step=20)  # a minute has passed at the fourth look
+    clock = itertools.count(step=20)  # a minute has passed at the fourth check
     still = types.SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
     monkeypatch.setattr(client, "time", still)
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))  # nobody listens there
+        free.bind(("127.0.0.1", 0))  # nothing listens there
         port = free.getsockname()[1]
         with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc-tracker"):
             client.connect_tracker("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""What travels and what does not; requests and replies that make no sense."""
+"""Test which values can be sent, and invalid requests and replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ VECTOR = bytes.fromhex("0100000002200100")
 
 
 def call_in_c(function, value: int, code: int) -> int | str:
-    """Call with one argument that Python would not pass; the bits of the result, or the error."""
+    """Call with an argument that Python would not pass; return the bits of the result, or the
+    error."""
     values, codes = (ctypes.c_int64 * 1)(value), (ctypes.c_int * 1)(code)
     result, result_code = ctypes.c_int64(), ctypes.c_int()
     handle = ctypes.c_void_p(function.handle)
@@ -123,7 +124,7 @@ def test_modules_import_others_on_the_server(session, tmp_path):
     assert first.get_function("second", query_imports=True)() == 7
 
 
-# A request, and a part of what the server says of it.
+# A request, and a part of the server's error text.
 NO_SENSE = {
     "call of what is no handle": (packet(3, struct.pack("<Qi", 77, 0)), b"no handle 77"),
     "system call without arguments": (packet(13, bytes(4)), b"takes 4 arguments, got 0"),
@@ -196,7 +197,7 @@ def test_handles_are_limited(server):
     allocate = packet(13, device + struct.pack("<qq", 8, 8) + bytes.fromhex("0220010000000000"))
     with Raw(server.port) as client:
         client.begin()
-        for _ in range(64):  # answers are read in between: what waits for a reader is little
+        for _ in range(64):  # replies are read in between: little waits for a reader
             client.send(packet(9, texts("runtime.NumThreads")) * 1024)
             client.read(1024 * 28)
         for refused in (packet(9, texts("runtime.NumThreads")), allocate):

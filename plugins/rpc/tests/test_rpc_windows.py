@@ -1,4 +1,4 @@
-"""Remote calls of and to Windows, which Wine plays."""
+"""Test remote calls from and to Windows, emulated by Wine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ort = pytest.importorskip("onnxruntime")
 
 @pytest.fixture
 def far_server(built, wine, tmp_path):
-    """The port of a server there: the program of the page on remote calls."""
+    """Start the documented server program under Wine and return its port."""
     page = (Path(__file__).parents[1] / "docs" / "rpc.md").read_text(encoding="utf-8")
     source = tmp_path / "server.c"
     text = re.search(r"cat > server\.c <<'END'\n(.*?\n)END\n", page, re.DOTALL)[1]
@@ -38,7 +38,7 @@ def far_server(built, wine, tmp_path):
 
 @pytest.mark.slow
 def test_remote_calls_are_served_there(wine, far_server, tmp_path):
-    """What is compiled and uploaded here runs there, and can be uploaded again meanwhile."""
+    """Code compiled and uploaded here runs there, and can be uploaded again meanwhile."""
     library = compile_network("digits_f32", tmp_path, levels=["v2"])
     session = ort.InferenceSession(DIGITS / "digits_f32.onnx")
     image = np.random.default_rng(5).random((1, 1, 8, 8), np.float32)
@@ -64,7 +64,7 @@ def test_remote_calls_are_served_there(wine, far_server, tmp_path):
     remote.close()
     rpc.connect("127.0.0.1", far_server, "key").close()
     assert not folder.exists(), "it goes with its session"
-    for seconds in (1, 4, 16):  # a busy machine may begin too late for a short one
+    for seconds in (1, 4, 16):  # a busy machine may start too late for a short one
         with contextlib.suppress(TVMError):
             again = rpc.connect("127.0.0.1", far_server, "key", session_timeout=seconds)
             assert again.listdir() == []

@@ -1,4 +1,4 @@
-"""Every ``.tflite`` network of the tests through the crt runtime: here, or on a board in QEMU.
+"""Run every ``.tflite`` network of the tests through the crt runtime, here or on a board in QEMU.
 
     python plugins/tflite/tests/crt_networks.py crt+cortex-m4+aot+c+-O2+gcc [FOLDER]
 
@@ -31,17 +31,17 @@ LIST = Path(__file__).with_name("not_on_crt.json")
 AT_ONCE = 12  # networks in a program
 LONGEST = 120  # characters of a reason
 
-Results = dict[str, str]  # by name: "" where it passes, else why not
+Results = dict[str, str]  # by name: "" if it passes, else the reason
 
 
 def networks(folder: Path | None = None) -> dict[str, bytes]:
-    """The files by name."""
+    """Return the files by name."""
     paths = sorted(FILES.rglob("*.tflite")) + (sorted(folder.glob("*.tflite")) if folder else [])
     return {path.stem: path.read_bytes() for path in paths}
 
 
 def run_all(files: Mapping[str, bytes], build: Build) -> Results:
-    """Compile, run and compare all networks, some in each program."""
+    """Compile, run and compare all networks, several in each program."""
     results: Results = {}
     names = list(files)
     for begin in range(0, len(names), AT_ONCE):
@@ -66,7 +66,7 @@ def _run(files: Mapping[str, bytes], build: Build) -> Results:
 
 
 def _compiled(name: str, data: bytes, build: Build, number: int) -> batch.Member:
-    """A network with the inputs of feeds_for(). Raises what the compiler raises."""
+    """Compile a network with inputs of feeds_for(). Raises the compiler's exceptions."""
     member = batch.compile_member(name, data, build, number)
     inputs = member.library.summary.inputs
     feeds = feeds_for(data)
@@ -84,7 +84,7 @@ def _short(text: str) -> str:
 
 
 def surprises(results: Results, known: Mapping[str, str]) -> list[str]:
-    """What is wrong and not listed, and what is listed and passes."""
+    """Return unlisted failures, and listed networks that pass."""
     kinds = json.loads(LIST.read_text())["kinds"]
     failing = {n: why for n, why in results.items() if why and n not in known}
     found = [f"{n} does not pass: {why}" for n, why in failing.items()
@@ -94,7 +94,8 @@ def surprises(results: Results, known: Mapping[str, str]) -> list[str]:
 
 
 def listed(build: Build) -> dict[str, str]:
-    """What does not pass in a build, by name, with the reason: of crt, and of its target."""
+    """Return the expected failures of a build by name with the reason: those of crt and of its
+    target."""
     lists = json.loads(LIST.read_text())
     return {**lists["crt"], **lists.get(build.target, {})}
 

@@ -1,4 +1,4 @@
-"""Every tensor of a network beside LiteRT's."""
+"""Compare every tensor of a network with LiteRT's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tvmrt.plugins.tflite.frontend import AllTensorsModel, load_model, made_by_o
 
 
 def check_every_tensor(source: Path | bytes, folder: Path, tolerance: float = 1e-5) -> list[str]:
-    """Hold every tensor between operators against LiteRT: integers to the bit, floats within the
-    tolerance of the largest; the names of the operators that were held."""
+    """Compare every tensor between operators with LiteRT's: integers bit by bit, floats within the
+    tolerance relative to the largest value. Return the names of the compared operators."""
     data = source if isinstance(source, bytes) else source.read_bytes()
     main = load_model(data).subgraphs[0]
     indices = [*main.outputs, *made_by_operators(main)]

@@ -1,4 +1,4 @@
-"""A pytest plugin: keep every ``.tflite`` network that LiteRT runs for a test.
+"""Pytest plugin that saves every ``.tflite`` network that LiteRT runs in a test.
 
     RECORD_TFLITE=FOLDER python -m pytest -q -n0 -p record_networks plugins/tflite/tests
 
@@ -18,7 +18,7 @@ import pytest
 
 def _recording(interpreter: type) -> type:
     class Interpreter(interpreter):  # type: ignore[misc,valid-type]
-        """One that writes its file."""
+        """LiteRT's interpreter, which also writes its file."""
 
         def __init__(self, model_path: str | None = None, *args: Any, **options: Any) -> None:
             data = options.get("model_content") or Path(model_path or "").read_bytes()
@@ -34,7 +34,7 @@ def _compiled_elsewhere(*_: Any, **__: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the places of LiteRT's interpreter and of the C compiler before tests are imported."""
+    """Replace LiteRT's interpreter and the C compiler before tests are imported."""
     from ai_edge_litert import interpreter
 
     from tvmrt.compiler.export import library

@@ -1,4 +1,4 @@
-"""``.tflite`` networks through crt, on this machine and on a board in QEMU.
+"""Test ``.tflite`` networks with the crt runtime, on this machine and on a board in QEMU.
 
 They are the files of tests/data/tflite and, with ``TVMRT_CRT_NETWORKS`` set, every network that a
 test of this folder makes.
@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory) -> Path:
-    """The networks that the tests of this folder make."""
+    """Return the networks that the tests of this folder make."""
     folder = tmp_path_factory.mktemp("recorded")
     env = {**os.environ, "RECORD_TFLITE": str(folder), "PYTHONPATH": str(HERE)}
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "record_networks", str(HERE),

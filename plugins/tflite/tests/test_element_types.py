@@ -1,5 +1,5 @@
-"""Every operator of ``.tflite`` with operands of every element type: right, or refused by a
-sentence that names operator, tensor and type."""
+"""Test every ``.tflite`` operator with every element type: correct, or refused with an error that
+names operator, tensor and type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvmrt.plugins.tflite.frontend.options import BUILTIN
 
 pytest.importorskip("ai_edge_litert")
 
-# Operators whose operands have several types, each with tests of its own.
+# Operators whose operands have several types; other tests cover them.
 MIXED = {
     "BITCAST", "BROADCAST_ARGS", "DENSIFY", "RANGE", "RFFT2D", "LSTM", "RNN", "SVDF",
     "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM",
@@ -24,7 +24,7 @@ MIXED = {
 
 
 def known_operators() -> set[str]:
-    """All operators that have an importer and are not custom ones."""
+    """Return all operators with an importer, except custom ones."""
     registry.find("ADD")
     return {name for name in registry._TABLE if name in BUILTIN}
 
@@ -85,7 +85,7 @@ def test_quantisation_is_a_property_of_types():
 
 
 def test_int16_square_equals_tflite_micro(tmp_path):
-    """The numbers are of the interpreter of tflite-micro; LiteRT has no kernel for int16."""
+    """The expected values are from tflite-micro's interpreter; LiteRT has no int16 kernel."""
     a = [100, -2000, 10000, 30000, -30000, 32767, 0, 1234, -32768, 5, -777, 20001]
     b = [100, 2000, -10000, 10000, 10000, -32768, 20000, 1200, 32767, -6, 912, 19999]
     net = Net()

@@ -1,4 +1,4 @@
-"""Fixed-point arithmetic beside values that were computed apart, from the format's own rules."""
+"""Compare fixed-point arithmetic with values computed independently from the format's rules."""
 
 from __future__ import annotations
 

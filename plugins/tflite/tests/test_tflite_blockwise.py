@@ -1,5 +1,5 @@
-"""Weights quantised in blocks: the product with the real weights in exact arithmetic, and that of
-XNNPACK, whose activations have 8 bits."""
+"""Test blockwise quantised weights: compare the matmul with exact arithmetic on the real weights,
+and with XNNPACK, whose activations have 8 bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHOICES = {"signature": None, "dims": None, "shapes": None}
 
 
 class Blocks(Net):
-    """Dense layers side by side, with the real weights of each."""
+    """Dense layers in parallel, with the real weights of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Blocks(Net):
         self.right: list = []
 
     def packed(self, shape, dtype: str, size: int, zero: bool = False) -> tuple[int, np.ndarray]:
-        """A constant matrix in blocks, and its real numbers."""
+        """Return a blockwise quantised constant matrix and its real values."""
         bits = BITS[dtype]
         numbers = self.rng.integers(-(1 << bits - 1), 1 << bits - 1, shape)
         scales = self.rng.uniform(0.01, 0.2, (shape[0], shape[1] // size)).astype(np.float16)
@@ -63,7 +63,7 @@ def layers() -> Blocks:
         net.dense(64, dtype, 32)
         net.dense(96, dtype, 16, rows=5, relu=True)
         net.dense(64, dtype, 64)
-    net.dense(40, "int4", 20)  # of no whole sixteens
+    net.dense(40, "int4", 20)  # not a multiple of sixteen
     net.dense(1024, "int4", 512)
     net.dense(64, "int4", 32, zero=True)
     return net

@@ -1,4 +1,5 @@
-"""Quantised ``.tflite`` networks on boards: the bits of the host, and no floating point."""
+"""Test quantised ``.tflite`` networks on boards: equal to the host bit by bit, without floating
+point."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every ``.tflite`` operator in every type on boards: no warning of a C or C++ compiler, and the
-same results at every optimisation level."""
+"""Compile every ``.tflite`` operator in every type for boards: no warnings from C or C++ compilers,
+equal results at every optimisation level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = {
     "floats": "float32", "int8": "quantised int8", "uint8": "quantised uint8",
     "int16": "quantised int16", "integers": "int32",
 }  # fmt: skip
-COUNTED = ("UNIQUE", "WHERE")  # the caller of these has a number of results to receive
+COUNTED = ("UNIQUE", "WHERE")  # the caller of these receives the number of results
 FEW = {"int16": ["MAX_POOL_2D", "AVERAGE_POOL_2D", "SQUARED_DIFFERENCE", "RSQRT", "GATHER"]}
 
 
@@ -29,7 +29,7 @@ def every_operator() -> dict[str, list[str]]:
 
 
 def networks(operators: dict[str, list[str]], target: str, folder) -> ManyNetworks:
-    """A network for each element type, its operators side by side."""
+    """Return a network for each element type, with its operators in parallel."""
     nets = {name: typed_nets(row, KINDS[name]) for name, row in operators.items()}
     feeds = {name: [each for op in row for each in inputs_of(op, KINDS[name])]
              for name, row in operators.items()}  # fmt: skip
@@ -38,7 +38,7 @@ def networks(operators: dict[str, list[str]], target: str, folder) -> ManyNetwor
 
 @pytest.fixture(scope="module")
 def of_target(tmp_path_factory):
-    """All networks by target, each compiled once."""
+    """Return all networks by target, each compiled once."""
     return cache(lambda target: networks(every_operator(), target, tmp_path_factory.mktemp(target)))
 
 

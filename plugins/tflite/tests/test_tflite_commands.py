@@ -1,4 +1,4 @@
-"""The commands on ``.tflite`` files."""
+"""Test the commands with ``.tflite`` files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_verify_detects_one_integer_step():
 
 
 def _two_signatures() -> bytes:
-    """negate: {"x"} -> {"less"}, double: {"a"} -> {"twice"}, of graphs 0 and 1."""
+    """Make signatures negate: {"x"} -> {"less"} and double: {"a"} -> {"twice"} of graphs 0 and
+    1."""
     net = Net()
     other = Net(net)
     net.op("NEG", [net.input((4,), "float32")], [net.output((4,), "float32")])

@@ -1,4 +1,4 @@
-"""Graphs that call graphs, variables, and recurrent layers, beside LiteRT."""
+"""Compare subgraph calls, variables and recurrent layers with LiteRT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ rng = np.random.default_rng(3)
 
 
 def _branch(net: Net, name: str) -> int:
-    """A graph of one operator between two vectors; its number."""
+    """Add a graph with one operator on two vectors; return its index."""
     graph = Net(net)
     x, y = graph.input((4,), "float32"), graph.output((4,), "float32")
     graph.op(name, [x, x] if name == "ADD" else [x], [y])
@@ -42,7 +42,7 @@ def test_only_the_selected_branch_runs(tmp_path):
 
 
 def _counting(limit: int) -> Net:
-    """x is doubled ``limit`` times."""
+    """Double x ``limit`` times."""
     net = Net()
     x, count = net.input((4,), "float32"), net.const(np.array([0], np.int32))
     outs = [net.output((1,), "int32"), net.output((4,), "float32")]
@@ -72,7 +72,7 @@ def test_loop_with_a_constant_trip_count_is_unrolled(tmp_path):
 
 
 def test_loop_with_a_run_time_trip_count(tmp_path):
-    """x is doubled until its largest element is 50 or more, counted in i."""
+    """Double x until its largest element is at least 50; i counts the iterations."""
     net = _counting(5)
     condition = net.model.subgraphs[1]
     inside = Net.__new__(Net)
@@ -123,7 +123,7 @@ def test_recursive_graphs_and_endless_loops_are_errors(monkeypatch):
 
 
 def _with_variable(net: Net) -> None:
-    """y = x + v, where a graph of its own sets v once."""
+    """Compute y = x + v; a separate graph sets v once."""
     x, y = net.input((3,), "float32"), net.output((3,), "float32")
     name = {"options": "VarHandleOptions", "container": "", "sharedName": "v"}
     handle, read = net.tensor((), "resource"), net.tensor((3,), "float32")

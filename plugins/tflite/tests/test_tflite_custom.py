@@ -1,4 +1,4 @@
-"""Custom operators of files, declared by the user."""
+"""Test custom operators of files, declared by the user."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_maps_round_trip_and_damage_only_drops_entries():
 
 @pytest.mark.parametrize("kinds", [1, 2])
 def test_detection_postprocess_equals_litert(kinds, tmp_path):
-    """Encoded boxes in floats, scores in bytes with a class for the background."""
+    """Decode boxes in floats, with int8 scores that have a background class."""
     rng, count, most = np.random.default_rng(kinds), 24, 6
     net = Net()
     boxes = net.input((1, count, 4), "float32")
@@ -114,7 +114,7 @@ def test_detection_postprocess_equals_litert(kinds, tmp_path):
     feeds = [rng.standard_normal((1, count, 4)).astype(np.float32), values.reshape(1, count, 4)]
     mine, right = ours(net.data(), feeds, tmp_path), litert_runs(net.data(), [feeds])[0]
     assert 2 <= right[3][0] <= most
-    kept = int(right[3][0]) * kinds  # LiteRT leaves what is behind them as it was
+    kept = int(right[3][0]) * kinds  # LiteRT does not write the elements after them
     assert_like([v[:, :kept] for v in mine[:3]], [v[:, :kept] for v in right[:3]])
     assert_like(mine[3:], right[3:])
     assert not mine[0][:, kept:].any()

@@ -1,5 +1,5 @@
-"""Operators whose results have as many elements as the data tells, transforms of pictures, and
-products of floats with integer weights, beside LiteRT."""
+"""Compare operators with data-dependent result sizes, image transforms, and float matmuls with
+integer weights with LiteRT."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ rng = np.random.default_rng(12)
 
 
 def _found() -> Net:
-    """Places of true elements, different elements, and boxes."""
+    """Return indices of true elements, unique elements, and boxes."""
     net = Net()
     mask, ids = net.input((3, 4), "bool"), net.input((7,), "int32")
     net.op("WHERE", [mask], [net.output((1, 2), "int64")])
@@ -38,7 +38,8 @@ def _found() -> Net:
 
 
 def _masked(net: Net) -> None:
-    """Rows of x by a mask, doubled, and elements of x by another, as converters write them."""
+    """Select rows of x by a mask, double them, and select elements by another mask, as converters
+    do."""
     x, rows, mask = (
         net.input(s, t) for s, t in (((4, 3), "float32"), ((4,), "bool"), ((4, 3), "bool"))
     )
@@ -101,7 +102,8 @@ def _transform(net: Net, shape: tuple[int, ...], lengths: tuple[int, int]) -> No
 
 
 def _moved_spectrum(net: Net, length: int) -> None:
-    """A row's, without its axes of extent 1; its real part by a cast, and its absolute values."""
+    """Return a row's spectrum without axes of extent 1: its real part by a cast, and absolute
+    values."""
     x, count = net.input((2, 1, length), "float32"), length // 2 + 1
     spectrum = net.tensor((2, 1, count), "complex64")
     net.op("RFFT2D", [x, net.const(np.array([1, length], np.int32))], [spectrum])

@@ -1,4 +1,4 @@
-"""Networks whose batch the runs choose, beside LiteRT's reference kernels at several sizes."""
+"""Compare networks with a dynamic batch with LiteRT's reference kernels at several sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = sorted(path.stem for path in OPEN.glob("*.tflite"))
 
 
 def _resized(data: bytes, batch: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Inputs of so many, and what LiteRT makes of them."""
+    """Return inputs of this batch size, and LiteRT's results."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kind = OpResolverType.BUILTIN_REF
@@ -62,8 +62,8 @@ def _ints(net: Net, *values: int) -> int:
 
 
 class _Shapes:
-    """Operators on the shape of x, float32[N, 3, 4], as converters write them; each result that is
-    named ``out`` is an output."""
+    """Operators on the shape of x, float32[N, 3, 4], as converters write them; each result named
+    ``out`` is an output."""
 
     def __init__(self, net: Net) -> None:
         self.net, self.x = net, net.input((1, 3, 4), "float32")
@@ -126,7 +126,7 @@ def test_shapes_that_a_network_computes_are_followed(tmp_path):
 
 
 def _rounds(net: Net) -> None:
-    """x doubled until its largest element is 40 or more."""
+    """Double x until its largest element is at least 40."""
     x = net.input((1, 3), "float32")
     condition, body = Net(net), Net(net)
     v, largest = condition.input((1, 3), "float32"), condition.tensor((1,), "float32")
@@ -149,7 +149,7 @@ def test_loop_carried_values_may_change_size(tmp_path):
 @pytest.mark.parametrize(("name", "axis"), [("convolutional_int8", "RESHAPE"),
                                             ("upsampling_float", "TRANSPOSE_CONV")])  # fmt: skip
 def test_fixed_batch_in_the_file_is_an_error(name, axis):
-    """LiteRT cannot run these at another size either."""
+    """LiteRT cannot run these at another batch size, either."""
     data = (FILES / f"{name}.tflite").read_bytes()
     with pytest.raises((RuntimeError, ValueError), match=axis):
         _resized(data, 3)

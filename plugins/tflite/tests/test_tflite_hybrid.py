@@ -1,4 +1,5 @@
-"""Products of float activations with int8 weights, of one scale or one for each channel."""
+"""Test matmuls and convolutions of float activations with int8 weights, one scale or one per
+channel."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ GEOMETRY = {"strideW": 1, "strideH": 1, "padding": 0}
 
 
 class Layers(Net):
-    """Layers of one input, side by side."""
+    """Layers with one input, in parallel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +76,7 @@ def layers() -> Layers:
 
 
 def inputs(data: bytes) -> list[np.ndarray]:
-    """Two images of other ranges, not around zero."""
+    """Return two images of different ranges, not centred at zero."""
     (x,) = feeds_for(data)
     x = 3 * x + 1
     x[0] *= 0.1
@@ -97,7 +98,8 @@ def test_an_image_of_zeros_gives_the_bias(tmp_path):
 
 
 def test_transpose_convolution_of_stride_1_is_not_padded():
-    """A transposed convolution of stride 1 puts no zeros between elements: no step copies them."""
+    """A transposed convolution of stride 1 inserts no zeros between elements: no step copies
+    them."""
     graph = import_model(layers().data())
     optimize(graph, lambda name, after: None)
     pads = [node for node in graph.nodes if node.op == "pad"]

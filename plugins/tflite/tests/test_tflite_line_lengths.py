@@ -1,4 +1,4 @@
-"""Generated sources of networks with recurrent layers: no line is too long."""
+"""Test that generated sources of networks with recurrent layers have no overlong lines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""LSTMs of int8 in the rounding "micro", beside numbers of tflite-micro's interpreter, which were
-recorded: the package is no dependency of the tests."""
+"""Compare int8 LSTMs in the rounding "micro" with results recorded from tflite-micro's interpreter,
+which the tests do not depend on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CASES = {
 
 
 def lstm(case: str) -> bytes:
-    """A layer with random weights, whose input gate and hidden state have scales of their own."""
+    """Make a layer with random weights; input gate and hidden state have their own scales."""
     steps, cell, options = CASES[case]
     batch, depth, units = 2, 5, 4
     rng, net = np.random.default_rng(list(CASES).index(case)), Net()
@@ -55,7 +55,7 @@ def lstm(case: str) -> bytes:
 
 
 def inputs(case: str) -> np.ndarray:
-    """Two sequences, one after the other."""
+    """Return two consecutive sequences."""
     steps, _, options = CASES[case]
     shape = (steps, 2) if options.get("timeMajor") else (2, steps)
     return np.random.default_rng(9).integers(-128, 128, (2, *shape, 5)).astype(np.int8)

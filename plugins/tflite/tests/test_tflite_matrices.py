@@ -1,4 +1,4 @@
-"""Matrices, transposed convolutions and functions of integers, beside LiteRT's kernels."""
+"""Compare integer matmuls, transposed convolutions and functions with LiteRT's kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without the plug-in a ``.tflite`` file is refused by a sentence; all else works."""
+"""Test that without the plug-in a ``.tflite`` file is refused with an error and all else works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of inputs: those of the signature, and those by which LiteRT's interpreter knows them."""
+"""Test input names: those of the signature, and those used by LiteRT's interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B = np.full((1, 4), 3, np.float32), np.full((1, 4), 1, np.float32)
 
 
 def network(*own: str, signature: tuple[str, ...] = ("first", "second")) -> bytes:
-    """first - second, whose tensors have names of their own."""
+    """Compute first - second; the tensors have other names than the signature."""
     net = Net()
     inputs = [net.input((1, 4), "float32", name=name) for name in own]
     for index, name in zip(inputs, own):
@@ -36,7 +36,7 @@ def network(*own: str, signature: tuple[str, ...] = ("first", "second")) -> byte
 
 
 def by_interpreter(data: bytes) -> list[str]:
-    """The names that LiteRT's interpreter says."""
+    """Return the input names of LiteRT's interpreter."""
     one = litert.interpreter(data, litert.REFERENCE)
     return [detail["name"] for detail in one.get_input_details()]
 
@@ -49,7 +49,9 @@ def test_inputs_go_by_the_names_of_tensors_too(own):
     assert tuple(by_interpreter(data)) == own
     network_of = tvmrt.load(data, cache=False)
     assert [each.name for each in network_of.inputs] == ["first", "second"]
-    names = [name if name != "second" else "first" for name in own]  # a signature's name wins
+    names = [
+        name if name != "second" else "first" for name in own
+    ]  # a signature's name has priority
     assert network_of(**dict(zip(names, (A, B)))).tolist() == [[2.0] * 4]
     assert network_of({"first": A, names[1]: B})["t2"].tolist() == [[2.0] * 4]
     with pytest.raises(TypeError, match="given twice"):

@@ -1,4 +1,4 @@
-"""Networks that TensorFlow's converter made of Keras layers, beside LiteRT's reference kernels."""
+"""Compare Keras networks converted by TensorFlow with LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tflite_case import FILES
 pytest.importorskip("ai_edge_litert")
 
 EVERYDAY = ("convolutional_dynamic", "gated_units_int16", "squeeze_excite_int8")
-# what LiteRT cannot run has the outputs of another judge beside it
+# networks that LiteRT cannot run have recorded outputs of another runtime
 NAMES = sorted(p.stem for p in FILES.glob("*.tflite") if not p.with_suffix(".npz").exists())
 
 

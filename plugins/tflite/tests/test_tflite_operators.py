@@ -1,4 +1,4 @@
-"""Operators one by one, many of them in one network, beside LiteRT's reference kernels."""
+"""Compare single operators, many per network, with LiteRT's reference kernels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _products(net: Bytes) -> None:
         depthMultiplier=2,
         **geometry,
     )
-    # scales of powers of two meet halves, where the roundings differ
+    # scales that are powers of two give exact ties, where the roundings differ
     for scale, units in ((2.0**-7, 8), (0.0117, 5)):
         q = {"scale": 2.0**-12 if net.wide else 0.25, "zero": 0}
         rows = net.given(6, 20, **q)
@@ -191,7 +191,7 @@ def test_functions_for_microcontrollers_are_within_a_step_of_the_tables(tmp_path
 
 
 def test_rounding_for_microcontrollers_is_in_fixed_point(tmp_path):
-    # 127 / 256 is a half but for a fraction: one rounding says 0, two say 1
+    # 127 / 256 is almost one half: one rounding gives 0, two give 1
     net = Bytes(rng)
     x, w = net.given(1, 1, scale=1.0, zero=0), net.const(np.array([[1]], np.int8), scale=2.0**-8)
     net.op(
@@ -376,10 +376,10 @@ def test_float_activations_with_integer_weights(tmp_path):
 
 def test_quotients_and_lengths_of_integers(tmp_path):
     net = Bytes(rng)
-    # of coarser results LiteRT shifts small quotients by more bits than there are
+    # for coarser results LiteRT shifts small quotients by more bits than the type has
     for scale in (0.02, 0.013):
         a, b = net.given(300, scale=0.05, zero=3), net.given(300, scale=0.02, zero=-128)
-        # a divisor of zero is nobody's business: keep it above
+        # division by zero is undefined: keep the divisor above it
         above = net.tensor((300,), "int8", scale=0.02, zero=-128)
         least = net.const(np.array([-127], np.int8), scale=0.02, zero=-128)
         net.op("MAXIMUM", [b, least], [above], 2, "MaximumMinimumOptions")
@@ -464,8 +464,8 @@ def test_more_moves_of_elements(tmp_path):
 
 
 def test_multiplication_by_a_constant_with_a_zero_point(tmp_path):
-    """Their quotients have ten bits, with the zero point nine: GCC 12 computed the shift in vectors
-    of int16, which the product does not fit into."""
+    """Quotients have ten bits, nine with the zero point: GCC 12 computed the shift in int16
+    vectors, in which the product overflows."""
     net, every = Net(), np.arange(-128, 128, dtype=np.int8)
     for zero in range(32, 104, 8):
         for weight in (150, 165, 255):

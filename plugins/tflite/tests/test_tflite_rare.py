@@ -1,4 +1,4 @@
-"""Operators that few networks have, beside LiteRT; and which of the format there are not."""
+"""Compare rarely used operators with LiteRT; list the operators that are not supported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _ints(net: Net, *values: int) -> int:
 
 
 def _segments(net: Net, x: int, count: int, dtype: str) -> None:
-    """Of five rows; segment 1 is empty, and one row belongs to none."""
+    """Sum five rows by segment; segment 1 is empty, and one row belongs to no segment."""
     ids, number = _ints(net, 3, 0, -1, 2, 0), net.const(np.int32(count))
     for kind in ("SUM", "PROD", "MAX", "MIN"):
         out = net.output((count, 3), dtype)
@@ -35,7 +35,7 @@ def _buckets(net: Net, x: int, shape: tuple[int, ...]) -> None:
 
 
 def _casts(net: Net, floats: int, words: int) -> None:
-    """floats float32[5, 3], words int16[3, 2]."""
+    """Cast floats float32[5, 3] and words int16[3, 2]."""
     for x, shape, dtype in (
         (floats, (5, 3), "int32"),
         (floats, (5, 3, 4), "uint8"),
@@ -47,7 +47,8 @@ def _casts(net: Net, floats: int, words: int) -> None:
 
 
 def _volumes(net: Net) -> None:
-    """Of different strides; odd extents, so that paddings differ in front and behind."""
+    """Convolve volumes with different strides; extents are odd, so that padding before and after
+    differs."""
     x = net.input((1, 3, 4, 3, 2), "float32")
     bias = net.const(rng.standard_normal(4).astype(np.float32))
     w = net.const(rng.standard_normal((3, 2, 3, 4, 2)).astype(np.float32))
@@ -109,7 +110,7 @@ def _feeds() -> list[np.ndarray]:
 def test_rare_operators_equal_litert(tmp_path):
     pytest.importorskip("ai_edge_litert")
     data, feeds = _network().data(), _feeds()
-    # the reference kernels have half of these, and none of them is written twice
+    # the reference kernels support half of these
     right = litert_runs(data, [feeds], "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
     assert_like(ours(data, feeds, tmp_path), right[0])
 

@@ -1,4 +1,4 @@
-"""Files that nobody vouches for: what is wrong is told in a sentence, and nothing else happens."""
+"""Test untrusted files: each defect is an error, without side effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = FILES / "separable_int8.tflite"
 
 
 def _refusal(data: bytes) -> str:
-    """The sentence with which a file is refused; empty if it is read."""
+    """Return the error text for a refused file; empty if it is read."""
     try:
         import_model(data)
     except UnexpectedImportError:
@@ -52,11 +52,11 @@ def test_changed_bytes_are_read_or_refused(name):
 
 
 def _changed(data: bytes, rng: np.random.Generator) -> bytes:
-    """A file with some of its bytes, numbers or sizes changed."""
+    """Return a file with some of its bytes, integers or sizes changed."""
     changed = bytearray(data)
     for _ in range(rng.integers(1, 4)):
         at = int(rng.integers(0, len(data) // 4)) * 4
-        if rng.integers(2):  # a small number, such as an index or an extent, by a little
+        if rng.integers(2):  # a small integer, such as an index or an extent, changed slightly
             whole = np.frombuffer(bytes(changed[: len(data) // 4 * 4]), "<i4")
             small = np.flatnonzero((whole >= 0) & (whole < 64))
             at = int(rng.choice(small)) * 4
@@ -98,7 +98,7 @@ def test_other_formats_and_versions_are_errors():
 
 
 def test_overlapping_tables_are_refused_early():
-    # 2000 graphs, all of them one, with 2000 tensors, all of them one
+    # 2000 graphs, all the same table, with 2000 tensors, all the same table
     count = 2000
     model, vector = 20, 36
     graph = vector + 4 + 4 * count + 8
@@ -195,7 +195,7 @@ def test_narrow_constants_are_unpacked_low_bits_first():
 
 
 def test_weights_are_memory_mapped_from_a_private_copy(tmp_path):
-    """They lie in a file of the compiler's own, as that one has them."""
+    """The compiler copies them to its own file in the same layout."""
     pytest.importorskip("ai_edge_litert")
     weights = np.random.default_rng(0).standard_normal((160, 128)).astype(np.float32)
     net, path = Net(), tmp_path / "net.tflite"

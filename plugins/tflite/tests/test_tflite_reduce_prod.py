@@ -1,4 +1,5 @@
-"""REDUCE_PROD of quantised integers, to the bit: the order of factors and the rounding between."""
+"""Test REDUCE_PROD of quantised integers bit by bit: the order of factors and the intermediate
+rounding."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tvmrt.plugins.tflite.frontend import import_model
 
 pytest.importorskip("ai_edge_litert")
 
-# Type, scale and zero point of the operand, those of the result.
+# Type, scale and zero point of the operand and of the result.
 KINDS = {
     "int8": ("int8", 0.02, 3, 0.03, -4), "int8 coarse": ("int8", 0.5, -100, 1.5, 7),
     "int16": ("int16", 0.0003, 0, 0.0004, 0), "int16 fine": ("int16", 2e-5, 0, 1e-6, 0),

@@ -1,4 +1,4 @@
-"""RESIZE_NEAREST_NEIGHBOR takes the elements that LiteRT's reference kernel takes."""
+"""Test that RESIZE_NEAREST_NEIGHBOR selects the elements that LiteRT's reference kernel selects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from tflite_case import Bytes
 
 pytest.importorskip("ai_edge_litert")
 
-# extents and sizes whose coordinates lie half way between two elements but for rounding
+# extents and sizes whose coordinates are halfway between two elements, up to rounding
 SIZES = (((2, 2), (83, 107)), ((4, 2), (247, 155)), ((7, 20), (2, 6)), ((56, 21), (8, 7)))
 
 
 def halves(limit):
-    """More of them: a quotient in float32 just below a half, which becomes 1 if a half is added."""
+    """Return further cases: a float32 quotient just below one half becomes 1 if one half is
+    added."""
     below = np.nextafter(np.float32(0.5), np.float32(0))
     for out in range(2, limit):
         step = np.float32(1) / np.float32(out - 1)

@@ -1,4 +1,4 @@
-"""The JSON about .tflite files has the schema that is printed."""
+"""Test that the JSON about .tflite files follows its published schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Custom operators of sound beside TensorFlow Lite Micro, whose results lie beside the networks."""
+"""Compare custom audio operators with TensorFlow Lite Micro, whose results are stored with the
+networks."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ NETWORKS = (
 
 
 def _runs(name: str) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]]:
-    """Inputs and right outputs, run by run."""
+    """Return the inputs and expected outputs of each run."""
     with np.load(FILES / f"{name}.npz") as found:
         tables = {word: [found[k] for k in found if k.startswith(word)] for word in ("in", "out")}
     return tuple([list(row) for row in zip(*tables[word])] for word in ("in", "out"))
 
 
 def _hidden(row: list[np.ndarray]) -> list[np.ndarray]:
-    """What a run leaves unwritten, as the next output says, is 0."""
+    """Set outputs to 0 that a run leaves unwritten, as the next output flags."""
     for value, flag in zip(row, row[1:]):
         if flag.dtype == bool and not flag:
             value[...] = 0
@@ -114,7 +115,7 @@ def _flex(**entries) -> bytes:
 
 
 def _one(name: str, inputs: list, outputs: list, options: bytes) -> bytes:
-    """A network of one operator; operands are shapes and types, or constants."""
+    """Make a network of one operator; operands are shapes and types, or constants."""
     net = Net()
     ends = [net.const(x) if isinstance(x, np.ndarray) else net.input(*x) for x in inputs]
     net.op("CUSTOM", ends, [net.output(*y) for y in outputs])
@@ -198,7 +199,7 @@ def test_spectrograms_and_mfcc_equal_litert(tmp_path):
             custom("Mfcc", [y, rate], z, lower_frequency_limit=low, upper_frequency_limit=high,
                    filterbank_channel_count=bands, dct_coefficient_count=count)  # fmt: skip
     feeds = [rng.standard_normal((700, 2)).astype(np.float32)]
-    feeds[0][:400, 1] = 0  # the floor of the energies
+    feeds[0][:400, 1] = 0  # the lower bound of the energies
     (right,) = litert_runs(net.data(), [feeds])
     assert right[1][0].std() > 1 and right[1][1, 0, 0] < -100
     assert_like(ours(net.data(), feeds, tmp_path), right)
@@ -245,14 +246,14 @@ def test_packed_weights_of_other_sizes_are_errors(how, packed, dtype, sentence):
 
 
 def test_tables_along_an_axis_from_the_header():
-    """As the writer of tflite-micro documents it; the axis is none that has scales."""
+    """Set the header as tflite-micro's writer documents it; the axis has no per-channel scales."""
     how = [0, 1, 0, 0, 1, 0x11, 2, 0, *_ZEROS, 10, 11, 20, 21, 30, 31]
     (made,) = import_model(_packed(how, b"\x2c", shape=(2, 3)).data()).outputs
     np.testing.assert_array_equal(made.data, [[10, 20, 31], [10, 21, 31]])
 
 
 def test_damaged_options_are_refused_or_other_options():
-    """Whatever the bytes are: a network, or a sentence."""
+    """Any bytes give a network or an error."""
     rng, said = np.random.default_rng(5), 0
     for name in ("signal_features", "signal_steps"):
         data = (FILES / f"{name}.tflite").read_bytes()

@@ -1,4 +1,4 @@
-"""SOFTMAX and LOG_SOFTMAX of bytes by scales and lengths of rows, to the bit."""
+"""Compare int8 and uint8 SOFTMAX and LOG_SOFTMAX for many scales and row lengths bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse weights, which DENSIFY writes out, beside LiteRT."""
+"""Compare sparse weights, which DENSIFY expands, with LiteRT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS, COLUMNS, BLOCK = 6, 8, 4
 
 
 def _level(net: Net, size: int, segments: list[int] | None = None, indices=()) -> object:
-    """A dense level, or a compressed one with its lists as bytes."""
+    """Return a dense level, or a compressed one with its lists as bytes."""
     level = net.schema.DimensionMetadataT()
     if segments is None:
         level.format, level.denseSize = 0, size
@@ -26,7 +26,7 @@ def _level(net: Net, size: int, segments: list[int] | None = None, indices=()) -
 
 
 def _sparse(net: Net, dense: np.ndarray, block: int, **quantization) -> int:
-    """A matrix of which blocks of ``block`` columns are left out that are zero."""
+    """Return a matrix that omits zero blocks of ``block`` columns."""
     blocks = dense.reshape(ROWS, COLUMNS // block, block)
     there = blocks.any(axis=2)
     values = blocks[there]
@@ -49,7 +49,7 @@ def _weights(dtype: str, block: int) -> np.ndarray:
     dense = rng.integers(-100, 100, (ROWS, COLUMNS))
     left_out = rng.random((ROWS, COLUMNS // block)) < 0.6
     dense[np.repeat(left_out, block, axis=1)] = 0
-    dense[2] = 0  # a row without any
+    dense[2] = 0  # a row without any element
     return dense.astype(dtype) if dtype == "int8" else (dense / 64).astype(dtype)
 
 

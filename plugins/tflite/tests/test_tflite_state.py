@@ -1,4 +1,4 @@
-"""What networks leave from run to run, beside LiteRT, and on boards."""
+"""Compare state that networks keep between runs with LiteRT, and on boards."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _svdf(net: Net, x: int, dtype: str, rank: int, memory: int, units: int, **op
 
 
 def _cell(net: Net, kind: str, depth: int, units: int, projection: bool) -> tuple[list, list]:
-    """The operands of an LSTM's direction but for x and the states, and the states."""
+    """Return the operands of one LSTM direction except x and the states, and the states."""
     out = 3 if projection else units
     w = [_weights(net, (units, depth), kind) for _ in range(4)]
     r = [_weights(net, (units, out), kind) for _ in range(4)]
@@ -114,7 +114,8 @@ def _recurrent(net: Net) -> None:
 
 
 def _variables(net: Net) -> None:
-    """A count of runs that begins at 5, a sum over the runs, and one where a branch holds."""
+    """Make a run counter that starts at 5, a sum over the runs, and a sum that only one branch
+    updates."""
     x, flag = net.input((3,), "float32"), net.input((), "bool")
 
     def handle(of: Net, name: str) -> int:
@@ -166,14 +167,14 @@ def test_state_persists_between_runs(make, executor, tmp_path):
     session, other = Session(path, 1), Session(path, 1)
     for feeds, wanted in zip(runs, right):
         assert_like(_run(session, feeds), wanted, 2e-5)
-    assert_like(_run(other, runs[0]), right[0], 2e-5)  # its state is its own
+    assert_like(_run(other, runs[0]), right[0], 2e-5)  # it has its own state
     session.executor.reset_state()
     assert_like(_run(session, runs[0]), right[0], 2e-5)
     _check_as_a_function(tvmrt.load(path), runs, right)
 
 
 def _check_as_a_function(network: Network, runs: list, right: list) -> None:
-    """Whichever thread calls, it finds what the last call left, by whichever."""
+    """Call from several threads: each call uses the state that the previous call left."""
     with ThreadPoolExecutor(3) as pool:
         for _ in range(2):
             for feeds, wanted in zip(runs, right):
@@ -202,7 +203,8 @@ def test_long_sequences_are_loops_with_equal_results(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_both_directions_may_be_in_one_tensor(tmp_path):
-    """LiteRT leaves parts of that tensor unwritten, so its two tensors judge."""
+    """LiteRT leaves parts of that tensor unwritten, so its two separate tensors are the
+    reference."""
     net = Net()
     x = net.input((2, 2, 5), "float32")
     _both_ways(net, x, "int8")
@@ -226,7 +228,7 @@ def test_state_on_boards_is_in_the_workspace_until_reset(tmp_path):
     made.export(tmp_path / "out")
     library, memory = build_shared(tmp_path / "out"), Memory(made.program.pools[0].used_bytes)
     pools = pointers([memory.address])
-    assert memory.is_sound() and PATTERN  # the workspace is full of something before the first run
+    assert memory.is_sound() and PATTERN  # the workspace contains garbage before the first run
 
     def run(feeds: list[np.ndarray], in_slices: bool) -> np.ndarray:
         y = np.zeros((1, 2), np.int8)

@@ -1,4 +1,4 @@
-"""Functions by tables over every input, where they have poles or leave what a float holds, beside
+"""Compare functions computed by tables over every input, including poles and overflow, with
 LiteRT's reference kernels."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EVERY = {
     "int8": np.arange(256, dtype=np.uint8).view(np.int8),
     "int16": np.arange(-(2**15), 2**15).astype(np.int16),
 }
-# Operator, scale of the operand, scale of the result: usual ones, then such that the function
+# Operator, scale of the operand, scale of the result: usual ones, then some with which the function
 # overflows, or is steep within one step of the table.
 INT16 = (
     ("EXP", 3e-4, 1e-3), ("EXP", 100 / 2**15, 1.0), ("EXP", 89 / 2**15, 1e30),
@@ -35,7 +35,7 @@ INT8 = (
     ("LOGISTIC", 0.1, 2.0**-8), ("LOGISTIC", 50.0, 2.0**-8),
     ("TANH", 0.1, 2.0**-7), ("TANH", 50.0, 2.0**-7),
 )  # fmt: skip
-# Scales of powers of two, by which entries lie halfway between two integers.
+# Scales that are powers of two, with which entries are halfway between two integers.
 HALVES = tuple(
     (name, x_scale, y_scale)
     for name, y_scales in (("LOGISTIC", (2.0**-8,)), ("TANH", (2.0**-7,)), ("EXP", (2.0**-6, 1.0)),
@@ -49,7 +49,7 @@ VERSIONS = {"HARD_SWISH": 1, "GELU": 1}
 
 
 def tables(rows, dtype: str, zero: int) -> tuple[bytes, list[np.ndarray]]:
-    """A network of tables side by side, and every input that LiteRT takes for each."""
+    """Make a network of tables in parallel, and every input that LiteRT accepts for each."""
     net, feeds = Net(), []
     for name, x_scale, y_scale in rows:
         every = EVERY[dtype]
@@ -94,13 +94,13 @@ def test_every_float_has_an_integer(source, to):
     assert found.tolist() == [min(max(v, limits.min), limits.max) for v in exact]
 
 
-# Functions whose result is a float, and nothing but a float.
+# Functions whose result is always a float.
 COORDINATES = ("onnx", "resize.py")
 FLOATS = {"rint", "round", "floor", "ceil", "trunc", "sqrt", "exp", "log", "log2", "round_away"}
 
 
 def is_float(node: ast.AST) -> bool:
-    """Whether an expression is made by a division or a function of floats."""
+    """Return True if an expression is computed by a division or a float function."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "to_integers":
         return False
     for part in ast.walk(node):
@@ -114,7 +114,7 @@ def is_float(node: ast.AST) -> bool:
 
 
 def casts_of_floats(text: str) -> list[int]:
-    """Lines on which ``astype`` makes integers of an expression of floats."""
+    """Return the lines on which ``astype`` converts a float expression to integers."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -128,7 +128,7 @@ def casts_of_floats(text: str) -> list[int]:
 
 
 def test_all_float_to_integer_casts_are_defined():
-    """All of them are made by to_integers(), but for those of coordinates, which are bounded."""
+    """to_integers() makes all of them, except for coordinates, which are bounded."""
     assert casts_of_floats("y = np.rint(x).astype(np.int32)") == [1]
     assert casts_of_floats("y = (x / 3).astype('uint8')") == [1]
     assert not casts_of_floats("y = np.rint(x).astype(np.float32)\nz = (x * 3).astype(np.int8)")

@@ -1,5 +1,5 @@
-"""Scales of 0, which converters write for tensors that are zero everywhere: LiteRT's numbers, and
-where LiteRT ends the process, its numbers for an operand of zeros."""
+"""Test scales of 0, which converters write for all-zero tensors: compare with LiteRT, or with its
+result for an all-zero operand if LiteRT crashes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tvmrt.plugins.tflite.frontend import load_model
 pytest.importorskip("ai_edge_litert")
 
 KINDS = ("quantised int8", "quantised uint8", "quantised int16")
-ONE_SCALE = ("CONCATENATION", "NEG")  # operand and result have one scale, or both have 0
+ONE_SCALE = ("CONCATENATION", "NEG")  # operand and result have one scale, or both have scale 0
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 ABORTS = {"ADD", "SUB", "SQUARED_DIFFERENCE", "SOFTMAX", "LOG_SOFTMAX", *COMPARISONS}
-# What LiteRT does not define: it divides by zero, and shifts by more than there are bits.
+# Undefined in LiteRT: it divides by zero, and shifts by more bits than the type has.
 UNDEFINED = {
     ("DIV", kind, operand) for kind in KINDS for operand in (0, 1)
 } | {("LOGISTIC", "quantised int16", 0), ("TANH", "quantised int16", 0)}  # fmt: skip
@@ -34,7 +34,8 @@ RESCALE = """ADD SUB MUL SQUARED_DIFFERENCE CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_
 
 
 def add(net: TypedNet, operator: str, operand: int, scale: float = 0.0) -> bool:
-    """Add an operator with an operand, or the result (-1), of that scale; False without any."""
+    """Add an operator with an operand, or the result (-1), of that scale; return False if it has
+    none."""
     net.operator = operator
     NETS[operator](net)
     op = net.graph.operators[-1]
@@ -64,7 +65,7 @@ def cases_of(kind: str) -> Iterator[tuple[str, int]]:
 
 
 def right_of(operator: str, kind: str, operand: int) -> list[np.ndarray] | None:
-    """LiteRT's results; of operators for which it ends the process, those for zeros."""
+    """Return LiteRT's results; for operators that crash it, the results for all-zero operands."""
     data = one(operator, kind, operand).data()
     feeds = feeds_for(data)
     if operator in ABORTS:
@@ -125,8 +126,8 @@ def test_no_float_is_undefined_where_a_result_has_scale_0(tmp_path):
 
 
 def zero_filters(kind: str) -> tuple[bytes, list[np.ndarray]]:
-    """Products of which one filter has the scale 0, and elementwise operators with a state of
-    zeros: random weights, so a scale that is taken for another one shows."""
+    """Make matmuls with one filter of scale 0, and elementwise operators with an all-zero state:
+    random weights, so that a wrong scale changes the result."""
     rng = np.random.default_rng(7)
     wide = kind.endswith("int16")
     net = TypedNet("", kind)

@@ -1,4 +1,4 @@
-"""A small ``.tflite`` network of each operator, its operand in each element type."""
+"""Make a small ``.tflite`` network of each operator, with an operand of each element type."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from tflite_case import Net
 
-# Element types by the names that the tests give them: an integer that stands for a real number by
-# a scale is "quantised".
+# Element types by the names used in the tests: an integer that represents a real value with a
+# scale is "quantised".
 PLAIN = ("float32", "int8", "uint8", "int16", "int32", "int64", "bool")
 QUANTIZED = ("quantised int8", "quantised uint8", "quantised int16")
 TYPES = (*PLAIN, *QUANTIZED)
@@ -23,7 +23,7 @@ FIXED_RESULTS = {
 
 
 class TypedNet(Net):
-    """A network of one operator whose operands have one element type."""
+    """Network of one operator whose operands have one element type."""
 
     def __init__(self, operator: str, kind: str) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class TypedNet(Net):
         self.wide = self.dtype == "int16"
 
     def scaled(self, scale: float = 0.031, zero: int = 3) -> dict:
-        """Arguments of a tensor: its quantisation, where the type has one."""
+        """Return the quantisation arguments of a tensor, if the type has one."""
         if not self.is_quantized:
             return {}
         if self.wide:
@@ -42,7 +42,7 @@ class TypedNet(Net):
         return {"scale": scale, "zero": zero + (128 if self.dtype == "uint8" else 0)}
 
     def bias_scale(self) -> dict:
-        """That of the bias of a product with weights of scale 0.017."""
+        """Return the bias scale of a matmul with weights of scale 0.017."""
         return {"scale": self.scaled()["scale"] * 0.017} if self.is_quantized else {}
 
     def given(self, *shape: int, **quantization) -> int:
@@ -57,7 +57,7 @@ class TypedNet(Net):
         return self.output(shape, dtype or self.dtype, **quantization)
 
     def known(self, *shape: int, **quantization) -> int:
-        """A constant of the type, of small numbers above its zero point."""
+        """Return a constant of the type with small values above its zero point."""
         quantization = quantization or self.scaled()
         start = quantization.get("zero", 0)
         values = start + 1 + np.arange(int(np.prod(shape))).reshape(shape) % 5
@@ -71,7 +71,7 @@ class TypedNet(Net):
 
 
 def _one(shape=(3, 8), options: str = "", same: bool = False, **fields) -> Callable:
-    """An operator of one operand that keeps its shape; ``same``: and its quantisation."""
+    """Make an operator of one operand that keeps its shape and, with ``same``, its quantisation."""
 
     def build(net: TypedNet) -> None:
         result = net.made(*shape, **(net.scaled() if same else {}))
@@ -81,7 +81,7 @@ def _one(shape=(3, 8), options: str = "", same: bool = False, **fields) -> Calla
 
 
 def _two(options: str = "", dtype: str = "", same: bool = False, **fields) -> Callable:
-    """An operator of two operands element by element; ``same``: with one quantisation."""
+    """Make an elementwise operator of two operands, with one quantisation if ``same``."""
 
     def build(net: TypedNet) -> None:
         second = net.scaled() if same else net.scaled(0.027, -7)
@@ -92,7 +92,7 @@ def _two(options: str = "", dtype: str = "", same: bool = False, **fields) -> Ca
 
 
 def _moved(shape, result, *ints, options: str = "", dtype: str = "", **fields) -> Callable:
-    """An operator that moves elements, whose further operands are constant integers."""
+    """Make an operator that moves elements; its further operands are constant integers."""
 
     def build(net: TypedNet) -> None:
         operands = [net.const(np.array(each, np.int32)) for each in ints]
@@ -118,7 +118,7 @@ def _fold(options: str = "ReducerOptions", same: bool = False, dtype: str = "") 
 
 
 def _divided(net: TypedNet, options: str) -> None:
-    """By constants above zero; a quotient by zero has no meaning."""
+    """Divide by constants above zero."""
     net.do([net.given(3, 8), net.known(3, 8)], [net.made(3, 8)], options)
 
 
@@ -428,14 +428,14 @@ NETS: dict[str, Callable[[TypedNet], None]] = {
 
 
 def typed_net(operator: str, kind: str) -> bytes:
-    """The file of an operator in an element type, one of TYPES."""
+    """Return the file of an operator in an element type, one of TYPES."""
     net = TypedNet(operator, kind)
     NETS[operator](net)
     return net.data()
 
 
 def typed_nets(operators: list[str], kind: str) -> bytes:
-    """The file of several operators side by side; each has its own inputs and outputs."""
+    """Return the file of several operators in parallel; each has its own inputs and outputs."""
     net = TypedNet("", kind)
     for net.operator in operators:
         NETS[net.operator](net)

@@ -1,4 +1,4 @@
-"""Judges of an operator with operands of one element type: LiteRT's kernels, or arithmetic."""
+"""Expected results of an operator for one element type: LiteRT's kernels, or arithmetic."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typed_operators import NETS, QUANTIZED, typed_net
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend import element_types, import_model, load_model
 
-# Where LiteRT's reference kernels err, and its optimised ones do not.
+# LiteRT's reference kernels are wrong, its optimised ones are right.
 OPTIMIZED = {
-    # the reference kernel leaves the last channel of each window out
+    # the reference kernel omits the last channel of each window
     ("LOCAL_RESPONSE_NORMALIZATION", "float32"),
     # the reference kernel reads elements as uint8
     ("SUM", "quantised int8"), ("SUM", "quantised int16"),
 }  # fmt: skip
-# Where all of them err, give what was in memory before, or end the process.
+# All LiteRT kernels are wrong, read uninitialised memory, or crash.
 NO_KERNEL = {
     ("SUB", "int16"), ("NOT_EQUAL", "int16"), ("MATRIX_DIAG", "bool"), ("MATRIX_SET_DIAG", "bool"),
     ("NEG", "quantised int8"),  # LiteRT negates the integer, whatever the zero point is
 }  # fmt: skip
-# What no kernel of LiteRT computes, by arithmetic: of integers as they are, and of real numbers.
+# No LiteRT kernel: expected results by arithmetic on integers and on real values.
 KNOWN = (1 + np.arange(24) % 5).reshape(3, 8)  # the second operand of some of them
 ARITHMETIC_REFERENCE = {
     "SUB": np.subtract, "NOT_EQUAL": np.not_equal, "ABS": np.abs, "DIV": lambda a: a // KNOWN,
@@ -49,7 +49,7 @@ REAL_RIGHT = {
 
 @cache
 def inputs_of(operator: str, kind: str) -> list[np.ndarray]:
-    """Inputs; of roots and logarithms above zero."""
+    """Return inputs; for roots and logarithms above zero."""
     data = typed_net(operator, kind)
     feeds = feeds_for(data)
     if operator in ("SQRT", "RSQRT", "LOG") and kind in QUANTIZED:
@@ -69,7 +69,7 @@ def by_litert(operator: str, kind: str, kernels: str) -> list[np.ndarray] | None
 
 
 def by_reals(operator: str, kind: str) -> list[np.ndarray]:
-    """The result's integer that is nearest to the real number."""
+    """Return the result's integer that is nearest to the real value."""
     main = load_model(typed_net(operator, kind)).subgraphs[0]
     feeds = []
     for index, integers in zip(main.inputs, inputs_of(operator, kind)):
@@ -82,7 +82,7 @@ def by_reals(operator: str, kind: str) -> list[np.ndarray]:
 
 
 def by_another_type(operator: str, kind: str) -> list[np.ndarray]:
-    """Elements that are moved are moved alike as float32, which holds all of these integers."""
+    """Move elements as float32, which represents all of these integers exactly."""
     dtype = np.dtype(kind.rpartition(" ")[2])
     given, other = inputs_of(operator, kind), inputs_of(operator, "float32")
     feeds = [a.astype(b.dtype) for a, b in zip(given, other)]
@@ -91,7 +91,7 @@ def by_another_type(operator: str, kind: str) -> list[np.ndarray]:
 
 
 def judged(operator: str, kind: str, mine: list[np.ndarray]) -> None:
-    """Compare results with LiteRT's, or with what stands in for it."""
+    """Compare results with LiteRT's, or with the arithmetic reference."""
     where, right = f"{operator} of {kind}", None
     if (operator, kind) not in OPTIMIZED | NO_KERNEL:
         right = by_litert(operator, kind, "BUILTIN_REF")
@@ -112,12 +112,12 @@ def judged(operator: str, kind: str, mine: list[np.ndarray]) -> None:
 
 
 def results_of(operator: str, kind: str) -> int:
-    """The number of results."""
+    """Return the number of results."""
     return len(load_model(typed_net(operator, kind)).subgraphs[0].outputs)
 
 
 def accepted(kind: str, apart: tuple[str, ...] = ()) -> list[str]:
-    """The operators that take an element type, but for those set apart."""
+    """Return the operators that accept an element type, except excluded ones."""
     found = []
     for operator in NETS:
         try:
@@ -130,7 +130,7 @@ def accepted(kind: str, apart: tuple[str, ...] = ()) -> list[str]:
 
 
 def check_all(operators: list[str], kind: str, results: list[np.ndarray]) -> None:
-    """Judge the results of operators side by side."""
+    """Compare the results of all operators of a network."""
     rest = iter(results)
     for operator in operators:
         judged(operator, kind, [next(rest) for _ in range(results_of(operator, kind))])

@@ -1,4 +1,4 @@
-"""The simulated accelerator: its arithmetic against numpy, its faults, its queue."""
+"""Test the simulated accelerator: its arithmetic against numpy, its faults, its queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if not get_global_func("tvmrt.device.find")("tpu"):
 
 
 def region(op, inputs, output, attrs=None, constants=(), options=None):
-    """A module with one region of one node: arrays in, an array of zeros for the shape out.
+    """Make a module with one region of one node: arrays in, an array of zeros for the shape out.
 
     Inputs whose numbers are in ``constants`` are part of the region. None is left out.
     """
@@ -121,7 +121,7 @@ def test_functions_of_one_operand(op, function, rng):
 
 
 def convolve(x, w, bias, stride, pad, dilation, groups):
-    """By the definition, in float64."""
+    """Convolve by the definition, in float64."""
     x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
     k = dilation * (w.shape[2] - 1) + 1
     rows, columns = ((n - k) // stride + 1 for n in x.shape[2:])
@@ -165,7 +165,7 @@ def test_convolution_in_each_precision(case, precision, tolerance, rng):
     }
     got = compute("conv", [x, w, bias], expected.shape, attrs, constants=(1, 2))
     assert np.abs(got - expected).max() <= tolerance * np.abs(expected).max()
-    if precision != "float32":  # it did compute with less
+    if precision != "float32":  # it did compute in reduced precision
         assert np.abs(got - expected).max() > 1e-6
 
 
@@ -362,6 +362,6 @@ for _ in range(2):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_forked_child_has_its_own_worker():
-    """In a process of its own, since the test's has threads that fork warns about."""
+    """Run in a separate process, since fork warns about the test's threads."""
     code = FORK.format(folder=str(Path(simulated.__file__).parent))
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

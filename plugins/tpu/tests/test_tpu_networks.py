@@ -1,4 +1,4 @@
-"""Networks on the simulated accelerator: of any size, in fewer bits, with a run that hangs."""
+"""Test networks on the simulated accelerator: dynamic sizes, reduced precision, a hanging run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_hanging_run_times_out_in_the_waiting_call(tmp_path):
     tvmrt.compile(model, devices=["tpu"], **options).export_library(tmp_path / "n.so")
     net = executor_of(tvmrt.runtime.load_module(tmp_path / "n.so"), "aot")
     net.set_input("x", np.ones(4, np.float32))
-    for _ in range(2):  # the second is a run like the first
+    for _ in range(2):  # the second run is an ordinary one
         with pytest.raises(tvmrt.TVMError, match="did not end in time"):
             net.run()
 

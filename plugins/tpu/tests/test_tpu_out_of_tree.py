@@ -1,4 +1,4 @@
-"""The folder of the device builds outside of the tree, too."""
+"""Test that the folder of the device also builds outside of the source tree."""
 
 from __future__ import annotations
 

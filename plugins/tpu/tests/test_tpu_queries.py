@@ -1,4 +1,4 @@
-"""What the simulated accelerator answers while a network is compiled for it."""
+"""Test the compiler's queries to the simulated accelerator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvmrt.runtime import get_global_func
 
 
 def graph(dtype: str = "float32") -> str:
-    """conv, relu, matmul, one behind the other."""
+    """Return a graph of conv, relu and matmul in sequence."""
     shapes = [[1, 2, 4, 4], [2, 2, 1, 1], [1, 2, 4, 4], [1, 2, 4, 4], [4, 4], [1, 2, 4, 4]]
     tensors = [{"name": f"t{i}", "dtype": dtype, "shape": s} for i, s in enumerate(shapes)]
     window = {"strides": [1, 1], "dilations": [1, 1], "pads_before": [0, 0], "groups": 1}

@@ -1,4 +1,4 @@
-"""What the tests of tuning share."""
+"""Fixtures for the tests of tuning."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def digits() -> Path:
-    """The folder of the digits networks."""
+    """Return the folder of the digits networks."""
     return Path(__file__).parents[3] / "examples" / "digits"

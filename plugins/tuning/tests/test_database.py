@@ -1,4 +1,4 @@
-"""The database of tuning: its file, its writers, and what damaged ones are answered."""
+"""Test the tuning database: its file, its writers, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_several_processes_write_at_a_time(tmp_path):
 
 
 def with_member(**members) -> str:
-    """A database of one entry with other members."""
+    """Return a database of one entry with other members."""
     entry = {**database.as_json(ENTRY), **members}
     return json.dumps({"schema": database.SCHEMA, "entries": [entry]})
 
@@ -127,7 +127,7 @@ def test_target_processor_selects_the_model():
     assert choice("b") == (slower.best.choice, "measured")
     assert choice("some processor") == (ENTRY.best.choice, "measured")
     assert choice("a third") is None
-    # a library for a family of processors: the one that gains most
+    # a library for a processor family: the choice with the largest gain
     assert choice(None) == (ENTRY.best.choice, "measured")
     assert DatabaseModel([ENTRY], None).choice(layer, "8x16", lambda: []) is None
 

@@ -1,4 +1,4 @@
-"""The model of cost: what it is fitted to, and what it chooses."""
+"""Test the cost model: what it is fitted to, and what it selects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entry(layer: Layer, choices: list[Choice], costs: np.ndarray) -> TuningEntry
 
 @pytest.fixture(scope="module")
 def measured():
-    """Entries whose times follow a law that the features can tell: few loads are what counts."""
+    """Return entries whose times follow a function of the features: mostly the number of loads."""
     found = []
     tiles = [(16, 1, 5), (16, 1, 9), (16, 2, 4), (16, 2, 8), (8, 1, 7), (8, 3, 6)]
     for layer in map(parse_layer, TEXTS):
@@ -60,7 +60,7 @@ def test_model_predicts_times_of_unseen_layers(measured, monkeypatch):
 
 
 def slower(layer: Layer, one: TuningEntry, guide: fitted_model.FittedModel) -> tuple[float, float]:
-    """How many times as long as the fastest the choices of the model and of the estimate took."""
+    """Return the slowdown against the fastest choice, for the cost model and for the estimate."""
     seconds = {each.choice: each.seconds for each in one.measurements}
     found = guide.choice(layer, one.level, lambda: list(seconds))
     baseline = next(iter(seconds))
@@ -70,7 +70,7 @@ def slower(layer: Layer, one: TuningEntry, guide: fitted_model.FittedModel) -> t
 
 @pytest.mark.parametrize(("level", "nearest"), [("16x32", 1.012), ("vnni512", 1.013)])
 def test_cost_model_beats_the_estimate_on_held_out_layers(level, nearest):
-    """Of layers that were measured on one core of an AVX-512 processor, a tenth at a time."""
+    """Use layers measured on one core of an AVX-512 processor, holding out a tenth at a time."""
     rows = json.loads(Path(__file__).with_name("measured_layers.json").read_text())["layers"]
     known = []
     for row in (row for row in rows if row["level"] == level):

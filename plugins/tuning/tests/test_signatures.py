@@ -1,4 +1,4 @@
-"""The signatures by which layers are known to tuning."""
+"""Test the signatures with which tuning identifies layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.tuned import Choice, layer_of, parse_layer
 
 
 def network(op: str, x: tuple, w: tuple, **attributes) -> onnx.ModelProto:
-    """One layer with made-up weights."""
+    """Return one layer with made-up weights."""
     weights = np.random.default_rng(0).standard_normal(w, np.float32)
     node = helper.make_node(op, ["x", "w"], ["y"], "layer", **attributes)
     inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x)]

@@ -1,4 +1,4 @@
-"""``tvmrt tune`` from a network to a library, and what entries do to code."""
+"""Test ``tvmrt tune`` from a network to a library, and the effect of entries on code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRODUCT = "matmul float32 1x128 by 128x10"
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a database with these choices by layers, for this machine or for another level."""
+    """Write a database with these choices per layer, for this machine or for another ISA level."""
 
     def written(choices, level=None, square=0):
         path = tmp_path / "tuning.json"
@@ -53,7 +53,7 @@ def write(tmp_path):
     return written
 
 
-# Tells on the standard errors of how many threads each launch may be.
+# Reports the number of threads of each launch on standard error.
 SPY = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -88,7 +88,7 @@ def images(digits) -> np.ndarray:
 
 
 def operators(library) -> str:
-    """The C of the operators."""
+    """Return the C code of the operators."""
     return "\n".join(function.text for function in library.sources.functions)
 
 
@@ -154,7 +154,7 @@ def test_entries_decide_tiles_of_transposed_and_recurrent_layers(write, op):
 
 
 def one_layer(op: str):
-    """A network of one operator with its weights, and an input."""
+    """Return a network of one operator with its weights, and an input."""
     rng = np.random.default_rng(0)
     shapes, attrs = [(8, 16, 4, 4)], {"strides": [2, 2], "pads": [1, 1, 1, 1]}
     x = rng.standard_normal((1, 8, 5, 5), np.float32)
@@ -182,13 +182,13 @@ def test_manifest_lists_the_used_entries(digits, write):
         {"layer": CONV, "level": level, "source": "measured",
          "choice": {"tile": [lanes, 1, 3]}},
     ]  # fmt: skip
-    assert "tuned" not in manifest["options"]  # a path of the machine that compiles
+    assert "tuned" not in manifest["options"]  # a path of the compiling machine
     assert "tuned" not in compiled(digits).manifest
 
 
 def launches(library, folder, image) -> list[int]:
-    """The number of tasks of each launch in a run by a process of four threads, as the library's
-    own calls of the runtime have it."""
+    """Return the number of tasks of each launch in a run with four threads, from the library's own
+    runtime calls."""
     library.export_library(folder / "net.so")
     np.save(folder / "image.npy", image)
     environment = {**os.environ, "TVM_NUM_THREADS": "4", "TVM_THREAD_POOL_TRUCE": "0"}
@@ -241,7 +241,7 @@ def test_levels_share_weights_in_the_order_of_the_widest_ones_choice(digits, wri
     baseline, _ = weights()
     tuned, narrow = weights(tuned=write({product: Choice((16, 1, 8))}, level="16x32"))
     assert tuned == baseline
-    assert ".packed = 32" not in narrow  # two vectors of 16, as the estimate has it
+    assert ".packed = 32" not in narrow  # two vectors of 16, as estimated
 
 
 @pytest.mark.parametrize(("square", "found"), [(1, []), (4, [4]), (2, [2])])
@@ -271,13 +271,14 @@ def test_search_reports_its_trials(text):
     assert entry.baseline.choice == entry.measurements[0].choice
     assert entry.best.seconds <= entry.baseline.seconds
     assert entry.square == 0
-    counts = [] if text.startswith("gru") else [1, 2, 0]  # cells run on their callers
+    counts = [] if text.startswith("gru") else [1, 2, 0]  # cells run on the calling thread
     assert [measurements.choice.threads for measurements in entry.shared] == counts
     assert entry.best.choice.threads in (counts or [None])
 
 
 def test_the_first_run_of_a_choice_does_not_count():
-    """It finds the weights of others in the cache; the time of a choice is the best of the rest."""
+    """The first run finds other weights in the cache; the time of a choice is the minimum of the
+    others."""
     seconds = np.array([[9.0, 9.0, 9.0], [1e-6, 5e-6, 4e-6], [7e-6, 2e-6, 3e-6]])
     data = np.int64(len(seconds)).tobytes() + seconds.tobytes()
 
@@ -291,7 +292,7 @@ def test_the_first_run_of_a_choice_does_not_count():
 
 
 def test_winograd_and_fused_layers_are_found_by_signature():
-    """Their signatures are those of a network that has neither."""
+    """Their signatures equal those of a network without Winograd and row fusion."""
     layers = [("expand", (32, 8, 1, 1), 1), ("middle", (32, 1, 3, 3), 32), ("y", (16, 32, 3, 3), 1)]
     before, nodes, held = "x", [], []
     for name, shape, groups in layers:

@@ -1,4 +1,4 @@
-"""Arguments of the command that are refused before it does anything."""
+"""Test invalid arguments of the command: they are refused before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the bridge to apache-tvm-ffi share: both sides of a call, arrays."""
+"""Helpers for tests of the bridge to apache-tvm-ffi: both sides of a call, arrays."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def packed(callable_):
 
 
 def to_ffi(callable_) -> tvm_ffi.Function:
-    """A Python callable behind the classic ABI, called through tvm-ffi."""
+    """Wrap a Python callable in the classic ABI and return it as a tvm-ffi function."""
     return bridge.to_tvm_ffi(packed(callable_))
 
 
 def from_ffi(callable_) -> tvmrt.runtime.PackedFunc:
-    """A Python callable behind tvm-ffi, called through the classic ABI."""
+    """Wrap a Python callable in tvm-ffi and return it as a function of the classic ABI."""
     return bridge.from_tvm_ffi(tvm_ffi.convert(callable_))
 
 
 def aligned(shape, dtype=np.float32, offset=0):
-    """An array whose memory starts `offset` bytes after a multiple of 64."""
+    """Return an array whose memory starts `offset` bytes after a multiple of 64."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
     memory = np.zeros(size + 128, np.uint8)
@@ -54,7 +54,7 @@ def aligned(shape, dtype=np.float32, offset=0):
 
 
 def call_packed(callable_):
-    """Call a TVMCPackedFunc without arguments; its result's bits and type code."""
+    """Call a TVMCPackedFunc without arguments; return its result's bits and type code."""
     call = bridge.packed_call(callable_)
     value, code = ctypes.c_int64(), ctypes.c_int(4)
     kind = ctypes.PYFUNCTYPE(
@@ -72,7 +72,7 @@ def address_of(tensor: tvm_ffi.Tensor) -> int:
 
 
 def string_object(text):
-    """A classic String that Python does not turn into a str."""
+    """Return a classic String that Python does not convert to str."""
     handle, code = call_packed(lambda: text)
     assert code == 8
     return _core.adopt(_core.Object, handle)
@@ -83,7 +83,7 @@ def ffi_tensor(array) -> tvm_ffi.Tensor:
 
 
 class Payload:
-    """A callable that can be watched."""
+    """Callable whose lifetime can be observed."""
 
     def __call__(self, *args):
         return len(args)

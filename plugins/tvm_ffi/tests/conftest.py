@@ -1,4 +1,4 @@
-"""Libraries and a device of the core's tests, which these use."""
+"""Fixtures shared with the core's tests."""
 
 from __future__ import annotations
 

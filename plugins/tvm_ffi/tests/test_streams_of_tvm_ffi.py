@@ -1,4 +1,4 @@
-"""The stream that a thread uses, on both sides of the bridge to tvm-ffi.
+"""Test the current stream of a thread on both sides of the bridge to tvm-ffi.
 
 The device of far_device.c has memory alone: what is tested is which stream a callee is told."""
 

@@ -1,4 +1,4 @@
-"""The bridge to apache-tvm-ffi: functions, errors, lifetimes, threads, misuse."""
+"""Test the bridge to apache-tvm-ffi: functions, errors, lifetimes, threads, misuse."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_unknown_kind_stays_in_the_text(toolbox):
 
     with pytest.raises(tvmrt.TVMError, match=r"^shop\.OutOfStockError: no shoes$"):
         from_ffi(function)()
-    with pytest.raises(OutOfStockError, match=r"^no shoes$"):  # there and back
+    with pytest.raises(OutOfStockError, match=r"^no shoes$"):  # both directions
         bridge.to_tvm_ffi(toolbox["raise_error"])("shop.OutOfStockError: no shoes")
 
 
@@ -275,7 +275,7 @@ class MallInfo(ctypes.Structure):
 
 
 def heap_bytes() -> int:
-    """Bytes that are taken of malloc()'s heap."""
+    """Return the bytes allocated on malloc()'s heap."""
     mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo is None:
         pytest.skip("this C library does not count its heap")
@@ -285,14 +285,14 @@ def heap_bytes() -> int:
 
 
 def assert_heap_stays(once, rounds):
-    """What stays grows with every round; what Python does now and then happens once."""
+    """Repeat a function and check that the heap does not grow with each iteration."""
     grown = []
     for _ in range(3):
         before = heap_bytes()
         for _ in range(rounds):
             once()
         grown.append(heap_bytes() - before)
-        if grown[-1] < rounds * 8:  # less than the smallest block a round
+        if grown[-1] < rounds * 8:  # less than the smallest block per iteration
             return
     pytest.fail(f"{grown} bytes stay of {rounds} calls each")
 
@@ -308,7 +308,7 @@ def _fail_with(side, value):
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_calls_do_not_leak_memory(side, end, name):
     make = ARGUMENTS[name]
-    if side is from_ffi:  # what the classic side hands over
+    if side is from_ffi:  # objects that the classic side passes
         value = make()
         known = isinstance(value, (tvm_ffi.Tensor, tvm_ffi.Function))
         argument = bridge.from_tvm_ffi(value) if known else value
@@ -374,7 +374,7 @@ def test_exception_on_a_foreign_thread(toolbox):
         toolbox["call_on_thread"](from_ffi(function))
 
 
-# ---- misuse, and what may be missing ----
+# ---- misuse, and missing parts ----
 
 
 @pytest.mark.parametrize("value", [3, "text", None, len], ids=["int", "str", "none", "callable"])

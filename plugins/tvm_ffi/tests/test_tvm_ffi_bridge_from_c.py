@@ -1,4 +1,4 @@
-"""The bridge to apache-tvm-ffi as C meets it: values that Python's packages never make."""
+"""Test the bridge to apache-tvm-ffi from C, with values that Python's packages never create."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ByteArray(ctypes.Structure):
 
 
 def from_ffi_side(function, type_index: int, value: int) -> int:
-    """C of the other side calls a classic function with one value; what the call returned."""
+    """Call a classic function with one value from tvm-ffi's C API; return its result."""
     shown = bridge.to_tvm_ffi(tvmrt.runtime.convert(function))
     arg, result = Any(type_index, 0, value), Any()
     handle = ctypes.c_void_p(shown.__chandle__())
@@ -45,7 +45,7 @@ def from_ffi_side(function, type_index: int, value: int) -> int:
 
 
 def from_classic_side(function, code: int, value: int) -> int:
-    """Classic C calls a function of tvm-ffi with one value; what the call returned."""
+    """Call a tvm-ffi function with one value from the classic C API; return its result."""
     shown = bridge.from_tvm_ffi(tvm_ffi.convert(function))
     values, codes = (ctypes.c_int64 * 1)(value), (ctypes.c_int * 1)(code)
     result, result_code = ctypes.c_int64(), ctypes.c_int()

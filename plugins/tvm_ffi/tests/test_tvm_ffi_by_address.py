@@ -1,4 +1,4 @@
-"""The bridge to apache-tvm-ffi: calls by address, without Python."""
+"""Test the bridge to apache-tvm-ffi: calls by address, without Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def calls_path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def calls(calls_path):
-    """data/tvm_ffi_calls.c; the GIL stays held while its functions run."""
+    """Load data/tvm_ffi_calls.c; its functions run with the GIL held."""
     ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi(), ctypes.RTLD_GLOBAL)
     library = ctypes.PyDLL(str(calls_path))
     for name in ("run_safe_call", "run_packed_call"):
@@ -64,7 +64,7 @@ def test_safe_call_of_a_classic_function(calls, toolbox):
 
 
 def test_safe_call_through_a_function_of_tvm_ffi_and_back(calls, toolbox):
-    """Classic C, seen by tvm-ffi, seen by the classic side, called by tvm-ffi: still no Python."""
+    """Call classic C through tvm-ffi, the classic side, and tvm-ffi again, without Python."""
     inner = bridge.safe_call(toolbox["add3"])
     middle = bridge.from_safe_call(inner.address, inner.handle, keep_alive=inner)
     outer = bridge.safe_call(middle)

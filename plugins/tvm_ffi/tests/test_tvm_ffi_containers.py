@@ -1,4 +1,4 @@
-"""The bridge to apache-tvm-ffi: arrays, maps, shapes and modules, on both sides."""
+"""Test the bridge to apache-tvm-ffi: arrays, maps, shapes and modules, on both sides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tvmrt
 
 
 def plain(value):
-    """A container of either side as Python's own."""
+    """Convert a container of either side to Python's own."""
     if hasattr(value, "items"):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, tvm_ffi.Array, tvmrt.runtime.Array)):
@@ -83,7 +83,7 @@ def test_modules_give_their_functions(toolbox, tmp_path):
 
 
 def test_error_returns_with_its_traceback(toolbox):
-    """Python of tvm-ffi, called by C of the classic side, called by tvm-ffi."""
+    """Call Python of tvm-ffi from classic C, called by tvm-ffi."""
 
     def somewhere_deep():
         raise IndexError("far away")

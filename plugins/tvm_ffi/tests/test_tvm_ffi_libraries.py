@@ -1,4 +1,4 @@
-"""Libraries that export functions of tvm-ffi, loaded by tvmrt in a process without tvm-ffi."""
+"""Test libraries that export tvm-ffi functions, loaded by tvmrt in a process without tvm-ffi."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def built(tmp_path_factory):
 
 
 def run_alone(script: str, *arguments: object) -> str:
-    """What a script prints that runs in a process of its own, where nobody has imported tvm_ffi."""
+    """Run a script in its own process, without tvm_ffi imported, and return its output."""
     command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -71,7 +71,7 @@ def test_library_that_raises_nothing_is_an_error(built):
 
 def test_exported_function_goes_before_a_symbol_of_its_name(built):
     module = tvmrt.runtime.load_module(str(built["weak"]))
-    assert module["same"](2.5) == 2.5  # the C function same(int) is no packed function
+    assert module["same"](2.5) == 2.5  # the C function same(int) is not a packed function
     assert module.implements_function("same")
     assert not module.implements_function("other")
 
@@ -90,7 +90,7 @@ def test_library_that_needs_more_of_tvm_ffi_is_refused(built):
 
 
 def test_tvm_ffi_may_come_later(built):
-    """What was bound to the functions here raises where tvm-ffi looks for errors."""
+    """Functions bound before tvm-ffi is imported raise errors where tvm-ffi looks for them."""
     pytest.importorskip("tvm_ffi")
     script = """
         import sys

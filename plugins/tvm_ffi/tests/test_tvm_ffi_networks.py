@@ -1,4 +1,5 @@
-"""Networks compiled for tvm-ffi: functions of tensors, in a process without a runtime of tvmrt."""
+"""Test networks compiled for tvm-ffi: functions of tensors, in a process without tvmrt's
+runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed
 
 
 def network() -> onnx.ModelProto:
-    """Two results of two inputs, one of them bool, any number of rows."""
+    """Return a model with two results of two inputs, one of them bool, with dynamic rows."""
     rng = np.random.default_rng(3)
     weight = rng.standard_normal((24, 40)).astype(np.float32)
     nodes = [
@@ -49,7 +50,7 @@ def network() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Libraries of 5 rows and of 1 to 8, inputs of 5 rows, and what onnxruntime gives for them."""
+    """Return libraries for 5 rows and for 1 to 8, inputs of 5 rows, and onnxruntime's results."""
     folder = tmp_path_factory.mktemp("net")
     model = network()
     rng = np.random.default_rng(4)
@@ -73,7 +74,7 @@ def built(tmp_path_factory):
 
 
 def test_network_is_a_function_without_the_runtime(built):
-    """Only tvm_ffi and numpy are there."""
+    """Only tvm_ffi and numpy are imported."""
     paths, case = built
     script = """
         import os

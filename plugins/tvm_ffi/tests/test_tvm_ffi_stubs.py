@@ -1,4 +1,4 @@
-"""The C interface of tvm-ffi that libraries find where tvm-ffi is not loaded."""
+"""Test the stubs of tvm-ffi's C interface that libraries use if tvm-ffi is not loaded."""
 
 from __future__ import annotations
 

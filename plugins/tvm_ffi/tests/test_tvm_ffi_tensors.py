@@ -1,4 +1,4 @@
-"""The bridge to apache-tvm-ffi: tensors share their memory, and for how long."""
+"""Test the bridge to apache-tvm-ffi: how tensors share memory, and for how long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_classic_function_writes_into_tensor(toolbox):
     np.testing.assert_array_equal(target, source / 2)
 
 
-# numpy before 2.1 takes every tensor in by DLPack as read-only
+# numpy before 2.1 imports every tensor by DLPack as read-only
 needs_writable_dlpack = pytest.mark.skipif(
     not np.from_dlpack(tvmrt.nd.empty((1,))).flags.writeable,
     reason="this numpy makes every imported array read-only",
@@ -161,7 +161,7 @@ def test_unaligned_argument_ends_with_the_call():
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
 def test_borrowed_argument_is_empty_after_the_call(shape):
-    """What a numpy array shows tvm-ffi is the caller's: it may be gone after the call."""
+    """The memory of a numpy array belongs to the caller: it may be gone after the call."""
     kept = []
     from_ffi(kept.append)(np.zeros(shape, np.float32))
     assert 0 in tuple(kept[0].shape)
@@ -219,7 +219,7 @@ def test_tensors_convert_by_themselves():
 
 @pytest.mark.parametrize("kind", ["graph", "aot"])
 def test_network_runs_from_tvm_ffi(request, kind):
-    """An executor whose functions all are tvm-ffi's."""
+    """Run an executor whose functions all belong to tvm-ffi."""
     library = tvmrt.runtime.load_module(request.getfixturevalue(f"{kind}_library"))
     module = library["default"](tvmrt.cpu(0))
     call = {n: bridge.to_tvm_ffi(module[n]) for n in ("set_input", "run", "get_output")}

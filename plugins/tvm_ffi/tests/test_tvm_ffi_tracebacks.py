@@ -1,4 +1,4 @@
-"""Where an error of tvm-ffi came from, in the tracebacks of those who call packed functions."""
+"""Test the origin of tvm-ffi errors in tracebacks of callers of packed functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bridge_case import bridge, compile_c, from_ffi, packed
 
 import tvmrt
 
-# What the macro of C++ that throws does.
+# As the throwing C++ macro does.
 SOURCE = """
 #include <stdint.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ def test_traceback_of_python_called_through_tvm_ffi():
 
 
 def test_traceback_crosses_both_sides(lift):
-    """tvm-ffi calls a packed function, which calls one of tvm-ffi again."""
+    """tvm-ffi calls a packed function, which calls a tvm-ffi function."""
     for _ in range(2):
         with pytest.raises(ValueError, match="too heavy") as raised:
             bridge.to_tvm_ffi(packed(lambda weight: lift(weight + 1)))(50)

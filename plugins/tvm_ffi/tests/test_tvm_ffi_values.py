@@ -1,4 +1,4 @@
-"""The bridge to apache-tvm-ffi: values as arguments and as results, on both sides."""
+"""Test the bridge to apache-tvm-ffi: values as arguments and results, on both sides."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ TYPED = {
 
 @pytest.mark.parametrize("name", TYPED)
 def test_typed_cpp_function_takes_and_returns(name):
-    """Functions written in C++, whose arguments have types."""
+    """Call typed functions written in C++."""
     kind, make = TYPED[name]
     pytest.importorskip("tvm_ffi.testing")
     function = tvm_ffi.get_global_func(f"testing.schema_id_{kind}", allow_missing=True)

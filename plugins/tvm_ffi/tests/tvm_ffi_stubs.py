@@ -1,5 +1,5 @@
-"""Run by test_tvm_ffi_stubs.py in a process of its own: what libraries find of tvm-ffi's C
-interface where nobody has loaded it, called as they call it. Numbers are those of its header."""
+"""Script of test_tvm_ffi_stubs.py for a separate process: call the stubs of tvm-ffi's C interface
+as libraries do if tvm-ffi is not loaded. Constants are those of its header."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Value(ctypes.Structure):
 
 
 class Head(ctypes.Structure):
-    """Of every object."""
+    """Header of every object."""
 
     _fields_ = [
         ("strong", ctypes.c_uint32),
@@ -59,7 +59,7 @@ def text(data: bytes):
 
 
 def raised() -> Error:
-    """The error of this thread, which is taken from it."""
+    """Take the error of this thread."""
     out = Pointer()
     FFI.TVMFFIErrorMoveFromRaised(ctypes.byref(out))
     return Error.from_address(out.value)
@@ -97,7 +97,7 @@ def errors() -> None:
     for holder in (above, above):  # made() and the thread
         FFI.TVMFFIObjectDecRef(holder)
     assert cause.head.strong == 2
-    cause.head.weak += 1  # as tvm-ffi's weak references do: the content goes before the block
+    cause.head.weak += 1  # as tvm-ffi's weak references: the content is freed before the block
     for _ in range(2):
         FFI.TVMFFIObjectDecRef(made)
     assert (cause.head.strong, cause.head.weak) == (0, 1)
@@ -198,7 +198,7 @@ def call(self, args, count, result):
 
 
 def errors_across_both_sides() -> None:
-    """Raised by tvm-ffi's side, through the classic one, through tvm-ffi's again."""
+    """Raise an error in tvm-ffi, and pass it through the classic side and tvm-ffi again."""
     start = FFI.tvmrt_tvm_ffi_start
     assert start() == 0
     make = tvmrt.get_global_func("tvmrt.tvm_ffi.from_safe_call")

@@ -1,4 +1,4 @@
-"""Helpers of the core's tests, which these use."""
+"""Helpers of the core's tests."""
 
 from __future__ import annotations
 

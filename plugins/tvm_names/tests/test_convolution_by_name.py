@@ -1,4 +1,5 @@
-"""The convolution that networks call by another library's name. Values: sums that numpy makes."""
+"""Test the convolution that networks call by another library's name. Expected values are from
+numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ RNG = np.random.default_rng(10)
 
 
 def wanted(x, w, pads, strides, groups):
-    """Each element of the result as a sum of its own; (batch, channel, row, column) in and out."""
+    """Compute each element of the result as a separate sum; (batch, channel, row, column) in and
+    out."""
     x = np.pad(x, ((0, 0), (0, 0), pads[:2], pads[2:]))
     filters, channels, tall, wide = w.shape
     rows = (x.shape[2] - tall) // strides[0] + 1

@@ -1,4 +1,5 @@
-"""Products of matrices by the names of other libraries, as networks call them. Values: numpy's."""
+"""Test matmuls that networks call by the names of other libraries. Expected values are from
+numpy."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ def test_integers():
 
 
 def test_views_of_an_operator(tmp_path):
-    """A compiled operator passes views: here a matrix turned by its strides, behind an offset."""
+    """A compiled operator passes views: here a matrix transposed by its strides, with an offset."""
     source = """
         #include <tvm/runtime/c_backend_api.h>
         void* __tvm_module_ctx;

@@ -1,4 +1,4 @@
-"""Functions that compiled networks call by name: sorting and random numbers. Values are numpy's."""
+"""Test sorting and random functions that networks call by name. Expected values are from numpy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nd(values, dtype=None):
 
 
 def stable(x: np.ndarray, axis: int, ascends: bool) -> np.ndarray:
-    """Indices in order, those of equal elements ascending in both directions."""
+    """Return sorted indices; equal elements are ascending in both directions."""
     if ascends:
         return np.argsort(x, axis=axis, kind="stable")
     # of the reversed slice, so that equal elements come reversed, too
@@ -37,7 +37,7 @@ CASES = [((7,), 0), ((3, 5), 1), ((4, 33), 0), ((2, 17, 3), 1), ((2, 3, 400), -1
 @pytest.mark.parametrize("ascends", [True, False])
 def test_sort_and_argsort(dtype, ascends):
     for (shape, axis), to in zip(CASES, itertools.cycle(["int32", "int64", "float32", "float64"])):
-        # few values, so that many are equal; beyond what a double can tell apart where they may be
+        # few values, so that many are equal; beyond double precision for integer types
         x = RNG.integers(-9, 9, shape).astype(dtype)
         x += np.array(2**53, dtype) if dtype == "int64" else np.array(0.25, dtype).astype(dtype)
         order, values = nd(np.zeros(shape), to), nd(np.zeros(shape), dtype)
@@ -62,7 +62,7 @@ def test_sort_keeps_the_bits_of_its_elements():
 
 
 def test_not_a_number_ends_the_sort_as_in_tvm():
-    """As a build of TVM 0.12 has answered."""
+    """Expected results were recorded with a build of TVM 0.12."""
     for x, ascends, expected in (
         ([3, np.nan, 1, 2], True, [2, 3, 0, 1]),
         ([3, np.nan, 1, 2], False, [0, 1, 3, 2]),
@@ -101,9 +101,7 @@ def test_topk_beyond_the_length_writes_all_elements():
 
 def test_argsort_nms_ignores_invalid_elements():
     scores = RNG.random((3, 6, 2)).astype("float32")
-    valid = np.array(
-        [[4, 6], [0, 99], [-3, 1]], "int32"
-    )  # counts of no sense are no reason to crash
+    valid = np.array([[4, 6], [0, 99], [-3, 1]], "int32")  # invalid counts must not crash
     out = nd(np.zeros((3, 6, 2)), "int32")
     call("sort.argsort_nms", nd(scores), nd(valid), out, 1, False)
     for i, j in np.ndindex(3, 2):

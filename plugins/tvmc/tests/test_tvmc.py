@@ -1,4 +1,4 @@
-"""Command lines of tvmc: the lines that they stand for, and what these make."""
+"""Test command lines of tvmc: the equivalent commands, and their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tvmrt.plugins.tvmc.command import GROUPS, shapes_of, target_of, without_gro
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """y = x @ w + 1, with a dimension of x that is left open."""
+    """Return y = x @ w + 1, with a dynamic dimension of x."""
     w = np.arange(12, dtype="float32").reshape(3, 4)
     constants = [
         helper.make_tensor("w", TensorProto.FLOAT, w.shape, w.ravel()),

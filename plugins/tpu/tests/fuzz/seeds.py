@@ -1,4 +1,4 @@
-"""Regions of the simulated accelerator, to begin with."""
+"""Seed inputs for fuzzing regions of the simulated accelerator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ POOL = '{"kernel": [2, 2], "strides": [2, 2], "count_pads": 1, "precision": "flo
 
 
 def seeds(regions: Callable[..., bytes]) -> list[bytes]:
-    """``regions`` makes the text of one node."""
+    """Return seed regions; ``regions`` writes the text of one node."""
     return [
         regions(
             "conv", [[1, 4, 3, 3], [2, 2, 2, 2], [2], [1, 2, 4, 4]], [1, 2], CONV, device="tpu"
