@@ -1,4 +1,4 @@
-"""Compare the ABI with the snapshot beside this file: symbols, signatures, layouts, constants.
+"""Compare the ABI with the snapshot in this folder: symbols, signatures, layouts, constants.
 
 Usage: abi.py [--update] [--compiler CC] [--include FOLDER] [LIBRARY...]
 
@@ -22,8 +22,8 @@ import dwarf_types
 
 SNAPSHOT = Path(__file__).with_name("snapshot")
 LIBRARIES = ("libtvm_runtime.so", "libtvm_backend.a", "libtvm_firmware.a")
-# What begins with tvmrt__ is shared by the files of one library. What a library needs of the C
-# library is for another test.
+# Symbols that begin with tvmrt__ are internal to one library. Another test checks what a library
+# needs from the C library.
 PUBLIC = re.compile(r"(?!tvmrt__|_)\w")
 SUPPLIED = re.compile(r"TVM|tvmrt_(?!_)")
 SIGNATURE = "abi_signature_"
@@ -31,7 +31,8 @@ ADVICE = "what may change when, and how to update the snapshot: docs/reference/a
 
 
 def public_headers(include: Path) -> list[Path]:
-    """All but the kernels and what is for C++, which become part of what includes them."""
+    """Return all public headers except kernels and C++ headers, which are compiled into their
+    users."""
     headers = sorted(path.relative_to(include) for path in include.rglob("*.h"))
     other = re.compile(r"^namespace tvm \{|^#include <tvm/runtime/cxx_", re.MULTILINE)
     return [
@@ -51,7 +52,7 @@ def _output(*command: str | Path, text: str | None = None) -> str:
 
 
 def symbols(library: Path) -> tuple[set[str], set[str]]:
-    """Names that the library defines for others and names that it needs of others."""
+    """Return the symbols that the library defines and those that it needs."""
     options = ["-D"] if library.suffix == ".so" else ["-g"]
     defined, needed = set(), set()
     for line in _output("nm", *options, library).splitlines():
@@ -61,7 +62,7 @@ def symbols(library: Path) -> tuple[set[str], set[str]]:
 
 
 def constants(compiler: str, include: Path, source: str) -> list[str]:
-    """Object-like macros of the public headers with their text."""
+    """Return the object-like macros of the public headers with their text."""
     headers = [(include / header).read_text() for header in public_headers(include)]
     ours = {name for text in headers for name in re.findall(r"#\s*define (\w+)(?!\w*\()", text)}
     macros = _output(compiler, "-E", "-dM", "-x", "c", f"-I{include}", "-", text=source)
@@ -73,7 +74,7 @@ def constants(compiler: str, include: Path, source: str) -> list[str]:
 
 
 def describe(compiler: str, include: Path, libraries: Iterable[Path]) -> dict[str, list[str]]:
-    """The facts of the ABI, a line each, by the name of the snapshot's file."""
+    """Return the facts of the ABI, one line each, by name of the snapshot's file."""
     source = "".join(f"#include <{header}>\n" for header in public_headers(include))
     declared = set(re.findall(r"\b\w+\b", _declarations(compiler, include, source)))
     of_library = {}
@@ -85,7 +86,7 @@ def describe(compiler: str, include: Path, libraries: Iterable[Path]) -> dict[st
     pointers = "".join(f"__typeof__({n})* {SIGNATURE}{n};\n" for n in names if n in declared)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "all.o")
-        # strict: where GNU C gets a friendlier type, as for a name, the plain one is looked at
+        # strict: the portable type, where GNU C gets a different one
         options = ["-g", "-std=c11", "-fno-eliminate-unused-debug-types", "-c", f"-I{include}"]
         _output(compiler, *options, "-x", "c", "-", "-o", path, text=source + pointers)
         types = dwarf_types.type_facts(path, include)
@@ -103,7 +104,7 @@ def _declarations(compiler: str, include: Path, source: str) -> str:
 
 
 def _key(fact: str) -> str:
-    """What a fact is about: a line with the same key and another text is a change."""
+    """Return the subject of a fact: an equal subject with another text is a change."""
     if fact.startswith(("defines ", "needs ")):
         return " ".join(
             [fact.split(maxsplit=1)[0], *re.findall(r"(\w+)(?=\(| *$|: in no)", fact)[:1]]
@@ -112,7 +113,7 @@ def _key(fact: str) -> str:
 
 
 def differences(old: dict[str, list[str]], new: dict[str, list[str]]) -> list[str]:
-    """A sentence for each fact that is not in both."""
+    """Return one line for each fact that only one side has."""
     found = []
     for name in sorted({*old, *new}):
         gone = {_key(f): f for f in old.get(name, []) if f not in set(new.get(name, []))}
@@ -130,12 +131,12 @@ def differences(old: dict[str, list[str]], new: dict[str, list[str]]) -> list[st
 
 
 def read_snapshot(folder: Path = SNAPSHOT) -> dict[str, list[str]]:
-    """The facts that are kept."""
+    """Return the committed facts."""
     return {path.name: path.read_text().splitlines() for path in sorted(folder.glob("*.txt"))}
 
 
 def installed() -> tuple[Path, list[Path]]:
-    """The headers and the libraries of the package."""
+    """Return the headers and the libraries of the package."""
     from tvmrt import libinfo
 
     libraries = [Path(libinfo.find_lib_path(name)[0]) for name in LIBRARIES]

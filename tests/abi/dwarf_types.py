@@ -1,4 +1,4 @@
-"""C types as text, from the debug information of one object file.
+"""Print C types as text, from the debug information of one object file.
 
 Compilers name the basic types differently, so these are told by their kind and size; everything
 else by the name that the headers give it.
@@ -40,7 +40,7 @@ def _target(die: DIE) -> DIE | None:
 
 
 def type_text(die: DIE | None) -> str:
-    """The type as C writes it, with the name where it has one."""
+    """Return the type as C text, with its name if it has one."""
     if die is None:
         return "void"
     if die.tag == "DW_TAG_base_type":
@@ -82,7 +82,7 @@ def _extents(die: DIE) -> Iterator[int]:
 
 
 def function_text(die: DIE, name: str) -> str:
-    """`RESULT name(PARAMETERS)`."""
+    """Return `RESULT name(PARAMETERS)`."""
     kinds = {
         "DW_TAG_formal_parameter": lambda child: type_text(_target(child)),
         "DW_TAG_unspecified_parameters": lambda child: "...",
@@ -112,7 +112,7 @@ def _member_facts(label: str, member: DIE) -> Iterator[str]:
 
 
 def _files(unit: CompileUnit, program: LineProgram) -> dict[int, Path]:
-    """Where the files of the line table lie, by number; up to DWARF 4 these count from 1."""
+    """Return the paths of the line table's files by number; up to DWARF 4 these count from 1."""
     header = program.header
     first = 0 if header["version"] >= 5 else 1
     start = _text(unit.get_top_DIE(), "DW_AT_comp_dir")
@@ -135,7 +135,7 @@ def _facts_of(die: DIE) -> Iterator[str]:
 
 
 def type_facts(path: Path, folder: Path) -> list[str]:
-    """A line for each fact about the types that headers below `folder` declare."""
+    """Return one line for each fact about the types that headers below `folder` declare."""
     groups: set[tuple[str, ...]] = set()
     with path.open("rb") as file:
         info = ELFFile(file).get_dwarf_info()
@@ -152,7 +152,7 @@ def type_facts(path: Path, folder: Path) -> list[str]:
 
 
 def _nameless_enums(dies: list[DIE]) -> Iterator[tuple[str, ...]]:
-    """Enumerators of what has no name, not even by a typedef."""
+    """Return enumerators of enums without a name or typedef."""
     typedefs = (_target(die) for die in dies if die.tag == "DW_TAG_typedef")
     named = {die.offset for die in typedefs if die is not None}
     for die in dies:
@@ -161,7 +161,7 @@ def _nameless_enums(dies: list[DIE]) -> Iterator[tuple[str, ...]]:
 
 
 def pointed_types(path: Path, prefix: str) -> dict[str, str]:
-    """What the variables called `prefix` + NAME point to, by NAME."""
+    """Return the types that the variables `prefix` + NAME point to, by NAME."""
     found = {}
     with path.open("rb") as file:
         for unit in ELFFile(file).get_dwarf_info().iter_CUs():

@@ -1,4 +1,4 @@
-"""A library for every size beside one for a fixed shape: speed, memory, code, what sizes cost.
+"""Compare a library for every size with one for a fixed shape: speed, memory, code, cost of sizes.
 
 Both libraries run in turn in one process, on one thread, by several executors each, since where
 their memory lies changes the times of small networks by percents; ratios are of the least processor
@@ -29,8 +29,8 @@ from dynamic_networks import CASES, FLOAT, Case, Draft
 import tvmrt
 from tvmrt.runtime.executor import AotModule
 
-PLACES = 4  # in memory of each network: as many executors
-STEPS = 100  # of the network that tells what changing the size costs
+PLACES = 4  # executors in memory of each network
+STEPS = 100  # dimension of the network that measures the cost of changing the size
 
 
 def network(library, folder: Path, name: str):
@@ -44,7 +44,7 @@ def executors(module, inputs) -> list:
 
 
 def code_bytes(path: Path) -> int:
-    """Of the section of instructions."""
+    """Return the bytes of the section of instructions."""
     text = subprocess.run(["size", "-A", path], capture_output=True, text=True, check=True).stdout
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(".text"))
 
@@ -57,7 +57,7 @@ def prepared(executor, inputs):
 
 
 def ratio(first, second, rounds: int, calls: int) -> float:
-    """Time of the runs of the first's executors by that of the second's."""
+    """Return the time of the first executors' runs divided by that of the second's."""
     least = [float("inf")] * 2
     for i in range(rounds):
         for which, executor in enumerate((first[i % PLACES], second[i % PLACES])):
@@ -70,7 +70,7 @@ def ratio(first, second, rounds: int, calls: int) -> float:
 
 
 def opened(name: str) -> Case:
-    """A network of the folder with a free batch."""
+    """Return a network of the folder with a dynamic batch."""
     model = onnx.load(Path(os.environ["TVMRT_MODELS"]) / f"{name}.onnx")
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
@@ -90,7 +90,7 @@ def opened(name: str) -> Case:
 
 
 def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
-    """Ratios of the library for every size to those for fixed shapes."""
+    """Measure the ratios of the library for every size to those for fixed shapes."""
     model, rng, most = case.make(), np.random.default_rng(0), case.most()
     largest = case.inputs(rng, most)
     shapes = {name: array.shape for name, array in largest.items()}
@@ -115,7 +115,7 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
 
 
 def min_cost(folder: Path, rounds: int) -> float:
-    """Microseconds of a run of a network that rectifies a row of one number."""
+    """Return the microseconds of a run of a network that rectifies a row of one element."""
     d = Draft()
     model = d.model({"x": (FLOAT, ["batch", 1])}, {d.node("Relu", ["x"]): FLOAT})
     library = tvmrt.compile(model, executor="aot", dims={"batch": 8})
@@ -131,8 +131,8 @@ def min_cost(folder: Path, rounds: int) -> float:
 
 
 def size_cost(folder: Path, rounds: int) -> float:
-    """Microseconds by which runs of alternating sizes are slower than those of one, of a network of
-    many steps that compute next to nothing."""
+    """Return the microseconds by which runs of alternating sizes are slower than runs of one size,
+    for a network of many trivial steps."""
     d = Draft()
     x = "x"
     for i in range(STEPS):

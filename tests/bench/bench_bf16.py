@@ -1,5 +1,5 @@
-"""Products in bfloat16 beside float32, onnxruntime in float32, and OpenVINO, which computes in
-bfloat16 by default where the processor has it.
+"""Compare bfloat16 with float32, onnxruntime in float32, and OpenVINO, which uses bfloat16 by
+default if the processor supports it.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_bf16.py NETWORK.onnx... [--rounds N]
 
@@ -32,8 +32,8 @@ Run = Callable[[], "list[np.ndarray]"]
 
 
 def with_random_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The network with weights of a sensible scale in place of all tensors of float32 with two or
-    more axes; those that a ConstantOfShape makes become initialisers."""
+    """Replace all float32 tensors with two or more axes by random weights of a sensible scale;
+    those computed by ConstantOfShape become initializers."""
     rng = np.random.default_rng(0)
     held = {each.name: each for each in model.graph.initializer}
     kept = []
@@ -102,7 +102,7 @@ def measure(path: Path, own: bool, rounds: int, target: str) -> dict[str, float]
         onnx.save(model, file)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        options.log_severity_level = 3  # of weights that the file keeps beside those that are read
+        options.log_severity_level = 3  # unused copies of weights that the file also contains
         session = onnxruntime.InferenceSession(file, options)
         feeds = feeds_of(session)
         runs = {

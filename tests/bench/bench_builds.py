@@ -1,4 +1,4 @@
-"""By how much builds of one network for different processors differ.
+"""Measure how much the results of builds of one network for different processors differ.
 
     python tests/bench/bench_builds.py [FOLDER] [NAME...]
 
@@ -23,7 +23,7 @@ import tvmrt
 
 
 def builds(folder: Path) -> dict[str, dict]:
-    """Options of tvmrt.compile by the name of the build."""
+    """Return the options of tvmrt.compile by the name of the build."""
     found: dict[str, dict] = {"native": {"target": "native"}, "host": {"target": "host"}}
     if platform.machine() in ("x86_64", "AMD64"):
         compiler = folder / "cc"
@@ -46,7 +46,8 @@ def outputs(model: Path, options: dict, library: Path) -> list[np.ndarray]:
 
 
 def difference(a: list[np.ndarray], b: list[np.ndarray]) -> float:
-    """The largest, over all outputs, as a part of each output's largest number."""
+    """Return the largest difference over all outputs, relative to the largest value of the
+    output."""
     parts = [0.0]
     for x, y in zip(a, b):
         apart = np.abs(x.astype(np.float64) - y.astype(np.float64)).max(initial=0.0)

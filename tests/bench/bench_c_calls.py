@@ -1,4 +1,5 @@
-"""Calls from C to C: TVMFuncCall beside TVMFFIFunctionCall of tvm-ffi, in turns in one process.
+"""Compare calls from C to C in one process: TVMFuncCall and TVMFFIFunctionCall of tvm-ffi, in
+turns.
 
 python tests/bench/bench_c_calls.py [--json]
 """
@@ -19,7 +20,7 @@ SOURCES = Path(__file__).parent / "calls"
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """The program, and a library with the function that it calls."""
+    """Build the program, and a library with the called function."""
     runtime = Path(libinfo.find_lib_path()[0])
     package = Path(tvm_ffi.__file__).parent
     ffi = next((package / "lib").glob("libtvm_ffi.so*"))

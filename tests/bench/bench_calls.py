@@ -1,4 +1,4 @@
-"""Calls between Python and C, paired with apache-tvm-ffi in one run.
+"""Compare calls between Python and C with apache-tvm-ffi, in pairs in one run.
 
 Each round measures both contenders for every case, in turning order; the ratio is the median over
 rounds of (ours / theirs) within one round. Times are the thread's processor time, so that other
@@ -153,7 +153,8 @@ def main() -> int:
 
 
 def report(results: dict[str, list[tuple[float, float]]], as_json: bool) -> None:
-    """Print medians, the median of the ratios, and the ratio of minima, which bears load best."""
+    """Print medians, the median of the ratios, and the ratio of minima, which is most robust under
+    load."""
     rows = {
         name: {
             "tvmrt_ns": statistics.median(pair[0] for pair in pairs),

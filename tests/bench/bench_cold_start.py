@@ -1,4 +1,4 @@
-"""What a C program with a compiled network costs from its start to its end, the first run included.
+"""Measure the total time of a C program with a compiled network, including its first run.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_cold_start.py [FOLDER] [NAME...] [--rounds N]
 

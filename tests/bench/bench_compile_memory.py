@@ -1,4 +1,4 @@
-"""The most memory that compiling takes at a time, in sizes of the network's weights.
+"""Measure the peak memory of compiling, relative to the size of the network's weights.
 
 Run: ``python tests/bench/bench_compile_memory.py [FILE.onnx ...]``; without files of a decoder
 like GPT-2 (``--layers``, ``--words``), its weights in the file and beside it. Printed for each
@@ -26,7 +26,7 @@ MB = 1 << 20
 
 
 def status(pid: int | str, key: str) -> int:
-    """Bytes that /proc tells of a process, 0 if it has ended."""
+    """Return the bytes that /proc reports for a process, 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -52,7 +52,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def program(pid: int) -> str:
-    """What it runs: one that is just being started is a second view of who starts it."""
+    """Return the program of a process; a process that is being started still shows its parent's."""
     try:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
@@ -60,7 +60,7 @@ def program(pid: int) -> str:
 
 
 class Watch:
-    """The largest sum over all processes, looked at every few milliseconds."""
+    """Records the largest sum over all processes, sampled every few milliseconds."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -81,14 +81,14 @@ class Watch:
 
 
 def measure(path: Path) -> None:
-    import tvmrt.compiler.pipeline  # its modules are no part of what is measured
+    import tvmrt.compiler.pipeline  # imported modules are not part of the measurement
 
     rows: list[tuple[str, int]] = []
     running = ["before"]
 
     def mark(name: str) -> None:
         rows.append((running[0], status("self", "VmHWM")))
-        Path("/proc/self/clear_refs").write_text("5")  # the next peak begins here
+        Path("/proc/self/clear_refs").write_text("5")  # the next peak starts here
         running[0] = name
 
     base = status("self", "VmRSS")

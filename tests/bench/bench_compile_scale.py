@@ -1,4 +1,4 @@
-"""How compiling grows with the number of a network's nodes.
+"""Measure how compile time grows with the number of nodes.
 
     python tests/bench/bench_compile_scale.py [SHAPE ...] [--nodes 500,1000,5000] [--no-c]
 

@@ -1,5 +1,5 @@
-"""Networks beside others: what several instances get done together, and how long an answer takes
-beside a busy neighbour.
+"""Measure networks on a busy machine: throughput of several instances, and latency next to busy
+processes.
 
     python tests/bench/bench_contention.py [FOLDER] [--networks NAME...] [--seconds 2]
 
@@ -41,7 +41,7 @@ DEFAULT = ["kws_dscnn_f32", "resnet8_f32", "yunet_n_320_f32", "mobilenetv2_100_2
 
 
 def together(network: str, count: int, threads: int, seconds: float) -> list[list[float]]:
-    """Times of each of ``count`` instances that run at the same time."""
+    """Return the times of each of ``count`` instances that run at the same time."""
     environment = {**os.environ}
     environment.pop("TVM_NUM_THREADS", None)
     if threads:
@@ -59,7 +59,7 @@ def together(network: str, count: int, threads: int, seconds: float) -> list[lis
 
 
 def beside(network: str, threads: int, neighbours: int, seconds: float) -> tuple[float, float]:
-    """Median and 99th percentile of an answer beside so many processes that only compute."""
+    """Return the median and 99th percentile of the latency next to this many busy processes."""
     with ExitStack() as stack:
         for _ in range(neighbours):
             busy = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])

@@ -1,4 +1,5 @@
-"""A custom C kernel beside the built-in operator of the same formula: ``python bench_custom.py``.
+"""Compare a custom C kernel with the built-in operator of the same formula: ``python
+bench_custom.py``.
 
 Both are one generated C function with plain pointers and known extents. Printed are the shortest of
 many runs of each, in turns, on one thread.
@@ -48,7 +49,7 @@ def session(add, count: int, folder: Path, name: str) -> GraphModule:
 
 
 def shortest(sessions: list[GraphModule]) -> list[float]:
-    """Seconds of the shortest run of each."""
+    """Return the seconds of the shortest run of each."""
     best = [float("inf")] * len(sessions)
     for _ in range(TURNS):
         for i, each in enumerate(sessions):

@@ -1,5 +1,5 @@
-"""What a border between two regions of one device costs where nothing is copied:
-``python tests/bench/bench_device_boundaries.py``.
+"""Measure the cost of a boundary between two regions of one device without copies: ``python
+tests/bench/bench_device_boundaries.py``.
 
 The device has memory of its own, in which every tensor between its regions stays, and its runs do
 nothing. A chain of many such regions is timed against one of two; printed are nanoseconds a border,
@@ -28,7 +28,7 @@ MAX_NS = 200.0
 
 
 def nanoseconds(folder: Path, regions: int, executor: str, scheduler: str) -> float:
-    """Of one run, the quickest of several."""
+    """Return the nanoseconds of one run, the minimum of several."""
     model = chain(*(("Neg", "Relu") * regions)[:regions], extents="4")
     schedule = "async" if scheduler == "async" else "sync"
     library = tvmrt.compile(model, devices=["far"], executor=executor, schedule=schedule)

@@ -1,4 +1,4 @@
-"""Tensors of others into a function of tvm-ffi, by DLPack's exchange interface.
+"""Measure passing foreign tensors to a tvm-ffi function by DLPack's exchange interface.
 
 A call of two tensors, in turns: tvm-ffi's own, NDArrays, and tensors of the least type that can
 offer the interface (calls/minimal_tensor.c: no allocation, no work but a reference). Whatever is
@@ -34,7 +34,7 @@ ROUNDS, CALLS = 25, 100000
 
 
 def minimal_types(folder: Path) -> Any:
-    """Build and import the module of the least types."""
+    """Build and import the module of the minimal types."""
     path = folder / f"minimal_tensor{sysconfig.get_config_var('EXT_SUFFIX')}"
     includes = [sysconfig.get_paths()["include"], *libinfo.find_include_path()]
     command = ["cc", "-O2", "-shared", "-fPIC", *(f"-I{name}" for name in includes)]

@@ -1,4 +1,5 @@
-"""What the Python layer adds to a run: set_input, run, get_output(0).numpy() of a tiny network.
+"""Measure the overhead of the Python layer per run: set_input, run, get_output(0).numpy() of a tiny
+network.
 
 The network's own code takes nanoseconds, so nearly all that is measured is the way to it and back.
 Run: ``python tests/bench/bench_executor.py``.

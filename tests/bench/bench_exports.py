@@ -1,4 +1,5 @@
-"""Networks as people export them: the share that loads without arguments, and is right at 3 sizes.
+"""Measure the share of commonly exported networks that load without arguments and are correct at 3
+sizes.
 
 ``python tests/bench/bench_exports.py --folder FOLDER --install`` makes a virtual environment in
 FOLDER with torch, timm, ultralytics, segmentation-models-pytorch and transformers (some GB),
@@ -30,17 +31,17 @@ PACKAGES = (
     "torch", "torchvision", "onnx", "timm", "ultralytics", "segmentation-models-pytorch",
     "transformers",
 )  # fmt: skip
-TIMEOUT = 1800  # seconds, of an export or a judgement
-TOLERANCE = 1e-4  # of the range of an output
-# Differences of the judge, with its optimisations, from itself without them, that are allowed where
-# they are more: some numbers of networks with random weights hang on the last bit of others.
+TIMEOUT = 1800  # seconds, of an export or a comparison
+TOLERANCE = 1e-4  # relative to the range of an output
+# Larger tolerances: differences of onnxruntime with optimisations from itself without them. Some
+# values of networks with random weights depend on the last bit of others.
 MAX_OWN = 3
-PARTS = (0.1, 0.25, 0.35)  # of the bounds of each dimension
+PARTS = (0.1, 0.25, 0.35)  # relative to the bounds of each dimension
 GOALS = {"vision": 57 / 60, "language": 1.0}
 
 
 def export_all(folder: Path, names: list[str]) -> dict[str, str]:
-    """Export the networks that the folder lacks; return why some could not be."""
+    """Export the networks that are missing in the folder; return the reasons of failures."""
     place = folder / "venv"
     python = place / "bin" / "python"
     if not python.exists():
@@ -66,7 +67,7 @@ def export_all(folder: Path, names: list[str]) -> dict[str, str]:
 
 
 def sizes_of(dims: dict[str, tuple[int, int]]) -> Iterator[dict[str, int]]:
-    """Three sizes of each dimension, within its bounds."""
+    """Return three sizes of each dimension within its bounds."""
     for number, part in enumerate(PARTS, 1):
         yield {
             name: min(max(low, number if high <= 8 else int(part * high)), high)
@@ -75,7 +76,7 @@ def sizes_of(dims: dict[str, tuple[int, int]]) -> Iterator[dict[str, int]]:
 
 
 def made_up(network: Any, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-    """Inputs of these sizes: small indices, masks of ones, normal floats."""
+    """Return inputs of these sizes: small indices, masks of ones, normal floats."""
     rng = np.random.default_rng(0)
     found = {}
     for each in network.inputs:
@@ -89,7 +90,7 @@ def made_up(network: Any, sizes: dict[str, int]) -> dict[str, np.ndarray]:
 
 
 def _at(text: str, sizes: dict[str, int]) -> int:
-    """An extent such as ``(height_by_32 * 32)`` at some sizes."""
+    """Evaluate an extent such as ``(height_by_32 * 32)`` at some sizes."""
     if text in sizes:
         return sizes[text]
     numbers = re.sub(r"[^\W\d][\w.]*", lambda name: str(sizes[name[0]]), text)
@@ -141,7 +142,7 @@ def _session(path: Path, level: str) -> Any:
 
 
 def _difference(value: Any, expected: Any) -> float:
-    """The largest difference as a share of the expected range; inf for another shape."""
+    """Return the largest difference as a share of the expected range; inf for another shape."""
     a, b = np.asarray(value), np.asarray(expected)
     if a.shape != b.shape:
         return float("inf")
@@ -154,7 +155,7 @@ def _difference(value: Any, expected: Any) -> float:
 
 
 def judged(path: Path) -> dict[str, Any]:
-    """A judgement in a process of its own, which a crash does not end."""
+    """Compare a network in its own process, whose crash does not end this one."""
     words = [sys.executable, __file__, "--judge", str(path)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
@@ -195,7 +196,7 @@ def main() -> int:
 
 
 def _print_shares(found: dict[str, dict[str, Any]]) -> int:
-    """Print the shares by kind; 1 where one is below its goal."""
+    """Print the shares by kind; return 1 if one is below its goal."""
     short = 0
     for kind in ("vision", "language", "other"):
         rows = [r for n, r in found.items() if NETWORKS.get(n, ("other", None))[0] == kind]

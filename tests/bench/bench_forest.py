@@ -1,4 +1,4 @@
-"""Forests beside onnxruntime on one thread, by rows of a run.
+"""Compare forests with onnxruntime on one thread, by number of rows per run.
 
     python tests/bench/bench_forest.py [--trees N] [--depth D] [--seconds S] [--json]
 
@@ -27,16 +27,16 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import tvmrt
 
-TIMES = 3.0  # as fast as onnxruntime at one row
+TIMES = 3.0  # required speed relative to onnxruntime, at one row
 
 
 def ours(model, shape: tuple[int, int]):
-    """A function of rows that runs the compiled forest."""
+    """Return a function of rows that runs the compiled forest."""
     return tvmrt.load(model, shapes={"X": shape}, cache=False)
 
 
 def theirs(model):
-    """The same by onnxruntime on one thread."""
+    """Return a function of rows that runs the forest in onnxruntime on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
@@ -44,7 +44,7 @@ def theirs(model):
 
 
 def paired(first, second, inputs: list[np.ndarray], seconds: float) -> tuple[float, float]:
-    """Medians of both in seconds, timed in turns."""
+    """Return the median seconds of both, timed in turns."""
     times: tuple[list[float], list[float]] = ([], [])
     end, i = time.perf_counter() + seconds, 0
     while time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""A library for all levels of x86-64 beside libraries for one.
+"""Compare a library for all ISA levels of x86-64 with libraries for one level.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_isa_levels.py [FOLDER] [NAME...] [--rounds N]
 
@@ -38,7 +38,7 @@ COLUMNS = ("native", "v3", "code", "weights", "compile")
 
 
 def build(model: Path, options: dict, path: Path) -> tuple[float, int, int]:
-    """Seconds to compile, bytes of code, bytes of weights."""
+    """Return the seconds to compile, bytes of code, bytes of weights."""
     begin = time.perf_counter()
     library = tvmrt.compile(model, **options)
     library.export_library(path)
@@ -47,7 +47,7 @@ def build(model: Path, options: dict, path: Path) -> tuple[float, int, int]:
 
 
 def open_at(path: Path, level: str, inputs: dict) -> GraphModule:
-    """An executor over a mapping of its own, whose level is chosen when it is loaded."""
+    """Open an executor on a separate mapping, whose ISA level is selected when it is loaded."""
     copy = path.with_name(f"{path.stem}-{level or 'own'}.so")
     shutil.copy(path, copy)
     os.environ["TVMRT_LEVEL"] = level
@@ -62,7 +62,7 @@ def open_at(path: Path, level: str, inputs: dict) -> GraphModule:
 
 
 def min_times(runners: dict[str, GraphModule], rounds: int) -> dict[str, float]:
-    """Seconds of one run of each, the least of some batches in turns."""
+    """Return the seconds of one run of each: the minimum of several batches in turns."""
     counts, found = {}, dict.fromkeys(runners, math.inf)
     for name, runner in runners.items():
         begin = time.perf_counter()
@@ -78,7 +78,7 @@ def min_times(runners: dict[str, GraphModule], rounds: int) -> dict[str, float]:
 
 
 def measure(model: Path, rounds: int) -> dict[str, float]:
-    """The numbers of a network by their columns."""
+    """Return the results of a network by column."""
     with np.load(model.with_suffix(".npz")) as stored, tempfile.TemporaryDirectory() as folder:
         inputs = {n: stored[n] for n in stored.files if not n.startswith("out:")}
         paths = {name: Path(folder, f"{name}.so") for name in BUILDS}

@@ -1,4 +1,4 @@
-"""What importing tvmrt, ``tvmrt.load`` and a call of its network cost beyond the network itself.
+"""Measure the overhead of importing tvmrt, of ``tvmrt.load`` and of calling its network.
 
     python tests/bench/bench_load.py NETWORK.onnx [...]
 
@@ -38,7 +38,7 @@ print((time.perf_counter() - begin) * 1e3)
 
 
 def _min_ms(code: str, rounds: int) -> float:
-    """The least of what a program prints."""
+    """Return the minimum of the times that a program prints."""
     command = [sys.executable, "-c", code]
     times = []
     for _ in range(rounds):
@@ -55,7 +55,7 @@ def _seconds(call: Callable[[], object], times: int) -> float:
 
 
 def _call_us(path: str, rounds: int) -> tuple[float, float]:
-    """Of ``run()`` alone, and of a call."""
+    """Return the microseconds of ``run()`` alone, and of a call."""
     import tvmrt
 
     net = tvmrt.load(path)
@@ -70,7 +70,8 @@ def _call_us(path: str, rounds: int) -> tuple[float, float]:
 
 
 def _right_calls(path: str, threads: int = 8, calls: int = 100_000) -> int:
-    """How many calls give what the same inputs give alone, each thread having inputs of its own."""
+    """Return how many calls equal a call alone with the same inputs; each thread has its own
+    inputs."""
     import numpy as np
 
     import tvmrt

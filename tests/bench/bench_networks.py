@@ -1,4 +1,4 @@
-"""Every network of a folder: speed beside onnxruntime, compile time, memory.
+"""Measure every network of a folder: speed relative to onnxruntime, compile time, memory.
 
     python tests/bench/bench_networks.py [FOLDER] [--seconds S] [--threads N] [--json]
 
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 
 def build_resident(folder: Path) -> Path:
-    """The C program that measures resident memory."""
+    """Build the C program that measures resident memory."""
     program = folder / "resident"
     library = Path(find_lib_path()[0])
     includes = [f"-I{path}" for path in find_include_path()]
@@ -38,7 +38,7 @@ def build_resident(folder: Path) -> Path:
 
 
 def measure_memory(model: Path, program: Path, folder: Path) -> dict:
-    """Compile for the AOT executor; sizes in bytes, times in seconds."""
+    """Compile for the AOT executor; return sizes in bytes and times in seconds."""
     library = folder / "net.so"
     begin = time.perf_counter()
     compiled = tvmrt.compile(model, executor="aot")
@@ -61,7 +61,7 @@ def measure_memory(model: Path, program: Path, folder: Path) -> dict:
 
 
 def measure_speed(models: list[Path], seconds: float, threads: int) -> dict[str, dict]:
-    """Our speed as a multiple of onnxruntime's, by network."""
+    """Return our speed as a multiple of onnxruntime's, by network."""
     command = [sys.executable, "-m", "tvmrt", "bench", *map(str, models), "--json"]
     command += ["--against", "onnxruntime", "--executor", "aot", "--seconds", str(seconds)]
     command += ["--threads", str(threads), "--inputs", str(models[0].parent)]

@@ -1,4 +1,4 @@
-"""What the border of a region costs: ``python tests/bench/bench_region_boundaries.py``.
+"""Measure the cost of a region boundary: ``python tests/bench/bench_region_boundaries.py``.
 
 A network of many tiny regions, each with one tiny operator of the CPU between it and the next, is
 timed against the same number of calls of plain C. Printed are nanoseconds a region beyond that,
@@ -25,7 +25,7 @@ ROUNDS = 7
 
 
 class Rectifier(devices.Device):
-    """relu as C source: by pointers, or as a packed function."""
+    """ReLU as C source, with plain pointers or as a packed function."""
 
     def __init__(self, name: str, entry: str) -> None:
         self.name, self.entry = name, entry
@@ -51,7 +51,7 @@ class Rectifier(devices.Device):
 
 
 def network():
-    """relu, neg, relu, neg ... over four floats."""
+    """Return relu, neg, relu, neg ... over four floats."""
     nodes = [
         helper.make_node("Relu" if i % 2 == 0 else "Neg", [f"t{i}"], [f"t{i + 1}"], name=f"n{i}")
         for i in range(2 * REGIONS)
@@ -65,7 +65,7 @@ def network():
 
 
 def seconds(device, folder: Path) -> float:
-    """The quickest of several runs."""
+    """Return the minimum seconds of several runs."""
     library = tvmrt.compile(network(), executor="aot", devices=[device])
     assert len(library.summary.regions) == REGIONS
     path = folder / "net.so"
@@ -78,7 +78,7 @@ def seconds(device, folder: Path) -> float:
 
 
 def plugin(folder: Path) -> str:
-    """The skeleton's device, which computes relu, built and loaded."""
+    """Build and load the skeleton's device, which computes relu."""
     source, *_ = write_skeleton("boundary_gate", folder)
     flags = [f"-I{path}" for path in tvmrt.libinfo.find_include_path()]
     path = folder / "libtvmrt_device_boundary_gate.so"

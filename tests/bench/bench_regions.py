@@ -1,4 +1,4 @@
-"""What the border of a region costs beside copies: calls of regions whose device does nothing.
+"""Measure the overhead of region calls without copies, with a device that computes nothing.
 
 "call" is the region's packed function as an executor calls it: finding out that the tensors are
 what the region was compiled for, its lock, the device's slot.
@@ -24,7 +24,7 @@ import simulated
 
 
 def load_nothing(folder: Path) -> None:
-    """Build and load the device that does nothing."""
+    """Build and load a device that computes nothing."""
     path = folder / "libtvmrt_device_nothing.so"
     includes = [f"-I{p}" for p in libinfo.find_include_path()]
     source = libraries.DATA / "null_device.c"
@@ -33,7 +33,7 @@ def load_nothing(folder: Path) -> None:
 
 
 def call_ns(inputs: int) -> float:
-    """Nanoseconds of one call from C."""
+    """Return the nanoseconds of one call from C."""
     module = simulated.load_regions("nothing", {"r": inputs})
     tensors = [tvmrt.nd.empty(simulated.SHAPE) for _ in range(inputs + 1)]
     timer = module.time_evaluator("r", tvmrt.cpu(0), number=200000, repeat=7)
@@ -41,7 +41,7 @@ def call_ns(inputs: int) -> float:
 
 
 def graph_ns(steps: int) -> float:
-    """Nanoseconds per region of a chain in the graph executor, in order."""
+    """Return the nanoseconds per region of a chain in the graph executor, in order."""
     chain = [(f"r{i}", "nothing", [i]) for i in range(steps)]
     executor = simulated.executor(chain)
     executor.set_scheduler("sync")
@@ -50,7 +50,8 @@ def graph_ns(steps: int) -> float:
 
 
 def async_ns(steps: int) -> float:
-    """The same by the asynchronous scheduler, all on one device's thread."""
+    """Return the nanoseconds per region with the asynchronous scheduler, all on one device's
+    thread."""
     chain = [(f"r{i}", "nothing", [i]) for i in range(steps)]
     executor = simulated.executor(chain)
     timer = executor.time_evaluator("run", tvmrt.cpu(0), number=500, repeat=5)

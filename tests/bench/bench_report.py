@@ -1,4 +1,4 @@
-"""Reports in a browser: bytes of the page, time until it answers, errors of scripts, faults by axe.
+"""Measure reports in a browser: bytes of the page, loading time, script errors, axe violations.
 
     python tests/bench/bench_report.py [--rounds N] [NETWORK.onnx ...]
 
@@ -28,7 +28,8 @@ READY = "performance.getEntriesByName('ready')[0].startTime"
 
 
 def measure(browser: Any, file: Path, rounds: int) -> tuple[float, list[str], list[str]]:
-    """Milliseconds until a page is ready, errors of its scripts, what axe finds serious."""
+    """Return the milliseconds until a page is ready, its script errors, and serious axe
+    violations."""
     times: list[float] = []
     wrong: list[str] = []
     for _ in range(rounds):

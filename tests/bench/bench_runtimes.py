@@ -1,4 +1,4 @@
-"""Networks beside onnxruntime and OpenVINO, in float32 and in bfloat16, all of them in turn.
+"""Compare networks with onnxruntime and OpenVINO, in float32 and in bfloat16, in turns.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_runtimes.py NETWORK.onnx... [--kinds KIND ...]
         [--threads N] [--seconds S] [--cpu] [--keep FOLDER] [--target NAME [--levels NAME...]]
@@ -42,7 +42,7 @@ OURS: dict[str, dict] = {
     "whole": {"row_chains": False},
     "bf16": {"precision": "bf16"},
 }
-# What of ours stands beside which of theirs.
+# Pairs of our kinds and other kinds.
 PAIRS = [
     ("f32", "ort"), ("f32", "ov_f32"), ("f32", "ov"), ("winograd", "ort"), ("winograd", "f32"),
     ("direct", "ort"), ("f32", "direct"), ("f32", "whole"),
@@ -58,7 +58,7 @@ def rival(path: Path, threads: int) -> onnxruntime.InferenceSession:
 
 
 def feeds_of(session: onnxruntime.InferenceSession) -> dict[str, np.ndarray]:
-    """Random numbers; integers are 0 and 1, which every table and mask takes."""
+    """Return random inputs; integers are 0 and 1, which are valid for every table and mask."""
     rng = np.random.default_rng(1)
     feeds = {}
     for given in session.get_inputs():
@@ -135,7 +135,7 @@ def times_of(
 
 
 def off(found: list[np.ndarray], right: list[np.ndarray]) -> float:
-    """How far the outputs are apart, in parts of the largest number of each."""
+    """Return the largest difference of the outputs, relative to each output's largest value."""
     return max(
         float(np.abs(f - r).max() / max(np.abs(r).max(), 1e-30))
         for f, r in zip(found, right)
@@ -144,7 +144,7 @@ def off(found: list[np.ndarray], right: list[np.ndarray]) -> float:
 
 
 def measure(path: Path, given: argparse.Namespace, folder: str) -> dict[tuple, float]:
-    """Median ratios of the pairs, printed with those of the fastest."""
+    """Print and return the median ratios of the pairs, with those of the fastest runs."""
     runs = runs_of(path, given, folder)
     clock = time.process_time if given.cpu else time.perf_counter
     times = times_of(runs, given.seconds, clock)

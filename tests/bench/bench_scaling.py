@@ -1,4 +1,5 @@
-"""Networks in float32 with one thread and with several, each alone, beside onnxruntime.
+"""Compare float32 networks with one and with several threads, and with onnxruntime, one process
+running at a time.
 
     python tests/bench/bench_scaling.py NETWORK.onnx... [--threads 2] [--rounds 7] [--slice 0.3]
         [--pause 0.1] [--keep FOLDER] [--json FILE]
@@ -41,7 +42,7 @@ from statistics import median
 import bench_runtimes
 
 SOURCE = Path(__file__).parent / "ping_pong.c"
-SLOWER = 0.98  # scaling, by rounds and by the fastest runs, below which threads are in the way
+SLOWER = 0.98  # scaling, by rounds and by the fastest runs, below which threads slow a network down
 Slice = dict[str, float]  # "median" and "fastest" in seconds, "idle" as a part of a processor
 
 
@@ -55,7 +56,7 @@ def _run_of(kind: str, path: Path, library: Path, threads: int) -> Callable[[], 
 
 
 def instance(kind: str, path: str, library: str, threads: str) -> None:
-    """What a process of one runtime does: a slice for each line that it reads."""
+    """Run the process of one runtime: one slice for each line of input."""
     run = _run_of(kind, Path(path), Path(library), int(threads))
     run()
     print("ready", flush=True)
@@ -69,7 +70,8 @@ def instance(kind: str, path: str, library: str, threads: str) -> None:
 
 
 def slice_of(run: Callable[[], object], seconds: float) -> list[float]:
-    """The time of each run, three at least; the first one, which wakes threads, does not count."""
+    """Return the time of each run, at least three; the first one, which wakes threads, is
+    dropped."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     run()
@@ -81,7 +83,7 @@ def slice_of(run: Callable[[], object], seconds: float) -> list[float]:
 
 
 class Instance:
-    """One runtime with so many threads, in a process of its own."""
+    """One runtime with this many threads, in its own process."""
 
     def __init__(self, kind: str, path: Path, library: Path, threads: int) -> None:
         environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}
@@ -102,7 +104,7 @@ class Instance:
 
 
 class Trips:
-    """Round trips of a word between two processors."""
+    """Measures round trips of a word between two processors."""
 
     def __init__(self, folder: str) -> None:
         self.program = Path(folder) / "ping_pong"
@@ -113,7 +115,7 @@ class Trips:
 
 
 def measure(path: Path, given: argparse.Namespace, folder: str, trips: Trips) -> dict:
-    """All rounds of a network, by runtime and number of threads."""
+    """Run all rounds of a network, by runtime and number of threads."""
     library = Path(folder) / f"{path.stem}.so"
     kinds = [(kind, n) for kind in ("ours", "ort") for n in (1, given.threads)]
     rounds: dict[str, list[Slice]] = {f"{kind} {n}": [] for kind, n in kinds}
@@ -128,14 +130,14 @@ def measure(path: Path, given: argparse.Namespace, folder: str, trips: Trips) ->
             for each, slices in zip(instances, rounds.values()):
                 time.sleep(given.pause)
                 result = each.slice(given.slice)
-                if number > 0:  # what the first one waited was the making of the others
+                if number > 0:  # the first one waited while the others were created
                     slices.append(result)
     name = path.name.partition(".")[0]
     return {"network": name, "threads": given.threads, "trips": found, "rounds": rounds}
 
 
 def ratio(row: dict, first: str, second: str) -> tuple[float, float]:
-    """How many times the first one's time is the second's: by rounds, and by the fastest."""
+    """Return the first time divided by the second: by rounds, and by the fastest runs."""
     a, b = row["rounds"][first], row["rounds"][second]
     fastest = [min(each["fastest"] for each in side) for side in (a, b)]
     return median(x["median"] / y["median"] for x, y in zip(a, b)), fastest[0] / fastest[1]

@@ -1,4 +1,5 @@
-"""Throughput of the asynchronous scheduler beside the synchronous one, on simulated devices.
+"""Measure the throughput of the asynchronous scheduler against the synchronous one, on simulated
+devices.
 
 Each device takes 10 ms for a run. Run: ``python tests/bench/bench_schedulers.py``.
 """
@@ -19,7 +20,7 @@ import simulated
 
 
 def seconds_in_turn(steps, scheduler: str, runs: int) -> float:
-    """One executor, one run after the other."""
+    """Use one executor, one run after the other."""
     executor = simulated.executor(steps)
     executor.set_scheduler(scheduler)
     executor.set_input("x", np.zeros(simulated.SHAPE, np.float32))
@@ -31,7 +32,8 @@ def seconds_in_turn(steps, scheduler: str, runs: int) -> float:
 
 
 def seconds_in_flight(steps, runs: int, executors: int = 4) -> float:
-    """Several executors over one library, each with a run under way: time between two results."""
+    """Use several executors of one library, each with a run in progress; return the time per
+    result."""
     module = simulated.library(steps)
     busy = deque(simulated.executor(steps, module) for _ in range(executors))
     for executor in busy:
@@ -49,7 +51,7 @@ def seconds_in_flight(steps, runs: int, executors: int = 4) -> float:
 
 
 def measure(seconds: float = 0.01, runs: int = 60) -> dict[str, tuple[float, float]]:
-    """Seconds per inference, synchronous and asynchronous, of both networks."""
+    """Return the seconds per inference, synchronous and asynchronous, of both networks."""
     for name in ("left", "right", "third"):
         simulated.add_device(name, seconds)
     simulated.add_device("join", 0.0)

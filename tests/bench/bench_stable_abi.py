@@ -1,5 +1,5 @@
-"""What calls from Python would cost by its stable ABI, for which one wheel would serve all Pythons:
-the extension as it is beside one that calls functions wherever the stable ABI has no macro.
+"""Measure the cost of Python's stable ABI: compare the extension with one that calls functions
+wherever the stable ABI has no macro.
 
 Heap types and look-ups that the stable ABI wants as well are left out, so that this is the least.
 Each round measures both in processes of their own, in turning order; times are processor time.
@@ -51,7 +51,7 @@ print(json.dumps(found))
 
 
 def build(folder: Path, name: str, more: list[str]) -> Path:
-    """The extension as one translation unit, as the build makes it."""
+    """Build the extension as one translation unit, with the flags of the build."""
     sources = sorted((ROOT / "python" / "src").glob("*.c"))
     unit = folder / f"{name}.c"
     unit.write_text("".join(f'#include "{source}"\n' for source in sources))

@@ -1,5 +1,5 @@
-"""Transformers as onnxruntime's optimiser leaves them beside the same as PyTorch exports them, both
-compiled: the ratio of their times, the median over rounds in which they run in turn.
+"""Compare transformers optimised by onnxruntime with PyTorch's exports, both compiled: the median
+ratio of times over rounds in turns.
 
 Run: ``python tests/bench/bench_transformers.py``; it needs onnxruntime and sympy.
 """
@@ -24,7 +24,7 @@ from tvmrt.runtime.executor import AotModule
 
 
 def network(model, feeds: dict, path: str) -> AotModule:
-    """The network compiled, with its inputs."""
+    """Return the compiled network with its inputs."""
     tvmrt.compile(model, executor="aot").export_library(path)
     executor = AotModule(tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0)))
     for name, array in feeds.items():

@@ -1,5 +1,5 @@
-"""One step of a decoder with its weights in float32, in 8 and in 4 bits: the ratio of speeds, the
-median over rounds in which they run in turn, and how far the results are apart.
+"""Measure one step of a decoder with weights in float32, in 8 and in 4 bits: speed ratios (the
+median over rounds in turns) and differences of results.
 
 Run: ``TVM_NUM_THREADS=1 python tests/bench/bench_weight_only.py``. The weights should be larger
 than the caches, as those of real decoders are.
@@ -27,7 +27,7 @@ KINDS = (None, "int8", "int4")
 
 
 def network(model, feeds: dict, path: str, weights: str | None) -> tuple[AotModule, int]:
-    """The network compiled, with its inputs; bytes of its weights."""
+    """Return the compiled network, its inputs, and the bytes of its weights."""
     library = tvmrt.compile(model, executor="aot", weights=weights)
     library.export_library(path)
     executor = AotModule(tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0)))

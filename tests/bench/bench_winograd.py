@@ -1,6 +1,6 @@
-"""Convolutional networks directly, by squares as by default and with ``--winograd``, and in
-onnxruntime: how many times as fast, medians over rounds in which they run in turn, how far apart
-(``--winograd`` and onnxruntime), bytes of weights.
+"""Compare convolutional networks with direct convolution, default Winograd, ``--winograd`` and
+onnxruntime: median speed ratios over rounds in turns, differences (of ``--winograd`` and
+onnxruntime), bytes of weights.
 
 Run: ``TVM_NUM_THREADS=1 python tests/bench/bench_winograd.py [NAME ...]``. With ``--layers`` single
 layers of many shapes by each size of squares, from which the compiler's estimate was fitted.
@@ -28,7 +28,7 @@ LAYERS = [
 
 
 def executor_of(model, x: np.ndarray, path: str, **options) -> tuple[AotModule, int]:
-    """The network compiled, with its input; bytes of its weights."""
+    """Return the executor, its input, and the bytes of its weights."""
     library = tvmrt.compile(model, executor="aot", **options)
     library.export_library(path)
     executor = AotModule(tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0)))

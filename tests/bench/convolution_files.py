@@ -7,7 +7,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 
 class Maker:
-    """A chain of nodes; every method takes and gives the name of a tensor."""
+    """A chain of nodes; every method takes and returns the name of a tensor."""
 
     def __init__(self, channels: int, size: int) -> None:
         self.nodes, self.held, self.channels = [], [], {"x": channels}
@@ -100,7 +100,7 @@ def yolov8n() -> ModelProto:
         return m.silu(m.conv(x, outs, kernel, stride))
 
     def c2f(x: str, outs: int, blocks: int, shortcut: bool) -> str:
-        # the two halves of one 1x1 convolution, as two
+        # the two halves of one 1x1 convolution, as two convolutions
         parts = [conv(x, outs // 2, 1), conv(x, outs // 2, 1)]
         for _ in range(blocks):
             y = conv(conv(parts[-1], outs // 2), outs // 2)

@@ -1,4 +1,4 @@
-"""Export one network with random weights and open axes, as people export it.
+"""Export one network with random weights and dynamic axes, with the usual exporter.
 
 Run by ``bench_exports.py`` in an environment with torch, as ``python export_networks.py NAME
 OUT.onnx``; without arguments it prints the names.
@@ -47,8 +47,8 @@ def _torch_export(model: Any, inputs: dict[str, Any], axes: dict[str, Any], out:
 
 
 def _calibrate(model: Any, size: int) -> None:
-    """Give batch normalisations the statistics of made-up pictures. Without them the numbers of a
-    deep network with random weights vanish, or grow until any rounding is a large error."""
+    """Give batch normalisations the statistics of made-up images. Without them the values of a deep
+    network with random weights vanish or overflow."""
     import torch
 
     torch.manual_seed(0)
@@ -69,7 +69,8 @@ def _picture(model: Any, out: Path, size: int) -> None:
 
 
 def export_timm(name: str, out: Path) -> None:
-    """Classifiers; those with positions for one size have that size open as well."""
+    """Export classifiers; those with positional embeddings for one size have that size dynamic,
+    too."""
     import timm
 
     model = timm.create_model(name, pretrained=False, exportable=True)
@@ -77,7 +78,7 @@ def export_timm(name: str, out: Path) -> None:
 
 
 def export_segmentation(name: str, out: Path) -> None:
-    """Segmentation networks with ResNet18 inside."""
+    """Export segmentation networks with a ResNet18 backbone."""
     import segmentation_models_pytorch as smp
 
     model = getattr(smp, name)(encoder_name="resnet18", encoder_weights=None, classes=3)
@@ -85,8 +86,8 @@ def export_segmentation(name: str, out: Path) -> None:
 
 
 def export_detection(name: str, out: Path) -> None:
-    """Detectors by the package's own exporter, with ``dynamic=True``; ``-nms``: with the
-    suppression of boxes inside, at a threshold that random weights reach."""
+    """Export detectors with the package's own exporter and ``dynamic=True``; ``-nms`` includes box
+    suppression, with a threshold that random weights reach."""
     from ultralytics import YOLO
 
     model = YOLO(f"{name.removesuffix('-nms')}.yaml")
@@ -96,7 +97,7 @@ def export_detection(name: str, out: Path) -> None:
 
 
 def export_language(name: str, out: Path) -> None:
-    """Encoders and decoders of two layers, batch and length open."""
+    """Export encoders and decoders of two layers, with dynamic batch and length."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""The float networks of a folder."""
+"""List the float networks of a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "DynamicQuanti
 
 
 def float_networks(folder: Path) -> list[Path]:
-    """The networks without quantised tensors."""
+    """Return the networks without quantised tensors."""
     found = []
     for path in sorted(folder.glob("*.onnx")):
         model = onnx.load(path, load_external_data=False)

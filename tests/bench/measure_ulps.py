@@ -1,4 +1,4 @@
-"""The largest errors of the operators' float functions, in units in the last place.
+"""Measure the largest errors of the operators' float functions, in units in the last place.
 
 Every function of tests/python/support/ulps.py is compiled as part of a network and compared with
 the C library in double: float32 over every 257th bit pattern (2^24 of them) and all neighbours of
@@ -25,7 +25,7 @@ STRIDE = 257  # odd, so that the low bits vary
 
 
 def number(value: float) -> str:
-    """Digits enough to read, in the shortest form."""
+    """Format a number in its shortest form."""
     return f"{value:.4g}"
 
 
@@ -35,7 +35,7 @@ def place(function: ulps.Function, worst: ulps.Worst) -> str:
 
 
 def table(found: dict[str, dict[str, ulps.Worst]]) -> str:
-    """The lines of the page."""
+    """Return the lines of the documentation table."""
     lines = [
         "| function | float32 | at | limit | float16 | bfloat16 | limits |",
         "|---|---|---|---|---|---|---|",
@@ -60,7 +60,7 @@ def write(text: str) -> None:
 
 
 def worst_of(targets: list[str], stride: int) -> dict[str, dict[str, ulps.Worst]]:
-    """By type and function, the largest error over the targets."""
+    """Return the largest error over the targets, by type and function."""
     found: dict[str, dict[str, ulps.Worst]] = {}
     for kind in ulps.ONNX_TYPES:
         for target in targets:

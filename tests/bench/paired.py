@@ -1,4 +1,4 @@
-"""Two runs of the same in turn, for benchmarks of devices beside their libraries."""
+"""Time two runs in turns, for benchmarks that compare devices with their libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def seconds(run: Callable, calls: int, clock: Callable[[], float]) -> float:
 def paired(
     first: Callable, second: Callable, limit: float, clock: Callable[[], float]
 ) -> tuple[float, float, float]:
-    """Seconds of both, and how often the first fits into the second."""
+    """Return the seconds of both, and how many runs of the first take as long as one of the
+    second."""
     calls = max(1, int(2e-3 / min(seconds(run, 3, time.perf_counter) for run in (first, second))))
     rounds = []
     end = time.perf_counter() + limit
@@ -33,7 +34,7 @@ def paired(
 
 
 def arguments(text: str) -> argparse.Namespace:
-    """``models`` are the files of the networks to measure."""
+    """Parse the arguments; ``models`` are the files of the networks to measure."""
     parser = argparse.ArgumentParser(description=text.splitlines()[0])
     parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
     parser.add_argument("--networks", nargs="*", help="their names; all where it is left out")
@@ -50,7 +51,7 @@ def arguments(text: str) -> argparse.Namespace:
 
 
 def told(name: str, runs: tuple[Callable, Callable], options: argparse.Namespace) -> float:
-    """The speed of a network, the device's run first, which is printed."""
+    """Measure and print the speed of a network; the device's run is first."""
     clock = time.process_time if options.cpu else time.perf_counter
     here, there, speed = paired(*runs, options.seconds, clock)
     print(f"{name:28} {here * 1e3:9.4f} {there * 1e3:9.4f} {speed:6.3f}", flush=True)
@@ -58,7 +59,7 @@ def told(name: str, runs: tuple[Callable, Callable], options: argparse.Namespace
 
 
 def summary(found: Iterable[float | None]) -> int:
-    """The last line; None stands for a network that is left out."""
+    """Print the last line; None is a skipped network."""
     speeds = [speed for speed in found if speed is not None]
     if not speeds:
         sys.exit("no network was measured")

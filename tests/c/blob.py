@@ -1,4 +1,4 @@
-"""Write fixtures' module trees as C arrays, from the format's description alone.
+"""Write the module trees of fixtures as C arrays, independently from the format's description.
 
 Usage: blob.py NAME OUTPUT, where NAME is a key of BLOBS.
 """
@@ -27,7 +27,7 @@ def numbers(values: list[int]) -> bytes:
 
 
 def tensor(shape: list[int], values: list[float]) -> bytes:
-    """A float32 tensor: magic, reserved, device, ndim, dtype, shape, size, data."""
+    """Return a float32 tensor: magic, reserved, device, ndim, dtype, shape, size, data."""
     data = struct.pack(f"<{len(values)}f", *values)
     head = struct.pack("<QQiiiBBH", 0xDD5E40F096B4A13F, 0, 1, 0, len(shape), 2, 32, 1)
     return head + struct.pack(f"<{len(shape)}q", *shape) + struct.pack("<q", len(data)) + data
@@ -81,7 +81,7 @@ BLOBS = {
         ],
         ([0, 1, 2, 2], [1, 2]),
     ),
-    # Constants that an accelerator's module, here of a plug-in kind, gets before its first call.
+    # Constants that an accelerator module (here of a plug-in kind) receives before its first call.
     "const": blob(
         [
             text("GraphExecutorFactory") + GRAPH_FACTORY,
@@ -91,7 +91,7 @@ BLOBS = {
         ],
         ([0, 1, 3, 3, 3], [1, 2, 3]),
     ),
-    # The layout of libraries without a tree.
+    # The layout of libraries without a module tree.
     "flat": blob([text("metadata_module")], None),
 }
 

@@ -1,4 +1,4 @@
-"""Compile each public header alone, in every language that may include it, and pin the layouts.
+"""Compile each public header alone, in every language that may include it, and check the layouts.
 
 Usage: check_headers.py INCLUDE_FOLDER LAYOUT_C
        check_headers.py --kernels INCLUDE_FOLDER    kernels in more dialects, for boards too
@@ -18,7 +18,7 @@ COMPILERS = [
     ("g++", "c++", ["c++11", "c++20"]),
     ("clang++", "c++", ["c++11", "c++20"]),
 ]
-# Kernels in one dialect of each language, and in all that differ, for boards and wide vectors too.
+# Kernels in one dialect of each language, and in all dialects that differ, also for boards.
 _PICOLIBC = ["--specs=picolibc.specs", "-mthumb"]
 KERNELS = [("gcc", "c", "c99", []), ("g++", "c++", "c++11", [])]
 MORE_KERNELS = [
@@ -29,8 +29,8 @@ MORE_KERNELS = [
     ("arm-none-eabi-gcc", "c", "c11", [*_PICOLIBC, "-mcpu=cortex-m4"]),
     ("arm-none-eabi-g++", "c++", "c++11", [*_PICOLIBC, "-mcpu=cortex-m55", "-mfloat-abi=hard"]),
 ]
-# Headers of tile/ that another one includes, after what they need, or that are for one processor:
-# alone they stop with one error that says so.
+# Headers of tile/ that another header includes after its requirements, or for one processor:
+# alone they stop with one error that reports it.
 PARTS = {
     *(
         f"tile/{name}.h"
@@ -53,7 +53,7 @@ def compile_text(command: list[str], text: str) -> str:
 
 
 def is_cxx(header: Path) -> bool:
-    """Whether a header is for C++ alone."""
+    """Return True if a header is for C++ only."""
     text = header.read_text(encoding="utf-8")
     return "\nnamespace tvm {" in text or "#include <tvm/runtime/cxx_" in text
 
@@ -81,7 +81,7 @@ def check_alone(include: Path) -> list[str]:
 
 
 def stops(error: str, name: str) -> bool:
-    """Whether the only error of a header is its own, which names what must be defined before."""
+    """Return True if the only error of a header is its own, which names the missing definition."""
     lines = [line for line in error.splitlines() if " error: " in line]
     (line,) = lines if len(lines) == 1 else [""]
     said = line.partition(f"{name} ")[2]
@@ -89,7 +89,7 @@ def stops(error: str, name: str) -> bool:
 
 
 def check_kernels(include: Path, dialects: list[tuple[str, str, str, list[str]]]) -> list[str]:
-    """Compile each kernel's header alone, in each of the dialects that there is a compiler for."""
+    """Compile each kernel header alone, in each dialect of the installed compilers."""
     failures = []
     folder = include / "tvm" / "runtime" / "kernels"
     names = {header.relative_to(folder).as_posix() for header in folder.rglob("*.h")}
@@ -97,7 +97,7 @@ def check_kernels(include: Path, dialects: list[tuple[str, str, str, list[str]]]
         if shutil.which(compiler) is None:
             print(f"skipped: there is no {compiler}")
             continue
-        # a file of generated code calls some functions of a kernel, not all
+        # generated code calls some functions of a kernel, not all
         command = [compiler, "-x", language, f"-std={standard}", *WARNINGS, *flags]
         command.append("-Wno-unused-function")
         if language == "c++":

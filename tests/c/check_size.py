@@ -1,4 +1,4 @@
-"""Print what shared libraries weigh without symbols, and fail if the runtime is above its limit.
+"""Print the stripped size of shared libraries, and fail if the runtime is above its limit.
 
 Usage: check_size.py STRIP LIMIT RUNTIME [LIBRARY ...]
 """

@@ -1,4 +1,4 @@
-"""Compare the dynamic symbols of libtvm_runtime with the ABI's snapshot, its needs with libc.
+"""Compare the dynamic symbols of libtvm_runtime with the ABI snapshot, and its needs with libc.
 
 Usage: check_symbols.py LIBRARY SNAPSHOT
 
@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 ALLOWED_LIBRARIES = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "ld-linux", "ld-musl")
-# What plug-ins need that TVM's own C++ macros made; no header of C declares them. That they are
-# there is tested by such a plug-in.
+# C++ symbols needed by plug-ins compiled with TVM's own macros; no C header declares them. A test
+# with such a plug-in checks them.
 OF_CXX = ("_ZN3tvm7runtime6detail8LogFatal8GetEntryEv", "_ZN3tvm7runtime9BacktraceB5cxx11Ev")
-# What plug-ins of the same version call besides the ABI: src_runtime/sdk/README.md.
+# Additional symbols for plug-ins of the same version: src_runtime/sdk/README.md.
 OF_SDK = "tvmrt__"
 SANITIZERS = ("libasan", "libubsan", "libtsan")
 
@@ -46,7 +46,7 @@ def main() -> int:
     ]
     needed = needed_libraries(library)
     if any(name.startswith(SANITIZERS) for name in needed) or "__gcov_master" in found:
-        return 77  # sanitizers and counters of lines add symbols of their own
+        return 77  # sanitizers and coverage counters add symbols
     defined = (line for line in listing.read_text().splitlines() if line.startswith("defines "))
     expected = sorted(line.split("(")[0].split()[-1] for line in defined)
     for name in sorted(set(expected) - set(found)):

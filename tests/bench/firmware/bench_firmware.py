@@ -1,4 +1,5 @@
-"""What networks cost on microcontrollers: code, RAM, stack, executed instructions, and errors.
+"""Measure the cost of networks on microcontrollers: code, RAM, stack, executed instructions,
+errors.
 
 Each network is compiled with the C interface to an archive, built by the archive's own Makefile
 and run once by QEMU. One line a network and target:
@@ -42,13 +43,13 @@ import tvmrt
 LIMITS = Path(__file__).with_name("limits.json")
 TARGETS = ("cortex-m4", "cortex-m55", "riscv32", "rv32imac_zve32x")
 SIZED = ("code", "weights", "arena", "stack", "instructions")
-# A compiler of another release may differ by so much.
+# Other compiler releases may differ by this fraction.
 SLACK = 1.02
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network, an input, and what comes out for it."""
+    """A network, an input, and its expected output."""
 
     name: str
     model: object
@@ -57,7 +58,7 @@ class Network:
 
 
 def model_names() -> list[str]:
-    """The microcontroller networks of TVMRT_MODELS."""
+    """Return the microcontroller networks of TVMRT_MODELS."""
     folder = os.environ.get("TVMRT_MODELS")
     if not folder:
         return []
@@ -66,7 +67,7 @@ def model_names() -> list[str]:
 
 
 def load(name: str) -> Network:
-    """A network by its name. Raises ValueError listing the names where there is none."""
+    """Load a network by its name. Raises ValueError with the list of names if it does not exist."""
     if name in own_networks.NAMES:
         model = own_networks.build(name)
         inputs = own_networks.example(model, 99)
@@ -85,7 +86,7 @@ def load(name: str) -> Network:
 def measure(
     network: Network, target: str, folder: Path, cflags: str | None, steps: bool, cc: str | None
 ) -> dict:
-    """The numbers of one line."""
+    """Return the values of one line."""
     board = boards.BOARDS[target]
     library = tvmrt.compile(
         network.model, target=target, interface_api="c", unpacked_api=True, module_name="net"
@@ -113,13 +114,13 @@ def largest_error(found: dict[str, np.ndarray], golden: dict[str, np.ndarray]) -
 
 
 def weights_bytes(board: boards.Board, library: Path) -> int:
-    """The weights' sections in all objects of an archive."""
+    """Return the size of the weights' sections in all objects of an archive."""
     command = [f"{board.tool}-size", "-A", str(library)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return sum(int(n) for n in re.findall(r"^\.rodata\.tvm\s+(\d+)", text, re.MULTILINE))
 
 
-# The difference between these two programs is the network with what it needs of the C library.
+# The difference of these two programs is the network with its functions of the C library.
 CALLER = """\
 #include <stdint.h>
 #ifdef WITH_NETWORK
@@ -135,7 +136,7 @@ void _exit(int code) { (void)code; for (;;) {} }
 
 
 def image_bytes(board: boards.Board, library, folder: Path) -> int:
-    """Bytes of flash that an image takes more because of the network."""
+    """Return the bytes of flash by which the network enlarges an image."""
     main = folder / "caller.c"
     main.write_text(CALLER)
     net = folder / "net"
@@ -165,7 +166,7 @@ static int timed(int code) { step_times[step_count++] = step_clock(); return cod
 def print_steps(
     board: boards.Board, library, folder: Path, cflags: str | None, cc: str | None
 ) -> None:
-    """Instructions of each function: its calls in the main function are clocked."""
+    """Print the instructions of each function, by clocking its calls in the main function."""
     main = next((folder / "net/codegen/host/src").glob("*_lib0.c"))
     text, names = main.read_text(), []
     call = re.compile(r"if \((tvmgen_net_\w+)\((.*?)\) != 0\)", re.DOTALL)
@@ -208,7 +209,7 @@ STEP_STORE = """\
 
 
 def too_large(key: str, found: dict, limits: dict, slack: float) -> list[str]:
-    """What has grown beyond the committed limit."""
+    """Return the values above the committed limits."""
     limit = limits.get(key)
     if limit is None:
         return [f"{key} has no limit; run with --update"]

@@ -1,4 +1,5 @@
-"""Firmware by every compiler, level, option and processor: built, run by QEMU, compared.
+"""Build and run firmware with every compiler, level, option and processor in QEMU, and compare the
+results.
 
 One line a build that is wrong, with what the compiler or the emulator says, and their number at the
 end; the exit code is 1 where there is one. All take some 40 minutes on two processors.
@@ -25,7 +26,7 @@ from test_compilers import PICTURES, by_onnxruntime, results, unpacked
 
 
 def wrong(build: Build, archives: list[Path], images: np.ndarray, expected: np.ndarray) -> str:
-    """What is wrong with a build, or nothing."""
+    """Return the error of a build, or an empty text."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             found = results(build, archives, images, Path(folder))

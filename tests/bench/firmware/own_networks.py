@@ -1,4 +1,4 @@
-"""The networks of the firmware bench that need no file: microcontroller shapes, random weights.
+"""Built-in networks of the firmware benchmark: microcontroller shapes, random weights.
 
 Shapes are those of the common tiny benchmarks: keyword spotting (a depthwise-separable CNN),
 image classification (ResNet-8), visual wake words (MobileNet v1 0.25 of 96 x 96), anomaly
@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class _Network:
-    """Nodes in a row, each on the last one's result."""
+    """Nodes in a chain, each with the previous node's result as input."""
 
     def __init__(self, shape: tuple[int, ...], seed: int) -> None:
         self.shape = shape
@@ -34,7 +34,8 @@ class _Network:
         return name
 
     def _weight(self, *shape: int) -> str:
-        """Random, so large that the variance of what they make is about 1; a vector is a bias."""
+        """Return random weights for which results have a variance of about 1; a vector is a
+        bias."""
         fan = max(1, int(np.prod(shape[1:])))
         values = self.rng.standard_normal(shape) * (0.1 if len(shape) == 1 else (2 / fan) ** 0.5)
         name = f"w{len(self.weights)}"
@@ -134,14 +135,14 @@ NAMES = [f"{name}_{kind}" for name in FLOAT for kind in ("f32", "int8")]
 
 
 def example(model: onnx.ModelProto, seed: int) -> dict[str, np.ndarray]:
-    """An input drawn at random."""
+    """Return a random input."""
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     values = np.random.default_rng(seed).standard_normal(shape)
     return {"x": values.astype(np.float32)}
 
 
 def build(name: str) -> onnx.ModelProto:
-    """The network of that name, one of ``NAMES``. Those of int8 need onnxruntime."""
+    """Build the network with this name, one of ``NAMES``. int8 networks need onnxruntime."""
     base, kind = name.rsplit("_", 1)
     model = FLOAT[base]()
     return model if kind == "f32" else _quantised(model)
@@ -150,7 +151,7 @@ def build(name: str) -> onnx.ModelProto:
 def _quantised(model: onnx.ModelProto) -> onnx.ModelProto:
     from onnxruntime import quantization as q
 
-    logging.getLogger().setLevel(logging.ERROR)  # it recommends other formats
+    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime recommends other formats
 
     class Examples(q.CalibrationDataReader):
         def __init__(self) -> None:
@@ -171,7 +172,7 @@ def _quantised(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def golden(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs by onnxruntime."""
+    """Return the outputs of onnxruntime."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(

@@ -1,4 +1,4 @@
-"""What the firmware libraries cost: bytes by part and target, and instructions on a Cortex-M4.
+"""Measure the firmware libraries: bytes by part and target, and instructions on a Cortex-M4.
 
 A part is a small program of this folder. "own" are the bytes that come from the libraries' object
 files after the linker has dropped what is not called, read-only data in text; "image" the
@@ -57,12 +57,12 @@ PIECE = re.compile(
 
 
 def board_of(target: str) -> boards.Board:
-    """The board of a target, without floating point registers."""
+    """Return the board of a target, without floating point registers."""
     return replace(boards.BOARDS[target], flags=SOFT[target], slow_flash=None)
 
 
 def build_libraries(board: boards.Board, folder: Path) -> list[Path]:
-    """Both libraries, compiled freestanding and without a warning; firmware, then backend."""
+    """Compile both libraries freestanding and without warnings; return firmware, then backend."""
     archives = []
     for name, sources in LIBRARIES.items():
         objects = []
@@ -93,10 +93,11 @@ def image_sizes(board: boards.Board, image: Path) -> tuple[int, int, int]:
 
 
 def own_sizes(map_text: str) -> dict[str, int]:
-    """Bytes from our libraries by kind; weak functions that a program replaces are dropped."""
+    """Return the bytes from our libraries by kind; weak functions that a program replaces are
+    excluded."""
     sizes = {"text": 0, "data": 0, "bss": 0}
     kept = map_text.split("Linker script and memory map", 1)[1]
-    # long section names stand on a line of their own
+    # long section names have their own line
     kinds = {"rodata": "text", "srodata": "text", "sbss": "bss", "sdata": "data"}
     for section, size in PIECE.findall(re.sub(r"\n\s{10,}0x", "  0x", kept)):
         kind = kinds.get(section, section)
@@ -106,7 +107,7 @@ def own_sizes(map_text: str) -> dict[str, int]:
 
 
 def undefined(board: boards.Board, part: str, archives: list[Path], folder: Path) -> list[str]:
-    """What a part calls that is neither its own nor the compiler's."""
+    """Return the symbols that a part calls and neither the part nor the compiler defines."""
     done = subprocess.run(
         [board.compiler, *board.flags, *FLAGS, "-ffreestanding", "-nostdlib", "-Wl,--gc-sections",
          "-Wl,-e,main", "-Wl,--warn-unresolved-symbols", f"-I{ROOT}/include",
@@ -117,7 +118,7 @@ def undefined(board: boards.Board, part: str, archives: list[Path], folder: Path
 
 
 def measure_part(board: boards.Board, part: str, archives: list[Path], folder: Path) -> dict:
-    """Own bytes and image bytes of a part, and the C library's functions in it."""
+    """Return own bytes and image bytes of a part, and the C library's functions in it."""
     (folder / "exit.c").write_text(EXIT)
     (folder / "empty.c").write_text("int main(void) { return 0; }\n")
     start = ("minimal", "dummyhost")
@@ -137,7 +138,7 @@ def measure_part(board: boards.Board, part: str, archives: list[Path], folder: P
 
 
 def measure_network(board: boards.Board, archives: list[Path], folder: Path) -> dict:
-    """The same of an ahead-of-time network with the C interface."""
+    """Measure an ahead-of-time network with the C interface."""
     import tvmrt
 
     model = ROOT / "examples" / "digits" / "digits_f32.onnx"
@@ -160,7 +161,7 @@ def measure_network(board: boards.Board, archives: list[Path], folder: Path) -> 
 
 
 def count(board: boards.Board, archives: list[Path], folder: Path) -> dict[str, int]:
-    """What the programs report when they run."""
+    """Return the counts that the programs report when they run."""
     (folder / "count.h").write_text(boards.count_text(board))
     rows: dict[str, int] = {}
     for part in PARTS:
@@ -174,7 +175,7 @@ def count(board: boards.Board, archives: list[Path], folder: Path) -> dict[str, 
 
 
 def measure(targets: list[str]) -> dict:
-    """Everything, by target and then by part; instructions under "counts"."""
+    """Measure everything, by target and then by part; instructions are under "counts"."""
     found: dict = {"sizes": {}, "counts": {}}
     for target in targets:
         with tempfile.TemporaryDirectory(prefix="tvmrt-footprint-") as name:
@@ -200,7 +201,7 @@ def print_table(found: dict) -> None:
 
 
 def flat(found: dict) -> dict[str, int]:
-    """Every number under one name."""
+    """Return every value under one flat name."""
     numbers = {f"{COUNTED} {what}": n for what, n in found["counts"].items()}
     for target, rows in found["sizes"].items():
         for part, row in rows.items():
@@ -210,7 +211,7 @@ def flat(found: dict) -> dict[str, int]:
 
 
 def grown(found: dict, limits: dict[str, int]) -> list[str]:
-    """A sentence for each number above its limit, or without one."""
+    """Return one line for each value above its limit, or without one."""
     counted = {f"{COUNTED} {what}" for what in found["counts"]}
     return [
         f"{name} is {n}, the limit is {limits.get(name)}; make it smaller or run --update"

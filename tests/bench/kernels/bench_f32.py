@@ -129,7 +129,7 @@ def conv_model(layers: list[Layer], weights: list[tuple[np.ndarray, np.ndarray]]
 
 
 def layer_code(i: int, layer: Layer, machine: Target) -> tuple[str, object]:
-    """One static function and its tiles."""
+    """Return one static function and its tiles."""
     head = f"static int layer{i}(const float* x, const float* w, const float* b, float* y) {{\n"
     window = Window(
         1, (1, *layer.size), (1, *layer.out), layer.in_channels, layer.out_channels,
@@ -162,7 +162,8 @@ def conv_chain(
     folder: Path,
     cc: str,
 ) -> tuple[Callable[[], object], np.ndarray, np.ndarray, str]:
-    """A call that runs our chain, its input and output (channels last), and the tiles chosen."""
+    """Return a call that runs our chain, its input and output (channels last), and the chosen
+    tiles."""
     made = [layer_code(i, layer, machine) for i, layer in enumerate(layers)]
     tiles = [tile for _, tile in made]
     calls = "\n".join(
@@ -216,7 +217,7 @@ def describe(tile: object) -> str:
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that starts on a cache line."""
+    """Return a copy that starts on a cache line."""
     memory = np.empty(array.size + 16, np.float32)
     start = -memory.ctypes.data % 64 // 4
     memory[start : start + array.size] = array
@@ -231,7 +232,7 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
 
 
 def best_times(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Best seconds of each call; the calls take turns."""
+    """Return the best seconds of each call; the calls take turns."""
     best = [float("inf")] * len(calls)
     repeats = []
     for call in calls:
@@ -282,7 +283,7 @@ def bench_convolutions(machine: Target, folder: Path, cc: str, rounds: int, only
 
 @dataclass(frozen=True)
 class Operator:
-    """One ONNX node on random inputs, and C that does the same: op(x, w, y)."""
+    """One ONNX node on random inputs, and the equivalent C: op(x, w, y)."""
 
     node: onnx.NodeProto
     inputs: tuple[tuple[int, ...], ...]
@@ -399,7 +400,8 @@ int op(const float* x, const float* w, float* y) { (void)w; %s }"""
 
 
 def operator_session(case: Operator, arrays: list[np.ndarray]) -> onnxruntime.InferenceSession:
-    """The node alone; a right factor that we pack is a constant there too."""
+    """Return a session of the single node; a right operand that tvmrt packs is a constant there,
+    too."""
     value = helper.make_tensor_value_info
     constants = [numpy_helper.from_array(arrays[1], "w")] if case.packed else []
     names = ["x", "w"][: len(arrays) - len(constants)]

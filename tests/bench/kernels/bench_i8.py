@@ -39,7 +39,7 @@ def depthwise(size: int, c: int, k: int = 3) -> Shape:
     return Shape(in_c=c, out_c=c, groups=c, size=(size, size), kernel=(k, k), pad=pad)
 
 
-# Each chain is the listed layers, repeated until there are eight.
+# Each chain is the listed layers, repeated until it has eight.
 CHAINS = {
     "3x3 56x56 64": [dense(56, 64, 64, 3)],
     "3x3 14x14 256": [dense(14, 256, 256, 3)],
@@ -60,7 +60,7 @@ CHAINS = {
     "dense 1x128x128": [Shape(in_c=128, out_c=128, size=ONE, kernel=ONE, pad=NONE)],
     "matmul 128x256x256": [Shape(in_c=256, out_c=256, size=(1, 128), kernel=ONE, pad=NONE)],
 }
-# Input signed, weights signed, zero point of the weights. The weights of u8u8 are spread like
+# Input signed, weights signed, zero point of the weights. The weights of u8u8 are distributed like
 # those of networks: only the
 # largest do not fit into int8 once their zero point is taken off; those of u8uni are uniform.
 TYPES = {
@@ -75,7 +75,7 @@ LENGTH = 8
 def network(
     shapes: list[Shape], weights: list[np.ndarray], types: tuple[bool, bool, int], scale: float
 ) -> bytes:
-    """The chain as QLinearConv nodes."""
+    """Return the chain as QLinearConv nodes."""
     x_type = np.int8 if types[0] else np.uint8
     zero = np.array(0 if types[0] else 128, x_type)
     constants = [
@@ -142,7 +142,7 @@ shift,
 
 
 class Ours:
-    """The chain in our kernels."""
+    """The chain with our kernels."""
 
     def __init__(
         self, fmt: str, shapes: list[Shape], weights: list[np.ndarray], types: tuple, scale: float
