@@ -25,7 +25,7 @@ HEAD = """
 
 
 def level(family: str, name: str) -> Target:
-    """A level of a family with the widest of those that share its weights."""
+    """Return an ISA level of a family with the widest of those that share its weights."""
     if family == "plain":
         return Target("plain", (), 1, 12, l2_bytes=0)
     names = [each.name for each in LEVELS[family]]
@@ -35,7 +35,7 @@ def level(family: str, name: str) -> Target:
 
 
 def write(target: Target, folder: Path, seed: int, part: float) -> None:
-    """The layers of a host's level."""
+    """Write the layers of a host's ISA level."""
     layers = Layers(target, Random(seed))
     layers_f32.add_all(layers, part)
     head = HEAD + layers_i8.add_all(layers, part)
@@ -46,8 +46,8 @@ def write(target: Target, folder: Path, seed: int, part: float) -> None:
 
 
 def write_board(name: str, folder: Path, seed: int, part: float) -> None:
-    """The layers of a board, or for ``host`` those of all kernels of boards, in plain C: a file for
-    each kernel, as only one of dense layers is in a program of the product."""
+    """Write the layers of a board, or for ``host`` those of all board kernels in plain C: one file
+    per kernel, since a program of the product has only one kernel of dense layers."""
     on_host, random = name.startswith("host"), Random(seed)
     head = layers_boards.macros(get_target("cortex-m55" if on_host else name))
     if name == "host-nofpu":

@@ -1,4 +1,4 @@
-"""Random layers of every kind that kernels treat in a way of its own, and the C that runs them."""
+"""Random layers for every kernel variant, and the C code that runs them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Shape:
     pads: Pads = NO_PADS
     batch: int = 1
     groups: int = 1
-    slices: tuple[int, int] = (0, 0)  # how much wider than needed pixels of x and y are
+    slices: tuple[int, int] = (0, 0)  # extra elements between pixels of x and y
     planes: bool = False
     transposed: bool = False
     output_padding: tuple[int, int, int] = (0, 0, 0)
@@ -49,13 +49,13 @@ class Shape:
 
     @property
     def fits(self) -> bool:
-        """Whether there is a result, and not too much work for doubles in plain C."""
+        """Return True if the result is not empty and the work for doubles in plain C is small."""
         macs = np.prod(self.out) * self.batch * np.prod(self.kernel) * np.prod(self.channels)
         ends = all(sum(p) + n > 0 for p, n in zip(self.pads, self.size))
         return ends and min(self.out) > 0 and macs / self.groups < 3e6
 
     def initializer(self) -> str:
-        """Initialiser of a ``ck_shape``."""
+        """Return the initialiser of a ``ck_shape``."""
         fields = {
             "batch": self.batch, "in": self.size, "out": self.out, "kernel": self.kernel,
             "stride": self.stride, "dilation": self.dilation,
@@ -83,14 +83,14 @@ class Shape:
 
 
 class Random:
-    """Random shapes, of each kind in turn."""
+    """Random shapes, each kind in turn."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.turns = 0
 
     def turn(self) -> int:
-        """A number that is one more each time, for what is chosen in turn."""
+        """Return a counter that increases with each call, for choices in turn."""
         self.turns += 1
         return self.turns
 
@@ -110,7 +110,7 @@ class Random:
         return (1, *self.pair(least, most))
 
     def square(self, kernel: int, **more) -> Shape:
-        """A window of so many rows and columns, with any padding up to half of it."""
+        """Return a window with this many rows and columns, and any padding up to half of it."""
         half = kernel // 2
         pads = ((0, 0), self.pair(0, half), self.pair(0, half))
         channels = (self.one(1, 3, 4, 8, self.int(1, 40)), self.int(1, 70))
@@ -118,7 +118,8 @@ class Random:
         return Shape(**{**fields, "kernel": (1, kernel, kernel), **more})  # type: ignore[arg-type]
 
     def dense(self, number: int) -> Shape:
-        """The layer of that number, of kinds in turn; any of them may be sliced or of a batch."""
+        """Return the layer with this number, kinds in turn; any of them may be sliced or
+        batched."""
         kinds = [
             self.usual, self.first, self.pointwise, self.picked, self.far, self.line, self.solid,
             self.grouped, self.many_groups, self.deep, self.tall, self.beyond, self.lone,
@@ -136,7 +137,7 @@ class Random:
         return self.square(self.one(2, 3, 3, 5))
 
     def first(self) -> Shape:
-        """The first layer of a network of pictures."""
+        """Return the first layer of an image network."""
         channels = (self.int(1, 4), self.int(4, 40))
         size = (1, *self.pair(8, 24))
         return self.square(self.int(3, 7), size=size, channels=channels, stride=(1, 2, 2))
@@ -146,7 +147,7 @@ class Random:
         return Shape(size, (self.int(1, 150), self.int(1, 130)))
 
     def picked(self) -> Shape:
-        """Pixels that lie apart, some of which may be padding."""
+        """Return a layer with strided pixels, some of which may be padding."""
         pads = self.one(NO_PADS, ((0, 0), (1, 0), (1, 2)))
         stride = (1, *self.pair(1, 3))
         return Shape(
@@ -154,7 +155,8 @@ class Random:
         )
 
     def far(self) -> Shape:
-        """Columns so far apart that many lie in padding, in rows that are cut into runs."""
+        """Return a layer with large column dilation: many columns are padding, and rows are split
+        into segments."""
         dilation = (1, *self.pair(1, 13))
         kernel = (1, *self.pair(1, 4))
         reach = [(k - 1) * d for k, d in zip(kernel, dilation)]
@@ -184,26 +186,27 @@ class Random:
         return self.square(kernel, channels=channels, groups=groups)
 
     def many_groups(self) -> Shape:
-        """Groups that threads may share; their pixels are copied 32 and 64 bytes at a time."""
+        """Return a layer of groups that threads may share; pixels are copied 32 and 64 bytes at a
+        time."""
         groups = self.int(10, 25)
         channels = (groups * self.one(1, 2, 4, 8, 16), groups * self.one(1, 2, 8))
         return self.square(3, channels=channels, groups=groups, size=self.image(3, 7))
 
     def deep(self) -> Shape:
-        """More weights than a cache has, of which blocks take turns."""
+        """Return a layer with more weights than a cache, processed in blocks."""
         kernel = self.one(1, 1, 3)
         channels = (self.int(100, 500), self.int(100, 300))
         return self.square(kernel, channels=channels, size=self.image(kernel, 4))
 
     def tall(self) -> Shape:
-        """A single column."""
+        """Return a layer of a single column."""
         kernel, dilation = self.int(2, 5), self.int(1, 4)
         pads = ((0, 0), self.pair(0, 2), (0, 0))
         return Shape((self.int(1, 2), self.int(21, 40), 1), (self.int(1, 8), self.int(1, 20)),
                      (1, kernel, 1), (1, self.int(1, 2), 1), (1, dilation, 1), pads)  # fmt: skip
 
     def beyond(self) -> Shape:
-        """Windows that lie in padding alone, or crop the input."""
+        """Return a layer with windows entirely in padding, or with cropping."""
         pads = ((0, 0), self.pair(3, 5), self.pair(3, 5))
         if self.chance(0.5):
             return self.square(
@@ -212,11 +215,11 @@ class Random:
         return self.square(self.one(3, 5), size=self.image(1, 3), pads=pads)
 
     def lone(self) -> Shape:
-        """Tiles of 14 pixels would leave one alone."""
+        """Return a layer with a remainder of one pixel for tiles of 14."""
         return Shape((1, 1, 14 * self.int(2, 6) + 1), self.pair(10, 40))
 
     def pictures(self) -> Shape:
-        """Channels that are planes."""
+        """Return a layer with NCHW channels."""
         while True:
             channels = (self.int(2, 4), self.int(4, 30))
             shape = self.square(self.int(2, 5), channels=channels, size=(1, *self.pair(5, 30)))
@@ -226,7 +229,7 @@ class Random:
                 return shape
 
     def depthwise(self, number: int, multiples: int = 1) -> Shape:
-        """A layer of a window for each channel."""
+        """Return a depthwise layer."""
         while True:
             channels = self.one(self.int(1, 8), self.int(9, 40), self.int(40, 150)) * multiples
             kernel = (1, *self.pair(1, 7))
@@ -272,7 +275,7 @@ class Random:
                 return shape
 
     def winograd(self) -> Shape:
-        """3x3 of stride 1."""
+        """Return a 3x3 layer of stride 1."""
         while True:
             shape = self.square(3, batch=self.one(1, 1, 3))
             if self.chance(0.3):
@@ -281,17 +284,17 @@ class Random:
                 return shape
 
     def matrices(self, number: int) -> Shape:
-        """A layer for tiles of matrices in every second case, else any."""
+        """Return a layer for AMX tiles in every second case, else any layer."""
         if number % 2:
             return self.dense(number // 2)
         while True:
             kind, channels = number // 2 % 4, (64 * self.int(1, 4), self.int(17, 150))
-            if kind == 0:  # images that are copied
+            if kind == 0:  # padded copies of images
                 shape = self.square(self.one(3, 3, 5), size=self.image(3, 7), channels=channels)
-            elif kind == 1:  # windows that are gathered
+            elif kind == 1:  # im2col
                 shape = self.square(self.one(1, 3), size=self.image(5, 9), channels=channels,
                                     stride=(1, 2, 2))  # fmt: skip
-            elif kind == 2:  # colours, by pairs of rows
+            elif kind == 2:  # colours, in pairs of rows
                 shape = self.square(self.int(3, 7), size=self.image(9, 40), stride=(1, 2, 2),
                                     channels=(self.int(1, 4), self.int(16, 70)))  # fmt: skip
             else:
@@ -320,7 +323,7 @@ class Layers:
         self, name: str, shape: Shape, body: str, fields: dict[str, object],
         arrays: list[np.ndarray | None],
     ) -> None:  # fmt: skip
-        """A layer: the body of its function, members of its ``ck_layer``, and its arrays in the
+        """Add a layer: the body of its function, members of its ``ck_layer``, and its arrays in the
         order of ``check_layers.c``."""
         run = f"run_{len(self.functions)}"
         self.functions.append(f"static int {run}(const ck_tensors* t) {{\n{body}\n}}")
@@ -337,7 +340,7 @@ class Layers:
         self.definitions.update(dict.fromkeys(definitions))
 
     def text(self, head: str, extra: str = "", calls: str = "", function: str = "ck_all") -> str:
-        """C of a file whose function runs all layers, and what ``calls`` calls."""
+        """Return the C file whose function runs all layers, with the functions in ``calls``."""
         lines = [
             head,
             '#include "checkasm.h"',
@@ -361,7 +364,7 @@ class Layers:
 
 
 def spread(full: int, part: float) -> list[int]:
-    """Numbers of layers, evenly of all kinds of which there are ``full`` in turn."""
+    """Return the numbers of layers, spread evenly over ``full`` kinds in turn."""
     count = round(full * part)
     return [i * full // count for i in range(count)] if part < 1 else list(range(count))
 
@@ -371,7 +374,7 @@ def struct(kind: str, name: str, fields) -> str:
 
 
 def bounds(random: Random) -> dict[str, str]:
-    """Bounds of results, as C."""
+    """Return the bounds of results, as C."""
     low, high = random.one(("-INFINITY", "INFINITY"), ("0.0f", "INFINITY"), ("0.0f", "1.5f"),
                            ("-0.5f", "0.5f"))  # fmt: skip
     return {"low": low, "high": high}

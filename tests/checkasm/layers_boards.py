@@ -1,4 +1,4 @@
-"""Random layers for the kernels of microcontrollers, as boards and hosts run them."""
+"""Random layers for the kernels of microcontrollers, run on boards and hosts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tvmrt.compiler.codegen.window.boards.shape import MicroShape
 from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
-TRIES = 400  # shapes that are drawn until one fits a kernel
+TRIES = 400  # shapes that are tried until one fits a kernel
 MAX_MACS = 2e5
 
 BODY = """{layer}
@@ -41,14 +41,14 @@ REFUSED = """  tvmrt_scratch_provide((uint8_t*)t->scratch, 16);
 
 
 def lend(scratch: int, call: str) -> str:
-    """C that lends a layer its scratch."""
+    """Return C code that passes scratch memory to a layer."""
     refused = REFUSED.format(call=call) if scratch > 16 else ""
     lent = f"  tvmrt_scratch_provide((uint8_t*)t->scratch, {up(scratch)});\n" if scratch else ""
     return refused + lent
 
 
 def macros(target: Target) -> list[str]:
-    """Macros that the product defines in front of a board's kernels of integers."""
+    """Return the macros that the product defines before including a board's integer kernels."""
     function = SimpleNamespace(
         includes=["board/conv_i8_2x2_dsp.h"], macros={}, definitions=[], text=""
     )
@@ -57,7 +57,7 @@ def macros(target: Target) -> list[str]:
 
 
 def random_shape(layers: Layers, depthwise: bool) -> Shape:
-    """A layer of two dimensions, small enough for an emulated board."""
+    """Return a two-dimensional layer, small enough for an emulated board."""
     random = layers.random
     while True:
         if depthwise:
@@ -68,7 +68,7 @@ def random_shape(layers: Layers, depthwise: bool) -> Shape:
             size = (1, random.int(1, 9), random.int(1, 13))
             stride = random.one((1, 1), (1, 1), (2, 2), (1, 2), (2, 1))
             dilation = random.one((1, 1), (1, 1), (1, 1), random.pair(1, 2))
-            if random.chance(0.3):  # a result that may lie in the input's place
+            if random.chance(0.3):  # a result that may overwrite the input
                 pads = tuple((k // 2, (k - 1) // 2) for k in kernel)  # type: ignore[assignment]
                 stride = dilation = (1, 1)
             s = Shape(size, (channels, channels), (1, *kernel), (1, *stride), (1, *dilation),
@@ -91,13 +91,15 @@ def random_shape(layers: Layers, depthwise: bool) -> Shape:
 
 
 def drawn(layers: Layers, kernel: MicroKernel):
-    """A random layer that the kernel supports, its shape, and its weights of integers."""
+    """Return a random layer that the kernel supports, its shape, and its integer weights."""
     is_depthwise = "depthwise" in kernel.name
     for _ in range(TRIES):
         s = random_shape(layers, is_depthwise)
         q = Quantised.random(layers.random, s, layers.random.turn())
         if q.w.dtype == np.int8 and q.extremes < 2 and layers.random.chance(0.8):
-            q = replace(q, w=np.maximum(q.w, -127))  # 16 bits do not hold -128 above a negative one
+            q = replace(
+                q, w=np.maximum(q.w, -127)
+            )  # 16 bits cannot represent -128 above a negative one
         conv = ConvI8(FORMATS["plain"], window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero)
         shape = micro_shape(conv, q.scale)
         if shape is None:
@@ -193,11 +195,11 @@ def up(count: int) -> int:
 
 
 def kernels(able: frozenset[str] | None) -> Iterator[tuple[str, Callable[[Layers, int], None]]]:
-    """Names of kernels, and what adds a layer of each; ``able``: what the processor has, None for
-    all kernels."""
+    """Return names of kernels and functions that add a layer of each; ``able``: features of the
+    processor, None for all kernels."""
     for kind, known, add in (("i8", KERNELS, add_integers), ("f32", FLOATS, add_floats)):
         for name, kernel in known.items():
-            # with RISC-V's vectors no others of integers are chosen, whose assembly is that of Arm
+            # with RISC-V vectors no other integer kernels are chosen, whose assembly is Arm's
             of_vectors = kind == "i8" and "rvv" in (able or ())
             if able is None or (
                 kernel.required_features <= able and (kernel.required_features or not of_vectors)

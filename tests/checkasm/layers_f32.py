@@ -1,4 +1,4 @@
-"""Random layers of floats: convolutions and products by register tiles of floats and of pairs."""
+"""Random float layers: convolutions and matmuls by register tiles of float32 and bfloat16 pairs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ def window_of(s: Shape) -> Window:
 
 
 def tiles_of(layers: Layers, machine, sizes: packing.TileSizes, alone: bool) -> packing.Tiles:
-    """The tiles that are chosen, or any; ``alone``: for weights that no wider level reads."""
+    """Return the selected tiles, or random ones; ``alone``: for weights that no wider ISA level
+    reads."""
     random = layers.random
     small = random.one(machine.l2_bytes, machine.l2_bytes, 4096)
     machine = replace(machine, l2_bytes=small, widest=None if alone else machine.widest)
     sizes = sizes._replace(machine=machine)
     options = packing.tile_options(sizes)
-    # tiles of many registers are the rule; every second time it is any one that there is
+    # tiles with many registers are the default; every second layer uses a random one
     chosen = options[random.int(0, len(options) - 1)] if random.chance(0.5) else Choice()
     tiles = packing.choose_tiles(*sizes, chosen=chosen)
     return replace(tiles, dynamic_rows=random.chance(0.35))
@@ -86,7 +87,7 @@ def add_tiled(
     layers: Layers, name: str, s: Shape, layer: LayerF32, tiles: packing.Tiles, w: np.ndarray,
     packed: np.ndarray, kernel: str,
 ) -> None:  # fmt: skip
-    """A layer by register tiles."""
+    """Add a layer computed by register tiles."""
     bias, fields = finish(layers, s)
     members = {**layer.members(s.channels[1], fields["low"], fields["high"]), **tiles.members()}
     packed_bias = None if bias is None else packing.pack_bias(bias, tiles, s.groups)
@@ -100,7 +101,7 @@ def add_tiled(
 
 
 def finish(layers: Layers, s: Shape) -> tuple[np.ndarray | None, dict[str, object]]:
-    """Bias of a layer, and the members of its ``ck_layer`` for what follows the sums."""
+    """Set the bias of a layer, and the members of its ``ck_layer`` for the epilogue."""
     random = layers.random
     bias = random.normal(s.channels[1]) if random.chance(0.8) else None
     fields = {
@@ -110,7 +111,7 @@ def finish(layers: Layers, s: Shape) -> tuple[np.ndarray | None, dict[str, objec
         "has_nan": int(random.chance(0.2)),
         **bounds(random),
     }
-    if fields["has_nan"]:  # which bounds let pass
+    if fields["has_nan"]:  # passed through by the clamp
         fields |= {"low": "-0.5f", "high": "0.5f"}
     return bias, fields
 
@@ -123,7 +124,7 @@ def add_depthwise(layers: Layers, number: int) -> None:
     machine = replace(layers.target, widest=widest)
     options = packing.depthwise_options(layer.window, s.channels[0], machine)
     tile = options[random.int(0, len(options) - 1) if random.chance(0.5) else 0]
-    if number % 3 == 1:  # the tile for windows of all sizes computes those of a few sizes, too
+    if number % 3 == 1:  # the tile for all window sizes also runs a few fixed sizes
         tile = replace(tile, columns=0, stride=0)
     w = random.normal(s.channels[0], 1, *s.kernel)
     bias, fields = finish(layers, s)
@@ -141,7 +142,7 @@ def add_depthwise(layers: Layers, number: int) -> None:
 def add_winograd(layers: Layers, number: int) -> None:
     random = layers.random
     s, size = random.winograd(), (2, 4)[number % 2]
-    if number % 6 == 5:  # more tiles than scratch has places for
+    if number % 6 == 5:  # more tiles than the scratch memory holds
         s = Shape((1, 33, 21), (120, 40), (1, 3, 3), pads=((0, 0), (1, 1), (1, 1)))
     layer = WinogradLayer.of(window_of(s), size, s.channels, layers.target)
     w = random.normal(s.channels[1], s.channels[0], 1, 3, 3)
@@ -162,15 +163,15 @@ MATMUL = """  static const tvmrt_matmul_f32_layer layer = {layer};
 
 
 def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
-    """A product whose right factor is packed, or lies in rows or columns."""
+    """Add a matmul whose right operand is packed, row-major or column-major."""
     random, machine = layers.random, layers.target
     order = ("PACKED", "ROWS", "COLUMNS")[number % 3]
     m = (random.one(1, random.int(1, 4)), random.int(5, 30), 14 * random.int(1, 3) + 1)[
         number // 3 % 3
     ]
     n, k = random.int(1, 131), random.one(1, random.int(2, 20), random.int(20, 130))
-    exceeds_l1 = number % 9 == 0  # read in several places at a time
-    if order == "COLUMNS" and random.chance(0.5):  # whose last block of rows is turned lacks one
+    exceeds_l1 = number % 9 == 0  # read in several segments at a time
+    if order == "COLUMNS" and random.chance(0.5):  # whose last transposed block of rows is shorter
         n, k = 8 * random.int(1, 9) + 7, 8 * random.int(1, 9) + 7
     if exceeds_l1:
         m, n, k = 1, random.int(40, 131), random.one(3, 4 * random.int(5, 30) + random.int(1, 3))
@@ -219,7 +220,7 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
 
 
 def laid_b(b: np.ndarray, order: str, wider: int, tiles: packing.Tiles, kind) -> np.ndarray:
-    """The right factor as the kernel reads it, NaN between its rows."""
+    """Return the right operand as the kernel reads it, with NaN between its rows."""
     if order == "PACKED":
         return packing.pack_matmul(
             packing.to_bf16_pairs(b, -2) if kind.words_per_pair else b, tiles
@@ -231,7 +232,7 @@ def laid_b(b: np.ndarray, order: str, wider: int, tiles: packing.Tiles, kind) ->
 
 
 def add_all(layers: Layers, part: float) -> None:
-    """Layers of all float kernels; ``part``: of how many."""
+    """Add layers of all float kernels; ``part``: number of parts."""
     kinds = [TILE_KINDS["f32"]]
     bf16 = layers.target.bf16 or "bf16_wide"
     kinds.append(TILE_KINDS[bf16])

@@ -1,4 +1,4 @@
-"""Random layers of integers: convolutions and products by the tiles of all formats."""
+"""Random int8 layers: convolutions and matmuls by the tiles of all formats."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tvmrt.compiler.codegen.window.packing_i8 import pack_conv, pad_channels
 from tvmrt.compiler.codegen.window.quantized_computed import packing_bytes
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, WeightFormat
 
-# fours of weights whose sums with the least or greatest inputs lie next to the limits of 16 bits
+# groups of four weights whose dot product with extreme inputs is close to the limits of 16 bits
 LIMITS = np.array([
     [-128, -128, 0, 0], [-128, -128, -1, 0], [127, 127, 4, 0], [127, 127, 2, -1],
     [-127, 0, -127, 0], [0, 127, 0, -128], [-64, -64, -64, -64], [64, 64, 64, 63],
 ])  # fmt: skip
-STEP = 73.9  # of bytes that are as likely, the deviation
+STEP = 73.9  # standard deviation of uniformly distributed bytes
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Quantised:
 
     @classmethod
     def random(cls, random: Random, s: Shape, number: int) -> Quantised:
-        """All kinds of weights in turn: those that fit into int8 less their zero point, some that
-        do not, one that does not, far ones, and the least and greatest alone."""
+        """Return random weights of each kind in turn: all fit int8 after subtracting the zero
+        point, some do not, one does not, outliers, and only extreme values."""
         rng, signed = random.rng, random.chance(0.5)
         w_signed = random.chance(0.5)
         low, w_low = -128 if signed else 0, -128 if w_signed else 0
@@ -61,7 +61,7 @@ class Quantised:
             w.reshape(-1)[random.int(0, w.size - 1)] = 255 if zero < 128 else 0
         elif kind == "extremes":
             w = random.rng.choice([w_low, w_low + 255], shape)
-        elif kind == "ties":  # small sums, of which many lie between two bytes
+        elif kind == "ties":  # small accumulators, many of which are halfway between two results
             w_signed, zero = True, 0
             w = rng.integers(-1, 2, shape)
         elif kind == "limits" and s.channels[0] // s.groups >= 4 and len(w) >= len(LIMITS):
@@ -76,7 +76,7 @@ class Quantised:
         if kind == "ties" and bias is not None:
             bias //= 256
         extremes = 2 if kind == "limits" else int(random.chance(0.15))
-        wide = random.one(60.0, 60.0, 60.0, 3.0, 1000.0, 3e6)  # of which the last saturate
+        wide = random.one(60.0, 60.0, 60.0, 3.0, 1000.0, 3e6)  # the last of these saturate
         scale = (rng.uniform(0.5, 1.5, len(w)) * wide / max(1.0, sums)).astype(np.float32)
         if kind == "ties":
             step = min(-1.0, float(np.rint(np.log2(60 / max(1.0, sums)))))
@@ -85,14 +85,14 @@ class Quantised:
 
 
 def ck_range(zero: int, signed: bool, low: int | None = None, high: int | None = None) -> str:
-    """Initialiser of a ``ck_range`` or a ``tvmrt_i8_range``."""
+    """Return the initialiser of a ``ck_range`` or a ``tvmrt_i8_range``."""
     least = -128 if signed else 0
     bounds = (least if low is None else low, least + 255 if high is None else high)
     return f"{{{zero}, {bounds[0]}, {bounds[1]}, {int(signed)}}}"
 
 
 def random_range(random: Random) -> str:
-    """The range of results: all of the type's numbers, or few."""
+    """Return the range of results: the whole type, or a part."""
     signed = random.chance(0.5)
     least = -128 if signed else 0
     zero = random.one(least, least + 255, random.int(least, least + 255))
@@ -121,7 +121,7 @@ BODY = """{layer}
 def fitted(
     layers: Layers, fmt: WeightFormat, s: Shape, q: Quantised, plus: str, epilogue: bool
 ) -> ConvI8:
-    """The layer as the product has it for these weights, by any of its tiles."""
+    """Return the layer planned by the product for these weights, with any of its tiles."""
     random, target = layers.random, layers.target
     depthwise = s.groups > 1 and s.groups == s.channels[0] == s.channels[1]
     widest = None
@@ -198,7 +198,8 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
 
 
 def add_plus(random: Random, fields: dict[str, object], own: str, signed: bool) -> str:
-    """C of what is added to bytes, whose description goes to the fields."""
+    """Return the C code of the residual added to the results; its description is set in the
+    fields."""
     low = -128 if signed else 0
     zero, factors = random.int(low, low + 255), random.rng.uniform(0.1, 1.9, 2).astype(np.float32)
     a_zero = int(own.strip("{}").split(",")[0])
@@ -223,7 +224,7 @@ DYNAMIC = """{layer}
 
 
 def add_product(layers: Layers, number: int, fmt: WeightFormat) -> None:
-    """A product whose right factor is packed by the run."""
+    """Add a matmul whose right operand is packed at run time."""
     random = layers.random
     s = Shape((1, 1, random.int(1, 40)), (random.one(random.int(1, 8), random.int(9, 130)),
                                           random.int(1, 200)))  # fmt: skip
@@ -246,7 +247,7 @@ def add_product(layers: Layers, number: int, fmt: WeightFormat) -> None:
 
 
 def add_all(layers: Layers, part: float) -> str:
-    """Layers of all integer kernels; the macro that names their format."""
+    """Add layers of all integer kernels; return the macro that names their format."""
     target = layers.target
     fmt = FORMATS[target.int8]
     for number in spread(39, part):

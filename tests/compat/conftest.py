@@ -27,7 +27,7 @@ def build(tmp_path: Path) -> Callable[..., tvmrt.runtime.Module]:
 
 @pytest.fixture
 def register() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
-    """Register global functions for the time of one test."""
+    """Register global functions for the duration of one test."""
     names: list[str] = []
 
     def add(name: str, function: Callable[..., Any]) -> None:
@@ -41,7 +41,7 @@ def register() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
 
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> tvmrt.runtime.Module:
-    """A network's operators without a module tree."""
+    """Return a network's operators without a module tree."""
     path = tmp_path_factory.mktemp("plain") / "plain.so"
     source = toolchain.source("llvm_graph.c")
     return tvmrt.runtime.load_module(toolchain.shared_library(path, source, defines=["MINOR=18"]))

@@ -1,4 +1,5 @@
-"""Libraries compiled ahead of time for the C++ runtime, as releases since 0.9 wrote them."""
+"""Test libraries compiled ahead of time for the C++ runtime, in the format of releases since
+0.9."""
 
 from __future__ import annotations
 
@@ -117,7 +118,8 @@ def test_functions_of_the_executor(build_aot, kind):
 
 @pytest.mark.parametrize("name", ["x_in", "x.in", "x:in", "x in"])
 def test_names_of_inputs_are_sanitised(build_aot, name):
-    """Since 0.11 a network's own name finds the input that the compiler has renamed."""
+    """Since 0.11 a network's original input names also find inputs that the compiler has
+    renamed."""
     executor = AotModule(build_aot("c", 11, aot_blob())["default"](tvmrt.cpu(0)))
     executor.set_input(name, network.X)
     executor.set_input("w", network.W)
@@ -214,7 +216,7 @@ def test_accelerator_inside_a_network_compiled_ahead(build, build_aot, tmp_path)
 
 
 def test_library_that_has_no_metadata(build):
-    """0.8 could compile ahead of time for boards only: its library says nothing about itself."""
+    """0.8 compiles ahead of time for boards only: its library contains no metadata."""
     library = build("c_graph.c", blob=aot_blob(), defines=["MINOR=8"])
     with pytest.raises(FAILURES, match="no function 'get_c_metadata'"):
         library["default"](tvmrt.cpu(0))

@@ -1,4 +1,4 @@
-"""The page on compatibility names tests that exist, and each row of what a loader must do."""
+"""Test that the compatibility page names existing tests and covers each requirement of loaders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_row_has_a_test():
 
 
 def _names(text: str) -> list[str]:
-    """Names of global functions in the first column; a.{b,c} stands for a.b and a.c."""
+    """Return names of global functions in the first column; a.{b,c} stands for a.b and a.c."""
     names = []
     for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
         for name in re.findall(r"`([\w.]+[\w.{},]*)`", row):

@@ -1,4 +1,4 @@
-"""Programs in C that were written for TVM's C runtime build with these headers and run."""
+"""Test that C programs written for TVM's C runtime build with these headers and run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvmrt import libinfo
 
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
 
-# As TVM 0.8 to 0.18 declare them: where a header here says otherwise this does not compile.
+# As TVM 0.8 to 0.18 declare them: conflicting declarations here are compile errors.
 PROTOTYPES = """
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
@@ -121,10 +121,11 @@ def test_entry_size_equals_the_releases(tmp_path):
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=lambda release: release.name)
 @pytest.mark.parametrize("kind", ["linked", "opened", "opened over libtvm_runtime"])
 def test_bundle_of_network_and_runtime(release, kind, tmp_path):
-    """As the releases' examples bundle them: in the program, or in a library that it opens."""
+    """Bundle network and runtime as TVM's examples do: in the program, or in a library that it
+    opens."""
     (tmp_path / "table.c").write_text(firmware.table(release, firmware.Build("c", unpacked=True)))
     parts = [toolchain.source("crt_bundle.c"), tmp_path / "table.c"]
-    # the operators are in the manner of their time
+    # operators in the style of the release
     loose = ["-std=gnu11", "-Wno-unused-parameter"]
     operators = toolchain.source("c_graph.c")
     board = "runtime" not in kind
@@ -155,7 +156,7 @@ def test_bundle_of_network_and_runtime(release, kind, tmp_path):
 
 @pytest.mark.parametrize("unpacked", [False, True], ids=["packed", "unpacked"])
 def test_network_compiled_ahead_takes_the_pools_of_its_metadata(unpacked, tmp_path):
-    """The executor of TVM's C runtime passes them behind inputs and outputs."""
+    """The executor of TVM's C runtime passes pools after inputs and outputs."""
     nodes = [
         helper.make_node("Add", ["x", "w"], ["y"]),
         helper.make_node("Softmax", ["y"], ["s"]),

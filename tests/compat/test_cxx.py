@@ -1,4 +1,4 @@
-"""The C++ headers: a program and a library over TVM's names, as C++11 and C++20."""
+"""Test the C++ headers: a program and a library using TVM's names, as C++11 and C++20."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_program_of_the_deployment_guide(tmp_path, compiler, standard):
 
 @pytest.mark.slow
 def test_program_that_queries_the_graph_inputs(tmp_path):
-    """Library, graph and parameters apart; maps of maps, shapes and texts from objects."""
+    """Pass library, graph and parameters separately; read maps, shapes and strings from objects."""
     program = _build("g++", 11, "runner.cc", tmp_path / "runner", *_options("--libs"))
     compiled = tvmrt.compile(parser.parse_model(NETWORK), executor="graph")
     compiled.export_library(tmp_path / "mod.so")
@@ -87,7 +87,7 @@ def test_program_that_queries_the_graph_inputs(tmp_path):
 
 
 def test_library_of_cxx_functions_from_python(tmp_path):
-    """Exceptions of C++ are errors in Python, those of Python pass through C++."""
+    """C++ exceptions become Python errors; Python exceptions pass through C++."""
     plugin = _build("g++", 17, "plugin.cc", tmp_path / "plugin.so", "-shared", "-fPIC")
     library = tvmrt.runtime.load_module(plugin)
     assert library["add_one"](41) == 42
@@ -110,7 +110,8 @@ def test_library_of_cxx_functions_from_python(tmp_path):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="what it needs is there on x86-64")
 def test_errors_of_libraries_that_tvms_macro_exported(tmp_path):
-    """They need two symbols of C++, which the runtime has: an error is one, on each thread."""
+    """Such libraries need two C++ symbols, which the runtime defines; errors are kept per
+    thread."""
     path = _build("g++", 17, "exported.cc", tmp_path / "exported.so", "-shared", "-fPIC")
     addone = tvmrt.runtime.load_module(path)["addone"]
     assert addone(41) == 42

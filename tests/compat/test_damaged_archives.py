@@ -1,4 +1,4 @@
-"""Damaged archives through the Python surface."""
+"""Test damaged archives through the Python API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def archive(tmp_path) -> Path:
 
 
 def rewritten(archive: Path, change: dict[str, bytes | None]) -> Path:
-    """The archive with some files replaced, or left out."""
+    """Return the archive with some files replaced or omitted."""
     with tarfile.open(archive) as tar:
         files = {m.name: tar.extractfile(m).read() for m in tar.getmembers()}
     files.update({f"./{name}": data for name, data in change.items()})
@@ -112,7 +112,7 @@ def test_archive_metadata_that_is_none(archive, data):
 
 
 def test_archive_metadata_with_anything_anywhere(archive):
-    """Described or refused in one sentence."""
+    """The archive is described, or refused with one sentence."""
     for path in paths(METADATA):
         for value in (None, [], "x", -1, {"a": 1}):
             text = replaced(METADATA, path, value).encode()

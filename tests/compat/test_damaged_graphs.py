@@ -1,4 +1,4 @@
-"""Damaged graph JSON through the Python surface."""
+"""Test damaged graph JSON through the Python API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ GRAPH = network.graph(RELEASES[-1])
 
 @pytest.mark.parametrize("key", GRAPH)
 def test_graph_json(plain, key):
-    """Anything in the place of anything: an error, or a network that runs or says why not."""
+    """Put any value at any position: the result is an error, or a network that runs or reports an
+    error."""
     errors = 0
     for path in paths({key: GRAPH[key]}):
         for value in VALUES:

@@ -1,4 +1,4 @@
-"""Damaged module trees, constants and metadata in libraries, through the Python surface."""
+"""Test damaged module trees, constants and metadata in libraries, through the Python API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvmrt.contrib import graph_executor
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory) -> dict[str, Path]:
-    """A library with a tree, and one compiled ahead of time with constants."""
+    """Build a library with a module tree, and one compiled ahead of time with constants."""
     folder = tmp_path_factory.mktemp("libraries")
     digits = ",".join(map(str, stream.ndarray(network.W)))
     (folder / "constant.inc").write_text(
@@ -46,7 +46,7 @@ def libraries(tmp_path_factory) -> dict[str, Path]:
 
 
 def patched(library: Path, old: bytes, new: bytes, target: Path) -> Path:
-    """A copy of a library with some bytes of its data replaced."""
+    """Return a copy of a library with some bytes of its data replaced."""
     data = library.read_bytes()
     assert data.count(old) == 1
     assert len(old) == len(new)
@@ -64,7 +64,7 @@ def load_and_run(path: Path) -> np.ndarray:
 UNREAD = {f"tensor.{name}" for name in ("reserved", "device_type", "device_id", "data")}
 TREES_THAT_LOAD = {
     "zeroed": UNREAD | {"rows0"},  # is 0 anyway
-    "maximal": UNREAD | {"name"},  # a parameter that no input has is passed over
+    "maximal": UNREAD | {"name"},  # a parameter without an input is ignored
     "halved": UNREAD | {"name"},
     "cut": set(),
 }
@@ -72,7 +72,7 @@ TREES_THAT_LOAD = {
 
 @kinds
 def test_module_trees(libraries, tmp_path, kind):
-    """All of it lies in the library's data, so a copy of the file is patched."""
+    """The module tree is in the library's data, so a copy of the file is patched."""
     whole = joined(tree_fields())
     blob = stream.string(whole)
     loaded = set()

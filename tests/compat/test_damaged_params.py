@@ -1,4 +1,4 @@
-"""Damaged params files through the Python surface."""
+"""Test damaged params files through the Python API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARAMS_THAT_LOAD["halved"] = PARAMS_THAT_LOAD["maximal"]
 
 
 def test_fields_cover_whole_files():
-    """The tables below damage what the writers write."""
+    """Check that the tables of fields below equal the files of the writers."""
     assert joined(params_fields()) == stream.params({"w": network.W})
     blob = network.graph_blob()
     assert stream.string(joined(tree_fields())) == blob

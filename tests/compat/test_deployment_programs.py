@@ -1,5 +1,5 @@
-"""Programs as TVM's examples deploy networks, beside those in test_cxx.py, test_crt_programs.py and
-those of the command tvmc: applications of Zephyr and Arduino, Python here, Python from afar."""
+"""Test programs that follow TVM's deployment examples: applications of Zephyr and Arduino, local
+Python, remote Python. Others are in test_cxx.py, test_crt_programs.py and the tests of tvmc."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_graph import model
 
 import tvmrt
 
-# What a board's system declares, as far as the programs call it, over the C library.
+# Declarations of a board's system that the programs call, implemented with the C library.
 ZEPHYR = {
     "zephyr/kernel.h": "#include <stdint.h>\n#include <stdlib.h>\n"
     "static inline void k_panic(void) { abort(); }\n"
@@ -50,7 +50,8 @@ def expected():
 
 
 def board_program(folder, application, headers):
-    """The application with the sources of an archive, compiled for this machine; what it prints."""
+    """Compile the application with the sources of an archive for this machine; return its
+    output."""
     for name, text in headers.items():
         (folder / "system" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "system" / name).write_text(text)

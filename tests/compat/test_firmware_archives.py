@@ -1,4 +1,4 @@
-"""Model Library Format archives of every release, linked with libtvm_backend.a alone and run."""
+"""Test Model Library Format archives of every release, linked with libtvm_backend.a only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def unpack(path: Path, folder: Path) -> tuple[list[Path], Path]:
 def link(
     tmp_path: Path, release: Release, build: Build, *more: str, headers: Path | None = None
 ) -> Path:
-    """Unpack, compile and link what an application's project would."""
+    """Unpack, compile and link as an application's project would."""
     archive = firmware.archive(tmp_path / "network.tar", release, build)
     sources, include = unpack(archive, tmp_path / "network")
     defines = [f"NUM_FUNCTIONS={len(firmware.table_names(release, build))}"]
@@ -62,7 +62,7 @@ def link(
 
 
 def lines(build: Build, release: Release) -> list[str]:
-    """What the application prints."""
+    """Return the output of the application."""
     expected = [NUMBERS]
     if build.device:
         expected.append("AOCOCD" * 2)
@@ -88,12 +88,12 @@ def test_runs_over_the_allocator_of_an_old_board(tmp_path, release, interface):
     assert toolchain.execute([program]).splitlines() == lines(build, release)
 
 
-# ---- generated code needs no header but those of the backend ----
+# ---- generated code needs only the headers of the backend ----
 
 
 @pytest.fixture(scope="module")
 def split_headers(tmp_path_factory) -> Path:
-    """The headers without c_runtime_api.h; in its place stands the one for generated code."""
+    """Return headers in which c_runtime_api.h is replaced by the header for generated code."""
     folder = tmp_path_factory.mktemp("headers") / "include"
     shutil.copytree(libinfo.find_include_path()[0], folder)
     (folder / "tvm" / "runtime" / "c_runtime_api.h").write_text(
@@ -104,18 +104,18 @@ def split_headers(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("build", firmware.BUILDS, ids=lambda build: build.name)
 def test_old_code_needs_the_backend_header_only(tmp_path, split_headers, build):
-    """What old code includes under the runtime's name, it needs of the backend's header alone."""
+    """Old code includes the runtime's header name, but needs only the backend's header."""
     release = RELEASES[-1]
     program = link(tmp_path, release, build, headers=split_headers)
     assert toolchain.execute([program]).splitlines() == lines(build, release)
 
 
-# ---- the archive elsewhere ----
+# ---- the archive on other systems ----
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
 def test_archive_loads_into_python(tmp_path, release):
-    """Linked to a shared library, the network is a function of it."""
+    """Linked to a shared library, the network is one of its functions."""
     path = firmware.archive(tmp_path / "network.tar", release, Build())
     library = tvmrt.runtime.load_module(path)
     x, z = tvmrt.nd.array(X), tvmrt.nd.array(np.zeros_like(X))

@@ -1,4 +1,4 @@
-"""Graphs, params and operators of every release, run by the firmware's graph executor."""
+"""Test graphs, params and operators of every release with the firmware graph executor."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def firmware_archive() -> list[Path]:
     scope="module", params=[RELEASES[0], RELEASES[-1]], ids=lambda release: release.name
 )
 def program(request, tmp_path_factory) -> Path:
-    """The application with the operators and the table of a release."""
+    """Build the application with the operators and the function table of a release."""
     folder = tmp_path_factory.mktemp("graph")
     table = folder / "table.c"
-    # a table of operators alone, as those of the C interface are
+    # a table of operators only, as for the C interface
     table.write_text(firmware.table(request.param, firmware.Build("c", unpacked=True)))
     sources = [toolchain.source("firmware_graph_main.c"), toolchain.source("c_graph.c"), table]
     return toolchain.program(
@@ -95,7 +95,7 @@ def test_operators_get_as_many_tensors_as_they_say(program, count, tmp_path):
 )
 @pytest.mark.parametrize("pools", ["none", "internal"])
 def test_networks_compiled_ahead_run_by_their_executor(release, pools, tmp_path):
-    """From 0.12 on the run function is in the table."""
+    """Since 0.12 the run function is in the table."""
     build = firmware.Build("packed", pools=pools)
     sources = []
     for name, text in firmware.sources(release, build).items():
@@ -110,7 +110,7 @@ def test_networks_compiled_ahead_run_by_their_executor(release, pools, tmp_path)
 
 
 def test_tvmrt_aot_code_runs_by_the_executor(tmp_path):
-    """The table of a network is in its archive, for who asks for it."""
+    """The archive contains the network's function table on request."""
     nodes = [
         helper.make_node("Add", ["x", "w"], ["y"]),
         helper.make_node("Mul", ["y", "two"], ["z"]),

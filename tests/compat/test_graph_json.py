@@ -1,4 +1,4 @@
-"""Graph JSON as the releases wrote it, and the ways of binding inputs and outputs."""
+"""Test graph JSON of the releases, and the ways of binding inputs and outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(library: tvmrt.runtime.Module, graph: dict[str, Any] | str, **inputs: An
 
 
 def entries_of_two(graph: dict[str, Any]) -> None:
-    """Entries without a version number."""
+    """Return entries without a version number."""
     graph["heads"] = [entry[:2] for entry in graph["heads"]]
     for node in graph["nodes"]:
         node["inputs"] = [entry[:2] for entry in node["inputs"]]
@@ -76,7 +76,7 @@ def metadata_last(graph: dict[str, Any]) -> None:
 
 
 def after_metadata(graph: dict[str, Any]) -> None:
-    """Readers stop at the metadata, so what follows is nobody's concern."""
+    """Readers stop at the metadata, so the text after it is not checked."""
     graph["metadata"] = {}
     graph["signature"] = {"by": "somebody"}
 
@@ -128,7 +128,7 @@ def test_graphs_of_the_releases(library, release):
 
 
 def with_reshape() -> dict[str, Any]:
-    """z reshaped to 6 by a node without code, which shares its storage."""
+    """Reshape z to 6 elements by a node without code, which shares its storage."""
     graph = network.graph()
     graph["nodes"].append(network.operator("reshape_nop", [[3, 0, 0]], "__nop"))
     graph["heads"] = [[3, 0, 0], [4, 0, 0]]
@@ -232,7 +232,7 @@ def test_element_types(library, dtype):
     [("int1", [13]), ("uint1", [2, 3]), ("int4", [7]), ("uint4", [8]), ("float32x4", [3])],
 )
 def test_sub_byte_types(library, dtype, shape):
-    """Their storages have room for whole bytes per element or lane."""
+    """Their storages have whole bytes per element or lane."""
     executor = graph_executor.create(json.dumps(one_input(dtype, shape)), library, tvmrt.cpu(0))
     executor.run()
     info = executor.get_input_info()
@@ -335,7 +335,7 @@ def test_missing_devices_are_named(library, number):
 
 
 def test_device_id_beyond_int_is_an_error(library):
-    """The low half of it would be the CPU."""
+    """Its low half would be the CPU."""
     graph = network.graph()
     graph["attrs"]["device_index"][1] = [(1 << 32) + 1] * 4
     with pytest.raises((TVMError, ValueError), match="device of type"):

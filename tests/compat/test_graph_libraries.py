@@ -1,4 +1,4 @@
-"""Libraries of the graph executor, from the LLVM and the C generator of every release."""
+"""Test graph executor libraries of the LLVM and the C generator of every release."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_c_sources_are_cxx_sources_too(build, release):
 
 @generators
 def test_graph_params_and_library_apart(build, generator):
-    """The way before factories, and still in use."""
+    """The API before factories, which is still in use."""
     library = build(f"{generator}_graph.c", defines=["MINOR=8"])
     assert library.type_key == "library"
     executor = graph_executor.create(network.graph_text(), library, tvmrt.cpu(0))
@@ -212,7 +212,7 @@ def test_threads_find_functions_by_name_at_once(build, register):
 
 @each_release()
 def test_bools_go_in_and_out(build, release: Release):
-    """Code 15 from 0.18 on, an int before; either way True is true."""
+    """Type code 15 since 0.18, an int before; both compare equal to True."""
     library = build("llvm_graph.c", defines=[release.define])
     assert library["scalars"](1, 0.25, True) == 1001.25
     assert library["scalars"](1, 0.25, 0) == 1.25
@@ -225,7 +225,7 @@ def test_bools_go_in_and_out(build, release: Release):
 
 @pytest.mark.parametrize("params", [{}, {"w": network.W + 1}], ids=["linked", "overridden"])
 def test_parameters_linked_into_the_code(build, params):
-    """0.8 answers `_lookup_linked_param(storage id)`; explicit parameters still win."""
+    """0.8 returns `_lookup_linked_param(storage id)`; explicit parameters have priority."""
     factory = stream.graph_factory(network.graph_text(), params)
     entries = [stream.module("GraphExecutorFactory", factory), stream.LIBRARY]
     blob = stream.blob(entries, [0, 1, 1], [1])
@@ -235,7 +235,7 @@ def test_parameters_linked_into_the_code(build, params):
 
 
 def test_linked_parameters_by_a_function_of_the_caller(build):
-    """The third argument of `tvm.graph_executor.create` says where storages lie."""
+    """The third argument of `tvm.graph_executor.create` returns the address of a storage."""
     library = build("llvm_graph.c", defines=["MINOR=8"])
     weights = tvmrt.nd.array(network.W)
     address = np.from_dlpack(weights).ctypes.data

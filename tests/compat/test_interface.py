@@ -1,4 +1,4 @@
-"""Every prototype, struct and constant of TVM's C headers beside those here, by the compiler."""
+"""Compare every prototype, struct and constant of TVM's C headers with ours, by the compiler."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows() -> list[Row]:
 
 
 def claim(row: Row) -> str:
-    """What must hold in C for the row."""
+    """Return the C assertion of the row."""
     fact = row.ours or row.fact
     if row.kind == "constant":
         return f"({row.name}) == ({fact})"
@@ -53,7 +53,7 @@ def claim(row: Row) -> str:
 
 
 def wrong(compiler: str, given: list[Row]) -> list[str]:
-    """The rows that do not hold, as the compiler tells them."""
+    """Return the rows that the compiler rejects."""
     headers = sorted({row.header for row in given if row.kind != "absent"})
     lines = ["#include <stdarg.h>", "#include <stddef.h>"]
     lines += [f"#include <tvm/runtime/{header}>" for header in headers]
@@ -78,7 +78,7 @@ def test_headers_declare_all_of_tvm(compiler):
 
 
 def test_differences_are_found():
-    """Each kind of row, with a fact that is not so."""
+    """Change a fact of each kind of row."""
     table = {row.name: row for row in rows()}
     changed = {
         "TVMFuncCall": "void(void)",
@@ -96,7 +96,7 @@ def test_differences_are_found():
 
 
 def test_rows_are_complete_and_in_form():
-    """Nothing that is exported under a name of TVM is missing from the table."""
+    """The table contains everything exported under a TVM name."""
     table = rows()
     for row in table:
         first, last = row.releases.split("-")

@@ -1,4 +1,4 @@
-"""The tree of modules inside a library: every build's layout, and kinds that nobody can load."""
+"""Test the module tree inside libraries: the layout of every build, and kinds without a loader."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ JSON_GRAPH = json.dumps({"nodes": [], "arg_nodes": [], "heads": [], "node_row_pt
 
 @pytest.fixture(scope="module", autouse=True)
 def plugin(tmp_path_factory):
-    """The loader of modules of kind compat_json, which stands for an accelerator's."""
+    """Build the loader of modules of kind compat_json, which simulates an accelerator's."""
     path = tmp_path_factory.mktemp("plugin") / "json.so"
-    # modules may live longer than the library's own module, so its code stays in the process
+    # modules may outlive the library's own module, so its code stays loaded
     stays = ["-std=c99", "-Wl,-z,nodelete"]
     toolchain.shared_library(path, toolchain.source("json_runtime.c"), flags=stays)
     library = tvmrt.runtime.load_module(path)
@@ -32,7 +32,7 @@ def plugin(tmp_path_factory):
 
 
 def external_graph(symbol: str = EXTERNAL) -> str:
-    """x through an accelerator's function, then doubled."""
+    """Return a graph that passes x through an accelerator's function and doubles the result."""
     graph = network.graph()
     graph["nodes"] = [
         graph["nodes"][0],
@@ -58,7 +58,7 @@ def run(library: tvmrt.runtime.Module, count: int = 1) -> np.ndarray:
 
 
 def kinds(module: tvmrt.runtime.Module) -> object:
-    """The tree as nested tuples of kinds."""
+    """Return the module tree as nested tuples of kinds."""
     return (module.type_key, *(kinds(child) for child in module.imported_modules))
 
 
@@ -85,7 +85,7 @@ def test_factory_returns_its_functions(build):
 
 
 def accelerator_tree(release: Release) -> bytes:
-    """The usual tree of a graph with one accelerator's module that has a constant."""
+    """Return the usual tree of a graph with one accelerator module that has a constant."""
     constants = {"c0": network.W}
     loader = stream.const_loader(constants, {EXTERNAL: ["c0"]})
     payload = stream.json_module(EXTERNAL, JSON_GRAPH, ["c0"])
@@ -119,7 +119,7 @@ def test_constants_reach_an_accelerator_once(build, generator, release):
 
 
 def test_constants_come_in_the_order_of_their_list(build):
-    """The initialiser's order is that of the symbol's list, not of the constants'."""
+    """The initialiser receives them in the order of the symbol's list, not of the constants."""
     constants = {"b": network.W, "unused": network.X, "a": network.W * 10}
     entries = [
         factory(external_graph()),
@@ -228,7 +228,7 @@ def test_layout_without_a_tree_hangs_everything_on_the_library(build, register):
 
 
 def test_library_that_imports(build):
-    """A build of single operators with an accelerator: the library itself is the root."""
+    """In a build of single operators with an accelerator, the library itself is the root."""
     payload = stream.json_module(EXTERNAL, JSON_GRAPH, [])
     entries = [stream.LIBRARY, stream.module("compat_json", payload)]
     library = build("c_graph.c", blob=stream.blob(entries, [0, 1, 1], [1]), defines=["MINOR=10"])
@@ -237,7 +237,7 @@ def test_library_that_imports(build):
 
 
 def test_root_without_imports_in_0_14(build):
-    """Those releases write a count of 0 and then the bytes of a module that nobody reads."""
+    """Those releases write a count of 0 and then the bytes of a module that is never read."""
     rest = stream.u64(0) + factory(network.graph_text())
     library = build("c_graph.c", blob=stream.u64(len(rest)) + rest, defines=["MINOR=14"])
     assert kinds(library) == ("library",)
@@ -266,7 +266,7 @@ def test_source_modules_inside_a_library(build):
 
 
 def shifted(blob: bytes, with_size: bool) -> str:
-    """Assembler that puts the blob at an odd address, as byte arrays of LLVM may lie."""
+    """Return assembler that puts the module tree at an odd address, as LLVM byte arrays may be."""
     lines = [".section .rodata", ".p2align 6", ".byte 0", ".globl __tvm_dev_mblob"]
     lines += [".type __tvm_dev_mblob, @object", "__tvm_dev_mblob:"]
     lines += [".byte " + ",".join(map(str, blob))]
@@ -283,7 +283,7 @@ def test_blob_at_an_odd_address(build, tmp_path, with_size):
     np.testing.assert_array_equal(run(library), network.Z)
 
 
-# ---- what cannot be loaded ----
+# ---- modules that cannot be loaded ----
 
 
 @pytest.mark.parametrize(
@@ -321,14 +321,14 @@ def test_imports_are_searched_depth_first(build):
 
 @pytest.fixture
 def small_stack():
-    """Threads made in the test have 256 KiB of stack."""
+    """Give threads of the test a stack of 256 KiB."""
     before = threading.stack_size(256 * 1024)
     yield
     threading.stack_size(before)
 
 
 def test_long_chain_of_modules_needs_no_stack(build, small_stack):
-    """Loading, searching and freeing go through the imports without recursion."""
+    """Loading, searching and freeing do not recurse through imports."""
     depth = 10_000
     entries = [stream.module("metadata_module")] * depth + [stream.LIBRARY]
     rows = [*range(depth + 1), depth]

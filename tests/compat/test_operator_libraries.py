@@ -1,4 +1,4 @@
-"""Libraries of single operators, and what their functions are called with."""
+"""Test libraries of single operators, and the arguments of their functions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_object_file_is_linked(tmp_path):
 
 
 def test_archive_of_export_library(tmp_path):
-    """A flat tar: sources of the operators and of the tree."""
+    """Load a flat tar: sources of the operators and of the module tree."""
     path = tmp_path / "library.tar"
     files = {
         "lib0.c": "#define MINOR 9\n" + toolchain.source("c_graph.c").read_text(),
@@ -105,7 +105,7 @@ def test_archive_of_export_library(tmp_path):
 
 
 def test_one_file_loaded_twice(tmp_path):
-    """Both modules work, whichever goes first."""
+    """Both modules work, and may be released in either order."""
     path = tmp_path / "library.so"
     toolchain.shared_library(
         path, toolchain.source("llvm_graph.c"), blob=network.graph_blob(), defines=["MINOR=18"]
@@ -122,7 +122,7 @@ def test_one_file_loaded_twice(tmp_path):
 
 
 def test_runtime_is_global_in_the_process(tmp_path):
-    """Code of the C generator finds the runtime though it was not linked with it."""
+    """Code of the C generator finds the runtime without being linked with it."""
     path = tmp_path / "library.so"
     toolchain.shared_library(path, toolchain.source("c_graph.c"), defines=["MINOR=8"])
     script = (
@@ -142,7 +142,7 @@ def test_runtime_is_global_in_the_process(tmp_path):
 
 
 def test_moved_arguments_are_taken():
-    """Type code 14: the callee gets the object and the caller's variable is empty."""
+    """Type code 14: the callee receives the object and the caller's variable is emptied."""
     kept = []
     keep = tvmrt.runtime.convert_to_tvm_func(kept.append)
     given = tvmrt.runtime.convert([1, 2, 3])

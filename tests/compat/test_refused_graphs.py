@@ -1,4 +1,5 @@
-"""Graphs that do not fit together: each is refused with what is wrong, and where."""
+"""Test inconsistent graphs: each is refused with an error that names the defect and its
+position."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def refused(library: tvmrt.runtime.Module, text: str, sentence: str, *devices: i
 
 
 def put(*path: Any, value: Any) -> Callable[[Graph], None]:
-    """A change: the value at the end of a path of keys and numbers."""
+    """Return a change: the value at the end of a path of keys and indices."""
 
     def change(graph: Graph) -> None:
         place: Any = graph
@@ -188,7 +189,7 @@ def test_text_errors_have_a_position(library, more, sentence):
 
 
 def with_last(function: str, shape: list[int], storage: int) -> Graph:
-    """The graph, its result read by one more node."""
+    """Return the graph with one more node that reads its result."""
     graph = network.graph()
     graph["nodes"].append(network.operator("last", [[3, 0, 0]], function))
     graph["heads"] = [[4, 0, 0]]
@@ -209,7 +210,7 @@ def test_other_number_of_bytes_is_refused(library, function, storage, verb):
 
 
 def test_reshape_of_a_reshape_is_the_same_memory(library):
-    """Two nodes without code over one entry, one of which also closes the ring."""
+    """Make two nodes without code over one entry, one of which also closes a cycle."""
     graph = with_last("__nop", [6], 3)
     graph["nodes"].append(network.operator("again", [[4, 0, 0]], "__nop"))
     graph["heads"] = [[5, 0, 0], [4, 0, 0], [3, 0, 0]]

@@ -1,4 +1,4 @@
-"""Modules that are written: into a library's tree, as C text, to a file; and what cannot be."""
+"""Test saving modules: in a library's module tree, as C text, to a file; and unsupported kinds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_executor_cannot_be_saved(build, tmp_path):
 
 
 def test_packed_text_registers_itself_for_a_system_library(build, tmp_path):
-    """The C text of a tree, compiled into a library that is loaded: its prefix finds the tree."""
+    """Compile the C text of a tree into a library and load it: the prefix finds the module tree."""
     root = build("llvm_graph.c", blob=network.graph_blob(), defines=["MINOR=18"])
     text = tmp_path / "packed.c"
     text.write_text(call("runtime.ModulePackImportsToC", root, True, "packed_here_"))
@@ -99,7 +99,7 @@ def test_packed_text_registers_itself_for_a_system_library(build, tmp_path):
 
 
 def test_library_without_a_tree_is_linked_once(tmp_path):
-    """Loaded again while it is in use, it has its imports from the first time."""
+    """Loaded again while in use, it keeps the imports of the first load."""
     blob = stream.blob([stream.module("metadata_module")])
     source = toolchain.source("llvm_graph.c")
     path = toolchain.shared_library(tmp_path / "flat.so", source, blob=blob, defines=["MINOR=8"])

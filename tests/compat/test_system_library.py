@@ -1,4 +1,4 @@
-"""Programs that contain their networks: everything is registered by constructors, before main."""
+"""Test programs that contain their networks: constructors register everything before main."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
 
 def devc_source(blob: bytes, prefix: str) -> str:
-    """What the packer writes for a system library: the tree and the constructor of its object."""
+    """Return the packer's output for a system library: the module tree and its constructor."""
     symbol = f"{prefix}__tvm_dev_mblob"
     return (
         toolchain.blob_source(blob, symbol)
@@ -25,7 +25,7 @@ def devc_source(blob: bytes, prefix: str) -> str:
 
 
 def graph_blob(prefix: str = "") -> bytes:
-    """The tree of a network whose graph calls functions by their name with a prefix."""
+    """Return the module tree of a network whose graph calls functions with a prefix."""
     graph = network.graph()
     for node in graph["nodes"]:
         if node["op"] == "tvm_op":
@@ -87,7 +87,7 @@ def test_library_without_a_tree(link):
 
 
 def test_program_over_the_shared_runtime(link, tmp_path):
-    """The constructors of the program may run before or after those of the shared library."""
+    """The program's constructors may run before or after those of the shared library."""
     from tvmrt import libinfo
 
     shared = libinfo.find_lib_path("libtvm_runtime.so")[0]
@@ -111,7 +111,7 @@ def test_unknown_kind_is_named_by_the_program(link):
 
 
 def crt_source(wide: bool) -> str:
-    """The table that code generated for firmware brings: the count takes one byte or two."""
+    """Return the function table of firmware code: the count takes one byte or two."""
     count = "\\003\\000" if wide else "\\003"
     names = ["tvmgen_default_fused_add", "tvmgen_default_fused_multiply", "num_threads"]
     text = "\\000".join(names) + "\\000"

@@ -1,4 +1,4 @@
-"""Packages of ``tvmc compile`` load, tell what is in them, run and are timed."""
+"""Test packages of ``tvmc compile``: load, describe, run and time them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pack(path: Path, files: dict[str, bytes], mode: str = "w") -> Path:
     scope="module", params=[RELEASES[0], RELEASES[-1]], ids=lambda release: release.name
 )
 def parts(request, tmp_path_factory) -> dict[str, bytes]:
-    """Operators without a graph, as the library in a package is."""
+    """Return operators without a graph, as in the library of a package."""
     folder = tmp_path_factory.mktemp("package")
     library = toolchain.shared_library(
         folder / "mod.so", toolchain.source("c_graph.c"), defines=[f"MINOR={request.param.first}"]
@@ -86,7 +86,7 @@ def test_commands_take_a_package(parts, tmp_path):
 
 
 def sizes_forged(path: Path, name: str, digits: bytes) -> Path:
-    """The archive with another size of a file in its header, and the header's sum for it."""
+    """Return the archive with another file size in its header, and a matching checksum."""
     data = bytearray(path.read_bytes())
     with tarfile.open(path) as tar:
         at = tar.getmember(name).offset
@@ -122,7 +122,7 @@ def test_missing_files_and_links_are_errors(parts, tmp_path):
     pack(path, {"lib.so": b"", "code.ro": b""})
     with pytest.raises(ValueError, match="virtual machine"):
         tvmrt.runtime.load_module(path)
-    # a file elsewhere is none of the package's, and a link is not followed
+    # a file outside is not part of the package, and links are not followed
     pack(path, {f"../{n}" if n == "mod.so" else n: d for n, d in parts.items()})
     with pytest.raises(ValueError, match=r"neither mod\.so nor mod\.tar"):
         tvmrt.runtime.load_module(path)

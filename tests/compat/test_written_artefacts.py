@@ -1,4 +1,4 @@
-"""What tvmrt writes is read and run by loaders that know the formats alone."""
+"""Test that independent loaders read and run the files that tvmrt writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def x() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def libraries(model, tmp_path_factory):
-    """Exported libraries by executor."""
+    """Return exported libraries by executor."""
     folder = tmp_path_factory.mktemp("written")
     paths = {}
     for executor in EXECUTORS:
@@ -43,8 +43,8 @@ def libraries(model, tmp_path_factory):
 
 @executors
 def test_library_runs_in_another_loader(libraries, model, x, executor):
-    """Blob, tree, JSON, metadata and calling convention are those of the formats."""
-    assert tvmrt.runtime.enabled("cpu")  # puts the runtime's symbols into the process
+    """Module tree, JSON, metadata and calling convention follow the formats."""
+    assert tvmrt.runtime.enabled("cpu")  # exports the runtime's symbols in the process
     outputs = EXECUTORS[executor](loader.Library(libraries[executor]), {"x": x})
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
     np.testing.assert_allclose(outputs[0], expected, rtol=1e-4, atol=1e-5)
@@ -52,7 +52,7 @@ def test_library_runs_in_another_loader(libraries, model, x, executor):
 
 @pytest.fixture(scope="module")
 def with_file(model, tmp_path_factory):
-    """A graph library whose weights are in a params file."""
+    """Return a graph library whose weights are in a params file."""
     path = tmp_path_factory.mktemp("params") / "graph.so"
     tvmrt.compile(model, executor="graph", params="file").export_library(path)
     return path

@@ -1,4 +1,4 @@
-"""Lines of C that no test runs: a share for each folder, and every one of them with its reason.
+"""Check C line coverage: a minimum per folder, and a reason for every line that no test runs.
 
 Usage: check.py GCOVR_JSON...
 
@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# Those of a plug-in lie in its folder, and are looked at first.
+# Files of plug-ins are in their folders and are read first.
 REASONS = (
     *sorted(ROOT.glob("plugins/*/tests/coverage_reasons.txt")),
     Path(__file__).with_name("reasons.txt"),
 )
-# In per cent, the folders below included.
+# In percent, including subfolders.
 LIMITS = dict.fromkeys(("src_backend", "src_runtime", "plugins", "python/src"), 95)
-# Lines without a reason: what runs of threads and of other people's libraries differs a little from
-# run to run and from machine to machine.
+# Allowed lines without a reason: coverage of threads and foreign libraries varies slightly between
+# runs and machines.
 MAX_UNEXPLAINED = 20
 
 
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """A line of reasons.txt: which file or file:function, what the line looks like, why."""
+    """A line of reasons.txt: file or file:function, pattern of the line, reason."""
 
     place: str
     pattern: str
@@ -56,14 +56,14 @@ def read_reasons(text: str) -> list[Reason]:
 
 
 class Count(NamedTuple):
-    """How often a line ran, by the most of what the reports say."""
+    """Execution count of a line: the maximum over all reports."""
 
     function: str
     runs: int
 
 
 def read_counts(paths: Iterable[str]) -> dict[str, dict[int, Count]]:
-    """The lines of each file of LIMITS by their numbers."""
+    """Return the lines of each file of LIMITS by number."""
     counts: dict[str, dict[int, Count]] = {}
     for path in paths:
         for entry in json.loads(Path(path).read_text())["files"]:
@@ -84,7 +84,7 @@ def uncovered(counts: dict[str, dict[int, Count]]) -> Iterator[Line]:
 
 
 def check_reasons(lines: Iterable[Line], reasons: list[Reason]) -> int:
-    """Print the lines with their reasons; how many have none."""
+    """Print the lines with their reasons; return how many have none."""
     used = set()
     unexplained = 0
     for line in lines:
@@ -100,7 +100,7 @@ def check_reasons(lines: Iterable[Line], reasons: list[Reason]) -> int:
 
 
 def check_shares(counts: dict[str, dict[int, Count]]) -> bool:
-    """Print the share of each folder; whether all reach their limits."""
+    """Print the coverage of each folder; return True if all reach their limits."""
     reached = True
     for folder, limit in LIMITS.items():
         runs = [

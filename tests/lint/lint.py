@@ -1,4 +1,4 @@
-"""Static analysis of the C sources: gcc -fanalyzer, clang-tidy and cppcheck must find nothing.
+"""Run static analysis on the C sources: gcc -fanalyzer, clang-tidy and cppcheck must find nothing.
 
 Usage: lint.py BUILD_FOLDER [gcc|clang-tidy|cppcheck ...]
 
@@ -27,7 +27,7 @@ JOBS = 2
 
 
 class Finding(NamedTuple):
-    """What a tool says about a line of one of our files."""
+    """A tool's message about a line of one of our files."""
 
     path: Path
     line: int
@@ -47,7 +47,7 @@ def ours(path: Path) -> bool:
 
 
 def read_findings(text: str, folder: Path, pattern: str) -> set[Finding]:
-    """The findings that `pattern` sees in a tool's output: groups path, line, text."""
+    """Return the findings that `pattern` matches in a tool's output: groups path, line, text."""
     found = set()
     for path, line, message in re.findall(pattern, text, re.MULTILINE):
         resolved = (folder / path).resolve()
@@ -62,7 +62,7 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def commands(build: Path) -> dict[Path, list[str]]:
-    """How each C file of ours is compiled, without the output."""
+    """Return the compile command of each of our C files, without the output option."""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = (Path(entry["directory"]) / entry["file"]).resolve()
@@ -90,7 +90,7 @@ def by_clang_tidy(build: Path) -> set[Finding]:
         options = [f"-p={build}", "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
         return run(["clang-tidy", *options, str(path)], build)
 
-    # Flags and headers of gcc that clang lacks are no findings.
+    # Flags and headers of gcc that clang lacks are not findings.
     pattern = r"^(\S+?):(\d+):\d+: (?:error|warning): (.*\[(?!clang-diagnostic)[\w.,-]+\])$"
     with ThreadPoolExecutor(JOBS) as pool:
         texts = pool.map(analyse, commands(build))
@@ -101,7 +101,7 @@ def by_cppcheck(build: Path) -> set[Finding]:
     options = ["--enable=warning,portability,performance", "--std=c11", "--quiet", f"-j{JOBS}"]
     options += ["--template={file}:{line}: {message} [{id}]", "--suppress=missingIncludeSystem"]
     options += [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src_runtime'}", "-DTVMRT_DEVICE_BUILTIN"]
-    # What it does not understand without a library's headers, which it does not see.
+    # Messages about code that cppcheck cannot parse without a library's headers.
     options += [f"--suppressions-list={path}" for path in ROOT.glob("plugins/*/tests/cppcheck.txt")]
     folders = [str(folder) for folder in FOLDERS]
     text = run(["cppcheck", *options, *folders], ROOT)
@@ -112,7 +112,7 @@ TOOLS = {"gcc": by_gcc, "clang-tidy": by_clang_tidy, "cppcheck": by_cppcheck}
 
 
 def report(tool: str, found: Iterable[Finding]) -> bool:
-    """Print what nothing answers; whether there is something."""
+    """Print findings without an explaining comment; return True if there are any."""
     everything = sorted(found)
     open_ones = [finding for finding in everything if not finding.is_answered()]
     print(*open_ones, sep="\n", end="\n" if open_ones else "")

@@ -1,4 +1,4 @@
-"""Files with each field cut off, zeroed or made maximal; JSON with anything in any place."""
+"""Files with each field truncated, zeroed or maximal; JSON with any value at any position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text(name: str, value: str) -> list[Field]:
 
 
 def tensor_fields(array: np.ndarray, name: str = "tensor") -> list[Field]:
-    """A float32 tensor."""
+    """Return the fields of a float32 tensor."""
     fields = [
         number("magic", 0xDD5E40F096B4A13F),
         number("reserved", 0),
@@ -56,7 +56,7 @@ def params_fields() -> list[Field]:
 
 
 def tree_fields() -> list[Field]:
-    """The stream of a usual graph library, without the length in front of it."""
+    """Return the fields of a usual graph library's stream, without the length before it."""
     numbers = [("rows", [0, 1, 1]), ("children", [1])]
     tree: list[Field] = []
     for name, values in numbers:
@@ -89,7 +89,7 @@ DAMAGES = {
 
 
 def damaged(fields: list[Field], kind: str) -> Iterator[tuple[str, bytes]]:
-    """Every field in turn with some damage: its name and all the bytes."""
+    """Yield each damage of each field: its name and the whole file."""
     for i, (name, data) in enumerate(fields):
         before = joined(fields[:i])
         if kind == "cut":
@@ -102,7 +102,7 @@ kinds = pytest.mark.parametrize("kind", ["cut", *DAMAGES])
 
 
 def paths(value: Any, path: tuple = ()) -> Iterator[tuple]:
-    """Every place in a JSON value."""
+    """Yield the path of every value in a JSON document."""
     if path:
         yield path
     if isinstance(value, dict):

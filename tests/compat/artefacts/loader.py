@@ -1,4 +1,4 @@
-"""A loader and two executors over ctypes, as another runtime would write them.
+"""A second loader and two executors over ctypes, independent of tvmrt.
 
 They run a library by the rules of the formats alone and know nothing of tvmrt.
 """
@@ -88,7 +88,7 @@ NULL = 4
 
 
 def memory(count: int) -> np.ndarray:
-    """Bytes at an address that is a multiple of 64 and not of 128, filled with a pattern."""
+    """Return bytes at an address that is a multiple of 64 but not of 128, filled with a pattern."""
     whole = np.full(count + 3 * ALIGN_BYTES, 0xA5, np.uint8)
     start = -whole.ctypes.data % (2 * ALIGN_BYTES) + ALIGN_BYTES
     return whole[start : start + count]
@@ -101,7 +101,7 @@ def numpy_type(code: int, bits: int) -> np.dtype:
 
 
 def type_of(text: str) -> tuple[int, int]:
-    """Code and bits of a type's name."""
+    """Return code and bits of a type's name."""
     if text == "bool":
         return 1, 1
     kind = text.rstrip("0123456789")
@@ -109,7 +109,7 @@ def type_of(text: str) -> tuple[int, int]:
 
 
 class Library:
-    """A shared library, its tree, and calls of its functions."""
+    """A shared library, its module tree, and calls of its functions."""
 
     def __init__(self, path: Path) -> None:
         self.code = ctypes.CDLL(str(path))
@@ -134,7 +134,7 @@ class Library:
 
 
 def make_tensor(data: np.ndarray, shape: list[int], dtype: tuple[int, int]) -> Tensor:
-    """A tensor over some memory, on the CPU, compact."""
+    """Return a compact CPU tensor over some memory."""
     extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     tensor = Tensor(data.ctypes.data, 1, 0, len(shape), *dtype, 1, extents, None, 0)
     tensor.memory = data
@@ -142,7 +142,7 @@ def make_tensor(data: np.ndarray, shape: list[int], dtype: tuple[int, int]) -> T
 
 
 def content(tensor: Tensor) -> np.ndarray:
-    """The elements of a tensor, as a view."""
+    """Return the elements of a tensor, as a view."""
     shape = tensor.shape[: tensor.ndim]
     dtype = numpy_type(tensor.code, tensor.bits)
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -161,7 +161,7 @@ TAGS = {
 
 
 def check_graph(graph: dict[str, Any]) -> None:
-    """Everything that the readers of graph JSON insist on."""
+    """Check all requirements of graph JSON readers."""
     assert set(graph) == GRAPH_KEYS
     for node in graph["nodes"]:
         assert set(node) <= NODE_KEYS
@@ -190,7 +190,7 @@ def storage_bytes(shape: list[int], dtype: str) -> int:
 
 
 def run_graph(library: Library, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run the graph in the library's tree."""
+    """Run the graph in the library's module tree."""
     root = library.entries[0]
     assert [entry.kind for entry in library.entries] == ["GraphExecutorFactory", "_lib"]
     graph = json.loads(root.content["json"])
@@ -217,7 +217,7 @@ def run_graph(library: Library, inputs: dict[str, np.ndarray]) -> list[np.ndarra
 
 
 def run_ahead(library: Library, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run the main function that the library's metadata describe."""
+    """Run the main function described by the library's metadata."""
     assert [entry.kind for entry in library.entries] == [
         "AotExecutorFactory",
         "metadata_module",

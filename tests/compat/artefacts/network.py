@@ -17,7 +17,7 @@ Z = (X + W) * 2
 
 
 def operator(name: str, inputs: list[list[int]], function: str | None = None) -> dict[str, Any]:
-    """A node that calls a function."""
+    """Return a node that calls a function."""
     return {
         "op": "tvm_op",
         "name": name,
@@ -33,7 +33,7 @@ def operator(name: str, inputs: list[list[int]], function: str | None = None) ->
 
 
 def graph(release: Release | None = None) -> dict[str, Any]:
-    """The graph as a release wrote it."""
+    """Return the graph in the format of a release."""
     attrs: dict[str, Any] = {
         "dltype": ["list_str", ["float32"] * 4],
         "device_index": ["list_int", [1] * 4],
@@ -61,6 +61,6 @@ def graph_text(release: Release | None = None) -> str:
 
 
 def graph_blob(release: Release | None = None, kind: str = "GraphExecutorFactory") -> bytes:
-    """The tree of the usual library: a factory over the code."""
+    """Return the module tree of the usual library: a factory over the code."""
     factory = stream.graph_factory(graph_text(release), {"w": W})
     return stream.blob([stream.module(kind, factory), stream.LIBRARY], [0, 1, 1], [1])

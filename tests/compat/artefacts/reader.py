@@ -1,4 +1,5 @@
-"""A reader of what libraries carry, written from the formats alone; it accepts no byte too many."""
+"""Strict reader of library contents, written from the format descriptions; excess bytes are
+errors."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ KINDS = {0: "i", 1: "u", 2: "f"}
 
 @dataclass
 class Entry:
-    """One module: its kind, what it holds, the numbers of its imports."""
+    """One module: its kind, its payload, the numbers of its imports."""
 
     kind: str
     content: dict[str, Any]
@@ -21,7 +22,7 @@ class Entry:
 
 
 class Stream:
-    """Bytes that are read once from front to back."""
+    """Bytes that are read once in order."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -87,7 +88,7 @@ PAYLOADS: dict[str, Callable[[Stream], dict[str, Any]]] = {
 
 
 def read_blob(data: bytes) -> list[Entry]:
-    """Read `__tvm_dev_mblob` from its length on, as the loaders of all releases do."""
+    """Read `__tvm_dev_mblob` including its length, as the loaders of all releases do."""
     whole = Stream(data)
     stream = Stream(whole.take(whole.u64()))
     whole.end()

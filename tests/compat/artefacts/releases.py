@@ -1,4 +1,4 @@
-"""The releases whose artefacts differ, and in what."""
+"""Groups of releases with equal artefacts, and their differences."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class Release:
 
     @property
     def define(self) -> str:
-        """The macro that the C files of this folder are compiled with."""
+        """Return the macro that the C files of this folder are compiled with."""
         return f"MINOR={self.first}"
 
     @property
     def const_loader(self) -> str:
-        """Kind of the module that holds constants of accelerators."""
+        """Return the kind of the module that holds constants of accelerators."""
         return "metadata" if self.first == 8 else "const_loader"
 
     @property
     def archive_version(self) -> int:
-        """Version of the Model Library Format."""
+        """Return the version of the Model Library Format."""
         return 5 if self.first == 8 else 7
 
     @property
     def aot_main(self) -> str:
-        """Suffix of the main function of code compiled ahead of time."""
+        """Return the suffix of the main function of code compiled ahead of time."""
         return "run_model" if self.first == 8 else "__tvm_main__"
 
     def output_key(self, node: str, index: int) -> str:
-        """What set_output_zero_copy() calls an output of a graph."""
+        """Return the key of a graph output in set_output_zero_copy()."""
         return node if self.first < 10 else f"{node}:{index}"
 
 

@@ -1,4 +1,4 @@
-"""Bytes of tensors, params and module trees, written by the description of the formats."""
+"""Write tensors, params and module trees as bytes, from the description of the formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers(values: Sequence[int]) -> bytes:
 
 
 def ndarray(array: np.ndarray) -> bytes:
-    """A tensor: magic, reserved, device, rank, type, shape, size, elements."""
+    """Return a tensor: magic, reserved, device, rank, type, shape, size, elements."""
     bits = 1 if array.dtype == np.bool_ else 8 * array.itemsize
     head = struct.pack("<QQii", 0xDD5E40F096B4A13F, 0, 1, 0)
     head += struct.pack("<iBBH", array.ndim, CODES[array.dtype.kind], bits, 1)
@@ -39,13 +39,13 @@ def ndarray(array: np.ndarray) -> bytes:
 
 
 def params(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """A params file."""
+    """Return a params file."""
     head = struct.pack("<QQ", 0xF7E58D4F05049CB7, 0) + strings(arrays)
     return head + u64(len(arrays)) + b"".join(ndarray(a) for a in arrays.values())
 
 
 def factory_params(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The parameters inside a factory: here the count comes first."""
+    """Return the parameters inside a factory: here the count comes first."""
     return u64(len(arrays)) + strings(arrays) + b"".join(ndarray(a) for a in arrays.values())
 
 
@@ -60,7 +60,7 @@ def aot_factory(arrays: Mapping[str, np.ndarray], name: str = "default") -> byte
 def const_loader(
     constants: Mapping[str, np.ndarray], symbols: Mapping[str, Sequence[str]]
 ) -> bytes:
-    """Constants, and for each symbol the names of those that its initialiser gets."""
+    """Return constants, and for each symbol the names passed to its initialiser."""
     body = strings(constants) + u64(len(constants))
     body += b"".join(ndarray(array) for array in constants.values())
     body += strings(symbols) + u64(len(symbols))
@@ -68,12 +68,12 @@ def const_loader(
 
 
 def json_module(symbol: str, graph: str, constants: Sequence[str]) -> bytes:
-    """An accelerator's module that is run by an interpreter of JSON."""
+    """Return an accelerator module that is run by a JSON interpreter."""
     return string(symbol) + string(graph) + strings(constants)
 
 
 def module(kind: str, payload: bytes = b"") -> bytes:
-    """One entry of a tree; the payload has no length of its own."""
+    """Return one entry of a module tree; the payload has no length field."""
     return string(kind) + payload
 
 
@@ -82,7 +82,8 @@ LIBRARY = module("_lib")
 
 
 def blob(entries: Sequence[bytes], rows: Sequence[int] = (), children: Sequence[int] = ()) -> bytes:
-    """A tree as `__tvm_dev_mblob` holds it; without rows it is the layout that has no tree."""
+    """Return a module tree in the format of `__tvm_dev_mblob`; without rows, the layout without a
+    tree."""
     parts = list(entries)
     if rows:
         parts.append(module("_import_tree", numbers(rows) + numbers(children)))

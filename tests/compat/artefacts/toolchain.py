@@ -1,4 +1,4 @@
-"""Compile the sources of artefacts to libraries and programs, and run programs."""
+"""Compile artefact sources to libraries and programs, and run programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCES = Path(__file__).parent
 
 
 def find_compiler(*names: str) -> str:
-    """Return the first of some compilers that is installed; skip the test if none is."""
+    """Return the first installed compiler of a list; skip the test if there is none."""
     for name in names or (os.environ.get("CC", "cc"), "cc", "gcc", "clang"):
         if shutil.which(name):
             return name
@@ -24,12 +24,12 @@ def find_compiler(*names: str) -> str:
 
 
 def includes() -> list[str]:
-    """Options that let a compiler find this project's headers."""
+    """Return the compiler options for this project's headers."""
     return [f"-I{folder}" for folder in libinfo.find_include_path()]
 
 
 def execute(command: Sequence[object], **options: object) -> str:
-    """Run a command and return what it prints; fail the test with its complaint if it fails."""
+    """Run a command and return its output; fail the test with its error text if it fails."""
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=False, **options
     )
@@ -96,7 +96,7 @@ def program(
     flags: Iterable[str] = ("-std=c99",),
     headers: Path | None = None,
 ) -> Path:
-    """Compile and link a program, with other headers than the project's where given."""
+    """Compile and link a program, with the project's headers or the given ones."""
     macros = [f"-D{macro}" for macro in defines]
     folders = includes() if headers is None else [f"-I{headers}"]
     command = [find_compiler(), "-O1", *flags, *macros, *folders]
@@ -105,11 +105,11 @@ def program(
 
 
 def runtime_archive() -> list[object]:
-    """What a program that contains the whole runtime links."""
+    """Return the archive for programs that contain the whole runtime."""
     archive = Path(libinfo.find_lib_path("libtvm_runtime.a")[0])
     return [archive, "-pthread", "-ldl", "-lm"]
 
 
 def backend_archive() -> list[object]:
-    """What a program of generated code links on a board."""
+    """Return the archive for generated code on a board."""
     return [Path(libinfo.find_lib_path("libtvm_backend.a")[0])]

@@ -1,4 +1,4 @@
-"""Makes the .tflite files beside it: small networks of Keras layers with random weights.
+"""Make the .tflite files in this folder: small Keras networks with random weights.
 
 ``python make_networks.py [--open] [NAME...]`` in an environment with TensorFlow; the tests need the
 files alone. With ``--open`` those of the folder ``open``, which leave the batch open. Each network
@@ -19,12 +19,12 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 FOLDER = Path(__file__).parent
 NETWORKS: dict[str, tuple[Callable[[], Model], tuple[str, ...]]] = {}
-BATCH: dict[int, int | None] = {1: 1, 2: 2}  # of each network, or None: open
+BATCH: dict[int, int | None] = {1: 1, 2: 2}  # one per network, or None: dynamic
 ALL = ("float", "dynamic", "int8", "int16")  # dynamic: layers of 1024 weights or more
 
 
 def network(*kinds: str) -> Callable[[Callable[[], Model]], Callable[[], Model]]:
-    """Decorator: convert what the function builds to these kinds."""
+    """Decorate a function that builds a network: convert it to these kinds."""
 
     def add(build: Callable[[], Model]) -> Callable[[], Model]:
         NETWORKS[build.__name__] = (build, kinds)
@@ -170,11 +170,11 @@ def looping() -> Model:
 
 
 def convert(model: Model, kind: str) -> bytes:
-    """The network as a file of that kind."""
+    """Return the network as a file of that kind."""
     concrete = tf.function(lambda x: model(x, training=False)).get_concrete_function(
         tf.TensorSpec(model.inputs[0].shape, model.inputs[0].dtype)
     )
-    # weights as constants: files with resource variables have no other kind than float
+    # weights as constants: the converter supports resource variables in float only
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [convert_variables_to_constants_v2(concrete)]
     )

@@ -1,5 +1,5 @@
-"""Makes ``signal_*.tflite`` and the ``.npz`` beside each: custom operators of sound, and what
-TensorFlow Lite Micro gives in run after run.
+"""Make ``signal_*.tflite`` and their ``.npz`` files: custom audio operators, and the results of
+TensorFlow Lite Micro over several runs.
 
 ``python make_signal.py [NAME...]`` in an environment with ``tflite-micro`` and what the tests need;
 the tests need the files alone. Of an output that some runs leave unwritten, the one behind it tells
@@ -20,11 +20,11 @@ sys.path.insert(0, str(FOLDER.parents[1] / "python" / "support"))
 from tflite_case import Net  # noqa: E402
 
 NETWORKS: dict[str, Callable[[Net], list[list[np.ndarray]]]] = {}
-TYPES = {"int16": 7, "int32": 2, "float32": 0}  # numbers of the format's types
+TYPES = {"int16": 7, "int32": 2, "float32": 0}  # codes of the format's types
 
 
 def network(build: Callable[[Net], list[list[np.ndarray]]]) -> Callable:
-    """Decorator: a function that fills a network and gives the inputs of its runs."""
+    """Decorate a function that fills a network and returns the inputs of its runs."""
     NETWORKS[build.__name__] = build
     return build
 
@@ -40,7 +40,7 @@ def custom(net: Net, name: str, inputs: list[int], outputs: list[int], **options
 
 
 def sound(runs: int, count: int, seed: int) -> np.ndarray:
-    """Tones that come and go over noise, from silence to what 16 bits hold."""
+    """Return varying tones over noise, from silence to 16-bit full scale."""
     rng = np.random.default_rng(seed)
     at = np.arange(runs * count)
     loud = 30 * 1000 ** np.abs(np.sin(at / (3 * count)))
@@ -55,7 +55,7 @@ def hann(size: int) -> np.ndarray:
 
 
 def bank(channels: int, bins: int) -> list[np.ndarray]:
-    """Weights and places of triangles that overlap by halves, wider with the frequency."""
+    """Return weights and positions of half-overlapping triangles that widen with the frequency."""
     edges = np.round(2 + (bins - 4) * (np.arange(channels + 2) / (channels + 1)) ** 1.7).astype(int)
     weights, unweights, starts, widths = [], [], [], []
     for low, above in zip(edges, edges[1:]):
@@ -70,7 +70,7 @@ def bank(channels: int, bins: int) -> list[np.ndarray]:
 
 
 def gains(strength: float = 0.95, offset: float = 80.0) -> np.ndarray:
-    """The table of a gain that falls with the noise: values at 0 to 2, then parabolas."""
+    """Return the table of a gain that falls with the noise: values at 0 to 2, then parabolas."""
 
     def gain(x: float) -> float:
         return min(32767, round(2**21 * (x / 2**10 + offset) ** -strength))
@@ -94,7 +94,7 @@ SMOOTHING = {
 
 @network
 def signal_features(net: Net) -> list[list[np.ndarray]]:
-    """The way from sound to features of micro_speech, with 256 of 480 samples at a time new."""
+    """Compute the features of micro_speech from audio, with a hop of 256 of 480 samples."""
     step, size, length, channels = 256, 480, 512, 40
     x = net.input((step,), "int16")
 
@@ -135,7 +135,7 @@ def signal_features(net: Net) -> list[list[np.ndarray]]:
 
 
 def spread(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Integers of all sizes, floats about 0."""
+    """Return integers of all magnitudes, floats about 0."""
     if dtype.startswith("float"):
         return rng.standard_normal(shape).astype(dtype)
     info = np.iinfo(dtype)
@@ -145,7 +145,7 @@ def spread(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 @network
 def signal_transforms(net: Net) -> list[list[np.ndarray]]:
-    """Spectra and back, of all types, rows with zeros behind, all radices."""
+    """Run forward and inverse FFTs of all types and radices, with zero-padded rows."""
     shapes = []
     for dtype, number in TYPES.items():
         for count, length, rows in (
@@ -169,7 +169,7 @@ def signal_transforms(net: Net) -> list[list[np.ndarray]]:
 
 @network
 def signal_steps(net: Net) -> list[list[np.ndarray]]:
-    """Everything else, with options that the way from sound to features has otherwise."""
+    """Run all other operators, with options that the feature pipeline does not use."""
     rng = np.random.default_rng(3)
     shapes = []
 
@@ -240,8 +240,8 @@ def signal_steps(net: Net) -> list[list[np.ndarray]]:
 
 @network
 def signal_buffers(net: Net) -> list[list[np.ndarray]]:
-    """Circular buffers of streaming convolutions, with and without a number of runs; in one branch
-    of two a delay, whose state the other leaves alone."""
+    """Use circular buffers of streaming convolutions, with and without a cycle count; one of two
+    branches contains a delay, whose state the other branch does not change."""
 
     def buffer(x: int, shape: tuple[int, ...], *more: str, **options) -> int:
         y = net.output(shape, "int8", scale=0.5, zero=-3)
@@ -264,7 +264,7 @@ def signal_buffers(net: Net) -> list[list[np.ndarray]]:
         custom(branch, "SignalDelay", [x], [y], delay_length=length)
     net.op("IF", [chosen, samples], [net.output((1, 4), "int16")], options="IfOptions",
            thenSubgraphIndex=1, elseSubgraphIndex=2)  # fmt: skip
-    # ends two of three runs, as the flag tells
+    # two of three runs end here, depending on the flag
     flag = net.graph.outputs.pop(-2)
     last = net.tensor((1, 2, 2, 3), "int8", scale=0.5, zero=-3)
     custom(net, "CIRCULAR_BUFFER", [small], [last], cycles_max=3)
@@ -280,13 +280,13 @@ def signal_buffers(net: Net) -> list[list[np.ndarray]]:
 
 
 def header(kind: int, bits: int = 0, stride: int = 0) -> bytes:
-    """Of a packed tensor: what it is packed by, version, parameters."""
+    """Return the header of a packed tensor: compression type, version, parameters."""
     return bytes([kind, 1, 0, 0, 1, bits, stride, *[0] * 9])
 
 
 def coded(symbols: np.ndarray, lengths: dict[int, int], wide: bool) -> tuple[bytes, bytes]:
-    """Symbols in codes of these lengths, and the tables: one of 3 bits, one behind each of its
-    places that is not a whole code."""
+    """Encode symbols with codes of these lengths, and make the tables: one of 3 bits, and one for
+    each entry that is not a complete code."""
     code, codes = 0, {}
     for symbol, length in sorted(lengths.items(), key=lambda row: (row[1], row[0])):
         code <<= length - max(map(len, codes.values()), default=length)
@@ -316,7 +316,7 @@ def coded(symbols: np.ndarray, lengths: dict[int, int], wide: bool) -> tuple[byt
 
 @network
 def packed_weights(net: Net) -> list[list[np.ndarray]]:
-    """Tensors that TFLM_DECODE unpacks: by tables, by codes, by gaps."""
+    """Make tensors that TFLM_DECODE unpacks: by lookup tables, Huffman codes, and pruning."""
     rng = np.random.default_rng(6)
 
     def unpacked(pairs: list[tuple[bytes, bytes]], results: list[int]) -> None:
@@ -357,7 +357,7 @@ def packed_weights(net: Net) -> list[list[np.ndarray]]:
     wide = {symbol * 200: length for symbol, length in lengths.items()}
     unpacked([coded(drawn, lengths, False), coded(drawn, lengths, True),
               coded(drawn * 200, wide, True)], results)  # fmt: skip
-    # what reads them: a product with packed weights
+    # reader: a matmul with packed weights
     x, y = net.input((1, 10), "float32"), net.output((1, 6), "float32")
     weights = net.tensor((6, 10), "float32")
     unpacked([tables((6, 10), "float32", 4, 15)], [weights])
@@ -366,7 +366,7 @@ def packed_weights(net: Net) -> list[list[np.ndarray]]:
 
 
 def judged(data: bytes, runs: list[list[np.ndarray]], outputs: int) -> list[list[np.ndarray]]:
-    """What TensorFlow Lite Micro gives."""
+    """Return the results of TensorFlow Lite Micro."""
     from tflite_micro.python.tflite_micro import runtime
 
     interpreter = runtime.Interpreter.from_bytes(data, arena_size=1 << 22)
