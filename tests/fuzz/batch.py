@@ -1,4 +1,5 @@
-"""Many networks compiled by C together, run in a process that may die, compared.
+"""Compile many networks to C together, run them in a process that may crash, and compare the
+results.
 
 For the host runtime they are one library, which holds several networks if their names differ: the
 graph executor is made of a JSON and the library, the AOT executor of the library and a name, as in
@@ -35,13 +36,13 @@ __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "
 
 HERE = Path(__file__).resolve().parent
 MAX_BYTES = 64 << 20  # of a network's memory, to be run here
-# what executors would ask the library for, and one network of it would answer for all
+# functions that executors look up in the library, which only one network may define
 OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state")
 
 
 @dataclass(frozen=True)
 class Run:
-    """Inputs by name, and the sizes of open dimensions."""
+    """Inputs by name, and the values of dynamic dimensions."""
 
     feeds: dict[str, np.ndarray]
     sizes: dict[str, int] = field(default_factory=dict)
@@ -58,13 +59,13 @@ class Member:
 
     @property
     def feeds(self) -> dict[str, np.ndarray]:
-        """The inputs of the first run."""
+        """Return the inputs of the first run."""
         return self.runs[0].feeds
 
 
 @dataclass
 class Outcome:
-    """What became of a network.
+    """The result of a network.
 
     ``kind`` is ``""`` where all is well, else ``c`` (its C does not compile), ``died``, ``slow``
     (of its run), ``failed`` (its run gave an error), ``beyond`` (it wrote past its outputs) or
@@ -77,24 +78,24 @@ class Outcome:
     compared: int = 0
     outputs: dict[int, list[np.ndarray]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
-    refused: str = ""  # why nothing is compared: no judge runs it, or no board holds it
+    refused: str = ""  # why nothing is compared: no reference runs it, or no board has the memory
 
 
-Answers = dict[str, Outcome]  # of judges, by the network's name
+Answers = dict[str, Outcome]  # results of references, by the network's name
 
 
 def compile_member(
     name: str, model: Model, build: Build, number: int, seed: int = 0,
     runs: Sequence[Run] = (), dims: Mapping[str, tuple[int, int]] | None = None,
 ) -> Member:  # fmt: skip
-    """Compile for the place ``number`` of a batch; raises as tvmrt.compile.
+    """Compile as member ``number`` of a batch; raises the exceptions of tvmrt.compile.
 
     Runs at sizes that the conditions of the network exclude, which the compiler says in a remark,
     are left out. Raises ValueError where none is left.
     """
     options = dict(build.options)
     if isinstance(model, bytes):
-        options["tflite_rounding"] = "reference"  # that of the judge
+        options["tflite_rounding"] = "reference"  # the reference's
     if dims:
         options["dims"] = dict(dims)
     with warnings.catch_warnings(record=True) as remarks:
@@ -109,7 +110,7 @@ def compile_member(
 
 
 def fits(types: Sequence[Any], run: Run) -> bool:
-    """Whether inputs of these types, in their order, take the shapes of a run."""
+    """Return True if inputs of these types, in order, have the shapes of a run."""
     if len(types) != len(run.feeds):
         return True
     sizes: dict[str, set[int]] = {}
@@ -130,7 +131,8 @@ def fits(types: Sequence[Any], run: Run) -> bool:
 
 
 def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
-    """Inputs of the largest sizes: floats about 0, small integers, so that most indices fit."""
+    """Return inputs of the largest sizes: floats about 0, small integers, so that most indices are
+    valid."""
     source = np.random.default_rng(seed)
     feeds = {}
     for each, type in zip(library.summary.inputs, library.program.input_types):
@@ -145,12 +147,12 @@ def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
 
 
 def _is_of_numpy(name: str) -> bool:
-    """Whether numpy has the type itself: ml_dtypes adds its own, which .npz files cannot hold."""
+    """Return True if numpy itself has the type: .npz files cannot store those of ml_dtypes."""
     return name in np.sctypeDict and np.dtype(name).isbuiltin == 1
 
 
 def is_small(library: Any) -> bool:
-    """Whether a network can be run here: of little memory, its inputs of types that numpy has."""
+    """Return True if a network can run here: little memory, and inputs of numpy types."""
     summary = library.summary
     ends = (*summary.inputs, *summary.outputs)
     known = all(_is_of_numpy(each.dtype) for each in ends)
@@ -162,7 +164,7 @@ def run_batch(
     folder: Path, members: Sequence[Member], build: Build, judged: Answers | None = None,
     judges: str = "theirs",
 ) -> list[Outcome]:  # fmt: skip
-    """Compile, run and compare; the outcomes in the order of the members.
+    """Compile, run and compare; return the outcomes in the order of the members.
 
     ``judged`` keeps the judges' answers for the same networks by another build; ``judges`` is the
     worker's word for them.
@@ -209,7 +211,7 @@ def _run_library(
 def _compile(
     folder: Path, members: Sequence[Member], outcomes: list[Outcome], build: Build
 ) -> None:
-    """One library of all networks whose C compiles."""
+    """Make one library of all networks whose C code compiles."""
     includes = [f"-I{path}" for path in find_include_path()]
     command = build.command()
     objects = []
@@ -227,10 +229,10 @@ def _compile(
 
 
 def _objects(folder: Path, command: list[str], member: Member) -> tuple[list[str], str]:
-    """The object files of one network, and what the C compiler says against it."""
+    """Compile the object files of one network; return them and the C compiler's errors."""
     own = dict(member.library.sources.flags or {})
     found = sorted([*folder.glob("*.c"), *folder.glob("*.S")])
-    # but the tree of modules, of which a library has one
+    # except the module tree, of which a library has only one
     sources = [each.name for each in found if not each.stem.endswith("_devc")]
     groups = [[each for each in sources if each not in own]]
     groups += [[each] for each in sources if each in own]
@@ -244,13 +246,14 @@ def _objects(folder: Path, command: list[str], member: Member) -> tuple[list[str
 
 @lru_cache(maxsize=1)
 def _sanitizer() -> str:
-    """The address sanitizer's library, which must be loaded before Python."""
+    """Return the address sanitizer's library, which must be loaded before Python."""
     command = [*find_compiler(), "-print-file-name=libasan.so"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _environment(build: Build) -> dict[str, str]:
-    """Where the sanitizers can speak; leaks are left to other tests: Python's own are many."""
+    """Return the environment with sanitizer reports; leak detection is off, since Python itself
+    leaks."""
     env = os.environ | {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
     env["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [env.get("PYTHONPATH")])])
     if build.sanitised:
@@ -263,7 +266,7 @@ def _environment(build: Build) -> dict[str, str]:
 def _work(
     kind: str, folder: Path, numbers: Iterable[int], env: dict[str, str] | None = None
 ) -> dict[int, Outcome]:
-    """What the networks give, in a process that is started again after each that ends it."""
+    """Run the networks in a worker that is restarted after each crash; return their results."""
     waiting, found = list(numbers), {}
     while waiting:
         (folder / "plan.json").write_text(json.dumps({kind: waiting}))
@@ -312,7 +315,7 @@ def _judge(
     folder: Path, members: Sequence[Member], outcomes: list[Outcome], known: Answers,
     judges: str,
 ) -> None:  # fmt: skip
-    """Compare what ran, and what gave an error, with the judges; shaken where they differ."""
+    """Compare outputs and errors with the references; use perturbed inputs if they differ."""
     ran = [n for n, o in enumerate(outcomes) if o.kind == "" and not o.refused]
     ran = [n for n in ran if comparison.is_comparable(members[n].model)]
     asked = [n for n in ran if members[n].name not in known]
@@ -347,7 +350,7 @@ def _fail(outcome: Outcome, failures: Mapping[int, str]) -> None:
 def _compare(
     member: Member, ours: Outcome, theirs: Outcome, shaken: Mapping[int, list[np.ndarray]]
 ) -> list[str]:
-    """What is wrong, run by run; a run that the judges do not take is not compared."""
+    """Compare run by run; runs that the references refuse are not compared."""
     found, ours.compared = [], 0
     for run, right in theirs.outputs.items():
         flat = shaken.get(run, [])

@@ -1,4 +1,4 @@
-"""The matrix of builds: runtime x target x executor x interface x optimisation level x compiler.
+"""Matrix of builds: runtime x target x executor x interface x optimisation level x compiler.
 
 A build is written as its parts joined by ``+``, such as ``crt+cortex-m4+aot+c+-O2+clang``. A
 filter is a list of such texts; each may name some of the parts alone, and selects all builds that
@@ -28,8 +28,8 @@ import compilers
 
 LEVELS = ("-O0", "-Os", "-O2", "-O3")
 COMPILERS = ("gcc", "clang")
-# Targets that all processors of this machine's kind run, and one forced level of x86-64 with the
-# processor's flags that it needs.
+# Targets that all processors of this architecture run, and one fixed x86-64 level with the
+# processor flags that it needs.
 OPEN = ("host", "native")
 FORCED = {
     "v2": {"sse4_2", "popcnt"},
@@ -37,9 +37,9 @@ FORCED = {
     "v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
 }  # fmt: skip
 BOARDS = ("cortex-m4", "cortex-m55", "riscv32")
-# What crt can be: a graph executor of packed functions, or ahead of time by either interface.
+# Variants of crt: a graph executor of packed functions, or ahead of time with either interface.
 CRT_KINDS = (("graph", "packed"), ("aot", "packed"), ("aot", "c"))
-# How often a build of each kind is drawn.
+# Relative frequency of each kind of build.
 SHARES = {"host": 40, "crt": 25, "board": 35}
 
 QUICK = ("-O0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
@@ -48,8 +48,8 @@ SANITIZE = ("-g1", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover
 
 @dataclass(frozen=True)
 class Build:
-    """One way to build a network. ``sanitised``: with ASan and UBSan, each weight in its own
-    block, for the host runtime alone."""
+    """One way to build a network. ``sanitised``: with ASan and UBSan and separately allocated
+    weights, host runtime only."""
 
     runtime: str = "host"
     target: str = "native"
@@ -65,7 +65,7 @@ class Build:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The choices on each axis."""
+        """Return the choices on each axis."""
         return (self.runtime, self.target, self.executor, self.interface, self.level, self.compiler)
 
     @property
@@ -75,7 +75,7 @@ class Build:
 
     @property
     def options(self) -> dict:
-        """The options of tvmrt.compile."""
+        """Return the options of tvmrt.compile."""
         forced = self.target in FORCED
         named = (
             {"target": "x86-64", "levels": (self.target,)} if forced else {"target": self.target}
@@ -87,12 +87,12 @@ class Build:
 
     @property
     def machine(self) -> Target:
-        """The target that the compiler generates C for."""
+        """Return the target that the compiler generates C for."""
         options = self.options
         return get_target(options["target"], options.get("levels", ()))
 
     def command(self) -> list[str]:
-        """The compiler with all flags up to the files of a network."""
+        """Return the compiler command without the files of a network."""
         if self.kind == "board":
             return [
                 *compilers.Build(self.compiler, self.level, "plain", self.target).flags(),
@@ -117,7 +117,7 @@ class Build:
         ]
 
     def missing(self) -> str | None:
-        """What this machine lacks for the build, or None."""
+        """Return the missing tool for the build, or None."""
         if self.kind == "board":
             return compilers.Build(self.compiler, self.level, "plain", self.target).missing_tool()
         if not self.sanitised and shutil.which(self.compiler) is None:
@@ -129,7 +129,7 @@ class Build:
 
     @property
     def board(self) -> boards.Board:
-        """The emulated machine, of a board's build."""
+        """Return the emulated board of a build."""
         return boards.BOARDS[self.target]
 
 
@@ -137,7 +137,7 @@ SANITISED = (Build(sanitised=True), Build(executor="aot", sanitised=True))
 
 
 def every_build() -> Iterator[Build]:
-    """All combinations that exist, whether this machine can build them or not."""
+    """Return all valid combinations, including those that this machine cannot build."""
     rows = [("host", t, e, "packed") for t in (*OPEN, *FORCED) for e in ("graph", "aot")]
     rows += [("crt", t, *kind) for t in (*OPEN, *BOARDS) for kind in CRT_KINDS]
     for row, level, compiler in itertools.product(rows, LEVELS, COMPILERS):
@@ -145,7 +145,7 @@ def every_build() -> Iterator[Build]:
 
 
 def selected(words: Sequence[str]) -> list[Build]:
-    """The builds that a filter selects. Raises ValueError if a word selects none."""
+    """Return the builds that a filter selects. Raises ValueError if a word selects none."""
     found = []
     for word in words or [""]:
         parts = {part for part in word.split("+") if part}
@@ -162,7 +162,7 @@ def selected(words: Sequence[str]) -> list[Build]:
 
 
 def usable(builds: Iterable[Build]) -> tuple[list[Build], list[str]]:
-    """The builds that this machine can make, and a line for each tool that the others lack."""
+    """Return the builds that this machine can make, and one line for each missing tool."""
     able, lacking = [], {}
     for build in builds:
         missing = build.missing()
@@ -175,8 +175,8 @@ def usable(builds: Iterable[Build]) -> tuple[list[Build], list[str]]:
 
 
 def drawn(source: random.Random, builds: Sequence[Build], count: int) -> list[Build]:
-    """Some builds, each of another kind as far as there are several; all targets of a kind are as
-    likely, whichever number of builds they have."""
+    """Draw some builds of different kinds if possible; all targets of a kind have the same
+    probability."""
     kinds = sorted({each.kind for each in builds})
     found = []
     while len(found) < min(count, len(builds)):
@@ -192,5 +192,6 @@ def drawn(source: random.Random, builds: Sequence[Build], count: int) -> list[Bu
 
 
 def environment() -> dict[str, str]:
-    """For C compilers: no cache, since no two random networks are the same."""
+    """Return the environment of C compilers: without a cache, since random networks do not
+    repeat."""
     return {**os.environ, "CCACHE_DISABLE": "1"}

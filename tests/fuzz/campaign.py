@@ -1,4 +1,4 @@
-"""Run fuzzing for a time, tell what it did, and what of the readers nothing reached.
+"""Run fuzzing for a given time, report what it ran, and list reader functions without coverage.
 
     campaign.py BUILD COVERED SECONDS [NAME [ARGUMENTS]]
 
@@ -31,14 +31,14 @@ PROGRAMS = ("mutants", "graphs", "readers")
 
 
 def targets(build: str) -> dict[str, Path]:
-    """The C targets of a build folder by name."""
+    """Return the C targets of a build folder by name."""
     folder = Path(build) / "tests/fuzz"
     found = sorted(path for path in folder.glob("fuzz_*") if path.is_file())
     return {path.name.removeprefix("fuzz_"): path for path in found}
 
 
 def inputs_of(build: str, name: str) -> list[str]:
-    """The folder of inputs that a target starts from, once write_seeds() has filled it."""
+    """Return the folder of seed inputs of a target, filled by write_seeds()."""
     folder = Path(build) / f"tests/fuzz/seeds_{name}"
     return [str(folder)] if folder.is_dir() else []
 
@@ -50,7 +50,7 @@ def write_seeds(build: str, name: str) -> None:
 
 
 def run_target(path: Path, build: str, name: str, seconds: int, folder: Path) -> bool:
-    """One C target. New inputs go to a folder of their own; whether nothing was found."""
+    """Run one C target; new inputs go to their own folder. Return True if nothing was found."""
     write_seeds(build, name)
     grown = folder / f"corpus-{name}"
     grown.mkdir(parents=True)
@@ -63,7 +63,7 @@ def run_target(path: Path, build: str, name: str, seconds: int, folder: Path) ->
         *([f"-dict={dictionary}"] if dictionary.exists() else []), str(grown),
         *inputs_of(build, name),
     ]  # fmt: skip
-    # What asks for gigabytes gets none, as on a small machine, and must bear it.
+    # Allocations of gigabytes fail, as on a small machine; the target must handle that.
     options = {"ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=1024"}
     done = subprocess.run(
         command, env={**os.environ, **options}, capture_output=True, text=True, errors="replace",
@@ -85,14 +85,14 @@ DICTIONARIES = {
 
 
 def _told(log: str) -> str:
-    """What stopped a target."""
+    """Return the reason why a target stopped."""
     lines = [line for line in log.splitlines() if "ERROR" in line or "runtime error" in line]
     required = [line for line in log.splitlines() if re.match(r"\S+\.[ch]:\d+: ", line)]
     return (required or lines or ["it stopped"])[0]
 
 
 def run_program(name: str, seconds: int, folder: Path, more: Sequence[str] = ()) -> bool:
-    """One of the Python programs; whether nothing was found."""
+    """Run one of the Python programs; return True if nothing was found."""
     command = [sys.executable, str(HERE / f"{name}.py"), "--seconds", str(seconds), *more]
     if name == "graphs" and "FUZZ_BUILDS" in os.environ:
         command += ["--builds", os.environ["FUZZ_BUILDS"]]
@@ -119,7 +119,7 @@ def main() -> int:
     jobs = []
     for name in PROGRAMS:
         if wanted in (None, name):
-            # alone it takes all processors, among others one
+            # alone it uses all processors, next to others one
             own = more if wanted or name != "graphs" else ["-j", "1"]
             jobs.append(partial(run_program, name, seconds, folder, own))
     jobs += [

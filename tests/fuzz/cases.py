@@ -1,4 +1,4 @@
-"""Random networks by their seeds: of all operators, quantised, of open sizes, ``.tflite``."""
+"""Make random networks from seeds: all operators, quantised, with dynamic sizes, ``.tflite``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import tflite_generator
 from batch import Run
 from references import Model
 
-FAMILIES = (families, families_moves, families_nn)  # they have entered themselves into the table
+FAMILIES = (families, families_moves, families_nn)  # importing them registers their families
 SHARES = {"onnx": 30, "picture": 14, "quantised": 12, "open": 15, "tflite": 29}
 
 
 @dataclass
 class Case:
-    """A network with its inputs. ``dims``: the bounds of open sizes."""
+    """A network with its inputs. ``dims``: the bounds of dynamic dimensions."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class Case:
 
 
 def case_of(seed: int, kinds: Mapping[str, int] = SHARES) -> Case:
-    """The network of a seed."""
+    """Return the network of a seed."""
     (kind,) = random.Random(f"kind {seed}").choices(list(kinds), list(kinds.values()))
     name = f"graph-{seed}"
     if kind == "tflite":

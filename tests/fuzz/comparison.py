@@ -1,4 +1,4 @@
-"""When a number of ours is wrong: the rule by which networks are compared with onnxruntime.
+"""Compare outputs with onnxruntime: the rules by which an element is correct.
 
 onnxruntime runs without its optimiser. An element is right if one of these holds:
 
@@ -52,7 +52,7 @@ SHAKES = 24
 
 @dataclass(frozen=True)
 class Difference:
-    """What is wrong with an output."""
+    """The defect of an output."""
 
     output: int
     what: str
@@ -62,14 +62,14 @@ class Difference:
 
 
 def is_comparable(model: onnx.ModelProto | bytes) -> bool:
-    """Whether two runs of a network give the same."""
+    """Return True if two runs of a network give equal results."""
     if isinstance(model, bytes):
         return True
     return not any(node.op_type in RANDOM for node in all_nodes(model))
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
-    """The nodes of a network, those of bodies and functions, too."""
+    """Return the nodes of a network, including those of subgraphs and functions."""
     waiting = [model.graph.node, *(function.node for function in model.functions)]
     while waiting:
         for node in waiting.pop():
@@ -78,7 +78,7 @@ def all_nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
 
 
 def coarsest_type(model: onnx.ModelProto) -> str:
-    """The float type with the fewest digits that a network names, float32 if it names none."""
+    """Return the float type with the fewest digits in a network, float32 if there is none."""
     graph = model.graph
     kinds = {tensor.data_type for tensor in graph.initializer}
     kinds |= {
@@ -96,18 +96,18 @@ def coarsest_type(model: onnx.ModelProto) -> str:
 
 
 def max_terms(model: onnx.ModelProto) -> int:
-    """How many elements an input of a network has at most."""
+    """Return the number of elements of a network's largest input."""
     shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
     return max((math.prod(d.dim_value for d in shape) for shape in shapes), default=0)
 
 
 def is_bounded(model: onnx.ModelProto) -> bool:
-    """Whether rule 6 holds for a network."""
+    """Return True if rule 6 applies to a network."""
     return _is_one_of(BOUNDED, model)
 
 
 def is_folding(model: onnx.ModelProto) -> bool:
-    """Whether rule 7 holds for a network."""
+    """Return True if rule 7 applies to a network."""
     return _is_one_of(FOLDING, model)
 
 
@@ -124,7 +124,7 @@ def differences(
     folding: bool = False,
     terms: int = 0,
 ) -> list[Difference]:
-    """What is wrong with the outputs of a network that computes in floats of ``kind``.
+    """Return the errors of the outputs of a network that computes in floats of ``kind``.
 
     ``bounded`` and ``folding`` say whether rules 6 and 7 hold, ``terms`` how many floats are added
     at most.
@@ -147,7 +147,7 @@ def compared(
     model: onnx.ModelProto | bytes, got: Sequence[np.ndarray], want: Sequence[np.ndarray],
     shaken: Sequence[Sequence[np.ndarray]],
 ) -> list[str]:  # fmt: skip
-    """What is wrong with the outputs of a network of either kind."""
+    """Return the errors of the outputs of an ONNX or ``.tflite`` network."""
     if isinstance(model, bytes):
         return [str(each) for each in differences(got, want, shaken, "float32")]
     found = differences(
@@ -158,7 +158,7 @@ def compared(
 
 
 def _unbounded(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Ours, but theirs where ours is right by rule 6."""
+    """Return our output, but onnxruntime's value where ours is correct by rule 6."""
     if ours.dtype.kind not in "iu" or ours.shape != theirs.shape:
         return ours
     limits = np.iinfo(ours.dtype)
@@ -181,7 +181,7 @@ def _difference(ours: np.ndarray, theirs: np.ndarray, shaken: list, relative: fl
 
 
 def _is_right(ours: np.ndarray, theirs: np.ndarray, shaken: list, relative: float) -> np.ndarray:
-    """Which elements are right, by the rules 1 to 5."""
+    """Return which elements are correct by rules 1 to 5."""
     right = ours == theirs
     if ours.dtype.kind == "f":
         right |= np.isnan(theirs) | (_bounded(ours) == _bounded(theirs))
@@ -215,13 +215,14 @@ def _room(theirs: np.ndarray, relative: float) -> float:
 
 
 def shaken_feeds(feeds: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
-    """The feeds with their floats shaken, another way for each number."""
+    """Return the feeds with their floats perturbed, differently for each number."""
     source = np.random.default_rng(number)
     return {name: shaken_array(array, source) for name, array in feeds.items()}
 
 
 def shaken_model(model: onnx.ModelProto, number: int) -> onnx.ModelProto:
-    """The network with the floats of its constants shaken, another way for each number."""
+    """Return the network with the floats of its constants perturbed, differently for each
+    number."""
     source = np.random.default_rng(number + 1000)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -233,7 +234,7 @@ def shaken_model(model: onnx.ModelProto, number: int) -> onnx.ModelProto:
 
 
 def shaken_array(array: np.ndarray, source: np.random.Generator) -> np.ndarray:
-    """An array with its floats a few units in the last place off."""
+    """Return an array with its floats changed by a few units in the last place."""
     if array.dtype.kind != "f":
         return array
     units = 16 if array.dtype.itemsize > 2 else 1

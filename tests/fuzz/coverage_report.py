@@ -1,4 +1,5 @@
-"""What the fuzz targets run of the readers: lines by file, and every function that none reaches."""
+"""Report the coverage of readers by the fuzz targets: lines by file, and functions that none
+reaches."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-# Files that read bytes from outside, as they lie below the root.
+# Files that read untrusted bytes, relative to the root.
 READERS = (
     "src_runtime/base/json.c", "src_runtime/base/stream.c",
     "src_runtime/tensors/params.c", "src_runtime/core/dtype.c",
@@ -37,7 +38,7 @@ READERS = (
 
 
 def report(targets: dict[str, Path], build: str, folder: Path, wanted: str | None) -> None:
-    """Run the inputs at hand once more, counting, and print what they reached."""
+    """Run the collected inputs once more with coverage, and print what they reached."""
     from campaign import inputs_of
 
     profiles = []

@@ -1,4 +1,5 @@
-"""Random networks of open sizes: each step must hold at every size that the network will run at."""
+"""Generate random networks with dynamic sizes: each step must be valid at every size of the
+runs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NAMES = ("N", "L")
 
 
 class OpenGrowing(Growing):
-    """A network whose inputs have open axes; the values are those at the largest sizes.
+    """Network whose inputs have dynamic axes; the values are those at the largest sizes.
 
     ``places``: by input and axis the name of the dimension; ``runs``: sizes with inputs.
     """
@@ -30,7 +31,7 @@ class OpenGrowing(Growing):
         self.runs: list[tuple[Sizes, dict[str, np.ndarray]]] = []
 
     def open(self, shape: Sequence[int]) -> None:
-        """Make one input or two, some of their axes open, with inputs for several sizes."""
+        """Make one or two inputs with some dynamic axes, and values for several sizes."""
         shape = list(shape)
         axes = self.random.sample(range(len(shape)), min(len(shape), 1 + self.chance(0.3)))
         for name, axis in zip(NAMES, axes):
@@ -52,7 +53,7 @@ class OpenGrowing(Growing):
         self.values.update(self.runs[-1][1])
 
     def _sizes(self) -> list[Sizes]:
-        """The smallest, random ones, one of each next to a bound, the largest."""
+        """Return the smallest and random sizes, one of each next to a bound, and the largest."""
         found = [{name: low for name, (low, _) in self.dims.items()}]
         found.append({name: min(low + 1, high) for name, (low, high) in self.dims.items()})
         found += [
@@ -73,7 +74,7 @@ class OpenGrowing(Growing):
         return info
 
     def _evaluate(self, nodes: list[onnx.NodeProto]) -> None:
-        """The values of new nodes, as part of the whole network, at all sizes."""
+        """Compute the values of new nodes at all sizes, as part of the whole network."""
         outputs = [name for node in nodes for name in node.output if name]
         model = self.model(self.nodes, outputs)
         found: list[Any] = []
@@ -89,15 +90,15 @@ class OpenGrowing(Growing):
         except tvmrt.error.UnsupportedError as problem:
             self.refused.append(f"{nodes[-1].op_type}: {problem}")
             raise
-        except ValueError as problem:  # of sizes that it cannot have
+        except ValueError as problem:  # of invalid sizes
             self.refused.append(f"{nodes[-1].op_type}: {problem}")
             raise
         except Exception:
-            pass  # a defect: it is judged with the whole network
+            pass  # a defect: it is compared within the whole network
         self.values.update(zip(outputs, found))
 
     def used_dims(self, model: onnx.ModelProto) -> dict[str, tuple[int, int]]:
-        """The dimensions of the inputs that a network has."""
+        """Return the dynamic dimensions of a network's inputs."""
         names = {each.name for each in model.graph.input}
         return {dim: self.dims[dim] for (name, _), dim in self.places.items() if name in names}
 
@@ -110,7 +111,7 @@ def grown(
     dict[str, tuple[int, int]],
     OpenGrowing,
 ]:
-    """A network of 2 to 8 steps, its runs, and the bounds of its dimensions."""
+    """Make a network of 2 to 8 steps, its runs, and the bounds of its dimensions."""
     g = OpenGrowing(seed)
     g.open(generator.first_shape(g.random))
     wanted, tries, done = g.random.randint(2, 8), 0, 0

@@ -1,4 +1,4 @@
-"""Families of operators that random networks grow of: pointwise, reductions, moves, selection."""
+"""Operator families of random networks: pointwise, reductions, data movement, selection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Hardmax Softmax LogSoftmax""".split()
 WITH_ALPHA = ("LeakyRelu", "Elu", "Celu", "ThresholdedRelu", "HardSigmoid")
 REDUCTIONS = """ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum
 ReduceSumSquare ReduceLogSumExp""".split()
-INTEGER_REDUCTIONS = REDUCTIONS[:4]  # products overflow: ours wrap, onnxruntime's saturate
+INTEGER_REDUCTIONS = REDUCTIONS[:4]  # multiplications overflow: ours wrap, onnxruntime's saturate
 CAST_TYPES = [
     TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT8, TensorProto.UINT8,
     TensorProto.INT16, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT32, TensorProto.BOOL,
@@ -29,12 +29,12 @@ def shuffled(g: Growing, values: list) -> list:
 
 
 def broadcast(g: Growing, x: Tensor) -> tuple[int, ...]:
-    """A shape that goes together with a tensor's."""
+    """Return a shape that broadcasts with a tensor's."""
     return tuple(each if g.chance(0.6) else 1 for each in x.shape)[g.random.randint(0, x.rank) :]
 
 
 def partner(g: Growing, x: Tensor) -> Tensor | str:
-    """Another tensor of the type that goes together with this one, or a constant."""
+    """Return another tensor of the type that broadcasts with this one, or a constant."""
 
     def fits(y: Tensor) -> bool:
         pairs = zip(reversed(y.shape), reversed(x.shape))
@@ -53,7 +53,7 @@ def plain(g: Growing, x: Tensor) -> None:
 
 @family("f", weight=2)
 def positive(g: Growing, x: Tensor) -> None:
-    """Functions that are defined on a part of the numbers only."""
+    """Return a positive tensor, for functions with a limited domain."""
     op = g.random.choice(["Sqrt", "Log", "Reciprocal", "Exp", "Acos", "Atanh", "Acosh", "Tan"])
     one, half = (g.const(np.array(v, x.dtype)) for v in (1, 0.5))
     if op in ("Sqrt", "Log", "Reciprocal"):
@@ -235,7 +235,7 @@ def concat(g: Growing, x: Tensor) -> None:
 
 @family("fiub", least=1, weight=2)
 def cut(g: Growing, x: Tensor) -> None:
-    """Slices, forwards and backwards, with ends far outside."""
+    """Add slices, forwards and backwards, with ends far outside."""
     rows = []
     for axis in g.random.sample(range(x.rank), g.random.randint(1, x.rank)):
         size = x.shape[axis]
@@ -278,7 +278,7 @@ def gather(g: Growing, x: Tensor) -> None:
 
 @family("iu", weight=2)
 def lookup(g: Growing, x: Tensor) -> None:
-    """A table whose rows the network's own numbers choose."""
+    """Gather rows of a table by indices computed in the network."""
     low, high = (g.const(np.array(v, x.dtype)) for v in (0, 15))
     index = g.add("Cast", [g.add("Clip", [x, low, high])], to=g.random.choice([6, 7]))
     table = g.made((16, g.random.randint(1, 6)), np.float32)
@@ -290,7 +290,7 @@ def lookup(g: Growing, x: Tensor) -> None:
 
 @family("fiu", least=1)
 def scatter(g: Growing, x: Tensor) -> None:
-    """Distinct places, so that the order of writing does not matter."""
+    """Scatter to distinct indices, so that the order of writing does not matter."""
     ways = ["none", "add", "mul", *(["max", "min"] if g.opset >= 18 else [])]
     attrs = {"reduction": g.random.choice(ways)} if g.opset >= 16 else {}
     if g.chance(0.5):
@@ -328,6 +328,6 @@ def reverse(g: Growing, x: Tensor) -> None:
 
 @family("fiub")
 def shape_of(g: Growing, x: Tensor) -> None:
-    """Arithmetic with the shape that a compiler can do beforehand."""
+    """Add shape arithmetic that a compiler can evaluate."""
     shape = g.add("Shape", [x])
     g.add("Mul", [shape, g.whole([2])] if g.chance(0.5) else [g.add("Size", [x]), g.whole(3)])

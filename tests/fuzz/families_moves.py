@@ -1,5 +1,4 @@
-"""Families that random networks grow of: what moves tensors and meets them again, where memory is
-shared, written in place, or read in another order of axes."""
+"""Families of data movement for random networks: shared memory, in-place results, permuted axes."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from generator import Growing, Tensor, family
 
 @family("f", least=4, most=4, weight=2)
 def windows(g: Growing, x: Tensor) -> None:
-    """An image cut into windows, a product of their pixels, put together and added again."""
+    """Cut an image into windows, multiply their pixels, reassemble and add them."""
     n, c, h, w = x.shape
     if h % 2 or w % 2:
         return
@@ -37,7 +36,7 @@ def roll(g: Growing, x: Tensor) -> None:
 
 @family("f", least=4, most=4, weight=2)
 def dense_block(g: Growing, x: Tensor) -> None:
-    """Each layer reads all results before it."""
+    """Make a dense block: each layer reads all previous results."""
     parts, channels = [x.name], x.shape[1]
     if channels > 16:
         return
@@ -51,7 +50,7 @@ def dense_block(g: Growing, x: Tensor) -> None:
 
 @family("f", least=4, most=4)
 def shuffle(g: Growing, x: Tensor) -> None:
-    """Channels in another order, half of which a layer computes on."""
+    """Shuffle channels and compute a layer on half of them."""
     n, c, h, w = x.shape
     if c % 2:
         return
@@ -66,7 +65,7 @@ def shuffle(g: Growing, x: Tensor) -> None:
 
 @family("f", least=3, most=4)
 def normalised_and_added(g: Growing, x: Tensor) -> None:
-    """One reader wants all of it in rows, the other adds it by pixels."""
+    """Add two readers: one needs all of it in rows, the other adds it by pixels."""
     rows = g.add("Reshape", [x, g.whole([x.shape[0], 1, -1])])
     rows = g.add("InstanceNormalization", [rows, g.like(x, 1), g.like(x, 1)])
     y = g.add("Reshape", [rows, g.whole(list(x.shape))])

@@ -1,4 +1,4 @@
-"""Families that random networks grow of: layers of networks, in floats and in 8 bits."""
+"""Families of neural network layers for random networks, in floats and in 8 bits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def windows(g: Growing, count: int) -> list[int]:
 
 
 def sliding(g: Growing, axes: int, max_pad: int = 2) -> dict:
-    """Pads, strides and dilations over some axes."""
+    """Return pads, strides and dilations over some axes."""
     attrs = {"strides": [g.random.choice([1, 1, 2, 3]) for _ in range(axes)]}
     if g.chance(0.3):
         attrs["auto_pad"] = g.random.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
@@ -58,7 +58,7 @@ def pool(g: Growing, x: Tensor) -> None:
     attrs = {"kernel_shape": kernel, "strides": windows(g, axes)}
     if g.chance(0.25):
         attrs["auto_pad"] = g.random.choice(["SAME_UPPER", "SAME_LOWER"])
-        # onnxruntime makes negative pads of windows that are smaller than their steps
+        # onnxruntime computes negative pads for windows that are smaller than their strides
         attrs["strides"] = [min(pair) for pair in zip(attrs["strides"], kernel)]
     else:
         attrs["pads"] = [g.random.randint(0, each - 1) for each in kernel * 2]
@@ -184,7 +184,7 @@ def scale_of(g: Growing, *shape: int) -> str:
 
 @family("f", weight=3)
 def quantise(g: Growing, x: Tensor) -> None:
-    """To 8 bits and back, for a whole tensor or for each channel."""
+    """Quantise to 8 bits and dequantise, per tensor or per channel."""
     kind = g.random.choice(["i1", "u1"])
     shape = (x.shape[1],) if x.rank > 1 and g.chance(0.3) else ()
     zero = g.const(g.made(shape, kind, -20, 20))
@@ -200,14 +200,15 @@ def dynamic(g: Growing, x: Tensor) -> None:
 
 
 def folded(g: Growing, x: Tensor | str, kind: str) -> tuple[str, str, str]:
-    """A float tensor as numbers of 8 bits, with its scale and its zero point."""
+    """Return a float tensor as 8-bit integers, with its scale and its zero point."""
     scale, zero = scale_of(g), g.const(g.made((), kind, -20, 20))
     return g.add("QuantizeLinear", [x, scale, zero]), scale, zero
 
 
 @family("f", least=3, most=4, weight=3)
 def quantised_conv(g: Growing, x: Tensor) -> None:
-    """As quantising tools write it, between pairs, or as one operator."""
+    """Add a convolution as quantising tools write it: between QuantizeLinear pairs, or as one
+    operator."""
     channels, axes = x.shape[1], x.rank - 2
     group = groups_of(g, channels)
     out = group * g.random.randint(1, 3)
@@ -226,7 +227,7 @@ def quantised_conv(g: Growing, x: Tensor) -> None:
         return
     ins = [g.add("DequantizeLinear", [data, scale, zero])]
     ins.append(g.add("DequantizeLinear", [weights, spread, middle], axis=0))
-    # Whole multiples of the product of the scales: others are rounded to them.
+    # Exact multiples of the product of the scales: others are rounded to them.
     step = g.value(scale) * g.value(spread)
     bias = (np.clip(bias * 0.003 / step, -(2**20), 2**20).round() * step).astype(np.float32)
     y = g.add("Conv", [*ins, g.const(bias)], group=group, **sliding(g, axes))
@@ -255,7 +256,7 @@ def quantised_matmul(g: Growing, x: Tensor) -> None:
 
 @family("f", weight=2)
 def quantised_pointwise(g: Growing, x: Tensor) -> None:
-    """Operators of com.microsoft over 8 bits."""
+    """Add com.microsoft operators on 8-bit tensors."""
     kind, op = (
         g.random.choice(["i1", "u1"]),
         g.random.choice(["Add", "Mul", "LeakyRelu", "Sigmoid"]),

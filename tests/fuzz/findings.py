@@ -1,4 +1,4 @@
-"""What a campaign found: files in a folder, and a command that repeats each."""
+"""Store the findings of a campaign: files in a folder, and a command that reproduces each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-PLACED = ("defect", "accident")  # kinds whose text begins with a place, and a colon
+PLACED = ("defect", "accident")  # kinds whose text begins with a position and a colon
 HERE = Path(__file__).resolve().parent
 
 
 class Findings:
-    """Findings of one program; of those that look alike the first is kept.
+    """Findings of one program; the first of similar ones is kept.
 
     Remarks are kept in the same way, but are no findings: their number is told.
     """
@@ -30,8 +30,8 @@ class Findings:
         self, kind: str, text: str, name: str, model: onnx.ModelProto | bytes,
         feeds: dict[str, np.ndarray] | None = None, repeat: str = "",
     ) -> None:  # fmt: skip
-        """A defect of ours. ``repeat``: the arguments that repeat it, if not the file's path; then
-        each network counts for itself."""
+        """Add a defect. ``repeat``: the arguments that reproduce it, if not the file's path; then
+        each network counts separately."""
         self.count += 1
         path = self._keep(kind, text, name, model, feeds, name if repeat else "")
         if path is not None:
@@ -39,14 +39,14 @@ class Findings:
             print(f"FOUND {kind}: {text[:400]}\n  {command}", flush=True)
 
     def remark(self, kind: str, text: str, name: str, model: onnx.ModelProto | bytes) -> None:
-        """Something to look at."""
+        """Add something that should be looked at."""
         self._keep(kind, text, name, model, None)
 
     def _keep(
         self, kind: str, text: str, name: str, model: onnx.ModelProto | bytes,
         feeds: dict[str, np.ndarray] | None, alike: str = "",
     ) -> Path | None:  # fmt: skip
-        """Write the network and what is wrong, unless one like it is there. Returns its path."""
+        """Write the network and the error, unless a similar one exists. Return its path."""
         alike = (
             alike
             or f"{kind} {stem_of(text.split(': ', maxsplit=1)[0] if kind in PLACED else text)}"
@@ -67,7 +67,7 @@ class Findings:
         return path
 
     def report(self, title: str, counts: Counter[str]) -> None:
-        """Print the figures."""
+        """Print the counts."""
         print(f"{title}: " + ", ".join(f"{counts[key]:,} {key}" for key in sorted(counts)))
         if self.folder is not None and self.folder.exists():
             print(f"findings: {self.count}, kept in {self.folder}")
@@ -75,7 +75,7 @@ class Findings:
 
 
 def stem_of(text: str) -> str:
-    """A text without what differs from one network to the next: names in quotes and numbers."""
+    """Remove the parts of a text that differ between networks: quoted names and numbers."""
     if re.search(r"\.py:\d+$", text):
         return text
     return re.sub(r"'[^']*'|\"[^\"]*\"|<[^>]*>|0x[0-9a-f]+|[-\d.e+]*\d|\[[^\]]*\]", "_", text)[:160]

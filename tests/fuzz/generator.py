@@ -1,4 +1,4 @@
-"""A network that grows node by node: onnxruntime gives each new node's value, or it is dropped."""
+"""Generate a random network node by node: onnxruntime computes each new node, or it is dropped."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from references import by_onnxruntime
 import tvmrt
 
 OPSETS = (13, 17, 18, 20, 21)
-LARGEST = 1e4  # of a float; larger ones lose too many digits on the way
+LARGEST = 1e4  # of a float; larger values lose too many digits in later operators
 MAX_ELEMENTS = 20_000
 TYPES = ("float32", "float32", "float32", "float32", "float64", "float16", "int8", "uint8", "int32",
          "int64", "bool")  # fmt: skip
 
 
 class Unfit(Exception):
-    """This node does not fit here."""
+    """Raised if a node does not fit here."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ Grower = Callable[["Growing", Tensor], object]
 
 @dataclass(frozen=True)
 class Row:
-    """Of the table of families: what it makes nodes of, and how often it is chosen."""
+    """Row of the table of families: accepted tensors, and relative frequency."""
 
     grow: Grower
     kinds: str
@@ -61,7 +61,7 @@ TABLE: list[Row] = []
 def family(
     kinds: str = "f", least: int = 0, most: int = 6, weight: int = 1
 ) -> Callable[[Grower], Grower]:
-    """Decorator: the function adds nodes over a tensor of these kinds of types and ranks."""
+    """Decorate a function that adds nodes on a tensor of these types and ranks."""
 
     def enter(grow: Grower) -> Grower:
         TABLE.append(Row(grow, kinds, range(least, most + 1), weight))
@@ -71,7 +71,7 @@ def family(
 
 
 class Growing:
-    """The network so far, with the value of each tensor."""
+    """A growing network with the value of each tensor."""
 
     def __init__(self, seed: int, table: Sequence[Row] | None = None) -> None:
         self.table = TABLE if table is None else table
@@ -81,7 +81,7 @@ class Growing:
         self.constants: list[onnx.TensorProto] = []
         self.values: dict[str, np.ndarray] = {}
         self.inputs: list[str] = []
-        self.refused: list[str] = []  # by our compiler: operators and why
+        self.refused: list[str] = []  # by our compiler: operators and the reason
         self.count = 0
 
     def tensor(self, name: str) -> Tensor:
@@ -95,7 +95,7 @@ class Growing:
         return self.random.random() < part
 
     def made(self, shape: Sequence[int], dtype: Any, low: int = -5, high: int = 6) -> np.ndarray:
-        """Numbers of a type: floats about 0, integers of a range."""
+        """Return an array of a type: floats about 0, integers of a range."""
         dtype = np.dtype(dtype)
         if dtype.kind == "f":
             return self.numbers.standard_normal(shape).astype(dtype)
@@ -109,11 +109,11 @@ class Growing:
         return name
 
     def value(self, name: str) -> np.ndarray:
-        """The numbers of a constant."""
+        """Return the value of a constant."""
         return numpy_helper.to_array(self.constants[int(name[1:])])
 
     def like(self, x: Tensor, *shape: int, scale: float = 1) -> str:
-        """A constant of the type of a tensor."""
+        """Return a constant of the type of a tensor."""
         array = self.made(shape, x.dtype)
         return self.const((array * scale).astype(x.dtype) if x.kind == "f" else array)
 
@@ -123,7 +123,7 @@ class Growing:
     def add(
         self, op: str, inputs: Sequence[Any], outputs: int = 1, domain: str = "", **attrs: Any
     ) -> str:
-        """A node over tensors, names of tensors and "" for what is left out; its first output."""
+        """Add a node on tensors or names, "" for omitted inputs; return its first output."""
         names = [each.name if isinstance(each, Tensor) else each for each in inputs]
         results = [f"t{self.count + i}" for i in range(outputs)]
         self.count += outputs
@@ -137,7 +137,7 @@ class Growing:
         self.values[name] = array
 
     def model(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> onnx.ModelProto:
-        """A network of some of the nodes, over the values that they are given."""
+        """Return a network of some of the nodes, with their input values as inputs."""
         made = {name for node in nodes for name in node.output}
         used = {name for node in nodes for name in node.input}
         inputs = [name for name in self.values if name in used - made]
@@ -158,7 +158,7 @@ class Growing:
         )
 
     def step(self) -> bool:
-        """Add the nodes of one family over some tensor. False, and no trace, if they do not fit."""
+        """Add the nodes of one family on some tensor. Return False and undo if they do not fit."""
         nodes, constants = len(self.nodes), len(self.constants)
         known = self.tensors()
         x = self.random.choice([*known[-4:], *known])
@@ -171,7 +171,7 @@ class Growing:
             if len(self.nodes) == nodes:
                 raise Unfit
             self._evaluate(self.nodes[nodes:])
-        except Exception:  # of onnxruntime, too: whatever it does not take
+        except Exception:  # including onnxruntime's refusals
             del self.nodes[nodes:], self.constants[constants:]
             return False
         return True
@@ -189,13 +189,13 @@ class Growing:
             self.refused.append(f"{nodes[-1].op_type}: {problem}")
             raise
         except Exception:
-            pass  # a defect: it is judged with the whole network
+            pass  # a defect: it is compared within the whole network
         self.values.update(zip(outputs, found))
 
 
 def is_tame(value: Any, empty: bool = False) -> bool:
-    """Whether a value is one to go on with: neither empty, unless it may be, nor large nor without
-    end."""
+    """Return True if a value can be used further: not empty (unless allowed), not large, and
+    finite."""
     if not isinstance(value, np.ndarray) or not (empty or value.size) or value.size > MAX_ELEMENTS:
         return False
     if value.dtype.kind not in "biuf" or value.ndim > 6:
@@ -221,7 +221,8 @@ concat pad clip reshape quantise""".split()
 
 
 def quantised_table() -> list[Row]:
-    """Families as networks of quantising tools have them: eight times as often of integers."""
+    """Return the families with the frequencies of quantised networks: integer ones eight times as
+    often."""
     names = ("conv", "pool", "matmul", "gemm", "plain", "binary", "concat", "transpose", "reshape",
              "resize", "soft", "clip", "reduce", "global_pool", "pad")  # fmt: skip
     often = {row.grow: 8 * row.weight for row in TABLE if row.grow.__name__.startswith("quant")}
@@ -230,7 +231,7 @@ def quantised_table() -> list[Row]:
 
 
 def picture(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
-    """A network over a picture of few channels, whose first layer is a convolution, and its
+    """Make a network whose first layer is a convolution on an image with few channels, and its
     inputs."""
     table = [row for row in TABLE if row.grow.__name__ in PICTURES]
     (conv,) = (row for row in table if row.grow.__name__ == "conv")
@@ -250,7 +251,7 @@ def picture(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]
 def grown(
     seed: int, quantised: bool = False
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
-    """A network of 4 to 14 steps, and its inputs; ``quantised`` as by tools that quantise."""
+    """Make a network of 4 to 14 steps and its inputs; ``quantised`` as by quantising tools."""
     g = Growing(seed, quantised_table() if quantised else None)
     shape = first_shape(g.random)
     g.add_input(g.made(shape, "float32" if quantised else g.random.choice(TYPES)))
@@ -268,7 +269,7 @@ def grown(
 
 
 def outputs_of(g: Growing) -> list[str]:
-    """All outputs of nodes that nobody reads, and one that somebody does."""
+    """Return all outputs of nodes without readers, and one with readers."""
     used = {name for node in g.nodes for name in node.input}
     made = [name for node in g.nodes for name in node.output if name]
     last = [name for name in made if name not in used]

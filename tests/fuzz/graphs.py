@@ -38,13 +38,13 @@ from findings import Findings
 from mutants import judged, place_of
 from summary import CampaignSummary, Record
 
-AT_ONCE = 32  # networks in a library, a program or an image
-BIG_BATCH = 5_000_000  # so that seeds of findings by the clock stay short
+AT_ONCE = 32  # networks per library, program or image
+BIG_BATCH = 5_000_000  # so that seeds chosen by the clock are short in reports
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a campaign runs: seeds, builds, how many builds for each batch, which networks."""
+    """Settings of a campaign: seeds, builds, number of builds per batch, networks."""
 
     first: int
     count: int
@@ -54,7 +54,7 @@ class Plan:
     at_once: int = AT_ONCE
 
     def batches(self) -> Iterator[tuple[list[int], list[Build]]]:
-        """Seeds and builds, batch by batch."""
+        """Yield seeds and builds, batch by batch."""
         for number in range(-(-self.count // self.at_once)):
             begin = number * self.at_once
             seeds = range(self.first + begin, self.first + min(begin + self.at_once, self.count))
@@ -63,7 +63,7 @@ class Plan:
 
 
 def run_batch(members: Sequence[Case], ways: Sequence[Build]) -> list[Record]:
-    """Build, run and compare some networks in each way."""
+    """Build, run and compare some networks in each build."""
     records: list[Record] = []
     answers: batch.Answers = {}
     for build in ways:
@@ -102,7 +102,7 @@ def _record(case: Case, outcome: batch.Outcome, build: Build) -> Record:
 
 
 def _in_child(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Build]) -> None:
-    """Make the networks, run them, write what was found; ``path``.at has the seed at hand."""
+    """Make and run the networks, and write the findings; ``path``.at contains the current seed."""
     made = []
     for seed in seeds:
         path.with_suffix(".at").write_text(str(seed))
@@ -112,7 +112,7 @@ def _in_child(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Buil
 
 
 def start(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Build]) -> int:
-    """Run a batch in a process of its own, which a judge may end; its id."""
+    """Run a batch in a separate process, which a reference may crash; return its process id."""
     path.unlink(missing_ok=True)
     child = os.fork()
     if child:
@@ -129,13 +129,13 @@ def start(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Build]) 
 
 
 class Campaign:
-    """Batches in several processes at once."""
+    """Batches in several concurrent processes."""
 
     def __init__(self, plan: Plan, summary: CampaignSummary, processes: int, end: float) -> None:
         self.plan, self.summary, self.processes, self.end = plan, summary, processes, end
 
     def run(self) -> None:
-        """All batches, or as many as there is time for."""
+        """Run all batches, or as many as the time allows."""
         running: dict[int, tuple[Path, list[int], list[Build]]] = {}
         with tempfile.TemporaryDirectory(prefix="tvmrt-fuzz-graphs-") as folder:
             for number, (seeds, ways) in enumerate(self.plan.batches()):
@@ -156,7 +156,7 @@ class Campaign:
             path.unlink()
             return
         at = path.with_suffix(".at").read_text()
-        if at:  # while it made this network a judge has ended the process
+        if at:  # a reference crashed the process while this network was made
             self.summary.judge_died(int(at))
             rest = [seed for seed in seeds if seed != int(at)]
             if rest:
@@ -167,7 +167,7 @@ class Campaign:
 
 
 def again(paths: Sequence[Path], ways: Sequence[Build], summary: CampaignSummary) -> None:
-    """Single files, in some ways."""
+    """Run single files in some builds."""
     for path in paths:
         runs = []
         if path.with_suffix(".npz").exists():

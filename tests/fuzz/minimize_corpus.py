@@ -1,4 +1,4 @@
-"""Keep the inputs by which the fuzz targets reach the most: minimize_corpus.py BUILD FOLDER.
+"""Minimise the corpus of the fuzz targets: minimize_corpus.py BUILD FOLDER.
 
 FOLDER has a folder ``corpus-NAME`` for each target, as the findings of a campaign do. They, the
 seeds and what was kept before are minimised by libFuzzer to the smallest inputs that reach as much,
@@ -23,7 +23,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that equal inputs make equal archives
 
 
 def keep(path: Path, build: str, name: str, grown: Path) -> None:
-    """Write the archive of one target."""
+    """Write the corpus archive of one target."""
     write_seeds(build, name)
     with tempfile.TemporaryDirectory() as folder:
         sources = [*inputs_of(build, name), *([str(grown)] if grown.is_dir() else [])]
@@ -35,7 +35,7 @@ def keep(path: Path, build: str, name: str, grown: Path) -> None:
 
 
 def write_archive(path: Path, inputs: list[bytes]) -> int:
-    """As many inputs as there is room for; how many they are."""
+    """Write as many inputs as fit; return their number."""
     path.parent.mkdir(exist_ok=True)
     size = 0
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

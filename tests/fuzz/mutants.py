@@ -1,4 +1,4 @@
-"""Mutants of ONNX files through the compiler; a share of those that compile is built and run.
+"""Compile mutants of ONNX files; build and run a share of those that compile.
 
     mutants.py --seconds 60                 from a seed that is told
     mutants.py --seed 7 --count 20000       again the same ones
@@ -40,12 +40,12 @@ import tvmrt
 SECONDS = 10
 BYTES = 6 << 30
 IN_A_PROCESS = 5000
-AT_ONCE = 80  # networks in a library
+AT_ONCE = 80  # networks per library
 FORESEEN = (OSError, ValueError, TypeError, tvmrt.TVMError)
 
 
 class TooLong(BaseException):
-    """Raised by the clock; not an Exception, so that nothing catches it."""
+    """Raised by the timer; not an Exception, so that nothing catches it."""
 
 
 def _ring(*_: object) -> None:
@@ -53,7 +53,7 @@ def _ring(*_: object) -> None:
 
 
 def judged(problem: BaseException) -> str:
-    """What kind of finding an exception of the compiler is; empty if it is a right answer."""
+    """Return the kind of finding of a compiler exception; empty if it is a proper error."""
     if isinstance(problem, TooLong):
         return "slow"
     if isinstance(problem, MemoryError):
@@ -66,7 +66,7 @@ def judged(problem: BaseException) -> str:
 
 
 def _is_said(problem: BaseException) -> bool:
-    """Whether a line raised it on purpose, rather than one that did not expect it."""
+    """Return True if a line raised it on purpose, rather than by accident."""
     last = traceback.extract_tb(problem.__traceback__)[-1]
     if isinstance(problem, (tvmrt.TVMError, OSError)) or "site-packages/onnx/" in last.filename:
         return True
@@ -75,7 +75,7 @@ def _is_said(problem: BaseException) -> bool:
 
 @cache
 def _raises(path: str) -> list[tuple[int, int]]:
-    """First and last line of every raise statement of a file."""
+    """Return the first and last line of every raise statement of a file."""
     tree = ast.parse(Path(path).read_text()) if path.endswith(".py") else ast.Module([], [])
     return [
         (n.lineno, n.end_lineno or n.lineno) for n in ast.walk(tree) if isinstance(n, ast.Raise)
@@ -83,7 +83,7 @@ def _raises(path: str) -> list[tuple[int, int]]:
 
 
 def place_of(problem: BaseException) -> str:
-    """Where it was raised: what findings are told apart by."""
+    """Return the position of the raise, by which findings are grouped."""
     last = traceback.extract_tb(problem.__traceback__)[-1]
     return f"{type(problem).__name__} at {'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}"
 
@@ -111,7 +111,9 @@ class Campaign:
             self._refused(name, model, problem)
             return
         self.counts["compiled"] += 1
-        if time.process_time() - begin > SECONDS:  # in one call of C, where no signal is heard
+        if (
+            time.process_time() - begin > SECONDS
+        ):  # inside one C call, where Python handles no signals
             self.findings.add("slow", "compiles, but late", name, model)
         self._maybe_run(member)
 
@@ -132,7 +134,7 @@ class Campaign:
             self.run()
 
     def run(self) -> None:
-        """Build and run what is waiting."""
+        """Build and run the collected networks."""
         members, build = self.waiting, self.build
         self.waiting, self.build_count = [], self.build_count + 1
         if not members:
@@ -144,7 +146,7 @@ class Campaign:
 
     def _note(self, member: batch.Member, outcome: batch.Outcome, build: batch.Build) -> None:
         self.counts["built with ASan and UBSan"] += 1
-        if outcome.kind == "failed":  # an index outside, and the like: an error, as it should be
+        if outcome.kind == "failed":  # an index out of range or similar: a correct error
             self.counts["run ended in an error"] += 1
         elif outcome.kind == "slow":
             self.counts["run took too long"] += 1
@@ -172,7 +174,7 @@ def _compiled(
         return batch.compile_member(name, model, build, number, seed)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))  # the sanitizers need more
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))  # the sanitizers need more memory
 
 
 def start() -> None:
@@ -182,7 +184,7 @@ def start() -> None:
 
 
 def campaign(seconds: float, seed: int, count: int, share: int, findings: Findings) -> Counter[str]:
-    """Mutants until the time or their number is over, some thousand in a process of their own."""
+    """Run mutants until the time or the count is reached, some thousand per process."""
     start()
     known = networks.sources()
     counts: Counter[str] = Counter()
@@ -196,7 +198,7 @@ def campaign(seconds: float, seed: int, count: int, share: int, findings: Findin
 
 @dataclass
 class Chunk:
-    """The mutants from ``first`` to before ``last``, in a process that may be killed by one."""
+    """The mutants from ``first`` to before ``last``, in a process that a mutant may crash."""
 
     folder: Path
     known: list[tuple[str, bytes]]
@@ -206,7 +208,7 @@ class Chunk:
     end: float
 
     def run(self, share: int, findings: Findings, counts: Counter[str]) -> int:
-        """Add to the counts and the findings; the number of the mutant to go on with."""
+        """Add to the counts and the findings; return the number of the next mutant."""
         child = os.fork()
         if child == 0:
             self._run_and_exit(share, findings)
@@ -249,7 +251,7 @@ class Chunk:
 
 
 def again(paths: list[Path], findings: Findings) -> Counter[str]:
-    """What becomes of single files, one by one."""
+    """Run single files, one by one."""
     start()
     run = Campaign(findings, 1)
     for path in paths:

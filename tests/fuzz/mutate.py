@@ -1,4 +1,4 @@
-"""Mutants of networks: one to three changes to the fields of the protobuf messages."""
+"""Mutate networks: one to three changes to the fields of the protobuf messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, defs, helper, numpy_helper
 
-# Numbers at the edges of what extents, axes, indices and counts can be.
+# Boundary values of extents, axes, indices and counts.
 INTEGERS = [
     0, 1, -1, 2, 3, -2, 7, 255, 65536, 1000000, 2**31 - 1, -(2**31), 2**31, 2**32, -(2**40), 2**62,
     2**63 - 1, -(2**63),
@@ -30,14 +30,14 @@ TYPES = [
     TensorProto.INT64, TensorProto.UINT32, TensorProto.BOOL, TensorProto.STRING,
 ]  # fmt: skip
 
-# What a change raises that cannot be made, for example of a tensor that was changed before.
+# Exceptions of impossible changes, for example of a tensor that was changed before.
 CANNOT = (TypeError, ValueError, KeyError, AttributeError, NotImplementedError, OverflowError)
 
 Field = tuple[Any, Any]  # a message, and the descriptor of one of its fields
 
 
 def mutant(whole: bytes, source: random.Random) -> onnx.ModelProto:
-    """A copy of a network, with one to three changes."""
+    """Return a copy of a network with one to three changes."""
     model = onnx.ModelProto.FromString(whole)
     for _ in range(source.choice([1, 1, 1, 2, 3])):
         change = source.choices(_CHANGES, _WEIGHTS)[0]
@@ -52,7 +52,7 @@ def _is_repeated(field: Any) -> bool:
 
 
 def _fields(message: Any, into: list[Field]) -> list[Field]:
-    """Every field that is set, in a message and in all that it holds."""
+    """Collect every field that is set in a message and its submessages."""
     for field, value in message.ListFields():
         if field.name in UNREAD:
             continue
@@ -64,7 +64,7 @@ def _fields(message: Any, into: list[Field]) -> list[Field]:
 
 
 def _change_field(model: onnx.ModelProto, source: random.Random) -> None:
-    """Clear a field, or give it another value."""
+    """Clear a field, or set another value."""
     fields = _fields(model, [])
     if not fields:
         return
@@ -78,7 +78,7 @@ def _change_field(model: onnx.ModelProto, source: random.Random) -> None:
 
 
 def _change_list(values: Any, field: Any, model: onnx.ModelProto, source: random.Random) -> None:
-    """Remove, exchange, double or change an element."""
+    """Remove, exchange, duplicate or change an element."""
     if not values:
         return
     i, j, how = source.randrange(len(values)), source.randrange(len(values)), source.randrange(4)
@@ -146,7 +146,7 @@ def _node(model: onnx.ModelProto, source: random.Random) -> onnx.NodeProto | Non
 
 
 def _change_operand(model: onnx.ModelProto, source: random.Random) -> None:
-    """Leave an operand out, or put another tensor into its place, or a further one behind."""
+    """Omit an operand, replace it by another tensor, or append one."""
     node = _node(model, source)
     if node is None:
         return
@@ -158,7 +158,7 @@ def _change_operand(model: onnx.ModelProto, source: random.Random) -> None:
 
 
 def _set_attribute(model: onnx.ModelProto, source: random.Random) -> None:
-    """Give an attribute that the operator knows any value of its type."""
+    """Set an attribute of the operator to any value of its type."""
     node = _node(model, source)
     if node is None or not defs.has(node.op_type, node.domain):
         return
@@ -189,7 +189,7 @@ def _attribute_value(wanted: Any, source: random.Random) -> Any:
 
 
 def _change_numbers(model: onnx.ModelProto, source: random.Random) -> None:
-    """One number of a constant: shapes, axes, scales, indices."""
+    """Change one element of a constant: shapes, axes, scales, indices."""
     if not model.graph.initializer:
         return
     tensor = source.choice(model.graph.initializer)
@@ -211,7 +211,7 @@ def _number(dtype: np.dtype, source: random.Random) -> Any:
 
 
 def _change_extent(model: onnx.ModelProto, source: random.Random) -> None:
-    """One extent of an input, or how many it has."""
+    """Change one extent of an input, or its rank."""
     if not model.graph.input:
         return
     dims = source.choice(model.graph.input).type.tensor_type.shape.dim
@@ -224,7 +224,7 @@ def _change_extent(model: onnx.ModelProto, source: random.Random) -> None:
 
 
 def _change_types(model: onnx.ModelProto, source: random.Random) -> None:
-    """Another element type in the place of one, everywhere it is written."""
+    """Replace an element type by another one, everywhere."""
     infos = (*model.graph.input, *model.graph.output, *model.graph.value_info)
     kinds = [each.type.tensor_type for each in infos]
     if not kinds:
@@ -258,7 +258,7 @@ def _change_opset(model: onnx.ModelProto, source: random.Random) -> None:
 
 
 def _make_input_constant(model: onnx.ModelProto, source: random.Random) -> None:
-    """An input becomes a constant of the same type, or a constant an input."""
+    """Turn an input into a constant of the same type, or a constant into an input."""
     graph = model.graph
     if graph.initializer and source.random() < 0.5:
         tensor = source.choice(graph.initializer)

@@ -1,4 +1,4 @@
-"""Networks that mutants are made of: the onnx package's cases of operators, ours, and real ones."""
+"""Seed networks for mutants: the onnx package's operator tests, ours, and real networks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGEST_BYTES = 100_000  # a mutant of a larger one takes longer than it teaches
+LARGEST_BYTES = 100_000  # mutants of larger networks are too slow
 
 sys.path.insert(0, str(ROOT / "tests/python/support"))
 
 
 def operator_cases() -> dict[str, bytes]:
-    """The networks of the onnx package's own tests, one for each use of an operator."""
+    """Return the networks of the onnx package's own tests, one for each use of an operator."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
@@ -24,7 +24,7 @@ def operator_cases() -> dict[str, bytes]:
 
 
 def own_networks() -> dict[str, bytes]:
-    """Those of our tests and examples."""
+    """Return the networks of our tests and examples."""
     from varied_networks import varied_networks
 
     found = {name: model.SerializeToString() for name, model in varied_networks().items()}
@@ -33,12 +33,12 @@ def own_networks() -> dict[str, bytes]:
 
 
 def real_paths() -> list[Path]:
-    """Those that the variable TVMRT_MODELS names the folder of, the small ones."""
+    """Return the small networks of the folder TVMRT_MODELS."""
     folder = os.environ.get("TVMRT_MODELS")
     return sorted(Path(folder).glob("*.onnx")) if folder else []
 
 
 def sources() -> list[tuple[str, bytes]]:
-    """All of them by name, in an order that does not change."""
+    """Return all networks by name, in a fixed order."""
     found = operator_cases() | own_networks()
     return sorted((name, data) for name, data in found.items() if len(data) <= LARGEST_BYTES)

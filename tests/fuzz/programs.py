@@ -1,4 +1,4 @@
-"""Many networks of the crt runtime in one program: on this machine, or in one image for QEMU.
+"""Run many networks of the crt runtime in one program, on this machine or as one QEMU image.
 
 The program reads runs from ``inputs.bin`` and writes results to ``results.bin``, on a board by
 semihosting. Each tensor has guards around it. A run that ends the program is known by the number
@@ -24,7 +24,7 @@ from tvmrt.libinfo import find_firmware_path, find_include_path
 
 GUARD = 32
 DIMS = 4
-C_SECONDS = 600  # for the C files of one network, on a machine that does other things, too
+C_SECONDS = 600  # for the C files of one network, on a busy machine
 RUN_SECONDS = 60
 OUT_OF_TIME = -1000
 
@@ -84,13 +84,13 @@ int main(void) {
 
 
 class TooLarge(Exception):
-    """The networks do not go into one image."""
+    """Raised if the networks do not fit into one image."""
 
 
 def run_program(
     folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build, lean: bool = False
 ) -> None:
-    """Compile, run; the outcomes get the outputs of each run, or what is wrong.
+    """Compile and run; set the outputs or the error of each run in the outcomes.
 
     ``lean`` leaves out the files of a network that its plain run does not call.
     """
@@ -103,7 +103,7 @@ def _run_some(
     folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build,
     objects: dict[int, list[Path]], numbers: list[int],
 ) -> None:  # fmt: skip
-    """Run some of the networks; in halves where they do not go into one image."""
+    """Run some of the networks, split in halves if they do not fit into one image."""
     if not numbers:
         return
     place = Path(tempfile.mkdtemp(dir=folder))
@@ -123,7 +123,7 @@ def _run_some(
 def compile_networks(
     folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build, lean: bool = False
 ) -> dict[int, list[Path]]:
-    """The object files of each network by its number; those whose C does not compile have none."""
+    """Return the object files of each network by number; networks whose C code fails have none."""
     includes = [f"-I{path}" for path in find_include_path()]
     command = [*build.command(), "-w", "-ffunction-sections", "-fdata-sections", *includes]
     found = {}
@@ -144,7 +144,7 @@ def compile_networks(
 
 
 def is_optional(source: Path, library: Any) -> bool:
-    """Whether a plain run of a network does without a file."""
+    """Return True if a plain run of a network does not need the file."""
     endings = ["_step", "_metadata"]
     if not library.program.dims() and not library.program.data_dependent_dims:
         endings.append("_checked")
@@ -152,7 +152,7 @@ def is_optional(source: Path, library: Any) -> bool:
 
 
 def call(command: Sequence[str], folder: Path) -> str:
-    """Run a compiler; the empty text, or what it says against its files."""
+    """Run a compiler; return its errors about its files, or an empty text."""
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=C_SECONDS,
@@ -215,7 +215,7 @@ MORE_RAM = {"cortex-m4": (0x21000000, 16 << 20), "cortex-m55": (0x60000000, 64 <
 
 @cache
 def _runtime(build: Build) -> str:
-    """The runtime for crt as a library, for one compiler and its level."""
+    """Build the crt runtime as a library for one compiler and optimisation level."""
     folder = Path(tempfile.mkdtemp(prefix="tvmrt-fuzz-runtime-"))
     root = Path(find_firmware_path())
     names = runtime_sources(["aot", "graph", SIZED_GRAPH, ERRORS])
@@ -232,13 +232,13 @@ def _runtime(build: Build) -> str:
 
 
 def _tensors(members: Sequence[Any], numbers: Sequence[int]) -> int:
-    """Inputs and outputs of the network that has most, and its shapes."""
+    """Return the maximum number of inputs, outputs and shapes of a network."""
     summaries = [members[number].library.summary for number in numbers]
     return 1 + max(len(each.inputs) + len(each.outputs) for each in summaries)
 
 
 def _memory(member: Any) -> int:
-    """Bytes that the tensors of a run take."""
+    """Return the bytes of a run's tensors."""
     sizes = [
         each.nbytes for each in (*member.library.summary.inputs, *member.library.summary.outputs)
     ]
@@ -246,7 +246,7 @@ def _memory(member: Any) -> int:
 
 
 def _arena(member: Any, build: Build) -> int:
-    """Bytes for a graph executor: generously, since the exact number is in the header alone."""
+    """Return a generous arena size for a graph executor; the exact size is only in the header."""
     if build.executor != "graph":
         return 64
     summary = member.library.summary
@@ -256,7 +256,7 @@ def _arena(member: Any, build: Build) -> int:
 
 
 def _requests(members: Sequence[Any], numbers: Sequence[int]) -> list[tuple[int, int, bytes]]:
-    """The runs of all networks: the member's number, which of its runs it is, its bytes."""
+    """Return the runs of all networks: number of the member, number of its run, its bytes."""
     found, tensors = [], _tensors(members, numbers)
     for index, number in enumerate(numbers):
         member = members[number]
@@ -297,7 +297,7 @@ def _run_all(
 
 
 def _start(folder: Path, program: Path, waiting: Sequence[tuple], build: Build) -> int:
-    """Run the program over some runs; its exit code."""
+    """Run the program over some runs; return its exit code."""
     (folder / "inputs.bin").write_bytes(b"".join(data for _, _, data in waiting))
     (folder / "results.bin").unlink(missing_ok=True)
     try:
@@ -314,7 +314,7 @@ def _start(folder: Path, program: Path, waiting: Sequence[tuple], build: Build) 
 
 
 def _read(path: Path, members: Sequence[Any], outcomes: list[Any], waiting: Sequence[tuple]) -> int:
-    """Take the results of a program; how many runs have one."""
+    """Read the results of a program; return the number of runs that have one."""
     data = path.read_bytes() if path.exists() else b""
     at = 0
     for done, (number, i, _) in enumerate(waiting):

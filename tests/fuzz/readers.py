@@ -1,4 +1,4 @@
-"""The readers of files that are in Python: archives of arrays, archives of sources, and `inspect`.
+"""Fuzz the file readers written in Python: archives of arrays, archives of sources, and `inspect`.
 
     readers.py --seconds 60          from a seed that is told
     readers.py FILE ...              single files, the findings of a campaign
@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import networks  # puts the tests' own modules onto the path
+import networks  # adds the tests' own modules to the path
 import numpy as np
 from damage import EDGES, damaged_bytes
 from varied_networks import varied_networks
@@ -39,7 +39,7 @@ FORESEEN = (OSError, ValueError, tvmrt.TVMError)
 
 
 def seeds(folder: Path) -> list[Path]:
-    """One whole file of each format."""
+    """Return one valid file of each format."""
     made = networks.ROOT / "examples/digits"
     library = tvmrt.compile(made / "digits_f32.onnx", target="cortex-m4")
     library.export_model_library_format(folder / "board.tar")
@@ -55,7 +55,7 @@ def seeds(folder: Path) -> list[Path]:
 
 
 def damaged(path: Path, source: random.Random) -> bytes:
-    """The bytes of a file, with something wrong in them."""
+    """Return the bytes of a file with a defect."""
     inner = {".npz": _damaged_zip, ".tar": _damaged_tar, ".json": _damaged_json}.get(path.suffix)
     data = path.read_bytes()
     if inner is not None and source.random() < 0.7:
@@ -64,7 +64,7 @@ def damaged(path: Path, source: random.Random) -> bytes:
 
 
 def _damaged_zip(data: bytes, source: random.Random) -> bytes:
-    """Members of a zip file damaged, with check sums that are right."""
+    """Damage members of a zip file, with valid checksums."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as whole, zipfile.ZipFile(out, "w") as copy:
         names = whole.namelist()
@@ -77,7 +77,7 @@ def _damaged_zip(data: bytes, source: random.Random) -> bytes:
 
 
 def _damaged_array(data: bytes, source: random.Random) -> bytes:
-    """An .npy file damaged, mostly in its head."""
+    """Damage an .npy file, mostly in its header."""
     if source.random() < 0.3:
         return damaged_bytes(data, source)
     words = [b"'fortran_order': True", b"'descr': '|O'", b"'descr': '<f16'", b"'shape': (-1,)",
@@ -90,7 +90,7 @@ def _damaged_array(data: bytes, source: random.Random) -> bytes:
 
 
 def _damaged_tar(data: bytes, source: random.Random) -> bytes:
-    """Members of an archive damaged, renamed, doubled or of another kind."""
+    """Damage, rename, duplicate or retype members of an archive."""
     out = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(data)) as whole,
@@ -121,7 +121,7 @@ def _damaged_member(member: tarfile.TarInfo, content: bytes, source: random.Rand
 
 
 def _damaged_json(data: bytes, source: random.Random) -> bytes:
-    """A value of a JSON text exchanged for another."""
+    """Replace a value of a JSON text by another one."""
     try:
         whole = json.loads(data)
     except ValueError:
@@ -149,7 +149,7 @@ def _holders(value: Any, into: list[Any]) -> None:
 
 
 def read(path: Path) -> None:
-    """As the command line does."""
+    """Read a file as the command line does."""
     if path.suffix == ".npz":
         files.load_inputs(path)
     else:
@@ -157,7 +157,7 @@ def read(path: Path) -> None:
 
 
 class TooLong(BaseException):
-    """Raised by the clock; not an Exception, so that nothing catches it."""
+    """Raised by the timer; not an Exception, so that nothing catches it."""
 
 
 def _ring(*_: object) -> None:
@@ -165,7 +165,7 @@ def _ring(*_: object) -> None:
 
 
 def problem_of(path: Path) -> tuple[str, str]:
-    """The kind of finding that a file is, and where; ("", "") for a right answer."""
+    """Return the kind of finding of a file and its position; ("", "") for a correct result."""
     signal.signal(signal.SIGPROF, _ring)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
@@ -186,7 +186,7 @@ def problem_of(path: Path) -> tuple[str, str]:
 
 
 def campaign(seconds: float, seed: int, folder: Path) -> tuple[Counter[str], int]:
-    """Damaged files until the time is over; how many of each, and the number of findings."""
+    """Run damaged files until the time is over; return counts and the number of findings."""
     counts: Counter[str] = Counter()
     seen: set[str] = set()
     with (
@@ -198,7 +198,7 @@ def campaign(seconds: float, seed: int, folder: Path) -> tuple[Counter[str], int
         while time.monotonic() < end:
             path = source.choice(paths)
             if path.name == "board.tar" and source.random() < 0.9:
-                continue  # its C is compiled to tell its stack, which takes a second
+                continue  # inspect compiles its C code, which takes a second
             bad = Path(aside) / path.name
             bad.write_bytes(damaged(path, source))
             counts[path.suffix] += 1

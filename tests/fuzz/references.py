@@ -1,4 +1,4 @@
-"""Who gives the right numbers of a network: onnxruntime, the ONNX reference, or LiteRT.
+"""Reference results of a network: from onnxruntime, the ONNX reference evaluator, or LiteRT.
 
 onnxruntime without its optimiser judges ONNX networks. The onnx package's reference evaluator
 judges those that onnxruntime does not run, and those with a node for which the table of differences
@@ -26,12 +26,13 @@ from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_w
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 
-Model = Union[onnx.ModelProto, bytes]  # the bytes are of a .tflite file
+Model = Union[onnx.ModelProto, bytes]  # the content of a .tflite file
 Feeds = Mapping[str, np.ndarray]
 
 
 def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
-    """The outputs by the judge of the network. Raises what the last judge raises."""
+    """Return the outputs of the network's reference. Raises the exception of the last reference
+    tried."""
     if isinstance(model, bytes):
         return by_litert(model, feeds)
     if nodes_to_evaluate(model):
@@ -47,8 +48,8 @@ def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
 
 
 def is_left_to_the_standard(model: onnx.ModelProto) -> bool:
-    """Whether the reference evaluator is right where onnxruntime differs, for some values of the
-    operands of a node."""
+    """Return True if onnxruntime deviates and the reference evaluator is correct, for some operand
+    values of a node."""
     rows = [row for found in differences_of(model).values() for row in found]
     return any(row.judge in (Judge.EXACT, Judge.REFERENCE) and row.data for row in rows)
 
@@ -66,12 +67,13 @@ def _session(data: bytes) -> Any:
 
 
 def by_onnxruntime(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """The outputs by onnxruntime without its optimiser."""
+    """Return the outputs of onnxruntime without its optimiser."""
     return _session(model.SerializeToString()).run(None, dict(feeds))
 
 
 def by_reference(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """The outputs by the onnx package's reference evaluator, coordinates of Resize in fractions."""
+    """Return the outputs of the onnx package's reference evaluator, with Resize coordinates as
+    fractions."""
     from onnx.reference import ReferenceEvaluator
 
     from tvmrt.compiler.differences.exact_reference import evaluators
@@ -87,7 +89,7 @@ def _named_by_onnxruntime(model: onnx.ModelProto, feeds: Feeds) -> dict[str, np.
 
 
 def by_litert(data: bytes, feeds: Feeds) -> list[np.ndarray]:
-    """The outputs by LiteRT's kernels; inputs go by their order."""
+    """Return the outputs of LiteRT's kernels; inputs are passed in order."""
     from tflite_case import litert_runs
 
     for version in (None, 1):
@@ -100,8 +102,8 @@ def by_litert(data: bytes, feeds: Feeds) -> list[np.ndarray]:
 
 
 def _of_versions(data: bytes, version: int | None) -> bytes:
-    """The network with operators of that version: some reference kernels are registered by version
-    1 alone, but take all types."""
+    """Return the network with operators of that version: some reference kernels are registered for
+    version 1 only, but accept all types."""
     if version is None:
         return data
     copy = schema.ModelT.InitFromPackedBuf(data)
@@ -117,7 +119,8 @@ def _packed(model: schema.ModelT) -> bytes:
 
 
 def shaken_model(model: Model, number: int) -> Model:
-    """The network with the floats of its constants shaken, another way for each number."""
+    """Return the network with the floats of its constants perturbed, differently for each
+    number."""
     if not isinstance(model, bytes):
         return comparison.shaken_model(model, number)
     source = np.random.default_rng(number + 1000)

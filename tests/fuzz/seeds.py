@@ -1,4 +1,4 @@
-"""Write the inputs that fuzzing starts from, from the formats' descriptions alone.
+"""Write the seed inputs of fuzz targets, independently from the format descriptions.
 
 Usage: seeds.py TARGET FOLDER LIST: the seeds of TARGET and the inputs kept for it become files in
 FOLDER, their paths the one line of LIST, with commas between them, as libFuzzer's
@@ -31,7 +31,7 @@ from blob import (
 
 PARAMS_MAGIC = u64(0xF7E58D4F05049CB7)
 
-# A storage whose first output is seen through a view, a copy, and a parameter that is an output.
+# A storage whose first output is read through a view, a copy, and a parameter that is an output.
 VIEW_JSON = """{"nodes": [{"op": "null", "name": "w", "inputs": []},
 {"op": "tvm_op", "name": "s", "inputs": [[0, 0, 0]], "attrs": {"func_name": "f",
  "num_inputs": "1", "num_outputs": "1", "flatten_data": "0", "view": "[8, 2, 32, 2, 2, 2, 1]"}},
@@ -42,7 +42,7 @@ VIEW_JSON = """{"nodes": [{"op": "null", "name": "w", "inputs": []},
  [0, 1, 2]], "shape": ["list_shape", [[2, 3], [40], [40]]]}, "metadata": {"any": [1, {"x": 1.5e3}]}}
 """
 
-# The least that is a graph, with escapes in a name and other white space.
+# A minimal graph, with escapes in a name and unusual white space.
 SMALL_JSON = """{"nodes":[{"op":"null","name":"\\u00e9\\ud83d\\ude00\\n","inputs":[]}],
 \t"arg_nodes":[0],"heads":[[0,0]],"attrs":{"dltype":["list_str",["bool"]],
 "storage_id":["list_int",[0]],"shape":["list_shape",[[]]],"storage_scope":["list_str",["g"]]},
@@ -84,7 +84,7 @@ def regions(
     head: str = "",
     device: str = "any",
 ) -> bytes:
-    """The text of one region of one node; the last shape is the output's."""
+    """Return the text of one region of one node; the last shape is the output's."""
     tensors, offset = [], 0
     for i, shape in enumerate(shapes):
         place = ""
@@ -108,20 +108,20 @@ POOL = '{"kernel": [2, 2], "strides": [2, 2], "count_pads": 1, "precision": "flo
 
 
 def record(code: int, *body: bytes) -> bytes:
-    """A packet as the targets of remote calls have it."""
+    """Return a packet in the format of the remote call targets."""
     joined = b"".join(body)
     return struct.pack("<BH", code, len(joined)) + joined
 
 
 def seq(*values: tuple[int, bytes]) -> bytes:
-    """A sequence of values with their codes."""
+    """Return a sequence of values with their type codes."""
     codes = [code for code, _ in values]
     head = struct.pack(f"<{len(codes) + 1}i", len(codes), *codes)
     return head + b"".join(data for _, data in values)
 
 
 def rpc_array(data: bytes = b"\xa1" * 8, shape: tuple[int, ...] = (2, 3), offset: int = 0) -> bytes:
-    """A float32 tensor as it travels, at the address that the target puts there."""
+    """Return a serialised float32 tensor at an address that the target fills in."""
     head = struct.pack("<iiiI", 1, 0, len(shape), 0x00012002)
     return data + head + struct.pack(f"<{len(shape)}q", *shape) + u64(offset)
 
@@ -250,7 +250,7 @@ def _of_plugin(target: str, file: str) -> Path:
 
 
 def seeds_of(target: str) -> list[bytes]:
-    """The inputs to begin with."""
+    """Return the seed inputs."""
     if target in SEEDS:
         return SEEDS[target]
     spec = importlib.util.spec_from_file_location("plugin_seeds", _of_plugin(target, "seeds.py"))

@@ -1,4 +1,4 @@
-"""Figures of a campaign over the matrix of builds: a line for each choice on each axis."""
+"""Summarise a campaign over the matrix of builds: one line for each choice on each axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ AXES = ("runtime", "target", "executor", "interface", "level", "compiler")
 
 @dataclass
 class Record:
-    """One network in one build: ``kind`` is empty where all is right, ``refused``, or a finding."""
+    """Result of one network in one build: ``kind`` is empty for a pass, ``refused``, or a
+    finding."""
 
     case: Case
     build: Build
@@ -26,7 +27,7 @@ class Record:
 
 
 class CampaignSummary:
-    """Counts over records; findings go to their folder. ``more``: arguments that repeat them."""
+    """Counts over records; findings go to their folder. ``more``: arguments that reproduce them."""
 
     def __init__(self, findings: Findings, more: str = "") -> None:
         self.findings, self.more = findings, more
@@ -40,7 +41,7 @@ class CampaignSummary:
 
     @property
     def wrong(self) -> int:
-        """How many networks had a finding in a build."""
+        """Return the number of networks with a finding in a build."""
         return len(self.wrong_names)
 
     def add(self, records: list[Record]) -> None:
@@ -75,18 +76,18 @@ class CampaignSummary:
         self.findings.add(record.kind, text, f"{case.name}", case.model, feeds, repeat)
 
     def judge_died(self, seed: int) -> None:
-        """A judge ended the process while the network of a seed was made."""
+        """Report that a reference crashed the process while a network was made."""
         self.reasons["a judge ends its process"] += 1
         print(f"a judge ends its process over the network of seed {seed}; it is left out")
 
     def broken(self, text: str) -> None:
-        """A batch that did not come to its end."""
+        """Report a batch that did not complete."""
         self.wrong_names.add(text)
         self.found.append({"kind": "broken", "text": text})
         print(f"FOUND broken: {text}", flush=True)
 
     def table(self) -> list[str]:
-        """The figures by axis, as a table in Markdown."""
+        """Return the counts by axis, as a Markdown table."""
         lines = ["| axis | choice | compared | refused | wrong |", "|---|---|---:|---:|---:|"]
         for axis in (*AXES, "network"):
             for (name, choice), row in sorted(self.rows.items()):
@@ -98,11 +99,11 @@ class CampaignSummary:
         return lines
 
     def last_line(self) -> str:
-        """The sum."""
+        """Return the total."""
         return f"{len(self.names)} graphs, {self.wrong} wrong"
 
     def print(self) -> None:
-        """The table and the sum."""
+        """Print the table and the total."""
         print(*self.table(), sep="\n")
         print(f"{len(self.operators)} operators, {self.numbers:,} numbers compared")
         for reason, count in self.reasons.most_common(8):
@@ -112,7 +113,7 @@ class CampaignSummary:
         print(self.last_line(), flush=True)
 
     def write(self, path: Path) -> None:
-        """The report: JSON for a .json file, otherwise Markdown."""
+        """Write the report: JSON for a .json file, otherwise Markdown."""
         if path.suffix == ".json":
             rows = [{"axis": a, "choice": c, **row} for (a, c), row in sorted(self.rows.items())]
             about = {"graphs": len(self.names), "wrong": self.wrong, "numbers": self.numbers,

@@ -1,4 +1,4 @@
-"""Families of operators that random ``.tflite`` networks grow of."""
+"""Operator families of random ``.tflite`` networks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _extent(size: int, window: int, stride: int, dilation: int, padding: int) ->
 
 
 def _window(g: TfliteGrowing, x: Value, dilated: bool) -> tuple[dict, list[int], list[int]]:
-    """Options of a sliding window, its size, the result's extents."""
+    """Return the options of a sliding window, its size, and the result's extents."""
     window = [g.random.randint(1, 3) for _ in range(2)]
     padding = g.random.choice([SAME, VALID])
     strides = [g.random.choice([1, 1, 2, 3]) for _ in range(2)]
@@ -98,7 +98,7 @@ def pool(g: TfliteGrowing, x: Value) -> None:
 
 
 def _partner(g: TfliteGrowing, x: Value) -> int:
-    """Another tensor that goes together with this one, or a constant."""
+    """Return another tensor that broadcasts with this one, or a constant."""
 
     def fits(y: Value) -> bool:
         pairs = zip(reversed(y.shape), reversed(x.shape))
@@ -159,7 +159,7 @@ def functions(g: TfliteGrowing, x: Value) -> None:
 
 @family(("float32", "int8", "int16"), weight=2)
 def poles(g: TfliteGrowing, x: Value) -> None:
-    """Functions of positive numbers."""
+    """Add functions of positive values."""
     name = g.random.choice(["RSQRT", "LOG", "SQRT"])
     if x.dtype == "float32":
         g.op("ABS", [x.index], [positive := g.made(x.shape)])
@@ -208,7 +208,7 @@ def product(g: TfliteGrowing, x: Value) -> None:
 def reduce(g: TfliteGrowing, x: Value) -> None:
     name = g.random.choice(["MEAN", "MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"])
     if name == "SUM" and x.quantised:
-        raise Unfit  # the reference kernel errs: the difference tflite-sum
+        raise Unfit  # the reference kernel is wrong: the difference tflite-sum
     axes = sorted(g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank))))
     keep = g.chance(0.5)
     shape = [1 if i in axes else each for i, each in enumerate(x.shape) if keep or i not in axes]

@@ -30,7 +30,7 @@ RUNS = 2
 
 
 class Unfit(Exception):
-    """This operator does not fit here."""
+    """Raised if an operator does not fit here."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ Grower = Callable[["TfliteGrowing", Value], None]
 
 @dataclass(frozen=True)
 class Row:
-    """A family of operators: the types and ranks that it takes, and how often it is chosen."""
+    """A family of operators: accepted types and ranks, and relative frequency."""
 
     grow: Grower
     dtypes: frozenset[str]
@@ -67,7 +67,7 @@ FLOAT, WHOLE = ("float32",), ("int8", "int16", "uint8")
 def family(
     dtypes: Sequence[str] = FLOAT + WHOLE, least: int = 1, most: int = 4, weight: int = 2
 ) -> Callable[[Grower], Grower]:
-    """Decorator: the function adds operators over a tensor of these types and ranks."""
+    """Decorate a function that adds operators on a tensor of these types and ranks."""
 
     def enter(grow: Grower) -> Grower:
         TABLE.append(Row(grow, frozenset(dtypes), range(least, most + 1), weight))
@@ -77,7 +77,7 @@ def family(
 
 
 class TfliteGrowing(Net):
-    """The file so far.
+    """A growing file.
 
     ``base`` is the type of the tensor that the next operator takes; of the ``new`` tensors those in
     ``free`` may still change their scale.
@@ -97,7 +97,7 @@ class TfliteGrowing(Net):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The names of the operators."""
+        """Return the names of the operators."""
         codes = {v: k for k, v in vars(self.schema.BuiltinOperator).items() if k[0].isupper()}
         return tuple(dict.fromkeys(codes[each.builtinCode] for each in self.model.operatorCodes))
 
@@ -105,7 +105,7 @@ class TfliteGrowing(Net):
         return self.random.random() < part
 
     def scale(self, dtype: str) -> dict[str, Any]:
-        """A quantisation by chance; none of floats."""
+        """Return a random quantisation; none for floats."""
         if dtype == "int16":
             return {"scale": float(self.numbers.uniform(0.02, 0.12)) / 256, "zero": 0}
         if dtype not in ("int8", "uint8"):
@@ -124,7 +124,7 @@ class TfliteGrowing(Net):
     def made(
         self, shape: Sequence[int], like: Value | None = None, dtype: str = "", **q: Any
     ) -> int:
-        """A result: quantised as another tensor, as given, or as it will fit."""
+        """Add a result: quantised like another tensor, as given, or from its values."""
         shape = tuple(int(each) for each in shape)
         if min(shape, default=1) < 1 or int(np.prod(shape)) > MAX_ELEMENTS:
             raise Unfit
@@ -141,7 +141,7 @@ class TfliteGrowing(Net):
         return self.const(np.array(values, np.int32))
 
     def constant(self, shape: Sequence[int], spread: float = 1.0, like: Value | None = None) -> int:
-        """A constant of the network's type, quantised by chance or as another tensor."""
+        """Return a constant of the network's type, quantised randomly or like another tensor."""
         if self.base == "float32":
             return self.const((self.numbers.standard_normal(shape) * spread).astype(np.float32))
         info = np.iinfo(self.base)
@@ -150,7 +150,8 @@ class TfliteGrowing(Net):
         return self.const(data, **q)
 
     def weights(self, shape: Sequence[int], axis: int, per_channel: bool) -> int:
-        """Weights of a layer: floats, or 8 bits with one scale or one for each output channel."""
+        """Return weights of a layer: floats, or 8 bits with one scale or one for each output
+        channel."""
         if self.base == "float32" and not self.hybrid:
             return self.const((self.numbers.standard_normal(shape) * 0.3).astype(np.float32))
         count = shape[axis] if per_channel and self.base != "uint8" else None
@@ -159,12 +160,13 @@ class TfliteGrowing(Net):
             data = self.numbers.integers(0, 256, shape).astype(np.uint8)
             return self.const(data, scale=scale, zero=int(self.numbers.integers(100, 156)))
         data = self.numbers.integers(-127, 128, shape).astype(np.int8)
-        if count is not None and self.chance(0.1):  # a filter of zeros
+        if count is not None and self.chance(0.1):  # an all-zero filter
             scale[self.random.randrange(count)] = 0.0
         return self.const(data, scale=scale, axis=axis)
 
     def bias(self, x: Value, weights: int, count: int) -> int:
-        """A bias, or none; its scale is the product of those of the input and the weights."""
+        """Return a bias or none; its scale is the product of the input's and the weights'
+        scales."""
         if self.chance(0.25):
             return -1
         if self.base == "float32":
@@ -178,7 +180,7 @@ class TfliteGrowing(Net):
         return self.random.choice([0, 0, 1, 3, 2])
 
     def step(self) -> bool:
-        """Add an operator. False, and no trace, if it does not fit."""
+        """Add an operator. Return False and undo if it does not fit."""
         lists = [self.graph.tensors, self.model.buffers, self.graph.operators,
                  self.model.operatorCodes]  # fmt: skip
         lengths = [len(each) for each in lists]
@@ -214,13 +216,13 @@ class TfliteGrowing(Net):
             self.refused.append(f"{self.operators[-1]}: {problem}")
             raise
         except Exception:
-            pass  # a defect: it is judged with the whole network
+            pass  # a defect: it is compared within the whole network
 
         if any(array.shape != value.shape for array, value in zip(found, self.new)):
             raise Unfit
 
     def run(self, outputs: Sequence[int]) -> list[np.ndarray]:
-        """Some tensors by LiteRT at the first inputs."""
+        """Compute some tensors with LiteRT for the first inputs."""
         return by_litert(self._file(outputs), self.feeds[0])
 
     def _file(self, outputs: Sequence[int]) -> bytes:
@@ -228,7 +230,7 @@ class TfliteGrowing(Net):
         return self.data()
 
     def _rescaled(self, found: Sequence[np.ndarray]) -> bool:
-        """Change scales of results that are saturated or flat; whether any was changed."""
+        """Change the scales of saturated or constant results; return True if any was changed."""
         changed = False
         for value, array in zip(self.new, found):
             if value.index not in self.free:
@@ -245,7 +247,7 @@ class TfliteGrowing(Net):
         return changed
 
     def open(self) -> None:
-        """Make the inputs, with their numbers for each run."""
+        """Add the inputs, with their values for each run."""
         rank = self.random.choice([4, 4, 4, 4, 3, 2])
         shape = [self.random.choice([1, 1, 1, 2])]
         shape += [self.random.randint(3, 11) for _ in range(rank - 2)]
@@ -266,7 +268,7 @@ class TfliteGrowing(Net):
         return self.numbers.integers(info.min, info.max, x.shape, endpoint=True).astype(x.dtype)
 
     def finish(self) -> bytes:
-        """The file, whose outputs are all results that no operator reads and one other."""
+        """Return the file; its outputs are all unread results and one other."""
         used = {i for op in self.graph.operators for i in op.inputs}
         made = [i for op in self.graph.operators for i in op.outputs]
         last = [i for i in made if i not in used]
@@ -275,8 +277,8 @@ class TfliteGrowing(Net):
 
 
 def grown(seed: int) -> tuple[bytes, list[dict[str, np.ndarray]], TfliteGrowing]:
-    """A file of 3 to 9 operators, and the inputs of its runs."""
-    import tflite_families  # noqa: F401  it enters its functions into the table
+    """Make a file of 3 to 9 operators, and the inputs of its runs."""
+    import tflite_families  # noqa: F401  importing it registers its families
 
     g = TfliteGrowing(seed)
     g.open()

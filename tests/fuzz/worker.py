@@ -1,4 +1,4 @@
-"""Runs the networks of a folder one after the other: worker.py KIND FOLDER.
+"""Run the networks of a folder one after the other: worker.py KIND FOLDER.
 
 KIND is ``ours``, ``theirs``, ``onnxruntime`` (of the judges this one alone) or ``shaken``. The
 folder's plan.json says which networks. The answer to network N is KIND-N.npz, whose arrays are
@@ -30,7 +30,9 @@ MAX_BYTES = 8 << 30
 def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
     plan = json.loads((folder / "plan.json").read_text())
-    if "ASAN_OPTIONS" not in os.environ or kind != "ours":  # its shadow is larger than any limit
+    if (
+        "ASAN_OPTIONS" not in os.environ or kind != "ours"
+    ):  # the sanitizer's shadow memory exceeds any limit
         resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     run = (Ours if kind == "ours" else Theirs)(folder)
     for number in plan[kind]:
@@ -52,7 +54,7 @@ def main() -> None:
 
 
 def feeds_of(folder: Path, number: int) -> dict[int, dict[str, np.ndarray]]:
-    """The inputs of each run."""
+    """Return the inputs of each run."""
     found: dict[int, dict[str, np.ndarray]] = {}
     with np.load(folder / f"n{number}.npz") as file:
         for name in file.files:
@@ -62,7 +64,7 @@ def feeds_of(folder: Path, number: int) -> dict[int, dict[str, np.ndarray]]:
 
 
 class Ours:
-    """The networks of a library, by either executor."""
+    """Runs the networks of a library with either executor."""
 
     def __init__(self, folder: Path) -> None:
         import tvmrt
@@ -71,7 +73,7 @@ class Ours:
         self.library = tvmrt.runtime.load_module(str(folder / "networks.so"))
 
     def ours(self, number: int) -> dict[int, list[np.ndarray] | str]:
-        """The outputs of all runs by one executor, or why a run fails."""
+        """Return the outputs of all runs with one executor, or the error of a run."""
         executor = self._executor(number)
         params = self.folder / f"n{number}.params"
         if params.exists():
@@ -104,13 +106,14 @@ class Ours:
 
 
 class Theirs:
-    """The same networks by the judges, as they are or shaken."""
+    """Runs the networks with the references, unchanged or perturbed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def theirs(self, number: int) -> dict[int, list[np.ndarray]]:
-        """The outputs of the runs that a judge takes. Raises its refusal if that is none."""
+        """Return the outputs of the runs that a reference accepts. Raises its error if there are
+        none."""
         model, found, refusal = self._model(number), {}, None
         for run, feeds in feeds_of(self.folder, number).items():
             try:
@@ -122,23 +125,24 @@ class Theirs:
         return found
 
     def onnxruntime(self, number: int) -> dict[int, list[np.ndarray]]:
-        """The outputs of all runs by onnxruntime, whatever it refuses."""
+        """Return the outputs of all runs from onnxruntime, even if another reference is
+        preferred."""
         model = self._model(number)
         return {run: references.by_onnxruntime(model, feeds)
                 for run, feeds in feeds_of(self.folder, number).items()}  # fmt: skip
 
     def shaken(self, number: int) -> dict[int, list[np.ndarray]]:
-        """All outputs of each shaken network in turn, for each run."""
+        """Return the outputs of each perturbed network in turn, for each run."""
         model, found = self._model(number), {}
         for run, feeds in feeds_of(self.folder, number).items():
             try:
                 found[run] = self._shaken(model, feeds)
-            except Exception:  # as the network itself at these sizes
+            except Exception:  # as for the network itself at these sizes
                 found[run] = []
         return found
 
     def _shaken(self, model: references.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """The outputs of one run, shaken, and those of the standard where it may differ."""
+        """Return the perturbed outputs of one run, including the standard's if it may deviate."""
         found = []
         for i in range(comparison.SHAKES):
             model_i, feeds_i = references.shaken_model(model, i), comparison.shaken_feeds(feeds, i)

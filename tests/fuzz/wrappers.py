@@ -1,4 +1,4 @@
-"""C functions of one signature around networks of the crt runtime, for each executor and interface.
+"""Write C wrappers of one signature around crt networks, for each executor and interface.
 
 ``fuzz_NAME(dims, in, out)``: the sizes of open dimensions, the inputs' memory, the outputs', and at
 the end of these int32 for the extents of all outputs. The result is the network's code.
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from builds import Build
 
-CODES = {"i": 0, "u": 1, "f": 2, "b": 1}  # of DLPack, by numpy's kind
+CODES = {"i": 0, "u": 1, "f": 2, "b": 1}  # DLPack type codes, by numpy's kind
 
 ARENA = ("extern uint8_t fuzz_arena[];", "extern const size_t fuzz_arena_bytes;")
 
@@ -47,7 +47,7 @@ GRAPH = """\
 
 
 def wrapper_text(library: Any, build: Build, max_dims: int) -> str:
-    """The C file of one network."""
+    """Return the C file of one network."""
     name = library.module_name
     sized = library.program.dims()
     if len(sized) > max_dims:
@@ -74,7 +74,7 @@ def wrapper_text(library: Any, build: Build, max_dims: int) -> str:
 
 
 def _members(library: Any) -> list[str]:
-    """The names of all tensors in the structs of the header."""
+    """Return the names of all tensors in the structs of the header."""
     outputs = library.summary.outputs
     several = len(outputs) > 1
     names = [f"output{i}" if several else "output" for i in range(len(outputs))]
@@ -86,13 +86,13 @@ def _ends(library: Any) -> list[Any]:
 
 
 def _fixed_extents(library: Any) -> list[str]:
-    """C that tells the extents of outputs that no run chooses."""
+    """Return C code that reports the extents of static outputs."""
     extents = [each for tensor in library.summary.outputs for each in tensor.shape]
     return [f"  extents[{i}] = {each};" for i, each in enumerate(extents)]
 
 
 def _measure(library: Any) -> list[str]:
-    """C that asks for the shapes of a run, and tells those of outputs."""
+    """Return C code that queries the shapes of a run and reports those of outputs."""
     name = library.module_name
     sizes = ", ".join(f"dims[{i}]" for i in range(len(library.program.dims())))
     dims, counts = (
@@ -110,7 +110,7 @@ def _measure(library: Any) -> list[str]:
 
 
 def _extents_of_run(library: Any) -> list[str]:
-    """C that tells the extents of outputs by the shapes of a run."""
+    """Return C code that computes the extents of outputs from the shapes of a run."""
     lines, at, first = [], 0, len(library.summary.inputs)
     for member, tensor in zip(_members(library)[first:], library.summary.outputs):
         for axis in range(len(tensor.shape)):
@@ -146,7 +146,7 @@ def _plain(library: Any) -> str:
 
 
 def _tensors(library: Any, shape_of: Any) -> str:
-    """C that fills DLTensors; ``shape_of(number, axis)`` is the text of an extent."""
+    """Return C code that fills DLTensors; ``shape_of(number, axis)`` is the text of an extent."""
     lines, inputs = [], len(library.summary.inputs)
     for i, tensor in enumerate(_ends(library)):
         dtype, rank = np.dtype(tensor.dtype), len(tensor.shape)

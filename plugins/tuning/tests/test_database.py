@@ -84,8 +84,8 @@ DAMAGED = {
     "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
     "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
-    "seconds of a choice are not a number above 0": with_member(baseline={"seconds": float("nan")}),
-    "are not a number above 0; remove": with_member(baseline={"seconds": 10**400}),
+    "seconds of a choice are not a number above 0": with_member(usual={"seconds": float("nan")}),
+    "are not a number above 0; remove": with_member(usual={"seconds": 10**400}),
     "tried or shared is not a list": with_member(shared=7),
     "its threads are not a whole number": with_member(threads=-1),
 }
