@@ -1,4 +1,4 @@
-/* The n-th allocation fails, or lock or thread. */
+/* Makes the n-th allocation, lock or thread creation fail. */
 #ifndef TVMRT_TESTS_C_ALLOCATION_FAULTS_H_
 #define TVMRT_TESTS_C_ALLOCATION_FAULTS_H_
 

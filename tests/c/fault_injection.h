@@ -1,6 +1,6 @@
-/* The n-th call of the system fails: what programs share that are linked with the runtime's static
- * library and with -Wl,--wrap for the functions that go through fails_now(). Calls inside of the C
- * library and of shared libraries do not. */
+/* Make the n-th system call fail: shared by programs that are linked with the runtime's static
+   library and with -Wl,--wrap for the functions that go through fails_now(). Calls inside the C
+   library and shared libraries do not fail. */
 #ifndef TVMRT_TESTS_C_FAULT_INJECTION_H_
 #define TVMRT_TESTS_C_FAULT_INJECTION_H_
 
@@ -53,11 +53,11 @@ int __wrap_pthread_cond_init(pthread_cond_t* cond, const pthread_condattr_t* att
 /* ---- sweeping ---- */
 
 typedef int (*scenario)(void);
-/* What holds after a scenario whether it succeeded or not. */
+/* Checks after a scenario, whether it succeeded or failed. */
 typedef void (*postcondition)(int rc);
 
-/* Run `use` with its n-th call failing: an error with a text or a success, and a success afterwards.
- * Returns whether there was such a call. */
+/* Run `use` with its n-th call failing: an error with a text or a success, and a success
+   afterwards. Returns whether there was such a call. */
 static inline int sweep_once(const char* name, scenario use, postcondition check, long n) {
   int rc;
   TVMAPISetLastError("");
@@ -71,15 +71,16 @@ static inline int sweep_once(const char* name, scenario use, postcondition check
   }
   if (check != NULL) check(rc);
   if (!failed) return 0;
-  assert_ok(use()); /* nothing is left in a bad state */
+  assert_ok(use()); /* no bad state remains */
   if (check != NULL) check(0);
   return 1;
 }
 
-/* Run `use` with its first, second, ... call failing, once and for ever, until it needs no more. */
+/* Run `use` with its first, second, ... call failing, once and permanently, until no call is
+   left. */
 static inline void sweep(const char* name, scenario use, postcondition check) {
   long swept = 0;
-  assert_ok(use()); /* what is made once a process is there */
+  assert_ok(use()); /* create once-per-process state */
   if (check != NULL) check(0);
   for (forever = 0; forever < 2; ++forever) {
     for (long n = 0; sweep_once(name, use, check, n); ++n) ++swept;

@@ -30,7 +30,7 @@ static inline int net_run(TVMValue* args, int* codes, int num_args, TVMValue* ou
   return 0;
 }
 
-/* As older releases have it: with its pool as a further tensor. */
+/* As older releases: the pool is an additional tensor. */
 static inline int net_main(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
                            void* resource) {
   (void)out, (void)out_code, (void)resource;

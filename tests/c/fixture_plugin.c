@@ -32,7 +32,8 @@ static int enter(void) {
   return -1;
 }
 #else
-/* Looks for names of its own, which have two prefixes, and for one of another plug-in while it is loaded. */
+/* Looks up names of its own, which have two prefixes, and one of another plug-in while it is
+   loaded. */
 static int enter(void) {
   TVMFunctionHandle own = NULL, other = NULL;
   ++count_entered;

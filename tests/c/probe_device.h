@@ -5,12 +5,12 @@
 
 #include "support.h"
 
-/* A device whose slots count their calls, fail where they are told to, and add up their inputs. */
+/* A device whose slots count their calls, fail on request, and add up their inputs. */
 typedef struct probe {
   int calls[13];
   int fails; /* the slot that fails; -1: none */
   int at_node;
-  int busy; /* answers of async_wait before the run has ended */
+  int busy; /* results of async_wait before the run has ended */
   char options[80];
   int64_t extent;               /* of tensor 0 at the last pre_run */
   uint64_t allocated, released; /* bytes of tensor 0 in these slots */
@@ -171,7 +171,7 @@ static int exit_probe(void** unused) {
   return tvmrt_device_unregister("probe");
 }
 
-/* y = x + w, where w is a constant; %s: what stands before "regions", then the operator. */
+/* y = x + w, where w is a constant; %s: the text before "regions", then the operator. */
 #define REGION_TEXT                                                                           \
   "{\"format\": \"tvmrt-regions\", \"version\": 1, %s, \"regions\": [{\"symbol\": \"r0\","    \
   " \"name\": \"sum\", \"tensors\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\":"    \
@@ -218,7 +218,7 @@ static int run_region(TVMModuleHandle mod, int64_t extent) {
   return rc;
 }
 
-/* A test with the device registered around it. */
+/* A test with the device registered during the test. */
 #define WITH_PROBE(test) cmocka_unit_test_setup_teardown(test, enter_probe, exit_probe)
 
 #endif /* TVMRT_TESTS_C_PROBE_DEVICE_H_ */

@@ -7,13 +7,13 @@
 
 #include "support.h"
 
-/* Two devices that add 1 to the sum of their inputs and take a while for it. */
+/* Two devices that add 1 to the sum of their inputs and take some time. */
 static atomic_int running;
 static atomic_int max_running;
 static atomic_int runs;
 static atomic_int pause_us = 2000;
 static atomic_int failing;        /* the device whose runs fail: 'l', 'r', or 0 */
-static atomic_int min_concurrent; /* runs go on once so many were under way together */
+static atomic_int min_concurrent; /* runs continue once this many are in progress */
 static atomic_int blocked;        /* not 0: runs do not end */
 
 static void sleep_us(int microseconds) {
@@ -21,8 +21,8 @@ static void sleep_us(int microseconds) {
   (void)nanosleep(&t, NULL);
 }
 
-/* However busy the machine is, runs meet, and a held one is under way yet; a minute is for those that
- * never meet, whose test then tells. */
+/* On a busy machine, too, runs overlap, and a blocked one is still in progress; after a minute
+   the test reports that runs never overlapped. */
 static void wait_for_others(void) {
   for (int i = 0; i < 60000; ++i) {
     if (atomic_load(&blocked) == 0 && atomic_load(&max_running) >= atomic_load(&min_concurrent))
@@ -202,7 +202,7 @@ static int set_pause(void** unused) {
   return 0;
 }
 
-/* A test whose devices take as long as they do at first. */
+/* A test with the initial delays of the devices. */
 #define TEST(test) cmocka_unit_test_setup(test, set_pause)
 
 #endif /* TVMRT_TESTS_C_SLOW_DEVICES_H_ */

@@ -1,6 +1,6 @@
-/* Launches that do with fewer threads: with those that are awake, as they are short, or after some
- * whose workers had no processor. A worker that sleeps in its task
- * is one whose processor another program has. */
+/* Launches with fewer threads: with those that are awake if tasks are short, or after some
+   launches whose workers had no processor. A worker that sleeps in its task simulates one whose
+   processor runs another program. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -48,7 +48,7 @@ static int launch(void) {
   return g.num_task;
 }
 
-/* Launches until one does with fewer threads; false where none does. */
+/* Launches until one uses fewer threads; false if none does. */
 static bool truce_starts(void) {
   for (int i = 0; i < MAX_LAUNCHES; ++i) {
     if (launch() == 1) return true;
@@ -104,14 +104,14 @@ static int count_tasks(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return 0;
 }
 
-/* The tasks of a launch that computes nothing and wants so many. */
+/* The tasks of a launch that computes nothing and requests this many. */
 static int short_launch(int num_tasks) {
   group g = {0};
   assert_ok(TVMBackendParallelLaunch(count_tasks, &g, num_tasks));
   return g.num_task;
 }
 
-/* On a busy machine a worker may not have come to its sleep: it is given another try. */
+/* On a busy machine a worker may not be asleep yet: retry. */
 static bool uses_awake_workers_only(int num_tasks) {
   for (int i = 0; i < MAX_LAUNCHES; ++i) {
     use_workers(2);
@@ -144,8 +144,8 @@ static int work_a_while(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return count_tasks(task_id, env, cdata);
 }
 
-/* Code of others may want few tasks that take long: not every other launch is then on one thread. On
- * a busy machine truces come between, each as long as many tries, so it is given many. */
+/* Other code may use few tasks that take long: not every second launch may be on one thread. On
+   a busy machine pauses occur in between, each as long as many tries, so it gets many. */
 static void test_long_launches_of_few_tasks_wake_workers(void** state) {
   int in_turn = 0;
   (void)state;

@@ -1,4 +1,5 @@
-/* Damaged bytes: every reader gives an error or a sane result, never a crash or a huge allocation. */
+/* Damaged bytes: every reader reports an error or a valid result, never a crash or a huge
+   allocation. */
 #include "support.h"
 
 /* A small valid graph over no operators: the input is the output. */
@@ -125,7 +126,7 @@ static void test_copy_of_another_size_is_refused(void** state) {
   assert_fails(create(library, json), "copies 8 bytes to 4096");
 }
 
-/* What get_node_output says of a view: offset, type, bits, extents, strides, over 8 bytes. */
+/* Results of get_node_output for a view: offset, type, bits, extents, strides, over 8 bytes. */
 static int get_view(const char* view, call* get) {
   char json[1024];
   call c = {0};
@@ -220,7 +221,7 @@ static void test_missing_nodes_are_reported(void** state) {
   TVMModFree(c.ret.v_handle);
 }
 
-/* A parameter whose node is no argument is not set, so that its node needs memory of the graph. */
+/* A parameter whose node is not an argument is not set, so its node needs memory of the graph. */
 static void test_unused_parameter_has_memory(void** state) {
   static const int64_t shape[] = {8};
   DLTensor* x = NULL;

@@ -1,4 +1,4 @@
-/* Schedulers that users and devices bring for graph executors. */
+/* Custom schedulers of users and devices for graph executors. */
 #include "slow_devices.h"
 
 /* A scheduler that runs the last step that may begin: the reverse of the synchronous one. */
@@ -65,8 +65,8 @@ static void test_users_register_schedulers(void** unused) {
       "\"after\": []}, {\"step\": 2, \"name\": \"left2\", \"device\": \"left\", "
       "\"position\": 0, \"after\": [1]}, {\"step\": 3, \"name\": \"join\", \"device\": "
       "\"left\", \"position\": 2, \"after\": [0, 2]}]}");
-  assert_ok(
-      call_with_text(executor, "run_async", NULL)); /* it has no wait: done when this returns */
+  assert_ok(call_with_text(executor, "run_async",
+                           NULL)); /* without a wait function: done when this returns */
   assert_ok(wait_ms(executor, 0, &ended));
   assert_int_equal(ended, 1);
   atomic_store(&failing, 'l');

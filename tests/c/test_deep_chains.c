@@ -1,4 +1,4 @@
-/* Chains of objects: as long as memory allows, released without a level of stack for each link. */
+/* Chains of objects: as long as memory allows, released without recursion. */
 #include "support.h"
 
 enum { DEPTH = 1000000, EXECUTORS = 100000 };
@@ -46,7 +46,7 @@ static int nothing(TVMValue* args, int* codes, int num_args, TVMRetValueHandle r
   return 0;
 }
 
-/* An array around a function that tells when it goes. */
+/* An array with a function that records its release. */
 static void* innermost(void) {
   TVMFunctionHandle f;
   call c = {0};
@@ -73,7 +73,7 @@ static void test_containers_need_no_stack(void** state) {
     }
   }
   assert_ok(TVMObjectFree(object));
-  assert_int_equal(finalised, 0); /* somebody holds the inner half */
+  assert_int_equal(finalised, 0); /* the inner half has another reference */
   assert_ok(TVMObjectFree(kept));
   assert_int_equal(finalised, 1);
 }

@@ -1,4 +1,5 @@
-/* What compilers ask devices: descriptions, refusals, splits, precisions; devices of functions. */
+/* Compiler queries to devices: descriptions, refusals, partitions, precisions; devices made of
+   functions. */
 #include "probe_device.h"
 
 static void query(const char* function, const char* text, const char* expected) {
@@ -88,13 +89,13 @@ static void test_default_split_makes_convex_groups(void** unused) {
   (void)unused;
   split((const char*[]){"add", "add", "mul", "add"},
         (const int[][2]){{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 4, "[0, 0, -1, 1]");
-  /* The last node reads the group directly and by way of the CPU. */
+  /* The last node reads the group directly and through the CPU. */
   split((const char*[]){"add", "mul", "add"}, (const int[][2]){{0, 0}, {1, 1}, {1, 2}}, 3,
         "[0, -1, 1]");
   /* Two branches meet in one group. */
   split((const char*[]){"add", "add", "add"}, (const int[][2]){{0, 0}, {0, 0}, {1, 2}}, 3,
         "[0, 0, 0]");
-  /* Each branch crosses the CPU: joining all four would make the group wait for itself. */
+  /* Each branch crosses the CPU: one group of all four would wait for itself. */
   split((const char*[]){"add", "mul", "add", "mul", "add", "add"},
         (const int[][2]){{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 1}, {5, 3}}, 6,
         "[0, -1, 1, -1, 2, 2]");

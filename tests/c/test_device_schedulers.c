@@ -48,7 +48,7 @@ static void test_async_overlaps_devices_and_traces_alike(void** unused) {
   (void)unused;
   atomic_store(&max_running, 0);
   atomic_store(&min_concurrent, 2);
-  check_runs(executor, "async"); /* which graphs with "after" ask for */
+  check_runs(executor, "async"); /* requested by graphs with "after" */
   assert_int_equal(atomic_load(&max_running), 2);
   TVMModFree(executor);
 }
@@ -91,7 +91,7 @@ static void test_wait_times_out_and_continues(void** unused) {
   assert_ok(wait_ms(executor, -1, &ended));
   assert_int_equal(ended, 1);
   assert_float_equal(get_y(executor), 10, 0);
-  assert_ok(wait_ms(executor, 0, &ended)); /* nothing is under way */
+  assert_ok(wait_ms(executor, 0, &ended)); /* nothing is in progress */
   assert_int_equal(ended, 1);
   TVMModFree(executor);
 }

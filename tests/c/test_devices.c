@@ -27,7 +27,7 @@ static int enter_async_probe(void** unused) {
   return tvmrt_device_register(&device);
 }
 
-/* The region of a module with a sum. The module is the caller's to free. */
+/* The region of a module with an add. The caller frees the module. */
 static tvmrt_region* load_sum(TVMModuleHandle* mod) {
   tvmrt_region* region;
   assert_ok(load_with(plain, "add", mod));
@@ -105,7 +105,7 @@ static void test_reshape_prepares_again(void** unused) {
   region = load_sum(&mod);
   assert_fails(tvmrt_region_reshape(region, shapes, 2), "node 'sum1' (add) are inconsistent");
   assert_int_equal(state.calls[POST_RUN], 0);
-  shapes[0].shape = &one; /* which broadcasts */
+  shapes[0].shape = &one; /* with broadcasting */
   shapes[1].shape = &two;
   assert_ok(tvmrt_region_reshape(region, shapes, 2));
   assert_int_equal(state.calls[POST_RUN], 1);
@@ -221,7 +221,7 @@ static void test_run_that_times_out_is_stopped(void** unused) {
   TVMModFree(mod);
 }
 
-/* Until the run has ended its tensors are the device's, which may write to them. */
+/* Until the run has ended the device owns its tensors and may write to them. */
 static void test_unstoppable_run_is_awaited(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
@@ -274,7 +274,7 @@ static void test_failing_post_run_fails_reshape(void** unused) {
   TVMModFree(mod);
 }
 
-/* What the device takes out of its pool and gives back, by the shapes that the slots see. */
+/* Tensors that the device takes from its pool and returns, by the shapes that the slots see. */
 static void test_release_sees_the_shapes_and_the_reservation_of_allocate(void** unused) {
   int64_t one = 1;
   tvmrt_region_shape shape = {0, &one};

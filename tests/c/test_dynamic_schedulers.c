@@ -1,7 +1,7 @@
-/* Schedulers that see tensors, devices and events: they judge while a network runs. */
+/* Schedulers that see tensors, devices and events: they decide while a network runs. */
 #include "slow_devices.h"
 
-/* A device whose runs go on when async_run has returned: y = sum of its inputs + 100. */
+/* A device whose runs continue when async_run has returned: y = sum of its inputs + 100. */
 static atomic_int under_way;
 static atomic_int max_running_at_once;
 static atomic_bool is_stuck; /* no run ends */
@@ -46,7 +46,7 @@ static tvmrt_device* found(const char* name) {
   return device;
 }
 
-/* Large values go to the queue, as the tensors of each call tell. */
+/* Tensors with large values go to the queue. */
 static tvmrt_device* by_value(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int32_t step,
                               const tvmrt_region* region) {
   const DLTensor* x = region->data[region->inputs[0]];
@@ -139,8 +139,8 @@ static void test_refused_region_fails_its_step(void** unused) {
   TVMModFree(executor);
 }
 
-/* Begins left1 and right1 before it waits for either; what it sees of the plan it notes. */
-static int events_mode; /* 1: leaves one that it began; 2: looks until it is tired */
+/* Starts left1 and right1 before it waits for either; records what it sees of the plan. */
+static int events_mode; /* 1: does not finish one that it started; 2: polls until a limit */
 
 static int with_events(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   tvmrt_event* events[2];
@@ -214,7 +214,7 @@ static void test_events_report_end_of_steps(void** unused) {
   TVMModFree(executor);
 }
 
-/* A scheduler that was built before there was `choose`: what lies behind its struct is not read. */
+/* A scheduler built before `choose` existed: memory past the end of its struct is not read. */
 static void test_scheduler_of_the_first_version_is_taken(void** unused) {
   tvmrt_scheduler first = {.name = "first_version", .run = same_order};
   TVMModuleHandle executor;

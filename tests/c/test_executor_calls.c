@@ -1,10 +1,10 @@
-/* An executor serves one call at a time, whatever its network or other threads ask of it. */
+/* An executor runs one call at a time; concurrent and recursive calls are errors. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "executor_calls.h"
 
-/* What a network's function finds when it uses the executor that runs it, as another thread would. */
+/* Results of a network's function that uses the executor running it, as another thread would. */
 static int use_executor(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                         void* resource) {
   TVMModuleHandle ex = resource;
@@ -58,7 +58,7 @@ static void* run_often(void* argument) {
   return NULL;
 }
 
-/* Whatever two threads do, each run is whole or refused. */
+/* With two threads, each run is complete or refused. */
 static void test_concurrent_runs_are_refused(void** state) {
   TVMModuleHandle factory = load(*state);
   concurrent_calls r = {.executor = make_executor(factory)};

@@ -52,7 +52,7 @@ static void test_graph_binds_input_and_output(void** state) {
   memcpy(x->data, other, sizeof(other)); /* the network reads x itself */
   assert_ok(run(ex));
   assert_float_equal(((float*)y->data)[5], 120, 0);
-  /* Copying goes back to memory of the network's own. */
+  /* Copying switches back to the network's own memory. */
   DLTensor* again = make_tensor(2, shape23, x_values);
   assert_ok(set(ex, "set_input", "x", again, kTVMNDArrayHandle));
   TVMArrayFree(again);

@@ -1,4 +1,5 @@
-/* The firmware library's graph executor, in given memory and over the board's allocator. */
+/* The firmware library's graph executor, in caller-provided memory and over the board's
+   allocator. */
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
 
@@ -190,7 +191,7 @@ static void test_names_may_have_every_letter(void** state) {
   }
 }
 
-/* The graph with one part of its text replaced; the executor is NULL where it is refused. */
+/* The graph with one part of its text replaced; the executor is NULL if it is refused. */
 static int create_with(const char* from, const char* to, TVMGraphExecutor** out) {
   static _Alignas(16) uint8_t memory[4096];
   static char text[4096]; /* names stay in it */
@@ -263,7 +264,7 @@ static void add_list(char** at, const char* item, int count, int factor) {
   *at += sprintf(*at, "]");
 }
 
-/* Rows that have gone round 16 bits by their end, where they agree with the number of entries. */
+/* Row pointers that overflow 16 bits, so that the last one equals the number of entries again. */
 static void test_row_pointers_do_not_overflow(void** state) {
   enum { NUM_ENTRIES = 256, NUM_NODES = 257 };
   static _Alignas(16) uint8_t memory[1 << 16];
@@ -367,7 +368,7 @@ static void test_executor_in_board_memory(void** state) {
     if (rc == 0) assert_int_equal(TVMGraphExecutor_Run(ex), 0);
     assert_int_equal(TVMGraphExecutor_Release(&ex), 0);
     if (room < 32) continue;
-    /* everything came back */
+    /* everything was freed */
     all = TVMBackendAllocWorkspace(kDLCPU, 0, room - 16, 0, 8);
     assert_non_null(all);
     if (rc == 0 && room + 16 >= sizeof(memory)) *state = all;

@@ -1,6 +1,6 @@
-/* The board's memory runs out: the n-th request fails, or the memory that is lent has any size from 0
- * up. A code of the header each time, nothing written outside, everything given back, and the next
- * attempt works where there is enough. */
+/* Out of memory on a board: the n-th request fails, or the caller-provided memory has any size
+   from 0 up. Each failure returns a documented code, writes nothing outside, frees everything,
+   and the next attempt succeeds with enough memory. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/aot_executor_module.h>
@@ -14,7 +14,7 @@
 
 const TVMModule* TVMSystemLibEntryPoint(void) { return &wide_module; }
 
-/* ---- lent memory between guards ---- */
+/* ---- caller-provided memory between guards ---- */
 
 enum { GUARD_BYTES = 32, ARENA_SIZE = 4096, FILL = 0xa5 };
 
@@ -40,7 +40,7 @@ static void assert_inside(const void* block, size_t bytes, size_t skip, size_t a
   assert_int_equal((uintptr_t)block % 16, 0);
 }
 
-/* ---- the board's allocator: takes the place of the library's ---- */
+/* ---- the board's allocator, which replaces the library's ---- */
 
 static tvm_workspace_t board;
 static long allowed; /* requests until the one that fails; negative: none fails */
@@ -63,7 +63,7 @@ tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void**
   return rc;
 }
 
-/* Blocks come back in reverse order, once each. */
+/* Blocks are freed in reverse order, once each. */
 tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev) {
   (void)dev;
   --taken;
@@ -97,7 +97,7 @@ static int use_graph(void) {
   return rc;
 }
 
-/* As the compiler writes it: workspaces are given back on every way out. */
+/* As generated code: workspaces are freed on every exit path. */
 static int workspace_run(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
                          void* resource) {
   float* sum = TVMBackendAllocWorkspace(kDLCPU, 0, 24, kDLFloat, 32);
@@ -175,7 +175,7 @@ enum { NUM_SCENARIOS = sizeof(scenarios) / sizeof(scenarios[0]) };
 
 /* ---- requests that fail ---- */
 
-/* Whether it succeeded; it may fail only where a request did. */
+/* Returns whether it succeeded; it may fail only if a request did. */
 static int attempt(const scenario* s) {
   int rc;
   failed = 0;
@@ -325,7 +325,7 @@ static void test_page_allocator_of_any_size(void** state) {
   }
 }
 
-/* ---- executors as modules, of which there is one each that stays ---- */
+/* ---- executors as modules, of which one each is kept ---- */
 
 /* Fails as often as requests do, and then makes the one. */
 static long create_module(const char* name, TVMValue* args, int* codes, int count) {

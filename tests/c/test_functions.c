@@ -1,7 +1,7 @@
 /* Packed functions, the global registry, errors and objects. */
 #include "support.h"
 
-/* Returns its arguments' sum, or fails as told by its resource. */
+/* Returns the sum of its arguments, or fails if its resource says so. */
 static int add(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
   TVMValue sum;
   int code = kTVMArgInt;

@@ -1,4 +1,4 @@
-/* Global functions that a front end calls by name: what they return, and what they refuse. */
+/* Global functions called by name from a front end: their results, and refused arguments. */
 #include <tvm/runtime/c_backend_api.h>
 
 #include "support.h"

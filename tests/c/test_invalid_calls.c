@@ -1,4 +1,4 @@
-/* Calls of the C API and of executors with what does not belong there; and texts of every form. */
+/* Calls of the C API and of executors with invalid arguments; and strings of every form. */
 #include <inttypes.h>
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
@@ -172,7 +172,7 @@ static void test_objects_convert_to_their_values(void** state) {
   (void)TVMObjectFree(key);
 }
 
-/* A function that only reads a moved object leaves it to its caller. */
+/* A moved object stays with the caller if the function only reads it. */
 static void test_moved_object_is_read(void** state) {
   call array = {0}, size = {0};
   TVMObjectHandle moved;

@@ -1,4 +1,4 @@
-/* Memory of devices other than the CPU: tensors, streams and workspaces of one that the test brings. */
+/* Memory of devices other than the CPU: tensors, streams and workspaces of a test device. */
 #include <pthread.h>
 #include <tvm/runtime/c_backend_api.h>
 
@@ -7,7 +7,7 @@
 
 enum { ID = 3, MAX_CALLS = 16 };
 
-/* The device: host memory, and a list of what it was asked for. */
+/* The device: host memory, and a record of its calls. */
 static char calls[MAX_CALLS * 16];
 
 static void note(const char* what, int64_t number) {
@@ -201,8 +201,8 @@ static void* use_workspaces(void* result) {
   return NULL;
 }
 
-/* A block that a request has outgrown goes, the larger one serves small requests, the thread's end
- * frees it. */
+/* A block that is too small for a request is freed, the larger one serves small requests, and
+   the end of the thread frees it. */
 static void test_workspaces_grow_and_are_reused(void** state) {
   workspaces w;
   pthread_t thread;
@@ -223,7 +223,7 @@ static int run_nothing(TVMValue* args, int* codes, int num_args, TVMRetValueHand
   return 0;
 }
 
-/* One that computes regions, in memory of the CPU. */
+/* A device that computes regions in CPU memory. */
 static void test_device_without_memory_has_no_tensors(void** state) {
   DLTensor* t = NULL;
   (void)state;
@@ -234,7 +234,7 @@ static void test_device_without_memory_has_no_tensors(void** state) {
   assert_ok(TVMFuncRemoveGlobal("device.hexagon.run"));
 }
 
-/* One that was compiled for another runtime is not called. */
+/* A device compiled for another runtime is not called. */
 static void test_device_of_another_size_is_refused(void** state) {
   DLTensor* t = NULL;
   (void)state;

@@ -40,7 +40,7 @@ static void write_part(const char* path, const char* variable, int share) {
   assert_int_equal(fclose(to), 0);
 }
 
-/* Write a fixture aside and rename it into place, as compilers do. */
+/* Write a fixture to another name and rename it into place, as compilers do. */
 static void put(const char* path, const char* variable) {
   char aside[128];
   (void)snprintf(aside, sizeof(aside), "%s.new", path);
@@ -148,7 +148,7 @@ static void test_file_overwritten_in_use_is_refused(void** state) {
   (void)state;
   put(net_so, "FIXTURE_PLAIN");
   old = load_file(net_so);
-  /* The same bytes, at another time: with others the old library would end the process. */
+  /* Equal bytes with another timestamp: other bytes would crash the old library. */
   assert_int_equal(utimensat(AT_FDCWD, net_so, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
   assert_fails(TVMModLoadFromFile(net_so, "", &mod), "net.so was overwritten while it was loaded");
   assert_null(mod);

@@ -113,7 +113,7 @@ static void test_blob_without_tree_is_imported_by_library(void** state) {
   TVMModFree(root);
 }
 
-/* A kind of module as an accelerator brings it: one symbol, which wants one constant. */
+/* A module kind of an accelerator: one symbol, which needs one constant. */
 typedef struct accelerator {
   char symbol[16];
   int initialised;

@@ -1,5 +1,5 @@
-/* Every allocation on the way from a file to a result fails once: an error each time, no crash, no
- * leak. */
+/* Make every allocation between a file and a result fail once: always an error, no crash, no
+   leak. */
 #include <tvm/runtime/device.h>
 
 #include "allocation_faults.h"
@@ -128,7 +128,7 @@ static void test_device_survives_each_failed_allocation(void** state) {
 
 /* ---- everything else, by the names of global functions ---- */
 
-/* Results that a scenario still holds. */
+/* Results that a scenario still owns. */
 typedef struct bag {
   TVMValue values[24];
   int codes[24];
@@ -149,7 +149,7 @@ static void empty(bag* b) {
   }
 }
 
-/* Keep what a call has returned. */
+/* Store the result of a call. */
 static int keep(bag* b, const call* c, int rc) {
   if (rc != 0) return rc;
   b->values[b->count] = c->ret;

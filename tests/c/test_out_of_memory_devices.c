@@ -1,6 +1,6 @@
-/* Every allocation of the device DEVICE fails, from registering it to unloading its regions. Its
- * sources are part of this program, beside the runtime: an error each time, no crash, no leak, and
- * the next attempt computes what the first one did. */
+/* Make every allocation of the device DEVICE fail, from registering it to unloading its regions.
+   Its sources are part of this program, in addition to the runtime: always an error, no crash,
+   no leak, and the next attempt computes the same result. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* setenv */
 #endif
@@ -17,7 +17,7 @@
 int FUNCTION_OF_(register_, DEVICE)(void);
 int FUNCTION_OF_(unregister_, DEVICE)(void);
 
-/* ---- regions "r", of any shape, and "m" and "n", with constants and what the device is good at ---- */
+/* ---- regions "r", of any shape, and "m" and "n", with constants and supported precisions ---- */
 
 #define T(shape) "{\"name\": \"t\", \"dtype\": \"float32\", \"shape\": " shape "}"
 #define W(shape, offset, bytes)                                                          \
@@ -33,7 +33,7 @@ int FUNCTION_OF_(unregister_, DEVICE)(void);
 #define WINDOW \
   "\"strides\": [1, 1], \"dilations\": [1, 1], \"pads_before\": [0, 0], \"pads_after\": [0, 0]"
 
-/* The device's own: REGIONS; PRECISION, that it computes in, or NULL for the network's. */
+/* Settings of the device: REGIONS; PRECISION that it computes in, or NULL for the network's. */
 #include DEVICE_REGIONS
 
 static const char* const reduced = PRECISION;
@@ -78,7 +78,7 @@ static int add_tensor(call* c, const tvmrt_region* region, int32_t tensor) {
   return 0;
 }
 
-/* What the output was when no allocation failed. */
+/* The output without failing allocations. */
 typedef struct result {
   float values[32];
   int64_t size;
@@ -143,8 +143,8 @@ static int use_regions(void) {
   return rc;
 }
 
-/* With memory again: a region whose preparing for the other shape failed fails at each call, until it
- * gets a shape anew. */
+/* With memory available again: a region that failed to prepare for the other shape fails at each
+   call, until it gets a new shape. */
 static void check_failed_shapes(TVMModuleHandle mod) {
   static const int64_t narrow[] = {2, 3};
   static result before, unknown;
@@ -227,7 +227,7 @@ static int use_network(void) {
   return rc;
 }
 
-/* ---- what a compiler asks ---- */
+/* ---- compiler queries ---- */
 
 static int query(const char* function, const char* precision) {
   TVMByteArray bytes = constants();

@@ -1,5 +1,5 @@
-/* Modules of a kind that a plug-in brings: what they answer, what they save, and networks whose code
- * is the functions of such a module. */
+/* Modules of a plug-in's kind: their functions, saving, and networks whose code is the functions
+   of such a module. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/metadata.h>
 #include <tvm/runtime/module_plugin.h>
@@ -110,7 +110,7 @@ static void test_kind_without_output_is_reported(void** state) {
   TVMModFree(mod);
 }
 
-/* ---- what a loader reads ---- */
+/* ---- loader ---- */
 
 static int load_numbers(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                         void* resource) {
@@ -188,7 +188,7 @@ static void count_release(void* resource) {
   ++released;
 }
 
-/* y = 2 x of two numbers; the function that it returns is its caller's to release. */
+/* y = 2 x of two elements; the caller releases the returned function. */
 static int twice(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
   const float* x = ((DLTensor*)args[0].v_handle)->data;
   float* y = ((DLTensor*)args[1].v_handle)->data;
@@ -412,7 +412,7 @@ static void test_main_may_be_a_function_of_a_front_end(void** state) {
   assert_ok(run(c.ret.v_handle));
   assert_int_equal(released, 1);
   check_output(c.ret.v_handle, doubled);
-  /* What the library tells of another network is not this one's. */
+  /* Metadata of another network in the library is not used. */
   arg_int(&name, 0);
   assert_ok(call_module(&name, c.ret.v_handle, "get_input_name"));
   assert_string_equal(name.ret.v_str, "x_in");

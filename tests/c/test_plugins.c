@@ -1,5 +1,5 @@
-/* Plug-ins: loaded with the first function of theirs, refused with a reason, taken out again. The
- * build writes their prefixes into the file plugins.txt of TVMRT_PLUGIN_PATH. */
+/* Plug-ins: loaded with the first use of their functions, refused with a reason, unloaded. The
+   build writes their prefixes to the file plugins.txt of TVMRT_PLUGIN_PATH. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@ static bool has(const char* name) {
   return f != NULL;
 }
 
-/* 100 for each time that the plug-in entered, 1 for each that it left. */
+/* 100 for each enter, 1 for each leave of the plug-in. */
 static int64_t call_for_text(const char* name) {
   call c = {0};
   assert_ok(call_global(&c, name));
@@ -51,7 +51,7 @@ static void test_plugins_are_loaded_on_demand(void** state) {
   assert_null(strstr(loaded_names(), "good "));
 }
 
-/* Also where the plug-in looks for names of its own, and for those of another one, meanwhile. */
+/* Also while the plug-in looks up names of its own, and of another one. */
 static void test_longest_prefix_wins_and_plugin_is_entered_once(void** state) {
   (void)state;
   assert_int_equal(call_for_text("good.inner.answer"), 100);
@@ -141,7 +141,7 @@ static void test_list_of_names_includes_plugins(void** state) {
   assert_int_equal(found, 1);
 }
 
-/* Each thread finds the functions, whichever of them loads. */
+/* Each thread finds the functions, no matter which one loads them. */
 static void* find_all(void* failures) {
   static const char* const names[] = {"race.answer", "race.inner.answer", "race.answer"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {

@@ -1,4 +1,4 @@
-/* Calls of regions with what they do not take, and reshaping regions that have no device. */
+/* Calls of regions with invalid arguments, and reshaping regions without a device. */
 #include <tvm/runtime/device.h>
 
 #include "support.h"
@@ -112,7 +112,7 @@ static void test_rank_cannot_change(void** state) {
   TVMModFree(mod);
 }
 
-/* A region that was loaded for its copy on the CPU alone. */
+/* A region loaded only for its CPU fallback. */
 static void test_region_without_a_device_is_not_reshaped(void** state) {
   TVMModuleHandle mod = load_region("\"device\": \"absent\", \"fallback\": 1");
   (void)state;

@@ -37,7 +37,7 @@ FILE* __wrap_fopen(const char* path, const char* mode) {
   return fails_now(EACCES) ? NULL : __real_fopen(path, mode);
 }
 
-/* What the C library makes of it where files may be large. */
+/* The C library's name with large file support. */
 FILE* __wrap_fopen64(const char* path, const char* mode) { return __wrap_fopen(path, mode); }
 
 /* Once it has failed, the file remembers. */
@@ -49,7 +49,7 @@ size_t __wrap_fread(void* out, size_t size, size_t count, FILE* file) {
 
 int __wrap_ferror(FILE* file) { return file == unreadable ? 1 : __real_ferror(file); }
 
-/* A full disk takes the first half. */
+/* A full disk writes the first half. */
 size_t __wrap_fwrite(const void* data, size_t size, size_t count, FILE* file) {
   if (!fails_now(ENOSPC)) return __real_fwrite(data, size, count, file);
   (void)__real_fwrite(data, size, count / 2, file);
@@ -57,7 +57,7 @@ size_t __wrap_fwrite(const void* data, size_t size, size_t count, FILE* file) {
   return count / 2;
 }
 
-/* The file is closed, and what was kept back until now is lost. */
+/* The file is closed, and buffered data is lost. */
 int __wrap_fclose(FILE* file) {
   const int fails = fails_now(0);
   if (file == unreadable) unreadable = NULL;
@@ -76,7 +76,7 @@ int __wrap_open(const char* path, int flags, ...) {
 
 int __wrap_open64(const char* path, int flags, ...) { return __wrap_open(path, flags); }
 
-/* Its own switch: threads that other tests start may come here at any moment. */
+/* A separate switch: threads of other tests may call this at any moment. */
 static _Thread_local int removes_temporary_file;
 
 int __wrap_pthread_setspecific(pthread_key_t key, const void* state) {
@@ -114,7 +114,7 @@ static size_t count_temporaries(void) {
   return count;
 }
 
-/* The file is the old one or the new one, whole; nothing lies beside it. */
+/* The file is complete, old or new; no other file remains. */
 static void check_saved(int rc) {
   char now[sizeof(saved)];
   const size_t size = read_back(now, sizeof(now));
@@ -245,7 +245,7 @@ static int get_nothing(void* self, const char* name, tvmrt_module_function* out)
   return 0;
 }
 
-/* A kind of modules that the library of constants holds. */
+/* A module kind contained in the library of constants. */
 static int make_other_module(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                              void* resource) {
   static const tvmrt_module_vtable kind = {
@@ -391,7 +391,7 @@ static int run_on_new_threads(void) {
   return rc;
 }
 
-/* What all runs of the process share is made by the first one that can. */
+/* State shared by all runs of the process is created by the first run that can. */
 static void first_run_without_a_condition(void) {
   TVMModuleHandle executor;
   assert_ok(create_executor(1000, &executor));
@@ -417,8 +417,8 @@ static void test_async_runs_need_conditions_and_threads(void** state) {
   assert_ok(tvmrt_device_unregister("copier"));
 }
 
-/* Nothing that is asked for first in the process makes a lock: the registry of devices has one from the
- * beginning, which the entering of a device takes once more. */
+/* Requests at the start of the process create no lock: the registry of devices has a static one,
+   which registering a device acquires once more. */
 static void test_devices_are_registered_without_locks(void** state) {
   tvmrt_device* cpu = NULL;
   (void)state;
@@ -430,7 +430,7 @@ static void test_devices_are_registered_without_locks(void** state) {
   assert_non_null(cpu);
 }
 
-/* Whether a call that fails tells this. */
+/* Whether a failing call reports this. */
 static int has_error(const char* text) {
   TVMValue value;
   int code = 0;
@@ -438,8 +438,8 @@ static int has_error(const char* text) {
          strstr(TVMGetLastError(), text) != NULL;
 }
 
-/* A thread whose state the system would not free has none, and so no text: that one was lost is told,
- * until there is one again. */
+/* A thread without a destructor for its state has no state, and so no error text: a lost text is
+   reported until state can be allocated. */
 static void* fail_without_state(void* reported) {
   removes_temporary_file = 1;
   ((int*)reported)[0] = has_error("Out of memory while an error was reported.");
@@ -468,7 +468,7 @@ int main(void) {
       cmocka_unit_test(test_async_runs_need_conditions_and_threads),
       cmocka_unit_test(test_error_without_thread_state_is_reported_as_lost),
   };
-  /* a busy machine takes no threads from launches here: that they are started is what fails */
+  /* on a busy machine launches use no threads here: starting them is what fails */
   if (setenv("TVM_THREAD_POOL_TRUCE", "0", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

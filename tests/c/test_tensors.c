@@ -155,7 +155,7 @@ static void test_view_shares_and_checks(void** state) {
   TVMObjectFree(bad_shape.ret.v_handle);
 }
 
-/* Data types by the way they come back from a view. */
+/* Data types as read back from a view. */
 static void check_dtype(const char* text, int code, int bits, int lanes) {
   static const int64_t shape[] = {0};
   DLTensor* t = make_tensor(1, shape, NULL);
@@ -254,7 +254,7 @@ static void test_params_are_read_and_written_byte_for_byte(void** state) {
   TVMObjectFree(loaded.ret.v_handle);
 }
 
-/* Each byte in turn cut off, zeroed and made maximal: an error or a sane result, never a crash. */
+/* Each byte truncated, zeroed or set to its maximum: an error or a valid result, never a crash. */
 static void test_damaged_params_are_refused_or_read(void** state) {
   call c;
   (void)state;

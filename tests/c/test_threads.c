@@ -56,12 +56,12 @@ static void test_fewer_or_too_many_tasks_requested(void** state) {
   assert_int_equal(t.num_task, 4);
 }
 
-/* How often a worker looks for a task before it sleeps, and what of a processor that takes at least,
- * in seconds: counted looks take as much wherever others want the processor. */
+/* Number of polls for a task before a worker sleeps, and the minimum processor time of these in
+   seconds: counted polls take that long even if other threads need the processor. */
 #define LOOKS "60000"
 static const double LOOKING = 4e-5;
 
-/* Whether the thread of this state is awake, as Linux tells it: the letter behind its name. */
+/* Whether the thread of this state is awake: Linux reports a letter after its name. */
 static bool is_awake(const char* stat_path) {
   char text[256] = "";
   FILE* file = fopen(stat_path, "r");
@@ -73,7 +73,7 @@ static bool is_awake(const char* stat_path) {
   return name_end != NULL && strncmp(name_end, ") R", 3) == 0;
 }
 
-/* Threads of this process that run or want to; the caller is one of them. */
+/* Threads of this process that run or are runnable, including the caller. */
 static int count_awake(void) {
   int count = 0;
   struct dirent* entry;
@@ -88,7 +88,8 @@ static int count_awake(void) {
   return count;
 }
 
-/* A worker looks for long where others want its processor: then it is awake yet, and false is said. */
+/* A worker polls longer if other threads need its processor: then it is still awake, and this
+   returns false. */
 static bool all_sleep_soon(void) {
   for (int i = 0; i < 200 && count_awake() > 1; ++i) usleep(2000);
   return count_awake() == 1;
@@ -123,8 +124,8 @@ static double seconds_of(clockid_t clock) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What a woken worker does after a task that the caller took over: 1 if it looks for the next one, 0 if
- * it sleeps at once, -1 where it got the task itself or had no processor. */
+/* The state of a woken worker after a task that the caller took over: 1 if it polls for the next
+   one, 0 if it sleeps at once, -1 if it got the task itself or had no processor. */
 static int looks_after_missed_task(clockid_t clock) {
   const double before = seconds_of(clock);
   pthread_t ran_by;
@@ -139,7 +140,7 @@ static int looks_after_missed_task(clockid_t clock) {
   return -1;
 }
 
-/* One that slept again at once had to be woken for each of many short launches. */
+/* A worker that sleeps at once must be woken for each of many short launches. */
 static void test_woken_worker_stays_awake_without_task(void** state) {
   enum { kTries = 20 };
   helper h = {0};
@@ -154,7 +155,7 @@ static void test_woken_worker_stays_awake_without_task(void** state) {
   assert_int_not_equal(looks, 0);
 }
 
-/* After the barrier every task sees what all have written before it. */
+/* After the barrier every task sees all earlier writes of the others. */
 static int pass_barriers(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   tally* t = cdata;
   for (int round = 1; round <= 20; ++round) {
@@ -200,7 +201,7 @@ static int fail_with_number(int task_id, TVMParallelGroupEnv* env, void* cdata) 
   return -1;
 }
 
-/* Several fail: the first one speaks, with its kind in front, as it does on one thread. */
+/* Several fail: the first error is reported, with its kind as prefix, as on one thread. */
 static void test_first_failed_task_is_reported(void** state) {
   static const char* const expected[] = {"IndexError: task 0", "IndexError: task 1",
                                          "IndexError: task 2"};
@@ -318,7 +319,7 @@ static void test_error_text_belongs_to_its_thread(void** state) {
 /* Memory of this many bytes is copied by all threads, which cut it where lines end. */
 enum { LARGE = 300 << 10 };
 
-/* So many bytes as a tensor; `count` must outlive it. */
+/* This many bytes as a tensor; `count` must outlive it. */
 static DLTensor bytes_at(unsigned char* at, int64_t* count) {
   const DLTensor bytes = {
       .data = at, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = count};

@@ -1,5 +1,5 @@
-/* Functions of one float, and elements that are quantised and back. A part of the generated layers.c,
- * after the headers of its kernels. */
+/* Functions of one float, and elements that are quantised and dequantised. Included by the
+   generated layers.c after the headers of its kernels. */
 #ifndef CHECK_FUNCTIONS_H_
 #define CHECK_FUNCTIONS_H_
 
@@ -119,7 +119,7 @@ static void ck_check_pow(float* x, float* y, double* right) {
   free(p);
 }
 
-/* ---- single elements quantised and back ---- */
+/* ---- single elements quantised and dequantised ---- */
 
 static void ck_check_scalars(float* x, float* y) {
   const float scales[] = {0.1f, -3.7f, 1e-40f, 3e37f, 0.0f, INFINITY, -INFINITY, NAN};

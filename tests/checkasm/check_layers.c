@@ -20,7 +20,7 @@ typedef struct layer_case {
 
 static const ck_layer* epilogue_layer;
 
-/* out = 2 out + each, where `each` has a number for each element of y. */
+/* out = 2 out + each, where `each` has one element for each element of y. */
 static void epilogue(float* out, int64_t pixel, int pixels, int channel, int channels,
                      const void* ctx) {
   const ck_shape* s = &epilogue_layer->shape;
@@ -40,8 +40,8 @@ static size_t element(const ck_layer* l) {
   return is_float(l) || l->output == CK_INT32 || l->output == CK_FLOATS ? 4 : 1;
 }
 
-/* Of what the address of a tensor is a multiple: a board's arena has 16, hosts need no more than an
- * element, so that a page ends right after it. */
+/* Alignment of a tensor's address: a board's arena has 16, hosts need only an element's size, so
+   that a page ends right after it. */
 static size_t alignment(size_t size) {
 #ifdef CK_BARE
   return size > 16 ? size : 16;
@@ -50,14 +50,14 @@ static size_t alignment(size_t size) {
 #endif
 }
 
-/* Places of element c of pixel p. */
+/* Offset of element c of pixel p. */
 static size_t place(const ck_shape* s, int p, int c) {
   if (s->planes) return (size_t)c * (size_t)ck_pixels_in(s) + (size_t)p;
   return (size_t)p * (size_t)s->x_stride + (size_t)c;
 }
 
 static void read_arrays(layer_arrays* a, const ck_layer* l) {
-  const size_t packed = 64; /* as constants of a library lie */
+  const size_t packed = 64; /* as constants of a library are stored */
   a->w = ck_read(is_float(l) ? 4 : 2, 4);
   a->zeros = ck_read(4, 4);
   a->packed = ck_read(1, packed);
@@ -157,7 +157,7 @@ static void finish_floats(layer_case* c) {
   }
 }
 
-/* What a tile makes of rescaled bytes and other bytes. */
+/* Requantised residual add of one element. */
 static int with_added(const ck_layer* l, int q, uint8_t other) {
   const float a = ck_times((float)(q - l->y.zero), l->factors[0]);
   const float b =
@@ -166,7 +166,7 @@ static int with_added(const ck_layer* l, int q, uint8_t other) {
   return (int)(steps < l->sum.low ? l->sum.low : steps > l->sum.high ? l->sum.high : steps);
 }
 
-/* Makes of sums what the layer makes of them. */
+/* Converts accumulators to the results of the layer. */
 static void finish_integers(layer_case* c) {
   const ck_layer* l = c->layer;
   const int32_t* bias = (const int32_t*)(const void*)c->arrays.bias.buffer.data;
@@ -198,7 +198,7 @@ static double found_at(const ck_layer* l, const uint8_t* y, size_t at) {
   return l->type == CK_I8 && l->output == CK_INT32 ? (double)whole : (double)real;
 }
 
-/* Compares all of y, its gaps too; returns whether it is right. */
+/* Compares all of y including its gaps; returns whether it is correct. */
 static int compare(const layer_case* c, const ck_buffer* y, const char* how) {
   const ck_shape* s = &c->layer->shape;
   const int pixels = ck_pixels_out(s);
@@ -224,7 +224,7 @@ static int compare(const layer_case* c, const ck_buffer* y, const char* how) {
   return 1;
 }
 
-/* Copies the residual to the places of y. */
+/* Copies the residual to the elements of y. */
 static void lay_residual(const layer_case* c, uint8_t* y) {
   const ck_shape* s = &c->layer->shape;
   const size_t size = element(c->layer), row = (size_t)s->out_c * size;
@@ -246,7 +246,7 @@ static ck_tensors tensors(layer_case* c) {
   return t;
 }
 
-/* A depthwise layer of this many kernel rows writes y several times, so nothing may be there. */
+/* A depthwise layer with this many kernel rows writes y several times, so y must be empty. */
 enum { MANY_ROWS = 16 };
 
 static int residual_may_be_y(const ck_layer* l) {
@@ -255,8 +255,8 @@ static int residual_may_be_y(const ck_layer* l) {
   return l->has_residual == 1 && s->y_stride == s->out_c && !several;
 }
 
-/* Runs the layer on some tasks; a residual is where y is on two of them, if it may be. Returns
- * whether the result is right; `first` is that of one task, which others must equal. */
+/* Runs the layer on some tasks; if supported, y holds the residual for two of them. Returns
+   whether the result is correct; `first` is that of one task, which others must equal. */
 static int run_on(layer_case* c, int tasks, ck_buffer* first) {
   const ck_layer* l = c->layer;
   const ck_shape* s = &l->shape;
@@ -286,7 +286,7 @@ static int run_on(layer_case* c, int tasks, ck_buffer* first) {
   return 1;
 }
 
-/* The result in the place of the input. */
+/* Writes the result over the input. */
 static void run_in_place(layer_case* c) {
   ck_tensors t = tensors(c);
   t.y = c->x.data;
@@ -294,7 +294,7 @@ static void run_in_place(layer_case* c) {
   (void)compare(c, &c->x, "in place");
 }
 
-/* The sums of a layer, or of all products of a batch. */
+/* The accumulators of a layer, or of all matmuls of a batch. */
 static void reference(const ck_layer* l, const double* x, const double* w, double* sum,
                       double* size) {
   const ck_shape* s = &l->shape;

@@ -1,5 +1,5 @@
-/* Kernels without weights: pooling, elementwise operators of bytes, softmax, normalisations. A part of
- * the generated layers.c, after the headers of its kernels. */
+/* Kernels without weights: pooling, elementwise int8 operators, softmax, normalisations.
+   Included by the generated layers.c after the headers of its kernels. */
 #ifndef CHECK_ROWS_H_
 #define CHECK_ROWS_H_
 
@@ -115,8 +115,8 @@ static tvmrt_pool_layer ck_random_pool(int kinds) {
   return p;
 }
 
-/* The elements of a window in the order of depth, row and column: pixels of x, and the number by which
- * averages divide. */
+/* The elements of a window in the order of depth, row and column: pixels of x, and the divisor
+   of averages. */
 static int ck_window(const tvmrt_pool_layer* p, int pixel, int found[512], int* among) {
   const tvmrt_window* w = &p->window;
   int at[3], count = 0;
@@ -376,7 +376,7 @@ static void ck_check_lrn(void) {
   ck_end(&x, &y);
 }
 
-/* ---- rows that no tile covers ---- */
+/* ---- remainder rows ---- */
 
 static void ck_no_tile(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,
                        const float* bias, const float* residual, float* out, int channels) {

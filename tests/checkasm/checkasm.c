@@ -107,7 +107,7 @@ int ck_between(int least, int most) {
   return least + (int)(ck_random() % (uint32_t)(most - least + 1));
 }
 
-float ck_normal(void) { /* a sum of four is near enough */
+float ck_normal(void) { /* a sum of four is a good approximation */
   float sum = 0;
   for (int i = 0; i < 4; i++) sum += (float)(ck_random() >> 8) / 16777216.0f - 0.5f;
   return sum * 1.7320508f;

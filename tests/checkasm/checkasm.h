@@ -1,9 +1,8 @@
-/* Checks of the kernels against plain C: what the program, its checks and its generated layers share.
- *
- * One program is built for each instruction set: checkasm.c and reference.c, which include no
- * kernel, and the generated layers.c, which includes the kernels, check_rows.h and check_layers.h
- * (see layers.py). A failed check prints the layer, the element and both values, and the program
- * ends with 1. */
+/* Checks of the kernels against plain C: declarations shared by the program, its checks and its
+   generated layers. One program is built for each instruction set: checkasm.c and reference.c,
+   which include no kernel, and the generated layers.c, which includes the kernels, check_rows.h
+   and check_layers.h (see layers.py). A failed check prints the layer, the element and both
+   values, and the program ends with 1. */
 #ifndef CHECKASM_H_
 #define CHECKASM_H_
 
@@ -12,8 +11,8 @@
 
 /* ---- memory with guards ---- */
 
-/* Bytes of a tensor. On hosts a page that cannot be touched begins where they end; elsewhere, and
- * in front of them, bytes are filled with 0xFF, which is NaN in floats. */
+/* Bytes of a tensor. On hosts a protected page begins right after them; elsewhere, and before
+   them, bytes are filled with 0xFF, which is NaN in floats. */
 typedef struct ck_buffer {
   uint8_t* data;
   size_t bytes;
@@ -23,7 +22,7 @@ typedef struct ck_buffer {
   size_t mapped_bytes;
 } ck_buffer;
 
-/* `align` is a power of two: the end of the bytes is so near to the page as it allows. */
+/* `align` is a power of two: the bytes end as close to the page as it allows. */
 ck_buffer ck_new(size_t bytes, size_t align);
 void ck_free(ck_buffer* buffer);
 int ck_guards_intact(const ck_buffer* buffer);
@@ -37,14 +36,14 @@ float ck_normal(void);               /* of a bell with variance 1 */
 
 /* ---- results ---- */
 
-/* Names what is checked, for reports of this and of crashes; printf's arguments. */
+/* Names the current check, for reports of failures and crashes; printf's arguments. */
 void ck_begin(const char* format, ...);
-/* Reports a failure of it. */
+/* Reports a failure of the current check. */
 void ck_fail(const char* format, ...);
 int ck_is_wanted(const char* name); /* by --test */
 
-/* ---- the runtime that kernels call: tasks run one after the other, so that any sharing of work is
- * checked without threads ---- */
+/* ---- the runtime called by kernels: tasks run one after the other, so that any work partition
+   is checked without threads ---- */
 
 extern int ck_tasks;
 extern const char* ck_last_error;
@@ -56,22 +55,23 @@ extern const char* ck_last_error;
 typedef struct ck_shape {
   int batch, in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
   int in_c, out_c, groups, x_stride, y_stride, transposed;
-  int planes; /* 1: channels of the input are planes */
+  int planes; /* 1: NCHW input */
 } ck_shape;
 
-/* Sums and sums of sizes of a layer in doubles, which are exact for integers: x [pixels][in_c],
- * w [out_c][in_c / groups][taps], or of a transposed layer [in_c][out_c / groups][taps]. */
+/* Accumulators and sums of magnitudes of a layer in doubles, which are exact for integers: x
+   [pixels][in_c], w [out_c][in_c / groups][taps], or of a transposed layer [in_c][out_c /
+   groups][taps]. */
 void ck_reference(const ck_shape* shape, const double* x, const double* w, double* sum,
                   double* size);
 int ck_pixels_in(const ck_shape* shape);
 int ck_pixels_out(const ck_shape* shape);
 
-/* A product [batch][m][k] * [batch][k][n]; b_k and b_n are the strides of b. */
+/* A matmul [batch][m][k] * [batch][k][n]; b_k and b_n are the strides of b. */
 void ck_reference_matmul(int m, int n, int k, const double* a, const double* b, double* sum,
                          double* size);
 
-/* Compares n floats: |found - right| <= bound; reports the first that is not so near. NaN equals
- * NaN. Returns whether all are. */
+/* Compares n floats: |found - right| <= bound; reports the first one outside. NaN equals NaN.
+   Returns whether all are within. */
 int ck_near(const char* what, const float* found, const double* right, const double* bound, int n);
 int ck_same_bytes(const char* what, const void* found, const void* right, size_t bytes);
 /* Distance of two floats in units in the last place of the right one. */
@@ -80,10 +80,10 @@ double ck_ulps(float found, double right);
 /* x * scale in one float rounding, rounded to the nearest integer, ties to even, plus zero, in
  * [low, high]. */
 int ck_requantized(double sum, float scale, int zero, int low, int high);
-/* The nearest bfloat16, halves to even. */
+/* The nearest bfloat16, ties to even. */
 float ck_bfloat16(float value);
 
-/* One float operation each, rounded at once whatever the compiler would join. */
+/* One float operation each, rounded at once even if the compiler would contract them. */
 float ck_times(float a, float b);
 float ck_plus(float a, float b);
 float ck_over(float a, float b);
@@ -102,8 +102,8 @@ ck_array ck_read(size_t size, size_t align);
 
 typedef enum { CK_F32, CK_BF16, CK_I8 } ck_type;
 
-/* What becomes of integer sums: bytes; bytes and other bytes added to them; themselves; floats; bytes
- * by an epilogue. */
+/* Use of integer accumulators: int8; int8 with a residual add; themselves; floats; int8 by an
+   epilogue. */
 typedef enum { CK_BYTES, CK_PLUS, CK_INT32, CK_FLOATS, CK_REQUANTIZE } ck_output;
 
 /* The range of quantised numbers. */
@@ -111,7 +111,7 @@ typedef struct ck_range {
   int zero, low, high, is_signed;
 } ck_range;
 
-/* What a layer's function is called with. */
+/* Arguments of a layer's function. */
 typedef struct ck_tensors {
   const void *x, *w, *bias, *residual, *scale, *shift; /* as the kernel reads them */
   const float* scales;                                 /* one for each channel */
@@ -133,10 +133,9 @@ typedef struct ck_layer {
   ck_range x, y, added, sum; /* the last two of CK_PLUS */
   float factors[2];
   int products[2]; /* of a batch of matrix products: how many, and whether all share one factor */
-  int extremes; /* 1: all inputs are the least or the greatest; 2: as some channel's weights make its
-                   sums the largest or the smallest */
-  int in_place; /* whether the result may lie where the input lies, as is checked, too */
-  int scratch;  /* bytes that are lent to layers of boards */
+  int extremes; /* 1: inputs are extremes; 2: accumulators are */
+  int in_place; /* whether the result may overwrite the input, which is checked, too */
+  int scratch;  /* bytes of scratch memory for layers of boards */
 } ck_layer;
 
 /* Reads the layer's arrays, runs it on 1, 2, 3 and 5 tasks and compares the results. */

@@ -1,5 +1,5 @@
-/* Plain C that the kernels are compared with: loops over the definition, in doubles. Compiled
- * without the instruction set's flags and without contraction of products and sums. */
+/* Plain C reference of the kernels: loops over the definition, in doubles. Compiled without the
+   instruction set's flags and without contraction. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 int ck_pixels_in(const ck_shape* s) { return s->batch * s->in[0] * s->in[1] * s->in[2]; }
 int ck_pixels_out(const ck_shape* s) { return s->batch * s->out[0] * s->out[1] * s->out[2]; }
 
-/* The input pixel that meets element `tap` of the window of an output pixel, -1 in padding. */
+/* The input pixel of window element `tap` of an output pixel, -1 in padding. */
 static int source(const ck_shape* s, int pixel, int tap) {
   int at = 0, unit = 1, position[3];
   for (int d = 2; d >= 0; d--) {

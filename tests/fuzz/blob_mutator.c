@@ -1,6 +1,6 @@
-/* Changes of the serialised form of modules and params: texts that keep the length in front of them,
- * parts that are doubled or removed whole, counts that are off by one. One in three changes is
- * libFuzzer's own. Numbers are of 8 bytes, little-endian. */
+/* Mutations of serialised modules and params: strings that keep a correct length field,
+   duplicated or removed entries, counts that are off by one. One in three mutations is
+   libFuzzer's own. Integers have 8 bytes, little-endian. */
 #include <stdbool.h>
 
 #include "fuzz.h"
@@ -22,8 +22,8 @@ static void write_number(uint8_t* at, uint64_t value) {
   for (i = 0; i < 8; ++i, value >>= 8) at[i] = (uint8_t)value;
 }
 
-/* The first place from `from` on, and round, where a number is that may be the length of what follows;
- * size where there is none. */
+/* The first offset from `from` on, wrapping around, of an integer that may be the length of the
+   following text; size if there is none. */
 static size_t find_length(const uint8_t* data, size_t size, size_t from) {
   size_t i;
   for (i = 0; i + 8 < size; ++i) {
@@ -43,7 +43,7 @@ static size_t splice(uint8_t* data, size_t size, size_t max_size, size_t at, siz
   return size - old + fresh_size;
 }
 
-/* Another text of another length, which is told. */
+/* Another string of another length, with a correct length field. */
 static size_t change_text(uint8_t* data, size_t size, size_t max_size, size_t at) {
   static uint8_t part[2 * MAX_PART];
   size_t length = (size_t)read_number(data + at);

@@ -1,4 +1,4 @@
-/* Names of element types: what is read is written as a name that reads as the same type. */
+/* Names of element types: a parsed type is printed as a name that parses to the same type. */
 #include "fuzz.h"
 #include "tensors/tensor.h"
 

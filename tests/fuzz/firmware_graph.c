@@ -1,5 +1,5 @@
-/* Graph JSON and params as the firmware library reads them, in memory of any size: what is accepted
- * runs, and its operators stay within their tensors. */
+/* Graph JSON and params as the firmware library reads them, in memory of any size: accepted
+   graphs run, and their operators stay within their tensors. */
 #include <tvm/runtime/crt/graph_arena.h>
 
 #include "fuzz.h"
@@ -35,7 +35,7 @@ static const TVMCPackedFunc functions[] = {touch_all, touch_all, touch_all};
 static const TVMFuncRegistry registry = {"\003f\0fixture_add\0fixture_double", functions};
 static const TVMModule module = {&registry};
 
-/* Memory for every input that the params have not set. Returns how many blocks there are to free. */
+/* Memory for every input that the params have not set. Returns the number of blocks to free. */
 static int set_inputs(TVMGraphExecutor* ex, void** blocks) {
   int count = 0;
   int i;
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   json_bytes = (size_t)data[2] | (size_t)data[3] << 8;
   data += 4, size -= 4;
   if (json_bytes > size) json_bytes = size;
-  /* blocks of their own, without anything behind them */
+  /* separate blocks, so that reads past their ends are found */
   json = malloc(json_bytes + (json_bytes == 0));
   params = malloc(size - json_bytes + 1);
   arena = malloc(arena_bytes + (arena_bytes == 0));

@@ -1,5 +1,5 @@
-/* What comes over the line to a board: bytes, frames and packets. No address is used that the client was
- * not told, and after all of it the server answers. */
+/* Input of a board's line: bytes, frames and packets. The server uses no address that it has not
+   sent to the client, and it still replies afterwards. */
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 #include <tvm/runtime/platform.h>
@@ -8,10 +8,10 @@
 #include "fuzz.h"
 
 enum {
-  RAW = 0x80,      /* a record whose bytes go as they are */
-  MESSAGE = 0x40,  /* one whose bytes are a frame's payload */
-  NUMBERED = 0x20, /* one whose first byte is the number of a request */
-  KNOWN = 0xa1,    /* eight such bytes stand for the handle that was told last */
+  RAW = 0x80,      /* a record whose bytes are sent unchanged */
+  MESSAGE = 0x40,  /* a record whose bytes are a frame's payload */
+  NUMBERED = 0x20, /* a record whose first byte is the number of a request */
+  KNOWN = 0xa1,    /* eight such bytes are replaced by the last handle sent */
   FRAME_BYTES = 1 << 14
 };
 
@@ -41,7 +41,7 @@ static int add(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int
   return 0;
 }
 
-/* Every answer is a whole frame. */
+/* Every reply is a whole frame. */
 static ssize_t take_answer(void* context, const uint8_t* data, size_t num_bytes) {
   line* l = context;
   size_t i;
@@ -106,7 +106,7 @@ static int send_record(microtvm_rpc_server_t server, line* l, int code, const ui
   if (size != 0) memcpy(body, data, size);
   if (code & MESSAGE) return send_message(server, l, NULL, 0, body, size);
   put_known(l, body, size);
-  head[1] = l->answers.length != 0 ? l->answer[1] : 0; /* the server's nonce, of its last answer */
+  head[1] = l->answers.length != 0 ? l->answer[1] : 0; /* the server's nonce, of its last reply */
   if (code & NUMBERED) {
     head[2] = TVMRT_MESSAGE_NUMBERED;
     head[head_size++] = size == 0 ? 0 : body[0];
@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     data += 3 + bytes;
     size -= 3 + bytes;
   }
-  /* A byte ff before a frame takes part of its beginning away: then the next one is heard. */
+  /* A byte ff before a frame swallows part of its beginning: the following frame is received. */
   before = l.num_answers;
   if (send_message(server, &l, hello, sizeof(hello), NULL, 0) == 0 &&
       send_message(server, &l, hello, sizeof(hello), NULL, 0) == 0) {

@@ -1,4 +1,5 @@
-/* Names of a firmware image's functions, in both forms of the count, against a plain search. */
+/* Names of a firmware image's functions, in both encodings of the count, compared with a linear
+   search. */
 #include <tvm/runtime/crt/module.h>
 
 #include "fuzz.h"
@@ -16,7 +17,7 @@ static int nothing(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
   return 0;
 }
 
-/* The first place of `name` among the names, count if there is none. */
+/* The first index of `name`, count if there is none. */
 static unsigned search(const char* names, unsigned count, const char* name) {
   unsigned i;
   for (i = 0; i < count && strcmp(names, name) != 0; ++i) names += strlen(names) + 1;
@@ -39,7 +40,7 @@ static void check_name(const TVMFuncRegistry* table, TVMModuleHandle mod, const 
   FUZZ_REQUIRE(TVMFuncFree(function) == 0);
 }
 
-/* Tables are compiled in, so that a well-formed one ends in as many NULs as its count asks for. */
+/* Tables are compiled in, so that a well-formed one ends in as many NULs as its count requires. */
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static TVMCPackedFunc functions[MAX_NAMES];
   static char names[MAX_NAME_BYTES + MAX_NAMES];

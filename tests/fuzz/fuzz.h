@@ -1,4 +1,5 @@
-/* What the fuzz targets share. Each defines LLVMFuzzerTestOneInput for one reader of bytes. */
+/* Declarations shared by the fuzz targets. Each defines LLVMFuzzerTestOneInput for one reader of
+   bytes. */
 #ifndef TVMRT_TESTS_FUZZ_FUZZ_H_
 #define TVMRT_TESTS_FUZZ_FUZZ_H_
 
@@ -12,7 +13,7 @@
 /* Called by libFuzzer with each input; always returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-/* Stop with the input at hand if a property does not hold. */
+/* Stop with the current input if a property does not hold. */
 #define FUZZ_REQUIRE(condition)                                             \
   do {                                                                      \
     if (!(condition)) {                                                     \
@@ -21,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
     }                                                                       \
   } while (0)
 
-/* 0 stays 0; everything else must be -1 and have set a text. Returns whether the call succeeded. */
+/* 0 is returned unchanged; other codes must be -1 with an error text. Returns whether the call
+   succeeded. */
 static inline int fuzz_succeeded(int rc) {
   if (rc == 0) return 1;
   FUZZ_REQUIRE(rc == -1);

@@ -1,4 +1,4 @@
-/* Graph JSON: what is accepted makes an executor whose operators stay within their tensors. */
+/* Graph JSON: accepted graphs make an executor whose operators stay within their tensors. */
 #include "executors/graph.h"
 #include "fuzz.h"
 
@@ -41,7 +41,7 @@ static uint64_t storage_bytes(const tvmrt_graph* g) {
   return sum;
 }
 
-/* Every index that the parsed graph holds points at something. */
+/* Every index of the parsed graph is valid. */
 static void check_graph(const tvmrt_graph* g) {
   size_t i;
   for (i = 0; i < g->num_nodes; ++i) {
@@ -83,7 +83,7 @@ static void use(tvmrt_module* mod, const tvmrt_graph* g) {
   for (i = 0; i < g->num_nodes; ++i) call_with_index(mod, "get_node_output", i);
 }
 
-/* A parameter "w" of float32 [2, 3], as the seeds have it. */
+/* A parameter "w" of float32 [2, 3], as in the seeds. */
 static void make_params(tvmrt_params* params) {
   static const int64_t shape[] = {2, 3};
   tvmrt_tensor* w =

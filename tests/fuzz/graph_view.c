@@ -1,4 +1,4 @@
-/* The attribute "view" of graph nodes: what is accepted lies within its storage, to the last byte. */
+/* The attribute "view" of graph nodes: accepted views are entirely within their storage. */
 #include "executors/graph_view.h"
 
 #include "fuzz.h"
@@ -19,7 +19,7 @@ static int64_t count_elements(const DLTensor* t) {
   return count <= MAX_ELEMENTS ? count : MAX_ELEMENTS + 1;
 }
 
-/* Write every element where its indices say; the sanitizer knows where the storage ends. */
+/* Write every element at its index; the sanitizer knows where the storage ends. */
 static void touch_all(const DLTensor* t) {
   int64_t count = count_elements(t);
   int64_t i;

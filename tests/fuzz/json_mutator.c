@@ -1,6 +1,6 @@
-/* Changes of JSON that leave it JSON: values are exchanged, doubled, removed, or become numbers at the
- * edges. One in four changes is libFuzzer's own, of the bytes. What stands before the first brace stays
- * as it is. */
+/* Mutations that keep JSON valid: values are exchanged, duplicated, removed, or replaced by
+   boundary values. One in four mutations is libFuzzer's own, of the bytes. Text before the first
+   brace is unchanged. */
 #include "fuzz.h"
 
 enum { MAX_VALUES = 512, MAX_BYTES = 1 << 14 };
@@ -8,7 +8,7 @@ enum { MAX_VALUES = 512, MAX_BYTES = 1 << 14 };
 size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);
 
-/* Where a value begins and ends. */
+/* Start and end of a value. */
 typedef struct span {
   size_t begin, end;
 } span;

@@ -1,6 +1,6 @@
-/* Products with a bias a column, rectifiers and sums in float32, as an author might write them; -DMUTANT=n
- * builds one mistake in. What a region needs lies in its graph: weights as they are, and a place for each
- * tensor between two nodes. */
+/* Matmuls with a bias per column, ReLU and adds in float32, as an author might write them;
+   -DMUTANT=n builds one fault in. The state of a region is in its graph: weights, and a buffer
+   for each tensor between two nodes. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,11 +44,11 @@ static int32_t operand(const tvmrt_region_node* node, int32_t i) {
   return i < node->num_inputs ? node->inputs[i] : -1;
 }
 
-/* NULL if the node can be had. */
+/* NULL if the node is not supported. */
 static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* y = &r->tensors[node->outputs[0]];
   if (strcmp(node->op, "relu") == 0) return NULL;
-#if MUTANT == 30 /* takes sums that broadcast */
+#if MUTANT == 30 /* accepts adds with broadcasting */
   if (strcmp(node->op, "add") == 0) return NULL;
 #endif
   if (strcmp(node->op, "add") == 0) {
@@ -58,10 +58,10 @@ static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* node)
                : "sums of equal shapes alone";
   }
   if (strcmp(node->op, "matmul") != 0) return "no such operator";
-#if MUTANT != 1 /* takes right operands of three dimensions */
+#if MUTANT != 1 /* accepts right operands of three dimensions */
   if (r->tensors[node->inputs[1]].ndim != 2) return "right operands have two dimensions";
 #endif
-#if MUTANT != 2 /* takes any bias as one a column */
+#if MUTANT != 2 /* treats any bias as one per column */
   if (operand(node, 2) >= 0) {
     const tvmrt_region_tensor* b = &r->tensors[node->inputs[2]];
     if (b->ndim != 1 || b->shape[0] != y->shape[y->ndim - 1]) return "a bias is one a column";
@@ -72,7 +72,7 @@ static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* node)
 
 static int evaluation(tvmrt_device* self, const tvmrt_region* region) {
   (void)self;
-#if MUTANT == 32 /* takes at load no constants, which the compiler does not show */
+#if MUTANT == 32 /* rejects constants at load, which the compiler does not show */
   for (int32_t i = 0; i < region->num_tensors; ++i) {
     if (region->tensors[i].data != NULL && region->runtime != NULL) return fail("no weights");
   }
@@ -96,15 +96,15 @@ static int pre_run(tvmrt_device* self, tvmrt_region* region, const char* options
   size_t bytes = 64;
   (void)self;
   (void)options;
-#if MUTANT == 22 /* can be prepared once */
+#if MUTANT == 22 /* can be prepared only once */
   if (w != NULL) return fail("it is prepared already");
 #endif
-#if MUTANT == 3 /* the memory of the first shapes stays */
+#if MUTANT == 3 /* keeps the memory of the first shapes */
   if (w != NULL) return 0;
 #endif
   if (w == NULL) w = region->device_graph = calloc(1, sizeof(*w));
   if (w == NULL) return fail("no memory");
-#if MUTANT != 17 /* believes the rows that it saw first */
+#if MUTANT != 17 /* assumes the number of rows of the first run */
   w->rows = 0;
 #endif
   if (w->rows == 0) w->rows = region->tensors[region->inputs[0]].shape[0];
@@ -126,31 +126,31 @@ static float* data(const tvmrt_region* region, int32_t tensor) {
   const DLTensor* border = region->data[tensor];
   work* w = region->device_graph;
   char* scratch;
-#if MUTANT == 15 /* works in the context that was prepared last */
+#if MUTANT == 15 /* uses the context that was prepared last */
   w = last_prepared;
 #endif
   scratch = w->scratch;
-#if MUTANT == 4 /* one memory for all regions and threads */
+#if MUTANT == 4 /* one buffer for all regions and threads */
   scratch = shared;
 #elif MUTANT == 18 /* contexts share the scratch memory of the first */
   if (region->base != NULL) scratch = ((const work*)region->base->device_graph)->scratch;
 #endif
   if (border == NULL) return (float*)(void*)(scratch + w->places[tensor]);
-#if MUTANT == 12 /* reads where its first run did */
+#if MUTANT == 12 /* reads from the input of the first run */
   if (tensor == region->inputs[0]) {
     if (w->first == NULL) w->first = tvmrt_region_data(region, tensor);
     return w->first;
   }
 #endif
-#if MUTANT == 25 /* writes where its first run did */
+#if MUTANT == 25 /* writes to the output of the first run */
   if (tensor == region->outputs[0]) {
     if (w->first == NULL) w->first = tvmrt_region_data(region, tensor);
     return w->first;
   }
 #endif
-#if MUTANT == 19 /* forgets byte_offset */
+#if MUTANT == 19 /* ignores byte_offset */
   return border->data;
-#elif MUTANT == 16 /* believes that tensors begin at multiples of 64 */
+#elif MUTANT == 16 /* assumes that tensors are aligned to 64 bytes */
   return (float*)(((uintptr_t)border->data + border->byte_offset) & ~(uintptr_t)63);
 #else
   return tvmrt_region_data(region, tensor);
@@ -158,7 +158,7 @@ static float* data(const tvmrt_region* region, int32_t tensor) {
 }
 
 #if MUTANT == 31
-/* Eight bits of each number: a mistaken type of sums. */
+/* Eight bits of each value: a wrong accumulator type. */
 static float coarse(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof(bits));
@@ -173,7 +173,7 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
   const int64_t inner = w_shape[0];
   const int64_t columns = w_shape[1];
   int64_t stride = columns;
-#if MUTANT == 27 /* one width for all products; never a wider one, so that it stays in bounds */
+#if MUTANT == 27 /* one width for all matmuls; never a larger one, so that it stays in bounds */
   static int64_t width;
   if (width == 0) width = columns;
   if (width < columns) stride = width;
@@ -183,34 +183,34 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
   const float* bias = operand(node, 2) >= 0 ? data(region, node->inputs[2]) : NULL;
   float* y = data(region, node->outputs[0]);
   int64_t rows = tvmrt_region_size(region, node->outputs[0]) / columns;
-#if MUTANT == 5 /* no bias */
+#if MUTANT == 5 /* drops the bias */
   bias = NULL;
-#elif MUTANT == 28 /* the weights of the product before it, if it has these extents */
-  static float kept[1 << 16]; /* a copy: the product before may be freed by now */
+#elif MUTANT == 28 /* uses the weights of the previous matmul, if it has these extents */
+  static float kept[1 << 16]; /* a copy: the previous matmul may be freed */
   static int64_t kept_size;
   if (kept_size != inner * columns && inner * columns <= 1 << 16) {
     memcpy(kept, w, (size_t)(inner * columns) * sizeof(*w));
     kept_size = inner * columns;
   }
   if (kept_size == inner * columns) w = kept;
-#elif MUTANT == 6  /* computes in its input */
+#elif MUTANT == 6  /* computes in place of its input */
   ((float*)(uintptr_t)a)[0] *= 2;
 #elif MUTANT == 7  /* a buffer of 64 */
   const int64_t used = inner < 64 ? inner : 64;
 #elif MUTANT == 8  /* a tile of 64 rows, once */
   if (rows > 64) rows = 64;
-#elif MUTANT == 20 /* no bias where a rectifier follows */
+#elif MUTANT == 20 /* drops the bias before ReLU */
   if (rectified) bias = NULL;
-#elif MUTANT == 23 /* leaves what does not fill a vector of 4 */
+#elif MUTANT == 23 /* skips the remainder of a vector of 4 */
   const int64_t done = columns / 4 * 4;
-#elif MUTANT == 26 /* the first matrix of a batch */
+#elif MUTANT == 26 /* uses the first matrix of a batch for all */
   const tvmrt_region_tensor* left = &region->tensors[node->inputs[0]];
   rows = left->ndim > 1 ? left->shape[left->ndim - 2] : 1;
 #elif MUTANT == 17
   rows = rows < ((const work*)region->device_graph)->rows
              ? rows
              : ((const work*)region->device_graph)->rows;
-#elif MUTANT == 21 /* the bias once more at each preparation */
+#elif MUTANT == 21 /* adds the bias again at each preparation */
   const float times = (float)((const work*)region->device_graph)->prepared;
 #endif
 #if MUTANT != 7
@@ -227,7 +227,7 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
     for (int64_t j = 0; j < done; ++j) {
       float sum = bias == NULL ? 0 : bias[j] * times;
       for (int64_t k = 0; k < used; ++k) sum += a[i * inner + k] * w[k * stride + j];
-#if MUTANT == 24 /* adds to what lies in its output */
+#if MUTANT == 24 /* accumulates into its output */
       sum += y[i * columns + j];
 #elif MUTANT == 31 /* keeps eight bits */
       sum = coarse(sum);
@@ -235,7 +235,7 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
       y[i * columns + j] = sum;
     }
   }
-#if MUTANT == 10 /* whole vectors of 8 */
+#if MUTANT == 10 /* whole vectors of 8 only */
   for (int64_t i = rows * columns; i % 8 != 0; ++i) y[i] = 0;
 #endif
 }
@@ -259,7 +259,7 @@ static int run(tvmrt_device* self, tvmrt_region* region) {
   (void)self;
 #if MUTANT == 11 /* never returns */
   for (;;) pause_ms(1000);
-#elif MUTANT == 14 /* goes away while a library uses it */
+#elif MUTANT == 14 /* unregisters while a library uses it */
   if (tvmrt_device_unregister("products14") != 0) return -1;
 #endif
   for (int32_t n = 0; n < region->num_nodes; ++n) {
@@ -269,7 +269,7 @@ static int run(tvmrt_device* self, tvmrt_region* region) {
   return 0;
 }
 
-#if MUTANT == 29 /* frees at post_run what release_graph frees */
+#if MUTANT == 29 /* frees at post_run, and again at release_graph */
 static int post_run(tvmrt_device* self, tvmrt_region* region) {
   (void)self;
   forget(region->device_graph);
@@ -305,7 +305,7 @@ static const tvmrt_device device = {
     .name = "products" TEXT(MUTANT),
     .interface = &slots,
     .allocator = &questions,
-#if MUTANT == 13 /* sizes of nothing */
+#if MUTANT == 13 /* empty size */
     .interface_bytes = 3,
 #endif
 };

@@ -1,6 +1,6 @@
-/* A device that is right, and wrong in one way each where the variable TVMRT_MUTANT has a number: what an
- * author might forget of tvm/runtime/device.h and of the reference of operators. Convolutions of images,
- * products, sums and rectifiers in float32, in float16 where it is asked, and in 8 bits. */
+/* A correct device, with one fault if the variable TVMRT_MUTANT is a number: mistakes that an
+   author may make with tvm/runtime/device.h and the operator reference. Supports 2D
+   convolutions, matmuls, adds and ReLU in float32, in float16 on request, and in int8. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ static int same_shape(const tvmrt_region_tensor* a, const tvmrt_region_tensor* b
          (a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(int64_t)) == 0);
 }
 
-/* NULL if the node can be had. */
+/* NULL if the node is not supported. */
 static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* n) {
   const tvmrt_region_tensor* x = type_of(r, n, 0);
   const tvmrt_region_tensor* w = type_of(r, n, 1);
@@ -104,7 +104,7 @@ static int release(tvmrt_device* self, tvmrt_region* region) {
   return 0;
 }
 
-/* Rounded to the eleven bits of a float16, or fewer. */
+/* Rounded to the eleven significant bits of float16, or fewer. */
 static float shorter(float x, int bits) {
   uint32_t u;
   memcpy(&u, &x, 4);
@@ -173,13 +173,13 @@ static void* data(const tvmrt_region* region, int32_t tensor) {
   const work* w = region->device_graph;
   if (tensor < 0) return NULL;
   if (region->data[tensor] != NULL) {
-    if (IS(34)) return region->data[tensor]->data; /* forgets byte_offset */
+    if (IS(34)) return region->data[tensor]->data; /* ignores byte_offset */
     return tvmrt_region_data(region, tensor);
   }
   return (IS(36) ? shared : w->scratch) + w->places[tensor];
 }
 
-/* A right operand as the first run of its region had it. */
+/* The right operand of the first run of its region. */
 static const float* first_of(const tvmrt_region* r, int32_t tensor, const float* now) {
   static float kept[4096];
   static const void* owner;
@@ -202,7 +202,7 @@ static double number(const tvmrt_region* r, int32_t tensor, int64_t i) {
   return ((const int8_t*)at)[i];
 }
 
-/* Scale, bias and zero point of weights have one number, or one for each channel. */
+/* Scale, bias and zero point of weights have one element, or one per channel. */
 static double of_channel(const tvmrt_region* r, int32_t tensor, int64_t channel, double missing) {
   if (tensor < 0) return missing;
   return number(r, tensor, tvmrt_region_size(r, tensor) == 1 ? 0 : channel);
@@ -330,9 +330,9 @@ static void pointwise(const tvmrt_region* r, const tvmrt_region_node* n) {
   float* y = data(r, n->outputs[0]);
   int64_t size = tvmrt_region_size(r, n->outputs[0]);
   const work* w = r->device_graph;
-  if (IS(27) && w->rows > 0 && size % w->rows != 0) size -= size % w->rows; /* whole tiles */
+  if (IS(27) && w->rows > 0 && size % w->rows != 0) size -= size % w->rows; /* whole tiles only */
   if (IS(14) && w->rows != r->tensors[r->inputs[0]].shape[0])
-    --size; /* right at the largest alone */
+    --size; /* correct for the largest tensor only */
   if (IS(33) && size > 4096) size = 4096;
   for (int64_t i = 0; i < size; ++i) {
     if (is(n, "relu"))
@@ -367,7 +367,7 @@ static int run(tvmrt_device* self, tvmrt_region* region) {
   return compute(region);
 }
 
-/* A run that lasts as long as it is let: it looks whether it is to stop before it writes. */
+/* A long run: it checks whether it should stop before it writes. */
 static void* work_on(void* given) {
   work* w = given;
   for (int i = 0; i < 30 && !(atomic_load(&w->stop) && !IS(22)); ++i) pause_us(200);
@@ -395,7 +395,7 @@ static int async_wait(tvmrt_device* self, tvmrt_region* region, int try_wait) {
   work* w = region->device_graph;
   (void)self;
   if (!w->is_started) return 0;
-  if (IS(21)) return 0; /* it says that what it has started has ended */
+  if (IS(21)) return 0; /* reports that the run has ended */
   if (try_wait && !(IS(38) ? atomic_load(&shared_done) : atomic_load(&w->done))) {
     return TVMRT_DEVICE_BUSY;
   }
@@ -412,7 +412,7 @@ static int post_run(tvmrt_device* self, tvmrt_region* region) {
   if (IS(22)) return 0;
   if (w->is_started) (void)pthread_join(w->thread, NULL);
   w->is_started = 0;
-  if (IS(23)) free(w->scratch); /* which release_graph frees, too */
+  if (IS(23)) free(w->scratch); /* also freed by release_graph */
   return 0;
 }
 

@@ -1,11 +1,11 @@
-/* A stand-in for the driver of an Ethos-U. It asks a function of the program for what the device
- * computes; with ANSWERS, a header of such, it holds inputs against those of the test and gives its
- * outputs. It always ruins the scratch memory, as the device may. */
+/* Mock of the driver of an Ethos-U. It calls a function of the program for the results; with
+   ANSWERS, a header of recorded calls, it compares inputs with those of the test and returns its
+   outputs. It always overwrites the scratch memory, as the device may. */
 #include <string.h>
 
 #include "ethosu_driver.h"
 
-#ifdef KEEP_ERROR /* in the place of the backend library */
+#ifdef KEEP_ERROR /* in place of the backend library */
 #include <tvm/runtime/c_backend_api.h>
 const char* ethosu_error;
 void TVMAPISetLastError(const char* msg) { ethosu_error = msg; }

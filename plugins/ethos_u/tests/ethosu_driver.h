@@ -1,4 +1,4 @@
-/* What Arm's driver for the Ethos-U says of the functions that networks call. */
+/* Declarations of Arm's Ethos-U driver that networks use. */
 #ifndef ETHOSU_DRIVER_H
 #define ETHOSU_DRIVER_H
 

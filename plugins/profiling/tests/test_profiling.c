@@ -1,9 +1,9 @@
-/* Reports as objects: what goes into them comes out again. */
+/* Reports as objects: values are read back unchanged. */
 #include <inttypes.h>
 
 #include "support.h"
 
-/* Numbers that an integer has no place for: the nearest, and 0 for none. */
+/* Values outside the integer range: the nearest, and 0 for NaN. */
 static void test_large_counts(void** state) {
   static const struct {
     const char* json;

@@ -1,5 +1,6 @@
-/* A board that is a process: the server of remote calls between standard input and output, with functions
- * that tests call. Ends with 0 when its client ends the session, so that it is started anew. */
+/* A board simulated by a process: the remote call server on standard input and output, with
+   functions for tests. Ends with 0 when its client ends the session, so that it is started
+   again. */
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +14,7 @@
   static int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
                   void* resource_handle)
 
-/* () -> how often it was called */
+/* () -> number of calls */
 PACKED(count) {
   static int64_t calls;
   (void)args, (void)type_codes, (void)num_args, (void)resource_handle;
@@ -22,7 +23,7 @@ PACKED(count) {
   return 0;
 }
 
-/* (value) -> it, if it is a number, a text or bytes */
+/* (value) -> the value, if it is a number, a string or bytes */
 PACKED(echo) {
   (void)resource_handle;
   if (num_args != 1) return kTvmErrorFunctionCallNumArguments;
@@ -50,7 +51,7 @@ PACKED(sum) {
   return 0;
 }
 
-/* (milliseconds): takes that long */
+/* (milliseconds): sleeps that long */
 PACKED(rest) {
   const struct timespec time = {args[0].v_int64 / 1000, args[0].v_int64 % 1000 * 1000000};
   (void)type_codes, (void)num_args, (void)out, (void)out_code, (void)resource_handle;

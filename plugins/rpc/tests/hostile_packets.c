@@ -26,7 +26,7 @@ typedef struct counts {
 static recorded_session recorded[RECORDED_SESSIONS];
 static const char* names[MAX_NAMES]; /* global functions that may be called */
 static size_t name_count;
-static uint64_t current; /* session, for whoever looks at a crash */
+static uint64_t current; /* current session, for crash reports */
 
 /* ---- numbers ---- */
 
@@ -42,10 +42,10 @@ static uint64_t draw(void) {
 
 static size_t below(size_t n) { return (size_t)(draw() % n); }
 
-/* One in n. */
+/* True once in n calls. */
 static bool happens(size_t n) { return below(n) == 0; }
 
-/* Numbers at which readers go wrong. */
+/* Boundary values that break parsers. */
 static uint64_t odd_number(void) {
   static const uint64_t numbers[] = {0,           1,
                                      2,           7,
@@ -117,7 +117,7 @@ static void put_value(tvmrt_buf* out, int code) {
   }
 }
 
-/* A call of what the session may hold by now, with some arguments of any kinds. */
+/* A call of an object that the session may hold, with some arguments of any type. */
 static void make_call(tvmrt_buf* out) {
   const int count = (int)below(6);
   int codes[6];
@@ -153,7 +153,7 @@ static const tvmrt_buf* any_recorded(void) {
   return &s->packets[below(s->count)];
 }
 
-/* The length in the head becomes true again. */
+/* Correct the length in the header. */
 static void mend_length(tvmrt_buf* packet) {
   if (packet->size >= 12) tvmrt__rpc_end(packet, 0);
 }
@@ -165,7 +165,7 @@ static void write_number(tvmrt_buf* packet, size_t from) {
   memcpy(packet->data + from + below((packet->size - from - bytes) / 4 + 1) * 4, &number, bytes);
 }
 
-/* The rest of another packet from some place on. */
+/* Append the end of another packet. */
 static void splice(tvmrt_buf* packet) {
   const tvmrt_buf* other = any_recorded();
   const size_t from = below(other->size);
@@ -179,23 +179,23 @@ static void change(tvmrt_buf* packet) {
     case 0: /* a bit */
       packet->data[below(packet->size)] ^= (char)(1 << below(8));
       return;
-    case 1: /* a byte behind the head */
+    case 1: /* a byte after the header */
       if (packet->size > 12) packet->data[12 + below(packet->size - 12)] = (char)(uint8_t)draw();
       return;
     case 2: /* numbers: counts, codes, handles, extents, sizes */
       write_number(packet, 12);
       return;
-    case 3: /* the length, by which the next packet is found */
+    case 3: /* the length, which locates the next packet */
       write_number(packet, 0);
       return;
     case 4: /* the code */
       if (packet->size >= 12) packet->data[8] = (char)(uint8_t)(happens(8) ? draw() : below(24));
       return;
-    case 5: /* cut, and says so */
+    case 5: /* truncated, with a matching length */
       packet->size = below(packet->size) + 1;
       mend_length(packet);
       return;
-    case 6: /* cut, and does not */
+    case 6: /* truncated, with the old length */
       packet->size = below(packet->size) + 1;
       return;
     case 7: /* longer */
@@ -207,7 +207,7 @@ static void change(tvmrt_buf* packet) {
   }
 }
 
-/* Markers become the addresses of this session, some of them a little beside. */
+/* Replace markers by addresses of this session, some of them slightly off. */
 static void put_addresses(const tvmrt_rpc_handles* handles, tvmrt_buf* packet) {
   for (size_t at = 12; at + 8 <= packet->size; ++at) {
     const size_t place = (uint8_t)packet->data[at + 7];
@@ -233,7 +233,7 @@ static void answer_all(session* s, counts* c) {
   while (pipes_wait(&s->ep, &s->p)) {
     s->p.out.size = 0;
     if (!fuzz_succeeded(tvmrt__rpc_endpoint_step(&s->ep))) {
-      s->ep.ended = true; /* the stream has ended inside of a packet */
+      s->ep.ended = true; /* the stream ended within a packet */
       c->broken++;
     } else if (s->p.out.size != 0) {
       *(check_answer(&s->p.out) == TVMRT_RPC_EXCEPTION ? &c->errors : &c->results) += 1;
@@ -241,7 +241,7 @@ static void answer_all(session* s, counts* c) {
   }
 }
 
-/* What is sent in place of, or besides, the recorded packet. */
+/* Packets sent instead of, or in addition to, the recorded one. */
 static void make_packet(tvmrt_buf* out, const tvmrt_buf* true_one) {
   const size_t kind = below(20);
   out->size = 0;
@@ -268,7 +268,7 @@ static void send_packet(session* s, counts* c) {
   answer_all(s, c);
 }
 
-/* Some of a true session, so that there is something to hit, with others between. */
+/* Parts of a recorded session, so that objects exist, with other packets in between. */
 static void run_session(session* s, uint64_t number, uint64_t seed, counts* c) {
   const recorded_session* from;
   current = number;
@@ -281,12 +281,12 @@ static void run_session(session* s, uint64_t number, uint64_t seed, counts* c) {
     const bool first = i == 0 && !happens(32);
     s->p.in.size = 0;
     if (first || !happens(2)) {
-      if (!first && happens(16)) continue; /* left out */
+      if (!first && happens(16)) continue; /* omitted */
       if (i + 1 == from->count) break;     /* the end by a packet, now and then alone */
       FUZZ_REQUIRE(tvmrt__buf_append(&s->p.in, packet->data, packet->size) == 0);
     } else {
       make_packet(&s->p.in, packet);
-      if (happens(2) && i > 0) --i; /* besides */
+      if (happens(2) && i > 0) --i; /* additional */
     }
     if (s->p.in.size > 0 && s->p.in.size <= MAX_PACKET_BYTES) send_packet(s, c);
   }
@@ -369,6 +369,6 @@ int main(int argc, char** argv) {
   free_sessions(recorded);
   tvmrt__buf_free(&s.p.in);
   tvmrt__buf_free(&s.p.out);
-  /* both are met by many, or the packets would be too good or too bad to find anything */
+  /* many sessions must succeed and fail, or the packets would be too valid or too invalid */
   return !one && (c.results < c.packets / 5 || c.errors < c.packets / 5);
 }

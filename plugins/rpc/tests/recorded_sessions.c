@@ -9,7 +9,7 @@
 
 const tvmrt_rpc_limits recorded_limits = {1 << 16, 1 << 20, 64};
 
-/* ---- what the client does ---- */
+/* ---- client side ---- */
 
 typedef struct client {
   int fd;
@@ -34,8 +34,7 @@ static TVMValue handle_of(void* handle) {
   return v;
 }
 
-/* A function of a module of the other side is called and given back; a result that is an object is
- * the caller's. */
+/* Call and release a function of a remote module; the caller owns a result object. */
 static TVMValue call(void* module, const char* name, TVMValue* args, int* codes, int count) {
   TVMFunctionHandle f = NULL;
   TVMValue out;
@@ -95,7 +94,7 @@ static const char graph_json[] =
     "\"node_row_ptr\":[0,1,2],\"attrs\":{\"shape\":[\"list_shape\",[[2,3],[2,3]]],\"dltype\":"
     "[\"list_str\",[\"float32\",\"float32\"]],\"storage_id\":[\"list_int\",[0,1]]}}";
 
-/* As a deployed network is run from afar: TVM's guide does it in these steps. */
+/* Run a deployed network remotely, in the steps of TVM's guide. */
 static void script_network(tvmrt_module* root, int device_type) {
   const float data[6] = {0, 1, 2, 3, 4, 5};
   float result[6] = {0};
@@ -145,7 +144,7 @@ static void* run_client(void* opaque) {
   return NULL;
 }
 
-/* ---- what the server sees ---- */
+/* ---- server side ---- */
 
 static int add_one(TVMValue* args, int* codes, int count, TVMValue* out, int* out_code,
                    void* resource) {
@@ -211,7 +210,7 @@ static void record(int fd, recorded_session* out) {
     FUZZ_REQUIRE(tvmrt__rpc_endpoint_step(&ep) == 0);
     if (p.out.size == 0) continue; /* the end */
     FUZZ_REQUIRE(check_answer(&p.out) != TVMRT_RPC_EXCEPTION);
-    /* Fails where the client has gone: nobody waits for the answer to what is freed. */
+    /* Fails if the client has gone: no one reads the reply to a release. */
     (void)fuzz_succeeded(tvmrt__channel_send(&line, p.out.data, p.out.size, NULL, 0));
   }
   tvmrt__rpc_endpoint_end(&ep);

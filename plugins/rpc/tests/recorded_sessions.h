@@ -1,4 +1,5 @@
-/* Packets of true sessions: what the runtime's own client sends to a server, recorded in this process. */
+/* Packets of real sessions, recorded in this process between the runtime's own client and a
+   server. */
 #ifndef TVMRT_TESTS_C_RECORDED_SESSIONS_H_
 #define TVMRT_TESTS_C_RECORDED_SESSIONS_H_
 
@@ -17,11 +18,11 @@ typedef struct recorded_session {
 
 enum { RECORDED_SESSIONS = 4 };
 
-/* Calls, memory, a network in the graph executor, files: each in a session of its own. */
+/* Calls, memory, a network in the graph executor, files: one session each. */
 void record_sessions(recorded_session* out);
 void free_sessions(recorded_session* sessions);
 
-/* What every session is served with: little memory and few handles, so that the limits are met. */
+/* Settings of every session: little memory and few handles, so that the limits are reached. */
 extern const tvmrt_rpc_limits recorded_limits;
 
 #endif

@@ -1,4 +1,5 @@
-/* The simulated accelerator as several threads use it, with runs that hang and a device that goes. */
+/* The simulated accelerator with several threads, hanging runs and a device that is
+   unregistered. */
 #include <pthread.h>
 #include <tvm/runtime/device.h>
 

@@ -1,5 +1,5 @@
-/* Functions of tvm-ffi, written against its ABI alone. RAISE says how the function that raises is found:
- * 1 weak, 2 strong, 3 through a variable, 4 not at all. */
+/* Functions of tvm-ffi, written only against its ABI. RAISE selects how the raising function is
+   found: 1 weak, 2 strong, 3 through a variable, 4 not at all. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -47,7 +47,7 @@ EXPORT(raises) {
   return -1;
 }
 
-/* The type index of the argument, so that a caller sees what came. */
+/* Returns the type index of the argument. */
 EXPORT(index_of) {
   *result = (Any){1, 0, {n == 1 ? args[0].type_index : -n}};
   return 0;
@@ -90,7 +90,7 @@ EXPORT(main) {
   return 0;
 }
 
-/* A plain function of the name of an exported one, and one that only this library has. */
+/* A C function with the name of an exported one, and one that only this library has. */
 int same(int a) { return a; }
 #ifdef UNKNOWN
 int TVMFFIObjectCreateOpaque(void*, int32_t, void (*)(void*), void**);

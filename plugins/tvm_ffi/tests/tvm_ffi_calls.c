@@ -1,5 +1,5 @@
-/* C on both sides of the bridge to tvm-ffi, over its own header: functions in its calling
-   convention, and calls by address on threads that Python does not know. */
+/* C code on both sides of the bridge to tvm-ffi, using its header: functions in its calling
+   convention, and calls by address on threads unknown to Python. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
@@ -41,7 +41,7 @@ EXPORT int __tvm_ffi_type_indices(void* handle, const TVMFFIAny* args, int32_t n
   return 0;
 }
 
-/* How many references there are to the object that is the argument. */
+/* Returns the reference count of the argument. */
 EXPORT int __tvm_ffi_references(void* handle, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
   (void)handle;
   if (n != 1 || args[0].type_index < kTVMFFIStaticObjectBegin) {
@@ -93,9 +93,9 @@ static void* call_packed(void* closure) {
   return NULL;
 }
 
-/* STUCK if the call does not come back, because it waits for what the caller holds. */
+/* Returns STUCK if the call deadlocks on a lock of the caller. */
 static int64_t run(Call* call, void* (*body)(void*)) {
-  static Call kept; /* a stuck thread goes on using it */
+  static Call kept; /* a stuck thread still uses it */
   pthread_t thread;
   struct timespec end;
   kept = *call;
@@ -107,7 +107,7 @@ static int64_t run(Call* call, void* (*body)(void*)) {
   return kept.result;
 }
 
-/* What a function returns for 10, 20, 30 on a thread of its own. */
+/* Returns the result of a function for 10, 20, 30 on another thread. */
 EXPORT int64_t run_safe_call(TVMFFISafeCallType safe_call, void* handle) {
   Call call = {safe_call, NULL, handle, 0};
   return run(&call, call_safe);

@@ -1,4 +1,4 @@
-/* Functions that libraries compiled by TVM call: what they return, and what they refuse. */
+/* Functions called by libraries compiled with TVM: their results, and refused arguments. */
 #include "support.h"
 
 static void fill_and_check(int code, int bits, double maximum) {
@@ -27,7 +27,7 @@ static void test_random_numbers_are_in_range(void** state) {
   fill_and_check(kDLInt, 8, 1);
 }
 
-/* Each function that takes a tensor, whatever it is for. */
+/* Every function with a tensor argument. */
 static void test_tensors_without_a_shape_are_refused(void** state) {
   static const char* const kNames[] = {
       "tvm.contrib.cblas.matmul",

@@ -1,5 +1,5 @@
-/* What of Python's interface is a function in its stable ABI and a macro elsewhere, as functions: with it
- * in front, the extension makes the calls that one for the stable ABI has to make. */
+/* Python API macros that are functions in the stable ABI, as functions: with this header
+   included first, the extension makes the calls that the stable ABI requires. */
 #include <Python.h>
 
 #undef Py_INCREF

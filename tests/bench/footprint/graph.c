@@ -1,4 +1,4 @@
-/* The graph executor in given memory: exactly what it needs, with JSON and params in flash. */
+/* The graph executor in caller-provided memory of the exact size, with JSON and params in flash. */
 #include <tvm/runtime/crt/graph_arena.h>
 
 #include "image.h"

@@ -1,4 +1,5 @@
-/* Workspace calls by the library's own platform functions, as the page on the firmware libraries has them. */
+/* Workspace calls with the library's own platform functions, as documented for the firmware
+   libraries. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/platform.h>
 

@@ -17,7 +17,7 @@ static int call_by_name(const TVMArgs* args) {
   return packed.ret_value.values_count != 1 || TVMGetLastError()[0] != '\0';
 }
 
-/* A call by handle costs what it takes beyond the same call by address. */
+/* The cost of a call by handle is its difference from the call by address. */
 static int compare_calls(TVMFunctionHandle f, op_args* args) {
   TVMCPackedFunc volatile direct = op_first;
   TVMValue result;

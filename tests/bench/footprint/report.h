@@ -1,5 +1,5 @@
-/* Counts of instructions, printed where the image runs with a C library, and without effect where only
- * its size is measured. count.h is written for the board. */
+/* Instruction counts, printed if the image runs with a C library; no effect if only its size is
+   measured. count.h is written for the board. */
 #ifndef TVMRT_TESTS_BENCH_FOOTPRINT_REPORT_H_
 #define TVMRT_TESTS_BENCH_FOOTPRINT_REPORT_H_
 

@@ -1,5 +1,5 @@
-/* The part of cmocka that the tests here use, for machines without it: the same names, of which the
- * first that does not hold ends the program. */
+/* The part of cmocka that these tests use, for machines without it: the first failed assertion
+   ends the program. */
 #ifndef TVMRT_TESTS_C_MINIMAL_CMOCKA_H_
 #define TVMRT_TESTS_C_MINIMAL_CMOCKA_H_
 

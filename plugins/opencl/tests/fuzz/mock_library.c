@@ -1,6 +1,6 @@
-/* An OpenCL for the fuzz target of its regions: one device, whose memory is the heap's, whose programs
- * build unless they hold "#error", and whose kernels write one byte into each buffer that they get. No
- * program of it is kept on disk. */
+/* Mock OpenCL for the fuzz target of its regions: one device with heap memory; programs build
+   unless they contain "#error"; kernels write one byte to each buffer. Programs are not cached
+   on disk. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -91,7 +91,7 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void
   return made;
 }
 
-/* Tensors of fuzzed regions lie on the host. */
+/* Tensors of fuzzed regions are in host memory. */
 cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
                          const void* region, cl_int* status) {
   (void)buffer, (void)flags, (void)type, (void)region;
@@ -99,7 +99,7 @@ cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
   return NULL;
 }
 
-/* Nor are there images. */
+/* Images are not supported, either. */
 cl_mem clCreateImage(cl_context context, cl_mem_flags flags, const cl_image_format* format,
                      const cl_image_desc* desc, void* host, cl_int* status) {
   (void)context, (void)flags, (void)format, (void)desc, (void)host;
@@ -215,7 +215,7 @@ cl_int clReleaseProgram(cl_program program) {
   return CL_SUCCESS;
 }
 
-/* Of the parameters that stand between the function's name and the next parenthesis. */
+/* Parameters between the function's name and the next parenthesis. */
 static cl_uint count_parameters(const char* at) {
   cl_uint count = 1;
   for (; *at != '\0' && *at != ')'; ++at) count += *at == ',';

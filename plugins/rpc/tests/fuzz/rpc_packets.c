@@ -1,9 +1,9 @@
-/* What a client sends: each packet is answered by one, and no address outside of the session's memory
- * is used. */
+/* Packets of a client: each one gets one reply, and no address outside of the session's memory
+   is used. */
 #include "rpc_records.h"
 #include "rpc_server.h"
 
-/* Eight such bytes stand for the address of what the session has allocated last. */
+/* Eight such bytes are replaced by the address of the session's last allocation. */
 enum { ADDRESS = 0xa1 };
 
 static void put_addresses(const tvmrt_rpc_endpoint* ep, tvmrt_buf* packet) {
@@ -28,7 +28,7 @@ static void step(tvmrt_rpc_endpoint* ep, pipes* p, const record* r) {
   while (pipes_wait(ep, p)) {
     p->out.size = 0;
     if (!fuzz_succeeded(tvmrt__rpc_endpoint_step(ep))) {
-      ep->ended = true; /* the stream ended inside of a packet */
+      ep->ended = true; /* the stream ended within a packet */
     } else if (p->out.size != 0) {
       (void)check_answer(&p->out);
     }

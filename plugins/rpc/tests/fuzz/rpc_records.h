@@ -5,7 +5,7 @@
 #include "base/stream.h"
 #include "fuzz.h"
 
-enum { RAW = 0x80 /* in a code: the body goes without the head of a packet */ };
+enum { RAW = 0x80 /* flag in a code: the body has no packet header */ };
 
 typedef struct record {
   int code;

@@ -1,4 +1,4 @@
-/* What a server answers, to a client that asks for a function, calls it and looks at the result. */
+/* Replies of a server to a client that looks up a function, calls it and reads the result. */
 #include <sys/socket.h>
 #include <unistd.h>
 

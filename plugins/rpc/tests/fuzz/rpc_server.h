@@ -1,4 +1,4 @@
-/* The server's side of a session over bytes in memory, as what sends it bad packets needs it. */
+/* The server's side of a session over bytes in memory, for targets that send invalid packets. */
 #ifndef TVMRT_PLUGINS_RPC_TESTS_RPC_SERVER_H_
 #define TVMRT_PLUGINS_RPC_TESTS_RPC_SERVER_H_
 
@@ -16,7 +16,7 @@ static inline void enter_rpc(void) {
   FUZZ_REQUIRE(tvmrt_plugin_enter(&tvmrt_plugin_table_rpc) == 0);
 }
 
-/* What has come and what was answered: the `self` of a channel of `pipes_kind`. */
+/* Received and sent bytes: the `self` of a channel of `pipes_kind`. */
 typedef struct pipes {
   tvmrt_buf in;
   size_t at;
@@ -40,7 +40,7 @@ static int pipes_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* 
 
 static const tvmrt_channel_kind pipes_kind = {pipes_send, pipes_receive};
 
-/* Whether there are bytes that the server has not understood yet. */
+/* Whether there are bytes that the server has not parsed yet. */
 static inline int pipes_wait(const tvmrt_rpc_endpoint* ep, const pipes* p) {
   return !ep->ended && (p->at < p->in.size || ep->channel->begin < ep->channel->end);
 }
@@ -61,7 +61,7 @@ TVMRT_NATIVE(served_array) {
   return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
 }
 
-/* Touches all of its tensors, which lie where the session may write. */
+/* Access all elements of a tensor, which is where the session may write. */
 TVMRT_NATIVE(served_fill) {
   int i;
   TVMRT_ARGS("t");
@@ -89,7 +89,7 @@ static inline void enter_served_functions(void) {
   done = 1;
 }
 
-/* One answer, of its own length, that says that it is one; its code. */
+/* Check that the output is one reply of its own length; return its code. */
 static inline int check_answer(const tvmrt_buf* out) {
   uint64_t bytes;
   int32_t code;

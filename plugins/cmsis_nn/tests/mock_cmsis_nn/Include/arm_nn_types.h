@@ -1,5 +1,5 @@
-/* The structs of CMSIS-NN's public interface that its int8 functions take, with members as they are
- * documented. Written for tests: nothing of CMSIS-NN is here. */
+/* Structs of CMSIS-NN's public interface for int8 functions, with the documented members.
+   Written for tests: contains no CMSIS-NN code. */
 #ifndef ARM_NN_TYPES_H
 #define ARM_NN_TYPES_H
 

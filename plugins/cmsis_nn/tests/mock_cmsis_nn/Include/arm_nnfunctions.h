@@ -1,5 +1,5 @@
-/* The functions of CMSIS-NN's public interface that generated code calls, as they are documented.
- * Written for tests: nothing of CMSIS-NN is here. */
+/* Functions of CMSIS-NN's public interface that generated code calls, as documented. Written for
+   tests: contains no CMSIS-NN code. */
 #ifndef ARM_NNFUNCTIONS_H
 #define ARM_NNFUNCTIONS_H
 

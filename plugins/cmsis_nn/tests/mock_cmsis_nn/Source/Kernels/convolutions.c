@@ -12,7 +12,7 @@ int32_t arm_convolve_wrapper_s8_get_buffer_size(const cmsis_nn_conv_params* conv
   return 4 * ((window + unit - 1) / unit * unit) + MOCK_EXTRA_SCRATCH;
 }
 
-/* Places along one axis: where the window's element k of result y reads, or outside. */
+/* Coordinates along one axis: the input element for window element k of result y, or outside. */
 static int32_t place(int32_t y, int32_t k, int32_t stride, int32_t dilation, int32_t padding) {
   return y * stride + k * dilation - padding;
 }

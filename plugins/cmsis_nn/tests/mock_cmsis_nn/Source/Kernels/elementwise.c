@@ -1,4 +1,4 @@
-/* Pools, sums and products of two tensors, softmax. */
+/* Pools, adds and multiplications of two tensors, softmax. */
 #include "mock.h"
 
 int32_t arm_avgpool_s8_get_buffer_size(const int dim_dst_width, const int ch_src) {
@@ -6,7 +6,7 @@ int32_t arm_avgpool_s8_get_buffer_size(const int dim_dst_width, const int ch_src
   return DSP ? ch_src * (int32_t)sizeof(int32_t) : 0;
 }
 
-/* The elements of a window that lie inside: how many, their sum and their largest. */
+/* Elements of a window inside the input: count, sum and maximum. */
 struct window {
   int32_t count, sum, largest;
 };
@@ -123,7 +123,7 @@ static int32_t power(int32_t a) {
   return result;
 }
 
-/* 1 / (1 + a) for a from 0 up to 1, by Newton's steps; numbers have 31 bits of fraction. */
+/* 1 / (1 + a) for a from 0 to 1, by Newton's method; values have 31 fractional bits. */
 static int32_t inverse(int32_t a) {
   const int32_t half = (int32_t)(((int64_t)a + (INT64_C(1) << 31)) >> 1);
   int32_t x = 1515870810 + high_product(half, -1010580540);

@@ -1,5 +1,5 @@
-/* Arithmetic that the stand-in's functions share: fixed point with two roundings, as the library's
- * documentation takes it over from TensorFlow Lite's. */
+/* Shared arithmetic of the mock functions: fixed point with two roundings, as in TensorFlow
+   Lite. */
 #ifndef MOCK_H
 #define MOCK_H
 
@@ -9,7 +9,7 @@
 
 #include "arm_nnfunctions.h"
 
-/* What a processor has, as the library tells it by the compiler's macros. */
+/* Features of the processor, from the macros that CMSIS-NN uses. */
 #if defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE
 #define HELIUM 1
 #else
@@ -21,7 +21,7 @@
 #define DSP 0
 #endif
 
-/* Versions that want more than all that came out; tests of a plan that is too small set it. */
+/* Scratch sizes above those of all releases; set by tests of too small buffers. */
 #ifndef MOCK_EXTRA_SCRATCH
 #define MOCK_EXTRA_SCRATCH 0
 #endif
@@ -45,7 +45,7 @@ static inline int8_t bounded(int32_t x, int32_t low, int32_t high) {
   return (int8_t)(x < low ? low : x > high ? high : x);
 }
 
-/* Scratch memory is written all over, so that what was planned to lie there is lost. */
+/* Overwrite the scratch memory, so that overlapping tensors are detected. */
 static inline int lacks_scratch(const cmsis_nn_context* ctx, int32_t size) {
   if (size == 0) return 0;
   if (ctx->buf == NULL || ctx->size < size) return 1;
