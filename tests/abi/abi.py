@@ -145,7 +145,7 @@ def installed() -> tuple[Path, list[Path]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--update", action="store_true", help="keep what is there now")
+    parser.add_argument("--update", action="store_true", help="write the snapshot")
     parser.add_argument("--compiler", default="cc")
     parser.add_argument("--include", type=Path)
     parser.add_argument("libraries", nargs="*", type=Path)
@@ -161,7 +161,7 @@ def main() -> int:
         return 0
     kept = {name: lines for name, lines in read_snapshot().items() if name in facts}
     found = differences(kept, facts)
-    print("\n".join([*found, ADVICE] if found else ["the ABI is that of the snapshot"]))
+    print("\n".join([*found, ADVICE] if found else ["the ABI equals the snapshot"]))
     return 1 if found else 0
 
 

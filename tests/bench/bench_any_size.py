@@ -1,9 +1,9 @@
 """Compare a library for every size with one for a fixed shape: speed, memory, code, cost of sizes.
 
-Both libraries run in turn in one process, on one thread, by several executors each, since where
-their memory lies changes the times of small networks by percents; ratios are of the least processor
-times over many short rounds, so that what else the machine does counts little. What a run costs
-that computes next to nothing is told beside: no smaller batch takes less. Run:
+Both libraries run in turns in one process on one thread. Each has several executors, since memory
+addresses change the times of small networks by percents. Ratios use the minimum processor times
+over many short rounds, which hides other load. The cost of a nearly empty run is printed, too: it
+is the lower bound for small batches. Run:
 ``python tests/bench/bench_any_size.py``, with ``--models NAME ...`` for networks of the folder that
 TVMRT_MODELS names, whose first axes it opens up to four.
 """
@@ -162,14 +162,14 @@ def main() -> None:
     rounds, cases = args.rounds, {name: opened(name) for name in args.models} or CASES
     tvmrt.get_global_func("runtime.config_threadpool")(1, 1)
     print("network        largest   half  arena   code   (ratios to a library of fixed shape;")
-    print("                                               half a batch: to the whole)")
+    print("                                               half: half a batch to the whole)")
     with tempfile.TemporaryDirectory() as folder:
         for name, case in cases.items():
             found = measure(case, Path(folder), rounds)
             cells = (f"{found[key]:6.3f}" if key in found else "     -"
                      for key in ("largest", "half", "arena", "code"))  # fmt: skip
             print(f"{name:14} {'  '.join(cells)}")
-        print(f"a run of next to nothing: {min_cost(Path(folder), 21):.2f} us")
+        print(f"a nearly empty run: {min_cost(Path(folder), 21):.2f} us")
         print(f"changing the size between runs: {size_cost(Path(folder), 21):.2f} us")
 
 

@@ -4,8 +4,8 @@ default if the processor supports it.
     TVM_NUM_THREADS=1 python tests/bench/bench_bf16.py NETWORK.onnx... [--rounds N]
 
 Inputs and weights are random (``--own`` keeps the weights), one thread, numpy arrays in and out.
-In a round all run in turn; what is printed is the median over rounds of the ratio to tvmrt in
-bfloat16, above 1 where that is faster, and how far its results are from onnxruntime's. Without
+In each round all run in turns. Printed are the median ratio to tvmrt in bfloat16 (above 1: bfloat16
+is faster) and the difference of its results from onnxruntime's. Without
 OpenVINO (``pip install openvino``) its column is left out.
 """
 
@@ -149,7 +149,7 @@ def main() -> None:
         values = [row[key] for row in rows.values() if key in row]
         if values:
             mean = math.exp(sum(map(math.log, values)) / len(values))
-            print(f"{key}: geometric mean {mean:.2f}, least {min(values):.2f}")
+            print(f"{key}: geometric mean {mean:.2f}, minimum {min(values):.2f}")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def difference(a: list[np.ndarray], b: list[np.ndarray]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
-    parser.add_argument("names", nargs="*", help="networks; all of them without")
+    parser.add_argument("names", nargs="*", help="networks (default: all)")
     options = parser.parse_args()
     if not options.folder:
         parser.error("no FOLDER given and TVMRT_MODELS is not set")

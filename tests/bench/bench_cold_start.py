@@ -3,15 +3,15 @@
     TVM_NUM_THREADS=1 python tests/bench/bench_cold_start.py [FOLDER] [NAME...] [--rounds N]
 
 FOLDER holds NAME.onnx and defaults to what TVMRT_MODELS names. For each network, in milliseconds of
-the clock, the least of rounds in which the sides take turns:
+the clock, the minimum of rounds in which the sides take turns:
 
 - program: the program of examples/c_program, which loads the library and runs the network once;
-- run: what each further run takes of it;
+- run: time of each further run in it;
 - reading: a program that does nothing but read the library's file;
-- beside: the first less the others, the cost of starting.
+- start-up: the first minus the others.
 
-Below stands what choosing a level takes in a process of its own, in which the processor is asked
-for the first time: the least and the median.
+At the end, the time to select an ISA level in a new process, which queries the processor for the
+first time: the minimum and the median.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def main() -> None:
             float(subprocess.run([choosing], check=True, capture_output=True, text=True).stdout)
             for _ in range(given.rounds)
         ]
-    print(f"choosing a level: {min(found):.3f} ms, median {statistics.median(found):.3f} ms")
+    print(f"selecting an ISA level: {min(found):.3f} ms, median {statistics.median(found):.3f} ms")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Measure the peak memory of compiling, relative to the size of the network's weights.
 
-Run: ``python tests/bench/bench_compile_memory.py [FILE.onnx ...]``; without files of a decoder
-like GPT-2 (``--layers``, ``--words``), its weights in the file and beside it. Printed for each
-stage, for the C compiler's processes, and for all processes at once. What Python and its modules
-take before the network is read is not counted; Linux alone.
+Run: ``python tests/bench/bench_compile_memory.py [FILE.onnx ...]``; without files of a decoder like
+GPT-2 (``--layers``, ``--words``), its weights are in the file, and in an external file. Printed for
+each stage, for the C compiler's processes, and for all processes at once. Memory of Python and its
+modules before the network is read is not counted. Linux only.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def measure(shape: str, count: int, with_c: bool, options: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=", ".join(many_nodes.SHAPES))
-    parser.add_argument("--nodes", default="500,1000,5000", help="numbers of nodes, by commas")
-    parser.add_argument("--no-c", action="store_true", help="leave the C compiler out")
+    parser.add_argument("--nodes", default="500,1000,5000", help="node counts, separated by commas")
+    parser.add_argument("--no-c", action="store_true", help="skip the C compiler")
     parser.add_argument("--executor", default="graph", choices=["graph", "aot"])
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -3,11 +3,11 @@ processes.
 
     python tests/bench/bench_contention.py [FOLDER] [--networks NAME...] [--seconds 2]
 
-For each network and number of threads (1, one a processor, what the runtime takes) in processes of
-their own: answers a second of one instance, and of as many instances as there are processors, as a
-part of what single-threaded ones would do (below 1: they get in each other's way); then the median
-and the 99th percentile of an answer's time on a machine without other work, and with a process
-that computes on each processor but one, as parts of the quiet median.
+Each network and number of threads (1, one per processor, the runtime's default) has its own
+processes. Printed are the throughput of one instance and of one instance per processor, relative
+to single-threaded instances (below 1: they slow each other down), then the median and the 99th
+percentile of the latency on an idle machine and with a busy process on all processors but one,
+relative to the idle median.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Measure the cost of a boundary between two regions of one device without copies: ``python
 tests/bench/bench_device_boundaries.py``.
 
-The device has memory of its own, in which every tensor between its regions stays, and its runs do
-nothing. A chain of many such regions is timed against one of two; printed are nanoseconds a border,
-in both executors and with the schedulers of the graph executor. It fails if a border costs more
-than 200 ns without a scheduler.
+The device has its own memory, in which tensors between its regions stay, and its runs compute
+nothing. A chain of many such regions is compared with a chain of two. Printed are nanoseconds per
+boundary, in both executors and with the schedulers of the graph executor. It fails if a boundary
+costs more than 200 ns without a scheduler.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     found = measure()
     for what, cost in found.items():
-        print(f"{what:<26}{cost:>8.1f} ns a border")
+        print(f"{what:<26}{cost:>8.1f} ns per boundary")
     slow = [w for w, cost in found.items() if cost > MAX_NS and "scheduler" not in w]
     if slow:
         print(f"above {MAX_NS:.0f} ns: {', '.join(slow)}")

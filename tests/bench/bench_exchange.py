@@ -1,14 +1,13 @@
 """Measure passing foreign tensors to a tvm-ffi function by DLPack's exchange interface.
 
-A call of two tensors, in turns: tvm-ffi's own, NDArrays, and tensors of the least type that can
-offer the interface (calls/minimal_tensor.c: no allocation, no work but a reference). Whatever is
-offered, apache-tvm-ffi 0.1.15 makes a tensor of its own of it and releases that after the call,
-whether the table stands under today's name or the older one, with a view without ownership or not:
-the least type takes about 1.45 times the own tensors' time, below which no package can come by it.
-The other way in, ``__tvm_ffi_object__`` of a type that keeps a tensor of tvm-ffi's, takes about
-1.32 times, but tells nothing of the interface: what a call returns or allocates is then no NDArray.
-Without a conversion go only types derived from those of tvm-ffi's own extension module, whose
-layout is private to it and which would have to be imported before.
+Calls of two tensors are measured in turns: tvm-ffi's own, NDArrays, and a minimal type with the
+interface (calls/minimal_tensor.c: no allocation, only a reference). apache-tvm-ffi 0.1.15 converts
+each argument to its own tensor and releases it after the call, under both names of the table and
+with or without ownership. So the minimal type takes about 1.45 times the time of own tensors: a
+lower bound for all packages. ``__tvm_ffi_object__`` of a type that contains a tvm-ffi tensor takes
+about 1.32 times, but results of the call are then not NDArrays. Only types derived from those of
+tvm-ffi's extension module avoid the conversion; their layout is private.
+
 Run: ``python tests/bench/bench_exchange.py``.
 """
 

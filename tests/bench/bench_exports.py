@@ -4,8 +4,8 @@ sizes.
 ``python tests/bench/bench_exports.py --folder FOLDER --install`` makes a virtual environment in
 FOLDER with torch, timm, ultralytics, segmentation-models-pytorch and transformers (some GB),
 exports the networks of ``export_networks.py`` there, loads each without arguments, and compares it
-with onnxruntime without optimisations. Without ``--install`` it judges the ``.onnx`` files that
-FOLDER has. It takes hours, and no test runs it.
+with onnxruntime without optimisations. Without ``--install`` it checks the ``.onnx`` files in
+FOLDER. It takes hours, and no test runs it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def judged(path: Path) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="where the exported networks are")
+    parser.add_argument("--folder", type=Path, help="folder of the exported networks")
     parser.add_argument("--install", action="store_true", help="install exporters, and export")
     parser.add_argument("--only", nargs="*", help="names of networks; all by default")
     parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
@@ -183,12 +183,12 @@ def main() -> int:
     paths = sorted(given.folder.glob("*.onnx"))
     paths = [path for path in paths if not given.only or path.stem in given.only]
     found: dict[str, dict[str, Any]] = {}
-    print(f"{'network':32} {'loads':5} {'right':5} {'worst':>8}  chosen, or why not")
+    print(f"{'network':32} {'loads':5} {'correct':7} {'worst':>8}  chosen sizes, or the error")
     for path in paths:
         row = found[path.stem] = judged(path)
         text = row["why"] or row.get("chosen", "")
         numbers = f"{row.get('right', 0)}/3", f"{row.get('worst', 0):.1e}"
-        print(f"{path.stem:32} {'yes' if row['loads'] else 'no':5} {numbers[0]:5} {numbers[1]:>8}  "
+        print(f"{path.stem:32} {'yes' if row['loads'] else 'no':5} {numbers[0]:7} {numbers[1]:>8}  "
               f"{' '.join(text.split())[:200]}", flush=True)  # fmt: skip
     for name, why in failed.items():
         print(f"{name:32} was not exported: {why[:200]}")
@@ -203,7 +203,7 @@ def _print_shares(found: dict[str, dict[str, Any]]) -> int:
         if rows:
             loads = sum(row["loads"] for row in rows)
             right = sum(row.get("right") == 3 for row in rows)
-            print(f"{kind}: {loads} of {len(rows)} load, {right} are right at 3 sizes")
+            print(f"{kind}: {loads} of {len(rows)} load, {right} are correct at 3 sizes")
             short |= right / len(rows) < GOALS.get(kind, 0.0)
     return int(short)
 

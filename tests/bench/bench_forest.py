@@ -3,9 +3,8 @@
     python tests/bench/bench_forest.py [--trees N] [--depth D] [--seconds S] [--json]
 
 A random forest of scikit-learn with columns of numbers, as classifier and as regressor. Runs of
-both are timed in turns in one process, numpy arrays in and out, each with other rows than the one
-before; the ratio is that of the medians. Exits with 1 if a forest is less than 3 times as fast at
-one row.
+both are timed in turns in one process, with numpy arrays; each run has new rows. The ratio compares
+the medians. Exits with 1 if a forest is less than 3 times as fast at one row.
 """
 
 from __future__ import annotations

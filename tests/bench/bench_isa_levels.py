@@ -4,12 +4,12 @@
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names. For each network:
 
-- native: time of the library with all levels, which takes its widest, beside one for this machine;
-- v3: time of its level v3 beside a library for that level alone;
-- code, weights: bytes beside those of the library for this machine;
-- compile: seconds beside those for this machine.
+- native: time of the library with all levels, at its widest, relative to one for this machine;
+- v3: time of its level v3, relative to a library for that level alone;
+- code, weights: bytes relative to the library for this machine;
+- compile: seconds relative to the library for this machine.
 
-Times are the least of batches that are run in turns. Below stand the geometric means.
+Times are the minimum of batches in turns. The last lines are geometric means.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 First the milliseconds that ``import tvmrt`` takes, alone and after numpy. Then for each network:
 milliseconds to load it from the cache in a process that has imported numpy and tvmrt, and
 microseconds of processor time that ``net(x)`` takes over ``run()`` of an executor with its inputs
-set; all are the fastest of rounds, in which sides take turns. Last how many of 100,000 calls by 8
-threads at once give what a call alone gives, to the bit. Run it where a wheel is installed: an
-editable installation looks at its sources when it is imported.
+set; all are minima over rounds in turns. Last, how many of 100,000 concurrent calls by 8 threads
+equal a single call bit by bit. Run it where a wheel is installed: an editable installation looks at
+its sources when it is imported.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def main() -> None:
                 f"call {call:9.2f} us   {call - run:6.2f} us more"
             )
         right = _right_calls(chosen.networks[0])
-        print(f"{right:,} of 100,000 calls by 8 threads are right")
+        print(f"{right:,} of 100,000 calls by 8 threads are correct")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python tests/bench/bench_networks.py [FOLDER] [--seconds S] [--threads N] [--json]
 
-FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names. Speeds are ratios
-of times measured in turns in one process (``tvmrt bench``), numpy arrays in and out. Memory is
-the arena beside its lower bound, and what a C program holds beyond weights, arena, inputs and
-outputs: executor, code, stacks, scratch.
+FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names. Speeds are ratios of
+times measured in turns in one process (``tvmrt bench``), numpy arrays in and out. Memory is the
+arena relative to its lower bound, and the remaining memory of a C program without weights, arena,
+inputs and outputs: executor, code, stacks, scratch.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def print_table(rows: dict[str, dict]) -> None:
         )
     speeds = [row["speed"] for row in rows.values()]
     mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
-    print(f"geometric mean of speed {mean:.2f}, least {min(speeds):.2f}, networks {len(speeds)}")
+    print(f"geometric mean of speed {mean:.2f}, minimum {min(speeds):.2f}, networks {len(speeds)}")
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
 """Measure the cost of a region boundary: ``python tests/bench/bench_region_boundaries.py``.
 
-A network of many tiny regions, each with one tiny operator of the CPU between it and the next, is
-timed against the same number of calls of plain C. Printed are nanoseconds a region beyond that,
-for code that is called directly, through a packed function, and through a module's device.
+A network of many tiny regions, separated by tiny CPU operators, is compared with as many plain C
+calls. Printed are the additional nanoseconds per region for code that is called directly, through a
+packed function, and through a module's device.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> None:
         }
     for what, time in rows.items():
         total, beyond = time / REGIONS * 1e9, (time - plain) / REGIONS * 1e9
-        print(f"{what:20} {total:8.1f} ns a region and operator, {beyond:8.1f} ns beyond plain C")
+        print(f"{what:20} {total:8.1f} ns per region and operator, {beyond:8.1f} ns beyond plain C")
     if rows["module of a device"] - plain > REGIONS * 1e-6:
         sys.exit("a border costs more than a microsecond")
 

@@ -1,7 +1,7 @@
 """Measure the overhead of region calls without copies, with a device that computes nothing.
 
-"call" is the region's packed function as an executor calls it: finding out that the tensors are
-what the region was compiled for, its lock, the device's slot.
+"call" is the region's packed function as an executor calls it: checking the tensors, locking,
+and calling the device.
 Run: ``python tests/bench/bench_regions.py``.
 """
 

@@ -5,14 +5,14 @@
 
 Kinds: ``f32`` and ``bf16`` are ours, ``direct`` and ``winograd`` are ours with ``--no-winograd``
 and ``--winograd``, ``whole`` is ours with ``--no-row-chains``, ``ort`` is onnxruntime, ``ov_f32``
-is OpenVINO told to stay in float32, ``ov`` OpenVINO as it comes, which computes in bfloat16 where
-the processor can; quantised networks stay so in all. Weights are those of the file, inputs random,
-numpy arrays in and out, one network in one process. Printed is how many times as fast ours is as
-each other kind: the median over rounds in which all run in turn, and the ratio of the fastest runs,
-which holds beside other work too, and more so by the process's time on processors (``--cpu``).
-``--keep`` keeps the compiled libraries for the next time. Where no target is named, ours are for
-this very machine, as those of ``tvmrt.load``.
-Without OpenVINO (``pip install openvino``) its kinds are left out.
+is OpenVINO restricted to float32, ``ov`` is OpenVINO with its defaults, which uses bfloat16 if the
+processor supports it; quantised networks stay quantised. Weights are those of the file, inputs
+random, numpy arrays in and out, one network in one process. Printed is how many times as fast ours
+is as each other kind: the median over rounds in which all run in turn, and the ratio of the fastest
+runs, which holds beside other work too, and more so by the process's time on processors
+(``--cpu``). ``--keep`` keeps the compiled libraries for the next time. Where no target is named,
+ours are for this very machine, as those of ``tvmrt.load``. Without OpenVINO (``pip install
+openvino``) its kinds are left out.
 """
 
 from __future__ import annotations
@@ -173,10 +173,10 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=kinds, default=default)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each network")
-    parser.add_argument("--cpu", action="store_true", help="time on processors")
-    parser.add_argument("--target", help="default: as tvmrt.load has it, this machine")
-    parser.add_argument("--levels", nargs="*", help="of --target x86-64")
-    parser.add_argument("--keep", metavar="FOLDER", help="of compiled libraries")
+    parser.add_argument("--cpu", action="store_true", help="compare processor time")
+    parser.add_argument("--target", help="default: this machine, as for tvmrt.load")
+    parser.add_argument("--levels", nargs="*", help="ISA levels, with --target x86-64")
+    parser.add_argument("--keep", metavar="FOLDER", help="where to keep the compiled libraries")
     given = parser.parse_args()
     if os.environ.get("TVM_NUM_THREADS") != str(given.threads):
         sys.exit(f"set TVM_NUM_THREADS={given.threads}, which ours goes by")
@@ -190,7 +190,7 @@ def main() -> None:
         values = [row[pair] for row in rows if pair in row]
         if values:
             mean = math.exp(sum(map(math.log, values)) / len(values))
-            print(f"{pair[0]}:{pair[1]} geometric mean {mean:.3f}, least {min(values):.3f}")
+            print(f"{pair[0]}:{pair[1]} geometric mean {mean:.3f}, minimum {min(values):.3f}")
 
 
 if __name__ == "__main__":

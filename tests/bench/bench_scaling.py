@@ -4,23 +4,22 @@ running at a time.
     python tests/bench/bench_scaling.py NETWORK.onnx... [--threads 2] [--rounds 7] [--slice 0.3]
         [--pause 0.1] [--keep FOLDER] [--json FILE]
 
-Ours and onnxruntime, with one thread and with ``--threads``, have a process each. In each round one
-after the other is told to run for a slice, while the others wait for a line on a pipe: no runtime's
-spinning threads are beside another's, and what the machine does meanwhile meets all of them. The
-pause in front of a slice lets threads of the one before fall asleep. Numpy arrays in and out.
+Ours and onnxruntime, with one thread and with ``--threads``, have a process each. In each round
+they run for a slice in turns, while the others wait for a line on a pipe. So no runtime's spinning
+threads disturb another one, and other load affects all of them. The pause before a slice lets the
+threads of the previous process fall asleep. Numpy arrays in and out.
 
 Printed for each network: milliseconds of ours with one thread and with all; the scaling, which is
-the first divided by the second; milliseconds of onnxruntime with all threads, and how many times
-as fast ours is; the same with one thread. Each ratio is the median over rounds and, in brackets,
-that of the fastest runs. ``idle`` is the most of a processor that one of ours took from the end of
-its slice to its next one, in percent; onnxruntime's threads look for work for some 15 ms, in the
-pause. ``trip`` is how long a word takes from one processor to another and back, in nanoseconds, the
-least and the most of the rounds: some hundred where both share a cache, several times that where
-each has its own, which a virtual machine may have changed from one minute to the next, and scaling
-with it.
-The last line tells which networks several threads make slower: there should be none. Small ones
-show it, with slices of 0.05 seconds or so: ``bench_scaling.py $TVMRT_MODELS/*.onnx --slice 0.05``.
-``--json`` writes all slices' medians and fastest runs.
+the first divided by the second; milliseconds of onnxruntime with all threads, and how many times as
+fast ours is; the same with one thread. Each ratio is the median over rounds and, in brackets, that
+of the fastest runs. ``idle`` is the maximum processor share of one of our processes between its
+slices, in percent; onnxruntime's threads spin for about 15 ms of the pause. ``trip`` is the
+round-trip time of a word between two processors in nanoseconds, minimum and maximum over the
+rounds: about a hundred if they share a cache, several times that otherwise. A virtual machine may
+change it at any time, and scaling with it. The last line lists networks that are slower with
+several threads: there should be none. Small networks show it best, with slices of 0.05 seconds:
+``bench_scaling.py $TVMRT_MODELS/*.onnx --slice 0.05``. ``--json`` writes all slices' medians and
+fastest runs.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ def summary(rows: list[dict], threads: int) -> None:
     for name, first, second in pairs_of(threads):
         values = [ratio(row, first, second)[0] for row in rows]
         mean = math.exp(sum(map(math.log, values)) / len(values))
-        print(f"{name}: geometric mean {mean:.3f}, least {min(values):.3f}")
+        print(f"{name}: geometric mean {mean:.3f}, minimum {min(values):.3f}")
     slower = [row["network"] for row in rows if max(ratio(row, *pairs_of(threads)[0][1:])) < SLOWER]
     print(f"slower with {threads} threads than with one: {', '.join(slower) or 'none'}")
 
@@ -182,9 +181,9 @@ def main() -> None:
     parser.add_argument("networks", nargs="+", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--slice", type=float, default=0.3, help="seconds of one in a round")
-    parser.add_argument("--pause", type=float, default=0.1, help="seconds in front of a slice")
-    parser.add_argument("--keep", metavar="FOLDER", help="of compiled libraries")
+    parser.add_argument("--slice", type=float, default=0.3, help="seconds of a slice")
+    parser.add_argument("--pause", type=float, default=0.1, help="seconds before a slice")
+    parser.add_argument("--keep", metavar="FOLDER", help="where to keep the compiled libraries")
     parser.add_argument("--json", metavar="FILE", type=Path)
     given = parser.parse_args()
     heads = [f"{name:>13}" for name, _, _ in pairs_of(given.threads)]

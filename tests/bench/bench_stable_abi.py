@@ -1,7 +1,7 @@
 """Measure the cost of Python's stable ABI: compare the extension with one that calls functions
 wherever the stable ABI has no macro.
 
-Heap types and look-ups that the stable ABI wants as well are left out, so that this is the least.
+Heap types and look-ups that the stable ABI requires are omitted, so this is a lower bound.
 Each round measures both in processes of their own, in turning order; times are processor time.
 Run: ``python tests/bench/bench_stable_abi.py``.
 """

@@ -3,7 +3,7 @@ onnxruntime: median speed ratios over rounds in turns, differences (of ``--winog
 onnxruntime), bytes of weights.
 
 Run: ``TVM_NUM_THREADS=1 python tests/bench/bench_winograd.py [NAME ...]``. With ``--layers`` single
-layers of many shapes by each size of squares, from which the compiler's estimate was fitted.
+layers of many shapes with each Winograd tile size, to which the compiler's estimate was fitted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def networks(names: list[str], rounds: int) -> None:
 
 
 def layers(rounds: int) -> None:
-    print("layer              direct us   squares of 2 (estimate)   of 4 (estimate)")
+    print("layer              direct us   tile of 2 (estimate)      of 4 (estimate)")
     estimate = winograd._faster
     for ins, outs, size in LAYERS:
         maker = Maker(ins, size)

@@ -37,10 +37,10 @@ def arguments(text: str) -> argparse.Namespace:
     """Parse the arguments; ``models`` are the files of the networks to measure."""
     parser = argparse.ArgumentParser(description=text.splitlines()[0])
     parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
-    parser.add_argument("--networks", nargs="*", help="their names; all where it is left out")
+    parser.add_argument("--networks", nargs="*", help="names of networks (default: all)")
     parser.add_argument("--seconds", type=float, default=2.0, help="per network")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--cpu", action="store_true", help="time on processors")
+    parser.add_argument("--cpu", action="store_true", help="compare processor time")
     options = parser.parse_args()
     if not options.folder:
         parser.error("no FOLDER given and TVMRT_MODELS is not set")
@@ -64,7 +64,7 @@ def summary(found: Iterable[float | None]) -> int:
     if not speeds:
         sys.exit("no network was measured")
     mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
-    print(f"geometric mean {mean:.3f}, least {min(speeds):.3f}, networks {len(speeds)}")
+    print(f"geometric mean {mean:.3f}, minimum {min(speeds):.3f}, networks {len(speeds)}")
     return 0
 
 

@@ -90,8 +90,8 @@ def compile_member(
 ) -> Member:  # fmt: skip
     """Compile as member ``number`` of a batch; raises the exceptions of tvmrt.compile.
 
-    Runs at sizes that the conditions of the network exclude, which the compiler says in a remark,
-    are left out. Raises ValueError where none is left.
+    Runs at sizes that the compiler excludes with a remark are skipped. Raises ValueError if none
+    remains.
     """
     options = dict(build.options)
     if isinstance(model, bytes):
@@ -166,8 +166,8 @@ def run_batch(
 ) -> list[Outcome]:  # fmt: skip
     """Compile, run and compare; return the outcomes in the order of the members.
 
-    ``judged`` keeps the judges' answers for the same networks by another build; ``judges`` is the
-    worker's word for them.
+    ``judged`` caches the references' results for other builds of the networks; ``judges`` is the
+    worker's command for them.
     """
     outcomes = [Outcome() for _ in members]
     for number, member in enumerate(members):

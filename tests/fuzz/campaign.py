@@ -2,8 +2,8 @@
 
     campaign.py BUILD COVERED SECONDS [NAME [ARGUMENTS]]
 
-BUILD is a build folder with the fuzz targets, COVERED one whose targets count what they run; either
-may be ``-`` where there is no clang with libFuzzer. Each target, ``mutants``, ``graphs`` and
+BUILD is a build folder with the fuzz targets, COVERED one whose targets measure coverage; either
+may be ``-`` without a clang with libFuzzer. Each target, ``mutants``, ``graphs`` and
 ``readers`` get SECONDS, or only NAME, as many at once as there are processors. C targets begin with
 the seeds and the kept inputs of tests/fuzz/corpus. Findings lie in a folder that is named at the
 end, or in FUZZ_FINDINGS; then the exit code is 1. FUZZ_SEED asks for the same inputs each time, as

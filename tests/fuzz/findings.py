@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 class Findings:
     """Findings of one program; the first of similar ones is kept.
 
-    Remarks are kept in the same way, but are no findings: their number is told.
+    Remarks are stored in the same way, but only counted.
     """
 
     def __init__(self, folder: Path | None, program: str) -> None:

@@ -1,8 +1,8 @@
 """Minimise the corpus of the fuzz targets: minimize_corpus.py BUILD FOLDER.
 
-FOLDER has a folder ``corpus-NAME`` for each target, as the findings of a campaign do. They, the
-seeds and what was kept before are minimised by libFuzzer to the smallest inputs that reach as much,
-and written to corpus/NAME.zip.
+FOLDER has a folder ``corpus-NAME`` for each target, as the findings of a campaign do. libFuzzer
+minimises these, the seeds and the previous corpus to the smallest set with equal coverage, which is
+written to corpus/NAME.zip.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Compile mutants of ONNX files; build and run a share of those that compile.
 
-    mutants.py --seconds 60                 from a seed that is told
+    mutants.py --seconds 60                 from a printed seed
     mutants.py --seed 7 --count 20000       again the same ones
-    mutants.py FILE.onnx ...                what becomes of these, the findings of a campaign
+    mutants.py FILE.onnx ...                single files, such as the findings of a campaign
 
-A mutant is refused with a sentence or compiles, within SECONDS and BYTES of memory. One in
+A mutant must compile or be refused with an error, within SECONDS and BYTES of memory. One in
 ``--share`` of those that compile is built with ASan and UBSan, run, and compared with onnxruntime
 by the rule of comparison.py. The rest are findings: files in a folder, exit code 1.
 """

@@ -1,11 +1,11 @@
 """Fuzz the file readers written in Python: archives of arrays, archives of sources, and `inspect`.
 
-    readers.py --seconds 60          from a seed that is told
+    readers.py --seconds 60          from a printed seed
     readers.py FILE ...              single files, the findings of a campaign
 
-A file is damaged as bytes, or inside: a member of an .npz or .tar with right check sums around it,
-a value of its JSON. Each is read as the command line reads it: what comes is a result, or an
-OSError, ValueError or TVMError with a sentence, within SECONDS.
+Damage is to the raw bytes or inside: a member of an .npz or .tar with valid checksums, a value of
+its JSON. Each file is read as the command line does. It must give a result, or an OSError,
+ValueError or TVMError with a text, within SECONDS.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Reference results of a network: from onnxruntime, the ONNX reference evaluator, or LiteRT.
 
-onnxruntime without its optimiser judges ONNX networks. The onnx package's reference evaluator
-judges those that onnxruntime does not run, and those with a node for which the table of differences
-(tvmrt.compiler.differences) says that onnxruntime is not right; where that is exact arithmetic, of
-this node alone. LiteRT's reference kernels judge ``.tflite`` networks, its optimised
-ones those with an operator that has no reference kernel.
+ONNX networks are compared with onnxruntime without its optimiser. The onnx package's reference
+evaluator replaces it for networks that onnxruntime does not run, and for nodes that the table of
+differences (tvmrt.compiler.differences) lists as incorrect in onnxruntime. ``.tflite`` networks are
+compared with LiteRT's reference kernels, or its optimised ones if there is no reference kernel.
 """
 
 from __future__ import annotations

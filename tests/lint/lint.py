@@ -2,9 +2,9 @@
 
 Usage: lint.py BUILD_FOLDER [gcc|clang-tidy|cppcheck ...]
 
-BUILD_FOLDER is one that meson has set up: its compile_commands.json tells how files are compiled.
-A false alarm is answered where it is raised, by a comment on the line or the one above that
-begins with `lint:` and gives the reason. A tool that is not installed is named and skipped.
+BUILD_FOLDER is one that meson has set up: its compile_commands.json contains the compile commands.
+A false alarm is explained by a comment on the line or the line above, which begins with `lint:` and
+gives the reason. A tool that is not installed is named and skipped.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ and run once by QEMU. One line a network and target:
 Networks are those of this folder (own_networks.py) and, where TVMRT_MODELS names a folder, the
 microcontroller networks in it. ``--check`` compares with limits.json and exits 1 where a number
 has grown, ``--update`` writes that file anew, ``--steps`` splits the instructions by function.
-``--cc`` is another compiler than GCC, by which the limits were measured: ``--slack`` says how many
-times as much they are for it.
+``--cc`` selects another compiler than GCC, with which the limits were measured; ``--slack`` is a
+factor on the limits for it.
 
     python tests/bench/firmware/bench_firmware.py [NETWORK ...] [--target cortex-m4 ...] [--check]
 """
@@ -232,14 +232,16 @@ def line(name: str, target: str, row: dict) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Costs of networks on microcontrollers")
-    parser.add_argument("networks", nargs="*", help="names; all where none is given")
+    parser.add_argument("networks", nargs="*", help="names (default: all)")
     parser.add_argument("--target", action="append", choices=sorted(boards.BOARDS))
     parser.add_argument("--cflags", help="instead of the archive's own options")
     parser.add_argument("--cc", help="instead of the archive's own compiler")
-    parser.add_argument("--slack", type=float, default=SLACK, help="of the limits, by default 1.02")
+    parser.add_argument(
+        "--slack", type=float, default=SLACK, help="factor on the limits, by default 1.02"
+    )
     parser.add_argument("--steps", action="store_true", help="instructions of each function")
     parser.add_argument("--check", action="store_true", help="compare with the committed limits")
-    parser.add_argument("--update", action="store_true", help="write the limits anew")
+    parser.add_argument("--update", action="store_true", help="write new limits")
     options = parser.parse_args()
     limits = json.loads(LIMITS.read_text()) if LIMITS.exists() else {}
     grown: list[str] = []

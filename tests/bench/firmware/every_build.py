@@ -47,7 +47,7 @@ def main() -> int:
         archives = {target: unpacked(target, Path(folder, target)) for target in targets}
         jobs = [pool.submit(wrong, b, archives[b.target], images, expected) for b in builds]
         told = [text for text in (job.result() for job in jobs) if text]
-    print("\n".join([*told, f"{len(builds)} builds, {len(told)} of them wrong"]))
+    print("\n".join([*told, f"{len(builds)} builds, {len(told)} of them with errors"]))
     return 1 if told else 0
 
 

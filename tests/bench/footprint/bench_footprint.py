@@ -41,7 +41,7 @@ SOFT = {
 COUNTED = "cortex-m4"
 PARTS = {
     "workspace": "workspace calls and a stack allocator",
-    "lent": "workspace calls in memory that tvmrt_workspace_init() lends",
+    "lent": "workspace calls in caller-provided memory",
     "registry": "globals, modules, packed calls",
     "graph": "graph executor, JSON, params",
     "graph_module": "graph executor as a module",
@@ -223,8 +223,8 @@ def grown(found: dict, limits: dict[str, int]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--target", action="append", choices=[*SOFT], help="default: all")
-    parser.add_argument("--check", action="store_true", help="exit 1 where a number has grown")
-    parser.add_argument("--update", action="store_true", help="write limits.json anew")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a number has grown")
+    parser.add_argument("--update", action="store_true", help="write new limits to limits.json")
     options = parser.parse_args()
     targets = options.target or [*SOFT]
     for target in targets:
