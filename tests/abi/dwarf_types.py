@@ -1,6 +1,6 @@
 """Print C types as text, from the debug information of one object file.
 
-Compilers name the basic types differently, so these are told by their kind and size; everything
+Compilers name the basic types differently, so these are identified by kind and size; everything
 else by the name that the headers give it.
 """
 

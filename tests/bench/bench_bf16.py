@@ -142,8 +142,8 @@ def main() -> None:
     rows: dict[str, dict[str, float]] = {}
     for path in given.networks:
         rows[path.stem] = measure(path, given.own, given.rounds, given.target)
-        told = "  ".join(f"{key} {value:.3g}" for key, value in rows[path.stem].items())
-        print(f"{path.stem}: {told}")
+        columns = "  ".join(f"{key} {value:.3g}" for key, value in rows[path.stem].items())
+        print(f"{path.stem}: {columns}")
         sys.stdout.flush()
     for key in ("float32", "onnxruntime", "openvino"):
         values = [row[key] for row in rows.values() if key in row]

@@ -29,7 +29,7 @@ import tvmrt
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "c_program" / "main.c"
 REPEAT = 21
-COLUMNS = ("program", "run", "reading", "beside")
+COLUMNS = ("program", "run", "reading", "start-up")
 READING = """
 #include <stdio.h>
 #include <stdlib.h>

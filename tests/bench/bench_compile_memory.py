@@ -118,10 +118,10 @@ def decoders(folder: Path, layers: int, words: int) -> list[Path]:
     from transformer_files import BUILDERS
 
     model, _ = BUILDERS["gpt2"](layers, 768, 12, steps=1, words=words)
-    inside, beside = folder / "decoder.onnx", folder / "decoder_external.onnx"
+    inside, external = folder / "decoder.onnx", folder / "decoder_external.onnx"
     onnx.save(model, inside)
-    onnx.save(model, beside, save_as_external_data=True, location="decoder.data")
-    return [inside, beside]
+    onnx.save(model, external, save_as_external_data=True, location="decoder.data")
+    return [inside, external]
 
 
 def main() -> None:

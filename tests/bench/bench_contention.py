@@ -58,10 +58,10 @@ def together(network: str, count: int, threads: int, seconds: float) -> list[lis
     return [json.loads(each.communicate()[0]) for each in instances]
 
 
-def beside(network: str, threads: int, neighbours: int, seconds: float) -> tuple[float, float]:
+def latency(network: str, threads: int, busy_processes: int, seconds: float) -> tuple[float, float]:
     """Return the median and 99th percentile of the latency next to this many busy processes."""
     with ExitStack() as stack:
-        for _ in range(neighbours):
+        for _ in range(busy_processes):
             busy = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])
             stack.callback(busy.wait)
             stack.callback(busy.kill)
@@ -75,8 +75,8 @@ def measure(network: str, seconds: float) -> None:
     for threads in dict.fromkeys((1, processors, 0)):
         answers = sum(map(len, together(network, processors, threads, seconds)))
         one = len(together(network, 1, threads, seconds)[0])
-        quiet, quiet99 = beside(network, threads, 0, seconds)
-        busy, busy99 = beside(network, threads, max(1, processors - 1), seconds)
+        quiet, quiet99 = latency(network, threads, 0, seconds)
+        busy, busy99 = latency(network, threads, max(1, processors - 1), seconds)
         print(
             f"{Path(network).stem:28} {threads or 'own':>7} {one / seconds:11.0f} "
             f"{answers / alone:9.3f} {1e6 * quiet:9.1f} {quiet99 / quiet:6.2f} "

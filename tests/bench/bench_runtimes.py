@@ -9,7 +9,7 @@ is OpenVINO restricted to float32, ``ov`` is OpenVINO with its defaults, which u
 processor supports it; quantised networks stay quantised. Weights are those of the file, inputs
 random, numpy arrays in and out, one network in one process. Printed is how many times as fast ours
 is as each other kind: the median over rounds in which all run in turn, and the ratio of the fastest
-runs, which holds beside other work too, and more so by the process's time on processors
+runs, which is robust under other load, more so with the process's time on processors
 (``--cpu``). ``--keep`` keeps the compiled libraries for the next time. Where no target is named,
 ours are for this very machine, as those of ``tvmrt.load``. Without OpenVINO (``pip install
 openvino``) its kinds are left out.
@@ -149,17 +149,17 @@ def measure(path: Path, given: argparse.Namespace, folder: str) -> dict[tuple, f
     clock = time.process_time if given.cpu else time.perf_counter
     times = times_of(runs, given.seconds, clock)
     ratios = {}
-    told = []
+    columns = []
     for pair in PAIRS:
         if not set(pair) <= set(times):
             continue
         mine, other = (times[kind] for kind in pair)
         ratios[pair] = median(b / a for a, b in zip(mine, other))
-        told.append(f"{pair[0]}:{pair[1]} {ratios[pair]:.3f} ({min(other) / min(mine):.3f})")
+        columns.append(f"{pair[0]}:{pair[1]} {ratios[pair]:.3f} ({min(other) / min(mine):.3f})")
     ms = "  ".join(f"{kind} {1e3 * min(each):.3f}" for kind, each in times.items())
     right = next((kind for kind in ("ort", "f32") if kind in runs), None)
     errors = [f"{k} off {off(runs[k](), runs[right]()):.1e}" for k in runs if right and k in OURS]
-    print(f"{path.stem}: {'  '.join(told)} | ms {ms} | {', '.join(errors)}", flush=True)
+    print(f"{path.stem}: {'  '.join(columns)} | ms {ms} | {', '.join(errors)}", flush=True)
     return ratios
 
 

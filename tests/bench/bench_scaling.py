@@ -151,7 +151,7 @@ def pairs_of(threads: int) -> list[tuple[str, str, str]]:
     ]
 
 
-def told(row: dict) -> str:
+def row_text(row: dict) -> str:
     rounds = row["rounds"]
     many = row["threads"]
     ms = [1e3 * median(s["median"] for s in rounds[k]) for k in ("ours 1", f"ours {many}")]
@@ -198,7 +198,7 @@ def main() -> None:
         trips = Trips(folder)
         for path in given.networks:
             rows.append(measure(path, given, given.keep or folder, trips))
-            print(told(rows[-1]), flush=True)
+            print(row_text(rows[-1]), flush=True)
     summary(rows, given.threads)
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -56,15 +56,15 @@ def networks(names: list[str], rounds: int) -> None:
         x = np.random.default_rng(1).standard_normal(shape, np.float32)
         session = rival(model)
         with tempfile.TemporaryDirectory() as folder:
-            ways = {"direct": False, "default": None, "squares": True}
+            ways = {"direct": False, "default": None, "winograd": True}
             ours = [executor_of(model, x, f"{folder}/{n}.so", winograd=w) for n, w in ways.items()]
-            squares = ours[-1][0]
+            tiled = ours[-1][0]
             runs = [*(each.run for each, _ in ours), lambda s=session, x=x: s.run(None, {"x": x})]
             for run in runs:
                 run()
             times = [[seconds(run) for run in runs] for _ in range(rounds)]
             right = session.run(None, {"x": x})[0]
-            apart = np.abs(squares.get_output(0).numpy() - right).max() / np.abs(right).max()
+            apart = np.abs(tiled.get_output(0).numpy() - right).max() / np.abs(right).max()
         gains = [median(row[0] / row[i] for row in times) for i in (1, 2, 3)]
         print(
             f"{name:12} {1e3 * median(row[0] for row in times):9.2f} {gains[0]:10.2f} x "
@@ -82,7 +82,7 @@ def layers(rounds: int) -> None:
         model = maker.model(maker.relu(maker.conv("x", outs)))
         x = np.random.default_rng(1).standard_normal((1, ins, size, size), np.float32)
         shape = winograd._Shape(1, size, size, ins, outs)
-        said = {n: shape.direct() / shape.by_winograd(n) for n in (2, 4)}
+        said = {n: shape.direct_cost() / shape.winograd_cost(n) for n in (2, 4)}
         runs = []
         with tempfile.TemporaryDirectory() as folder:
             for n in (0, 2, 4):

@@ -3,7 +3,7 @@
 Every function of tests/python/support/ulps.py is compiled as part of a network and compared with
 the C library in double: float32 over every 257th bit pattern (2^24 of them) and all neighbours of
 powers of two, or with ``--exhaustive`` over all 2^32, which takes hours; float16 and bfloat16 over
-all of theirs. Functions of two numbers get a second one beside each first. ``--update`` writes
+all of theirs. Functions of two numbers get a second operand for each first one. ``--update`` writes
 the table into docs/reference/accuracy.md; the exit code is 1 where a limit is passed.
 
     python tests/bench/measure_ulps.py [--stride N | --exhaustive] [--update] [TARGET ...]

@@ -50,7 +50,7 @@ def arguments(text: str) -> argparse.Namespace:
     return options
 
 
-def told(name: str, runs: tuple[Callable, Callable], options: argparse.Namespace) -> float:
+def measure_speed(name: str, runs: tuple[Callable, Callable], options: argparse.Namespace) -> float:
     """Measure and print the speed of a network; the device's run is first."""
     clock = time.process_time if options.cpu else time.perf_counter
     here, there, speed = paired(*runs, options.seconds, clock)

@@ -255,7 +255,7 @@ static void test_bad_graphs_get_a_code(void** state) {
   }
 }
 
-/* A list of `count` items, of which number i is printed with i * factor. */
+/* A list of `count` items, where item i is printed as i * factor. */
 static void add_list(char** at, const char* item, int count, int factor) {
   for (int i = 0; i < count; ++i) {
     *at += sprintf(*at, "%s", i == 0 ? "[" : ", ");

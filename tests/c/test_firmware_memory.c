@@ -325,7 +325,7 @@ static void test_page_allocator_of_any_size(void** state) {
   }
 }
 
-/* ---- executors as modules, of which one each is kept ---- */
+/* ---- executors as modules, one instance each ---- */
 
 /* Fails as often as requests do, and then makes the one. */
 static long create_module(const char* name, TVMValue* args, int* codes, int count) {

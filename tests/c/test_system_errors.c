@@ -261,7 +261,7 @@ static int make_other_module(TVMValue* args, int* codes, int num_args, TVMRetVal
   return TVMModFree(value.v_handle);
 }
 
-/* A library of several modules, each of which has a lock. */
+/* A library of several modules, each with a lock. */
 static int load_constants(void) {
   TVMModuleHandle mod = NULL;
   int rc = TVMModLoadFromFile(fixture("FIXTURE_CONST"), "so", &mod);
@@ -356,7 +356,7 @@ static int create_executor(int number, TVMModuleHandle* out) {
                  "{\"dltype\": [\"list_str\", [\"float32\", \"float32\", \"float32\"]], "
                  "\"storage_id\": [\"list_int\", [0, 1, 2]], \"shape\": [\"list_shape\", [[1], [1], "
                  "[1]]]}, \"node_row_ptr\": [0, 1, 2, 3]}",
-                 number, "", number, "1"); /* nodes, of which the first is the input */
+                 number, "", number, "1"); /* nodes; the first is the input */
   arg_str(&load, regions);
   arg_handle(&load, kTVMBytes, &none);
   rc = call_global(&load, "tvmrt.device.load_regions");

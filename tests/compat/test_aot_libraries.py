@@ -162,14 +162,16 @@ def test_metadata_module_hands_the_struct_out(build_aot, kind):
     (module,) = library.imported_modules
     assert module.type_key == "metadata_module"
     pointer = module["get_metadata"]()
-    told = ctypes.cast(pointer, ctypes.POINTER(Metadata)).contents
-    assert (told.version, told.mod_name) == (1, b"tvmgen_default")
-    assert [told.inputs[i].name.decode() for i in range(told.num_inputs)] == list(inputs_of(kind))
-    first = told.inputs[0]
+    metadata = ctypes.cast(pointer, ctypes.POINTER(Metadata)).contents
+    assert (metadata.version, metadata.mod_name) == (1, b"tvmgen_default")
+    assert [metadata.inputs[i].name.decode() for i in range(metadata.num_inputs)] == list(
+        inputs_of(kind)
+    )
+    first = metadata.inputs[0]
     assert (first.code, first.bits, first.lanes) == (2, 32, 1)
     assert first.shape[: first.num_shape] == [2, 3]
-    assert told.outputs[0].name == b"output0"
-    assert told.num_workspace_pools == (kind == "llvm-pools")
+    assert metadata.outputs[0].name == b"output0"
+    assert metadata.num_workspace_pools == (kind == "llvm-pools")
 
 
 def test_types_and_shapes_of_llvm_metadata(build_aot):

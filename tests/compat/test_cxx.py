@@ -78,12 +78,12 @@ def test_program_that_queries_the_graph_inputs(tmp_path):
     done = subprocess.run([program, tmp_path, *VALUES], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose([float(line) for line in done.stdout.split()], _softmax(), atol=1e-5)
-    told = [
+    expected = [
         "x float32 1 4",
         "y:0 float32 1 3",
         "GetRef: the argument is null, expected an object of type runtime.ShapeTuple",
     ]
-    assert done.stderr.splitlines() == told
+    assert done.stderr.splitlines() == expected
 
 
 def test_library_of_cxx_functions_from_python(tmp_path):

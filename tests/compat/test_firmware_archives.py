@@ -126,6 +126,6 @@ def test_archive_loads_into_python(tmp_path, release):
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=lambda release: release.name)
 def test_archive_is_described(tmp_path, release):
     path = firmware.archive(tmp_path / "network.tar", release, Build("c", unpacked=True))
-    told = toolchain.execute([sys.executable, "-m", "tvmrt", "inspect", path])
-    assert f"Model Library Format {release.archive_version}" in told
-    assert "default_lib0.c" in told
+    output = toolchain.execute([sys.executable, "-m", "tvmrt", "inspect", path])
+    assert f"Model Library Format {release.archive_version}" in output
+    assert "default_lib0.c" in output

@@ -194,9 +194,9 @@ def test_flatten_data_makes_vectors_of_tensors(flat_library, flatten):
     graph["arg_nodes"], graph["heads"] = [0], [[1, 0, 0]]
     graph["node_row_ptr"] = [0, 1, 2]
     graph["attrs"] = {key: [tag, items[:2]] for key, (tag, items) in graph["attrs"].items()}
-    (told,) = run(flat_library, graph, x=network.X)
+    (found,) = run(flat_library, graph, x=network.X)
     dims = [1, 6, 1, 6] if flatten == "1" else [2, 2, 2, 2]
-    np.testing.assert_array_equal(told.ravel(), [*dims, 1, 0])
+    np.testing.assert_array_equal(found.ravel(), [*dims, 1, 0])
 
 
 # ---- types ----

@@ -134,13 +134,13 @@ def test_archive_has_the_files_and_keys_of_version_7(model, tmp_path, executor):
     with tarfile.open(path, "r:") as tar:
         names = [member.name.removeprefix("./") for member in tar.getmembers()]
         files = {n.removeprefix("./"): tar.extractfile(n) for n in tar.getnames()}
-        told = json.loads(files["metadata.json"].read())
+        metadata = json.loads(files["metadata.json"].read())
         params = files["parameters/default.params"].read()
         graph = files.get("executor-config/graph/default.graph")
         graph_text = None if graph is None else graph.read()
-    assert told["version"] == 7
-    assert list(told["modules"]) == ["default"]
-    check_module(told["modules"]["default"], executor)
+    assert metadata["version"] == 7
+    assert list(metadata["modules"]) == ["default"]
+    check_module(metadata["modules"]["default"], executor)
     assert any(re.match(r"codegen/host/src/.*lib\d+\.c$", name) for name in names)
     assert reader.read_params(params) == {}
     assert (graph_text is None) == (executor == "aot")

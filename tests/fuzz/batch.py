@@ -232,7 +232,7 @@ def _objects(folder: Path, command: list[str], member: Member) -> tuple[list[str
     """Compile the object files of one network; return them and the C compiler's errors."""
     own = dict(member.library.sources.flags or {})
     found = sorted([*folder.glob("*.c"), *folder.glob("*.S")])
-    # except the module tree, of which a library has only one
+    # except the module tree, which exists once per library
     sources = [each.name for each in found if not each.stem.endswith("_devc")]
     groups = [[each for each in sources if each not in own]]
     groups += [[each] for each in sources if each in own]

@@ -58,7 +58,7 @@ static void append(text* t, const char* bytes, size_t size) {
   t->size += size;
 }
 
-/* The text with one value replaced, or removed with the comma beside it where `bytes` is NULL. */
+/* The text with one value replaced, or removed with the adjacent comma if `bytes` is NULL. */
 static void replaced(text* t, const char* s, size_t size, span old, const char* bytes, size_t n) {
   t->size = 0;
   if (bytes == NULL) {

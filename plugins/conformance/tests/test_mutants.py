@@ -43,7 +43,7 @@ MUTANTS = {
     18: ("contexts share scratch memory", "threads", RESIDUAL, "differs from that of one thread"),
     19: ("forgets byte_offset", "tensors", "MatMul: constant", "gives other results"),
     20: ("no bias before a rectifier", "operators", LAYERS, "of the largest value"),
-    21: ("packs anew what is packed", "shapes", LAYERS, "of the largest value"),
+    21: ("packs twice", "shapes", LAYERS, "of the largest value"),
     22: ("is prepared once", "shapes", LAYERS, "it is prepared already"),
     23: ("leaves what does not fill a vector", "operators", "MatMul: constant", "MatMul: constant"),
     24: ("adds to its output", "tensors", "MatMul: constant", "gives other results"),

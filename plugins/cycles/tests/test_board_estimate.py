@@ -30,7 +30,7 @@ def needs(target):
     return pytest.mark.skipif(tool is not None, reason=f"{tool} is not installed")
 
 
-def told(capsys, *arguments):
+def estimate(capsys, *arguments):
     """Return the JSON of ``tvmrt inspect`` after checking its schema."""
     jsonschema = pytest.importorskip("jsonschema")
     capsys.readouterr()
@@ -78,7 +78,9 @@ def test_instructions_equal_qemu(capsys, digits_net, tmp_path, target):
     arrays = {t.name: rng.standard_normal(t.shape).astype(t.dtype) for t in library.summary.inputs}
     outcome = boards.run_network(boards.BOARDS[target], library, arrays, tmp_path / "b", True)
     np.savez(tmp_path / "in.npz", **arrays)
-    found = told(capsys, tmp_path / "b/net.tar", "--board", target, "--inputs", tmp_path / "in.npz")
+    found = estimate(
+        capsys, tmp_path / "b/net.tar", "--board", target, "--inputs", tmp_path / "in.npz"
+    )
     network = only(found)
     assert network["instructions"] == pytest.approx(outcome.instructions, rel=0.005)
     rows = network["layers"]
@@ -105,7 +107,7 @@ def test_instructions_equal_qemu(capsys, digits_net, tmp_path, target):
 @needs("cortex-m4")
 def test_options_change_the_report(capsys, digits_net, tmp_path):
     digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
-    without = told(capsys, tmp_path / "net.tar", "--board", "nrf52", "--wait-states", 0)
+    without = estimate(capsys, tmp_path / "net.tar", "--board", "nrf52", "--wait-states", 0)
     assert without["clock_hz"] == 64e6
     base = only(without)
     assert base["wait_cycles"] == 0
@@ -114,7 +116,7 @@ def test_options_change_the_report(capsys, digits_net, tmp_path):
         base["cycles"] * mcu_parts.PARTS["nrf52"].picojoules * 1e-12
     )
     slow = ["--wait-states", 7, "--clock", 32, "--picojoules", 100, "--scale", 2]
-    other = only(told(capsys, tmp_path / "net.tar", "--board", "nrf52", *slow))
+    other = only(estimate(capsys, tmp_path / "net.tar", "--board", "nrf52", *slow))
     waits = other["wait_cycles"]
     assert waits > 0
     assert waits % 14 == 0
@@ -145,18 +147,18 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        told = dict(attrs)
+        attributes = dict(attrs)
         self.skipped = tag in ("script", "style")
-        self.links += [told[name] for name in ("src", "href") if name in told]
+        self.links += [attributes[name] for name in ("src", "href") if name in attributes]
         if tag == "table":
             self.tables.append([])
         elif tag == "tr":
             self.tables[-1].append([])
         elif tag in ("td", "th"):
             self.tables[-1][-1].append("")
-        elif tag == "i" and "title" in told:
-            (width,) = re.findall(r"width:([\d.]+)%", told["style"])
-            self.widths.append((told["title"], float(width)))
+        elif tag == "i" and "title" in attributes:
+            (width,) = re.findall(r"width:([\d.]+)%", attributes["style"])
+            self.widths.append((attributes["title"], float(width)))
 
     def handle_endtag(self, tag):
         self.skipped = False
@@ -177,7 +179,7 @@ def count(cell):
 def test_page_shows_the_data(capsys, digits_net, tmp_path):
     digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
     asked = (tmp_path / "net.tar", "--board", "stm32f4", "-o", tmp_path / "board.html")
-    found = told(capsys, *asked)
+    found = estimate(capsys, *asked)
     network = only(found)
     text = (tmp_path / "board.html").read_text(encoding="utf-8")
     page = Page(text)

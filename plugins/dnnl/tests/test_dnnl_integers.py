@@ -52,7 +52,7 @@ def test_integer_matmuls_are_exact(tmp_path, op, kind):
 
 
 @pytest.mark.parametrize(
-    ("zero", "regions"), [(128, [["qconv"]]), (127, [])], ids=["in the middle", "beside it"]
+    ("zero", "regions"), [(128, [["qconv"]]), (127, [])], ids=["in the middle", "next to it"]
 )
 def test_unsigned_weights_are_moved_to_signed_ones(tmp_path, zero, regions):
     needs.one_of("avx512_vnni", "avx_vnni", why="others overflow")

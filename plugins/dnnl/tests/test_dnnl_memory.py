@@ -8,7 +8,7 @@ import pytest
 from device_here import have
 from memory_growth import check_large
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @pytest.mark.slow

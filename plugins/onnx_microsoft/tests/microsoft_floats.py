@@ -220,7 +220,7 @@ def plain() -> list[Case]:
         case("last", "ExpandDims", [x, np.array(-1, np.int32)], [1], **MS),
         case("first", "ExpandDims", [x, np.array(0, np.int32)], [1], **MS),
         case("occurrence", "Unique", [twice], outputs=3, **MS),
-        case("squares", "CDist", [x, array(4, 5)], **MS),
+        case("squared-distances", "CDist", [x, array(4, 5)], **MS),
         case("roots", "CDist", [x, array(4, 5)], metric="euclidean", **MS),
         case("last", "UnfoldTensor", [x], size=2, step=2, **MS),
         case("first", "UnfoldTensor", [x], dim=0, size=2, **MS),

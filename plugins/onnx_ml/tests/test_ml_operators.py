@@ -260,7 +260,7 @@ def test_impossible_options_are_refused_by_name(name):
     op, inputs, attributes, said = _wrong()[name]
     with pytest.raises((UnsupportedError, ValueError), match=op) as caught:
         tvmrt.compile(one_node(op, inputs, 2 if op in _TWO else 1, **attributes))
-    if name not in ("map", "cast"):  # of which tensors are no inputs either
+    if name not in ("map", "cast"):  # which do not accept tensors, either
         assert said in str(caught.value)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import openvino
-from paired import HEAD, arguments, summary, told
+from paired import HEAD, arguments, measure_speed, summary
 
 import tvmrt
 import tvmrt.plugins.openvino.device
@@ -68,7 +68,7 @@ def measure(path: Path, options: argparse.Namespace, folder: str) -> float | Non
         why = "OpenVINO cannot run it" if own is None else "the device takes less than half"
         print(f"{path.stem:28} {why}", flush=True)
         return None
-    return told(path.stem, (run, own), options)
+    return measure_speed(path.stem, (run, own), options)
 
 
 def main() -> int:

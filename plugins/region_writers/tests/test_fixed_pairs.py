@@ -35,7 +35,7 @@ def region(*nodes: dict, dtype: str = "int8") -> dict:
     return {"tensors": rows, "nodes": list(nodes), "inputs": [0], "outputs": [8]}
 
 
-def told(node: dict) -> np.ndarray:
+def scales_of(node: dict) -> np.ndarray:
     return np.array([node["attrs"][f"{name}_scale"] for name in "aby"])
 
 
@@ -48,10 +48,10 @@ def test_chain_of_adds_has_one_scale_per_tensor():
     ]
     first, _, second = merge_binary_ops(region(*nodes), {})["nodes"]
     assert [first["op"], second["op"]] == ["qadd", "qadd"]
-    assert told(first)[2] == told(second)[1]
-    unit = told(first)[0] / true[0]
-    np.testing.assert_allclose(told(first) / unit, [true[0], true[1], true[2]], rtol=1e-6)
-    np.testing.assert_allclose(told(second) / unit, [true[3], true[2], true[4]], rtol=1e-6)
+    assert scales_of(first)[2] == scales_of(second)[1]
+    unit = scales_of(first)[0] / true[0]
+    np.testing.assert_allclose(scales_of(first) / unit, [true[0], true[1], true[2]], rtol=1e-6)
+    np.testing.assert_allclose(scales_of(second) / unit, [true[3], true[2], true[4]], rtol=1e-6)
     assert first["attrs"]["y_zero"] == 5
 
 
@@ -60,7 +60,7 @@ def test_product_of_two_tensors_gets_the_remaining_scale():
         "nodes"
     ]
     assert node["op"] == "qmul"
-    a, b, y = told(node)
+    a, b, y = scales_of(node)
     np.testing.assert_allclose(a * b / y, 0.3 * 0.02 / 0.7, rtol=1e-6)
 
 

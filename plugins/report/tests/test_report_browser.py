@@ -51,7 +51,10 @@ def open_page(browser, tmp_path):
             viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
         )
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: wrong.append(message.text) if message.type == "error" else None,
+        )
         page.on(
             "request",
             lambda asked: None if asked.url == file.as_uri() else wrong.append(asked.url),

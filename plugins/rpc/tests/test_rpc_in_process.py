@@ -256,7 +256,7 @@ def test_range_of_ports_in_use():
             with pytest.raises(TVMError, match=text):
                 Listener(port=port, port_end=port + 2)
             return
-    pytest.fail("there are no two ports beside each other")
+    pytest.fail("there are no two adjacent free ports")
 
 
 def test_a_tracker_that_refuses():

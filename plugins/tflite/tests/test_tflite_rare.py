@@ -52,11 +52,11 @@ def _volumes(net: Net) -> None:
     x = net.input((1, 3, 4, 3, 2), "float32")
     bias = net.const(rng.standard_normal(4).astype(np.float32))
     w = net.const(rng.standard_normal((3, 2, 3, 4, 2)).astype(np.float32))
-    for padding, shape, behind in ((0, (1, 6, 4, 8, 4), [bias]), (1, (1, 7, 5, 9, 4), [])):
-        net.op("CONV_3D_TRANSPOSE", [_ints(net, *shape), w, x, *behind],
+    for padding, shape, bias_operand in ((0, (1, 6, 4, 8, 4), [bias]), (1, (1, 7, 5, 9, 4), [])):
+        net.op("CONV_3D_TRANSPOSE", [_ints(net, *shape), w, x, *bias_operand],
                [net.output(shape, "float32")], options="Conv3DOptions", padding=padding, strideD=2,
                strideW=3, strideH=1, dilationDFactor=1, dilationWFactor=1, dilationHFactor=1,
-               fusedActivationFunction=int(bool(behind)))  # fmt: skip
+               fusedActivationFunction=int(bool(bias_operand)))  # fmt: skip
 
 
 def _diagonals(net: Net) -> None:
@@ -118,8 +118,8 @@ def test_rare_operators_equal_litert(tmp_path):
 def test_page_lists_unsupported_operators():
     text = PAGE.read_text()
     table = text.partition("## What is refused")[2].partition("\n## ")[0]
-    told = re.findall(r"`([A-Z][A-Z0-9_]+)`", table)
+    listed = re.findall(r"`([A-Z][A-Z0-9_]+)`", table)
     missing = {name for name in BUILTIN if find(name) is None} - {"CUSTOM"}
     plain = {name for name in missing if not name.startswith("STABLEHLO_")}
-    assert sorted(told) == sorted(plain) and "`STABLEHLO_...`" in table
+    assert sorted(listed) == sorted(plain) and "`STABLEHLO_...`" in table
     assert not any(find(f"STABLEHLO_{name}") for name in ("ADD", "CASE"))

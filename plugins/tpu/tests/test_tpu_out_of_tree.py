@@ -20,5 +20,5 @@ def test_sources_build_as_a_plugin_against_the_headers(tmp_path):
     includes = [f"-I{p}" for p in libinfo.find_include_path()]
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
     subprocess.run(["cc", *flags, *includes, *SOURCES, "-lm", "-o", plugin], check=True)
-    told = subprocess.check_output([sys.executable, "-c", USE % str(plugin)], text=True)
-    assert "tpu" in told
+    output = subprocess.check_output([sys.executable, "-c", USE % str(plugin)], text=True)
+    assert "tpu" in output

@@ -60,7 +60,7 @@ SPY = """
 #include <stdio.h>
 typedef int (*task)(int, void *, void *);
 typedef struct { task f; void *data; } call;
-static int told(int id, void *env, void *data) {
+static int report_call(int id, void *env, void *data) {
   call *c = data;
   if (id == 0) fprintf(stderr, "%d\\n", ((int *)env)[2]);
   return c->f(id, env, c->data);
@@ -68,7 +68,7 @@ static int told(int id, void *env, void *data) {
 int TVMBackendParallelLaunch(task f, void *data, int count) {
   int (*real)(task, void *, int) = dlsym(RTLD_NEXT, "TVMBackendParallelLaunch");
   call c = {f, data};
-  return real(told, &c, count);
+  return real(report_call, &c, count);
 }
 """
 RUN = """

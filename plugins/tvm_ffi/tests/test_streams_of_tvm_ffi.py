@@ -1,6 +1,6 @@
 """Test the current stream of a thread on both sides of the bridge to tvm-ffi.
 
-The device of far_device.c has memory alone: what is tested is which stream a callee is told."""
+The device of far_device.c has only memory. The tests check which stream a callee receives."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_targets_and_shapes():
 
 def test_flags_of_groups():
     known = {"--target", "--executor-aot-interface-api"}
-    rest, told = without_groups(
+    rest, reported = without_groups(
         ["m.onnx", "--target", "llvm", "--target-llvm-mcpu", "cortex-m4", "--target-c-keys=cpu",
          "--executor-aot-interface-api", "c"],
         known,
@@ -128,7 +128,7 @@ def test_flags_of_groups():
         "--executor-aot-interface-api",
         "c",
     ]
-    assert told == [f"--target-c-keys is not supported: {GROUPS['target']}"]
+    assert reported == [f"--target-c-keys is not supported: {GROUPS['target']}"]
     words = ["--target-llvm-mtriple=aarch64-linux-gnu", "m.onnx"]
     assert without_groups(words, known)[0] == [
         "m.onnx",

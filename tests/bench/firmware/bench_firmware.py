@@ -13,7 +13,7 @@ and run once by QEMU. One line a network and target:
 
 Networks are those of this folder (own_networks.py) and, where TVMRT_MODELS names a folder, the
 microcontroller networks in it. ``--check`` compares with limits.json and exits 1 where a number
-has grown, ``--update`` writes that file anew, ``--steps`` splits the instructions by function.
+has grown, ``--update`` writes it, ``--steps`` splits the instructions by function.
 ``--cc`` selects another compiler than GCC, with which the limits were measured; ``--slack`` is a
 factor on the limits for it.
 

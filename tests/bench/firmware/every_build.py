@@ -46,9 +46,9 @@ def main() -> int:
         targets = {b.target for b in builds}
         archives = {target: unpacked(target, Path(folder, target)) for target in targets}
         jobs = [pool.submit(wrong, b, archives[b.target], images, expected) for b in builds]
-        told = [text for text in (job.result() for job in jobs) if text]
-    print("\n".join([*told, f"{len(builds)} builds, {len(told)} of them with errors"]))
-    return 1 if told else 0
+        errors = [text for text in (job.result() for job in jobs) if text]
+    print("\n".join([*errors, f"{len(builds)} builds, {len(errors)} of them with errors"]))
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

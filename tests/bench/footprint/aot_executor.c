@@ -48,7 +48,7 @@ int main(void) {
   report("network compiled ahead: create", count_between(at[0], at[1]));
   report("network compiled ahead: run over a direct call",
          count_between(at[1], at[2]) - count_between(at[2], at[3]));
-  report("network compiled ahead: memory beside tensors",
+  report("network compiled ahead: memory without tensors",
          (uint32_t)tvmrt_workspace_peak_bytes() - 2 * NUM_FLOATS * 4);
   return TVMAotExecutor_Release(ex, cpu);
 }

@@ -7,7 +7,7 @@ a C library that are called. Flags: -Os, no FPU, function sections, picolibc. In
 counted by QEMU (-icount), where the same programs run.
 
 ``--check`` compares with limits.json and exits 1 where a number has grown, ``--update`` writes that
-file anew.
+file.
 
     python tests/bench/footprint/bench_footprint.py [--target cortex-m4 ...] [--check]
 """

@@ -54,7 +54,7 @@ int main(void) {
   at[4] = count_now();
   if (run_directly(ex, &kernel) != 0 || ((int32_t*)y)[63] != 3) return 6;
   report("graph JSON bytes", graph_json_bytes);
-  report("graph memory beside its tensors", (uint32_t)(used - TENSOR_BYTES));
+  report("graph memory without its tensors", (uint32_t)(used - TENSOR_BYTES));
   report("graph create", count_between(at[0], at[1]));
   report("graph load params and set input", count_between(at[1], at[2]));
   report("graph run of 3 nodes over their kernels", count_between(at[2], at[3]) - 3 * kernel);

@@ -1,4 +1,4 @@
-"""Single float layers beside ONNX Runtime, interleaved in one process.
+"""Compare single float layers with ONNX Runtime, interleaved in one process.
 
 Each contender runs a chain of equal layers (so that a peer's change of layout at the ends is
 spread over them), one call a turn, for several rounds. Printed are the best times of one layer,

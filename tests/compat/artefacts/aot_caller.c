@@ -1,5 +1,5 @@
 /* Calls a network compiled ahead as the executor of TVM's own C runtime does: a tensor for each input,
- * output and workspace pool of the metadata, all of which are arguments. Prints the first output. */
+ * output and workspace pool of the metadata, all passed as arguments. Prints the first output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

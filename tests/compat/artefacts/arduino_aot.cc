@@ -1,5 +1,5 @@
 // A sketch as TVM's Arduino template has it: TVMInitialize() and TVMExecute() around the network, the
-// platform's functions of the C runtime beside them.
+// platform's functions of the C runtime next to them.
 #include <Arduino.h>
 #include <stdio.h>
 #include <tvm/runtime/c_runtime_api.h>

@@ -20,11 +20,12 @@ static void print_metadata(void) {
   TVMCPackedFunc get;
   TVMValue ret;
   int code = kTVMNullptr;
-  const struct TVMMetadata* told;
+  const struct TVMMetadata* metadata;
   if (find("tvmgen_default_get_c_metadata", &get) != 0) return;
   if (get(NULL, NULL, 0, &ret, &code, NULL) != 0 || code != kTVMOpaqueHandle) return;
-  told = ret.v_handle;
-  printf("metadata %s %s %s\n", told->mod_name, told->inputs[0].name, told->outputs[0].name);
+  metadata = ret.v_handle;
+  printf("metadata %s %s %s\n", metadata->mod_name, metadata->inputs[0].name,
+         metadata->outputs[0].name);
 }
 
 int main(void) {

@@ -224,8 +224,8 @@ def run_ahead(library: Library, inputs: dict[str, np.ndarray]) -> list[np.ndarra
         "_lib",
     ]
     address = library.call("get_c_metadata", []).handle
-    told = ctypes.cast(address, ctypes.POINTER(Metadata)).contents
-    assert told.version == 1
+    metadata = ctypes.cast(address, ctypes.POINTER(Metadata)).contents
+    assert metadata.version == 1
 
     def tensors(infos: Any, count: int) -> list[Tensor]:
         made = []
@@ -237,15 +237,15 @@ def run_ahead(library: Library, inputs: dict[str, np.ndarray]) -> list[np.ndarra
             made.append(make_tensor(memory(size), shape, dtype))
         return made
 
-    read = tensors(told.inputs, told.num_inputs)
-    for info, tensor in zip(told.inputs[: told.num_inputs], read):
+    read = tensors(metadata.inputs, metadata.num_inputs)
+    for info, tensor in zip(metadata.inputs[: metadata.num_inputs], read):
         content(tensor)[...] = inputs[info.name.decode()]
-    written = tensors(told.outputs, told.num_outputs)
+    written = tensors(metadata.outputs, metadata.num_outputs)
     arguments = read + written
-    if told.num_workspace_pools > 0:
-        constants = told.constant_pools[: told.num_constant_pools]
+    if metadata.num_workspace_pools > 0:
+        constants = metadata.constant_pools[: metadata.num_constant_pools]
         end = max((c.byte_offset + c.data_len for c in constants), default=0)
         arguments.append(make_tensor(memory(end), [end], (1, 8)))
-        arguments += tensors(told.workspace_pools, told.num_workspace_pools)
-    library.call(f"{told.mod_name.decode()}___tvm_main__", arguments)
+        arguments += tensors(metadata.workspace_pools, metadata.num_workspace_pools)
+    library.call(f"{metadata.mod_name.decode()}___tvm_main__", arguments)
     return [content(tensor).copy() for tensor in written]

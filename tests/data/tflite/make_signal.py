@@ -2,7 +2,7 @@
 TensorFlow Lite Micro over several runs.
 
 ``python make_signal.py [NAME...]`` in an environment with ``tflite-micro`` and what the tests need;
-the tests need the files alone. Of an output that some runs leave unwritten, the one behind it tells
+the tests need the files alone. If some runs leave an output unwritten, the next output flags
 which; in those it is 0 here.
 """
 
@@ -294,7 +294,7 @@ def coded(symbols: np.ndarray, lengths: dict[int, int], wide: bool) -> tuple[byt
         code += 1
     shift, mask, flag = (27, 0xFFFF, 1 << 31) if wide else (11, 0xFF, 1 << 15)
     table: list[int] = []
-    behind: list[int] = []
+    overflow: list[int] = []
     for place in range(8):
         prefix = f"{place:03b}"
         for symbol, text in codes.items():
@@ -303,14 +303,14 @@ def coded(symbols: np.ndarray, lengths: dict[int, int], wide: bool) -> tuple[byt
         if len(table) == place:
             inner = {s: t[3:] for s, t in codes.items() if t.startswith(prefix)}
             width = max(map(len, inner.values()))
-            table.append((width - 1) << shift | (8 + len(behind) - place))
+            table.append((width - 1) << shift | (8 + len(overflow) - place))
             for at in range(1 << width):
                 (found,) = (s for s, t in inner.items() if f"{at:0{width}b}".startswith(t))
-                behind.append(flag | len(inner[found]) << shift | found & mask)
+                overflow.append(flag | len(inner[found]) << shift | found & mask)
     stream = "".join(codes[int(symbol)] for symbol in symbols.reshape(-1))
     stream += "0" * (-len(stream) % 32)
     kind = np.uint32 if wide else np.uint16
-    how = header(1, 2 << 4 | wide) + np.array(table + behind, kind).tobytes()
+    how = header(1, 2 << 4 | wide) + np.array(table + overflow, kind).tobytes()
     return int(stream, 2).to_bytes(len(stream) // 8, "big"), how
 
 

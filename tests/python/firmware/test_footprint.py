@@ -89,7 +89,7 @@ def test_workspace_calls_need_nothing_of_the_c_library_but_copies(measured):
         ("packed call over direct call", 40),
         ("graph create", 40_000),
         ("graph run of 3 nodes over their kernels", 3 * 40),
-        ("graph memory beside its tensors", 3_000),
+        ("graph memory without its tensors", 3_000),
     ],
 )
 def test_a_step_is_short(measured, what, maximum):
