@@ -76,25 +76,25 @@ def networks(names: list[str], rounds: int) -> None:
 
 def layers(rounds: int) -> None:
     print("layer              direct us   tile of 2 (estimate)      of 4 (estimate)")
-    estimate = winograd._faster
+    estimate = winograd._faster_tiles
     for ins, outs, size in LAYERS:
         maker = Maker(ins, size)
         model = maker.model(maker.relu(maker.conv("x", outs)))
         x = np.random.default_rng(1).standard_normal((1, ins, size, size), np.float32)
         shape = winograd._Shape(1, size, size, ins, outs)
-        said = {n: shape.direct_cost() / shape.winograd_cost(n) for n in (2, 4)}
+        estimated = {n: shape.direct_cost() / shape.winograd_cost(n) for n in (2, 4)}
         runs = []
         with tempfile.TemporaryDirectory() as folder:
             for n in (0, 2, 4):
-                winograd._faster = lambda _, n=n: iter([(n, 1.0)] if n else [])
+                winograd._faster_tiles = lambda _, n=n: iter([(n, 1.0)] if n else [])
                 runs.append(executor_of(model, x, f"{folder}/{n}.so", winograd=True)[0].run)
                 runs[-1]()
-            winograd._faster = estimate
+            winograd._faster_tiles = estimate
             times = [[seconds(run) for run in runs] for _ in range(rounds)]
         found = [median(row[0] / row[i] for row in times) for i in (1, 2)]
         print(
             f"{ins:4} {outs:4} {size:4}     {1e6 * median(row[0] for row in times):9.0f} "
-            f"{found[0]:12.2f} ({said[2]:.2f}) {found[1]:18.2f} ({said[4]:.2f})",
+            f"{found[0]:12.2f} ({estimated[2]:.2f}) {found[1]:18.2f} ({estimated[4]:.2f})",
             flush=True,
         )
 
