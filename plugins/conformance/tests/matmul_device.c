@@ -13,7 +13,7 @@
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-TVMRT_DEVICE_PLUGIN(products)
+TVMRT_DEVICE_PLUGIN(matmul)
 
 typedef struct {
   size_t* places; /* of each tensor in the scratch memory */
@@ -302,7 +302,7 @@ static const tvmrt_device_interface slots = {
 static const tvmrt_device_allocator questions = {.describe = describe, .evaluation = evaluation};
 static const tvmrt_device device = {
     .struct_bytes = sizeof(tvmrt_device),
-    .name = "products" TEXT(MUTANT),
+    .name = "matmul" TEXT(MUTANT),
     .interface = &slots,
     .allocator = &questions,
 #if MUTANT == 13 /* empty size */
