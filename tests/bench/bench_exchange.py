@@ -57,12 +57,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         function = build(Path(folder))[1].tensors
         function.release_gil = False
-        least = minimal_types(Path(folder))
+        minimal = minimal_types(Path(folder))
         own = tvm_ffi.from_dlpack(values)
-        tensors = [own, tvmrt.nd.array(values), least.Tensor(), least.Kept(own)]
+        tensors = [own, tvmrt.nd.array(values), minimal.Tensor(), minimal.Kept(own)]
         rounds = [[per_call(function, tensor) for tensor in tensors] for _ in range(ROUNDS)]
     print(f"two tensors of tvm-ffi {statistics.median(times[0] for times in rounds):.1f} ns")
-    for column, name in enumerate(("NDArrays", "the least type", "a type that keeps one"), 1):
+    for column, name in enumerate(("NDArrays", "the minimal type", "a type that contains one"), 1):
         ratio = statistics.median(times[column] / times[0] for times in rounds)
         print(f"{name}: {ratio:.2f} times that")
 

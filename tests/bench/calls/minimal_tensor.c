@@ -1,4 +1,4 @@
-/* Two Python types that do the least that one can. Tensor offers DLPack's exchange interface: one constant
+/* Two minimal Python types. Tensor offers DLPack's exchange interface: one constant
    tensor, a block of a ring, a reference of the object. Kept hands out a tensor of tvm-ffi's that it was
    made with. What tvm-ffi takes for them, it takes for all. */
 #define PY_SSIZE_T_CLEAN
