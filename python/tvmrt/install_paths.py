@@ -27,7 +27,7 @@ def find_include_path() -> list[str]:
         folder = os.path.join(root, "include")
         if os.path.isfile(os.path.join(folder, "tvm", "runtime", "c_backend_api.h")):
             return [folder]
-    raise FileNotFoundError(f"the C headers are not below {PACKAGE}; install the package again")
+    raise FileNotFoundError(f"the C headers are missing from {PACKAGE}; install the package again")
 
 
 def find_firmware_path() -> str:
@@ -45,7 +45,7 @@ def find_firmware_path() -> str:
         if os.path.isdir(os.path.join(root, "src_backend")):
             return root
     raise FileNotFoundError(
-        f"the sources for microcontrollers are not below {PACKAGE}; install the package again"
+        f"the sources for microcontrollers are missing from {PACKAGE}; install the package again"
     )
 
 
@@ -64,4 +64,4 @@ def find_boards_path() -> str:
         folder = os.path.join(root, "boards")
         if os.path.isfile(os.path.join(folder, "serve.c")):
             return folder
-    raise FileNotFoundError(f"the boards are not below {PACKAGE}; install the package again")
+    raise FileNotFoundError(f"the boards are missing from {PACKAGE}; install the package again")

@@ -93,7 +93,7 @@ class CompiledModel(BackendRep):
             If there is no input of this name.
         """
         if kwargs:
-            raise TypeError(f"run() knows no option {next(iter(kwargs))}; options go to prepare()")
+            raise TypeError(f"run() has no option {next(iter(kwargs))}; options go to prepare()")
         executor = self._executor
         assert executor is not None  # DynamicNetwork overrides run()
         for name, value in self._by_name(inputs).items():

@@ -107,7 +107,7 @@ class Option(OptionDescription):
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"kind {self.kind!r} of an option is none of {', '.join(KINDS)}")
+            raise ValueError(f"kind {self.kind!r} of an option is not one of {', '.join(KINDS)}")
 
 
 def read_option(

@@ -143,7 +143,7 @@ def layer_of(nodes: Sequence[Node]) -> Layer:
 def _check_bytes(*values: Value | None) -> None:
     for value in values:
         if value is not None and value.dtype.name != "int8":
-            raise UnsupportedError(f"CMSIS-NN takes tensors of int8, not of {value.dtype}")
+            raise UnsupportedError(f"CMSIS-NN needs int8 tensors, not {value.dtype}")
 
 
 def _constant_data(value: Value | None, what: str) -> np.ndarray:
@@ -156,9 +156,9 @@ def _weights(node: Node) -> np.ndarray:
     kernel = _constant_data(node.inputs[1], "its weights")
     zero = node.inputs[4] if len(node.inputs) > 4 else None
     if kernel.dtype != np.int8:
-        raise UnsupportedError(f"CMSIS-NN takes weights of int8, not of {kernel.dtype}")
+        raise UnsupportedError(f"CMSIS-NN needs int8 weights, not {kernel.dtype}")
     if zero is not None and np.any(_constant_data(zero, "zero points of weights")):
-        raise UnsupportedError("CMSIS-NN takes no zero points of weights")
+        raise UnsupportedError("CMSIS-NN needs weights with zero point 0")
     return kernel
 
 
@@ -190,7 +190,7 @@ def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantization:
         reals = _constant_data(node.inputs[2], "its scales").astype(np.float64)
         return _requantization(reals, count, at["y_zero"], at["low"], at["high"])
     if not steps:
-        raise UnsupportedError("CMSIS-NN gives no sums, but bytes alone")
+        raise UnsupportedError("CMSIS-NN returns int8 results, not int32 accumulators")
     scale, offsets = steps[0], {"add": 0, "max": INT8_MIN, "min": INT8_MAX}
     value = scale.output
     for step in steps[1:-1]:
@@ -214,7 +214,7 @@ def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None
     for part in parts:
         full = (1,) * (rank - part.ndim) + part.shape
         if part.size not in (1, count) or full[axis] != part.size:
-            raise UnsupportedError("its scales differ along another axis than that of channels")
+            raise UnsupportedError("its scales vary along an axis other than channels")
 
 
 def _window(node: Node, kernel: Sequence[int]) -> Window:
@@ -228,9 +228,9 @@ def window_of(node: Node, x: Value, y: Value, kernel: Sequence[int]) -> Window:
     at = node.attrs
     flat = x.type.rank - 2
     if flat not in (1, 2):
-        raise UnsupportedError(f"CMSIS-NN has no windows over {flat} dimensions")
+        raise UnsupportedError(f"CMSIS-NN has no windows over {flat} spatial dimensions")
     if min(*at["pads_before"], *at["pads_after"]) < 0:
-        raise UnsupportedError("it cuts its input")
+        raise UnsupportedError("its padding is negative")
     more = (1,) * (2 - flat)
 
     def pair(numbers: Sequence[int], filler: int = 1) -> tuple[int, int]:
@@ -256,7 +256,7 @@ def _convolution(node: Node, steps: Sequence[Node]) -> Convolution:
     channels, count = window.source[3], weights.shape[0]
     depthwise = groups == channels > 1
     if groups != 1 and not depthwise:
-        raise UnsupportedError(f"CMSIS-NN has no convolution of {groups} groups here")
+        raise UnsupportedError(f"CMSIS-NN does not support {groups} groups here")
     order = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
     assert node.inputs[0] is not None
     return Convolution(
@@ -290,18 +290,18 @@ def _pool(node: Node) -> Pool:
         window.source[1:3], window.result[1:3], window.kernel, window.strides, window.pads
     ):
         if before >= k or (y - 1) * s - before >= n:
-            raise UnsupportedError("a window lies in the padding alone")
+            raise UnsupportedError("a window lies entirely in the padding")
     return Pool(x, window, average)
 
 
 def _check_average(node: Node) -> None:
     at = node.attrs
     if (at["x_scale"], at["x_zero"]) != (at["y_scale"], at["y_zero"]):
-        raise UnsupportedError("CMSIS-NN averages between equal scales and zero points alone")
+        raise UnsupportedError("CMSIS-NN averages need equal scales and zero points")
     if (at["low"], at["high"]) != (INT8_MIN, INT8_MAX):
-        raise UnsupportedError("it keeps its averages between bounds")
+        raise UnsupportedError("its averages are clamped")
     if at["count_pads"] and any((*at["pads_before"], *at["pads_after"])):
-        raise UnsupportedError("CMSIS-NN leaves padding out of its averages")
+        raise UnsupportedError("CMSIS-NN excludes padding from averages")
 
 
 def _check_shapes(node: Node) -> tuple[Value, Value]:
@@ -309,7 +309,7 @@ def _check_shapes(node: Node) -> tuple[Value, Value]:
     assert a is not None
     assert b is not None
     if not a.shape == b.shape == node.output.shape:
-        raise UnsupportedError("CMSIS-NN takes operands of one shape")
+        raise UnsupportedError("CMSIS-NN needs operands of equal shape")
     return a, b
 
 
@@ -350,18 +350,18 @@ def _softmax(first: Node, node: Node, last: Node) -> Softmax:
     factor = _constant_data(scale, "its scales").reshape(-1)
     result_scale = [_constant_data(v, "its scales").reshape(-1) for v in last.inputs[1:]]
     if node.attrs.get("log"):
-        raise UnsupportedError("CMSIS-NN has no logarithm of a softmax")
+        raise UnsupportedError("CMSIS-NN has no log-softmax")
     if any(part.size != 1 for part in (factor, *result_scale)):
-        raise UnsupportedError("it has several scales")
+        raise UnsupportedError("its scale is not per tensor")
     if (float(result_scale[0][0]), int(result_scale[1][0])) != (1 / 256, INT8_MIN):
-        raise UnsupportedError("CMSIS-NN gives a softmax of scale 1/256 and zero point -128 alone")
+        raise UnsupportedError("a CMSIS-NN softmax has scale 1/256 and zero point -128")
     return softmax_of(x, node.attrs["axis"], float(factor[0]))
 
 
 def softmax_of(x: Value, axis: int, scale: float) -> Softmax:
     """Return a softmax along the last axis, or along the channels of NHWC images."""
     if not 2.0**-EXPONENT_BITS <= scale < MAX_SCALE:
-        raise UnsupportedError(f"CMSIS-NN has no softmax of numbers of scale {scale}")
+        raise UnsupportedError(f"CMSIS-NN has no softmax of input scale {scale}")
     return softmax_by(x, axis, *multiplier(scale * 2.0**EXPONENT_BITS))
 
 
@@ -370,7 +370,7 @@ def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
     rank = x.type.rank
     images = rank > 2 and axis % rank == 1
     if not images and axis % rank != rank - 1:
-        raise UnsupportedError("its axis is neither the last one nor that of channels")
+        raise UnsupportedError("its axis is neither the last nor the channel axis")
     size = x.shape[axis]
     return Softmax(x, x.type.size // size, size, m, e, min_difference(e), images)
 

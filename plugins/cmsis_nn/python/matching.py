@@ -39,7 +39,7 @@ def find_row_layers(graph: Graph) -> list[list[Node]]:
 
 
 def _is_closed(nodes: Sequence[Node], readers: ValueUsers) -> bool:
-    """Whether only the last node's result is read by other nodes."""
+    """Return whether only the last node's result is read by other nodes."""
     return all(readers.all_within(v, nodes) for node in nodes[:-1] for v in node.outputs)
 
 

@@ -28,7 +28,7 @@ def pattern_layer(found: PatternMatch) -> Layer:
     x, y = values["x"], found.nodes[0].output
     for value in (x, y):
         if value.dtype.name != "int8":
-            raise UnsupportedError(f"CMSIS-NN takes tensors of int8, not of {value.dtype}")
+            raise UnsupportedError(f"CMSIS-NN needs int8 tensors, not {value.dtype}")
     _check(values, {"low": INT8_MIN, "high": INT8_MAX})
     return _softmax(found, x) if found.kind == "softmax" else _mean(found, x, y)
 
@@ -37,7 +37,7 @@ def _check(values: dict[str, Value], wanted: dict[str, int]) -> None:
     for name, number in wanted.items():
         data = values[name].data
         if data is None or data.size != 1 or int(data.reshape(-1)[0]) != number:
-            raise UnsupportedError("CMSIS-NN has no such steps with other constants")
+            raise UnsupportedError("CMSIS-NN needs other constants for these operators")
 
 
 def _softmax(found: PatternMatch, x: Value) -> Softmax:
@@ -47,7 +47,7 @@ def _softmax(found: PatternMatch, x: Value) -> Softmax:
     table = found.values["table"].data
     made = None if table is None else recover_multiplier(table)
     if made is None or len(axes) != 1 or len(next(iter(axes))) != 1:
-        raise UnsupportedError("no multiplier of CMSIS-NN makes its table of exponentials")
+        raise UnsupportedError("CMSIS-NN cannot reproduce its table of exponentials")
     return softmax_by(x, next(iter(axes))[0], *made)
 
 
@@ -70,13 +70,13 @@ def _mean(found: PatternMatch, x: Value, y: Value) -> Pool:
     for name, numbers in expected:
         data = found.values[name].data
         if data is None or not np.array_equal(np.broadcast_to(data, y.shape), _over(numbers, y)):
-            raise UnsupportedError("its sums are divided by other numbers than their windows'")
+            raise UnsupportedError("its sums are not divided by the size of their windows")
     return Pool(x, window, True)
 
 
 def _whole(node: Node, x: Value) -> Window:
     if x.type.rank != 4 or tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
-        raise UnsupportedError("CMSIS-NN averages images alone")
+        raise UnsupportedError("CMSIS-NN averages images only")
     batch, channels, high, wide = x.shape
     one = (1, 1)
     result = (batch, 1, 1, channels)

@@ -208,7 +208,7 @@ def _inputs(network: ArchiveNetwork, board_options: BoardOptions) -> list[Input]
     for name, row in network.main["inputs"].items():
         if not isinstance(row["size"], int):
             raise ValueError(
-                f"input {name} of {network.name} has a size that runs choose; compile it with "
+                f"input {name} of {network.name} has a dynamic size; compile it with "
                 "--shape or --dim"
             )
         width = np.dtype("uint8" if row["dtype"] == "bool" else row["dtype"]).itemsize

@@ -207,7 +207,7 @@ def _register_count(operands: str) -> int:
 
 
 def can_dual_issue(first: Instruction, second: Instruction) -> bool:
-    """Whether a dual-issue core can issue both instructions in one cycle."""
+    """Return whether a dual-issue core can issue both instructions in one cycle."""
     unit = UNITS.get(first.kind)
     if unit is not None and unit == UNITS.get(second.kind):
         return False

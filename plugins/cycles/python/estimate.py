@@ -64,7 +64,7 @@ def _issue_cycles(instruction: Instruction, previous: Instruction | None, core: 
 
 
 def _overlaps(first: Instruction, second: Instruction) -> bool:
-    """Whether two vector instructions of two beats use different units."""
+    """Return whether two vector instructions of two beats use different units."""
     a, b = first.kind, second.kind
     return a.startswith("vector") and b.startswith("vector") and a != b and "gather" not in b
 

@@ -132,7 +132,8 @@ def board_tools(target: str) -> Board:
         if shutil.which(tool) is None:
             raise CompileError(
                 f"{tool} is not installed; inspect --board builds the network with "
-                f"{board.tool}-gcc and counts in {board.emulator[0]} by a plug-in that cc compiles"
+                f"{board.tool}-gcc and counts instructions in {board.emulator[0]} with a "
+                "plug-in that cc builds"
             )
     return board
 
@@ -202,7 +203,7 @@ def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path)
     by_struct = f"struct {network.prefix}_inputs" in header
     if f"struct {network.prefix}_devices" in header:
         raise ValueError(
-            f"{network.name} calls devices, which are not here; inspect a network without --device"
+            f"{network.name} calls code of devices; compile the network without --device"
         )
     lines = [f'#include "{network.prefix}.h"', "#include <string.h>", ""]
     fills, names = [], []
@@ -294,11 +295,11 @@ def _execute(
         ) from None
     if done.returncode == 3:
         raise ValueError(
-            f"{network.name} fails in {board.emulator[0]} on these inputs; give others by --inputs"
+            f"{network.name} fails in {board.emulator[0]} for these inputs; set --inputs"
         )
     if done.returncode != 0 or not out.is_file():
         reason = done.stderr.strip()[-300:] or f"exit code {done.returncode}"
-        raise CompileError(f"{board.emulator[0]} does not count: {reason}")
+        raise CompileError(f"{board.emulator[0]} cannot count instructions: {reason}")
     return out
 
 

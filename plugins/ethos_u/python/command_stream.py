@@ -79,12 +79,12 @@ def read_stream(
     numbers = [*inputs, *map(int, operator.outputs)]
     names = [graph.tensors[number].name.decode() for number in numbers]
     if sorted(names) != sorted(boundary):
-        raise UnsupportedError("vela computes other tensors than the region has")
+        raise UnsupportedError("vela's inputs or outputs differ from the region's")
     order = [names.index(name) for name in boundary]  # of Vela's tensors in the region
     offsets, scratch_bytes = _tensor_addresses(model_file), _bytes_of(graph, scratch)
     at = tuple(offsets[numbers[i]] - offsets[scratch] for i in order)
     if payloads[0][:4] not in MAGICS or len(payloads[0]) % 4:
-        raise UnsupportedError("vela's command stream does not begin as one")
+        raise UnsupportedError("vela's command stream has an unknown header")
     if not separate:
         _check(at, list(boundary.values()), scratch_bytes)
     fast_bytes = _bytes_of(graph, fast) if fast != scratch else 0
@@ -112,11 +112,11 @@ def _tensor_addresses(model_file: Any) -> list[int]:
         if row.name == ADDRESS_METADATA:
             table = np.frombuffer(bytes(model_file.buffers[row.buffer].data), "<i4")
             return [int(offset) for offset in table[FIRST_ADDRESS:]]
-    raise UnsupportedError("vela's file has no addresses of tensors")
+    raise UnsupportedError("vela's output has no tensor addresses")
 
 
 def _check(at: Sequence[int], nbytes: Sequence[int], limit: int) -> None:
     """Check that tensors are inside the scratch memory."""
     for offset, count in zip(at, nbytes):
         if not 0 <= offset <= limit - count:
-            raise UnsupportedError("vela let a tensor lie outside of its scratch memory")
+            raise UnsupportedError("vela placed a tensor outside its scratch memory")

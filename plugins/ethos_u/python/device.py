@@ -188,4 +188,4 @@ def try_options(arguments: tuple[str, ...]) -> None:
     }  # fmt: skip
     result = vela.run(write_region(region, b"").model(), arguments)
     if not result.model:
-        raise ValueError(f"device ethos-u: vela does not take its options: {result.error_text}")
+        raise ValueError(f"device ethos-u: vela rejects the options: {result.error_text}")

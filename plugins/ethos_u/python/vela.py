@@ -88,7 +88,7 @@ def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str,
     unknown = sorted(set(settings).difference(FLAGS, [SEPARATE_IO]))
     if unknown:
         raise ValueError(
-            f"device ethos-u has no option {unknown[0]}; choose of "
+            f"device ethos-u has no option {unknown[0]}; choose from "
             f"{', '.join(sorted([*FLAGS, SEPARATE_IO]))}"
         )
     given = {"accelerator": DEFAULT_ACCELERATOR, **settings}

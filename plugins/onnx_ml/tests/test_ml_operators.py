@@ -249,7 +249,7 @@ def _wrong() -> dict[str, tuple]:
             "LinearRegressor",
             [X],
             {"coefficients": [1.0, 2.0]},
-            "there are 2 coefficients, which are no rows of 3 columns",
+            "there are 2 coefficients, not a multiple of 3 columns",
         ),
         "zeros": ("OneHotEncoder", [INTS], {"cats_int64s": [1], "zeros": 0}, "zeros=0"),
     }

@@ -184,7 +184,7 @@ def test_invalid_and_oversized_strings_are_errors():
         compiled.run({"x": np.zeros(2)})
     with pytest.raises(TypeError, match="an element is a int, not a string"):
         compiled.run({"x": np.array(["a", 3], object)})
-    with pytest.raises(ValueError, match=r"shape \(3,\) was given for one of \(2,\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\) does not match the tensor's shape \(2,\)"):
         compiled.run({"x": strings("a", "b", "c")})
     with pytest.raises(ValueError, match="a string contains a NUL character"):
         compiled.run({"x": strings("a\0b", "c")})

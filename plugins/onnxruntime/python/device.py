@@ -70,7 +70,7 @@ def _open(model: onnx.ModelProto, threads: int = 0) -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), settings, PROVIDERS)
     except Exception as problem:  # onnxruntime's errors share no specific base class
-        raise UnsupportedError(f"it refuses the node ({_first_line(problem)})") from problem
+        raise UnsupportedError(f"it rejects the node ({_first_line(problem)})") from problem
 
 
 def _first_line(problem: Exception) -> str:
@@ -106,7 +106,7 @@ def _element_type(text: str) -> str:
     found = text[len("tensor(") : -1] if text.startswith("tensor(") else ""
     found = {"float": "float32", "double": "float64"}.get(found, found)
     if found not in DTYPES or found in ("float16", "bfloat16"):
-        raise UnsupportedError(f"a result of it is {text}")
+        raise UnsupportedError(f"one of its outputs is {text}")
     return found
 
 
@@ -114,7 +114,7 @@ def _infer_shapes_by_running(session: Any, inputs: Sequence[Value | None]) -> li
     """Find the result shapes by two runs with different inputs, which must agree."""
     rows = [(f"i{i}", v) for i, v in enumerate(inputs) if v is not None and v.data is None]
     if sum(v.type.size for _, v in rows) > _MAX_TRIAL_ELEMENTS:
-        raise UnsupportedError("the shapes of its results are not declared, and it is large")
+        raise UnsupportedError("its output shapes are not declared, and it is large")
     rng = np.random.default_rng(0)
     found = []
     for most in (1, 2):  # zeros, then zeros and ones
@@ -123,11 +123,10 @@ def _infer_shapes_by_running(session: Any, inputs: Sequence[Value | None]) -> li
             found.append([np.shape(array) for array in session.run(None, feeds)])
         except Exception as problem:
             raise UnsupportedError(
-                "the shapes of its results are neither declared nor inferred "
-                f"({_first_line(problem)})"
+                f"its output shapes are neither declared nor inferred ({_first_line(problem)})"
             ) from problem
     if found[0] != found[1]:
-        raise UnsupportedError("the shapes of its results depend on numbers")
+        raise UnsupportedError("its output shapes depend on data")
     return found[0]
 
 

@@ -35,7 +35,7 @@ CL_TYPES = {
 def cl_type(dtype: DType) -> str:
     """Return the type's name in OpenCL C. Raises UnsupportedError for optional types."""
     if dtype.name not in CL_TYPES:
-        raise UnsupportedError(f"OpenCL devices need not have elements of type {dtype}")
+        raise UnsupportedError(f"OpenCL devices may not support {dtype}")
     return CL_TYPES[dtype.name]
 
 

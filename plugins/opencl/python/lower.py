@@ -109,7 +109,7 @@ class _Lowering:
     # Pointwise nodes
 
     def _is_fused_with_reader(self, node: Node) -> bool:
-        """Whether the only reader is fused with the node."""
+        """Return whether the only reader is fused with the node."""
         value = node.output
         reader = self.readers.only(value)
         return (

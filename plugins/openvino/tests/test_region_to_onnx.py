@@ -253,9 +253,12 @@ def region(op, attrs, x, y, name="n"):
 
 WINDOW = {"kernel": [2], "strides": [2], "dilations": [1], "pads_before": [0], "pads_after": [0]}
 REFUSED = {
-    "operator": (region("nms", {}, [1], [1]), "n: nms has no form in ONNX here"),
-    "backwards": (region("slice", {"starts": [2], "steps": [-1]}, [3], [3]), "goes backwards"),
-    "window": (region("max_pool", WINDOW, [1, 1, 5], [1, 1, 3]), "beyond the padding"),
+    "operator": (region("nms", {}, [1], [1]), "n: nms cannot be written as ONNX"),
+    "backwards": (
+        region("slice", {"starts": [2], "steps": [-1]}, [3], [3]),
+        "its step is negative",
+    ),
+    "window": (region("max_pool", WINDOW, [1, 1, 5], [1, 1, 3]), "exceeds the padding"),
 }
 
 

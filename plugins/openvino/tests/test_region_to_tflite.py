@@ -143,8 +143,8 @@ POOL = {"kernel": [2, 2], "strides": [1, 1], "dilations": [1, 1], "pads_before":
 @pytest.mark.parametrize(
     ("op", "attrs", "why"),
     [
-        ("erf", {}, "erf has no form in TensorFlow Lite here"),
-        ("avg_pool", POOL, "it leaves padding out of its averages"),
+        ("erf", {}, "erf cannot be written as TensorFlow Lite"),
+        ("avg_pool", POOL, "it excludes padding from averages"),
         ("max_pool", {**POOL, "dilations": [2, 2]}, "its windows are dilated"),
         ("softmax", {"axis": 2}, "its axis is not the last one"),
     ],
@@ -258,7 +258,7 @@ WEIGHTS = [np.full((4, 4), -100, np.int8), np.ones(4, np.float32), np.full(4, 90
          ["int8", "int32"], WEIGHTS[:2], "its results are int32"),
         ({"op": "qmatmul", "inputs": [0, 2, 3, -1, 4], "attrs": {"x_zero": 0, **RESULT}},
          ["int8", "int8"], [WEIGHTS[0], np.arange(1, 5, dtype=np.float32), WEIGHTS[2]],
-         "its weights have several scales, and some, centred, are beyond 127"),
+         "its weights have several scales, and with zero point 0 some exceed 127"),
         ({"op": "qadd", "inputs": [0, 0], "attrs": {**PAIR, "b_zero": 1}},
          ["int8", "int8"], [], "t0 has another scale or zero point for another operator"),
         ({"op": "quantize", "inputs": [0, 2, 3]}, ["float32", "int8"],

@@ -92,7 +92,7 @@ def _check(library) -> None:
         )
     if any(pool.lent for pool in library.program.pools) or library.program.has_dynamic_dims():
         raise UnsupportedError(
-            "the example of a package passes only inputs and outputs; put the pools into the "
+            "the example of a package passes only inputs and outputs; place the pools in the "
             "image (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"
         )
     called = {name for text in _foreign(library).values() for name in _CALLS.findall(text)} - _HAS

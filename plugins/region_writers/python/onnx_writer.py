@@ -102,7 +102,7 @@ def pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
         reach = attrs["dilations"][i] * (attrs["kernel"][i] - 1) + 1
         room = n + attrs["pads_before"][i] + attrs["pads_after"][i] - reach
         if room // attrs["strides"][i] + 1 != out:
-            raise UnsupportedError(f"{node['name']}: its last window lies beyond the padding")
+            raise UnsupportedError(f"{node['name']}: its last window exceeds the padding")
     if node["op"] == "max_pool":
         w.add("MaxPool", inputs, output, **given)
     else:

@@ -73,7 +73,7 @@ def _weights(w: Writer, node: Mapping, axis: int) -> tuple[str, str]:
     count = weights.shape[axis]
     low, high = np.iinfo(weights.dtype).min, np.iinfo(weights.dtype).max
     if zero.min(initial=0) < low or zero.max(initial=0) > high:
-        raise _refuse(node, "a zero point of its weights is none of their type")
+        raise _refuse(node, "a zero point of its weights is out of range")
     gain = np.broadcast_to(factor, (count,)).astype(np.float64) * _result_scale(w, node)
     scale = (gain / w.scales.get(numbers[0], 1.0)).astype(np.float32)
     zeros = np.broadcast_to(zero, (count,)).astype(weights.dtype)
@@ -98,7 +98,7 @@ def _layer_result(w: Writer, node: Mapping, floats: str, output: str) -> None:
 
 def _check_layer(w: Writer, node: Mapping) -> None:
     if node["attrs"]["to"] == "int32":
-        raise _refuse(node, "sums of int32 have no form in ONNX here")
+        raise _refuse(node, "int32 accumulators cannot be written as ONNX")
 
 
 def _operand(w: Writer, node: Mapping, x: str) -> str:
@@ -163,7 +163,7 @@ def _converted(w: Writer, node: Mapping, inputs: list[str], output: str) -> None
     rank = len(w.shape(node["inputs"][0]))
     axis, rows = _along_an_axis(given, rank)
     if rows is None or rank != len(w.shape(node["outputs"][0])):
-        raise _refuse(node, "its scales are not those of one axis")
+        raise _refuse(node, "its scales vary along several axes")
     op = "QuantizeLinear" if node["op"] == "quantize" else "DequantizeLinear"
     parts = [w.constant(row) for row in rows]
     w.add(op, [inputs[0], *parts], output, **({} if axis is None else {"axis": axis}))

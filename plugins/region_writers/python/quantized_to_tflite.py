@@ -61,7 +61,7 @@ def _check(w: TfliteWriter, node: Mapping, number: int, zero: int, scale: Any = 
     """Raise UnsupportedError if a node's zero point or scale differs from the tensor's."""
     params, shift = w.quantizations.get(number), _shift(w.region["tensors"][number]["dtype"])
     if params is None:
-        raise refuse(node, "it has tensors that are no bytes")
+        raise refuse(node, "it has tensors that are not 8-bit")
     if params.zero != zero - shift or (scale is not None and scale != params.scale):
         raise _scale_mismatch(w, node, number)
 
@@ -126,7 +126,7 @@ def _layer_weights(w: TfliteWriter, node: Mapping) -> _LayerWeights:
     attrs, (y,) = node["attrs"], node["outputs"]
     x, kernel, factor, bias, zero = (*node["inputs"], -1, -1)[:5]
     if attrs["to"] not in INT8_TYPES:
-        raise refuse(node, f"its results are {attrs['to']}")
+        raise refuse(node, f"its result has type {attrs['to']}")
     _check(w, node, x, attrs["x_zero"])
     _check(w, node, y, attrs["y_zero"])
     axis = 0 if node["op"] == "qconv" else 1
@@ -142,7 +142,7 @@ def _layer_weights(w: TfliteWriter, node: Mapping) -> _LayerWeights:
     if np.abs(centred).max(initial=0) <= INT8_MAX:
         return _LayerWeights(centred.astype(np.int8), scale, sums)
     if np.any(zeros != zeros[0]) or np.any(scale != scale[0]):
-        raise refuse(node, "its weights have several scales, and some, centred, are beyond 127")
+        raise refuse(node, "its weights have several scales, and with zero point 0 some exceed 127")
     shift = SHIFT if weights.dtype == np.int8 else 0
     unsigned = (weights.astype(np.int32) + shift).astype(np.uint8)
     return _LayerWeights(unsigned, scale[:1], sums, int(zeros[0]) + shift)
@@ -162,7 +162,7 @@ def _qconv(w: TfliteWriter, node: Mapping) -> None:
 def _qmatmul(w: TfliteWriter, node: Mapping) -> None:
     x, y = node["inputs"][0], node["outputs"][0]
     if not 2 <= len(w.shape(y)) <= 4:
-        raise refuse(node, "its factors have one axis, or more than four")
+        raise refuse(node, "its operands have one axis, or more than four")
     product = _layer_weights(w, node)
     if np.all(product.scale == product.scale[0]):
         product = product._replace(scale=product.scale[:1])
@@ -251,7 +251,7 @@ def _conversion(w: TfliteWriter, node: Mapping) -> None:
     (x, scale, zero), (y,) = node["inputs"], node["outputs"]
     given = [w.arrays.get(number) for number in (scale, zero)]
     if any(array is None or array.size != 1 for array in given):
-        raise refuse(node, "it has several scales, or computes them")
+        raise refuse(node, "it has several scales, or computed ones")
     name, number = ("QUANTIZE", y) if node["op"] == "quantize" else ("DEQUANTIZE", x)
     factor, origin = (array.reshape(-1)[0].item() for array in given if array is not None)
     _check(w, node, number, int(origin), float(factor))

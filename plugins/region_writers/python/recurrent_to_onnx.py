@@ -68,7 +68,7 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
         attributes["linear_before_reset"] = node["attrs"]["linear_before_reset"]
         if inputs[3]:
             if node["inputs"][3] not in w.arrays:
-                raise UnsupportedError(f"{node['name']}: its bias is not a constant")
+                raise UnsupportedError(f"{node['name']}: its bias is not constant")
             of_state[2 * hidden :] = w.arrays[node["inputs"][3]]
     operands = [
         x,

@@ -13,9 +13,9 @@ def images(w: TfliteWriter, node: Mapping) -> Mapping:
     """Return the attributes of a two-dimensional window. Raises UnsupportedError for others."""
     attrs = node["attrs"]
     if len(w.shape(node["inputs"][0])) != 4:
-        raise refuse(node, "its tensors are no images")
+        raise refuse(node, "its tensors are not images")
     if min(*attrs["pads_before"], *attrs["pads_after"]) < 0:
-        raise refuse(node, "it cuts its input")
+        raise refuse(node, "its padding is negative")
     return attrs
 
 
@@ -51,14 +51,14 @@ def pool_source(w: TfliteWriter, node: Mapping, lowest: float, average: bool) ->
         raise refuse(node, "its windows are dilated")
     inside = any((*attrs["pads_before"], *attrs["pads_after"]))
     if average and inside and not attrs["count_pads"]:
-        raise refuse(node, "it leaves padding out of its averages")
+        raise refuse(node, "it excludes padding from averages")
     source = padded(w, x, attrs, lowest)
     reach = [
         (n - k) // s + 1
         for n, k, s in zip(w.tensors[source].shape[1:3], attrs["kernel"], attrs["strides"])
     ]
     if reach != w.shape(y)[2:]:
-        raise refuse(node, "its last windows reach over the padding")
+        raise refuse(node, "its last window exceeds the padding")
     return source
 
 

@@ -65,7 +65,7 @@ def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) ->
         )
     ]
     if any(-n >= stride for n, stride in zip(after, attrs["strides"])):
-        raise UnsupportedError(f"{node['name']}: its result reaches a step beyond the windows")
+        raise UnsupportedError(f"{node['name']}: its result exceeds the windows by a stride")
     given = window({**attrs, "pads_after": [max(n, 0) for n in after]})
     given["output_padding"] = [max(-n, 0) for n in after]
     w.add("ConvTranspose", inputs, output, group=attrs["groups"], **given)
@@ -73,7 +73,7 @@ def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) ->
 
 def _gather(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     if node["inputs"][1] not in w.arrays:
-        raise UnsupportedError(f"{node['name']}: its indices are no constants")
+        raise UnsupportedError(f"{node['name']}: its indices are not constant")
     w.add("Gather", inputs, output, axis=node["attrs"]["axis"])
 
 
@@ -124,7 +124,7 @@ def _concat(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 def _slice(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     starts, steps = node["attrs"]["starts"], node["attrs"]["steps"]
     if any(step < 1 for step in steps):
-        raise UnsupportedError(f"{node['name']}: it goes backwards")
+        raise UnsupportedError(f"{node['name']}: its step is negative")
     ends = [a + (n - 1) * s + 1 for a, n, s in zip(starts, w.shape(node["outputs"][0]), steps)]
     rows = [starts, ends, range(len(starts)), steps]
     w.add("Slice", [inputs[0], *(w.integers(list(row)) for row in rows)], output)
@@ -198,6 +198,6 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
 def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
     form = FORMS.get(node["op"])
     if form is None or (len(node["outputs"]) != 1 and node["op"] not in CELL_FORMS):
-        raise UnsupportedError(f"{node['name']}: {node['op']} has no form in ONNX here")
+        raise UnsupportedError(f"{node['name']}: {node['op']} cannot be written as ONNX")
     inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]
     form(writer, node, inputs, f"t{node['outputs'][0]}")

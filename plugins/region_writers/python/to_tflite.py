@@ -81,7 +81,7 @@ def _matmul(w: TfliteWriter, node: Mapping) -> None:
     a, b, bias = (*node["inputs"], -1)[:3]
     (y,) = node["outputs"]
     if min(len(w.shape(a)), len(w.shape(b))) < 2 or len(w.shape(y)) > 4:
-        raise refuse(node, "its factors have one axis, or more than four")
+        raise refuse(node, "its operands have one axis, or more than four")
     if b in w.arrays and len(w.shape(b)) == 2:
         own = bias in w.arrays and w.shape(bias) == w.shape(y)[-1:]
         biases = w.arrays[bias] if own else np.zeros(w.shape(b)[1], np.float32)
@@ -225,11 +225,11 @@ def write_region(
 
 def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping]) -> None:
     if node["op"] not in FORMS:
-        raise refuse(node, f"{node['op']} has no form in TensorFlow Lite here")
+        raise refuse(node, f"{node['op']} cannot be written as TensorFlow Lite")
     for number in (*node["inputs"], *node["outputs"]):
         row = tensors[number] if number >= 0 else {"dtype": "float32"}
         if "least" in row:
-            raise refuse(node, "it has tensors of open sizes")
+            raise refuse(node, "it has tensors of dynamic shape")
         if 0 in row.get("shape", ()):
             raise refuse(node, "it has tensors without elements")
         types = ("float32", *INT8_TYPES) if node["op"] in MOVES else ("float32",)

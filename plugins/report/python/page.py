@@ -82,6 +82,6 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if data.get("version") != VERSION:
         raise ValueError(
             f"{os.fspath(path)} is a report of version {data.get('version')}, this tvmrt reads "
-            f"version {VERSION}; write it again"
+            f"version {VERSION}; create the report again"
         )
     return data

@@ -52,7 +52,7 @@ def command(
         files.check_target(trace_file)
     if requested["target"] in FIRMWARE:
         raise click.UsageError(
-            "boards are profiled there: 'tvmrt compile --profile', then 'replay'"
+            "this machine cannot profile boards; use 'tvmrt compile --profile' and 'tvmrt replay'"
         )
     inputs = {} if inputs_file is None else files.load_inputs(inputs_file)
     from tvmrt.cli.session import THREADS_VARIABLE

@@ -19,7 +19,7 @@ DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
 
 
 def is_board(rpc: str) -> bool:
-    """Whether a value of --rpc names a board's line rather than a server."""
+    """Return whether a value of --rpc names a board's line rather than a server."""
     return rpc == QEMU or rpc.startswith(LINES)
 
 

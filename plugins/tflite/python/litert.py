@@ -66,8 +66,8 @@ def interpreter(data: bytes, kernels: str, threads: int = 1) -> Any:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
         raise ImportError(
-            "LiteRT, which judges .tflite networks, is not installed; get it with 'pip install "
-            "ai-edge-litert'"
+            "LiteRT, the reference for .tflite networks, is not installed: "
+            "pip install ai-edge-litert"
         ) from None
     kinds = {
         REFERENCE: OpResolverType.BUILTIN_REF,

@@ -87,7 +87,7 @@ def _by_xnnpack(
     """Return (kernel name, outputs). LiteRT's own kernels ignore blockwise weight scales."""
     if kinds != {"int4"}:
         raise ValueError(
-            f"LiteRT has no kernel for weights of {', '.join(sorted(kinds - {'int4'}))} in blocks; "
+            f"LiteRT has no kernel for blockwise weights of {', '.join(sorted(kinds - {'int4'}))}; "
             "compare the network with its float32 original"
         )
     try:

@@ -130,7 +130,7 @@ def test_verify_reports_that_int2_has_no_reference(tmp_path):
     net.dense(64, "int2", 32)
     path = tmp_path / "net.tflite"
     path.write_bytes(net.data())
-    with pytest.raises(ValueError, match="no kernel for weights of int2 in blocks"):
+    with pytest.raises(ValueError, match="no kernel for blockwise weights of int2"):
         compared(path, None, 1, False, CHOICES)
 
 
@@ -156,7 +156,7 @@ def test_integers_with_weights_in_blocks_are_refused():
     [
         ({"scales": 99}, "the scales of tensor .* are no constants, one for each of 7 x 2 blocks"),
         ({"scales": -5}, "the scales of tensor"),
-        ({"blockSize": 5}, "has blocks of 5; tvmrt knows those of one size along the rows"),
+        ({"blockSize": 5}, "has blocks of 5; only blocks of one size along the rows"),
         ({"blockSize": 0}, "has blocks of 0"),
         ({"blockSize": 16}, "one for each of 7 x 4 blocks"),
         ({"blockShape": [1, 32]}, "has blocks of 32"),

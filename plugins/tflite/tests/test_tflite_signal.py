@@ -131,9 +131,9 @@ _TABLE = np.zeros(4, np.int16)
 @pytest.mark.parametrize(
     ("name", "inputs", "outputs", "options", "sentence"),
     [
-        ("SignalWindow", [_I16, _TABLE], [_I16], {}, "options have no whole number shift"),
+        ("SignalWindow", [_I16, _TABLE], [_I16], {}, "options lack the integer shift"),
         ("SignalWindow", [_I16, _TABLE], [_I16], {"shift": 32}, "shift is 32, not from 0 to 31"),
-        ("SignalWindow", [_I16, _TABLE[:3]], [_I16], {"shift": 1}, "no weights for"),
+        ("SignalWindow", [_I16, _TABLE[:3]], [_I16], {"shift": 1}, "do not fit"),
         ("SignalWindow", [_U32, _TABLE], [_I16], {"shift": 1}, "operand 0 is uint32"),
         ("SignalFftAutoScale", [((2, 8), "int16")], [_I16, ((), "int32")], {}, "not int16 of 1"),
         ("SignalRfft", [_I16], [((10,), "int16")], {"fft_length": 14}, "no prime factors but"),
@@ -153,7 +153,7 @@ _TABLE = np.zeros(4, np.int16)
          "output_scale is -1"),
         ("SignalPCAN", [_U32, _U32, _TABLE], [_U32], {"snr_shift": 6}, "fewer than 125 places"),
         ("SignalFramer", [_I16], [((2, 9), "int16"), ((), "bool")],
-         {"frame_size": 9, "frame_step": 3, "prefill": 0}, "no whole number of steps"),
+         {"frame_size": 9, "frame_step": 3, "prefill": 0}, "not a whole number of steps"),
         ("SignalFramer", [_I16], [((1, 4), "int16"), ((), "bool")],
          {"frame_size": 4, "frame_step": 8, "prefill": 1}, "frame_step is 8, not from 1 to 4"),
         ("SignalOverlapAdd", [((2, 8), "int16")], [((18,), "int16")], {"frame_step": 9},
@@ -219,7 +219,7 @@ _ZEROS = [0] * 8
 @pytest.mark.parametrize(
     ("how", "packed", "dtype", "sentence"),
     [
-        ([0, 1, 0, 0, 1], b"\0", "int8", "not by tables, codes or gaps"),
+        ([0, 1, 0, 0, 1], b"\0", "int8", "supported are lookup table, Huffman and pruning"),
         ([9, 1, 0, 0, 1, 4, 4, 0, *_ZEROS], b"\0" * 4, "int8", "packed as 9"),
         ([0, 2, 0, 0, 1, 4, 4, 0, *_ZEROS], b"\0" * 4, "int8", "of version 2"),
         (
@@ -273,5 +273,5 @@ def test_damaged_options_are_refused_or_other_options():
 
 def test_dynamic_sizes_are_refused():
     data = _one("SignalDelay", [((2, 8), "int16")], [((2, 8), "int16")], _flex(delay_length=3))
-    with pytest.raises(UnsupportedError, match="whose extents a run chooses"):
+    with pytest.raises(UnsupportedError, match="which has a dynamic shape"):
         import_model(data, shapes={"t0": ("n<=4", 8)})

@@ -178,12 +178,12 @@ def parse_entry(data: Any) -> TuningEntry:
     parse_layer(texts[0])
     square, threads = data.get("square", 0), data.get("threads", 0)
     measurements, shared = data.get("tried", []), data.get("shared", [])
-    if square not in CHOICES or isinstance(square, bool):
-        raise ValueError(f"its square is none of {', '.join(map(str, CHOICES))}")
+    if square not in (0, 1, 2, 4) or isinstance(square, bool):
+        raise ValueError("its square is not 0, 1, 2 or 4")
     if not isinstance(measurements, list) or not isinstance(shared, list):
         raise ValueError("tried or shared is not a list")
     if threads and not _is_size(threads):
-        raise ValueError("its threads are not a whole number")
+        raise ValueError("its threads is not a whole number")
     return TuningEntry(
         *texts, _parse_measurement(data.get("usual")), _parse_measurement(data.get("best")), square,
         tuple(map(_parse_measurement, measurements)), str(data.get("tool", ""))[:100], int(threads),
@@ -201,7 +201,7 @@ def _entry(path: Path, number: int, data: Any) -> TuningEntry:
 def _parse_text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str) or len(value) > 1000:
-        raise ValueError(f"its {name} is not a short text")
+        raise ValueError(f"its {name} is not a string of at most 1000 characters")
     return value
 
 
@@ -222,8 +222,8 @@ def _parse_measurement(data: Any) -> Measurement:
     numbers = {name: data.get(name, 0) for name in ("at_once", "pixels", "square")}
     threads = data.get("threads")
     counts = (numbers["at_once"], numbers["pixels"], threads or 0)
-    if any(n and not _is_size(n) for n in counts) or numbers["square"] not in CHOICES:
-        raise ValueError("a choice has a number that none can have")
+    if any(n and not _is_size(n) for n in counts) or numbers["square"] not in (0, 1, 2, 4):
+        raise ValueError("a value of a choice is out of range")
     whole = {name: int(n) for name, n in numbers.items()}
     return Measurement(
         Choice(tile, threads=None if threads is None else int(threads), **whole), float(seconds)

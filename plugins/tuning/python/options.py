@@ -28,7 +28,7 @@ def _file(tuned: Any) -> Any:
 
 def _check_runtime(request: Any) -> None:
     if request.tuned is not None and request.runtime == "crt":
-        raise UnsupportedError("tuned needs runtime host")
+        raise UnsupportedError("the option tuned applies to runtime host only")
 
 
 TUNED = Option(

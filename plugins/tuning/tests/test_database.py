@@ -78,16 +78,18 @@ DAMAGED = {
     "is not a tuning database (": "[" * 200_000,
     "has format 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
     "entry 0 is damaged: it is not an object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
-    "entry 0 is damaged: its level is not a short text": with_member(level=5),
+    "entry 0 is damaged: its level is not a string of at most 1000 characters": with_member(
+        level=5
+    ),
     "'conv' is not a layer signature": with_member(layer="conv"),
-    "its square is none of 0, 1, 2, 4": with_member(square=3),
+    "its square is not 0, 1, 2 or 4": with_member(square=3),
     "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
-    "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
+    "a value of a choice is out of range": with_member(best={**CHOICE, "at_once": 1 << 40}),
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
     "seconds of a choice are not a number above 0": with_member(usual={"seconds": float("nan")}),
     "are not a number above 0; remove": with_member(usual={"seconds": 10**400}),
     "tried or shared is not a list": with_member(shared=7),
-    "its threads are not a whole number": with_member(threads=-1),
+    "its threads is not a whole number": with_member(threads=-1),
 }
 
 
@@ -143,8 +145,8 @@ def test_missing_database_is_an_error(digits, tmp_path, capsys):
 def test_tuning_is_for_hosts(tmp_path, capsys):
     words = ["compile", str(DIGITS), "-o", str(tmp_path / "out"), "--target", "cortex-m4"]
     assert main([*words, "--tuned", "own"]) == 2
-    assert "tuned needs runtime host" in capsys.readouterr().err
-    with pytest.raises(UnsupportedError, match="tuned needs runtime host"):
+    assert "tuned applies to runtime host only" in capsys.readouterr().err
+    with pytest.raises(UnsupportedError, match="tuned applies to runtime host only"):
         tvmrt.compile(DIGITS, target="cortex-m4", tuned="own")
 
 

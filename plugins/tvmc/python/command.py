@@ -84,11 +84,11 @@ def target_of(text: str | None) -> str | None:
     kind = re.split(r"[\s,]", text.strip())[0]
     if kind not in HOSTS:
         raise ValueError(
-            f"there is no target for '{text}': give llvm for this machine, a name of 'tvmrt "
+            f"unknown target '{text}': give llvm for this machine, a name of 'tvmrt "
             "compile --target', or a device by 'tvmrt compile --device'"
         )
     if "-mtriple" in text and "x86_64" not in text:
-        raise ValueError(f"there is no target for the triple in '{text}'")
+        raise ValueError(f"unknown target triple in '{text}'")
     return "native" if "native" in text else None
 
 

@@ -112,12 +112,10 @@ def command(
         files.check_file(model)
     choices["remote_machine"] = remote_machine = remote.open()
     if rivals and remote_machine is not None:
-        raise click.UsageError(
-            f"--against compares on this machine: leave {remote_machine.option} out"
-        )
+        raise click.UsageError(f"--against compares on this machine: omit {remote_machine.option}")
     if profiled and remote_machine is not None:
         raise click.UsageError(
-            f"--profile times operators on this machine: leave {remote_machine.option} out"
+            f"--profile times operators on this machine: omit {remote_machine.option}"
         )
     if profiled and any(model.suffix in COMPILED for model in models):
         raise click.UsageError(

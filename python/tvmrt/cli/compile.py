@@ -213,7 +213,7 @@ def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:
         )
     if len(set(found)) < len(found):
         raise click.UsageError(
-            f"networks need names of their own ({', '.join(found)}); give them by --module-name"
+            f"networks need different names ({', '.join(found)}); give them by --module-name"
         )
     return dict(zip(found, models))
 

@@ -156,10 +156,10 @@ def _check(key: str, made: Sequence[click.Option], own: set[str]) -> None:
     for option in made:
         for word in (*option.opts, *option.secondary_opts):
             if not _belongs(key, word):
-                raise ValueError(f"its option {word} is neither {key} nor begins with {key}-")
+                raise ValueError(f"its option {word} must be {key}, or begin with {key}-")
         for word in _names([option]):
             if word in own:
-                raise ValueError(f"the command has {word} already")
+                raise ValueError(f"the command already has the option {word}")
 
 
 def _words(

@@ -57,14 +57,14 @@ def _by_name(name: str) -> Explanation:
     for row in EXPLANATIONS:
         if row.name == name.removeprefix(PREFIX):
             return row
-    raise ValueError(f"there is no error code named {name!r}; names are as in crt/error_codes.h")
+    raise ValueError(f"unknown error code {name!r}; crt/error_codes.h lists the names")
 
 
 def _by_code(number: int) -> Explanation:
     for row in EXPLANATIONS:
         if row.code == number:
             return row
-    raise ValueError(f"there is no error code 0x{number:04x}; the codes are in crt/error_codes.h")
+    raise ValueError(f"unknown error code 0x{number:04x}; crt/error_codes.h lists the codes")
 
 
 def _row(found: Explanation) -> tuple[str, str, str]:

@@ -66,15 +66,15 @@ def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -
     unknown = set(shapes) - {info.name for info in infos}
     if unknown:
         names = ", ".join(info.name for info in infos)
-        raise KeyError(f"--shape: there is no input {min(unknown)}; the inputs are {names}")
+        raise KeyError(f"--shape: unknown input {min(unknown)}; the inputs are {names}")
     bound = [TensorInfo(i.name, i.dtype, shapes.get(i.name, i.shape)) for i in infos]
     for info in bound:
         symbols = [str(dim) for dim in info.shape if not isinstance(dim, int)]
         if symbols:
             example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in info.shape)
             raise ValueError(
-                f"input {info.name} leaves {', '.join(symbols)} open; "
-                f"bind it, for instance with --shape {info.name}={example}"
+                f"input {info.name} has the dynamic dimension {', '.join(symbols)}; "
+                f"fix it, for instance with --shape {info.name}={example}"
             )
     return bound
 
@@ -347,7 +347,7 @@ def onnxruntime_session(
         import onnxruntime
     except ImportError:
         raise ImportError(
-            "onnxruntime is not installed; get it with 'pip install onnxruntime'"
+            "onnxruntime is not installed; install it with 'pip install onnxruntime'"
         ) from None
     level = onnxruntime.GraphOptimizationLevel
     source = str(model) if isinstance(model, Path) else model.SerializeToString()

@@ -151,9 +151,7 @@ def _rows(
         known = record or other
         tensor = tensors.get((known.op, known.result))
         if tensor is None:
-            raise ValueError(
-                f"the dump is damaged: there is no result {known.result} of {known.op}"
-            )
+            raise ValueError(f"the dump is damaged: output {known.result} of {known.op} is missing")
         rows.append(_row(library.program, tensor, noted, record, other, host is not None))
     return rows
 

@@ -55,7 +55,7 @@ def _call(code: ctypes.CDLL, summary, inputs: Mapping[str, np.ndarray]) -> trace
     structs = [_struct(arrays) for arrays in (given, room)]
     status = code.replay_run(*structs)
     if status != 0:
-        raise ValueError(f"the network stops on this machine with code {status}")
+        raise ValueError(f"the network fails on this machine with error code {status}")
     size = ctypes.c_uint32()
     code.replay_trace.restype = ctypes.c_void_p
     data = ctypes.string_at(code.replay_trace(ctypes.byref(size)), size.value)

@@ -118,7 +118,7 @@ def _refuse_picture_options() -> None:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(
                 f"--{name} applies to pictures only ({', '.join(image_inputs.SUFFIXES)}); "
-                "leave it out, or give a picture as --inputs"
+                "omit it, or give a picture as --inputs"
             )
 
 

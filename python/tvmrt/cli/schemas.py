@@ -40,7 +40,7 @@ def form_of(name: str) -> Schema:
     found: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
     if found is None:
         reason = plugin.why_missing("schemas", name) or f"there are {', '.join(names())}"
-        raise ValueError(f"there is no JSON output '{name}'; {reason}")
+        raise ValueError(f"unknown JSON output '{name}'; {reason}")
     if not isinstance(found, dict) or not {"properties", "description"} <= found.keys():
         owner = plugin.owner_of("schemas", name)
         raise ValueError(

@@ -131,8 +131,7 @@ class Session:
         """Return name, count and seconds of each operator for one run on the last inputs."""
         if self.remote_machine is not None:
             raise ValueError(
-                "operators are profiled on this machine only: "
-                f"leave {self.remote_machine.option} out"
+                f"operators are profiled on this machine only: omit {self.remote_machine.option}"
             )
         return self.executor.profile().calls
 

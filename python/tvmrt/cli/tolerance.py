@@ -41,7 +41,7 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether the result is within the tolerance."""
+        """Return whether the result is within the tolerance."""
         return self.excess <= 1.0 and not self.problem
 
 

@@ -141,7 +141,7 @@ def link(
     """Run a compiler for the functions of this module and of ``ndk``."""
     compiler = cc or get_cc()
     if compiler is None:
-        raise ValueError("no C compiler: install gcc or clang, or name one in the variable CC")
+        raise ValueError("no C compiler: install gcc or clang, or set the environment variable CC")
     command = [compiler, *kind, "-o", os.fspath(output)]
     command += [os.fspath(objects)] if isinstance(objects, (str, os.PathLike)) else [*objects]
     command += [*(options or [])]

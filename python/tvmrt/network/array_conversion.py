@@ -54,12 +54,12 @@ def convert_dtype(value: Any, dtype: str) -> Any:
     cast = value.astype(wanted) if value.dtype.kind in "biu" else None
     if cast is None or not np.array_equal(cast, value):
         if value.dtype.kind in "SUT" or isinstance(next(iter(value.flat), None), (str, bytes)):
-            raise TypeError(f"elements are strings, and the network takes {dtype}")
+            raise TypeError(f"the elements are strings, but the network needs {dtype}")
         if value.dtype.kind == "O":
-            raise TypeError(f"elements are Python objects, and the network takes {dtype}")
+            raise TypeError(f"the elements are Python objects, but the network needs {dtype}")
         raise TypeError(
-            f"elements are {value.dtype}, and the network takes {dtype}; convert them as you mean "
-            f"it, for instance with .astype('{dtype}')"
+            f"the elements are {value.dtype}, but the network needs {dtype}; convert them, "
+            f"for instance with .astype('{dtype}')"
         )
     return cast
 

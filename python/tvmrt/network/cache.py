@@ -248,7 +248,7 @@ def _own_folder() -> Path:
         return (Path(base) if base else Path.home() / ".cache") / "tvmrt"
     except RuntimeError as error:
         raise UnusableCacheError(
-            f"this user has no home; name a folder by {FOLDER_VARIABLE}"
+            f"this user has no home folder; set {FOLDER_VARIABLE} to a cache folder"
         ) from error
 
 

@@ -19,8 +19,8 @@ def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo
     unknown = [e for e in info.shape if isinstance(e, str) and e not in bounds]
     if unknown:
         raise ValueError(
-            f"input {info.name} has the extent {unknown[0]}, which follows from others; give "
-            "the inputs"
+            f"input {info.name} has the extent {unknown[0]}, which depends on other dimensions; "
+            "give the inputs"
         )
     shape = tuple(bounds[e][1] if isinstance(e, str) else e for e in info.shape)
     return TensorInfo(info.name, info.dtype, shape)

@@ -241,7 +241,7 @@ def _convert_estimator(model: Any, options: dict[str, Any]) -> tuple[Any, dict[s
         from skl2onnx.common.data_types import FloatTensorType
     except ImportError:
         raise ImportError(
-            f"a {type(model).__name__} is compiled by way of ONNX: "
+            f"a {type(model).__name__} is converted to ONNX first: "
             "'pip install tvmrt[sklearn]', or give the ONNX network"
         ) from None
     maps = {"zipmap": False} if hasattr(model, "predict_proba") else None

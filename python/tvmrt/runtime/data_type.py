@@ -181,13 +181,11 @@ def _extended_dtype(name: str) -> np.dtype[Any]:
 
         return np.dtype(getattr(ml_dtypes, name))
     except (ImportError, AttributeError):
-        raise TypeError(
-            f"numpy has no {name} of its own; install the package ml_dtypes, a new one"
-        ) from None
+        raise TypeError(f"numpy has no type {name}; install a recent ml_dtypes") from None
 
 
 def _is_packed(bits: int) -> bool:
-    """Return whether elements share bytes, lowest bits first; each bool has its own byte."""
+    """Whether elements share bytes, lowest bits first; each bool has its own byte."""
     return bits in (2, 4)
 
 
@@ -213,6 +211,6 @@ def unpack(data: bytes, shape: tuple[int, ...], code: int, bits: int) -> np.ndar
 
 
 def of_codes(values: np.ndarray[Any, Any], wanted: np.dtype[Any], bits: int) -> bool:
-    """Return whether an array contains bit patterns of floats that only ml_dtypes has."""
+    """Whether an array contains bit patterns of floats that only ml_dtypes has."""
     is_float = wanted.isbuiltin != 1 and "int" not in wanted.name
     return is_float and values.dtype == np.dtype(f"uint{max(bits, 8)}")

@@ -82,7 +82,7 @@ def _compiler() -> str:
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
         if name and shutil.which(name):
             return name
-    raise OSError("no C compiler: install gcc or clang, or name one in the variable CC")
+    raise OSError("no C compiler: install gcc or clang, or set the environment variable CC")
 
 
 def _run(command: list[object]) -> None:

@@ -101,7 +101,7 @@ class NDArray(_core.Tensor):
 
     def __setitem__(self, where: Any, value: Any) -> None:
         if where != slice(None) and where is not Ellipsis:
-            raise ValueError("a tensor is written as a whole: tensor[:] = value")
+            raise ValueError("only whole tensors can be assigned: tensor[:] = value")
         self.copyfrom(value)
 
     def __len__(self) -> int:
@@ -247,7 +247,9 @@ def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndar
         size = (int(np.prod(shape)) * element.bits + 7) // 8
         if element.bits in (2, 4) and values.dtype == np.uint8 and values.shape == (size,):
             return unpack(values.tobytes(), shape, element.type_code, element.bits)
-        raise ValueError(f"an array of shape {values.shape} was given for one of {shape}")
+        raise ValueError(
+            f"an array of shape {values.shape} does not match the tensor's shape {shape}"
+        )
     if of_codes(values, wanted, element.bits):
         values = np.ascontiguousarray(values).view(wanted).reshape(shape)
     # ascontiguousarray would add a dimension to a scalar
@@ -259,7 +261,7 @@ def _copy_from(target: NDArray, source: Any) -> NDArray:
     if isinstance(source, _core.Tensor) and source.dtype == target.dtype:
         if source.shape != target.shape:
             raise ValueError(
-                f"a tensor of shape {source.shape} was given for one of {target.shape}"
+                f"a tensor of shape {source.shape} does not match the tensor's shape {target.shape}"
             )
         check(lib.TVMArrayCopyFromTo(_handle(source), _handle(target), ffi.NULL))
         return target

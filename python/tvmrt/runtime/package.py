@@ -40,7 +40,7 @@ def _files(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
 
 
 def is_package(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a package for one of TVM's executors, by its member names."""
+    """Whether a file is a package for one of TVM's executors, by its member names."""
     try:
         with tarfile.open(path) as tar:
             files = _files(tar)
@@ -83,15 +83,15 @@ def _read(tar: tarfile.TarFile, max_bytes: int) -> Package:
         )
     library = next((name for name in LIBRARIES if name in files), None)
     if library is None:
-        raise ValueError(f"there is neither {LIBRARIES[0]} nor {LIBRARIES[1]} in it")
+        raise ValueError(f"it contains neither {LIBRARIES[0]} nor {LIBRARIES[1]}")
     wanted = []
     for name in (library, GRAPH, PARAMS):
         member = files.get(name)
         if member is None:
-            raise ValueError(f"there is no file {name} in it")
+            raise ValueError(f"it contains no file {name}")
         max_bytes -= member.size
         if max_bytes < 0 or member.issparse():
-            raise ValueError(f"{name} cannot have the size recorded in the archive")
+            raise ValueError(f"{name} has an invalid size in the archive")
         content = tar.extractfile(member)
         wanted.append(content.read() if content is not None else b"")
     code, graph, params = wanted

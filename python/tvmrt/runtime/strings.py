@@ -41,7 +41,9 @@ def packed(value: Any, shape: tuple[int, ...] | None = None) -> tuple[NDArray, A
     if array.dtype.kind not in "OUST" and array.size:
         raise TypeError(f"the elements of a {type(value).__name__} are not strings")
     if shape is not None and array.shape != tuple(shape):
-        raise ValueError(f"an array of shape {array.shape} was given for one of {tuple(shape)}")
+        raise ValueError(
+            f"an array of shape {array.shape} does not match the tensor's shape {tuple(shape)}"
+        )
     texts = [_bytes(element) for element in array.reshape(-1).tolist()]
     buffer = ctypes.create_string_buffer(b"\0".join(texts))
     lengths = np.array([0, *(len(text) + 1 for text in texts)], np.uint64)

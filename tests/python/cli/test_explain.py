@@ -44,5 +44,5 @@ def test_success_and_failure_without_a_code_are_explained():
 
 
 def test_an_unknown_code_is_refused():
-    with pytest.raises(ValueError, match="no error code"):
+    with pytest.raises(ValueError, match="unknown error code"):
         explain("0x4242")

@@ -163,7 +163,7 @@ def test_single_network_has_no_sharing_report(capsys, digits, tmp_path):
 
 BAD = [
     pytest.param(["--module-name", "a"], "there are 2 networks and 1 names (a)", id="names"),
-    pytest.param(["--module-name", "a,a"], "networks need names of their own", id="equal"),
+    pytest.param(["--module-name", "a,a"], "networks need different names", id="equal"),
     pytest.param(["--pool", "sram=5000", "--concurrent", "all"], "bytes too small", id="small"),
     pytest.param(["--concurrent", "digits_f32,x"], "unknown network x", id="concurrent"),
     pytest.param(["--pool", "sram=1@"], "name the section after @", id="section"),

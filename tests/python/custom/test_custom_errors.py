@@ -155,7 +155,7 @@ NODES = [
         {},
         "output y: no input determines its type among float32, int8",
     ),
-    ("outputs", {}, {"outputs": 2}, "outputs: the operator gives 1, the node names 2"),
+    ("outputs", {}, {"outputs": 2}, "outputs: the operator returns 1, the node has 2"),
     (
         "not divisible",
         {"opencl": opencl(local_size=lambda *t: [3])},

@@ -214,7 +214,7 @@ def test_output_without_element_type_is_refused():
     network = model([node("Neg", ["x"])], {"x": ROWS}, ["y"])
     network.graph.output[0].type.tensor_type.elem_type = TensorProto.UNDEFINED
     assert _refused_by_onnxruntime(network)
-    with pytest.raises(ValueError, match="output y is declared a tensor without element type"):
+    with pytest.raises(ValueError, match="output y is declared as a tensor without element type"):
         tvmrt.compile(network)
 
 

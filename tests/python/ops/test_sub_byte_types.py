@@ -260,7 +260,7 @@ def test_codes_and_bytes_of_memory_as_inputs(passed_on):
     np.testing.assert_array_equal(found[:4], [0, 1, 1, 1])
     np.testing.assert_array_equal(found, np.stack([memory & 15, memory >> 4], 1).reshape(-1)[:21])
     with pytest.raises(
-        ValueError, match=r"an array of shape \(10,\) was given for one of \(3, 7\)"
+        ValueError, match=r"an array of shape \(10,\) does not match the tensor's shape \(3, 7\)"
     ):
         passed_on.set_input(f"x{names.index('UINT4')}", memory[:10])
 

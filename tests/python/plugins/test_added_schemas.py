@@ -42,7 +42,7 @@ def test_plugin_names_are_last(added, capsys, monkeypatch):
     [
         ("wrong", "", "the schema wrong of the plug-in mine is not a record with a description"),
         ("greet", "-mine", "the plug-in mine has greet, but TVMRT_PLUGINS leaves it out"),
-        ("grete", "", "there is no JSON output 'grete'; there are compile, "),
+        ("grete", "", "unknown JSON output 'grete'; there are compile, "),
     ],
 )
 def test_unprintable_schema_is_rejected(added, capsys, monkeypatch, name, variable, words):

@@ -14,7 +14,7 @@ def main() -> None:
     """Print the findings as the last line; exit with a text if the device cannot be opened."""
     check, target, tolerance, *only = sys.argv[1:]
     if check not in CHECKS:
-        raise SystemExit(f"there is no check {check}")
+        raise SystemExit(f"unknown check {check}")
     module = importlib.import_module(f"{__package__}.{check}")
     try:
         device = load_device(target)

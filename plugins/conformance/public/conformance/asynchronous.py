@@ -28,7 +28,7 @@ ENDED = "did not end in time"
 
 
 def is_asynchronous(device: Device) -> bool:
-    """Whether the device's run-time half can start runs asynchronously."""
+    """Return whether the device's run-time half can start runs asynchronously."""
     tvmrt.get_global_func("tvmrt.device.find")(device.name)  # loads its plug-in
     describe = tvmrt.get_global_func(f"device.{device.name}.describe", allow_missing=True)
     if describe is not None:

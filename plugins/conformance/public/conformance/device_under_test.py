@@ -46,7 +46,7 @@ def load_device(target: str) -> Device:
 def _newly_registered(names: set[str], path: Path) -> Device:
     if len(names) != 1:
         listed = ", ".join(sorted(names)) or "none"
-        raise ValueError(f"{path} should register one device; it registers {listed}")
+        raise ValueError(f"{path} must register exactly one device; it registers {listed}")
     return devices.get(names.pop())
 
 

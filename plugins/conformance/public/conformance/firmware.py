@@ -32,7 +32,7 @@ ALIGN_BYTES = 16  # of tensors, since hardware may require it
 
 
 def is_for_firmware(device: Device) -> bool:
-    """Whether the device supports firmware but nothing that runs on this machine."""
+    """Return whether the device supports firmware but nothing that runs on this machine."""
     here, there = (
         call_device(device, "refuses", c) for c in (Context(), Context(**_context_fields()))
     )
@@ -104,7 +104,7 @@ class _FirmwareLibrary:
         try:
             subprocess.run(["cc", *map(str, arguments)], check=True, capture_output=True)
         except FileNotFoundError:
-            raise CompileError("no C compiler cc is installed") from None
+            raise CompileError("the C compiler cc is not installed; install gcc or clang") from None
 
     def run(self) -> dict[str, list[np.ndarray] | str]:
         """Run once and return the outputs by case, or an error text."""

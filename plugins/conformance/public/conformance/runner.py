@@ -51,7 +51,7 @@ def run_checks(
     found = []
     for check in checks:
         if check not in CHECKS:
-            raise ValueError(f"there is no check {check}; there are {', '.join(CHECKS)}")
+            raise ValueError(f"unknown check {check}; the checks are {', '.join(CHECKS)}")
         for finding in _in_a_process(target, check, tolerance, only, seconds):
             found.append(finding)
             if observe is not None:

@@ -54,7 +54,7 @@ def _checked(device: Device, small: Case, large: Case, tolerance: float) -> list
 
 
 def _is_shape_specific(module) -> bool:
-    """Whether the device's compiler has replaced an operator by its own code."""
+    """Return whether the device's compiler has replaced an operator by its own code."""
     (region,) = json.loads(module.get_source())["regions"]
     return any(node["op"].startswith("custom_") for node in region["nodes"])
 

@@ -71,7 +71,9 @@ def _attend_packed(ctx: NodeContext, packed: Value, mask, past, attention_bias) 
     count = ctx.attr("num_heads")
     sizes = ctx.attr("qkv_hidden_sizes") or [packed.shape[2] // 3] * 3
     if sum(sizes) != packed.shape[2]:
-        raise ValueError(f"query, key and value {sizes} are not the {packed.shape[2]} features")
+        raise ValueError(
+            f"query, key and value sizes {sizes} do not add up to {packed.shape[2]} features"
+        )
     query, key, value = (
         split_heads(ctx, ctx.slice_axis(packed, 2, sum(sizes[:i]), size), count)
         for i, size in enumerate(sizes)
@@ -91,7 +93,7 @@ def _attend_packed(ctx: NodeContext, packed: Value, mask, past, attention_bias) 
     if len(ctx.node.output) < 2 or not ctx.node.output[1]:
         return [join_heads(ctx, y)]
     if key.type != value.type:
-        raise UnsupportedError(f"keys {key.type} and values {value.type} as one tensor")
+        raise UnsupportedError(f"keys {key.type} and values {value.type} in one tensor")
     both = [ctx.unsqueeze(v, 0) for v in (key, value)]
     return [join_heads(ctx, y), ctx.emit("concat", both, axis=0)]
 
@@ -168,7 +170,7 @@ def pad_to_length(ctx: NodeContext, x: Value, length: SymInt) -> Value:
     if missing == 0:
         return x
     if missing < 0:
-        raise ValueError(f"{x.type} has more keys than the maximum {length}")
+        raise ValueError(f"{x.type} has more keys than the maximum, {length}")
     return ctx.pad_end(x, -1, missing, ctx.like(0, x))
 
 

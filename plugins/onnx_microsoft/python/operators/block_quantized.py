@@ -39,7 +39,7 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
         raise ValueError(f"{x.type} has no rows of K = {ctx.attr('K')}")
     bits, block = ctx.attr("bits", 4), ctx.attr("block_size")
     if bits not in (2, 4, 8):
-        raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are known")
+        raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are supported")
     integers, scales, points = _weights(ctx, bits, block)
     if block <= MAX_KERNEL_BLOCK and block % 16 == 0 and x.dtype.name == "float32":
         rows = ctx.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
@@ -96,11 +96,13 @@ def gather_block_quantized(ctx: NodeContext) -> Value:
     axis = normalize_axis(ctx.attr("gather_axis", 0), rank)
     along = normalize_axis(ctx.attr("quantize_axis", 1), rank)
     if data.dtype.name not in ("int8", "uint8") or bits not in (2, 4, 8):
-        raise UnsupportedError(f"a table of {data.dtype} with {bits} bits; 2, 4 and 8 are known")
+        raise UnsupportedError(
+            f"a table of {data.dtype} with {bits} bits; 2, 4 and 8 are supported"
+        )
     if axis == along:
-        raise UnsupportedError("taking elements along the axis of the blocks")
+        raise UnsupportedError("gathering along the block axis")
     if block < 16 or block & (block - 1):
-        raise ValueError(f"blocks of {block}; a power of two from 16 on is expected")
+        raise ValueError(f"block_size is {block}; it must be a power of two, at least 16")
     taken = checked_indices(ctx, indices, data.shape[axis])
     count, kind = len(indices.shape), ctx.half_of(data)
     if kind is not None and bits != DTYPES[kind].bits:

@@ -40,14 +40,14 @@ def require_attribute(ctx: NodeContext, name: str, value: int | str) -> None:
     """Raise UnsupportedError if an attribute is set to another value."""
     given = ctx.attr(name, value)
     if given != value:
-        raise UnsupportedError(f"attribute {name} is {given}; {value} alone is known")
+        raise UnsupportedError(f"attribute {name} is {given}; only {value} is supported")
 
 
 def reject_inputs(ctx: NodeContext, **inputs: int) -> None:
     """Raise UnsupportedError if one of the inputs, given with their indices, is present."""
     for name, index in inputs.items():
         if ctx.input(index) is not None:
-            raise UnsupportedError(f"input {index} ({name}) is given, which is not known")
+            raise UnsupportedError(f"input {index} ({name}) is given, but is not supported")
 
 
 def _check(ctx: NodeContext, contract: Contract) -> None:

@@ -111,12 +111,14 @@ def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
         width = query.shape[2] // (count + 2 * shared)
         sizes = [count * width, shared * width, shared * width]
         if sum(sizes) != query.shape[2]:
-            raise ValueError(f"{query.shape[2]} features are no {count + 2 * shared} heads")
+            raise ValueError(
+                f"{query.shape[2]} features are not divisible into {count + 2 * shared} heads"
+            )
         query, key, value = (
             ctx.slice_axis(query, 2, sum(sizes[:i]), size) for i, size in enumerate(sizes)
         )
     elif value is None:
-        raise ValueError("value is missing")
+        raise ValueError("input 2 (value) is missing")
     if key.shape[1] != query.shape[1]:
         raise UnsupportedError(f"{key.shape[1]} new keys for {query.shape[1]} queries")
     return (
@@ -178,7 +180,7 @@ def _update_cache(
     """Return the cache [B, heads, length, D]: the past with the new rows at their index."""
     batch, heads, steps, width = now.shape
     if past is not None and past.dtype != now.dtype:
-        raise UnsupportedError(f"a cache of {past.dtype}; {now.dtype} alone is known")
+        raise UnsupportedError(f"a cache of {past.dtype}; only {now.dtype} is supported")
     if start is None and length == steps:
         return now
     cache = _extend_cache(ctx, past, now, length)

@@ -50,7 +50,7 @@ def expand_dims(ctx: NodeContext) -> Value:
 def c_dist(ctx: NodeContext) -> Value:
     a, b, metric = ctx.required(0), ctx.required(1), ctx.attr("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
-        raise UnsupportedError(f"distances by {metric}; euclidean and sqeuclidean are known")
+        raise UnsupportedError(f"distances by {metric}; euclidean and sqeuclidean are supported")
     rows, columns = ctx.reshape(a, (a.shape[0], 1, a.shape[1])), ctx.reshape(b, (1, *b.shape))
     away = ctx.emit("sub", [rows, columns])
     total = ctx.emit("reduce_sum", [ctx.emit("mul", [away, away])], axes=(2,), keepdims=0)

@@ -112,7 +112,7 @@ def group_norm(ctx: NodeContext) -> Value:
 def skip_group_norm(ctx: NodeContext) -> list[Value]:
     x, skip = ctx.required(0), ctx.required(3)
     if ctx.attr("channels_last", 1) == 0:
-        raise UnsupportedError("channels_last is 0, with something to add; 1 alone is known")
+        raise UnsupportedError("channels_last is 0 with a residual; only 1 is supported")
     if len(skip.shape) == 2:
         skip = ctx.reshape(skip, (skip.shape[0], 1, 1, skip.shape[1]))
     total = ctx.add_optional(ctx.emit("add", [x, skip]), ctx.input(4))

@@ -67,7 +67,7 @@ def apply_post_transform(ctx: NodeContext, scores: Value, transform: str | None 
     if transform == "PROBIT":
         return _probit(ctx, scores)
     raise ValueError(
-        f"post_transform {transform} is not known; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT "
+        f"unknown post_transform {transform}; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT "
         "expected"
     )
 
@@ -114,5 +114,5 @@ def complement(ctx: NodeContext, p: Value) -> Value:
 def to_float(ctx: NodeContext, x: Value) -> Value:
     """Return x as float64 if it already is, otherwise cast to float32."""
     if not (x.dtype.is_float or x.dtype.is_int):
-        raise UnsupportedError(f"{x.dtype} elements; numbers are expected")
+        raise UnsupportedError(f"{x.dtype} elements; they must be numeric")
     return x if x.dtype.name == "float64" else ctx.cast(x, "float32")

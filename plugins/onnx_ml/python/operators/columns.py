@@ -15,11 +15,13 @@ from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 def array_feature_extractor(ctx: NodeContext) -> Value:
     x, indices = ctx.required(0), ctx.required(1)
     if not x.shape:
-        raise ValueError("the input has no axes")
+        raise ValueError("the input is a scalar; it must have rank 1 or 2")
     if indices.data is not None and indices.data.size:
         low, high = int(indices.data.min()), int(indices.data.max())
         if low < 0 or high >= x.shape[-1]:
-            raise ValueError(f"a place from {low} to {high} is outside {x.shape[-1]} columns")
+            raise ValueError(
+                f"column indices from {low} to {high} do not fit {x.shape[-1]} columns"
+            )
     flat = ctx.reshape(indices, (indices.type.size,))
     taken = ctx.emit("gather", [x, flat], axis=len(x.shape) - 1)
     if len(x.shape) == 1:

@@ -62,14 +62,14 @@ def _cache_block_order(nodes: TreeNodes, branch: np.ndarray) -> np.ndarray:
 def _check(nodes: TreeNodes, columns: int) -> None:
     branch = nodes.mode != LEAF
     if not ((nodes.mode >= 0) & (nodes.mode <= LEAF)).all():
-        raise ValueError("a node has a mode that is not known")
+        raise ValueError("a node has an unknown mode")
     children = np.concatenate([nodes.true[branch], nodes.false[branch]])
     if children.size and not (0 <= children.min() and children.max() < nodes.count):
-        raise ValueError(f"a node has a child that is none of the {nodes.count} nodes")
+        raise ValueError(f"a child index is outside the {nodes.count} nodes")
     read = nodes.features[branch]
     if read.size and not (0 <= read.min() and read.max() < columns):
         wrong = read.max() if read.max() >= columns else read.min()
-        raise ValueError(f"a node reads column {wrong} of {columns}")
+        raise ValueError(f"a node reads column {wrong}, but the input has {columns}")
 
 
 def emit_forest(

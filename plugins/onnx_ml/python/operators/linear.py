@@ -36,7 +36,7 @@ def _scores(ctx: NodeContext, x: Value, rows: int | None) -> Value:
     rows = rows or (given.size // columns if columns else 0)
     if given.size == 0 or given.size != rows * columns:
         raise ValueError(
-            f"there are {given.size} coefficients, which are no rows of {columns} columns"
+            f"there are {given.size} coefficients, not a multiple of {columns} columns"
         )
     bias = np.asarray(ctx.attr("intercepts") or [], np.float32)
     if bias.size not in (0, rows):

@@ -42,7 +42,7 @@ def normalizer(ctx: NodeContext) -> Value:
         squared_norm = ctx.emit("reduce_sum_square", [x], axes=axes, keepdims=1)
         size = ctx.emit("sqrt", [squared_norm])
     else:
-        raise ValueError(f"norm {norm} is not known; MAX, L1 or L2 expected")
+        raise ValueError(f"unknown norm {norm}; MAX, L1 or L2 expected")
     none = ctx.emit("equal", [size, ctx.like(0.0, size)])
     return ctx.emit("div", [x, ctx.emit("where", [none, ctx.like(1.0, size), size])])
 

@@ -27,7 +27,7 @@ def kernel_values(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
     if kind == "RBF":
         return _rbf(ctx, x, vectors, gamma)
     if kind not in ("POLY", "SIGMOID"):
-        raise ValueError(f"kernel_type {kind} is not known; LINEAR, POLY, RBF or SIGMOID expected")
+        raise ValueError(f"unknown kernel_type {kind}; LINEAR, POLY, RBF or SIGMOID expected")
     scaled = affine(ctx, x, vectors * np.float32(gamma), np.full(len(vectors), offset))
     if kind == "SIGMOID":
         return ctx.emit("tanh", [scaled])
@@ -143,7 +143,7 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
     class_index = classifier_outputs.argmax_class(ctx, _votes(ctx, scores, pairs, count))
     if prob_a.size:
         if not prob_a.size == prob_b.size == rho.size:
-            raise ValueError(f"prob_a and prob_b have other lengths than rho, {rho.size}")
+            raise ValueError(f"prob_a and prob_b must be as long as rho, {rho.size}")
         scores = _probabilities(ctx, scores, prob_a, prob_b, count)
     elif count == 2:
         return _binary_outputs(ctx, scores, labels)

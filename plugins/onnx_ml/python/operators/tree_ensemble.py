@@ -41,7 +41,7 @@ def _nodes(ctx: NodeContext, leaves: int) -> TreeNodes:
         if child_index.size and not (
             child_index.min() >= 0 and (child_index < np.where(end, leaves, count)).all()
         ):
-            raise ValueError(f"nodes_{side}nodeids names a node or a leaf that is not there")
+            raise ValueError(f"nodes_{side}nodeids has an index of no node or leaf")
         children.append(child_index)
         ends.append(end)
     given = ctx.attr("nodes_missing_value_tracks_true")
@@ -52,7 +52,7 @@ def _nodes(ctx: NodeContext, leaves: int) -> TreeNodes:
     )
     roots = np.asarray(ctx.attr("tree_roots"), np.int64)
     if roots.size == 0 or not (0 <= roots.min() and roots.max() < count):
-        raise ValueError("tree_roots names a node that is not there, or none")
+        raise ValueError("tree_roots is empty, or an element is not a node index")
     mode = _tensor(ctx, "nodes_modes").astype(np.int64)
     if mode.size != count or not ((mode >= 0) & (mode <= MEMBER)).all():
         raise ValueError(f"nodes_modes has {mode.size} elements, expected {count} from 0 to 6")
@@ -118,20 +118,20 @@ def _tree_of(nodes: TreeNodes) -> np.ndarray:
         known = tree[level]
         tree[level] = number
         if ((known != -1) & (known != number) | (tree[level] != number)).any():
-            raise ValueError("a node belongs to two trees; each has nodes of its own")
+            raise ValueError("a node belongs to two trees; trees cannot share nodes")
         inner = nodes.mode[level] != LEAF
         if not inner.any():
             return np.maximum(tree, 0)
         children = np.concatenate([nodes.true[level[inner]], nodes.false[level[inner]]])
         pairs = np.unique(children * trees + np.tile(number[inner], 2))
         level, number = pairs // trees, pairs % trees
-    raise ValueError("a node is the child of itself; walks through trees come to an end")
+    raise ValueError("a node is the child of itself; a tree has no cycles")
 
 
 def _choice(ctx: NodeContext, name: str, default: int, known: tuple[str, ...]) -> str:
     number = ctx.attr(name, default)
     if not 0 <= number < len(known):
-        raise ValueError(f"{name} is {number}, expected 0 to {len(known) - 1}")
+        raise ValueError(f"{name} is {number}; it must be from 0 to {len(known) - 1}")
     return known[number]
 
 
@@ -144,7 +144,7 @@ def tree_ensemble(ctx: NodeContext) -> Value:
     target = _ints(ctx, "leaf_targetids", weight.size)
     outputs = ctx.attr("n_targets") or int(target.max(initial=0)) + 1
     if weight.size == 0 or not (0 <= target.min() and target.max() < outputs):
-        raise ValueError(f"a leaf gives to output {target.max(initial=0)} of {outputs}, or none is")
+        raise ValueError(f"leaf_targetids {target.max(initial=0)} is not below n_targets {outputs}")
     aggregate = _choice(ctx, "aggregate_function", 1, _AGGREGATES)
     transform = _choice(ctx, "post_transform", 0, _TRANSFORMS)
     nodes = _nodes(ctx, weight.size)

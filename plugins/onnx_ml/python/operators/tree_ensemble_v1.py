@@ -47,7 +47,7 @@ class OperandPointers:
         self.order = np.argsort(keys, kind="stable")
         self.sorted = keys[self.order]
         if (self.sorted[1:] == self.sorted[:-1]).any():
-            raise ValueError("a tree has two nodes of the same number")
+            raise ValueError("two nodes of a tree have the same id")
 
     def _keys(self, trees: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.tree_ids, trees) * self.span + nodes
@@ -59,7 +59,9 @@ class OperandPointers:
         wrong = ~(known & (self.sorted[at] == keys))
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise ValueError(f"{what} names node {nodes[i]} of tree {trees[i]}, which is not there")
+            raise ValueError(
+                f"{what} names node {nodes[i]} of tree {trees[i]}, which does not exist"
+            )
         return self.order[at]
 
 
@@ -68,13 +70,13 @@ def _nodes(ctx: NodeContext) -> tuple[TreeNodes, OperandPointers]:
     count = trees.size
     own = _ints(ctx, "nodes_nodeids", count)
     if count == 0 or own.min() < 0 or own.max() > LIMIT:
-        raise ValueError(f"there are no nodes, or some with numbers that are not from 0 to {LIMIT}")
+        raise ValueError(f"there are no nodes, or a node id is not from 0 to {LIMIT}")
     modes = ctx.attr("nodes_modes") or []
     unknown = sorted(set(modes) - set(_MODE_CODES))
     if unknown or len(modes) != count:
         raise ValueError(
             f"nodes_modes has {len(modes)} elements, expected {count} of {', '.join(_MODE_CODES)}"
-            + (f"; {unknown[0]} is none of them" if unknown else "")
+            + (f"; {unknown[0]} is not one of them" if unknown else "")
         )
     mode = np.array([_MODE_CODES[mode] for mode in modes])
     branch = mode != LEAF
@@ -146,7 +148,9 @@ def _scores(
     """Return the sum of all trees and the base values as float32 [N, outputs]."""
     base = _floats(ctx, "base_values")
     if leaves.target.size and not (0 <= leaves.target.min() and leaves.target.max() < outputs):
-        raise ValueError(f"a leaf gives to output {leaves.target.max()} of {outputs}")
+        raise ValueError(
+            f"a leaf adds to output {leaves.target.max()}, but there are {outputs} outputs"
+        )
     ctx.check_table_size(int((nodes.mode == LEAF).sum()), "the leaves' numbers", outputs)
     branch = nodes.mode != LEAF
     values, rows, targets = leaf_table(leaves, branch, node_index.tree, outputs, aggregate)

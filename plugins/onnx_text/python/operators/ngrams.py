@@ -63,7 +63,7 @@ def tf_idf_vectorizer(ctx: NodeContext) -> Value:
     if len(x.shape) not in (1, 2):
         raise ValueError(f"input 0 is {x.type}, expected [C] or [N, C]")
     if not 1 <= least <= longest:
-        raise ValueError(f"n-grams have {least} to {longest} elements")
+        raise ValueError(f"min_gram_length {least} must be from 1 to max_gram_length {longest}")
     rows, pool = _pool(ctx, x)
     grams, columns, lengths = _sorted_grams(ctx, pool)
     lengths = (lengths + [0] * longest)[:longest]

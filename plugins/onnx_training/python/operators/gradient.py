@@ -22,7 +22,7 @@ def gradient(ctx: NodeContext) -> list[Value]:
     known = [ctx.scope.get(name) for name in [*names, ctx.attr("y")]]
     if len(ctx.inputs) != len(names) or None in known:
         raise ValueError(
-            "xs, zs and y must be names of the network, with one input for each of xs and zs"
+            "xs, zs and y must name tensors of the network, and each of xs and zs needs one input"
         )
     *inputs, y = known
     if any(given is not own for given, own in zip(ctx.inputs, inputs)):

@@ -73,7 +73,7 @@ def _optimiser(name: str, count: int) -> Callable:
         def importer(ctx: NodeContext) -> list[Value]:
             tensor_count = (len(ctx.inputs) - 2) // (count + 1)
             if tensor_count < 1 or len(ctx.inputs) != 2 + (count + 1) * tensor_count:
-                raise ValueError(f"{len(ctx.inputs)} operands are not {count + 1} for each tensor")
+                raise ValueError(f"{len(ctx.inputs)} operands; each tensor needs {count + 1}")
             columns = []
             for i in range(tensor_count):
                 tensors = [ctx.required(2 + i + k * tensor_count) for k in range(count + 1)]
@@ -102,7 +102,7 @@ def adagrad(ctx: NodeContext, rate, updates, x, gradient, squares) -> list[Tenso
 def momentum(ctx: NodeContext, rate, updates, x, gradient, velocity) -> list[TensorExpr]:
     mode, alpha = ctx.attr("mode"), ctx.attr("alpha")
     if mode not in ("standard", "nesterov"):
-        raise ValueError(f"mode {mode} is not known; standard or nesterov expected")
+        raise ValueError(f"unknown mode {mode}; standard or nesterov expected")
     gradient = x * ctx.attr("norm_coefficient") + gradient
     beta = (updates > 0).where(updates * 0 + ctx.attr("beta"), 1)
     velocity = velocity * alpha + beta * gradient

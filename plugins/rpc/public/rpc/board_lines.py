@@ -60,7 +60,7 @@ class Line:
             self._check_open()
             _, ready, _ = select.select([], [self._sink], [], max(0.0, end - time.monotonic()))
             if not ready:
-                raise ConnectionError(f"{self.name} takes no bytes")
+                raise ConnectionError(f"{self.name} does not accept data; check the connection")
             try:
                 left = left[os.write(self._sink, left) :]
             except BlockingIOError:
@@ -137,7 +137,7 @@ def _open_serial(address: str, argument: str) -> Line:
         import termios
     except ImportError as error:
         raise ValueError(
-            f"{address}: this system has no termios, which sets serial ports"
+            f"{address}: this system has no termios, which serial ports need"
         ) from error
     speed = getattr(termios, f"B{text}", None)
     if speed is None:
@@ -201,7 +201,7 @@ def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
         If the emulator is not installed.
     """
     if shutil.which(command[0]) is None:
-        raise FileNotFoundError(f"{command[0]} is not installed; it plays the board")
+        raise FileNotFoundError(f"{command[0]} is not installed; it emulates the board")
     log_file = tempfile.TemporaryFile()
     process = subprocess.Popen(
         [

@@ -81,7 +81,7 @@ class RPCSession:
         """
         if isinstance(data, (bytes, bytearray)):
             if not target:
-                raise ValueError("bytes have no name: give the file's as target=")
+                raise ValueError("bytes have no file name; give it as target=")
         else:
             target = target or os.path.basename(os.fspath(data))
             with open(data, "rb") as file:

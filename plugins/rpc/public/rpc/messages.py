@@ -50,7 +50,7 @@ def receive(sock: socket.socket, end: float | None = None) -> Any:
     """Return the next message, complete by the time `end`; ValueError if it is malformed."""
     (size,) = struct.unpack("<i", read_exactly(sock, 4, end))
     if not 0 <= size <= LIMIT:
-        raise ValueError(f"a message of {size} bytes: at most {LIMIT} are taken")
+        raise ValueError(f"a message has {size} bytes; the maximum is {LIMIT}")
     return json.loads(read_exactly(sock, size, end).decode())
 
 

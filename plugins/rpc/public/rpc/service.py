@@ -93,8 +93,8 @@ class Service:
             except OSError as error:
                 why = error.strerror
         raise OSError(
-            f"cannot listen at {self.host}:{port} to {port_end - 1}: {why}; is there a "
-            f"{self.NAME} already?"
+            f"cannot listen at {self.host}:{port} to {port_end - 1}: {why}; is another "
+            f"{self.NAME} running?"
         )
 
     def wait(self) -> None:

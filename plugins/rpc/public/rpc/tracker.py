@@ -55,9 +55,9 @@ class _State:
     def queue(self, key: Any) -> _Queue:
         """Return the queue of a key, created on first use."""
         if not isinstance(key, str) or len(key) > 1000:
-            raise ValueError("a key is a text of at most 1000 characters")
+            raise ValueError("a key must be a string of at most 1000 characters")
         if sum(len(q.free) + len(q.waiting) for q in self.queues.values()) >= MAX_WAITING:
-            raise ValueError(f"more than {MAX_WAITING} wait")
+            raise ValueError(f"more than {MAX_WAITING} clients are waiting; try again later")
         return self.queues.setdefault(key, _Queue())
 
     def forget(self, connection: _Connection) -> None:

@@ -84,7 +84,9 @@ def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Valu
     """Add or subtract int16 operands with power-of-two scales by shifting one of them."""
     shifts = [power - powers[2] for power in powers[:2]]
     if max(shifts) > 0 or 0 not in shifts or min(shifts) < -31:
-        raise ValueError(f"its scales are 2 ** {powers[0]}, {powers[1]} and {powers[2]}")
+        raise ValueError(
+            f"its scales must be powers of two, not 2 ** {powers[0]}, {powers[1]} and {powers[2]}"
+        )
     terms = [
         ctx.cast(ctx.required(i), "int32")
         if not shift

@@ -34,7 +34,7 @@ def import_by(importer: Importer, ctx: OpContext) -> Value | Complex | list:
     if ctx.op.name == "CAST":  # a cast to a real type takes the real part
         return importer(_with_part(ctx, 0))
     if ctx.op.name not in MOVES:
-        raise UnsupportedError("of complex numbers")
+        raise UnsupportedError("it has complex operands")
     real, imaginary = (importer(_with_part(ctx, part)) for part in (0, 1))
     return Complex(real, imaginary)
 

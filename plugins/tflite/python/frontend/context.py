@@ -62,7 +62,7 @@ class OpContext(OperatorContext):
     def result(self, index: int = 0) -> Tensor:
         """Return a result's tensor record of the file."""
         if index >= len(self.op.outputs):
-            raise ValueError("it has no result")
+            raise ValueError("it has no output")
         return self.subgraph.tensors[self.op.outputs[index]]
 
     def constant_operand(self, index: int, what: str) -> np.ndarray:
@@ -71,7 +71,7 @@ class OpContext(OperatorContext):
         if value.data is None:
             raise UnsupportedError(
                 f"{what} (operand {index}, {value.name}) is computed at run time; it must be a "
-                "constant, for tvmrt fixes every shape when it compiles"
+                "constant, because shapes are fixed at compile time"
             )
         return value.data
 
@@ -130,7 +130,7 @@ class OpContext(OperatorContext):
     def channels_second(self, x: Value, rank: int = 4) -> Value:
         """Transpose [N, H, W, C] to [N, C, H, W]."""
         if len(x.shape) != rank:
-            raise ValueError(f"its operand has {len(x.shape)} dimensions, not {rank}")
+            raise ValueError(f"its operand has rank {len(x.shape)}, not {rank}")
         return self.transpose(x, (0, rank - 1, *range(1, rank - 1)))
 
     def channels_last(self, x: Value) -> Value:
@@ -164,5 +164,7 @@ class OpContext(OperatorContext):
         """Return the scale and the zero point of a tensor with per-tensor quantisation."""
         found = self.quantization(tensor)
         if found.per_axis:
-            raise UnsupportedError(f"tensor {tensor.name} has a scale for each slice of an axis")
+            raise UnsupportedError(
+                f"tensor {tensor.name} is quantised per axis; it must be quantised per tensor"
+            )
         return found.scale[0], int(found.zero[0])

@@ -47,7 +47,7 @@ def _select(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:
     if a is None or b is None:
         raise UnsupportedError("one of its branches is not supported")
     if a.type != b.type:
-        raise UnsupportedError(f"the branches give {a.type} and {b.type}")
+        raise UnsupportedError(f"the branches return {a.type} and {b.type}")
     return ctx.emit("where", [condition, a, b])
 
 
@@ -65,15 +65,15 @@ def while_(ctx: OpContext) -> list[Value]:
         carried = ctx.importer.import_subgraph(ctx.options["body"], carried)
         if any(value is None for value in carried):
             raise UnsupportedError("its body is not supported")
-    raise UnsupportedError(f"a loop of more than {MAX_ITERATIONS} rounds")
+    raise UnsupportedError(f"a loop of more than {MAX_ITERATIONS} iterations")
 
 
 def _dynamic_loop(ctx: OpContext, go: Value, carried: list) -> list[Value]:
     """Emit a loop with a data-dependent trip count; ``go`` is the condition before iteration 0."""
     if not all(isinstance(value, Value) for value in carried):
-        raise UnsupportedError("variables that a loop carries whose rounds the run finds")
+        raise UnsupportedError("variables in a loop with a data-dependent trip count")
     if go.type.size != 1 or go.dtype.name != "bool":
-        raise ValueError(f"its condition is {go.type}")
+        raise ValueError(f"its condition is {go.type}, not one bool")
     body = Graph(f"{ctx.name}_body")
     body.inputs = [Value("round", TensorType((), DTYPES["int64"]))]
     body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]

@@ -38,7 +38,7 @@ def window_of(
     if min(*strides, *dilations, *kernel) < 1 or padding not in (SAME, VALID):
         raise ValueError(
             f"strides {list(strides)}, dilations {list(dilations)}, a kernel of {list(kernel)} and "
-            f"padding number {padding} make no window"
+            f"padding code {padding} do not define a window"
         )
     total = [0] * len(spatial)
     if padding == SAME:
@@ -112,7 +112,7 @@ def transpose_conv(ctx: OpContext) -> Value:
     if fits and symbols_of(x.shape[0]) and not symbols_of(extents[0]):
         raise fixed_size_error(extents, x)
     if not fits or w.shape[3] != x.shape[1] or [extents[0], extents[3]] != [x.shape[0], w.shape[0]]:
-        raise ValueError(f"weights {w.type} do not make {extents} of {x.type}")
+        raise ValueError(f"weights {w.type} do not produce {extents} from {x.type}")
     out, kernel = tuple(extents[1:3]), w.shape[1:3]
     attrs = window(ctx, out, kernel)
     if x.dtype.name == "float32" and w.dtype.name == "float32":
@@ -172,7 +172,7 @@ def conv_3d(ctx: OpContext) -> Value:
     if x.type.rank != 5 or w.type.rank != 5 or not w.shape[3] or x.shape[4] % w.shape[3]:
         raise ValueError(f"weights {w.type} do not fit {x.type}")
     if x.dtype.name != "float32":
-        raise UnsupportedError(f"a convolution of volumes of {x.dtype}")
+        raise UnsupportedError(f"a 3-D convolution of {x.dtype}")
     volume = ctx.channels_second(x, 5)
     steps = [tuple(o[f"{name}_{axis}"] for axis in "dhw") for name in ("stride", "dilation")]
     attrs = window_of(volume.shape[2:], w.shape[:3], *steps, o["padding"])
@@ -190,10 +190,10 @@ def conv_3d_transpose(ctx: OpContext) -> Value:
         ctx.required(2),
     )
     if x.dtype.name != "float32":
-        raise UnsupportedError(f"a convolution of volumes of {x.dtype}")
+        raise UnsupportedError(f"a 3-D convolution of {x.dtype}")
     fits = len(extents) == x.type.rank == w.type.rank == 5 and w.shape[4] == x.shape[4]
     if not fits or [extents[0], extents[4]] != [x.shape[0], w.shape[3]]:
-        raise ValueError(f"weights {w.type} do not make {extents} of {x.type}")
+        raise ValueError(f"weights {w.type} do not produce {extents} from {x.type}")
     o = ctx.options
     steps = [tuple(o[f"{name}_{axis}"] for axis in "dhw") for name in ("stride", "dilation")]
     attrs = window_of(extents[1:4], w.shape[:3], *steps, o["padding"])

@@ -15,7 +15,7 @@ def where(ctx: OpContext) -> Value:
     """Return the indices of the non-zero elements, int64[count, rank]."""
     x = ctx.required(0)
     if not x.shape:
-        raise UnsupportedError("the place of a scalar")
+        raise UnsupportedError("the operand is a scalar")
     count = ctx.data_dependent_extent(ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
     return ctx.transpose(ctx.emit("nonzero", [x], count=count), (1, 0))
 
@@ -25,7 +25,7 @@ def unique(ctx: OpContext) -> list[Value]:
     """Return the distinct elements in order of first occurrence, and each element's index there."""
     x = ctx.required(0)
     if x.type.rank != 1:
-        raise ValueError(f"different elements of {x.type}")
+        raise ValueError(f"the operand is {x.type}; it must have rank 1")
     first, inverse, _, number = ctx.emit_many("unique", [x], axis=0, sorted=False)
     kept = ctx.data_dependent_extent(number, min(1, x.shape[0]), x.shape[0], "count")
     first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
@@ -41,7 +41,7 @@ def sparse_to_dense(ctx: OpContext) -> Value:
     if rank < 2:
         places = ctx.reshape(places, (places.type.size, 1))
     if rank > 2 or places.shape[1] != len(shape) or default.type.size != 1:
-        raise ValueError(f"places {places.type} are none in {list(shape)}")
+        raise ValueError(f"indices {places.type} do not fit shape {list(shape)}")
     values = ctx.emit("expand", [values], shape=(places.shape[0],))
     start = ctx.emit("expand", [ctx.reshape(default, ())], shape=shape)
     return ctx.emit("scatter_nd", [start, ctx.cast(places, "int64"), values], reduction="none")

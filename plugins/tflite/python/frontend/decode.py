@@ -33,10 +33,12 @@ def _unpacked(ctx: OpContext, index: int) -> np.ndarray:
     descriptor = ctx.constant_operand(2 * index + 1, "how a tensor is packed").tobytes()
     result = ctx.result(index)
     if result.dtype not in TYPES:
-        raise UnsupportedError(f"packed elements of type {result.dtype}")
+        raise UnsupportedError(f"compressed elements of type {result.dtype}")
     if len(descriptor) < HEADER or descriptor[0] > 2:
         kind = descriptor[0] if descriptor else "nothing"
-        raise UnsupportedError(f"a tensor that is packed as {kind}, not by tables, codes or gaps")
+        raise UnsupportedError(
+            f"a tensor is compressed as {kind}; supported are lookup table, Huffman and pruning"
+        )
     # descriptors of lookup tables also have their version before the parameters
     if descriptor[1] != 1 or (descriptor[0] != 2 and descriptor[4] != 1):
         raise UnsupportedError(
@@ -81,7 +83,7 @@ def _decode_lookup_tables(packed: bytes, descriptor: bytes, result: Tensor) -> n
     """Decode indices into one table, or into one table per index along an axis."""
     width, stride, values = descriptor[5] & 7, descriptor[6], _elements(descriptor, _type(result))
     if width == 0 or stride == 0:
-        raise ValueError(f"tables of {stride} values have indices of {width} bits")
+        raise ValueError(f"tables of {stride} values do not fit indices of {width} bits")
     axis = _table_axis(result, descriptor[5] >> 4, len(values) // stride)
     indices = _bits(packed, _size(result), width) @ (1 << np.arange(width)[::-1])
     if axis is not None:

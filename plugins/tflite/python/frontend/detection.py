@@ -32,12 +32,12 @@ def detections(ctx: OpContext) -> list[Value]:
     maximum, kinds, classes = (int(given[name]) for name in COUNTS)
     shapes = encoded.type.rank == scores.type.rank == 3 and anchors.type.rank == 2
     if not shapes or encoded.shape != (1, anchors.shape[0], 4) or anchors.shape[1] != 4:
-        raise ValueError(f"{encoded.type} and {anchors.type} are no boxes of one image and anchors")
+        raise ValueError(f"boxes {encoded.type} do not fit one image with anchors {anchors.type}")
     background = scores.shape[2] - classes
     if scores.shape[1] != anchors.shape[0] or background not in (0, 1) or maximum < 1 or kinds < 1:
-        raise ValueError(f"{scores.type} are no scores of {classes} classes")
+        raise ValueError(f"scores {scores.type} do not fit {classes} classes")
     if given.get("use_regular_nms") or kinds > classes:
-        raise UnsupportedError("the best boxes of each class apart (use_regular_nms)")
+        raise UnsupportedError("non-max suppression per class (use_regular_nms)")
     corners = _corners(ctx, encoded, anchors, [float(given[name]) for name in SCALES])
     scores = ctx.reshape(scores, scores.shape[1:])
     scores = ctx.slice_axis(scores, 1, background, classes)

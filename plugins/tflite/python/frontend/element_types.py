@@ -117,7 +117,7 @@ def check_types(ctx: OpContext) -> None:
         a, b = tensors
         raise UnsupportedError(
             f"tensor {a.name} has elements of {a.dtype} and tensor {b.name} of {b.dtype}; {name} "
-            "takes two tensors of one type"
+            "needs two tensors of the same type"
         )
 
 

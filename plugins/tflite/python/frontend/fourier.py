@@ -21,7 +21,7 @@ def rfft2d(ctx: OpContext) -> list:
     """Transform [..., H, W] to [..., h, w / 2 + 1]; the operand is cropped or padded to h, w."""
     x, lengths = ctx.required(0), ctx.int_operand(1, "the lengths of the transform")
     if x.type.rank < 2 or len(lengths) != 2 or min(lengths) < 1:
-        raise ValueError(f"no transform of {x.type} over {lengths}")
+        raise ValueError(f"a transform of {x.type} over {lengths} elements")
     for axis, length in enumerate(lengths, x.type.rank - 2):
         x = ctx.pad_or_truncate(x, axis, length)
     real, imaginary = _along_rows(ctx, x, lengths[1])
@@ -63,7 +63,7 @@ def _angles(length: int) -> np.ndarray:
 def part_of(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if not isinstance(x, Complex):
-        raise UnsupportedError("complex numbers that no transform gave")
+        raise UnsupportedError("complex operands that are not the result of a transform")
     if ctx.op.name == "REAL":
         return x.real
     if ctx.op.name == "IMAG":

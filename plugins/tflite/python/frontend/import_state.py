@@ -52,7 +52,7 @@ class ImportState:
     def check_state(self) -> None:
         """Raise UnsupportedError inside a loop, because no state can be kept there between runs."""
         if self.is_separate_graph:
-            raise UnsupportedError("a state inside of a loop whose rounds the run finds")
+            raise UnsupportedError("a state in a loop with a data-dependent trip count")
 
     def _state(self, subgraph: Subgraph, index: int) -> int:
         """Return the state number of a variable tensor, whose initial value is its zero point."""

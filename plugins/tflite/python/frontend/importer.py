@@ -79,7 +79,7 @@ def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None
         if found.key == signature:
             return found.subgraph, found
     names = ", ".join(s.key for s in model.signatures) or "none"
-    raise KeyError(f"there is no signature {signature}; the file has {names}")
+    raise KeyError(f"unknown signature {signature}; the file has {names}")
 
 
 class GraphImporter(ImportState):
@@ -159,7 +159,7 @@ class GraphImporter(ImportState):
         tensor = subgraph.tensors[index]
         if tensor.data is None and not tensor.is_variable and 0 not in tensor.shape:
             raise ValueError(
-                f"{self.model.what}: tensor {tensor.name} is read before an operator makes it; "
+                f"{self.model.what}: tensor {tensor.name} is read before an operator produces it; "
                 "convert it again"
             )
         name = NARROW.get(tensor.dtype, tensor.dtype)
@@ -182,7 +182,9 @@ class GraphImporter(ImportState):
         calls expand to too many operators.
         """
         if not 0 <= index < len(self.model.subgraphs):
-            raise ValueError(f"it calls graph {index}, of {len(self.model.subgraphs)}")
+            raise ValueError(
+                f"it calls graph {index}, but the file has {len(self.model.subgraphs)}"
+            )
         subgraph = self.model.subgraphs[index]
         if index in self.subgraph_stack:
             raise ValueError(f"graph {subgraph.name or index} calls itself")
@@ -193,7 +195,7 @@ class GraphImporter(ImportState):
             )
         self.unrolled_operators += len(subgraph.operators) + 1
         if self.unrolled_operators > MAX_UNROLLED:
-            raise UnsupportedError(f"written out it has more than {MAX_UNROLLED} operators")
+            raise UnsupportedError(f"unrolled it has more than {MAX_UNROLLED} operators")
         self.subgraph_stack.append(index)
         scope = dict(zip(subgraph.inputs, inputs))
         self.import_operators(subgraph, scope)
@@ -261,7 +263,7 @@ class GraphImporter(ImportState):
             if tensor.dtype in NON_TENSOR_TYPES:
                 continue
             if value is None:
-                raise UnsupportedError("what it calls is not supported")
+                raise UnsupportedError("the graph that it calls is not supported")
             if value.dtype.name != tensor.dtype:
                 raise ValueError(f"{tensor.name} is declared {tensor.dtype}, not {value.dtype}")
             declared = tensor.open or tensor.shape

@@ -23,7 +23,7 @@ from tvmrt.plugins.tflite.frontend.registry import tflite_op
 def concatenation(ctx: OpContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     if not parts:
-        raise ValueError("it joins nothing")
+        raise ValueError("it has no operands")
     axis = normalize_axis(ctx.options["axis"], parts[0].type.rank)
     if is_quantized(ctx, *QUANTIZED):
         if activation_name(ctx.options["act"]) != "NONE":
@@ -39,7 +39,9 @@ def _alike(ctx: OpContext, index: int, part: Value) -> Value:
     if scale == to and zero == to_zero:
         return part
     if part.dtype.name != "uint8":
-        raise ValueError("its operands have other scales than its result; quantise the model again")
+        raise ValueError(
+            "the scales of its operands and its result differ; quantise the model again"
+        )
     factor = f32(scale * ratio(f32(1), to))
     q = np.arange(256).astype(np.float32)
     steps = np.rint(q * factor + f32(-zero) * factor) + to_zero
@@ -66,7 +68,7 @@ def split(ctx: OpContext) -> list[Value]:
     (axis,), x, count = ctx.int_operand(0, "the axis"), ctx.required(1), ctx.options["num_splits"]
     axis = normalize_axis(axis, x.type.rank)
     if count < 1 or x.shape[axis] % count:
-        raise ValueError(f"{x.type} is not split in {count} along axis {axis}")
+        raise ValueError(f"{x.type} cannot be split into {count} parts along axis {axis}")
     size = x.shape[axis] // count
     return [ctx.slice_axis(x, axis, i * size, size) for i in range(count)]
 
@@ -82,7 +84,7 @@ def split_v(ctx: OpContext) -> list[Value]:
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
     if any(n < 0 for n in sizes) or sum(sizes) != x.shape[axis]:
-        raise ValueError(f"{x.type} is not split in {sizes} along axis {axis}")
+        raise ValueError(f"{x.type} cannot be split into {sizes} along axis {axis}")
     starts = np.cumsum([0, *sizes[:-1]])
     return [ctx.slice_axis(x, axis, int(a), n) for a, n in zip(starts, sizes)]
 
@@ -126,7 +128,7 @@ def strided_slice(ctx: OpContext) -> Value:
     x, o = ctx.required(0), ctx.options
     begin, end, step = (ctx.int_operand(i, "the slice") for i in (1, 2, 3))
     if not len(begin) == len(end) == len(step) or 0 in step:
-        raise ValueError(f"begin {begin}, end {end} and steps {step} make no slice")
+        raise ValueError(f"begin {begin}, end {end} and steps {step} do not define a slice")
     starts, steps, sizes, shape = [], [], [], []
     axis = 0
     added = [i for i in range(len(begin)) if o["new_axis_mask"] >> i & 1]
@@ -208,7 +210,7 @@ def _gather_in_batches(ctx: OpContext, x: Value, indices: Value, axis: int) -> V
     batch = ctx.options["batch_dims"]
     batch += indices.type.rank if batch < 0 else 0
     if axis < batch or indices.shape[:batch] != x.shape[:batch]:
-        raise ValueError(f"{batch} dimensions of {x.type} and {indices.type} are no batch")
+        raise ValueError(f"{batch} leading dimensions of {x.type} and {indices.type} do not match")
     order = (*range(batch), axis, *(d for d in range(batch, rank) if d != axis))
     moved = ctx.transpose(x, order)
     places = ctx.reshape(indices, (*indices.shape, 1))

@@ -21,7 +21,7 @@ from tvmrt.plugins.tflite.frontend.requantize import clamped, finish, scaled
 def fully_connected(ctx: OpContext) -> Value:
     x, w = ctx.required(0), ctx.required(1)
     if ctx.options["weights_format"]:
-        raise UnsupportedError("weights that are shuffled for another processor")
+        raise UnsupportedError("weights in the shuffled format are not supported")
     if w.type.rank != 2 or not w.shape[1] or x.type.size % w.shape[1]:
         raise ValueError(f"weights {w.type} do not fit {x.type}")
     units, depth = w.shape
@@ -53,7 +53,7 @@ def fully_connected(ctx: OpContext) -> Value:
 def batch_matmul(ctx: OpContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
     if min(a.type.rank, b.type.rank) < 2:
-        raise ValueError(f"{a.type} and {b.type} are no matrices")
+        raise ValueError(f"{a.type} and {b.type} cannot be multiplied")
     a = ctx.swap_last_axes(a) if ctx.options["adj_x"] else a
     b = ctx.swap_last_axes(b) if ctx.options["adj_y"] else b
     if a.dtype.name == "float32" and b.dtype.name == "float32":

@@ -199,7 +199,7 @@ class _Reader:
         """Return (name, version, is custom); old files set only the 8-bit code field."""
         code = max(table.number(0, "b"), table.number(3, "i"))
         if code < 0:
-            raise self.file.damaged(f"it has an operator of number {code}")
+            raise self.file.damaged(f"it has an unknown operator code {code}")
         name = BUILTIN[code] if code < len(BUILTIN) else f"operator number {code}"
         custom = code == CUSTOM
         return (table.text(1) if custom else name), table.number(2, "i", 1), custom
@@ -231,7 +231,7 @@ class _Reader:
         for index in made:
             if tensors[index].data is not None:
                 raise self.file.damaged(
-                    f"tensor {tensors[index].name} is constant and made by an operator"
+                    f"tensor {tensors[index].name} is both constant and the output of an operator"
                 )
         return subgraph
 
@@ -270,10 +270,10 @@ class _Reader:
         shape = self._shape(table, 0, name, 0)
         code = table.number(1, "b")
         if not 0 <= code < len(TYPES):
-            raise self.file.damaged(f"tensor {name} has elements of type number {code}")
+            raise self.file.damaged(f"tensor {name} has the unknown element type {code}")
         if table.number(10, "I"):
             raise ValueError(
-                f"{self.file.what}: tensor {name} lies in another file; convert the model into one"
+                f"{self.file.what}: tensor {name} is in another file; convert the model into one"
             )
         dtype, bits, stored = TYPES[code]
         data = self._bytes(table.number(2, "I"))
@@ -283,7 +283,7 @@ class _Reader:
             if stored is None:
                 raise ValueError(
                     f"{self.file.what}: tensor {name} has constant elements of type {dtype}, "
-                    "which tvmrt has not"
+                    "which is not supported"
                 )
             if sparsity is not None:
                 raw = self._elements(name, data, bits, stored, None)
@@ -343,7 +343,7 @@ class _Reader:
         if table.number(4, "B"):
             raise ValueError(
                 f"{self.file.what}: tensor {name} is quantised by custom rules or along several "
-                "axes, which tvmrt does not know; quantise it a tensor or an axis at a time"
+                "axes, which is not supported; quantise it per tensor or per axis"
             )
         scale, zero = table.numbers(2, "f"), table.numbers(3, "q")
         if scale is None or not scale.size:
@@ -377,7 +377,7 @@ class _Reader:
         if not whole or tensor.data is None or details.numbers(3, "i") is not None:
             raise ValueError(
                 f"{self.file.what}: tensor {tensor.name} of shape {list(shape)} has blocks of "
-                f"{size}; tvmrt knows those of one size along the rows of a constant matrix"
+                f"{size}; only blocks of one size along the rows of a constant matrix are supported"
             )
         grid = (shape[0], shape[1] // size)
         scale = self._of_blocks(tensor, tensors, details.number(0, "i"), "scales", grid)
@@ -410,7 +410,7 @@ class _Reader:
     def _signature(self, table: Table, subgraphs: list[Subgraph]) -> Signature:
         index = table.number(4, "I")
         if index >= len(subgraphs):
-            raise self.file.damaged(f"a signature is of graph {index}, which there is not")
+            raise self.file.damaged(f"a signature refers to graph {index}, which does not exist")
         count = len(subgraphs[index].tensors)
 
         def names(field: int) -> dict[str, int]:

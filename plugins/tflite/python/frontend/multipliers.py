@@ -33,14 +33,14 @@ def ratio(number: Any, scale: Any) -> Any:
 def activation_name(code: int) -> str:
     """Return the name of an activation code. Raises UnsupportedError for an unknown one."""
     if not 0 <= code < len(ACTIVATIONS):
-        raise UnsupportedError(f"activation number {code} is not known")
+        raise UnsupportedError(f"unknown activation code {code}")
     return ACTIVATIONS[code]
 
 
 def quantized_bounds(activation: str, scale: np.float32, zero: int, dtype: str) -> tuple[int, int]:
     """Return the minimum and maximum quantised value of an activation's result."""
     if activation not in BOUNDS:
-        raise UnsupportedError(f"activation {activation} of integers")
+        raise UnsupportedError(f"activation {activation} of an integer tensor")
     low, high = storage_range(DTYPES[dtype])
     minimum, maximum = BOUNDS[activation]
     if minimum is not None:

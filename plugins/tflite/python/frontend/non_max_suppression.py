@@ -16,9 +16,9 @@ def non_max_suppression(ctx: OpContext) -> list[Value]:
     boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.int_operand(2, "the most boxes")
     overlap, minimum_score = (ctx.reshape(ctx.required(i), ()) for i in (3, 4))
     if len(ctx.op.inputs) > 5 and ctx.constant_operand(5, "sigma").any():
-        raise UnsupportedError("scores that overlapping boxes make smaller (sigma is not 0)")
+        raise UnsupportedError("soft non-max suppression (sigma is not 0)")
     if boxes.type.rank != 2 or scores.shape != boxes.shape[:1] or limit < 0:
-        raise ValueError(f"{boxes.type} and {scores.type} are no boxes and scores")
+        raise ValueError(f"boxes {boxes.type} and scores {scores.type} do not match")
     # lower the threshold by one step: a box whose overlap equals it is suppressed, too
     smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
     places, there, kept = best_boxes(ctx, boxes, scores, limit, smaller, minimum_score)

@@ -72,4 +72,4 @@ def dequantize(ctx: OpContext) -> Value:
 
 @tflite_op(FAKE_QUANT=2)
 def fake_quantize(ctx: OpContext) -> Value:
-    raise UnsupportedError("quantisation that is only played; convert the model to integers")
+    raise UnsupportedError("fake quantisation is not supported; convert the model to integers")

@@ -116,7 +116,7 @@ class _Cell:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the IR's LSTM computes this cell."""
+        """Return whether the IR's LSTM computes this cell."""
         extra = (*self.peepholes, self.projection, *self.norms)
         clipped = self.ctx.options["cell_clip"] > 0
         weights = [v for g in self.gates for v in (self.w[g], self.r[g])]
@@ -187,7 +187,7 @@ class _Cell:
         if code == 3:
             return self.ctx.clamp(x, 0, 6)
         if code not in (0, *names):
-            raise UnsupportedError(f"activation number {code} of a recurrent layer")
+            raise UnsupportedError(f"activation code {code} of a recurrent layer")
         return x if code == 0 else self.ctx.emit(names[code], [x])
 
     def _clipped(self, x: Value, option: str) -> Value:

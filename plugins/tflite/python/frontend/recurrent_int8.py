@@ -19,7 +19,7 @@ def quantized_lstm(ctx: OpContext, x: Value) -> Value:
     """Import UNIDIRECTIONAL_SEQUENCE_LSTM with an int8 input."""
     extra = [i for i in (9, 10, 11, 16, 17, 20, 21, 22, 23) if ctx.input(i) is not None]
     if extra or ctx.options["act"] != 4:
-        raise UnsupportedError("peepholes, projections and norms of a layer of bytes")
+        raise UnsupportedError("peepholes, projections and normalisation of an int8 layer")
     if not ctx.options["time_major"]:
         x = ctx.transpose(x, (1, 0, 2))
     y = _Cell(ctx).run(x)
@@ -44,7 +44,7 @@ class _Cell:
             self.out_scale, self.out_zero = self.h_scale, self.h_zero
             return
         if len(ctx.op.intermediates) != 5 or ctx.op.intermediates[4] < 0:
-            raise ValueError("it has no scale of its hidden state")
+            raise ValueError("its hidden state has no scale")
         hidden = ctx.subgraph.tensors[ctx.op.intermediates[4]]
         self.out_scale, self.out_zero = ctx.per_tensor(hidden)
 

@@ -26,9 +26,9 @@ BOTH = (OperandIndices(1, 5, 9, 12, 16, 35, 36), OperandIndices(18, 22, 26, 29, 
 def one_step_lstm(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if ctx.options["kernel_type"] or len(ctx.op.outputs) != 1:
-        raise UnsupportedError("the basic kernel of old files")
+        raise UnsupportedError("the BASIC kernel type of old files")
     if x.type.rank != 2 or x.dtype.name != "float32":
-        raise UnsupportedError(f"a step {x.type}")
+        raise UnsupportedError(f"an input {x.type}")
     y = lstm(ctx, ctx.reshape(x, (1, *x.shape)), FORWARD)
     return ctx.reshape(y, y.shape[1:])
 
@@ -62,7 +62,7 @@ class _RnnOperands(NamedTuple):
 def rnn(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if x.type.rank != 2 or x.dtype.name != "float32":
-        raise UnsupportedError(f"a step {x.type}")
+        raise UnsupportedError(f"an input {x.type}")
     y = _plain(ctx, ctx.reshape(x, (1, *x.shape)), _RnnOperands(1, 2, 3, 4))
     return ctx.reshape(y, y.shape[1:])
 

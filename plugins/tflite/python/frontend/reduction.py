@@ -73,7 +73,7 @@ def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Val
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(ratio(float(x_scale), float(y_scale) ** (1.0 / count)))
     if e > 14:
-        raise UnsupportedError(f"factors of scale {x_scale:g} with a result of scale {y_scale:g}")
+        raise UnsupportedError(f"operands of scale {x_scale:g} with a result of scale {y_scale:g}")
 
     def rescaled(value: Value) -> Value:
         return ctx.emit("fixed_scale_wide", [value, ctx.const(m, np.int32), ctx.const(e, np.int32)])

@@ -34,7 +34,7 @@ def _segments(ctx: OpContext, count: int, kind: str) -> Value:
     x, ids = ctx.required(0), ctx.required(1)
     rank = ids.type.rank
     if count < 0 or x.shape[:rank] != ids.shape:
-        raise ValueError(f"{count} segments of {x.type} by {ids.type}")
+        raise ValueError(f"segment ids {ids.type} and {count} segments do not fit {x.type}")
     rest = x.shape[rank:]
     first = ctx.like(_first(x, kind), x)
     # an extra row takes the dropped rows
@@ -60,10 +60,10 @@ def bucketize(ctx: OpContext) -> Value:
     """Count the boundaries that are not above each element; for NaN, all of them."""
     x, bounds = ctx.required(0), np.asarray(ctx.options["boundaries"] or (), np.float32)
     if not np.isfinite(bounds).all() or (np.diff(bounds) < 0).any():
-        raise ValueError("its boundaries do not ascend")
+        raise ValueError("its boundaries are not in ascending order")
     x = x if x.dtype.is_float else ctx.cast(x, "float32")
     if not bounds.size:
-        raise UnsupportedError("buckets without a boundary")
+        raise UnsupportedError("it has no boundaries")
     column = ctx.reshape(x, (*x.shape, 1))
     below = ctx.emit("less", [column, ctx.const(bounds, x.dtype.numpy)])
     below = ctx.emit("reduce_sum", [ctx.cast(below, "int32")], axes=(x.type.rank,), keepdims=False)

@@ -35,7 +35,7 @@ def reshape(ctx: OpContext) -> Value:
     if any(n < 0 for n in shape) or prod(shape) != x.type.size:
         if symbols_of(x.shape) and not symbols_of(shape):
             raise fixed_size_error(given, x)
-        raise ValueError(f"{x.type} does not become {list(given)}")
+        raise ValueError(f"{x.type} does not reshape to {list(given)}")
     return ctx.reshape(x, shape)
 
 
@@ -88,7 +88,7 @@ def fill(ctx: OpContext) -> Value:
 def tile(ctx: OpContext) -> Value:
     x, counts = ctx.required(0), ctx.int_operand(1, "the counts")
     if len(counts) != x.type.rank or any(n < 0 for n in counts):
-        raise ValueError(f"{x.type} is repeated {counts} times")
+        raise ValueError(f"{x.type} cannot be repeated {counts} times")
     span = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
     wide = [n for pair in zip(counts, x.shape) for n in pair]
     spread = ctx.emit("expand", [ctx.reshape(x, span)], shape=tuple(wide))
@@ -105,7 +105,7 @@ def number_range(ctx: OpContext) -> Value:
 
 def _range_of_extents(ctx: OpContext, start: SymInt, limit: SymInt, step: SymInt) -> Value:
     if not isinstance(step, int) or step == 0:
-        raise UnsupportedError(f"a range by steps of {step!r}")
+        raise UnsupportedError(f"a range with step {step!r}")
     span = limit - start if step > 0 else start - limit
     count = sym_max(ceil_div(span, abs(step)), 0)
     places = ctx.emit("iota", [], count=count, start=start, step=step)

@@ -95,7 +95,9 @@ def l2_normalization(ctx: OpContext) -> Value:
 def local_response_normalization(ctx: OpContext) -> Value:
     x, o = ctx.channels_second(ctx.required(0)), ctx.options
     if x.dtype.name != "float32" or o["radius"] < 0:
-        raise UnsupportedError(f"channels of {x.dtype} within {o['radius']}")
+        raise UnsupportedError(
+            f"local response normalisation of {x.dtype} with radius {o['radius']}"
+        )
     size = 2 * o["radius"] + 1
     # the IR's lrn divides alpha by the window size; this operator does not
     attrs = {"alpha": o["alpha"] * size, "beta": o["beta"], "bias": o["bias"]}

@@ -16,7 +16,7 @@ def space_to_depth(ctx: OpContext) -> Value:
     x, b = ctx.required(0), ctx.options["block_size"]
     n, h, w, c = x.shape
     if b < 1 or h % b or w % b:
-        raise ValueError(f"{x.type} has no blocks of {b}")
+        raise ValueError(f"{x.type} is not divisible into blocks of {b}")
     split = ctx.reshape(x, (n, h // b, b, w // b, b, c))
     return ctx.reshape(ctx.transpose(split, (0, 1, 3, 2, 4, 5)), (n, h // b, w // b, b * b * c))
 
@@ -26,7 +26,7 @@ def depth_to_space(ctx: OpContext) -> Value:
     x, b = ctx.required(0), ctx.options["block_size"]
     n, h, w, c = x.shape
     if b < 1 or c % (b * b):
-        raise ValueError(f"{x.type} has no blocks of {b}")
+        raise ValueError(f"{x.type} is not divisible into blocks of {b}")
     split = ctx.reshape(x, (n, h, w, b, b, c // (b * b)))
     return ctx.reshape(ctx.transpose(split, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
 
@@ -77,7 +77,7 @@ def batch_to_space(ctx: OpContext) -> Value:
 def _extents(ctx: OpContext) -> tuple[list[int], bool, bool]:
     extents = ctx.int_operand(1, "the size")
     if len(extents) != 2 or min(extents) < 1 or len(ctx.required(0).shape) != 4:
-        raise ValueError(f"{ctx.required(0).type} does not become a picture of {extents}")
+        raise ValueError(f"{ctx.required(0).type} cannot be resized to {extents}")
     return extents, bool(ctx.options["align_corners"]), bool(ctx.options["half_pixel_centers"])
 
 

@@ -25,7 +25,7 @@ def densified(
     levels = sparsity.tables(2)
     rank = len(shape)
     if len(levels) != len(order) or sorted(order) != list(range(rank + len(blocks))):
-        raise file.damaged(f"the sparse tensor {name} has no order of its levels")
+        raise file.damaged(f"the sparse tensor {name} has no traversal order")
     if prod(shape) > MAX_DENSE or any(not 0 <= b < rank for b in blocks):
         raise file.damaged(f"the sparse tensor {name} has no dense form")
     places = np.zeros((1, rank + len(blocks)), np.int64)
@@ -39,7 +39,7 @@ def densified(
     for k, dimension in enumerate(blocks):
         index[:, dimension] = index[:, dimension] * sizes[rank + k] + places[:, rank + k]
     if len(index) and ((index < 0) | (index >= np.asarray(shape))).any():
-        raise file.damaged(f"the sparse tensor {name} has a value outside of {list(shape)}")
+        raise file.damaged(f"the sparse tensor {name} has a value outside shape {list(shape)}")
     dense = np.zeros(shape, values.dtype)
     dense[tuple(index.T)] = values
     return dense

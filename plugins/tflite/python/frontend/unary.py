@@ -215,7 +215,7 @@ def _hard_swish_table(ctx: OpContext) -> Value:
     m_bend, e_bend = multiplier(float(f32(fine / f32(f32(3) / f32(32768)))))
     m_out, m_bend = (min((m + (1 << 15)) >> 16, 32767) for m in (m_out, m_bend))
     if e_out > 0:
-        raise UnsupportedError("a result whose scale is that much finer than its operand's")
+        raise UnsupportedError("the scale of its result is too small relative to its operand's")
 
     def entries(q: np.ndarray) -> np.ndarray:
         v = q * 128
@@ -276,7 +276,7 @@ def bit_cast(ctx: OpContext) -> Value:
         parts = ctx.emit("shift_right", [whole, ctx.const(shifts, wide)])
         return _bits_as(ctx, ctx.cast(parts, narrow), to.name)
     if not x.shape or x.shape[-1] != shifts.size:
-        raise ValueError(f"{x.type} does not become {to}")
+        raise ValueError(f"{x.type} cannot be converted to {to}")
     parts = ctx.cast(_bits_as(ctx, x, narrow), wide)
     parts = ctx.emit("shift_left", [parts, ctx.const(shifts, wide)])
     axes = (x.type.rank - 1,)

@@ -40,7 +40,7 @@ def var_handle(ctx: OpContext) -> list:
 def _variable(ctx: OpContext) -> Variable:
     found = ctx.input(0)
     if not isinstance(found, Variable):
-        raise UnsupportedError("a variable that no VAR_HANDLE gives")
+        raise UnsupportedError("a variable without VAR_HANDLE")
     return found
 
 
@@ -50,7 +50,7 @@ def assign_variable(ctx: OpContext) -> list[Value]:
     ctx.importer.check_state()
     if ctx.importer.initializing:
         if not value.is_constant:
-            raise UnsupportedError("a variable whose first value is computed")
+            raise UnsupportedError("a variable whose initial value is not constant")
         variable.first = value
         return []
     if ctx.builder.guard is not None:

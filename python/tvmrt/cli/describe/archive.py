@@ -24,7 +24,7 @@ def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
             continue
         if member.isfile():  # links are not followed, since they may form a cycle
             return archive.extractfile(member).read()
-    raise ValueError(f"there is no file {name} in it")
+    raise ValueError(f"it contains no file {name}")
 
 
 def _has_member(archive: tarfile.TarFile, name: str) -> bool:

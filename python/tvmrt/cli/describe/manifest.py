@@ -49,7 +49,7 @@ def checked(found: Any) -> dict[str, Any]:
     """Return a manifest if its format is known. Raises ValueError, KeyError or TypeError if it is
     not."""
     if not isinstance(found, dict) or found["manifest"] > manifest.FORMAT:
-        raise ValueError(f"its format is unknown; the newest known is {manifest.FORMAT}")
+        raise ValueError(f"its format is unknown; this tvmrt reads up to {manifest.FORMAT}")
     return found
 
 

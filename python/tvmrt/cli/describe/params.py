@@ -41,12 +41,12 @@ def read_tensor(stream: BinaryReader) -> TensorHeader:
     _device_type, _device_id, ndim = stream.unpack("iii")
     code, bits, lanes = stream.unpack("BBH")
     if not 0 <= ndim <= MAX_DIMENSIONS:
-        raise stream.fail(f"a tensor of {ndim} dimensions")
+        raise stream.fail(f"a tensor has the invalid rank {ndim}")
     shape = tuple(stream.unpack("q") for _ in range(ndim))
     byte_count = stream.unpack("q")
     expected = math.prod(shape) * ((bits + 7) // 8)
     if min(shape, default=1) < 0 or byte_count not in (expected, expected * lanes):
-        raise stream.fail(f"shape {shape} of {bits} bits does not take {byte_count} bytes")
+        raise stream.fail(f"shape {shape} of {bits} bits does not match its {byte_count} bytes")
     stream.take(byte_count)
     return TensorHeader(dtype_name(code, bits, lanes), shape, byte_count)
 

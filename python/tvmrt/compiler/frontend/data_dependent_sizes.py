@@ -59,5 +59,5 @@ class DataDependentSizes:
 
 
 def _is_in_graph(builder: Builder, source: Value | None) -> bool:
-    """Whether a tensor's producer is still in the graph; importers may undo an attempt."""
+    """Return whether a tensor's producer is still in the graph; importers may undo an attempt."""
     return source is None or any(node is source.producer for node in builder.graph.nodes)

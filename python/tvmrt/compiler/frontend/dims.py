@@ -128,7 +128,7 @@ class Dims:
             )
 
     def __contains__(self, name: object) -> bool:
-        """Whether a dimension is declared, or is a sum or product of declared dimensions."""
+        """Return whether a dimension is declared, or is a sum or product of declared dimensions."""
         if name in self._bounds or name in self._expressions:
             return True
         names = _names_in(name) if isinstance(name, str) else None
@@ -362,7 +362,7 @@ def _multiply(a: SymInt, b: SymInt) -> SymInt:
 
 def _divide(a: SymInt, b: SymInt) -> SymInt:
     if isinstance(b, int) and b == 0:
-        raise ZeroDivisionError("is divided by 0")
+        raise ZeroDivisionError("contains a division by 0")
     return _check_factors(a // b)
 
 

@@ -243,7 +243,7 @@ def _linear_coefficients(expr: SizeExpr) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1024)
 def _equals_ratio(expr: SizeExpr) -> bool:
-    """Whether a number equals its exact quotient at all sizes."""
+    """Return whether a number equals its exact quotient at all sizes."""
     ratio = expr.ratio
     if ratio is None or ratio.denominator != 1:
         return False

@@ -24,7 +24,7 @@ def spectrogram(ctx: OpContext) -> Value:
     check_range("window_size", width, 3, MAX_LENGTH)
     check_range("stride", step, 1, 2**31 - 1)
     if x.shape[0] < width:
-        raise UnsupportedError(f"windows of {width} samples over {x.type}")
+        raise UnsupportedError(f"windows of {width} samples are longer than the input {x.type}")
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(width) / width)
     length = 1 << (width - 1).bit_length()
     attrs = {"length": length, "step": step, "squared": bool(squared)}
@@ -46,7 +46,7 @@ def mfcc(ctx: OpContext) -> Value:
         raise ValueError("its options have no lower_frequency_limit and upper_frequency_limit")
     low, high = map(float, limits)
     if not 0 <= low < high <= rate[0] / 2:
-        raise ValueError(f"frequencies from {low} to {high} at {rate[0]} samples a second")
+        raise ValueError(f"frequencies {low} to {high} Hz are not in 0 to {rate[0] / 2} Hz")
     first, weights = _bands(x.shape[2], rate[0], low, high, bands)
     if not len(weights):
         raise ValueError(f"no frequency of {x.type} is between {low} and {high}")

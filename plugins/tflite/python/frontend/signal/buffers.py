@@ -54,7 +54,7 @@ def _ready(ctx: OpContext, cycles: int) -> Value:
 def _skip_unless(ctx: OpContext, ready: Value) -> None:
     """Skip the following operators unless ``ready``, and keep their states unchanged."""
     if len(ctx.importer.subgraph_stack) > 1:
-        raise UnsupportedError("a circular buffer that ends runs, inside of a branch or loop")
+        raise UnsupportedError("a circular buffer that ends a run, in a branch or loop")
     ctx.builder.guard = (and_guard(ctx, ctx.builder.guard, ready), True)
 
 

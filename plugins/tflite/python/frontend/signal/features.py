@@ -20,9 +20,9 @@ def filter_bank(ctx: OpContext) -> Value:
     for i in range(1, 6):
         ctx.constant_operand(i, "a table of the filter bank")
     if channels < 1 or any(len(t.data) <= channels for t in tables[2:]):
-        raise ValueError(f"its tables are not of {channels} channels and the one in front")
+        raise ValueError(f"its tables have fewer than {channels + 1} elements")
     if len(tables[0].data) != len(tables[1].data):
-        raise ValueError("it has not as many weights as weights for the next channel")
+        raise ValueError("its weights and unweights differ in length")
     places = [ctx.const(t.data[: channels + 1]) for t in tables[2:]]
     return ctx.emit("signal_filter_bank", [x, *tables[:2], *places])
 
@@ -55,7 +55,7 @@ def gain(ctx: OpContext) -> Value:
     if x.shape != noise.shape:
         raise ValueError(f"{noise.type} does not match the noise of {x.type}")
     if len(ctx.constant_operand(2, "the table of gains")) < GAIN_PLACES:
-        raise ValueError(f"its table of gains has fewer than {GAIN_PLACES} places")
+        raise ValueError(f"its gain table has fewer than {GAIN_PLACES} elements")
     return ctx.emit("signal_gain", [x, noise, table], shift=shift)
 
 
@@ -83,7 +83,9 @@ def subtraction(ctx: OpContext) -> list[Value]:
     for name in (*_SUBTRACTION[:4], "min_signal_remaining"):
         check_range(name, option[name], 0, 2**31 - 1)
     if option["num_channels"] != x.shape[0]:
-        raise UnsupportedError(f"{option['num_channels']} channels of {x.type}")
+        raise UnsupportedError(
+            f"num_channels is {option['num_channels']}, but the input is {x.type}"
+        )
     ctx.importer.check_state()
     state = ctx.importer.states.add(ctx.const(np.zeros(x.shape, np.uint32)))
     behind = ctx.const(option["spectral_subtraction_bits"], np.uint64)

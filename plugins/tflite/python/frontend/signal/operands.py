@@ -13,7 +13,7 @@ def integer_options(ctx: OpContext, *names: str) -> list[int]:
     given = read_map(ctx.op.custom_options)
     missing = [n for n in names if not isinstance(given.get(n), int) or abs(given[n]) >= 2**31]
     if missing:
-        raise ValueError(f"its options have no whole number {', '.join(missing)}")
+        raise ValueError(f"its options lack the integer {', '.join(missing)}")
     return [int(given[name]) for name in names]
 
 
@@ -33,7 +33,7 @@ def operand(ctx: OpContext, index: int, dtype: str, rank: int | None = None) -> 
         axes = "axes" if rank is None else f"{rank} axes"
         raise ValueError(f"operand {index} is {x.type}, not {dtype} of {axes}")
     if not all(isinstance(n, int) for n in x.shape):
-        raise UnsupportedError(f"{x.type}, whose extents a run chooses")
+        raise UnsupportedError(f"{x.type}, which has a dynamic shape")
     if x.type.size == 0:
         raise ValueError(f"operand {index} is empty")
     return x

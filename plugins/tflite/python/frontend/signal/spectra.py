@@ -20,7 +20,7 @@ def window(ctx: OpContext) -> Value:
     x, weights = operand(ctx, 0, "int16"), operand(ctx, 1, "int16", 1)
     shift = check_range("shift", *integer_options(ctx, "shift"), 0, 31)
     if x.type.size % weights.shape[0]:
-        raise ValueError(f"{weights.type} are no weights for {x.type}")
+        raise ValueError(f"weights {weights.type} do not fit {x.type}")
     rows = ctx.reshape(x, (x.type.size // weights.shape[0], weights.shape[0]))
     y = ctx.emit("signal_window", [rows, weights, ctx.const(shift, np.int32)])
     return ctx.reshape(y, x.shape)
@@ -36,7 +36,7 @@ def _length(given: int) -> int:
     """Return a supported transform length. Raises UnsupportedError for others."""
     if given % 2 or not 4 <= given <= MAX_LENGTH or radices(given // 2) is None:
         raise UnsupportedError(
-            f"a transform over {given} elements; an even number up to {MAX_LENGTH} is needed, "
+            f"a transform over {given} elements; it must be an even number up to {MAX_LENGTH} "
             "with no prime factors but 2, 3 and 5"
         )
     return given

@@ -58,7 +58,7 @@ def framer(ctx: OpContext) -> list[Value]:
     check_range("frame_step", step, 1, size if prefill else MAX_SAMPLES)
     rows = rows_of(ctx, x)
     if rows.shape[1] % step or rows.shape[1] // step > MAX_FRAMES:
-        raise ValueError(f"{x.type} has no whole number of steps of {step} samples")
+        raise ValueError(f"{x.type} is not a whole number of steps of {step} samples")
     frames, steps = rows.shape[1] // step, ceil_div(size, step)
     whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
     parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
@@ -82,7 +82,7 @@ def overlap_add(ctx: OpContext) -> Value:
     """Add overlapping frames, each one step after the previous; int16 saturates."""
     x = operand(ctx, 0, "int16|float32")
     if x.type.rank < 2:
-        raise ValueError(f"{x.type} are no frames")
+        raise ValueError(f"{x.type} does not hold frames")
     frames, size = x.shape[-2:]
     step = check_range("frame_step", *integer_options(ctx, "frame_step"), 1, size)
     if frames > MAX_FRAMES:

@@ -230,13 +230,13 @@ MAX_STEPS = 256  # maximum length for linear attention, which is unrolled
 def linear_attention(ctx: NodeContext) -> list[Value]:
     rule = ctx.attr("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise ValueError(f"update_rule {rule} is not known")
+        raise ValueError(f"unknown update_rule {rule}")
     query_heads, heads = ctx.attr("q_num_heads"), ctx.attr("kv_num_heads")
     query = split_heads(ctx, ctx.required(0), query_heads)
     key, value = (split_heads(ctx, ctx.required(i), heads) for i in (1, 2))
     batch, _, steps, width = key.shape
     if steps > MAX_STEPS:
-        raise UnsupportedError(f"{steps} steps of linear attention; at most {MAX_STEPS} are done")
+        raise UnsupportedError(f"{steps} steps of linear attention; the maximum is {MAX_STEPS}")
     ctx.importer.unroll_budget.add(steps * NODES_PER_STEP)
     query = ctx.reshape(query, (batch, heads, query_heads // heads, steps, width))
     query = scale_by(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))

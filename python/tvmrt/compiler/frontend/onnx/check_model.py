@@ -119,7 +119,7 @@ def _drop_declared_shapes(model: onnx.ModelProto) -> None:
 
 
 def _is_wrongly_rejected(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
-    """Whether onnx's check of an operator is wrong: it ignores defaults in inference through
+    """Return whether onnx's check of an operator is wrong: it ignores defaults in inference through
     function bodies, and rejects deprecated operators that onnxruntime supports."""
     definition = find_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
     if definition is None:

@@ -85,7 +85,7 @@ def _truncate_lists(made: Sequence[list[Any]], counts: Sequence[int]) -> None:
 
 
 def is_operand_mismatch(problem: BaseException | None) -> bool:
-    """Whether an error or one of its causes is an operand mismatch (``ContractError``)."""
+    """Return whether an error or one of its causes is an operand mismatch (``ContractError``)."""
     while problem is not None and not isinstance(problem, ContractError):
         problem = problem.__cause__
     return problem is not None

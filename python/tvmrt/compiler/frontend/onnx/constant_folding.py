@@ -83,14 +83,14 @@ def fold_node(
 
 
 def _is_random(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
-    """Whether a node may draw random numbers, which each run must draw again."""
+    """Return whether a node may draw random numbers, which each run must draw again."""
     own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
     inner = (inner for function in own for inner in function.node)
     return node.op_type in _RANDOM or any(_is_random(n, model) for n in inner)
 
 
 def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:
-    """Whether a result would exceed the limit for folding, as far as its shape is known."""
+    """Return whether a result would exceed the limit for folding, as far as its shape is known."""
     model = onnx.ModelProto()
     model.CopyFrom(single)
     model.graph.initializer.extend(

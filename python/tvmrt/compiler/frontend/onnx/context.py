@@ -39,7 +39,7 @@ class NodeContext(OnnxNode):
         return found
 
     def is_computed(self, index: int) -> bool:
-        """Whether an input is present and its elements are known only at run time."""
+        """Return whether an input is present and its elements are known only at run time."""
         return is_computed(self, index)
 
     def int_operand(self, index: int, what: str) -> list[SymInt] | None:

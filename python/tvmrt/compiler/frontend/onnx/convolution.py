@@ -57,7 +57,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
         ]
         before, after = same_pads(total, mode)
     elif mode != "NOTSET":
-        raise ValueError(f"auto_pad {mode} is not known")
+        raise ValueError(f"unknown auto_pad {mode}")
     return {
         "strides": strides,
         "dilations": dilations,

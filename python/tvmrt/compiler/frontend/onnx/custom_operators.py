@@ -34,8 +34,8 @@ def custom_importer(record: Any, builtin: Importer | None) -> Importer:
         wanted = len(ctx.node.output)
         if wanted > len(made):
             raise ValueError(
-                f"graph {ctx.builder.graph.name}: outputs: the operator gives {len(made)}, "
-                f"the node names {wanted}"
+                f"graph {ctx.builder.graph.name}: outputs: the operator returns {len(made)}, "
+                f"the node has {wanted}"
             )
         return made
 

@@ -42,8 +42,8 @@ def import_reshape(ctx: NodeContext) -> Value:
         )
     if len(named) != given.type.size:
         raise UnsupportedError(
-            f"the result is declared with rank {len(named)}, but its shape has {given.shape[0]} "
-            "elements"
+            f"the result is declared with rank {len(named)}, but the shape "
+            f"operand has {given.shape[0]} elements"
         )
     sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, given).reshape(len(named)))
     of_inputs = symbols_of(*(type.shape for type in ctx.importer.types.values()))

@@ -82,7 +82,7 @@ def resized(
             y = _interpolate_axis(ctx, y, dim, at, mode)
         y = ctx.cast(y, x.dtype.name)
     else:
-        raise ValueError(f"resize mode {mode.interpolation} is not known")
+        raise ValueError(f"unknown resize mode {mode.interpolation}")
     if mode.coordinates == "tf_crop_and_resize":
         for dim, at in zip(dims, found):
             kept = ctx.reshape(at.inside(dim.extent).value, _axis_shape(dim, len(x.shape)))

@@ -60,7 +60,7 @@ def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elem
 
 
 def is_computed(ctx: OnnxNode, index: int) -> bool:
-    """Whether an input is present and its elements are known only at run time."""
+    """Return whether an input is present and its elements are known only at run time."""
     value = ctx.input(index)
     if value is None or value.data is not None or value in ctx.importer.extents:
         return False

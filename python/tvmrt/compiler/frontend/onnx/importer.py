@@ -161,7 +161,7 @@ class GraphImporter(ImportState):
             return self.builder.emit("text_out", [value], info.name)
         if info.type.HasField("tensor_type") and not code:
             raise ValueError(
-                f"output {info.name} is declared a tensor without element type; "
+                f"output {info.name} is declared as a tensor without element type; "
                 "export the model again"
             )
         name = element_name(code) if code else self.onnx_types.get(value, value.dtype.name)
@@ -291,7 +291,7 @@ class GraphImporter(ImportState):
         return self.functions.get((node.domain, node.op_type))
 
     def _is_custom(self, node: onnx.NodeProto) -> bool:
-        """Whether a node's operator is user-defined."""
+        """Return whether a node's operator is user-defined."""
         found = self.operators and self.operators.find(node.domain, node.op_type, self._opset(node))
         return found is not None
 
@@ -363,7 +363,7 @@ class GraphImporter(ImportState):
         return [None] * len(node.output)
 
     def _is_plain(self, value: Any) -> bool:
-        """Whether it is a tensor with the same contents as in ONNX."""
+        """Return whether it is a tensor with the same contents as in ONNX."""
         special = self.onnx_types, self.string_tables, self.texts
         return isinstance(value, Value) and not any(value in table for table in special)
 

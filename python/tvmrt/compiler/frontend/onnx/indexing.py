@@ -165,7 +165,7 @@ def _covered_range(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]]
 
 
 def _must_be_copied(x: Value) -> bool:
-    """Whether x is an input of the network, a constant, or a concat."""
+    """Return whether x is an input of the network, a constant, or a concat."""
     while x.producer is not None and get_op(x.producer.op).kind == VIEW:
         x = x.producer.inputs[0]
     return x.producer is None or x.producer.op == "concat"

@@ -217,7 +217,7 @@ def _constant_node(node: onnx.NodeProto) -> _LinearFunction | None:
 
 
 def _preserves_value(node: onnx.NodeProto) -> bool:
-    """Whether the node preserves its operand's value."""
+    """Return whether the node preserves its operand's value."""
     to = [helper.get_attribute_value(a) for a in node.attribute if a.name == "to"]
     return all(helper.tensor_dtype_to_np_dtype(each).name in _EXACT for each in to)
 

@@ -131,7 +131,7 @@ def layer_normalization(ctx: NodeContext) -> list[Value]:
 
 
 def _has_output(ctx: NodeContext, *outputs: int) -> bool:
-    """Whether one of these outputs is used."""
+    """Return whether one of these outputs is used."""
     return any(i < len(ctx.node.output) and ctx.node.output[i] for i in outputs)
 
 
@@ -194,7 +194,7 @@ def lp_normalization(ctx: NodeContext) -> Value:
     x, power = ctx.required(0), ctx.attr("p", 2)
     axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
     if power not in (1, 2):
-        raise ValueError(f"norm p = {power}; ONNX knows 1 and 2")
+        raise ValueError(f"norm p = {power}; it must be 1 or 2")
     norm = ctx.emit(
         "reduce_sum",
         [ctx.emit("mul", [x, x]) if power == 2 else ctx.emit("abs", [x])],

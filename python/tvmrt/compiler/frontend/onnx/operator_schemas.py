@@ -166,7 +166,7 @@ def check_inputs(
         if not rule.types.intersection(_ONNX_NAMES[kind]):
             known = sorted(t.removeprefix("tensor(").removesuffix(")") for t in rule.types)
             raise ValueError(
-                f"input {i} ({rule.name}) is {kind}; opset {opset} knows {', '.join(known)}"
+                f"input {i} ({rule.name}) is {kind}; opset {opset} allows {', '.join(known)}"
             )
         if rule.type_str in variables and rule.is_homogeneous:
             first, other = bound.setdefault(rule.type_str, (rule.name, value))

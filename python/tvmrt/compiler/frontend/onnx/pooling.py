@@ -60,7 +60,7 @@ def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> lis
 
 
 def is_global(x: Value, attrs: dict) -> bool:
-    """Whether there is a single window that covers the whole image."""
+    """Return whether there is a single window that covers the whole image."""
     return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
 
 

@@ -47,7 +47,7 @@ def resolve_zero_extents(
 
 
 def can_be_zero(n: SymInt) -> bool:
-    """Whether an extent may be 0 in a run."""
+    """Return whether an extent may be 0 in a run."""
     if not isinstance(n, Extent) or lower_bound(n) > 0:
         return n == 0
     symbols = symbols_of(n)

@@ -220,7 +220,7 @@ def _extents_and_scales(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: 
     if policy == "stretch":
         return list(sizes), [AxisScale(*pair) for pair in pairs]
     if policy not in ("not_larger", "not_smaller"):
-        raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
+        raise ValueError(f"unknown keep_aspect_ratio_policy {policy}")
     if any(lower_bound(n) == 0 for _, n in pairs):
         raise ValueError(f"{x.type} has no aspect ratio to keep where an extent is 0")
     try:
@@ -290,7 +290,7 @@ def resized(
     elif mode.interpolation in ("linear", "cubic"):
         y = _interpolate(ctx, x, dims, found, mode)
     else:
-        raise ValueError(f"resize mode {mode.interpolation} is not known")
+        raise ValueError(f"unknown resize mode {mode.interpolation}")
     if mode.coordinates == "tf_crop_and_resize":
         y = _fill_outside(ctx, y, dims, found, outside)
     return y

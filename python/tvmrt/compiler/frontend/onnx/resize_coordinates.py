@@ -106,7 +106,7 @@ class ExactCoordinates:
         return above.maximum(0) / below  # for non-negative numbers, rounding towards zero is floor
 
     def inside(self, extent: SymInt) -> TensorExpr:
-        """Whether a coordinate lies within the axis."""
+        """Return whether a coordinate lies within the axis."""
         last = self.divisor * (self.numerator.like(extent) - 1)
         return (self.numerator >= 0).logical_and(self.numerator <= last)
 
@@ -137,7 +137,7 @@ class RoundedCoordinates:
         return _rule(rounded, rule)().maximum(0)
 
     def inside(self, extent: SymInt) -> TensorExpr:
-        """Whether a coordinate lies within the axis."""
+        """Return whether a coordinate lies within the axis."""
         last = self.position.like(extent) - 1
         return (self.position >= 0).logical_and(self.position <= last)
 
@@ -147,7 +147,7 @@ Coordinates = Union[ExactCoordinates, RoundedCoordinates]
 
 def _rule(rules: dict[str, Callable], name: str) -> Callable:
     if name not in rules:
-        raise ValueError(f"nearest_mode {name} is not known")
+        raise ValueError(f"unknown nearest_mode {name}")
     return rules[name]
 
 
@@ -155,7 +155,7 @@ def source_coordinates(ctx: NodeContext, dim: ResizeAxis, mode: ResizeMode) -> C
     """Return the source coordinate of each element of the result."""
     ctx.check_table_size(upper_bound(dim.out), "a resized axis", 8)
     if mode.coordinates not in _COORDINATES:
-        raise ValueError(f"coordinate_transformation_mode {mode.coordinates} is not known")
+        raise ValueError(f"unknown coordinate_transformation_mode {mode.coordinates}")
     exact = _exact_coordinates(ctx, dim, mode)
     return _float_coordinates(ctx, dim, mode.coordinates) if exact is None else exact
 

@@ -40,7 +40,7 @@ class AmbiguousOperand(Exception):
 
 
 def has_runtime_operand(ctx: OnnxNode, *indices: int) -> bool:
-    """Whether one of the node's operands is known only at run time."""
+    """Return whether one of the node's operands is known only at run time."""
     sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, indices))
     return any(size and is_computed(ctx, i) for i, size in zip(indices, sizes))
 
@@ -286,7 +286,7 @@ def _unsqueezes_to(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
 
 
 def _transforms_to(ctx: OnnxNode, axes: tuple, y: tuple) -> bool:
-    """Whether a Fourier transform along an axis has the declared result shape."""
+    """Return whether a Fourier transform along an axis has the declared result shape."""
     x, length = ctx.required(0).shape, ctx.input(1)
     inverse, onesided = ctx.attr("inverse", 0), ctx.attr("onesided", 0)
     (axis,) = axes

@@ -41,7 +41,7 @@ _PASS_THROUGH = {"Identity", "If", "Loop"}
 
 
 def is_sequence_node(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
-    """Whether a node is a sequence or optional operator, or has such an operand.
+    """Return whether a node is a sequence or optional operator, or has such an operand.
 
     Raises UnsupportedError if the operator does not accept such an operand.
     """

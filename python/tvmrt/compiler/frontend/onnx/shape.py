@@ -373,7 +373,7 @@ def pad(ctx: NodeContext) -> Value:
 
 
 def _has_padding(before: Sequence[SymInt], after: Sequence[SymInt]) -> bool:
-    """Whether any of the amounts is, or may be at run time, other than 0."""
+    """Return whether any of the amounts is, or may be at run time, other than 0."""
     return any(symbols_of(n) or n for n in (*before, *after))
 
 

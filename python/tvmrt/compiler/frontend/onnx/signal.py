@@ -100,7 +100,7 @@ def dft(ctx: NodeContext) -> Value:
     wanted = ctx.int_operand(1, "the length")
     components = x.shape[-1]
     if axis == rank - 1 or components not in (1, 2):
-        raise ValueError(f"a Fourier transform of {x.type} along axis {axis}")
+        raise ValueError(f"{x.type} has no axis {axis} for a Fourier transform")
     # the axis and the real and imaginary parts become the columns of a matrix
     order = [*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1]
     moved = ctx.transpose(x, order)
@@ -194,7 +194,9 @@ def _weighted_frames(
     """Return frames of a signal [batch, 1, samples], times a run-time window, times a matrix."""
     length, samples = window.shape[0], signal.shape[2]
     if not 0 < step or not is_at_least(samples - length, 0):
-        raise ValueError(f"frames of {length} elements by steps of {step} in {samples}")
+        raise ValueError(
+            f"frames of {length} elements with step {step} do not fit {samples} samples"
+        )
     count = (samples - length) // step + 1
     ctx.check_table_size(upper_bound(count) * length, "the table of frames")
     starts = ctx.reshape(ctx.iota(count, 0, step), (count, 1))

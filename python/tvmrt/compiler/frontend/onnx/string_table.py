@@ -40,7 +40,7 @@ class StringTables(dict):
         return [i for i, value in enumerate(values) if value is not None and value in self]
 
     def passes_through(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> bool:
-        """Whether an operator passes the string indices of its first input to its result
+        """Return whether an operator passes the string indices of its first input to its result
         unchanged."""
         ours = node.domain in ("", "ai.onnx") and node.op_type in _PASS_THROUGH
         return ours and self.indices_of(inputs) == [0]

@@ -138,7 +138,7 @@ def propagate_strings(
 
 
 def _creates_strings(node: onnx.NodeProto) -> bool:
-    """Whether a node may create strings."""
+    """Return whether a node may create strings."""
     to = [a.i for a in node.attribute if a.name == "to"]
     cast = node.op_type == "Cast" and to == [onnx.TensorProto.STRING]
     return cast or _key(node) in _CREATORS

@@ -43,7 +43,7 @@ def infer_trip_count(ctx: NodeContext) -> None:
 
 
 def _is_unlimited(limit: Value | None) -> bool:
-    """Whether a trip count operand means an unlimited number of iterations."""
+    """Return whether a trip count operand means an unlimited number of iterations."""
     return limit is None or (limit.data is not None and bool((limit.data >= MAX_DIM).all()))
 
 

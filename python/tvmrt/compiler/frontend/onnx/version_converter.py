@@ -210,7 +210,7 @@ def _concat(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
 def _round_p(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     p = _attributes(node).get("p", 2.0)
     if p != int(p):
-        raise ValueError(f"{label(node)} has p = {p}; opset 7 and newer have whole numbers alone")
+        raise ValueError(f"{label(node)} has p = {p}; opset 7 and newer need an integer")
     _replace_attributes(node, ["p"], {"p": int(p)})
     return [node]
 

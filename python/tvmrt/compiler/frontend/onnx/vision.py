@@ -31,7 +31,7 @@ def grid_sample(ctx: NodeContext) -> Value:
     ctx.require_float32(x, grid)
     mode, padding = ctx.attr("mode", "linear"), ctx.attr("padding_mode", "zeros")
     if mode not in _SAMPLE_MODES or padding not in ("zeros", "border", "reflection"):
-        raise ValueError(f"mode {mode} with padding_mode {padding} is not known")
+        raise ValueError(f"unknown mode {mode} with padding_mode {padding}")
     return ctx.emit(
         "grid_sample",
         [x, grid],
@@ -73,7 +73,7 @@ def roi_align(ctx: NodeContext) -> Value:
     ctx.require_float32(x, regions)
     mode = ctx.attr("mode", "avg")
     if mode not in ("avg", "max"):
-        raise ValueError(f"mode {mode} is not known; avg or max expected")
+        raise ValueError(f"mode {mode} is not avg or max")
     default = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
     coordinates = ctx.attr("coordinate_transformation_mode", default)
     return ctx.emit(

@@ -27,7 +27,7 @@ def _scale_fits(x, scale, axis, block_size) -> bool:
 
 
 def _have_equal_shapes(scale, zero_point) -> bool:
-    """Whether the shapes are equal; a scalar equals a vector of one element."""
+    """Return whether the shapes are equal; a scalar equals a vector of one element."""
     if zero_point is None or scale.shape == zero_point.shape:
         return True
     return all(prod(p.shape) == 1 and len(p.shape) <= 1 for p in (scale, zero_point))

@@ -25,7 +25,7 @@ def scalar_rule(name: str) -> Rule:
 
 
 def broadcasts_to(small: Sequence[int], large: Sequence[int]) -> bool:
-    """Whether a shape broadcasts to another one without a change of the latter."""
+    """Return whether a shape broadcasts to another one without a change of the latter."""
     return len(small) <= len(large) and all(
         n in (1, m) for n, m in zip(reversed(small), reversed(large))
     )
