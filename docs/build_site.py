@@ -1,9 +1,8 @@
 """Build the site of all pages: ``python docs/build_site.py [FOLDER]`` writes it into out/site.
 
-The pages of the core are laid out as the repository has them, those of plug-ins at their places on
-the site (``site_pages.py``), and mkdocs fails at the first link that leads nowhere. In place of the
-page of the Python API, which the repository has for those who read it there, mkdocstrings writes
-one whose names link to each other.
+Pages of the core keep their paths; pages of plug-ins go to their paths on the site
+(``site_pages.py``). mkdocs fails at the first broken link. mkdocstrings replaces
+the repository's page of the Python API by one with links between names.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ def lay_out(pages: Path) -> None:
                 shutil.copy(path, target)
     plugins = site_pages.plugin_pages()
     for page in plugins:
-        (pages / page.place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / page.source, pages / page.place)
-    sources = {page.place: page.source for page in plugins}
+        (pages / page.site_path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / page.source, pages / page.site_path)
+    sources = {page.site_path: page.source for page in plugins}
     for path in sorted(pages.rglob("*.md")):
-        place = path.relative_to(pages).as_posix()
+        site_path = path.relative_to(pages).as_posix()
         text = path.read_text(encoding="utf-8")
-        text = site_pages.adapted(text, sources.get(place, place), place, plugins)
+        text = site_pages.adapted(text, sources.get(site_path, site_path), site_path, plugins)
         path.write_text(text, encoding="utf-8")
     for addition in site_pages.additions():
-        text = site_pages.adapted(addition.text, addition.source, addition.place, plugins)
-        with (pages / addition.place).open("a", encoding="utf-8") as file:
+        text = site_pages.adapted(addition.text, addition.source, addition.site_path, plugins)
+        with (pages / addition.site_path).open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")
     (pages / "docs" / "reference" / "python.md").write_text(python_page(), encoding="utf-8")
 

@@ -140,7 +140,7 @@ PAGES = {
 
 
 def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
-    """Every page of a plug-in's folder, by the name of its file."""
+    """Return the generated pages of a plug-in, by file name."""
     found: dict[str, Callable[[], str]] = {}
     file = folder / "docs" / "reference_pages.py"
     if file.is_file():
@@ -161,7 +161,7 @@ def _head(folder: Path, what: str, title: str, page: str) -> str:
 
 
 def pages() -> dict[str, Callable[[], str]]:
-    """Every page, by its path in the repository, with the function that makes its text."""
+    """Return the functions that generate the pages, by path in the repository."""
     found = {f"docs/reference/{name}": make for name, make in PAGES.items()}
     for folder in sorted(ROOT.glob("plugins/*")):
         made = plugin_pages(folder)

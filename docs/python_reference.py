@@ -188,7 +188,7 @@ def _function(name: str, node: ast.FunctionDef) -> str:
 
 
 def _refused() -> str:
-    """What of the options does not go together, by the sentences that say so."""
+    """Return the list of option combinations that are rejected, with the error texts."""
     sentences = [re.sub(r"{\w+}", "N", rule.sentence) for rule in option_rules.RULES]
     return "\n".join(["**Refused**", "", *(f"- {sentence}" for sentence in sentences)])
 

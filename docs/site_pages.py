@@ -32,14 +32,14 @@ class PluginPage:
     ----------
     source
         Path in the repository.
-    place
+    site_path
         Path on the site.
     section, title
         Section of the navigation, and title there.
     """
 
     source: str
-    place: str
+    site_path: str
     section: str
     title: str
 
@@ -52,14 +52,14 @@ class Addition:
     ----------
     source
         Path in the repository.
-    place
+    site_path
         Path of the core's page.
     text
         The sections.
     """
 
     source: str
-    place: str
+    site_path: str
     text: str
 
 
@@ -67,10 +67,11 @@ def additions(root: Path = ROOT) -> list[Addition]:
     """Return what plug-ins add to reference pages, by pages of the same names."""
     found = []
     for page in sorted(root.glob("plugins/*/docs/*.md")):
-        place = f"docs/reference/{page.name}"
-        if (root / place).is_file():
+        site_path = f"docs/reference/{page.name}"
+        if (root / site_path).is_file():
             _, mark, sections = page.read_text(encoding="utf-8").partition("\n## ")
-            found.append(Addition(page.relative_to(root).as_posix(), place, mark[1:] + sections))
+            source = page.relative_to(root).as_posix()
+            found.append(Addition(source, site_path, mark[1:] + sections))
     return found
 
 
@@ -83,10 +84,10 @@ def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
         config = ConfigParser(interpolation=None)
         config.read(page.parent / "pages.ini", encoding="utf-8")
         entry = config[page.name] if config.has_section(page.name) else {}
-        place = f"docs/{entry.get('folder', 'how-to')}/{page.name}"
+        site_path = f"docs/{entry.get('folder', 'how-to')}/{page.name}"
         source = page.relative_to(root).as_posix()
         title = entry.get("title", page.stem)
-        found.append(PluginPage(source, place, entry.get("section", _SECTION), title))
+        found.append(PluginPage(source, site_path, entry.get("section", _SECTION), title))
     for page in sorted(root.glob("plugins/*/README.md")):
         path = page.relative_to(root).as_posix()
         found.append(PluginPage(path, path, _SECTION, page.parent.name))
@@ -107,7 +108,7 @@ def navigation(config: str, pages: list[PluginPage]) -> str:
         starts = [i for i, text in enumerate(sections) if text.startswith(f"  - {page.section}:\n")]
         if not starts:
             raise ValueError(f"{page.source}: the site has no section {page.section}")
-        sections[starts[0]] += f"      - {page.title}: {page.place}\n"
+        sections[starts[0]] += f"      - {page.title}: {page.site_path}\n"
     return head + mark + "".join(sections)
 
 
@@ -117,28 +118,30 @@ def is_deleted(path: str, root: Path = ROOT) -> bool:
     return len(parts) > 1 and parts[0] == "plugins" and not (root / parts[0] / parts[1]).is_dir()
 
 
-def adapted(text: str, source: str, place: str, pages: list[PluginPage], root: Path = ROOT) -> str:
+def adapted(
+    text: str, source: str, site_path: str, pages: list[PluginPage], root: Path = ROOT
+) -> str:
     """Return a page with links that hold on the site.
 
     Parameters
     ----------
     text
         The page, with links relative to its path in the repository.
-    source, place
+    source, site_path
         Paths of the page in the repository and on the site.
     pages
         Pages of plug-ins.
     root
         The repository.
     """
-    places = {page.source: page.place for page in [*pages, *additions(root)]}
+    site_paths = {page.source: page.site_path for page in [*pages, *additions(root)]}
 
     def link(found: re.Match[str]) -> str:
         mark, label, target, anchor = found.groups()
         goal = os.path.normpath(os.path.join(os.path.dirname(source), target)).replace("\\", "/")
         if is_deleted(goal, root):
             return "" if mark else label
-        shown = os.path.relpath(places.get(goal, goal), os.path.dirname(place) or ".")
+        shown = os.path.relpath(site_paths.get(goal, goal), os.path.dirname(site_path) or ".")
         return f"{mark}[{label}]({shown.replace(os.sep, '/')}{anchor or ''})"
 
     parts, end = [], 0

@@ -48,8 +48,8 @@ def find_lib_path(name: str = "libtvm_runtime.so") -> list[str]:
     for path in candidates:
         if os.path.isfile(path):
             return [path]
-    places = ", ".join(os.path.dirname(path) for path in (inside, *candidates))
-    raise FileNotFoundError(f"{name} is not in {places}; install the package again")
+    folders = ", ".join(os.path.dirname(path) for path in (inside, *candidates))
+    raise FileNotFoundError(f"{name} is not in {folders}; install the package again")
 
 
 def _in_build_folder(name: str) -> list[str]:

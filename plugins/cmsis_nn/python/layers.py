@@ -234,13 +234,13 @@ def window_of(node: Node, x: Value, y: Value, kernel: Sequence[int]) -> Window:
     more = (1,) * (2 - flat)
 
     def pair(numbers: Sequence[int], filler: int = 1) -> tuple[int, int]:
-        high, wide = (*(filler,) * (2 - flat), *numbers)
-        return high, wide
+        height, width = (*(filler,) * (2 - flat), *numbers)
+        return height, width
 
     def extents(value: Value) -> tuple[int, int, int, int]:
         batch, channels, *rest = value.shape
-        high, wide = (*more, *rest)
-        return batch, high, wide, channels
+        height, width = (*more, *rest)
+        return batch, height, width, channels
 
     return Window(
         extents(x), extents(y), pair(kernel), pair(at["strides"]), pair(at["pads_before"], 0),

@@ -77,10 +77,10 @@ def _mean(found: PatternMatch, x: Value, y: Value) -> Pool:
 def _whole(node: Node, x: Value) -> Window:
     if x.type.rank != 4 or tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
         raise UnsupportedError("CMSIS-NN averages images only")
-    batch, channels, high, wide = x.shape
+    batch, channels, height, width = x.shape
     one = (1, 1)
     result = (batch, 1, 1, channels)
-    return Window((batch, high, wide, channels), result, (high, wide), one, (0, 0), one)
+    return Window((batch, height, width, channels), result, (height, width), one, (0, 0), one)
 
 
 def _over(numbers: np.ndarray, y: Value) -> np.ndarray:

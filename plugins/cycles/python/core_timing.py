@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 class Core:
     """Cycle model of one core.
 
-    ``costs`` has the cycles by instruction kind (``code.kind_of``); for RISC-V vectors, per
+    ``costs`` has the cycles by instruction kind (``disassembly.kind_of``); for RISC-V vectors, per
     register of a group. ``per_register`` is added per register of a multiple load or store,
     ``taken_branch`` for a taken conditional branch. ``dual_issue``: two independent neighbours are
     issued together. ``overlap``: consecutive vector instructions for different units take one cycle

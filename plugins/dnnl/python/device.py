@@ -78,13 +78,13 @@ def _quantized(node: Node) -> str | None:
     if not all(v is None or v.is_constant for v in node.inputs[1:4]):
         return "weights, scales or biases are computed at run time"
     if not _has_exact_int8_matmul():
-        return "oneDNN has no exact products of bytes on a processor without VNNI"
+        return "oneDNN has no exact int8 matmul on a processor without VNNI"
     return None
 
 
 def _has_exact_int8_matmul() -> bool:
-    """Whether oneDNN has int8 products with 32-bit sums. Without VNNI it adds pairs in 16 bits,
-    which overflow, and halves the weights of signed inputs."""
+    """Return whether oneDNN has int8 products with 32-bit accumulators. Without VNNI it adds pairs
+    in 16 bits, which overflow, and halves the weights of signed inputs."""
     vnni = {"avx512_vnni", "avx_vnni"}
     return processor.machine() != "x86_64" or bool(processor.flags() & vnni)
 

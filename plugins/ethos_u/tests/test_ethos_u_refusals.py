@@ -63,8 +63,8 @@ def test_vela_messages_are_the_reason(monkeypatch, answer):
         vela.run_cached.cache_clear()
 
 
-def test_unknown_option():
-    with pytest.raises(ValueError, match="ethos-u has no option speed; choose of accelerator, "):
+def test_an_option_that_there_is_not():
+    with pytest.raises(ValueError, match="ethos-u has no option speed; choose from accelerator, "):
         tvmrt.compile(layers()[0], **FIRMWARE, device_options={"ethos-u": {"speed": 1}})
 
 

@@ -41,8 +41,8 @@ def gather_nd(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None
     data, indices = operands
     batch, tuples = node.attrs["batch"], len(indices.at.shape) - 1
     o = k.split("i", node.output.shape, "o")
-    places = [
+    coordinates = [
         _clamped_index(k, f"p{d}", k.load(indices, [*o[:tuples], str(d)]), data.at.shape[batch + d])
         for d in range(indices.at.shape[-1])
     ]
-    k.line(f"out[i] = {k.load(data, [*o[:batch], *places, *o[tuples:]])};")
+    k.line(f"out[i] = {k.load(data, [*o[:batch], *coordinates, *o[tuples:]])};")

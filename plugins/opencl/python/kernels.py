@@ -341,21 +341,21 @@ def pad(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
 @kernel("pick")
 def pick(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     index = k.split("i", node.output.shape, "o")
-    for axis, places in zip(node.attrs["axes"], operands[1:]):
-        flat = Operand(places.buffer, dense((places.at.size,)))
+    for axis, indices in zip(node.attrs["axes"], operands[1:]):
+        flat = Operand(indices.buffer, dense((indices.at.size,)))
         index[axis] = k.load(flat, [index[axis]])
     k.line(f"out[i] = {k.load(operands[0], index)};")
 
 
 @kernel("resample")
 def resample(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
-    x, places, weights = operands
+    x, indices, weights = operands
     axis = node.attrs["axis"]
     index = k.split("i", node.output.shape, "o")
     row = [index[axis], "t"]
     k.line("float acc = 0.0f;")
-    k.line(f"for (int t = 0; t < {k.scalar(places.at.shape[1])}; ++t) {{")
-    k.line(f"const int p = {k.load(places, row)};")
+    k.line(f"for (int t = 0; t < {k.scalar(indices.at.shape[1])}; ++t) {{")
+    k.line(f"const int p = {k.load(indices, row)};")
     index[axis] = "p"
     k.line(f"acc += {k.load(x, index)} * {k.load(weights, row)};")
     k.line("}")

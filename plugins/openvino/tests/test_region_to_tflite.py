@@ -255,7 +255,7 @@ WEIGHTS = [np.full((4, 4), -100, np.int8), np.ones(4, np.float32), np.full(4, 90
     ("node", "kinds", "arrays", "why"),
     [
         ({"op": "qmatmul", "inputs": [0, 2, 3], "attrs": {"x_zero": 0, "to": "int32"}},
-         ["int8", "int32"], WEIGHTS[:2], "its results are int32"),
+         ["int8", "int32"], WEIGHTS[:2], "its result has type int32"),
         ({"op": "qmatmul", "inputs": [0, 2, 3, -1, 4], "attrs": {"x_zero": 0, **RESULT}},
          ["int8", "int8"], [WEIGHTS[0], np.arange(1, 5, dtype=np.float32), WEIGHTS[2]],
          "its weights have several scales, and with zero point 0 some exceed 127"),

@@ -50,7 +50,7 @@ def _ratios(node: Mapping[str, Any]) -> tuple[float, float, float]:
 
 
 def _derived_scales(region: Region, known_scales: Mapping[int, float]) -> dict[int, float]:
-    """Return scales that follow from ``told``; a group without a known scale starts at 1."""
+    """Derive scales from ``known_scales``; a group without a known scale starts at 1."""
     edges: dict[int, list[tuple[int, float]]] = {}
     for node in region["nodes"]:
         numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]

@@ -174,9 +174,9 @@ def _along_an_axis(
 ) -> tuple[int | None, list[np.ndarray] | None]:
     if all(array.size == 1 for array in given):
         return None, [array.reshape(()) for array in given]
-    wide = [(1,) * (rank - array.ndim) + array.shape for array in given]
-    axes = {i for shape in wide for i, n in enumerate(shape) if n != 1}
-    if len(axes) != 1 or any(len(shape) != rank for shape in wide):
+    padded_shapes = [(1,) * (rank - array.ndim) + array.shape for array in given]
+    axes = {i for shape in padded_shapes for i, n in enumerate(shape) if n != 1}
+    if len(axes) != 1 or any(len(shape) != rank for shape in padded_shapes):
         return None, None
     count = max(array.size for array in given)
     return axes.pop(), [np.broadcast_to(array.reshape(-1), (count,)) for array in given]

@@ -275,9 +275,9 @@ def _table(w: TfliteWriter, node: Mapping) -> None:
     last = w.is_last(x)
     source = w.read(x, last)
     shape = w.tensors[source].shape
-    wide, index = w.tensor(shape, "int32"), w.tensor(shape, "int32")
-    w.add("CAST", [source], wide, "CastOptions")
-    w.add("ADD", [wide, w.integers(-INT8_MIN)], index, "AddOptions")
+    as_int32, index = w.tensor(shape, "int32"), w.tensor(shape, "int32")
+    w.add("CAST", [source], as_int32, "CastOptions")
+    w.add("ADD", [as_int32, w.integers(-INT8_MIN)], index, "AddOptions")
     rows = w.constant(signed, w.quantizations[y])
     w.add("GATHER", [rows, index], w.result(y, last), "GatherOptions")
 

@@ -55,10 +55,14 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
     if recurrence not in w.arrays:
         raise UnsupportedError(f"{node['name']}: its weights are not constant")
     batch, hidden = w.shape(node["outputs"][1])
-    wide = gates * hidden
+    gate_width = gates * hidden
     given = _preceding_matmul(w, node["inputs"][0])
-    x, weights, bias = given or (inputs[0], np.eye(wide, dtype=np.float32), np.zeros(wide))
-    of_state = np.zeros(wide)
+    x, weights, bias = given or (
+        inputs[0],
+        np.eye(gate_width, dtype=np.float32),
+        np.zeros(gate_width),
+    )
+    of_state = np.zeros(gate_width)
     attributes = {
         "hidden_size": hidden,
         "direction": "reverse" if node["attrs"]["reverse"] else "forward",

@@ -34,7 +34,7 @@ def signed(array: np.ndarray) -> np.ndarray:
 
 
 class TfliteWriter:
-    """TensorFlow Lite model under construction; ``meanings`` is the quantisation of 8-bit tensors.
+    """TensorFlow Lite model under construction; ``quantizations`` has those of 8-bit tensors.
 
     Images are channels-first in a region and channels-last in TensorFlow Lite. A tensor with four
     axes may exist in both orders; it is transposed when an operator reads it in the other one.
@@ -142,8 +142,8 @@ class TfliteWriter:
         given = self.tensors[source].shape
         shape = [given[axis] for axis in order]
         index = self.like(number, shape)
-        wide = [axis for axis in order if given[axis] != 1]
-        if wide == sorted(wide):
+        nontrivial = [axis for axis in order if given[axis] != 1]
+        if nontrivial == sorted(nontrivial):
             self.add(
                 "RESHAPE", [source, self.integers(shape)], index, "ReshapeOptions", newShape=shape
             )

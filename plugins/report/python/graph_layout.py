@@ -125,7 +125,7 @@ def _center_row(row: list[int], x: list[float], points: _Points) -> None:
 def _move_row(
     row: list[int], x: list[float], points: _Points, adjacent: list[list[int]], order: bool
 ) -> None:
-    """Move a row towards its neighbours in ``near``; reorder it if `order` is set."""
+    """Move a row towards its neighbours in ``adjacent``; reorder it if `order` is set."""
     wanted = {point: _target_position(point, x, points, adjacent[point]) for point in row}
     if order:
         row.sort(key=wanted.__getitem__)

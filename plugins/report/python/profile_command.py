@@ -115,8 +115,8 @@ def _timed(executor: Any, runs: int) -> list[Run]:
 def _rows(timed: list[Run], operators: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each operator with its median time in seconds, in execution order."""
     rows = []
-    for place, call in enumerate(timed[0].calls):
-        seconds = median(run.calls[place]["seconds"] for run in timed)
+    for index, call in enumerate(timed[0].calls):
+        seconds = median(run.calls[index]["seconds"] for run in timed)
         known = operators.get(call["name"], {"name": call["name"]})
         rows.append({**known, "function": call["name"], "seconds": seconds})
     return rows

@@ -209,7 +209,7 @@ def _print(
     ]  # fmt: skip
     columns = ("layer", "count", "before", "after", "choice")
     console.print_table("layers", columns, table, left=("layer", "choice"))
-    told = [
+    gain_rows = [
         (
             gain.network, gain.threads, seconds(gain.before_seconds),
             seconds(gain.after_seconds),
@@ -218,7 +218,7 @@ def _print(
         for gain in gains
     ]  # fmt: skip
     columns = ("network", "threads", "before", "after", "times as fast", "fastest runs")
-    console.print_table("networks, in turn", columns, told, left=("network",))
+    console.print_table("networks, in turn", columns, gain_rows, left=("network",))
     console.print_pairs({"measured": f"{measured} layers", "database": path})
 
 

@@ -143,12 +143,12 @@ def _print_error(text: str) -> None:
 
 
 def _print_warning(
-    message: Warning | str, category: type[Warning], *place: Any, **more: Any
+    message: Warning | str, category: type[Warning], *location: Any, **more: Any
 ) -> None:
     """Print a remark as a note for the user, and other warnings in their usual form."""
     text = f"tvmrt: note: {message}"
     if not issubclass(category, TvmrtWarning):
-        text = warnings.formatwarning(message, category, *place[:2])
+        text = warnings.formatwarning(message, category, *location[:2])
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
 

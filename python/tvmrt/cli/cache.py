@@ -44,12 +44,12 @@ def command(
         removed = cache.clear(0 if clear else DAY * (clear_older_than or 0))
     entries, unfinished = cache.entries(), cache.leftovers()
     if as_json:
-        about = {
+        summary = {
             "folder": cache.folder, "max_bytes": cache.max_bytes, "nbytes": _nbytes(entries),
             "entries": _rows(entries), "unfinished": _rows(unfinished),
         }  # fmt: skip
         console.print_json(
-            "cache", about if removed is None else {**about, "removed": _rows(removed)}
+            "cache", summary if removed is None else {**summary, "removed": _rows(removed)}
         )
         return
     if removed is not None:

@@ -321,8 +321,8 @@ def _print_operators(summary: Any) -> None:
         )
         for operator in summary.operators
     ]
-    columns = ("function", "operator", "result", "multiply-adds", "made of nodes")
-    left = ("function", "operator", "result", "made of nodes")
+    columns = ("function", "operator", "result", "multiply-adds", "nodes")
+    left = ("function", "operator", "result", "nodes")
     console.print_table("operators", columns, rows, left)
 
 
@@ -367,13 +367,13 @@ def _layer_pairs(
     return {**pairs, kept: f"{stay}: error above max-error"} if stay else pairs
 
 
-def _worst(rows: Sequence[Any], of: str = " of their size") -> str:
+def _worst(rows: Sequence[Any], error: str = "relative RMS error") -> str:
     worst = max(rows, key=lambda row: row.error)
-    return f"off by at most {worst.error:.2g}{of} ({worst.name})"
+    return f"{error} at most {worst.error:.2g} ({worst.name})"
 
 
 def _quantized_text(rows: Sequence[Any]) -> str:
-    """Describe the size and the error of weights stored in few bits."""
+    """Describe the size and the error of quantised weights."""
     before = console.format_bytes(sum(row.before_bytes for row in rows))
     after = console.format_bytes(sum(row.after_bytes for row in rows))
     return f"{after} of {before} in {len(rows)} layers; {_worst(rows)}"
@@ -387,7 +387,7 @@ def _winograd_text(rows: Sequence[Any]) -> str:
 def _bfloat16_text(rows: Sequence[Any]) -> str:
     """Describe the number of layers computed in bfloat16 and their error."""
     measured = [row for row in rows if row.error is not None]
-    return f"{len(rows)} layers" + (f"; {_worst(measured, '')}" if measured else "")
+    return f"{len(rows)} layers" + (f"; {_worst(measured, 'relative error')}" if measured else "")
 
 
 def _memory_pairs(summary: Any) -> dict[str, str]:
@@ -401,10 +401,11 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
         "weights": size(summary.weights_bytes),
         **_layer_pairs(
             summary.narrowed, lambda row: row.bits < 32,
-            "in few bits", _quantized_text, "in float32 still",
+            "quantised", _quantized_text, "weights kept in float32",
         ),
         **_layer_pairs(
-            summary.winograd, lambda row: row.size > 1, "Winograd", _winograd_text, "directly still"
+            summary.winograd, lambda row: row.size > 1, "Winograd", _winograd_text,
+            "direct convolution"
         ),
         **_layer_pairs(
             summary.reduced, lambda row: row.precision != "float32",

@@ -15,6 +15,8 @@ from typing import Any, Callable
 
 import click
 
+from tvmrt.cli.table import HEADINGS
+
 Progress = Callable[[str, int, int], None]
 
 json_option = click.option(
@@ -74,7 +76,7 @@ def print_table(
     )
     for column in columns:
         side = "left" if column in left else "right"
-        table.add_column(column, justify=side, no_wrap=not terminal)
+        table.add_column(HEADINGS.get(column, column), justify=side, no_wrap=not terminal)
     for row in rows:
         table.add_row(*(_plain_cell(cell) for cell in row))
     printer = _console()

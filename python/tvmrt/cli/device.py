@@ -25,7 +25,7 @@ def list_devices(as_json: bool) -> None:
     if as_json:
         console.print_json("device-list", {"devices": rows})
         return
-    columns = ("device", "layout", "precisions", "what it is")
+    columns = ("device", "layout", "precisions", "description")
     table = [
         (row["name"], row["layout"], ", ".join(row["precisions"]) or "-", _shown(row))
         for row in rows

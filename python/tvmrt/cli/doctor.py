@@ -71,7 +71,7 @@ def _machine(as_json: bool) -> int:
     if as_json:
         console.print_json("doctor", {"checks": [asdict(check) for check in checks]})
     else:
-        columns = ("what", "state", "found", "what to do")
+        columns = ("item", "state", "found", "remedy")
         rows = [(c.what, c.state, c.found, c.remedy) for c in checks]
         console.print_table("this machine", columns, rows, left=columns)
     return 1 if any(check.state == "missing" for check in checks) else 0

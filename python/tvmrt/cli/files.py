@@ -27,8 +27,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = Path(error.filename or path).absolute()
-        if error.errno is None or path.absolute().parent not in place.parents:
+        target = Path(error.filename or path).absolute()
+        if error.errno is None or path.absolute().parent not in target.parents:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None
 

@@ -143,8 +143,13 @@ def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None
         elif part:
             found.data_bytes += section["sh_size"]
     for symbol in elf.symbols(TYPE_SYMBOLS):
-        place = symbol.section
-        if symbol.size and isinstance(place, int) and place < len(parts) and parts[place] == "code":
+        section_index = symbol.section
+        if (
+            symbol.size
+            and isinstance(section_index, int)
+            and section_index < len(parts)
+            and parts[section_index] == "code"
+        ):
             sizes[symbol.name] = sizes.get(symbol.name, 0) + symbol.size
 
 

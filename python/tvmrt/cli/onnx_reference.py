@@ -286,8 +286,8 @@ def _by_onnxruntime(
         except ValueError:  # the model cannot be split into parts
             return run(model, inputs), "onnxruntime"
         found = {
-            f"{model.graph.node[place].op_type}, {name}"
-            for place, names in chosen.items()
+            f"{model.graph.node[node_index].op_type}, {name}"
+            for node_index, names in chosen.items()
             for name in names
         }
         nodes = "1 node" if len(chosen) == 1 else f"{len(chosen)} nodes"

@@ -10,7 +10,7 @@ from tvmrt.cli import console
 def print_partition(summary: Any) -> None:
     """Print the device of each ONNX node, and why no other device takes it."""
     rows = [(row.name, row.op_type, row.device, row.reason) for row in summary.nodes]
-    columns = ("node", "operator", "device", "why no other")
+    columns = ("node", "operator", "device", "reason")
     console.print_table("nodes", columns, rows, columns)
     if summary.regions:
         _print_regions(summary)
@@ -53,7 +53,7 @@ def _print_boundaries(summary: Any) -> None:
         for row in summary.borders
     ]
     columns = ("tensor", "from", "to", "bytes", "how")
-    console.print_table("borders", columns, rows, ("tensor", "from", "to", "how"))
+    console.print_table("region boundaries", columns, rows, ("tensor", "from", "to", "how"))
 
 
 def _how(row: Any) -> str:

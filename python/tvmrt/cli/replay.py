@@ -219,7 +219,7 @@ def _first(row: RecordComparison, ended: bool) -> str:
     if row.verdict == MISSING and ended:
         return f"{operator_text} is the first operator that did not finish on the board"
     if row.verdict in (MISSING, EXTRA):
-        where = "this machine alone" if row.verdict == MISSING else "the board alone"
+        where = "this machine" if row.verdict == MISSING else "the board"
         return f"{operator_text} ran on {where} only: a condition had another value"
     return (
         f"{operator_text} is the first whose output differs: "

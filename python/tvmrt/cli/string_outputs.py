@@ -25,13 +25,13 @@ def _indices(value: Any, labels: Sequence[str]) -> Any:
 
     if isinstance(value, list):
         rows = [{str(key): number for key, number in row.items()} for row in value]
-        numbers = [[row.get(label, np.nan) for label in labels] for row in rows]
-        return np.asarray(numbers, np.float32).reshape(len(rows), len(labels))
+        elements = [[row.get(label, np.nan) for label in labels] for row in rows]
+        return np.asarray(elements, np.float32).reshape(len(rows), len(labels))
     if value.dtype.kind not in "OSU":
         return value
-    places = {label: i for i, label in enumerate(labels)}
-    numbers = [places.get(str(text), -1) for text in value.reshape(-1)]
-    return np.asarray(numbers, np.int64).reshape(value.shape)
+    indices = {label: i for i, label in enumerate(labels)}
+    elements = [indices.get(str(text), -1) for text in value.reshape(-1)]
+    return np.asarray(elements, np.int64).reshape(value.shape)
 
 
 def indices_to_strings(values: Mapping[str, np.ndarray], labels: Labels) -> dict[str, np.ndarray]:

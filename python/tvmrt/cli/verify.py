@@ -89,7 +89,7 @@ def compared(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, choices: dict[str, Any]
 ) -> tuple[list[TensorComparison], str]:
     """Compare every tensor of a network; also return the name of the reference. ``choices`` are
-    options of the compiler and ``place``, the Place that runs an ONNX network."""
+    options of the compiler and ``remote_machine``, which runs an ONNX network."""
     importer = plugin.importer_of_file(model)
     if importer is not None:
         known = {name: value for name, value in choices.items() if name != "remote_machine"}
@@ -131,8 +131,10 @@ def _check_outputs(
     """Compare the outputs of the network; also return the name of the reference."""
     rows, judge = [], ""
     runs, known, reduced = _run(model, tried, threads, choices)
-    loose = _makers(model).values() if reduced else _int8_state_nodes(model, with_followers=True)
-    rounded = dict.fromkeys(loose, tolerance.ROUNDED_NETWORK)
+    inexact_nodes = (
+        _makers(model).values() if reduced else _int8_state_nodes(model, with_followers=True)
+    )
+    rounded = dict.fromkeys(inexact_nodes, tolerance.ROUNDED_NETWORK)
     steps = onnx_reference.dequantize_scales(model)
     for trial, actual in zip(tried, runs):
         operators = choices["operators"]
@@ -227,7 +229,7 @@ def _label(node: onnx.NodeProto) -> str:
 
 def _int8_state_nodes(model: onnx.ModelProto, with_followers: bool = False) -> set[str]:
     """Return the nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt keeps in
-    floats; with ``behind``, also the nodes after them."""
+    floats; with ``with_followers``, also the nodes after them."""
     found, tensors = set(), set()
     for node in model.graph.node:
         if node.op_type == INT8_STATE_OPERATOR or (
@@ -243,7 +245,7 @@ def _print(
 ) -> None:
     shown = rows if show_all else _worst(rows, wrong)
     columns = (
-        "part", "tensor", "made by", "dtype", "shape", "error", "of largest", "allowed", "verdict",
+        "part", "tensor", "node", "dtype", "shape", "error", "relative", "allowed", "verdict",
     )  # fmt: skip
     cells = [
         (
@@ -258,7 +260,7 @@ def _print(
         "all tensors" if len(shown) == len(rows) else f"worst {len(shown)} of {len(rows)} tensors"
     )
     console.print_table(
-        title, columns, cells, left=("part", "tensor", "made by", "dtype", "shape", "verdict")
+        title, columns, cells, left=("part", "tensor", "node", "dtype", "shape", "verdict")
     )
     click.echo(f"{len(rows) - len(wrong)} of {len(rows)} tensors agree with {judge}")
 

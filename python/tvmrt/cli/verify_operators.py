@@ -102,13 +102,13 @@ def used_in(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operato
     operators, which have a reference already."""
     if operators is None:
         return []
-    meant = (
+    used = (
         operators.find(node.domain, node.op_type, versions.get(node.domain, 1))
         for holder in (model, *model.functions)
         for versions in [{opset.domain: opset.version for opset in holder.opset_import}]
         for node in _foreign(holder.graph.node if holder is model else holder.node)
     )
-    return list(dict.fromkeys(operator for operator in meant if operator is not None))
+    return list(dict.fromkeys(operator for operator in used if operator is not None))
 
 
 def _foreign(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -158,8 +158,8 @@ def link(
             f"Compilation error:\n{command[0]} cannot be run: {error.strerror}"
         ) from None
     if done.returncode != 0:
-        said = done.stdout.decode(errors="replace")
-        raise RuntimeError(f"Compilation error:\n{said}\nCommand line: {' '.join(command)}")
+        error_text = done.stdout.decode(errors="replace")
+        raise RuntimeError(f"Compilation error:\n{error_text}\nCommand line: {' '.join(command)}")
 
 
 create_shared.output_format = "dll" if sys.platform == "win32" else "so"  # type: ignore[attr-defined]

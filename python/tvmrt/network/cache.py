@@ -129,12 +129,12 @@ class Cache:
         Raises PermissionError if one cannot be removed.
         """
         before = time.time() - older_than
-        gone = [entry for entry in self.entries() if entry.used <= before] + self.leftovers()
-        for entry in gone:
+        removed = [entry for entry in self.entries() if entry.used <= before] + self.leftovers()
+        for entry in removed:
             _remove(entry.folder)
             if os.path.lexists(entry.folder):
                 raise PermissionError(f"{entry.folder} cannot be removed; check the permissions")
-        return gone
+        return removed
 
     def _make_staging(self) -> Path:
         prefix = f"{STAGING_PREFIX}{_host()}-{os.getpid()}-"

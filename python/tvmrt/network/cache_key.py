@@ -57,7 +57,7 @@ def key_of(network: str, request: Request) -> str:
         compared.
     """
     resolved = request.with_target()
-    asked = "".join(
+    option_text = "".join(
         f"{each.name}={_text(getattr(resolved, each.name))};"
         for each in fields(resolved)
         if each.name not in IGNORED_OPTIONS
@@ -70,7 +70,7 @@ def key_of(network: str, request: Request) -> str:
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
     here = (machine, cc, __version__, _sources(), _installed())
-    return digest(network, asked, *files, *here)
+    return digest(network, option_text, *files, *here)
 
 
 def _text(value: Any) -> str:

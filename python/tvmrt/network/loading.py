@@ -151,14 +151,14 @@ def _loaded(source: _Source, requested: Request, kept: Cache | None, key: str | 
         except (OSError, ValueError):  # damaged, or removed by another process
             pass
         kept.remove(key)
-    library, beside = _library_of(source, requested), source.external_files()
+    library, weight_files = _library_of(source, requested), source.external_files()
     try:
-        entry = kept.add(key, lambda folder: _write(library, beside, folder))
+        entry = kept.add(key, lambda folder: _write(library, weight_files, folder))
         return Network(open_library(entry / LIBRARY), read_metadata(entry), source.name)
     except (OSError, CompileError) as error:
         if not _disk_may_be_full(error, kept.folder):
             raise
-        network = _open_uncached(library, beside, source.name)
+        network = _open_uncached(library, weight_files, source.name)
         _warn_unusable(str(kept.folder), str(error))
         return network
 
@@ -180,10 +180,10 @@ def _warn_unusable(folder: str, why: str) -> None:
     if folder in _WARNED:
         return
     _WARNED.add(folder)
-    place = f"in {folder}" if folder else "in a cache"
+    location = f"in {folder}" if folder else "in a cache"
     warnings.warn(
-        f"what is compiled cannot be kept {place} ({' '.join(why.split())[-200:]}), so it is "
-        f"compiled each time; name another folder by cache= or {FOLDER_VARIABLE}, or give "
+        f"the compiled network cannot be stored {location} ({' '.join(why.split())[-200:]}), so it "
+        f"is compiled each time; set another folder with cache= or {FOLDER_VARIABLE}, or give "
         "cache=False",
         TvmrtWarning,
         stacklevel=5,
@@ -204,11 +204,11 @@ def _load_uncached(source: _Source, requested: Request) -> Network:
     return _open_uncached(_library_of(source, requested), source.external_files(), source.name)
 
 
-def _open_uncached(library: Any, beside: Mapping[str, str], name: str) -> Network:
+def _open_uncached(library: Any, weight_files: Mapping[str, str], name: str) -> Network:
     """Load a library without the cache; its file is deleted once it is in memory."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
-        _write(library, beside, folder)
+        _write(library, weight_files, folder)
         return Network(open_library(folder / LIBRARY), read_metadata(folder), name)
 
 
@@ -220,9 +220,9 @@ def _library_of(source: _Source, requested: Request) -> CompiledLibrary:
     return compile_network(source.model, requested)
 
 
-def _write(library: Any, beside: Mapping[str, str], folder: Path) -> None:
+def _write(library: Any, weight_files: Mapping[str, str], folder: Path) -> None:
     library.export_library(folder / LIBRARY)
-    metadata_of(library, beside).write(folder)
+    metadata_of(library, weight_files).write(folder)
 
 
 def _from_library(library: Any) -> Network:

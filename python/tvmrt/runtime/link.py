@@ -88,5 +88,5 @@ def _compiler() -> str:
 def _run(command: list[object]) -> None:
     done = subprocess.run([str(part) for part in command], capture_output=True, check=False)
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise OSError(f"{command[0]} cannot link the library: {said}")
+        error_text = done.stderr.decode(errors="replace").strip()
+        raise OSError(f"{command[0]} cannot link the library: {error_text}")

@@ -47,8 +47,8 @@ def packed(value: Any, shape: tuple[int, ...] | None = None) -> tuple[NDArray, A
     texts = [_bytes(element) for element in array.reshape(-1).tolist()]
     buffer = ctypes.create_string_buffer(b"\0".join(texts))
     lengths = np.array([0, *(len(text) + 1 for text in texts)], np.uint64)
-    places = np.cumsum(lengths)[:-1] + np.uint64(ctypes.addressof(buffer))
-    return empty(array.shape, "handle").copyfrom(places.reshape(array.shape)), buffer
+    string_addresses = np.cumsum(lengths)[:-1] + np.uint64(ctypes.addressof(buffer))
+    return empty(array.shape, "handle").copyfrom(string_addresses.reshape(array.shape)), buffer
 
 
 def _bytes(element: Any) -> bytes:

@@ -114,7 +114,7 @@ CASES = {
         node("LRN", ["x"], size=3),
         np.zeros((1, 4, 4, 4), np.int32),
         {},
-        r"input 0 \(X\) is int32; opset 17 knows bfloat16, double, float, float16",
+        r"input 0 \(X\) is int32; opset 17 allows bfloat16, double, float, float16",
     ),
     "LSTM of integers": (
         node("LSTM", ["x", "w", "w"], hidden_size=1),
@@ -126,7 +126,7 @@ CASES = {
         node("And", ["x", "x"]),
         ROWS,
         {},
-        r"input 0 \(A\) is float32; opset 17 knows bool",
+        r"input 0 \(A\) is float32; opset 17 allows bool",
     ),
 }
 

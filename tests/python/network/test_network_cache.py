@@ -169,7 +169,7 @@ def test_network_runs_without_a_writable_cache(place, tmp_path, monkeypatch):
     said = _noted(lambda: _check_twice(lambda: tvmrt.load(path, **options)))
     assert len(said) == 1
     assert "cache=" in said[0] and "TVMRT_CACHE" in said[0]
-    assert said[0].startswith("what is compiled cannot be kept in ")
+    assert said[0].startswith("the compiled network cannot be stored in ")
 
 
 def _without_home() -> Path:
@@ -203,7 +203,7 @@ def test_network_runs_on_an_unwritable_filesystem(options, tmp_path):
         pytest.skip("this system lets its users mount nothing")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "what is compiled cannot be kept" in done.stderr
+    assert "the compiled network cannot be stored" in done.stderr
 
 
 def test_compiler_failure_on_a_full_disk_is_reported(tmp_path, monkeypatch):

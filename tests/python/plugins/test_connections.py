@@ -235,8 +235,8 @@ class Raises(InPlace):
 @pytest.mark.parametrize(
     ("key", "name", "reason"),
     [
-        ("foreign", "Foreign", "its option --else is neither --foreign nor begins with --foreign-"),
-        ("threads", "Threads", "the command has --threads already"),
+        ("foreign", "Foreign", "its option --else must be --foreign, or begin with --foreign-"),
+        ("threads", "Threads", "the command already has the option --threads"),
         ("raises", "Raises", "RuntimeError: no reason"),
         ("gone", "Gone", "the plug-in mine does not load"),
         ("in_place_word", "Gone", "the plug-in mine does not load"),

@@ -88,16 +88,16 @@ def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = 
     executor = executor or GraphModule(module["default"](tvmrt.cpu(0)))
     for name, array in merge_cases(cases).feeds.items():
         executor.set_input(name, array)
-    place = 0
+    output_index = 0
     for _ in range(2):
         executor.run()
     for case in cases:
         for wanted in reference(case.model(), case.feeds):
-            found = executor.get_output(place).numpy()
+            found = executor.get_output(output_index).numpy()
             _, text = difference(found, np.asarray(wanted), tolerance, case.exact)
             if text:
                 return f"{case.name}: {text}"
-            place += 1
+            output_index += 1
     return ""
 
 

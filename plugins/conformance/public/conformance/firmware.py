@@ -127,9 +127,9 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     """Return a copy of the array at an aligned address."""
     buffer = np.empty(array.nbytes + ALIGN_BYTES, np.uint8)
     start = -buffer.ctypes.data % ALIGN_BYTES
-    place = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    place[...] = array
-    return place
+    target_view = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    target_view[...] = array
+    return target_view
 
 
 def _pointers(arrays: Sequence[np.ndarray]) -> ctypes.Array:

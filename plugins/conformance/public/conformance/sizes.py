@@ -97,7 +97,7 @@ def _feeds(maximum: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndar
 
 def _cut(array: np.ndarray, axes: dict[int, str], sizes: dict[str, int]) -> np.ndarray:
     """Return the first elements of the maximum input."""
-    places = tuple(
+    slices = tuple(
         slice(sizes[axes[axis]]) if axis in axes else slice(None) for axis in range(array.ndim)
     )
-    return np.ascontiguousarray(array[places])
+    return np.ascontiguousarray(array[slices])

@@ -69,12 +69,12 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
         runs = [(r, network.module.get_function(r.symbol, query_imports=True)) for r in regions]
         return [
             Finding(CHECK, way, not wrong, "; ".join(wrong) or f"{len(runs)} regions")
-            for way, place in WAYS.items()
-            for wrong in [list(dict.fromkeys(_wrong(runs, place, tolerance)))]
+            for way, placement in WAYS.items()
+            for wrong in [list(dict.fromkeys(_wrong(runs, placement, tolerance)))]
         ]
 
 
-def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterator[str]:
+def _wrong(runs: list, placement: tuple[int, int, bool], tolerance: float) -> Iterator[str]:
     for region, run in runs:
         rng = np.random.default_rng(3)
         inputs = [_values(value, rng) for value in region.inputs]
@@ -82,7 +82,7 @@ def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterat
         values = [*region.inputs, *region.outputs]
         used = [np.ones_like(array) for array in outputs]  # previous content must not matter
         plain = [_GuardedTensor(v, a, 0, 0, False) for v, a in zip(values, [*inputs, *outputs])]
-        other = [_GuardedTensor(v, a, *place) for v, a in zip(values, [*inputs, *used])]
+        other = [_GuardedTensor(v, a, *placement) for v, a in zip(values, [*inputs, *used])]
         name = ", ".join(node.op for node in region.nodes)
         try:
             _call(run, plain)

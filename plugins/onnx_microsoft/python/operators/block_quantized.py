@@ -50,9 +50,9 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
         y = ctx.reshape(y, (*x.shape[:-1], columns))
     else:
         point = (1 << (bits - 1)) if points is None else points[..., None]
-        wide = (integers.astype(np.float32) - point) * scales[..., None]
-        wide = wide.reshape(columns, -1)[:, : x.shape[-1]].T
-        y = emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(wide), x.dtype.numpy))
+        dequantized = (integers.astype(np.float32) - point) * scales[..., None]
+        dequantized = dequantized.reshape(columns, -1)[:, : x.shape[-1]].T
+        y = emit_matmul(ctx, x, ctx.const(np.ascontiguousarray(dequantized), x.dtype.numpy))
     return ctx.add_optional(y, ctx.input(5))
 
 
@@ -145,7 +145,7 @@ def emit_unpack(ctx: NodeContext, packed: Value, bits: int) -> Value:
 def _repeat_blocks(ctx: NodeContext, x: Value, axis: int, block: int, extent: int) -> Value:
     """Repeat each element ``block`` times along an axis; cut the axis to ``extent``."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    wide = (*before, x.shape[axis], block, *after)
-    x = ctx.expand(ctx.reshape(x, (*before, x.shape[axis], 1, *after)), wide)
-    x = ctx.reshape(x, (*before, wide[axis] * block, *after))
+    dequantized = (*before, x.shape[axis], block, *after)
+    x = ctx.expand(ctx.reshape(x, (*before, x.shape[axis], 1, *after)), dequantized)
+    x = ctx.reshape(x, (*before, dequantized[axis] * block, *after))
     return ctx.slice_axis(x, axis, 0, extent)

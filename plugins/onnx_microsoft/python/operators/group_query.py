@@ -39,8 +39,8 @@ class _SinkHeads(AttentionHeads):
         batch, heads, steps, length = scores.shape
         column = ctx.reshape(self.sink, (1, self.sink.type.size, 1, 1))
         column = ctx.expand(column, (batch, heads, steps, 1))
-        wide = ctx.emit("concat", [column, scores], axis=3)
-        return ctx.slice_axis(softmax_along(ctx, wide, 3), 3, 1, length)
+        with_sink = ctx.emit("concat", [column, scores], axis=3)
+        return ctx.slice_axis(softmax_along(ctx, with_sink, 3), 3, 1, length)
 
 
 @ms_op(
@@ -199,8 +199,8 @@ def _update_cache(
     if batch == 1:
         taken = ctx.emit("gather", [now, ctx.reshape(inside, (length,))], axis=2)
     else:
-        wide = ctx.expand(inside, (batch, heads, length, width))
-        taken = ctx.emit("gather_elements", [now, wide], axis=2)
+        with_sink = ctx.expand(inside, (batch, heads, length, width))
+        taken = ctx.emit("gather_elements", [now, with_sink], axis=2)
     return ctx.emit("where", [new, taken, cache])
 
 

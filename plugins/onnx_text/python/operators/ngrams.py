@@ -31,8 +31,8 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
     if x not in ctx.importer.texts:
         raise ValueError(f"pool_strings is given, the input has {x.dtype} elements")
     found, kept = string_tensors.find_strings(ctx, x, words)
-    places = {word: i for i, word in enumerate(kept)}
-    return found, np.array([places[word] for word in words], np.int64)
+    positions = {word: i for i, word in enumerate(kept)}
+    return found, np.array([positions[word] for word in words], np.int64)
 
 
 def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -44,9 +44,9 @@ def _sorted_grams(ctx: NodeContext, pool: np.ndarray) -> tuple[np.ndarray, np.nd
         if not 0 <= start <= end <= pool.size or (end - start) % n:
             raise ValueError(f"ngram_counts {starts} does not divide a pool of {pool.size}")
         rows = pool[start:end].reshape(-1, n)
-        places = np.lexsort(rows.T[::-1])
-        grams.append(rows[places].reshape(-1))
-        order += (first + places).tolist()
+        positions = np.lexsort(rows.T[::-1])
+        grams.append(rows[positions].reshape(-1))
+        order += (first + positions).tolist()
         lengths.append(len(rows))
         first += len(rows)
     if len(columns) != first or min(columns, default=0) < 0:

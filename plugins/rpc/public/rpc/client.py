@@ -267,10 +267,10 @@ class TrackerSession:
             except (OSError, TVMError) as error:
                 self.close()
                 if end is not None and time.monotonic() >= end:
-                    place = ":".join(map(str, self._addr))
+                    tracker = ":".join(map(str, self._addr))
                     raise TimeoutError(
                         f"no server with the key '{key}' was free within {wait:g} s at the tracker "
-                        f"{place}"
+                        f"{tracker}"
                     ) from error
                 last = error
         raise TVMError(f"Cannot request {key} after {max_retry} retry, last_error:{last}")

@@ -147,8 +147,8 @@ class Proxy(Service):
 
     async def _wait(self, end: _Peer) -> None:
         """Wait until the connection has been joined and has ended, closes, or times out."""
-        place = (end.side, end.name)
-        self._waiting.setdefault(place, deque()).append(end)
+        queue_key = (end.side, end.name)
+        self._waiting.setdefault(queue_key, deque()).append(end)
         seconds = self._seconds[end.side]
         end.watch = asyncio.ensure_future(end.reader.read(1))
         try:
@@ -157,7 +157,7 @@ class Proxy(Service):
             )
         finally:
             if not end.joined.done():
-                self._forget(place, end)
+                self._forget(queue_key, end)
         if end.joined.done():
             await end.joined.result()
         elif not end.watch.done():
@@ -165,8 +165,8 @@ class Proxy(Service):
             end.writer.write(struct.pack("<i", MISMATCH))
             await end.writer.drain()
 
-    def _forget(self, place: tuple[str, str], end: _Peer) -> None:
-        queue = self._waiting[place]
+    def _forget(self, queue_key: tuple[str, str], end: _Peer) -> None:
+        queue = self._waiting[queue_key]
         queue.remove(end)
         if not queue:
-            del self._waiting[place]
+            del self._waiting[queue_key]

@@ -145,9 +145,9 @@ class _Connection:
         else:
             self.send(messages.FAIL)
 
-    def put(self, key: str, place: Any, custom_addr: str | None = None) -> None:
+    def put(self, key: str, registration: Any, custom_addr: str | None = None) -> None:
         """Register a free server: its port, and the one-time key that its next client must send."""
-        port, match_key = int(place[0]), str(place[1])
+        port, match_key = int(registration[0]), str(registration[1])
         queue = self.state.queue(key)
         self.match_keys.add(match_key)
         queue.free.append((self, (str(custom_addr or self.peer), port, match_key)))

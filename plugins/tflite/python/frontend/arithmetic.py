@@ -48,12 +48,12 @@ def _scales(ctx: OpContext) -> tuple[np.float32, np.float32, np.float32, int]:
 def _sum(ctx: OpContext) -> Value:
     a, b, y, _ = _scales(ctx)
     op, activation = PLAIN[ctx.op.name], activation_name(ctx.options["act"])
-    wide = ctx.tensor(0).dtype == "int16"
-    if wide and ctx.options["pot_scale_int16"]:
+    is_int16 = ctx.tensor(0).dtype == "int16"
+    if is_int16 and ctx.options["pot_scale_int16"]:
         powers = [power_of_two(scale) for scale in (a, b, y)]
         if None not in powers:
             return _shifted_sum(ctx, powers, op, activation)
-    bits = 15 if wide else 20
+    bits = 15 if is_int16 else 20
     twice = f32(2) * max(a, b)
     parts = [multiplier(ratio(float(scale), float(twice))) for scale in (a, b)]
     real = ratio(float(twice), float(f32(f32(1 << bits) * y)))

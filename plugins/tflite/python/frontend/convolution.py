@@ -156,10 +156,10 @@ def _dilated_input(
     y = ctx.emit("pad", [separated, value], before=(0,) * 6, after=after, mode="constant")
     y = ctx.reshape(y, (n, c, h * s, w * t))
     front = [k - 1 - b for k, b in zip(kernel, attrs["pads_before"])]
-    behind = [o - 1 + b - (e - 1) for o, b, e in zip(out, attrs["pads_before"], y.shape[2:])]
-    pads = [tuple(max(p, 0) for p in (0, 0, *side)) for side in (front, behind)]
+    crops_after = [o - 1 + b - (e - 1) for o, b, e in zip(out, attrs["pads_before"], y.shape[2:])]
+    pads = [tuple(max(p, 0) for p in (0, 0, *side)) for side in (front, crops_after)]
     y = ctx.emit("pad", [y, value], before=pads[0], after=pads[1], mode="constant")
-    for axis, (before, after_) in enumerate(zip(front, behind), 2):
+    for axis, (before, after_) in enumerate(zip(front, crops_after), 2):
         size = y.shape[axis] - max(-before, 0) - max(-after_, 0)
         y = ctx.slice_axis(y, axis, max(-before, 0), size)
     return y

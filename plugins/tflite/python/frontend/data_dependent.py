@@ -35,13 +35,13 @@ def unique(ctx: OpContext) -> list[Value]:
 
 @tflite_op(SPARSE_TO_DENSE=3)
 def sparse_to_dense(ctx: OpContext) -> Value:
-    places, shape = ctx.required(0), tuple(ctx.int_operand(1, "the shape of the result"))
+    indices, shape = ctx.required(0), tuple(ctx.int_operand(1, "the shape of the result"))
     values, default = ctx.required(2), ctx.required(3)
-    rank = places.type.rank
+    rank = indices.type.rank
     if rank < 2:
-        places = ctx.reshape(places, (places.type.size, 1))
-    if rank > 2 or places.shape[1] != len(shape) or default.type.size != 1:
-        raise ValueError(f"indices {places.type} do not fit shape {list(shape)}")
-    values = ctx.emit("expand", [values], shape=(places.shape[0],))
+        indices = ctx.reshape(indices, (indices.type.size, 1))
+    if rank > 2 or indices.shape[1] != len(shape) or default.type.size != 1:
+        raise ValueError(f"indices {indices.type} do not fit shape {list(shape)}")
+    values = ctx.emit("expand", [values], shape=(indices.shape[0],))
     start = ctx.emit("expand", [ctx.reshape(default, ())], shape=shape)
-    return ctx.emit("scatter_nd", [start, ctx.cast(places, "int64"), values], reduction="none")
+    return ctx.emit("scatter_nd", [start, ctx.cast(indices, "int64"), values], reduction="none")

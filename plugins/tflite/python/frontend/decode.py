@@ -75,8 +75,10 @@ def _size(result: Tensor) -> int:
 def _channels(result: Tensor, axis: int) -> np.ndarray:
     """Return each element's index along an axis."""
     shape = result.shape
-    places = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    return np.broadcast_to(places, shape).reshape(-1)
+    axis_indices = np.arange(shape[axis]).reshape(
+        [-1 if d == axis else 1 for d in range(len(shape))]
+    )
+    return np.broadcast_to(axis_indices, shape).reshape(-1)
 
 
 def _decode_lookup_tables(packed: bytes, descriptor: bytes, result: Tensor) -> np.ndarray:

@@ -19,8 +19,8 @@ MAX_SHARING = 16
 class File:
     """Bytes of a file, with a budget for the amount read.
 
-    ``data`` may be memory-mapped (``ir.stowed``); reading does not copy it. ``what`` names the
-    file in errors. Not thread-safe.
+    ``data`` may be memory-mapped (``ir.mmap_constants``); reading does not copy it. ``what`` names
+    the file in errors. Not thread-safe.
     """
 
     def __init__(self, data: bytes | memoryview, what: str) -> None:

@@ -25,9 +25,9 @@ def accumulate_integers(
 ) -> Accumulators:
     """Return the accumulators of (x - x_zero) * (w - w_zero) plus bias, and their scales.
 
-    ``product`` computes them from [x, w, 1.0, bias, w_zero]. ``spread`` is the shape in which
-    per-channel numbers broadcast over the accumulators. ``axis`` is the channel axis of the weights
-    in the file; ``operands`` are the operator's indices of x, weights and bias.
+    ``product`` computes them from [x, w, 1.0, bias, w_zero]. ``channel_shape`` is the
+    shape in which per-channel numbers broadcast over the accumulators. ``axis`` is the channel axis
+    of the weights in the file; ``operands`` are the operator's indices of x, weights and bias.
     """
     x_scale, x_zero = ctx.per_tensor(ctx.tensor(operands[0]))
     if w.dtype.name not in ("int8", "uint8"):
@@ -39,23 +39,23 @@ def accumulate_integers(
     bias = ctx.input(operands[2])
     if bias is not None and bias.dtype.name not in ("int32", "int64"):
         raise UnsupportedError(f"a bias of {bias.dtype}")
-    wide = x.dtype.name == "int16"
+    is_int16 = x.dtype.name == "int16"
     folded = None
-    if bias is not None and bias.is_constant and not wide and bias.dtype.name == "int32":
+    if bias is not None and bias.is_constant and not is_int16 and bias.dtype.name == "int32":
         folded, bias = bias, None
     one, zeros = ctx.const(1.0, np.float32), None if w_zero is None else ctx.const(w_zero)
 
     def int8_product(part: Value, zero: int, start: Value | None) -> Value:
         return product([part, w, one, start, zeros], x_zero=zero, to="int32")
 
-    if not wide:
+    if not is_int16:
         total = int8_product(x, x_zero, folded)
     else:
         total = _int16_product(ctx, x, int8_product)
     if bias is not None:
         shape = (bias.type.size, *channel_shape[1:])
         total = ctx.emit("add", [total, ctx.cast(ctx.reshape(bias, shape), total.dtype.name)])
-    narrow = wide and bias is not None and bias.dtype.name == "int32"
+    narrow = is_int16 and bias is not None and bias.dtype.name == "int32"
     if narrow:
         total = ctx.cast(total, "int32")
     return Accumulators(total, x_scale, q.scale, channel_shape, x.dtype.name == "uint8")

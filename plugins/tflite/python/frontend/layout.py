@@ -134,8 +134,8 @@ def strided_slice(ctx: OpContext) -> Value:
     added = [i for i in range(len(begin)) if o["new_axis_mask"] >> i & 1]
     for i in range(len(begin)):
         if o["ellipsis_mask"] >> i & 1:
-            behind = [k for k in range(i + 1, len(begin)) if k not in added]
-            for n in x.shape[axis : x.type.rank - len(behind)]:
+            later = [k for k in range(i + 1, len(begin)) if k not in added]
+            for n in x.shape[axis : x.type.rank - len(later)]:
                 starts, steps, sizes = [*starts, 0], [*steps, 1], [*sizes, n]
                 shape.append(n)
                 axis += 1
@@ -213,8 +213,8 @@ def _gather_in_batches(ctx: OpContext, x: Value, indices: Value, axis: int) -> V
         raise ValueError(f"{batch} leading dimensions of {x.type} and {indices.type} do not match")
     order = (*range(batch), axis, *(d for d in range(batch, rank) if d != axis))
     moved = ctx.transpose(x, order)
-    places = ctx.reshape(indices, (*indices.shape, 1))
-    y = ctx.emit("gather_nd", [moved, places], batch=batch)
+    positions = ctx.reshape(indices, (*indices.shape, 1))
+    y = ctx.emit("gather_nd", [moved, positions], batch=batch)
     # order of y: batch, axes of the indices, axes of x before ``axis``, remaining axes of x
     own, before = indices.type.rank - batch, axis - batch
     back = (
@@ -237,8 +237,8 @@ def scatter_nd(ctx: OpContext) -> Value:
 def topk(ctx: OpContext) -> list[Value]:
     x, (k,) = ctx.required(0), ctx.int_operand(1, "k")
     attrs = {"k": k, "axis": x.type.rank - 1, "largest": 1}
-    values, places = ctx.emit_many("topk", [x], **attrs)
-    return [values, ctx.cast(places, ctx.result(1).dtype)]
+    values, positions = ctx.emit_many("topk", [x], **attrs)
+    return [values, ctx.cast(positions, ctx.result(1).dtype)]
 
 
 @tflite_op(ONE_HOT=1)
@@ -249,8 +249,8 @@ def one_hot(ctx: OpContext) -> Value:
     raised = ctx.unsqueeze(indices, axis)
     shape = [1] * (indices.type.rank + 1)
     shape[axis] = depth
-    places = ctx.const(np.arange(depth).reshape(shape), indices.dtype.numpy)
-    return ctx.emit("where", [ctx.emit("equal", [raised, places]), on, off])
+    positions = ctx.const(np.arange(depth).reshape(shape), indices.dtype.numpy)
+    return ctx.emit("where", [ctx.emit("equal", [raised, positions]), on, off])
 
 
 @tflite_op(REVERSE_SEQUENCE=1)
@@ -272,8 +272,8 @@ def dynamic_update_slice(ctx: OpContext) -> Value:
     inside = None
     for axis in range(rank):
         spread = [n if d == axis else 1 for d, n in enumerate(x.shape)]
-        places = ctx.const(np.arange(x.shape[axis]), np.int32)
-        at = ctx.emit("sub", [places, ctx.element(starts, 0, axis)])
+        positions = ctx.const(np.arange(x.shape[axis]), np.int32)
+        at = ctx.emit("sub", [positions, ctx.element(starts, 0, axis)])
         last = ctx.const(update.shape[axis] - 1, np.int32)
         zero = ctx.const(0, np.int32)
         within = ctx.emit("logical_and", [
@@ -339,6 +339,6 @@ def mirror_pad(ctx: OpContext) -> Value:
         if max(b, a) > n:
             raise ValueError(f"padding of {b} and {a} is more than {x.type} has along axis {axis}")
         if b or a:
-            places = [*range(b - 1, -1, -1), *range(n), *range(n - 1, n - 1 - a, -1)]
-            x = ctx.emit("pick", [x, ctx.const(places, np.int32)], axes=(axis,))
+            positions = [*range(b - 1, -1, -1), *range(n), *range(n - 1, n - 1 - a, -1)]
+            x = ctx.emit("pick", [x, ctx.const(positions, np.int32)], axes=(axis,))
     return x

@@ -40,9 +40,9 @@ def exponentials(ctx: OpContext, x: Value, real: float) -> tuple[Value, Value, t
     radius = math.floor(31 * 2.0**26 / 2.0**e)
     below = -np.arange(256)
     table = np.where(below < -radius, 0, exp_fraction(scale_array(below, m, e), 5))
-    wide = ctx.cast(x, "int32")
-    largest = ctx.emit("reduce_max", [wide], axes=(x.type.rank - 1,), keepdims=True)
-    steps = ctx.emit("sub", [largest, wide])
+    as_int32 = ctx.cast(x, "int32")
+    largest = ctx.emit("reduce_max", [as_int32], axes=(x.type.rank - 1,), keepdims=True)
+    steps = ctx.emit("sub", [largest, as_int32])
     powers = ctx.emit("gather", [ctx.const(table.astype(np.int32)), steps], axis=0)
     return steps, powers, (m, e, radius)
 

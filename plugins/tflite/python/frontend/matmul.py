@@ -102,5 +102,5 @@ def diagonal(ctx: OpContext) -> Value:
         rows, columns = others.shape[-2:]
     # broadcast the diagonal along its shorter dimension: one element per row or per column
     shape = (*line.shape, 1) if rows <= columns else (*line.shape[:-1], 1, line.shape[-1])
-    places = ctx.const(np.eye(rows, columns, dtype=bool))
-    return ctx.emit("where", [places, ctx.reshape(line, shape), others])
+    is_diagonal = ctx.const(np.eye(rows, columns, dtype=bool))
+    return ctx.emit("where", [is_diagonal, ctx.reshape(line, shape), others])

@@ -21,25 +21,33 @@ def non_max_suppression(ctx: OpContext) -> list[Value]:
         raise ValueError(f"boxes {boxes.type} and scores {scores.type} do not match")
     # lower the threshold by one step: a box whose overlap equals it is suppressed, too
     smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
-    places, there, kept = best_boxes(ctx, boxes, scores, limit, smaller, minimum_score)
-    results = [ctx.pad_or_truncate(ctx.cast(places, "int32"), 0, limit)]
+    box_indices, is_valid, count_valid = best_boxes(
+        ctx, boxes, scores, limit, smaller, minimum_score
+    )
+    results = [ctx.pad_or_truncate(ctx.cast(box_indices, "int32"), 0, limit)]
     if ctx.op.name.endswith("5"):
-        taken = ctx.emit("gather", [scores, places], axis=0)
-        taken = ctx.emit("where", [there, taken, ctx.like(0, taken)])
-        results.append(ctx.pad_or_truncate(taken, 0, limit))
-    return [*results, ctx.cast(kept, "int32")]
+        selected_scores = ctx.emit("gather", [scores, box_indices], axis=0)
+        selected_scores = ctx.emit(
+            "where", [is_valid, selected_scores, ctx.like(0, selected_scores)]
+        )
+        results.append(ctx.pad_or_truncate(selected_scores, 0, limit))
+    return [*results, ctx.cast(count_valid, "int32")]
 
 
 def best_boxes(
     ctx: OpContext, boxes: Value, scores: Value, limit: int, overlap: Value, minimum_score: Value
 ) -> tuple[Value, Value, Value]:
-    """Select at most ``limit`` boxes of [N, 4] with scores above ``least``, best first; drop a box
-    that overlaps a better one by more than ``overlap``. Return indices, validity mask and count."""
+    """Select at most ``limit`` boxes of [N, 4] with scores above ``minimum_score``, best first.
+    Drop boxes that overlap a better one by more than ``overlap``. Return indices, mask, count."""
     count = boxes.shape[0]
     rows = min(limit, count)
     operands = [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count))]
     operands += [ctx.const(limit, np.int64), overlap, minimum_score]
-    selected, kept = ctx.emit_many("non_max_suppression", operands, rows=rows, centred=False)
-    there = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), kept])
-    places = ctx.element(selected, 1, 2)
-    return ctx.emit("where", [there, places, ctx.like(0, places)]), there, kept
+    selected, count_valid = ctx.emit_many("non_max_suppression", operands, rows=rows, centred=False)
+    is_valid = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), count_valid])
+    box_indices = ctx.element(selected, 1, 2)
+    return (
+        ctx.emit("where", [is_valid, box_indices, ctx.like(0, box_indices)]),
+        is_valid,
+        count_valid,
+    )

@@ -15,8 +15,8 @@ from tvmrt.plugins.tflite.frontend.multipliers import activation_name, quantized
 
 class Accumulators(NamedTuple):
     """Exact accumulators (int32 or int64) of a product, and the scales of its operands. ``w_scale``
-    has one number, or one per channel that ``spread`` broadcasts over the accumulators.
-    ``unsigned`` is set for uint8 operands."""
+    has one number, or one per channel, in ``channel_shape``, which broadcasts over the
+    accumulators. ``unsigned`` is set for uint8 operands."""
 
     value: Value
     x_scale: np.float32
@@ -46,8 +46,8 @@ def finish(ctx: OpContext, accumulators: Accumulators, by_float: bool = False) -
         )
     else:
         m, e = (part.reshape(channel_shape) for part in multipliers(real.reshape(-1)))
-        wide = accumulators.value.dtype.name == "int64"
-        op = "fixed_scale_wide" if wide else "fixed_scale"
+        is_int64 = accumulators.value.dtype.name == "int64"
+        op = "fixed_scale_wide" if is_int64 else "fixed_scale"
         scaled = ctx.emit(op, [accumulators.value, ctx.const(m), ctx.const(e)])
     return clamped(ctx, scaled, zero, activation_name(ctx.options.get("act", 0)))
 
@@ -72,5 +72,5 @@ def scaled(ctx: OpContext, x: Value, real: float) -> Value:
 def centred(ctx: OpContext, index: int) -> Value:
     """Return a quantised operand as int32 minus its zero point."""
     x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
-    wide = ctx.cast(x, "int32")
-    return ctx.emit("sub", [wide, ctx.const(zero, np.int32)]) if zero else wide
+    is_int64 = ctx.cast(x, "int32")
+    return ctx.emit("sub", [is_int64, ctx.const(zero, np.int32)]) if zero else is_int64

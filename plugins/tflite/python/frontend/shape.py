@@ -90,8 +90,8 @@ def tile(ctx: OpContext) -> Value:
     if len(counts) != x.type.rank or any(n < 0 for n in counts):
         raise ValueError(f"{x.type} cannot be repeated {counts} times")
     span = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
-    wide = [n for pair in zip(counts, x.shape) for n in pair]
-    spread = ctx.emit("expand", [ctx.reshape(x, span)], shape=tuple(wide))
+    with_repeats = [n for pair in zip(counts, x.shape) for n in pair]
+    spread = ctx.emit("expand", [ctx.reshape(x, span)], shape=tuple(with_repeats))
     return ctx.reshape(spread, [c * n for c, n in zip(counts, x.shape)])
 
 
@@ -108,5 +108,5 @@ def _range_of_extents(ctx: OpContext, start: SymInt, limit: SymInt, step: SymInt
         raise UnsupportedError(f"a range with step {step!r}")
     span = limit - start if step > 0 else start - limit
     count = sym_max(ceil_div(span, abs(step)), 0)
-    places = ctx.emit("iota", [], count=count, start=start, step=step)
-    return ctx.cast(places, ctx.required(0).dtype.name)
+    values = ctx.emit("iota", [], count=count, start=start, step=step)
+    return ctx.cast(values, ctx.required(0).dtype.name)

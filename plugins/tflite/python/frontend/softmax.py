@@ -34,10 +34,10 @@ def _softmax_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     powers = entries_of(np.exp, 10 / 65535, 32767, 2 / 65535, 0, np.float64)
     inverse = entries_of(lambda v: 1 / (1 + v), 1 / 65535, -32768, 2 / 65535, 0, np.float64)
     last = x.type.rank - 1
-    wide = ctx.cast(x, "int32")
-    largest = ctx.emit("reduce_max", [wide], axes=(last,), keepdims=True)
+    as_int32 = ctx.cast(x, "int32")
+    largest = ctx.emit("reduce_max", [as_int32], axes=(last,), keepdims=True)
     real = float(f32(scale * f32(beta))) / (10.0 / 65535.0)
-    steps = scaled(ctx, ctx.emit("sub", [wide, largest]), real)
+    steps = scaled(ctx, ctx.emit("sub", [as_int32, largest]), real)
     steps = ctx.clamp(ctx.emit("add", [steps, ctx.const(32767, np.int32)]), -32768, 32767)
     e = lookup(ctx, steps, powers)
     total = ctx.emit("reduce_sum", [e], axes=(last,), keepdims=True)
@@ -47,8 +47,8 @@ def _softmax_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     # the highest bits, rounded; adding before the first shift would overflow
     rounded = ctx.emit("shift_right", [raised, ctx.const(13, np.int32)])
     g = ctx.emit("shift_right", [ctx.emit("add", [rounded, one]), one])
-    place = ctx.clamp(ctx.emit("sub", [g, ctx.const(98304, np.int32)]), -32768, 32767)
-    r = lookup(ctx, place, inverse)
+    table_input = ctx.clamp(ctx.emit("sub", [g, ctx.const(98304, np.int32)]), -32768, 32767)
+    r = lookup(ctx, table_input, inverse)
     product = ctx.emit("mul", [e, r])
     half = ctx.emit("shift_left", [one, ctx.emit("sub", [ctx.const(30, np.int32), zeros])])
     by = ctx.emit("sub", [ctx.const(31, np.int32), zeros])
@@ -82,12 +82,14 @@ def l2_normalization(ctx: OpContext) -> Value:
         total = ctx.emit("reduce_sum", [ctx.emit("mul", [x, x])], axes=axes, keepdims=True)
         length = ctx.clamp(ctx.emit("sqrt", [total]), 1e-6, None)
         return activated(ctx, ctx.emit("div", [x, length]))
-    wide = centred(ctx, 0)
-    total = ctx.emit("reduce_sum", [ctx.emit("mul", [wide, wide])], axes=axes, keepdims=True)
+    as_int32 = centred(ctx, 0)
+    total = ctx.emit(
+        "reduce_sum", [ctx.emit("mul", [as_int32, as_int32])], axes=axes, keepdims=True
+    )
     m = ctx.emit("fixed_inverse_root", [total])
     e = ctx.emit("fixed_inverse_root_exponent", [total])
     e = ctx.emit("add", [e, ctx.const(7, np.int32)])
-    y = ctx.emit("fixed_scale_by", [wide, m, e])
+    y = ctx.emit("fixed_scale_by", [as_int32, m, e])
     return clamped(ctx, y, 128 if ctx.result().dtype == "uint8" else 0)
 
 

@@ -28,16 +28,18 @@ def densified(
         raise file.damaged(f"the sparse tensor {name} has no traversal order")
     if prod(shape) > MAX_DENSE or any(not 0 <= b < rank for b in blocks):
         raise file.damaged(f"the sparse tensor {name} has no dense form")
-    places = np.zeros((1, rank + len(blocks)), np.int64)
+    coordinates = np.zeros((1, rank + len(blocks)), np.int64)
     parents = 1
     for axis, level in zip(order, levels):
-        places, parents = _expanded(file, name, level, axis, places, parents)
-    if len(places) != len(values):
-        raise file.damaged(f"the sparse tensor {name} has {len(values)} values, not {len(places)}")
+        coordinates, parents = _expand_level(file, name, level, axis, coordinates, parents)
+    if len(coordinates) != len(values):
+        raise file.damaged(
+            f"the sparse tensor {name} has {len(values)} values, not {len(coordinates)}"
+        )
     sizes = {axis: level.number(1, "i") for axis, level in zip(order, levels)}
-    index = places[:, :rank].copy()
+    index = coordinates[:, :rank].copy()
     for k, dimension in enumerate(blocks):
-        index[:, dimension] = index[:, dimension] * sizes[rank + k] + places[:, rank + k]
+        index[:, dimension] = index[:, dimension] * sizes[rank + k] + coordinates[:, rank + k]
     if len(index) and ((index < 0) | (index >= np.asarray(shape))).any():
         raise file.damaged(f"the sparse tensor {name} has a value outside shape {list(shape)}")
     dense = np.zeros(shape, values.dtype)
@@ -50,20 +52,22 @@ def _ints(table: Table, field: int) -> list[int]:
     return [] if found is None else [int(n) for n in found]
 
 
-def _expanded(file: File, name: str, level: Table, axis: int, places: np.ndarray, parents: int):
+def _expand_level(
+    file: File, name: str, level: Table, axis: int, coordinates: np.ndarray, parents: int
+):
     """Return the element indices extended by one level, and their number."""
     if level.number(0, "b") == 0:
         size = level.number(1, "i")
         if size < 0 or parents * size > MAX_DENSE:
             raise file.damaged(f"the sparse tensor {name} has a level of {size}")
-        found = np.repeat(places, size, axis=0)
+        found = np.repeat(coordinates, size, axis=0)
         found[:, axis] = np.tile(np.arange(size), parents)
         return found, parents * size
     segments, indices = _union(level, 2), _union(level, 4)
     counts = np.diff(segments)
     if len(segments) != parents + 1 or (counts < 0).any() or counts.sum() != len(indices):
         raise file.damaged(f"the sparse tensor {name} has segments that do not fit")
-    found = np.repeat(places, counts, axis=0)
+    found = np.repeat(coordinates, counts, axis=0)
     found[:, axis] = indices
     return found, len(indices)
 

@@ -129,11 +129,11 @@ def unpack_code(
 
     Paths outside of the folder are skipped; ``more`` are further folders of C files.
     """
-    places = ("codegen/host/src", "codegen/host/include", "runtime/include", *more)
+    folders = ("codegen/host/src", "codegen/host/include", "runtime/include", *more)
     sources = []
     for member in archive.getmembers():
         name = member.name.removeprefix("./")
-        inside = ".." not in Path(name).parts and name.startswith(tuple(f"{p}/" for p in places))
+        inside = ".." not in Path(name).parts and name.startswith(tuple(f"{p}/" for p in folders))
         if not member.isfile() or not inside:
             continue
         path = folder / name
@@ -141,7 +141,7 @@ def unpack_code(
         path.write_bytes(_read_member(archive, member.name))
         if path.suffix == ".c":
             sources.append(path)
-    return sources, [folder / place for place in places[1:3]]
+    return sources, [folder / place for place in folders[1:3]]
 
 
 def describe(path: Path) -> Description:

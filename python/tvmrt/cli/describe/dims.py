@@ -8,7 +8,7 @@ from tvmrt.cli.table import Table
 
 
 def tables(dims: dict[str, Any], title_suffix: str = "") -> dict[str, Table]:
-    """Return tables of the dynamic dimensions and of their tensors; ``behind`` ends the titles.
+    """Return tables of the dynamic dimensions and of their tensors.
 
     Raises ValueError, TypeError, KeyError or AttributeError for malformed data.
     """

@@ -23,8 +23,8 @@ def filter_bank(ctx: OpContext) -> Value:
         raise ValueError(f"its tables have fewer than {channels + 1} elements")
     if len(tables[0].data) != len(tables[1].data):
         raise ValueError("its weights and unweights differ in length")
-    places = [ctx.const(t.data[: channels + 1]) for t in tables[2:]]
-    return ctx.emit("signal_filter_bank", [x, *tables[:2], *places])
+    channel_tables = [ctx.const(t.data[: channels + 1]) for t in tables[2:]]
+    return ctx.emit("signal_filter_bank", [x, *tables[:2], *channel_tables])
 
 
 @tflite_op(SignalFilterBankSquareRoot=1)

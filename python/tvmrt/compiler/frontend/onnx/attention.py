@@ -63,8 +63,8 @@ class AttentionHeads:
 
     def _softmax(self, ctx: NodeContext, scores: Value) -> Value:
         kind = scores.dtype.name
-        wide = ctx.cast(scores, self.precision or kind)
-        probabilities = ctx.cast(softmax_along(ctx, wide, 3), kind)
+        as_float = ctx.cast(scores, self.precision or kind)
+        probabilities = ctx.cast(softmax_along(ctx, as_float, 3), kind)
         blocked = self._blocked_rows(ctx)
         if blocked is None:
             return probabilities

@@ -14,29 +14,29 @@ from .axis_uses import FIXED, Axes, Axis, AxisUses, axes_list, constant, operand
 def _gather(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     data, index = node.input[0], node.input[1]
     values, chosen = state.elements(data), state.elements(index)
-    axes, places = state.axes_of(data), state.axes_of(index)
+    axes, index_axes = state.axes_of(data), state.axes_of(index)
     one_axis = axes is None or len(axes) < 2
     if values is not None and one_axis and chosen and all(isinstance(n, int) for n in chosen):
         state.values[node.output[0]] = [values[int(n)] for n in chosen]  # type: ignore[arg-type]
-    if axes is None or places is None:
+    if axes is None or index_axes is None:
         return
     at = attributes.get("axis", 0) % max(len(axes), 1)
     table = axes[at]
     if table.dims:
-        _note_choice(state, (table,), places)
+        _note_choice(state, (table,), index_axes)
     elif table.size is not None and index in state.positions:
         axis, first = state.positions[index]
         state.note_limit(axis, table.size - first)
-    if not table.dims and len(places) > 1:
-        state.note(_lookup_axes(state, places), sequence=True)
-    set_axes(state, node, axes[:at] + places + axes[at + 1 :])
+    if not table.dims and len(index_axes) > 1:
+        state.note(_lookup_axes(state, index_axes), sequence=True)
+    set_axes(state, node, axes[:at] + index_axes + axes[at + 1 :])
 
 
-def _lookup_axes(state: AxisUses, places: Axes) -> Axes:
+def _lookup_axes(state: AxisUses, index_axes: Axes) -> Axes:
     """Return the axes along which words are looked up: those after the batch, which is the first
     axis unless the indices have been transposed."""
-    later = tuple(axis for axis in places if not any(state.uses[n].leading for n in axis.dims))
-    return later if places[0].dims and places[0] in later else places[1:]
+    later = tuple(axis for axis in index_axes if not any(state.uses[n].leading for n in axis.dims))
+    return later if index_axes[0].dims and index_axes[0] in later else index_axes[1:]
 
 
 def _note_choice(state: AxisUses, table: Axes, indices: Axes) -> None:
@@ -50,34 +50,34 @@ def _note_choice(state: AxisUses, table: Axes, indices: Axes) -> None:
 
 @rule("GatherElements", "GatherND", "ScatterElements", "ScatterND", "Scatter")
 def _gather_elements(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes, places = state.axes_of(node.input[0]), state.axes_of(node.input[1])
-    if axes is None or places is None:
+    axes, index_axes = state.axes_of(node.input[0]), state.axes_of(node.input[1])
+    if axes is None or index_axes is None:
         return
     by_axis = not node.op_type.endswith("ND")
     at = attributes.get("axis", 0) % max(len(axes), 1) if by_axis else 0
-    indices = places[at : at + 1] if by_axis else places[:-1]
+    indices = index_axes[at : at + 1] if by_axis else index_axes[:-1]
     if axes and axes[at].dims:
-        count = 1 if by_axis or not places else places[-1].size or 1
+        count = 1 if by_axis or not index_axes else index_axes[-1].size or 1
         _note_choice(state, axes[at : at + count], indices)
     if node.op_type.startswith("Scatter"):
         set_axes(state, node, axes)
     elif by_axis:
-        set_axes(state, node, places)
+        set_axes(state, node, index_axes)
 
 
 @rule("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
        "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")  # fmt: skip
 def _reduce(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    axes, places = state.axes_of(node.input[0]), axes_list(state, node, attributes)
-    if axes is None or places is None:
+    axes, index_axes = state.axes_of(node.input[0]), axes_list(state, node, attributes)
+    if axes is None or index_axes is None:
         return
     numbers = state.elements(node.input[0])
     if node.op_type == "ReduceProd" and numbers and len(axes) == 1 and None not in numbers:
         each = [n if isinstance(n, Axis) else constant(n) for n in numbers]
         whole = merge_axes(each)  # number of elements of a tensor of this shape
         state.values[node.output[0]] = [whole if whole.dims else whole.size]
-    removed = {place % len(axes) for place in places}
-    if not places and not attributes.get("noop_with_empty_axes", 0):
+    removed = {place % len(axes) for place in index_axes}
+    if not index_axes and not attributes.get("noop_with_empty_axes", 0):
         removed = set(range(len(axes)))
     state.note([axes[i] for i in removed], mixed=True)
     kept = attributes.get("keepdims", 1)

@@ -18,8 +18,8 @@ _WEIGHTS = {"QLinearConv": 3}  # operand index of the weights; default: 1
 def _spatial_rank(axes: Sequence[Axis], kernel: Sequence[int] = ()) -> int:
     """Return the number of axes along which a window really moves. A single row does not count.
     Neither do features with window extent 1, if the window is wider along other axes."""
-    wide = max(kernel, default=1) > 1
-    lengths = kernel if wide else [2] * len(axes)
+    has_extent = max(kernel, default=1) > 1
+    lengths = kernel if has_extent else [2] * len(axes)
     moved = (a for a, n in zip(axes, lengths) if a.dims or (a.size != 1 and n > 1))
     return max(sum(1 for _ in moved), 1)
 

@@ -57,8 +57,8 @@ def _trip_count(ctx: NodeContext, max_trips: int) -> TensorExpr | None:
     if given is None:
         return None
     found = TensorExpr.from_integer(ctx, given).reshape()
-    few = (found <= max_trips).cast("int64").reshape(1)
-    require(few, [1], given, "the trip count", f"at most {max_trips} iterations")
+    is_within_limit = (found <= max_trips).cast("int64").reshape(1)
+    require(is_within_limit, [1], given, "the trip count", f"at most {max_trips} iterations")
     return found
 
 

@@ -19,7 +19,7 @@ MAX_GROWN_EXTENT = 1 << 20  # limit of an extent whose bound follows from the gr
 class ChangingAxis:
     """An axis of loop-carried value ``index`` with a changing extent. ``symbol``: the extent in an
     iteration. ``first``: before the first one. ``step``: the growth per iteration if it is
-    constant, else None. ``max_extent``: the maximum."""
+    constant, else None. ``upper_bound``: the maximum."""
 
     index: int
     axis: int

@@ -49,10 +49,10 @@ def _emit_bound_check(
     importer: ImportState,
     output: str,
     dimension: str,
-    place: tuple[Value, int],
+    axis_of_value: tuple[Value, int],
     limit: int,
 ) -> Value:
-    value, axis = place
+    value, axis = axis_of_value
     builder, dims = importer.builder, importer.dims
     builder.sources, builder.guard = (output,), None
     extent: SymInt = value.shape[axis]

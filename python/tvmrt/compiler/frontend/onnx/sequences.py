@@ -45,10 +45,10 @@ def is_sequence_node(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
 
     Raises UnsupportedError if the operator does not accept such an operand.
     """
-    held = [v for v in inputs if isinstance(v, NON_TENSOR_TYPES)]
-    if held and op not in _SEQUENCE_OPERATORS and op not in _PASS_THROUGH:
+    non_tensors = [v for v in inputs if isinstance(v, NON_TENSOR_TYPES)]
+    if non_tensors and op not in _SEQUENCE_OPERATORS and op not in _PASS_THROUGH:
         raise UnsupportedError("an operand is a sequence or an optional value; it takes tensors")
-    return bool(held) or op in _SEQUENCE_OPERATORS
+    return bool(non_tensors) or op in _SEQUENCE_OPERATORS
 
 
 def known_sequence(ctx: NodeContext) -> TensorList:

@@ -90,9 +90,9 @@ class TensorExpr:
     def reshape(self, *shape: int) -> TensorExpr:
         return TensorExpr(self.ctx, self.ctx.reshape(self.value, shape))
 
-    def at(self, place: int) -> TensorExpr:
+    def at(self, index: int) -> TensorExpr:
         """Return the element of a vector at an index, as a scalar."""
-        return TensorExpr(self.ctx, self.ctx.element(self.value, 0, place))
+        return TensorExpr(self.ctx, self.ctx.element(self.value, 0, index))
 
     def reduce(self, op: str) -> TensorExpr:
         """Reduce along the first axis by reduce_sum, reduce_max, ... and drop that axis."""
