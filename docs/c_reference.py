@@ -94,10 +94,10 @@ def _name(declaration: str) -> str:
     closing = re.search(r"^\} (\w+);", declaration, re.MULTILINE)
     if closing:
         return closing[1]
-    found = NAME.search(declaration)
+    match = NAME.search(declaration)
     return (
-        next(name for name in found.groups() if name)
-        if found
+        next(name for name in match.groups() if name)
+        if match
         else declaration.split("\n", maxsplit=1)[0]
     )
 

@@ -141,18 +141,18 @@ PAGES = {
 
 def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
     """Return the generated pages of a plug-in, by file name."""
-    found: dict[str, Callable[[], str]] = {}
+    result: dict[str, Callable[[], str]] = {}
     file = folder / "docs" / "reference_pages.py"
     if file.is_file():
-        found.update(run_path(str(file)).get("PAGES", {}))
+        result.update(run_path(str(file)).get("PAGES", {}))
     used = {name.replace("-", "_"): each for name, each in plugin.plugins().items()}
     if folder.name in used and (commands := list(used[folder.name].commands)):
         head = _head(folder, "Commands", "The command line", "command-line.md")
-        found["command-line.md"] = partial(_command_page, head, commands)
+        result["command-line.md"] = partial(_command_page, head, commands)
     if sections := python_reference.plugin_sections(folder):
         head = _head(folder, "Python names", "The Python API", "python.md")
-        found["python.md"] = partial(python_reference.page, head, sections)
-    return found
+        result["python.md"] = partial(python_reference.page, head, sections)
+    return result
 
 
 def _head(folder: Path, what: str, title: str, page: str) -> str:
@@ -162,11 +162,11 @@ def _head(folder: Path, what: str, title: str, page: str) -> str:
 
 def pages() -> dict[str, Callable[[], str]]:
     """Return the functions that generate the pages, by path in the repository."""
-    found = {f"docs/reference/{name}": make for name, make in PAGES.items()}
+    result = {f"docs/reference/{name}": make for name, make in PAGES.items()}
     for folder in sorted(ROOT.glob("plugins/*")):
         made = plugin_pages(folder)
-        found |= {f"plugins/{folder.name}/docs/{name}": make for name, make in made.items()}
-    return found
+        result |= {f"plugins/{folder.name}/docs/{name}": make for name, make in made.items()}
+    return result
 
 
 def main() -> None:

@@ -149,11 +149,11 @@ def plugin_sections(folder: Path) -> Sections:
 
 def all_sections() -> Sections:
     """Return the core's sections with what the plug-ins add, as the site shows them."""
-    found = {title: [*entries] for title, entries in SECTIONS.items()}
+    result = {title: [*entries] for title, entries in SECTIONS.items()}
     for folder in sorted(ROOT.glob("plugins/*")):
         for title, entries in plugin_sections(folder).items():
-            found.setdefault(title, []).extend(entries)
-    return found
+            result.setdefault(title, []).extend(entries)
+    return result
 
 
 def _entry(entry: Entry) -> str:

@@ -65,19 +65,19 @@ class Addition:
 
 def additions(root: Path = ROOT) -> list[Addition]:
     """Return what plug-ins add to reference pages, by pages of the same names."""
-    found = []
+    result = []
     for page in sorted(root.glob("plugins/*/docs/*.md")):
         site_path = f"docs/reference/{page.name}"
         if (root / site_path).is_file():
             _, mark, sections = page.read_text(encoding="utf-8").partition("\n## ")
             source = page.relative_to(root).as_posix()
-            found.append(Addition(source, site_path, mark[1:] + sections))
-    return found
+            result.append(Addition(source, site_path, mark[1:] + sections))
+    return result
 
 
 def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
     """Return the pages of all plug-ins but additions to other pages, their READMEs last."""
-    found = []
+    result = []
     for page in sorted(root.glob("plugins/*/docs/*.md")):
         if (root / "docs" / "reference" / page.name).is_file():
             continue
@@ -87,11 +87,11 @@ def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
         site_path = f"docs/{entry.get('folder', 'how-to')}/{page.name}"
         source = page.relative_to(root).as_posix()
         title = entry.get("title", page.stem)
-        found.append(PluginPage(source, site_path, entry.get("section", _SECTION), title))
+        result.append(PluginPage(source, site_path, entry.get("section", _SECTION), title))
     for page in sorted(root.glob("plugins/*/README.md")):
         path = page.relative_to(root).as_posix()
-        found.append(PluginPage(path, path, _SECTION, page.parent.name))
-    return found
+        result.append(PluginPage(path, path, _SECTION, page.parent.name))
+    return result
 
 
 def navigation(config: str, pages: list[PluginPage]) -> str:

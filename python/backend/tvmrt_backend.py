@@ -28,10 +28,10 @@ DEVICE = "device"
 class _Metadata(mesonpy.Metadata):
     @classmethod
     def from_pyproject(cls, *arguments: Any, **named: Any) -> Any:
-        found = super().from_pyproject(*arguments, **named)
-        text = described(found.readme.text, os.environ.get(ADDRESS))
-        found.readme = replace(found.readme, text=text)
-        return found
+        result = super().from_pyproject(*arguments, **named)
+        text = described(result.readme.text, os.environ.get(ADDRESS))
+        result.readme = replace(result.readme, text=text)
+        return result
 
 
 mesonpy.Metadata = _Metadata

@@ -389,11 +389,11 @@ def hook(name: str, what: str) -> Any:
     ImportError
         If no plug-in has it.
     """
-    found = find("hooks", name)
-    if found is None:
+    result = find("hooks", name)
+    if result is None:
         reason = why_missing("hooks", name) or "no plug-in has it; 'tvmrt doctor' lists plug-ins"
         raise ImportError(f"{what} is not available: {reason}")
-    return found
+    return result
 
 
 def instead(name: str) -> str | None:

@@ -74,9 +74,9 @@ def find_pattern(last: Node) -> PatternMatch | None:
     if last.op != "cast":
         return None
     for kind, pattern in PATTERNS.items():
-        found = PatternMatch(kind, {}, [])
-        if _match(pattern, last.output, found):
-            return found
+        result = PatternMatch(kind, {}, [])
+        if _match(pattern, last.output, result):
+            return result
     return None
 
 

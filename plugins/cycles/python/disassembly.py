@@ -152,11 +152,11 @@ def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction
 
 def _vector_type(operands: str, before: tuple[int, float]) -> tuple[int, float]:
     """Return element bits and register group size after a ``vsetvli``."""
-    found = _VECTOR_TYPE.search(operands)
-    if found is None:
+    match = _VECTOR_TYPE.search(operands)
+    if match is None:
         return before
-    group = found[2]
-    return int(found[1]), 1 / int(group[1:]) if group.startswith("f") else float(group)
+    group = match[2]
+    return int(match[1]), 1 / int(group[1:]) if group.startswith("f") else float(group)
 
 
 def _group_registers(name: str, bits: int, group: float) -> int:

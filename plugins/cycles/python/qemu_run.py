@@ -349,7 +349,7 @@ def checked_inputs(
 
     Raises ValueError for an input of a wrong type or size, or an unknown name.
     """
-    found = []
+    result = []
     expected = network.main["inputs"]
     for name in given.keys() - expected.keys():
         raise ValueError(
@@ -362,5 +362,5 @@ def checked_inputs(
                 f"input {name} is {array.dtype} of {array.nbytes} bytes; {network.name} takes "
                 f"{row['dtype']} of {row['size']}"
             )
-        found.append(Input(name, array.tobytes()))
-    return found
+        result.append(Input(name, array.tobytes()))
+    return result

@@ -44,12 +44,12 @@ COMPUTE_OPS = frozenset(SINGLE_NODE_OPS).difference(DATA_MOVEMENT_OPS)
 def _fixed_chains() -> list[tuple[str, ...]]:
     """Return the fixed-point matmul chains of networks that were .tflite files."""
     scales, *optional, last = STEPS
-    found = []
+    result = []
     for product, scale in itertools.product(MATMUL_OPERATORS, scales):
         for kept in itertools.product((False, True), repeat=len(optional)):
             between = [names[0] for names, keep in zip(optional, kept) if keep]
-            found.append((product, scale, *between, last[0]))
-    return found
+            result.append((product, scale, *between, last[0]))
+    return result
 
 
 CHAIN_OPS = frozenset(op for chain in [*_fixed_chains(), SOFTMAX] for op in chain)

@@ -103,11 +103,11 @@ def _is_known(shape: Sequence[Any]) -> bool:
 
 def _element_type(text: str) -> str:
     """Return the element type in an onnxruntime type such as ``tensor(float)``."""
-    found = text[len("tensor(") : -1] if text.startswith("tensor(") else ""
-    found = {"float": "float32", "double": "float64"}.get(found, found)
-    if found not in DTYPES or found in ("float16", "bfloat16"):
+    result = text[len("tensor(") : -1] if text.startswith("tensor(") else ""
+    result = {"float": "float32", "double": "float64"}.get(result, result)
+    if result not in DTYPES or result in ("float16", "bfloat16"):
         raise UnsupportedError(f"one of its outputs is {text}")
-    return found
+    return result
 
 
 def _infer_shapes_by_running(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]]:

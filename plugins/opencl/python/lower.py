@@ -143,11 +143,11 @@ class _Lowering:
 
     def _fused_nodes(self, node: Node) -> list[Node]:
         """Return the node and those that are fused into its kernel."""
-        found = [node]
+        result = [node]
         for value in node.inputs:
             if self._is_fused(value):
-                found += self._fused_nodes(value.producer)
-        return found
+                result += self._fused_nodes(value.producer)
+        return result
 
     def _is_fused(self, value: Value) -> bool:
         producer = value.producer

@@ -50,9 +50,9 @@ def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
         "scalars": [float(steps), float(batch)],
         "types": text_of_types([v.type for v in node.outputs]),
     }
-    made = Node(KERNEL, given, attrs, node.name, node.sources)
-    made.set_outputs(node.outputs)
-    return made
+    result = Node(KERNEL, given, attrs, node.name, node.sources)
+    result.set_outputs(node.outputs)
+    return result
 
 
 def _source(node: Node, buffers: list[Value | None], hidden: int) -> str:

@@ -61,9 +61,9 @@ def texts(package: Package, kind: str) -> dict[str, str]:
         "vendor": VENDOR,
         "version": VERSION,
     }
-    found = {}
+    result = {}
     for file in sorted((FOLDER / kind).rglob(f"*{ENDING}")):
         path = file.relative_to(FOLDER / kind).as_posix().removesuffix(ENDING)
         template = environment.get_template(file.relative_to(FOLDER).as_posix())
-        found[path.format(vendor=VENDOR, name=package.name)] = template.render(values)
-    return found
+        result[path.format(vendor=VENDOR, name=package.name)] = template.render(values)
+    return result

@@ -53,40 +53,42 @@ def _derived_scales(region: Region, known_scales: Mapping[int, float]) -> dict[i
     """Derive scales from ``known_scales``; a group without a known scale starts at 1."""
     edges: dict[int, list[tuple[int, float]]] = {}
     for node in region["nodes"]:
-        numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
+        tensor_ids = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
         if node["op"] in MOVES:
-            parts = [1.0] * len(numbers)
+            parts = [1.0] * len(tensor_ids)
         elif node["op"] == "fixed_sum" and _is_pair(region, node):
             parts = list(_ratios(node))
         else:
             continue
-        for a, part in zip(numbers, parts):
-            edges.setdefault(a, []).extend((b, q / part) for b, q in zip(numbers, parts) if b != a)
-    found = dict(known_scales)
+        for a, part in zip(tensor_ids, parts):
+            edges.setdefault(a, []).extend(
+                (b, q / part) for b, q in zip(tensor_ids, parts) if b != a
+            )
+    result = dict(known_scales)
     waiting = [*known_scales, *edges]
     while waiting:
-        number = waiting.pop(0)
-        scale = found.setdefault(number, 1.0)
-        for other, ratio in edges.get(number, ()):
-            if other not in found:
-                found[other] = scale * ratio
+        tensor_id = waiting.pop(0)
+        scale = result.setdefault(tensor_id, 1.0)
+        for other, ratio in edges.get(tensor_id, ()):
+            if other not in result:
+                result[other] = scale * ratio
                 waiting.insert(0, other)
-    return found
+    return result
 
 
 def _with_scales(
     region: Region, node: Mapping[str, Any], scales: dict[int, float]
 ) -> Mapping[str, Any]:
     """Return the node with its tensors' scales, or unchanged if the scales do not fit."""
-    at, numbers = node["attrs"], (*node["inputs"], *node["outputs"])
+    at, tensor_ids = node["attrs"], (*node["inputs"], *node["outputs"])
     if node["op"] == "fixed_sum":
         wanted = np.array(_ratios(node))
     else:
-        a, b, y = numbers
+        a, b, y = tensor_ids
         sides = scales.setdefault(a, 1.0) * scales.setdefault(b, 1.0)
         wanted = np.array([scales[a], scales[b], sides / _multiplier_value(at["m"], at["e"])])
         scales.setdefault(y, wanted[2])
-    known_scales = np.array([scales[number] for number in numbers])
+    known_scales = np.array([scales[tensor_id] for tensor_id in tensor_ids])
     if not np.allclose(known_scales / known_scales[0], wanted / wanted[0], rtol=1e-5, atol=0):
         return node
     attrs = {key: at[key] for key in ("a_zero", "b_zero", "y_zero", "low", "high")}

@@ -46,10 +46,10 @@ def merge_matmul_chains(region: Region, arrays: dict[int, np.ndarray]) -> Region
 
 def _readers(region: Region) -> dict[int, list[int]]:
     """Return the indices of the nodes that read each tensor; -1 for a region output."""
-    readers: dict[int, list[int]] = {number: [-1] for number in region["outputs"]}
+    readers: dict[int, list[int]] = {tensor_id: [-1] for tensor_id in region["outputs"]}
     for index, node in enumerate(region["nodes"]):
-        for number in node["inputs"]:
-            readers.setdefault(number, []).append(index)
+        for tensor_id in node["inputs"]:
+            readers.setdefault(tensor_id, []).append(index)
     return readers
 
 
@@ -70,7 +70,7 @@ def _chain(region: Region, readers: Mapping[int, list[int]], index: int) -> list
 
 
 def _merged(
-    nodes: list[Any], region: Region, arrays: dict[int, np.ndarray], number: int
+    nodes: list[Any], region: Region, arrays: dict[int, np.ndarray], tensor_id: int
 ) -> dict[str, Any] | None:
     """Return the merged product with an int8 result, or None if the nodes do not form one."""
     product, last = nodes[0], nodes[-1]
@@ -89,15 +89,15 @@ def _merged(
         if len(given) != 1 or given[0].size != 1:
             return None
         bounds[node["op"]] = int(given[0].reshape(-1)[0])
-    numbers = [arrays.get(n) for n in nodes[1]["inputs"][1:]]
-    if any(array is None for array in numbers):
+    arrays_of_inputs = [arrays.get(n) for n in nodes[1]["inputs"][1:]]
+    if any(array is None for array in arrays_of_inputs):
         return None
-    parts = [np.asarray(array, np.float64).reshape(-1) for array in numbers]
+    parts = [np.asarray(array, np.float64).reshape(-1) for array in arrays_of_inputs]
     scales = parts[0] if len(parts) == 1 else parts[0] * np.exp2(parts[1] - 31)
-    arrays[number] = scales.astype(np.float32)
+    arrays[tensor_id] = scales.astype(np.float32)
     x, weights, _, *rest = product["inputs"]
     attrs = {**product["attrs"], "to": kind, "y_zero": bounds["add"]}
     attrs.update(low=max(bounds["max"], int(info.min)), high=min(bounds["min"], int(info.max)))
     name = ", ".join(dict.fromkeys(node["name"] for node in nodes))
-    inputs = [x, weights, number, *rest]
+    inputs = [x, weights, tensor_id, *rest]
     return {**product, "name": name, "inputs": inputs, "outputs": last["outputs"], "attrs": attrs}

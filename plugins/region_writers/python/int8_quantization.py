@@ -32,22 +32,22 @@ def _propagated(
     region: Mapping, arrays: Mapping[int, np.ndarray], rule: NodeRule[Number]
 ) -> dict[int, Number]:
     """Return each tensor's value from its first node, and propagate it through moves."""
-    found: dict[int, Number] = {}
+    result: dict[int, Number] = {}
     for node in region["nodes"]:
-        for number, value in rule(node, arrays):
-            found.setdefault(number, value)
+        for tensor_id, value in rule(node, arrays):
+            result.setdefault(tensor_id, value)
     for nodes in (region["nodes"], region["nodes"][::-1]):
         for node in nodes:
             if node["op"] in MOVES:
                 together = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
-                known = [found[number] for number in together if number in found]
+                known = [result[tensor_id] for tensor_id in together if tensor_id in result]
                 if known:
-                    found.update(dict.fromkeys(together, known[0]) | _known(found, together))
-    return found
+                    result.update(dict.fromkeys(together, known[0]) | _known(result, together))
+    return result
 
 
-def _known(found: Mapping[int, Number], numbers: Sequence[int]) -> dict[int, Number]:
-    return {number: found[number] for number in numbers if number in found}
+def _known(found: Mapping[int, Number], tensor_ids: Sequence[int]) -> dict[int, Number]:
+    return {tensor_id: found[tensor_id] for tensor_id in tensor_ids if tensor_id in found}
 
 
 def operands(node: Mapping) -> list[tuple[int, str]]:
@@ -65,23 +65,25 @@ def _converted(
     array = arrays.get(node["inputs"][operand])
     if array is None or array.size != 1:
         return []
-    number = node["outputs"][0] if node["op"] == "quantize" else node["inputs"][0]
-    return [(number, array.reshape(-1)[0].item())]
+    tensor_id = node["outputs"][0] if node["op"] == "quantize" else node["inputs"][0]
+    return [(tensor_id, array.reshape(-1)[0].item())]
 
 
 def _scales(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, float]]:
     if node["op"] in ("quantize", "dequantize"):
         return _converted(node, arrays, 1)
-    return [(number, float(node["attrs"][f"{name}_scale"])) for number, name in operands(node)]
+    return [
+        (tensor_id, float(node["attrs"][f"{name}_scale"])) for tensor_id, name in operands(node)
+    ]
 
 
 def _zeros(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, int]]:
     attrs = node["attrs"]
     if node["op"] in ("quantize", "dequantize"):
-        return [(number, int(zero)) for number, zero in _converted(node, arrays, 2)]
+        return [(tensor_id, int(zero)) for tensor_id, zero in _converted(node, arrays, 2)]
     if node["op"] in ("qconv", "qmatmul"):
         rows = [(node["inputs"][0], "x")]
         rows += [(node["outputs"][0], "y")] if attrs["to"] in INT8_TYPES else []
     else:
         rows = operands(node)
-    return [(number, int(attrs[f"{name}_zero"])) for number, name in rows]
+    return [(tensor_id, int(attrs[f"{name}_zero"])) for tensor_id, name in rows]

@@ -14,11 +14,11 @@ from tvmrt.compiler.ir import DTYPES
 from tvmrt.error import UnsupportedError
 
 
-def tensor_info(region: Mapping[str, Any], number: int) -> onnx.ValueInfoProto:
+def tensor_info(region: Mapping[str, Any], tensor_id: int) -> onnx.ValueInfoProto:
     """Return the declaration of a region tensor, named ``t`` and its number."""
-    row = region["tensors"][number]
+    row = region["tensors"][tensor_id]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[row["dtype"]].numpy))
-    return helper.make_tensor_value_info(f"t{number}", kind, row["shape"])
+    return helper.make_tensor_value_info(f"t{tensor_id}", kind, row["shape"])
 
 
 class Writer:
@@ -37,12 +37,12 @@ class Writer:
         self.made: list[onnx.TensorProto] = []
         self._count = 0
 
-    def shape(self, number: int) -> list[int]:
-        return self.region["tensors"][number]["shape"]
+    def shape(self, tensor_id: int) -> list[int]:
+        return self.region["tensors"][tensor_id]["shape"]
 
-    def kind(self, number: int) -> str:
+    def kind(self, tensor_id: int) -> str:
         """Return the element type of a tensor."""
-        return self.region["tensors"][number]["dtype"]
+        return self.region["tensors"][tensor_id]["dtype"]
 
     def fresh(self) -> str:
         """Return a new name for an intermediate result."""
@@ -75,9 +75,9 @@ class Writer:
         """Return the constants that nodes read."""
         read = {name for node in self.nodes for name in node.input}
         own = [
-            numpy_helper.from_array(array, f"t{number}")
-            for number, array in self.arrays.items()
-            if f"t{number}" in read
+            numpy_helper.from_array(array, f"t{tensor_id}")
+            for tensor_id, array in self.arrays.items()
+            if f"t{tensor_id}" in read
         ]
         return own + self.made
 

@@ -61,9 +61,9 @@ def _finish(w: Writer, floats: str, attrs: Attrs, scale: float, output: str) -> 
 
 def _weights(w: Writer, node: Mapping, axis: int) -> tuple[str, str]:
     """Return the dequantised weights, scaled by the multiplier, and the bias ("" if none)."""
-    numbers = [*node["inputs"], -1, -1, -1]
-    weights, factor = w.arrays[numbers[1]], w.arrays[numbers[2]].reshape(-1)
-    bias, zeros = w.arrays.get(numbers[3]), w.arrays.get(numbers[4])
+    tensor_ids = [*node["inputs"], -1, -1, -1]
+    weights, factor = w.arrays[tensor_ids[1]], w.arrays[tensor_ids[2]].reshape(-1)
+    bias, zeros = w.arrays.get(tensor_ids[3]), w.arrays.get(tensor_ids[4])
     zero = np.zeros(1, np.int32) if zeros is None else zeros.reshape(-1)
     spread = tuple(-1 if i == axis else 1 for i in range(weights.ndim))
     centred = weights.astype(np.int32) - zero.reshape(spread if zero.size > 1 else ())
@@ -75,7 +75,7 @@ def _weights(w: Writer, node: Mapping, axis: int) -> tuple[str, str]:
     if zero.min(initial=0) < low or zero.max(initial=0) > high:
         raise _refuse(node, "a zero point of its weights is out of range")
     gain = np.broadcast_to(factor, (count,)).astype(np.float64) * _result_scale(w, node)
-    scale = (gain / w.scales.get(numbers[0], 1.0)).astype(np.float32)
+    scale = (gain / w.scales.get(tensor_ids[0], 1.0)).astype(np.float32)
     zeros = np.broadcast_to(zero, (count,)).astype(weights.dtype)
     parts = [w.constant(part) for part in (weights, scale, zeros)]
     output = w.add("DequantizeLinear", parts, axis=axis)
@@ -102,8 +102,10 @@ def _check_layer(w: Writer, node: Mapping) -> None:
 
 
 def _operand(w: Writer, node: Mapping, x: str) -> str:
-    number = node["inputs"][0]
-    return _dequantized(w, x, w.kind(number), w.scales.get(number, 1.0), node["attrs"]["x_zero"])
+    tensor_id = node["inputs"][0]
+    return _dequantized(
+        w, x, w.kind(tensor_id), w.scales.get(tensor_id, 1.0), node["attrs"]["x_zero"]
+    )
 
 
 def _qconv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
@@ -136,9 +138,9 @@ def _qmatmul_computed(w: Writer, node: Mapping, inputs: list[str], output: str) 
 
 def _pair(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs, floats = node["attrs"], []
-    for name, x, number in zip("ab", inputs, node["inputs"]):
+    for name, x, tensor_id in zip("ab", inputs, node["inputs"]):
         scale, zero = attrs[f"{name}_scale"], attrs[f"{name}_zero"]
-        floats.append(_dequantized(w, x, w.kind(number), scale, zero))
+        floats.append(_dequantized(w, x, w.kind(tensor_id), scale, zero))
     result = w.add("Add" if node["op"] == "qadd" else "Mul", floats)
     _finish(w, result, attrs, attrs["y_scale"], output)
 
@@ -157,7 +159,7 @@ def _qmax_pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None
 
 def _converted(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     """Write quantize or dequantize with per-tensor or per-axis parameters."""
-    given = [w.arrays.get(number) for number in node["inputs"][1:]]
+    given = [w.arrays.get(tensor_id) for tensor_id in node["inputs"][1:]]
     if any(array is None for array in given):
         raise _refuse(node, "its scale or zero point is computed")
     rank = len(w.shape(node["inputs"][0]))

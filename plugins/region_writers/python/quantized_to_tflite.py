@@ -38,46 +38,46 @@ def quantizations_of(
 ) -> dict[int, TensorQuantization]:
     """Return the quantisation of each 8-bit tensor, converted to int8."""
     scales, zeros = scales_of(region, arrays), zeros_of(region, arrays)
-    found = {}
-    for number, row in enumerate(region["tensors"]):
+    result = {}
+    for tensor_id, row in enumerate(region["tensors"]):
         if row["dtype"] in INT8_TYPES:
             shift = _shift(row["dtype"])
-            found[number] = TensorQuantization(
-                scales.get(number, 1.0), zeros.get(number, shift) - shift
+            result[tensor_id] = TensorQuantization(
+                scales.get(tensor_id, 1.0), zeros.get(tensor_id, shift) - shift
             )
-    return found
+    return result
 
 
 def _shift(kind: str) -> int:
     return SHIFT if kind == "uint8" else 0
 
 
-def _scale_mismatch(w: TfliteWriter, node: Mapping, number: int) -> Any:
-    name = w.region["tensors"][number]["name"]
+def _scale_mismatch(w: TfliteWriter, node: Mapping, tensor_id: int) -> Any:
+    name = w.region["tensors"][tensor_id]["name"]
     return refuse(node, f"{name} has another scale or zero point for another operator")
 
 
-def _check(w: TfliteWriter, node: Mapping, number: int, zero: int, scale: Any = None) -> None:
+def _check(w: TfliteWriter, node: Mapping, tensor_id: int, zero: int, scale: Any = None) -> None:
     """Raise UnsupportedError if a node's zero point or scale differs from the tensor's."""
-    params, shift = w.quantizations.get(number), _shift(w.region["tensors"][number]["dtype"])
+    params, shift = w.quantizations.get(tensor_id), _shift(w.region["tensors"][tensor_id]["dtype"])
     if params is None:
         raise refuse(node, "it has tensors that are not 8-bit")
     if params.zero != zero - shift or (scale is not None and scale != params.scale):
-        raise _scale_mismatch(w, node, number)
+        raise _scale_mismatch(w, node, tensor_id)
 
 
 def _check_operands(w: TfliteWriter, node: Mapping) -> None:
     attrs = node["attrs"]
-    for number, name in operands(node):
-        _check(w, node, number, attrs[f"{name}_zero"], float(attrs[f"{name}_scale"]))
+    for tensor_id, name in operands(node):
+        _check(w, node, tensor_id, attrs[f"{name}_zero"], float(attrs[f"{name}_scale"]))
 
 
 def check_move(w: TfliteWriter, node: Mapping) -> None:
     """Raise UnsupportedError unless all tensors of a move have the same quantisation."""
-    numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
-    for number in numbers:
-        if w.quantizations.get(number) != w.quantizations.get(numbers[0]):
-            raise _scale_mismatch(w, node, number)
+    tensor_ids = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
+    for tensor_id in tensor_ids:
+        if w.quantizations.get(tensor_id) != w.quantizations.get(tensor_ids[0]):
+            raise _scale_mismatch(w, node, tensor_id)
 
 
 def _add_bounded(
@@ -249,12 +249,12 @@ def _qmax_pool(w: TfliteWriter, node: Mapping) -> None:
 
 def _conversion(w: TfliteWriter, node: Mapping) -> None:
     (x, scale, zero), (y,) = node["inputs"], node["outputs"]
-    given = [w.arrays.get(number) for number in (scale, zero)]
+    given = [w.arrays.get(tensor_id) for tensor_id in (scale, zero)]
     if any(array is None or array.size != 1 for array in given):
         raise refuse(node, "it has several scales, or computed ones")
-    name, number = ("QUANTIZE", y) if node["op"] == "quantize" else ("DEQUANTIZE", x)
+    name, tensor_id = ("QUANTIZE", y) if node["op"] == "quantize" else ("DEQUANTIZE", x)
     factor, origin = (array.reshape(-1)[0].item() for array in given if array is not None)
-    _check(w, node, number, int(origin), float(factor))
+    _check(w, node, tensor_id, int(origin), float(factor))
     last = w.is_last(x)
     source = w.read(x, last)
     w.add(name, [source], w.result(y, last))
@@ -297,8 +297,8 @@ def merge_int8_chains(
     nodes, makers, readers = region["nodes"], {}, dict.fromkeys(region["outputs"], 1)
     for index, node in enumerate(nodes):
         makers.update(dict.fromkeys(node["outputs"], index))
-        for number in node["inputs"]:
-            readers[number] = readers.get(number, 0) + 1
+        for tensor_id in node["inputs"]:
+            readers[tensor_id] = readers.get(tensor_id, 0) + 1
     quantizations = quantizations_of(region, arrays)
     fused, merged = {}, set()
     for index, node in enumerate(nodes):
@@ -318,11 +318,11 @@ def _chain(
     node: Mapping, makers: Mapping[int, int], readers: Mapping[int, int], nodes: Sequence[Mapping]
 ) -> list[int]:
     """Return up to two preceding nodes whose results only flow into this node."""
-    found: list[int] = []
+    result: list[int] = []
     for _ in range(2):
-        number = node["inputs"][0] if node["inputs"] else -1
-        if number not in makers or readers.get(number) != 1:
+        tensor_id = node["inputs"][0] if node["inputs"] else -1
+        if tensor_id not in makers or readers.get(tensor_id) != 1:
             break
-        found.append(makers[number])
-        node = nodes[found[-1]]
-    return found
+        result.append(makers[tensor_id])
+        node = nodes[result[-1]]
+    return result

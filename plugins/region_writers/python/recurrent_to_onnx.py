@@ -29,10 +29,10 @@ def cell_refusal(node: Node) -> str | None:
     return None
 
 
-def _preceding_matmul(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | None:
+def _preceding_matmul(w: Writer, tensor_id: int) -> tuple[str, np.ndarray, np.ndarray] | None:
     """Return input, weights and bias of the constant-weight matmul that computes a tensor."""
     for node in w.region["nodes"]:
-        if node["outputs"] != [number]:
+        if node["outputs"] != [tensor_id]:
             continue
         x, weights, bias = [*node["inputs"], -1, -1][:3]
         if node["op"] != "matmul" or weights not in w.arrays or len(w.shape(weights)) != 2:
@@ -84,8 +84,8 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
     ]
     results = [w.fresh() for _ in node["outputs"]]
     w.add_many(name, operands, results, **attributes)
-    for number, result in zip(node["outputs"], results):
-        w.add("Reshape", [result, w.integers(w.shape(number))], f"t{number}")
+    for tensor_id, result in zip(node["outputs"], results):
+        w.add("Reshape", [result, w.integers(w.shape(tensor_id))], f"t{tensor_id}")
 
 
 def _state(w: Writer, name: str, shape: tuple[int, ...]) -> str:

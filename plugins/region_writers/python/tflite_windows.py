@@ -19,15 +19,15 @@ def images(w: TfliteWriter, node: Mapping) -> Mapping:
     return attrs
 
 
-def padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> int:
+def padded(w: TfliteWriter, tensor_id: int, attrs: Mapping, value: float = 0.0) -> int:
     """Return the padded input, channels-last."""
-    x = w.read(number, True)
+    x = w.read(tensor_id, True)
     pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]
     if not np.any(pads):
         return x
     shape = [n + sum(pad) for n, pad in zip(w.tensors[x].shape, pads)]
-    index = w.like(number, shape)
-    filler = w.constant(np.full(1, value, w.kind(number)), w.quantizations.get(number))
+    index = w.like(tensor_id, shape)
+    filler = w.constant(np.full(1, value, w.kind(tensor_id)), w.quantizations.get(tensor_id))
     w.add("PADV2", [x, w.integers(pads), filler], index, "PadV2Options")
     return index
 

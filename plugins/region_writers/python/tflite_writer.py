@@ -69,14 +69,14 @@ class TfliteWriter:
         self._tensor_indices: dict[tuple[int, bool], int] = {}
         self._integer_constants: dict[tuple[str, int], int] = {}
 
-    def kind(self, number: int) -> str:
+    def kind(self, tensor_id: int) -> str:
         """Return the element type of a region tensor; uint8 is int8 inside the model."""
-        kind: str = self.region["tensors"][number]["dtype"]
+        kind: str = self.region["tensors"][tensor_id]["dtype"]
         return "int8" if kind == "uint8" else kind
 
-    def shape(self, number: int) -> list[int]:
+    def shape(self, tensor_id: int) -> list[int]:
         """Return the shape of a region tensor, in the region's axis order."""
-        return list(self.region["tensors"][number]["shape"])
+        return list(self.region["tensors"][tensor_id]["shape"])
 
     def tensor(
         self,
@@ -103,10 +103,10 @@ class TfliteWriter:
         made.quantizedDimension = params.axis
         return made
 
-    def like(self, number: int, shape: Sequence[int] | None = None, name: str = "") -> int:
+    def like(self, tensor_id: int, shape: Sequence[int] | None = None, name: str = "") -> int:
         """Add a tensor with the type and quantisation of a region tensor."""
-        own = self.shape(number) if shape is None else shape
-        return self.tensor(own, self.kind(number), name, self.quantizations.get(number))
+        own = self.shape(tensor_id) if shape is None else shape
+        return self.tensor(own, self.kind(tensor_id), name, self.quantizations.get(tensor_id))
 
     def constant(self, array: np.ndarray, params: TensorQuantization | None = None) -> int:
         """Add a constant."""
@@ -121,27 +121,27 @@ class TfliteWriter:
         """Add a constant of integers."""
         return self.constant(np.asarray(values, np.int32))
 
-    def read(self, number: int, last: bool = False) -> int:
+    def read(self, tensor_id: int, last: bool = False) -> int:
         """Return a region tensor, channels-last if ``last``."""
-        if number in self._unread_inputs:
-            self._admit(number, last)
-        if (number, last) in self._tensor_indices:
-            return self._tensor_indices[number, last]
-        if number in self.arrays:
-            array = signed(self.arrays[number])
+        if tensor_id in self._unread_inputs:
+            self._admit(tensor_id, last)
+        if (tensor_id, last) in self._tensor_indices:
+            return self._tensor_indices[tensor_id, last]
+        if tensor_id in self.arrays:
+            array = signed(self.arrays[tensor_id])
             transposed = array.transpose(LAST) if last else array
-            index = self.constant(transposed, self.quantizations.get(number))
+            index = self.constant(transposed, self.quantizations.get(tensor_id))
         else:
-            index = self._transposed(number, last)
-        self._tensor_indices[number, last] = index
+            index = self._transposed(tensor_id, last)
+        self._tensor_indices[tensor_id, last] = index
         return index
 
-    def _transposed(self, number: int, last: bool) -> int:
+    def _transposed(self, tensor_id: int, last: bool) -> int:
         """Transpose an existing tensor to the other order; reshape if only axes of size 1 move."""
-        source, order = self.read(number, not last), LAST if last else FIRST
+        source, order = self.read(tensor_id, not last), LAST if last else FIRST
         given = self.tensors[source].shape
         shape = [given[axis] for axis in order]
-        index = self.like(number, shape)
+        index = self.like(tensor_id, shape)
         nontrivial = [axis for axis in order if given[axis] != 1]
         if nontrivial == sorted(nontrivial):
             self.add(
@@ -151,64 +151,64 @@ class TfliteWriter:
             self.add("TRANSPOSE", [source, self.integers(order)], index)
         return index
 
-    def rename(self, number: int, last: bool, source: int) -> None:
+    def rename(self, tensor_id: int, last: bool, source: int) -> None:
         """Use an existing tensor as a region tensor in the given order, without a transpose."""
-        self._tensor_indices[number, last] = source
+        self._tensor_indices[tensor_id, last] = source
 
-    def result(self, number: int, last: bool = False) -> int:
+    def result(self, tensor_id: int, last: bool = False) -> int:
         """Add the tensor for the region tensor that the next operator computes."""
-        shape = self.shape(number)
+        shape = self.shape(tensor_id)
         given = [shape[axis] for axis in LAST] if last else shape
-        self._tensor_indices[number, last] = index = self.like(number, given, f"t{number}")
+        self._tensor_indices[tensor_id, last] = index = self.like(tensor_id, given, f"t{tensor_id}")
         return index
 
-    def enter(self, number: int) -> None:
+    def enter(self, tensor_id: int) -> None:
         """Add an input of the region; uint8 is converted to int8 after it."""
-        self._unread_inputs[number] = len(self.inputs)
+        self._unread_inputs[tensor_id] = len(self.inputs)
         self.inputs.append(-1)
-        if not self._free_boundaries or len(self.shape(number)) != len(LAST):
-            self._admit(number, False)
+        if not self._free_boundaries or len(self.shape(tensor_id)) != len(LAST):
+            self._admit(tensor_id, False)
 
-    def _admit(self, number: int, last: bool) -> None:
-        index = self._unread_inputs.pop(number)
-        result = self.result(number, last)
+    def _admit(self, tensor_id: int, last: bool) -> None:
+        index = self._unread_inputs.pop(tensor_id)
+        result = self.result(tensor_id, last)
         if last:
-            self.channels_last_boundaries.add(number)
-        if self.region["tensors"][number]["dtype"] == "uint8":
-            border = self.unsigned(number, self.tensors[result].shape, f"u{number}")
+            self.channels_last_boundaries.add(tensor_id)
+        if self.region["tensors"][tensor_id]["dtype"] == "uint8":
+            border = self.unsigned(tensor_id, self.tensors[result].shape, f"u{tensor_id}")
             self.add("QUANTIZE", [border], result)
             result = border
         self.inputs[index] = result
 
-    def leave(self, number: int) -> None:
+    def leave(self, tensor_id: int) -> None:
         """Add an output of the region."""
-        last = self._free_boundaries and self.is_last(number)
-        index = self.read(number, last)
+        last = self._free_boundaries and self.is_last(tensor_id)
+        index = self.read(tensor_id, last)
         if last:
-            self.channels_last_boundaries.add(number)
-        if self.region["tensors"][number]["dtype"] == "uint8":
-            border = self.unsigned(number, self.tensors[index].shape, f"u{number}")
+            self.channels_last_boundaries.add(tensor_id)
+        if self.region["tensors"][tensor_id]["dtype"] == "uint8":
+            border = self.unsigned(tensor_id, self.tensors[index].shape, f"u{tensor_id}")
             self.add("QUANTIZE", [index], border)
             index = border
         self.outputs.append(index)
 
     def close(self) -> None:
         """Add all outputs, and the inputs that were never read."""
-        for number in self.region["outputs"]:
-            self.leave(number)
-        for number in list(self._unread_inputs):
-            self._admit(number, False)
+        for tensor_id in self.region["outputs"]:
+            self.leave(tensor_id)
+        for tensor_id in list(self._unread_inputs):
+            self._admit(tensor_id, False)
 
-    def unsigned(self, number: int, shape: Sequence[int], name: str = "") -> int:
+    def unsigned(self, tensor_id: int, shape: Sequence[int], name: str = "") -> int:
         """Add a uint8 tensor with the same meaning as an int8 one."""
-        params = self.quantizations[number]
+        params = self.quantizations[tensor_id]
         return self.tensor(
             shape, "uint8", name, TensorQuantization(params.scale, params.zero + SHIFT)
         )
 
-    def is_last(self, number: int) -> bool:
+    def is_last(self, tensor_id: int) -> bool:
         """Return whether a tensor exists channels-last."""
-        return (number, True) in self._tensor_indices
+        return (tensor_id, True) in self._tensor_indices
 
     def add(
         self, name: str, inputs: Sequence[int], output: int, options: str = "", **fields: Any

@@ -187,8 +187,8 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
     graph = helper.make_graph(
         writer.nodes,
         region["name"],
-        [tensor_info(region, number) for number in region["inputs"]],
-        [tensor_info(region, number) for number in region["outputs"]],
+        [tensor_info(region, tensor_id) for tensor_id in region["inputs"]],
+        [tensor_info(region, tensor_id) for tensor_id in region["outputs"]],
         writer.constants(),
     )
     opsets = [helper.make_opsetid("", OPSET)]

@@ -208,8 +208,8 @@ def write_region(
     indices, region = [i for i, _ in rest], {**region, "nodes": [node for _, node in rest]}
     writer.region = region
     writer.quantizations = quantizations_of(region, writer.arrays)
-    for number in region["inputs"]:
-        writer.enter(number)
+    for tensor_id in region["inputs"]:
+        writer.enter(tensor_id)
     writer.made_by(-1)
     for index, node in merge_int8_chains(region, writer.arrays):
         try:
@@ -226,8 +226,8 @@ def write_region(
 def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping]) -> None:
     if node["op"] not in FORMS:
         raise refuse(node, f"{node['op']} cannot be written as TensorFlow Lite")
-    for number in (*node["inputs"], *node["outputs"]):
-        row = tensors[number] if number >= 0 else {"dtype": "float32"}
+    for tensor_id in (*node["inputs"], *node["outputs"]):
+        row = tensors[tensor_id] if tensor_id >= 0 else {"dtype": "float32"}
         if "least" in row:
             raise refuse(node, "it has tensors of dynamic shape")
         if 0 in row.get("shape", ()):

@@ -124,10 +124,10 @@ def _verify(
     choices = {name: requested[name] for name in (*names, *plugin_options()) if name in requested}
     choices["executor"] = requested["executor"] or "graph"
     rows, judge = compared(model, inputs_file, threads, False, choices)
-    found = as_dict(rows, judge)
-    for row in found["tensors"]:
+    result = as_dict(rows, judge)
+    for row in result["tensors"]:
         row.update(row.pop("verdict"))
         for name, value in row.items():
             if isinstance(value, float) and not math.isfinite(value):
                 row[name] = None
-    return found
+    return result

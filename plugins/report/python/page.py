@@ -69,8 +69,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     check_name(path)
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     if Path(path).suffix == ".html":
-        found = _DATA.search(text)
-        text = found.group(1) if found else ""
+        match = _DATA.search(text)
+        text = match.group(1) if match else ""
     try:
         data = json.loads(text)
     except ValueError:

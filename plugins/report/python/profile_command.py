@@ -91,14 +91,14 @@ def _known(library: CompiledLibrary, name: str) -> dict[str, dict[str, Any]]:
     from tvmrt.plugins.report.collect import collect
     from tvmrt.plugins.report.timing import names_of
 
-    known: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for each in collect(library, name)["operators"]:
         row = {
             "name": each["name"], "device": each["device"], "operator": each["op"],
             "nodes": each["onnx_nodes"], "macs": each["macs"],
         }  # fmt: skip
-        known.update({key: row for key in names_of(each)})
-    return known
+        result.update({key: row for key in names_of(each)})
+    return result
 
 
 def _timed(executor: Any, runs: int) -> list[Run]:

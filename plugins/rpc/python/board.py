@@ -131,9 +131,9 @@ def explained() -> Iterator[None]:
     try:
         yield
     except TVMError as error:
-        found = _CODE.search(str(error))
-        for row in EXPLANATIONS if found else ():
-            if found and row.code == int(found[1], 16):
+        match = _CODE.search(str(error))
+        for row in EXPLANATIONS if match else ():
+            if match and row.code == int(match[1], 16):
                 raise TVMError(
                     f"the board answers {PREFIX}{row.name} (0x{row.code:04x}): {row.cause} "
                     f"{row.remedy}"

@@ -146,11 +146,11 @@ def _gains(
         report(f"{model.name} before and after", 0, 1)
     tuned = _compiled(model, path if path.exists() else None, compile_options)
     runs = [load(library).warm_executor().run for library in (baseline, tuned)]
-    found = []
+    result = []
     for count in thread_counts(threads):  # the process keeps the last setting
         get_global_func("runtime.config_threadpool")(0, count)
-        found.append(_gain(model.name, count, runs))
-    return found
+        result.append(_gain(model.name, count, runs))
+    return result
 
 
 def _gain(name: str, threads: int, runs: Sequence[Any]) -> NetworkGain:

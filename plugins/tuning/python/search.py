@@ -62,14 +62,14 @@ class SearchSettings:
 def layers_of(program: Program) -> dict[Layer, int]:
     """Return the layers of a network that have several choices, in network order, with the number
     of occurrences of each."""
-    found: dict[Layer, int] = {}
+    result: dict[Layer, int] = {}
     for step in (part for whole in program.steps for part in whole.lowering.fused_steps(whole)):
         layer = layer_of(step.group.root)
         if layer is None or layer.macs < MIN_MACS:
             continue
         if step.lowering.options(step):
-            found[layer] = found.get(layer, 0) + 1
-    return found
+            result[layer] = result.get(layer, 0) + 1
+    return result
 
 
 def search(text: str, settings: SearchSettings) -> TuningEntry:
@@ -181,7 +181,7 @@ def layers_to_tune(
     """Return the layers without a sufficient entry for this machine's kind of processor."""
     here, level = processor.name(), vector_key(get_target("native"))
     by_key = {each.key: each for each in known}
-    found = []
+    result = []
     for layer in layers:
         entry = by_key.get((layer.text, level_for(layer, level), here))
         is_known = entry is not None
@@ -190,5 +190,5 @@ def layers_to_tune(
         if entry is not None and _may_use_threads(layer, settings):
             is_known = is_known and entry.threads >= settings.threads
         if not is_known:
-            found.append(layer)
-    return found
+            result.append(layer)
+    return result

@@ -106,11 +106,11 @@ class CallGraph:
         deepest = max(below, key=_order)
         path = (frame.name, *deepest.path)
         if deepest.nbytes is None or not frame.bounded:
-            found = Depth(None, path)
+            result = Depth(None, path)
         else:
-            found = Depth(frame.nbytes + deepest.nbytes, path)
-        self._depths[title] = found
-        return found
+            result = Depth(frame.nbytes + deepest.nbytes, path)
+        self._depths[title] = result
+        return result
 
     def _callees(self, frame: Frame) -> Iterable[str]:
         yield from frame.calls

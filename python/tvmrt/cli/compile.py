@@ -290,16 +290,16 @@ def _metadata(compiled: Any) -> dict[str, Any]:
 def _as_json(compiled: Any, output: Path, seconds: float, costs: Any) -> dict[str, Any]:
     from tvmrt.cli import memory_report
 
-    found: dict[str, Any] = {"output": str(output), "seconds": seconds}
+    result: dict[str, Any] = {"output": str(output), "seconds": seconds}
     if is_image(compiled):
         rows = compiled.libraries.items()
-        found["networks"] = {name: asdict(library.summary) for name, library in rows}
-        found["image"] = _metadata(compiled)["image"]
+        result["networks"] = {name: asdict(library.summary) for name, library in rows}
+        result["image"] = _metadata(compiled)["image"]
     else:
-        found.update(asdict(compiled.summary))
+        result.update(asdict(compiled.summary))
     if costs is not None:
-        found["footprint"] = memory_report.as_dict(_metadata(compiled)["modules"], costs)
-    return found
+        result["footprint"] = memory_report.as_dict(_metadata(compiled)["modules"], costs)
+    return result
 
 
 def _print_costs(compiled: Any, costs: Any) -> None:

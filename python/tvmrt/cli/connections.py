@@ -84,13 +84,13 @@ class ConnectedCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with the options of connections in place of the placeholder."""
-        found: list[click.Parameter] = []
+        result: list[click.Parameter] = []
         for parameter in super().get_params(ctx):
             if isinstance(parameter, _Placeholder):
-                found += [each for row in self._rows(ctx, parameter) for each in row[2]]
+                result += [each for row in self._rows(ctx, parameter) for each in row[2]]
             else:
-                found.append(parameter)
-        return found
+                result.append(parameter)
+        return result
 
     def _rows(self, ctx: click.Context, placeholder: _Placeholder) -> list[_Row]:
         """Return the connections with their options, created once per command line."""
@@ -109,8 +109,8 @@ class ConnectedCommand(click.Command):
                 own.update(_names(made))
                 rows.append((name, each, made))
             ctx.meta[key] = rows
-        found: list[_Row] = ctx.meta[key]
-        return found
+        result: list[_Row] = ctx.meta[key]
+        return result
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; for an option of an unused plug-in, the error names the plug-in."""

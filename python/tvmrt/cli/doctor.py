@@ -113,13 +113,13 @@ def _ours(names: Iterable[str]) -> list[str]:
 
 
 def _sources(name: str, known: dict[str, Sequence[ObjectFile]]) -> list[str]:
-    found = [
+    result = [
         library
         for library, objects in known.items()
         if any(name in o.defined or name in o.weak for o in objects)
     ]
-    if found:
-        return found
+    if result:
+        return result
     if name.startswith("tvmgen"):
         return ["the other C files of the network"]
     return [NO_SUPPLIER]

@@ -90,10 +90,10 @@ def trials(
         own = {name: shape for name, shape in given.items() if name in known}
         return [Trial("", onnx_reference.inputs_for(model, own, inputs_file))]
     rows = _shapes(model, shapes, choices["dims"])
-    found = [Trial(sizes, onnx_reference.inputs_for(model, at, None), True) for sizes, at in rows]
-    for trial in found:
+    result = [Trial(sizes, onnx_reference.inputs_for(model, at, None), True) for sizes, at in rows]
+    for trial in result:
         reshape_targets.fill(model, trial.inputs, Dims(choices["dims"]))
-    return found
+    return result
 
 
 def _shapes(

@@ -123,18 +123,18 @@ def _level(flags: frozenset[str], machine: str) -> str:
     from tvmrt.compiler.codegen.target import LEVELS
 
     if machine == "aarch64":
-        found = "neon"
+        result = "neon"
         for level, word in (("dot", "asimddp"), ("i8mm", "i8mm"), ("bf16", "bf16")):
             if word not in flags:
                 break
-            found = level
-        return found
-    found = ""
+            result = level
+        return result
+    result = ""
     for level in LEVELS["x86-64"] if machine == "x86_64" else ():
         words = [flag[2:].replace(".", "_") for flag in level.flags if "=" not in flag]
         if all(_SYSTEM_NAMES.get(word, word) in flags for word in words):
-            found = level.name
-    return found
+            result = level.name
+    return result
 
 
 def _tools() -> Iterator[Check]:

@@ -76,8 +76,8 @@ def measure(
     dumper = _call([*command, "-print-prog-name=objdump"], None).strip() or "objdump"
     flags = ["-std=c99", *target.flags, *CFLAGS, "-fstack-usage", "-fcallgraph-info=su"]
     flags += [f"-I{path.resolve()}" for path in includes]
-    found = Footprint(" ".join(command))
-    graph = found.graph
+    result = Footprint(" ".join(command))
+    graph = result.graph
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
 
         def build(source: Path) -> tuple[Path, str] | None:
@@ -85,27 +85,27 @@ def measure(
             try:
                 _call([*command, *flags, "-c", str(source.resolve()), "-o", str(out)], folder)
             except CompileError as problem:
-                found.left_out[source.name] = str(problem)
+                result.left_out[source.name] = str(problem)
                 return None
             return out, _call([dumper, "-r", str(out)], folder)
 
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
             built = [row for row in pool.map(build, sources) if row is not None]
-        if found.left_out and not built:
-            raise CompileError(next(iter(found.left_out.values())))
+        if result.left_out and not built:
+            raise CompileError(next(iter(result.left_out.values())))
         sizes: dict[str, int] = {}
         for out, relocations in built:
-            before = found.constant_bytes
-            _add_sections(found, ElfFile(out), sizes)
+            before = result.constant_bytes
+            _add_sections(result, ElfFile(out), sizes)
             if _RUN_FILE.search(out.stem):
-                found.run_constant_bytes += found.constant_bytes - before
+                result.run_constant_bytes += result.constant_bytes - before
             graph.add(out.stem, out.with_suffix(".ci").read_text(errors="replace"), relocations)
     for name in graph.names():
         frame = max(f.nbytes for f in graph.frames.values() if f.name == name)
         cost = FunctionCost(name, sizes.get(name, 0), frame, graph.depth(name))
-        found.functions[name] = cost
-    found.outside = sorted(graph.outside)
-    return found
+        result.functions[name] = cost
+    result.outside = sorted(graph.outside)
+    return result
 
 
 def find_compiler(target: Target, cc: str | None = None) -> list[str]:

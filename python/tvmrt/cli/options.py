@@ -100,15 +100,15 @@ def parse_dims(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
     """Turn ``["x=3", "state=none"]`` into ``{"x": 3, "state": None}``."""
-    found: dict[str, int | None] = {}
+    result: dict[str, int | None] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not (name and equals and (value.isdecimal() or value == "none")):
             raise click.UsageError(
                 f"'{text}' does not have the form INPUT=COUNT; COUNT is a whole number, or none"
             )
-        found[name] = None if value == "none" else int(value)
-    return found
+        result[name] = None if value == "none" else int(value)
+    return result
 
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?(?:([kKMG])(iB|B)?|B)?")
@@ -177,7 +177,7 @@ def by_network(
 ) -> dict[str, dict[str, Any]]:
     """Turn ``{"a:x": (1, 3)}`` into ``{"a": {"x": (1, 3)}}`` for the networks of an image; ``what``
     names the key in errors."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
         network, colon, name = key.partition(":")
         if not colon or network not in networks:
@@ -185,8 +185,8 @@ def by_network(
                 f"'{key}': of several networks ({', '.join(networks)}), "
                 f"name one: NETWORK:{what}=..."
             )
-        found.setdefault(network, {})[name] = value
-    return found
+        result.setdefault(network, {})[name] = value
+    return result
 
 
 def parse_names(texts: Iterable[str]) -> list[str]:
@@ -197,14 +197,14 @@ def parse_names(texts: Iterable[str]) -> list[str]:
 def parse_device_options(texts: Iterable[str]) -> dict[str, dict[str, object]]:
     """Turn ``["npu:precision=int8", "npu:lanes=4"]`` into ``{"npu": {"precision": "int8", "lanes":
     4}}``; numbers, true and false are converted."""
-    found: dict[str, dict[str, object]] = {}
+    result: dict[str, dict[str, object]] = {}
     for text in texts:
         name, value = _split(text, "DEVICE:KEY=VALUE")
         device, colon, key = name.partition(":")
         if not (device and colon and key):
             raise click.UsageError(f"'{text}' does not have the form DEVICE:KEY=VALUE")
-        found.setdefault(device, {})[key] = _plain(value)
-    return found
+        result.setdefault(device, {})[key] = _plain(value)
+    return result
 
 
 def _plain(text: str) -> object:

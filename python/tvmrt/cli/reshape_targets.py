@@ -98,12 +98,12 @@ def _counts(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> dict[st
         fixed = onnx.shape_inference.infer_shapes(fixed, data_prop=True)
     except onnx.shape_inference.InferenceError:  # the counts are optional
         return {}
-    found = {}
+    result = {}
     for value in [*fixed.graph.input, *fixed.graph.value_info]:
         extents = value.type.tensor_type.shape.dim
         if all(dim.HasField("dim_value") for dim in extents):
-            found[value.name] = prod(dim.dim_value for dim in extents)
-    return found
+            result[value.name] = prod(dim.dim_value for dim in extents)
+    return result
 
 
 def _target(bounds: Sequence[tuple[int, int]], count: int | None) -> Sequence[int]:

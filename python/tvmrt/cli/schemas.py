@@ -37,16 +37,16 @@ def names() -> list[str]:
 def form_of(name: str) -> Schema:
     """Return a schema without its tag. Raises ValueError for an unknown name, and the ImportError
     of ``plugin.find``."""
-    found: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
-    if found is None:
+    result: Schema | None = FORMS.get(name) or plugin.find("schemas", name)
+    if result is None:
         reason = plugin.why_missing("schemas", name) or f"there are {', '.join(names())}"
         raise ValueError(f"unknown JSON output '{name}'; {reason}")
-    if not isinstance(found, dict) or not {"properties", "description"} <= found.keys():
+    if not isinstance(result, dict) or not {"properties", "description"} <= result.keys():
         owner = plugin.owner_of("schemas", name)
         raise ValueError(
             f"the schema {name} of the plug-in {owner} is not a record with a description"
         )
-    return found
+    return result
 
 
 def schema(name: str) -> Schema:

@@ -31,13 +31,13 @@ def split_sequences(values: Mapping[str, Any]) -> dict[str, Any]:
 
     from tvmrt.compiler.ir.bundle import part_name
 
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, list) and all(isinstance(each, np.ndarray) for each in value):
-            found.update((part_name(name, i), each) for i, each in enumerate(value))
+            result.update((part_name(name, i), each) for i, each in enumerate(value))
         elif value is not None:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def joined_sequences(tensors: Mapping[str, Any], bundles: Mapping[str, Bundle]) -> dict[str, Any]:

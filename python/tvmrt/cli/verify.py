@@ -93,10 +93,10 @@ def compared(
     importer = plugin.importer_of_file(model)
     if importer is not None:
         known = {name: value for name, value in choices.items() if name != "remote_machine"}
-        found: tuple[list[TensorComparison], str] = importer.verify(
+        result: tuple[list[TensorComparison], str] = importer.verify(
             model, inputs_file, threads, outputs_only, known
         )
-        return found
+        return result
     network, choices = sequence_io.sequences_to_tensors(onnx_reference.load_model(model), choices)
     network, choices = dynamic_sizes.with_chosen_dims(
         network, choices, dynamic_sizes.MAX_KEPT_BYTES

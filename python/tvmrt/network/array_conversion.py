@@ -27,10 +27,10 @@ def as_array(value: Any) -> Any:
             return from_dlpack(value)
         except (TypeError, ValueError, BufferError):  # strides, or a device without a view here
             return np.asarray(value)
-    found = np.asarray(value)
-    if found.dtype == object and not all(isinstance(e, (str, bytes)) for e in found.reshape(-1)):
+    result = np.asarray(value)
+    if result.dtype == object and not all(isinstance(e, (str, bytes)) for e in result.reshape(-1)):
         raise TypeError(f"a {type(value).__name__} is not a tensor; give numbers of one shape")
-    return found
+    return result
 
 
 def convert_dtype(value: Any, dtype: str) -> Any:

@@ -137,9 +137,9 @@ class Network:
         """
         if self._fast is not None and not (named and inputs):
             given = self._all_named(named) if named else inputs
-            found = NotImplemented if given is None else self._fast(given)
-            if found is not NotImplemented:
-                return found
+            result = NotImplemented if given is None else self._fast(given)
+            if result is not NotImplemented:
+                return result
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
         if by_name:
             named = dict(inputs[0])
@@ -247,15 +247,15 @@ class Network:
             raise TypeError(
                 f"{len(inputs)} inputs are given; the network has {len(names)}: {self._names()}"
             )
-        given = dict(zip(names, inputs))
+        result = dict(zip(names, inputs))
         for name, value in named.items():
-            if name in given:
+            if name in result:
                 raise TypeError(f"input {name!r} is given twice")
-            given[name] = value
+            result[name] = value
         for name, bundle in self._metadata.bundles.items():
             if name in names:
-                given.update(bundle.flatten(name, given.pop(name, None)))
-        return given
+                result.update(bundle.flatten(name, result.pop(name, None)))
+        return result
 
     def _public_inputs(self) -> list[str]:
         return _public([each.name for each in self._inputs], self._metadata.bundles)
@@ -465,14 +465,14 @@ def _tensors(
     """Describe inputs or outputs; graph executors name outputs ``name:index``."""
     shapes, dtypes = info
     own = list(dtypes)
-    found = []
+    result = []
     for i, (key, name) in enumerate(zip(own, names if len(names) == len(own) else own)):
         spellings = (key, key.removesuffix(f":{i}"), name)
         shape = next(
             (dynamic_shapes[each] for each in spellings if each in dynamic_shapes), shapes[key]
         )
-        found.append(TensorInfo(name, dtypes[key], tuple(shape)))
-    return found
+        result.append(TensorInfo(name, dtypes[key], tuple(shape)))
+    return result
 
 
 def _is_plain(info: TensorInfo) -> bool:

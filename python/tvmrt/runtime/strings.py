@@ -67,12 +67,12 @@ def unpacked(tensor: NDArray) -> np.ndarray[Any, Any]:
     Its elements must be addresses of valid strings.
     """
     addresses = tensor.numpy()
-    found = np.empty(addresses.shape, object)
-    flat = found.reshape(-1)
+    result = np.empty(addresses.shape, object)
+    flat = result.reshape(-1)
     for i, address in enumerate(addresses.reshape(-1).tolist()):
         text = ctypes.string_at(address) if address else b""
         flat[i] = text.decode("utf-8", "surrogateescape")
-    return found
+    return result
 
 
 class StringTensor:

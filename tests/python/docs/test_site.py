@@ -27,7 +27,7 @@ NAV = re.findall(
 def test_every_page_is_once_in_the_navigation():
     pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     here = {str(page.relative_to(ROOT)) for page in pages}
-    sources = {page.place: page.source for page in PLUGIN_PAGES}
+    sources = {page.site_path: page.source for page in PLUGIN_PAGES}
     here |= sources.keys()
     here -= set(re.findall(r"^  /(\S+\.md)$", CONFIG, re.MULTILINE))  # not_in_nav
     assert not here - set(NAV), "put these into the nav of docs/mkdocs.yml"

@@ -43,15 +43,15 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     accepted = [claim.case for claim in accepted_cases(device, only) if claim.regions]
     if not accepted:
         return []
-    found = []
+    result = []
     for what, run in WAYS.items():
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             try:
                 wrong = run(device, accepted, Path(folder), tolerance)
             except Exception as problem:  # a finding, not an end of the test
                 wrong = str(problem) or type(problem).__name__
-        found.append(Finding(CHECK, what, not wrong, wrong or f"{len(accepted)} networks"))
-    return found
+        result.append(Finding(CHECK, what, not wrong, wrong or f"{len(accepted)} networks"))
+    return result
 
 
 def _module(device: Device, case: Case, folder: Path, limit_ms: int | None, **options: Any) -> Any:

@@ -110,11 +110,11 @@ def regions_of(cases: list[Case], device: Device, **options: Any) -> list[Accept
     summary = tvmrt.compile(merge_cases(cases).model(), devices=[device], **options).summary
     if device.name == "cpu":  # the network itself is its region
         return [AcceptedCase(case, [[node.op_type for node in case.nodes]]) for case in cases]
-    found = [AcceptedCase(case) for case in cases]
+    result = [AcceptedCase(case) for case in cases]
     for row in summary.regions:
         number = int(row.onnx_nodes[0].partition("_")[0][1:])
-        found[number].regions.append(row.operators)
-    return found
+        result[number].regions.append(row.operators)
+    return result
 
 
 def _accepted_case(case: Case, device: Device) -> list[AcceptedCase]:
@@ -126,7 +126,7 @@ def _accepted_case(case: Case, device: Device) -> list[AcceptedCase]:
 
 def merge_cases(cases: list[Case]) -> Case:
     """Return all cases as one network; names get the case's number as a prefix."""
-    whole = Case("all", [], {}, {}, ())
+    result = Case("all", [], {}, {}, ())
     for number, case in enumerate(cases):
         prefix = f"c{number}_"
         for node in case.nodes:
@@ -135,12 +135,12 @@ def merge_cases(cases: list[Case]) -> Case:
             copy.name = prefix + node.name
             copy.input[:] = [prefix + name if name else "" for name in node.input]
             copy.output[:] = [prefix + name for name in node.output]
-            whole.nodes.append(copy)
-        whole.feeds.update({prefix + name: array for name, array in case.feeds.items()})
-        whole.sizes.update({prefix + name: axes for name, axes in case.sizes.items()})
-        whole.weights.update({prefix + name: array for name, array in case.weights.items()})
-        whole.outputs += tuple(prefix + name for name in case.outputs)
-    return whole
+            result.nodes.append(copy)
+        result.feeds.update({prefix + name: array for name, array in case.feeds.items()})
+        result.sizes.update({prefix + name: axes for name, axes in case.sizes.items()})
+        result.weights.update({prefix + name: array for name, array in case.weights.items()})
+        result.outputs += tuple(prefix + name for name in case.outputs)
+    return result
 
 
 class LoadedNetwork:

@@ -30,7 +30,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
         return [Finding(CHECK, "memory", True, "not measured: this system has no /proc")]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         network = LoadedNetwork(device, merge_cases(accepted), Path(folder))
-        found = [
+        result = [
             growth("runs", network.instance().run),
             growth("loads and runs", lambda: _load_and_run(network)),
         ]
@@ -39,8 +39,8 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
             started = LoadedNetwork(
                 device, merge_cases(accepted), Path(folder), device_options=limit
             )
-            found.append(growth("runs that are started", started.instance().run))
-        return found
+            result.append(growth("runs that are started", started.instance().run))
+        return result
 
 
 def _load_and_run(network: LoadedNetwork) -> None:

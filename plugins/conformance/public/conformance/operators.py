@@ -28,11 +28,11 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
 
 def judge(accepted: Sequence[AcceptedCase], results: dict, tolerance: float) -> list[Finding]:
     """Return a finding per operator; ``results`` has arrays or an error text for each case."""
-    found = []
+    result = []
     for operator in dict.fromkeys(claim.operator for claim in accepted):
         own = [claim for claim in accepted if claim.operator == operator]
-        found.append(_judge(operator, own, results, tolerance))
-    return found
+        result.append(_judge(operator, own, results, tolerance))
+    return result
 
 
 def _results(accepted: list[AcceptedCase], device: Device) -> dict[str, list[np.ndarray] | str]:

@@ -50,12 +50,12 @@ def _checked(device: Device, word: str, precision: str, cases: list) -> list[Fin
             wrong = _wrong(path, cases, TOLERANCES[precision])
         except Exception as problem:  # a finding, not an end of the test
             wrong = str(problem) or type(problem).__name__
-        found = [Finding(CHECK, precision, not wrong, wrong or f"{len(cases)} networks")]
+        result = [Finding(CHECK, precision, not wrong, wrong or f"{len(cases)} networks")]
         if wrong:
-            return found
+            return result
         memory = growth(f"loads and runs in {precision}", lambda: _load_and_run(path, cases))
         memory.check = CHECK
-        return [*found, memory]
+        return [*result, memory]
 
 
 def _load_and_run(path: Path, cases: list) -> list[np.ndarray]:

@@ -48,15 +48,15 @@ def run_checks(
     ValueError
         For an unknown check.
     """
-    found = []
+    result = []
     for check in checks:
         if check not in CHECKS:
             raise ValueError(f"unknown check {check}; the checks are {', '.join(CHECKS)}")
         for finding in _in_a_process(target, check, tolerance, only, seconds):
-            found.append(finding)
+            result.append(finding)
             if observe is not None:
                 observe(finding)
-    return found
+    return result
 
 
 def _in_a_process(

@@ -84,9 +84,9 @@ def _memory(executor, maximum: Case) -> Finding:
         for feeds in turns:
             executor.run(**feeds)
 
-    found = growth("runs of other sizes", run)
-    found.check = CHECK
-    return found
+    result = growth("runs of other sizes", run)
+    result.check = CHECK
+    return result
 
 
 def _feeds(maximum: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndarray]:

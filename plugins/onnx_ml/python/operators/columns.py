@@ -23,13 +23,13 @@ def array_feature_extractor(ctx: NodeContext) -> Value:
                 f"column indices from {low} to {high} do not fit {x.shape[-1]} columns"
             )
     flat = ctx.reshape(indices, (indices.type.size,))
-    taken = ctx.emit("gather", [x, flat], axis=len(x.shape) - 1)
+    result = ctx.emit("gather", [x, flat], axis=len(x.shape) - 1)
     if len(x.shape) == 1:
-        taken = ctx.reshape(taken, (1, indices.type.size))
+        result = ctx.reshape(result, (1, indices.type.size))
     names = ctx.importer.string_tables.get(x)
     if names is not None:
-        ctx.importer.string_tables[taken] = names
-    return taken
+        ctx.importer.string_tables[result] = names
+    return result
 
 
 @onnx_op("FeatureVectorizer", domain=DOMAIN)

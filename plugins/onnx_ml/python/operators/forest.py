@@ -42,10 +42,10 @@ def _cache_block_order(nodes: TreeNodes, branch: np.ndarray) -> np.ndarray:
         pair = np.stack([nodes.true[parents[inner]], nodes.false[parents[inner]]], 1)
         both = slot[inner, None] + np.arange(2)
         known = (np.repeat(each[inner], 2) for each in (tree, block))
-        made = (pair.reshape(-1), *known, both.reshape(-1))
-        for into, array in zip((found, trees, blocks, slots), made):
+        result = (pair.reshape(-1), *known, both.reshape(-1))
+        for into, array in zip((found, trees, blocks, slots), result):
             into.append(array)
-        return made
+        return result
 
     block_count = 0
     while top.size:

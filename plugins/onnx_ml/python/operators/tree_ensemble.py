@@ -20,10 +20,10 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def _ints(ctx: NodeContext, name: str, count: int) -> np.ndarray:
-    found = np.asarray(ctx.attr(name) if ctx.attr(name) is not None else [], np.int64).reshape(-1)
-    if found.size != count:
-        raise ValueError(f"{name} has {found.size} elements, expected {count}")
-    return found
+    result = np.asarray(ctx.attr(name) if ctx.attr(name) is not None else [], np.int64).reshape(-1)
+    if result.size != count:
+        raise ValueError(f"{name} has {result.size} elements, expected {count}")
+    return result
 
 
 def _tensor(ctx: NodeContext, name: str) -> np.ndarray:

@@ -30,10 +30,10 @@ def _floats(ctx: NodeContext, name: str) -> np.ndarray | None:
 
 
 def _ints(ctx: NodeContext, name: str, count: int | None = None) -> np.ndarray:
-    found = np.asarray(ctx.attr(name) or [], np.int64)
-    if count is not None and found.size != count:
-        raise ValueError(f"{name} has {found.size} elements, expected {count}")
-    return found
+    result = np.asarray(ctx.attr(name) or [], np.int64)
+    if count is not None and result.size != count:
+        raise ValueError(f"{name} has {result.size} elements, expected {count}")
+    return result
 
 
 class OperandPointers:

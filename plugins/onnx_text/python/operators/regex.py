@@ -43,13 +43,13 @@ _POSIX = {
 
 
 def _merge_ranges(ranges: Ranges) -> Ranges:
-    found: Ranges = []
+    result: Ranges = []
     for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        if result and first <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(last, result[-1][1]))
         else:
-            found.append((first, last))
-    return found
+            result.append((first, last))
+    return result
 
 
 def _complement(ranges: Ranges) -> Ranges:
@@ -85,9 +85,9 @@ class _Parser:
         return self.pattern.startswith(text, self.at)
 
     def _take(self, text: str) -> bool:
-        found = self._peek(text)
-        self.at += len(text) * found
-        return found
+        result = self._peek(text)
+        self.at += len(text) * result
+        return result
 
     def _next(self) -> str:
         if self.at >= len(self.pattern):

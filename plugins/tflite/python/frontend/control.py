@@ -38,9 +38,9 @@ def and_guard(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value
         return condition
     inner, ctx.builder.guard = ctx.builder.guard, None
     value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
-    made = ctx.emit("logical_and", [value, condition])
+    result = ctx.emit("logical_and", [value, condition])
     ctx.builder.guard = inner
-    return made
+    return result
 
 
 def _select(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:

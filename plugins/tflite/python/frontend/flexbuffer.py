@@ -73,15 +73,15 @@ class _Reader:
         key_width = self._number(at - 2 * width, width, _UINT)
         if key_width not in (1, 2, 4, 8) or self._size(keys, key_width) != size:
             raise _NoMap
-        found = {}
+        result = {}
         for i in range(size):
             begin = self._follow(keys + i * key_width, key_width)
             end = self.data.find(b"\0", begin)
             packed = self._number(at + size * width + i, 1, _UINT)
             item = self._item(at + i * width, width, packed >> 2, 1 << (packed & 3))
             if end >= 0 and item is not None:
-                found[self.data[begin:end].decode("utf-8", "replace")] = item
-        return found
+                result[self.data[begin:end].decode("utf-8", "replace")] = item
+        return result
 
     def _item(self, at: int, width: int, kind: int, own_width: int) -> Item | None:
         """Return the value of a map entry, or None for an unsupported type."""

@@ -84,9 +84,9 @@ class ImportState:
         condition, wanted = guard = self.builder.guard
         self.builder.guard = None
         sides = [value, before] if wanted else [before, value]
-        made = emit("where", [condition, *sides], *name)
+        result = emit("where", [condition, *sides], *name)
         self.builder.guard = guard
-        return made
+        return result
 
     @contextmanager
     def separate_graph(self, graph: Graph) -> Iterator[Builder]:

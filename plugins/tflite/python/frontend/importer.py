@@ -199,9 +199,9 @@ class GraphImporter(ImportState):
         self.subgraph_stack.append(index)
         scope = dict(zip(subgraph.inputs, inputs))
         self.import_operators(subgraph, scope)
-        found = [self.value(subgraph, i, scope) for i in subgraph.outputs]
+        result = [self.value(subgraph, i, scope) for i in subgraph.outputs]
         self.subgraph_stack.pop()
-        return found
+        return result
 
     def import_operators(self, subgraph: Subgraph, scope: dict[int, Value | None]) -> None:
         """Import a graph's operators in order; their results are added to ``scope``."""

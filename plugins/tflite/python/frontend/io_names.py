@@ -42,18 +42,18 @@ def aliases_of(model: Model, entry: tuple[int, Signature | None]) -> dict[str, s
 def by_input(given: Mapping[str, T], aliases: Mapping[str, str]) -> dict[str, T]:
     """Return values keyed by input name, with aliases replaced by the input's name. Raises
     KeyError if both an input's name and its alias have a value."""
-    found = {name: value for name, value in given.items() if name not in aliases}
+    result = {name: value for name, value in given.items() if name not in aliases}
     for alias, value in given.items():
         name = aliases.get(alias, alias)
         if name != alias and name in given:
             raise KeyError(f"input {name} is given twice, the second time as {alias}")
-        found.setdefault(name, value)
-    return found
+        result.setdefault(name, value)
+    return result
 
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Return the names, with a number appended to repeated ones."""
-    found: list[str] = []
+    result: list[str] = []
     for name in names:
-        found.append(unused_name(name, found.__contains__))
-    return found
+        result.append(unused_name(name, result.__contains__))
+    return result

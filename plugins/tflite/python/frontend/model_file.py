@@ -414,10 +414,10 @@ class _Reader:
         count = len(subgraphs[index].tensors)
 
         def names(field: int) -> dict[str, int]:
-            found = {t.text(0): t.number(1, "I") for t in table.tables(field)}
-            for name, tensor in found.items():
+            result = {t.text(0): t.number(1, "I") for t in table.tables(field)}
+            for name, tensor in result.items():
                 if tensor >= count:
                     raise self.file.damaged(f"{name} of a signature is not a tensor of its graph")
-            return found
+            return result
 
         return Signature(table.text(2), names(0), names(1), index)

@@ -108,17 +108,17 @@ OPTIONS = {
 
 def read_options(operator: str, table: Table | None) -> dict[str, Any]:
     """Return an operator's options by name; absent ones have their defaults."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for field, text in enumerate(OPTIONS.get(operator, "").split()):
         name, _, rest = text.partition(":")
         kind, _, default = rest.partition("=")
         if kind == "s":
-            found[name] = "" if table is None else table.text(field)
+            result[name] = "" if table is None else table.text(field)
         elif kind.startswith("*"):
             numbers = None if table is None else table.numbers(field, kind[1:])
-            found[name] = None if numbers is None else numbers.tolist()
+            result[name] = None if numbers is None else numbers.tolist()
         else:
             absent = int(default or 0)
-            found[name] = absent if table is None else table.number(field, kind, absent)
-    found.pop("_", None)
-    return found
+            result[name] = absent if table is None else table.number(field, kind, absent)
+    result.pop("_", None)
+    return result

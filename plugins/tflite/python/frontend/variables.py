@@ -38,10 +38,10 @@ def var_handle(ctx: OpContext) -> list:
 
 
 def _variable(ctx: OpContext) -> Variable:
-    found = ctx.input(0)
-    if not isinstance(found, Variable):
+    result = ctx.input(0)
+    if not isinstance(result, Variable):
         raise UnsupportedError("a variable without VAR_HANDLE")
-    return found
+    return result
 
 
 @tflite_op(ASSIGN_VARIABLE=1)

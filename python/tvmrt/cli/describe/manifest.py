@@ -19,9 +19,9 @@ def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
     """Return the manifest of a library after checking the weights against it. Raises ValueError if
     either is damaged."""
     try:
-        found = manifest.read(elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace"))
-        name = f"{prefix_of(found['module_name'])}_weights"
-        parameters = found["sha256"]["parameters"]
+        result = manifest.read(elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace"))
+        name = f"{prefix_of(result['module_name'])}_weights"
+        parameters = result["sha256"]["parameters"]
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
         raise ValueError(
             f"{elf.path}: the manifest {symbol.name} ({symbol.size} bytes) is damaged: "
@@ -34,7 +34,7 @@ def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
                 f"{elf.path}: the weights {name} ({len(data)} bytes) do not match the manifest; "
                 f"{AGAIN}"
             )
-    return found
+    return result
 
 
 def describe_text(text: str, what: str) -> Description:

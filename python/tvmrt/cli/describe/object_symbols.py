@@ -66,12 +66,12 @@ def _member_name(name: str, long_names: bytes) -> str:
 
 def _read(elf: ElfFile, name: str) -> ObjectFile:
     shared = any(s["sh_type"] == TYPE_DYNAMIC_SYMBOLS for s in elf.sections)
-    found = ObjectFile(name, shared)
+    result = ObjectFile(name, shared)
     for symbol in elf.symbols(TYPE_DYNAMIC_SYMBOLS if shared else TYPE_SYMBOLS):
         if symbol.binding not in (BIND_GLOBAL, BIND_WEAK):
             continue
         if symbol.section != UNDEFINED:
-            (found.weak if symbol.binding == BIND_WEAK else found.defined).add(symbol.name)
+            (result.weak if symbol.binding == BIND_WEAK else result.defined).add(symbol.name)
         elif symbol.binding == BIND_GLOBAL:
-            found.needed.add(symbol.name)
-    return found
+            result.needed.add(symbol.name)
+    return result

@@ -157,14 +157,14 @@ class Dims:
         if name in self._evaluating:
             raise ValueError(f"dimension {name} is defined by itself; declare its bounds")
         self._evaluating.append(name)
-        found = self._evaluate(name, text)
+        result = self._evaluate(name, text)
         self._evaluating.pop()
-        if lower_bound(found) < 0 or upper_bound(found) > MAX_DIM:
+        if lower_bound(result) < 0 or upper_bound(result) > MAX_DIM:
             raise ValueError(
-                f"dimension {name} = {text} is from {lower_bound(found)} to {upper_bound(found)}; "
-                "declare bounds that keep it from being negative"
+                f"dimension {name} = {text} is from {lower_bound(result)} to "
+                f"{upper_bound(result)}; declare bounds that keep it from being negative"
             )
-        return found
+        return result
 
     def _narrowed_extent(self, name: str, sizes: ValidSizes) -> SymInt:
         if sizes.same is not None:
@@ -289,12 +289,12 @@ class Dims:
         product never exceeds ``size``. ``labels``: the node, and a name for each number."""
         node, what = labels
         names = [self.unique_name(f"{node}_{each}".replace(" ", "_")) for each in what]
-        found = []
+        result = []
         for name, number, high, each in zip(names, numbers, highs, what):
             source = emit("count", [number], extent=name, what=each, low=0, high=high)
             product = (frozenset(names), size)
-            found.append(self.declare_symbol(name, 0, high, source, product=product))
-        return found
+            result.append(self.declare_symbol(name, 0, high, source, product=product))
+        return result
 
     def unique_name(self, name: str) -> str:
         """Return the name, or a similar one that is unused."""

@@ -43,9 +43,9 @@ def infer_extent(x: Value, others: Sequence[SymInt]) -> SymInt | None:
 
 
 def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
-    found = exact_quotient(number, divisor)
-    if found is not None or not isinstance(number, Extent):
-        return found
+    result = exact_quotient(number, divisor)
+    if result is not None or not isinstance(number, Extent):
+        return result
     if isinstance(divisor, int):
         return number // divisor if divisor > 0 else None
     # for axis / k, a part of an axis in k equal ones, multiply by k and divide by the axis

@@ -165,23 +165,23 @@ def _sample_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
 
 def solve_conditions(conditions: Sequence[Condition]) -> dict[str, tuple[ValidSizes, str]]:
     """Return narrower sizes by dimension, each with the node that requires them."""
-    found: dict[str, tuple[ValidSizes, str]] = {}
+    result: dict[str, tuple[ValidSizes, str]] = {}
     fits: dict[Symbol, np.ndarray] = {}
     nodes: dict[str, str] = {}
     for condition in conditions:
         if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
-            found.update(_solve_data_dependent(condition, found))
+            result.update(_solve_data_dependent(condition, result))
             continue
-        same = _solve_equality(*condition.equal, condition.node, found) if condition.equal else {}
-        found.update(same)
+        same = _solve_equality(*condition.equal, condition.node, result) if condition.equal else {}
+        result.update(same)
         for symbol, fit in {} if same else _valid_sizes_by_symbol(condition).items():
             fits[symbol] = fits.get(symbol, True) & fit
             nodes.setdefault(symbol.name, condition.node)
     for symbol, fit in fits.items():
-        sizes = None if symbol.name in found else _valid_sizes(symbol, fit)
+        sizes = None if symbol.name in result else _valid_sizes(symbol, fit)
         if sizes is not None:
-            found[symbol.name] = sizes, nodes[symbol.name]
-    return found
+            result[symbol.name] = sizes, nodes[symbol.name]
+    return result
 
 
 def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:

@@ -69,14 +69,14 @@ def _cycles(ctx: OpContext) -> int:
     for the others."""
     count = 0
     for op in ctx.subgraph.operators:
-        given = _given(op.custom_options) if op.name == NAME and op.outputs else -1
-        if given < 0:
+        result = _given(op.custom_options) if op.name == NAME and op.outputs else -1
+        if result < 0:
             continue
-        if given == 0:
+        if result == 0:
             count += 1
             shape = ctx.subgraph.tensors[op.outputs[0]].shape
             last = shape[1:2] in ((5,), (13,), (25,)) or (count == 5 and shape[2:] == (2, 96))
-            count, given = (0, 1) if last else (count, 2)
+            count, result = (0, 1) if last else (count, 2)
         if op is ctx.op:
-            return given
+            return result
     return 1

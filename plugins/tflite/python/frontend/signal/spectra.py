@@ -82,8 +82,8 @@ def energy(ctx: OpContext) -> Value:
         raise ValueError(f"frequencies {start} to {end} of {x.type} are no {list(shape)}")
     count = min(shape[0], x.shape[0] // 2)
     # the sum of two squared int16 needs all 32 bits of uint32
-    found = squared(ctx, x, 0, count, "uint32")
+    result = squared(ctx, x, 0, count, "uint32")
     if count == shape[0]:
-        return found
+        return result
     rest = ctx.const(np.zeros(shape[0] - count, np.uint32))
-    return ctx.emit("concat", [found, rest], axis=0)
+    return ctx.emit("concat", [result, rest], axis=0)

@@ -32,9 +32,9 @@ def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
         return x
     states = ctx.importer.states
     state = _begin(ctx, np.zeros((x.shape[0], kept), x.dtype.numpy))
-    whole = ctx.emit("concat", [states.current_value(state), x], axis=1)
-    ctx.importer.set_state(state, ctx.slice_axis(whole, 1, x.shape[1], kept))
-    return whole
+    result = ctx.emit("concat", [states.current_value(state), x], axis=1)
+    ctx.importer.set_state(state, ctx.slice_axis(result, 1, x.shape[1], kept))
+    return result
 
 
 @tflite_op(SignalDelay=1)

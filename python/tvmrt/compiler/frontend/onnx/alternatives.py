@@ -190,9 +190,9 @@ def select_output(importer: ImportState, info: onnx.ValueInfoProto, found: Alter
     importer.builder.sources, importer.builder.guard = (info.name,), None
     node = onnx.NodeProto(name=found.name, op_type=found.op)
     ctx = NodeContext(node, found.name, [], 1, importer.builder, importer)
-    whole = _with_all_axes(ctx, found)
-    if whole is not None and whole.type.rank == rank:
-        return whole
+    result = _with_all_axes(ctx, found)
+    if result is not None and result.type.rank == rank:
+        return result
     sides = [(taken, side) for taken, side in ((True, found.yes), (False, found.no))]
     fitting = [
         (taken, side) for taken, side in sides if isinstance(side, Value) and side.type.rank == rank

@@ -46,7 +46,7 @@ def _open_axis(name: str, window: Fraction, number: Fraction) -> Axis:
 
 def extent_of(axes: Iterable[Axis]) -> AxisExtent | None:
     """Return the product of the extents of some axes; None if one of them is unknown."""
-    found = AxisExtent(Fraction(1), Counter())
+    result = AxisExtent(Fraction(1), Counter())
     for axis in axes:
         if axis.parts:
             part = extent_of(axis.parts)
@@ -58,8 +58,8 @@ def extent_of(axes: Iterable[Axis]) -> AxisExtent | None:
             part = None
         if part is None:
             return None
-        found = found * part
-    return found
+        result = result * part
+    return result
 
 
 def merge_axes(axes: Sequence[Axis]) -> Axis:

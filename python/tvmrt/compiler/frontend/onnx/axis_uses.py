@@ -162,9 +162,9 @@ class AxisUses:
             return None
         if array.size > MAX_NUMBERS:
             return None
-        found: list[Element] = [int(n) for n in array.reshape(-1)]
-        self.values[name] = found
-        return found
+        result: list[Element] = [int(n) for n in array.reshape(-1)]
+        self.values[name] = result
+        return result
 
     def integer_array(self, name: str) -> np.ndarray | None:
         """Return the integers of a tensor of known shape, as an array of numbers and axes."""

@@ -56,10 +56,10 @@ def _trip_count(ctx: NodeContext, max_trips: int) -> TensorExpr | None:
     given = ctx.input(0)
     if given is None:
         return None
-    found = TensorExpr.from_integer(ctx, given).reshape()
-    is_within_limit = (found <= max_trips).cast("int64").reshape(1)
+    result = TensorExpr.from_integer(ctx, given).reshape()
+    is_within_limit = (result <= max_trips).cast("int64").reshape(1)
     require(is_within_limit, [1], given, "the trip count", f"at most {max_trips} iterations")
-    return found
+    return result
 
 
 def _scalar_bool(ctx: NodeContext, value: Value | None) -> Value:

@@ -115,7 +115,7 @@ class BranchSizes:
     def _restricted_tensors(self, sizes: Mapping[str, SymInt]) -> dict[str, Value]:
         """Return the tensors that the branch reads, with these sizes."""
         ctx, builder = self.ctx, self.ctx.builder
-        found: dict[str, Value] = {}
+        result: dict[str, Value] = {}
         outer, builder.guard = builder.guard, (self.guard, True)
         try:
             for name in captured_names(self.branch):
@@ -128,14 +128,14 @@ class BranchSizes:
                     numbers = [_at(n, sizes) for n in known.reshape(-1).tolist()]
                     array = np.empty(len(numbers), dtype=object)
                     array[:] = numbers
-                    found[name] = ctx.integer_tensor(array.reshape(known.shape), value.dtype.name)
+                    result[name] = ctx.integer_tensor(array.reshape(known.shape), value.dtype.name)
                 elif shape != tuple(value.shape):
                     whole = ctx.const(np.asarray(True))
                     copy = ctx.emit("choice", [whole, value, value], shape=shape)
-                    found[name] = ctx.alike(copy, value)
+                    result[name] = ctx.alike(copy, value)
         finally:
             builder.guard = outer
-        return found
+        return result
 
 
 def _at(extent: Any, sizes: Mapping[str, SymInt]) -> Any:

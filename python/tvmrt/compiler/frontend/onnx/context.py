@@ -30,13 +30,13 @@ class NodeContext(OnnxNode):
             return None
         if value.data is not None:
             return value.data
-        found = runtime_operands.implied_value(self, index)
-        if found is None:
+        result = runtime_operands.implied_value(self, index)
+        if result is None:
             raise UnsupportedError(
                 f"{what} (input {index}, {value.name}) is computed at run time; make it a "
                 "constant, or declare the shape of the result"
             )
-        return found
+        return result
 
     def is_computed(self, index: int) -> bool:
         """Return whether an input is present and its elements are known only at run time."""

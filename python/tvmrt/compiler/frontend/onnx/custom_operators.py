@@ -24,19 +24,19 @@ def custom_importer(record: Any, builtin: Importer | None) -> Importer:
     def run(ctx: NodeContext) -> Value | list[Value]:
         attributes = {a.name: ctx.attr(a.name) for a in ctx.node.attribute}
         try:
-            made = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
-        except record.UnsupportedNode as reason:
+            result = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
+        except record.Declined as reason:
             if builtin is None:
                 raise UnsupportedError(f"the operator declines the node: {reason}") from reason
             return builtin(ctx)
         except ValueError as problem:
             raise ValueError(f"graph {ctx.builder.graph.name}: {problem}") from problem
         wanted = len(ctx.node.output)
-        if wanted > len(made):
+        if wanted > len(result):
             raise ValueError(
-                f"graph {ctx.builder.graph.name}: outputs: the operator returns {len(made)}, "
+                f"graph {ctx.builder.graph.name}: outputs: the operator returns {len(result)}, "
                 f"the node has {wanted}"
             )
-        return made
+        return result
 
     return run

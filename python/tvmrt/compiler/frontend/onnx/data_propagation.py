@@ -126,10 +126,10 @@ def _scatter(
     """Scatter into a vector, as torch's ``index_copy`` replaces one extent of a shape."""
     if x.ndim != 1 or indices.size != updates.size or ctx.attr("reduction", "none") != "none":
         return None
-    found = x.copy()
+    result = x.copy()
     for index, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1).tolist()):
-        found[int(index)] = update
-    return found
+        result[int(index)] = update
+    return result
 
 
 def _clip(

@@ -69,37 +69,37 @@ class UndeclaredDims:
 
     def declare(self, sizes: Sizes, same: Mapping[str, str]) -> dict[str, Bounds]:
         """Return declarations with these bounds; ``same``: dimensions that equal others."""
-        found: dict[str, Bounds] = {}
+        result: dict[str, Bounds] = {}
         for name, size in sizes.items():
             if name in same:
-                found[name] = same[name]
+                result[name] = same[name]
                 continue
             inner, factor, offset = self.forms.get(name, (name, 1, 0))
             if size.in_steps and name not in self.forms:
                 inner, factor = re.sub(r"\W", "_", f"{name}_by_{size.step}"), size.step
-                found[name] = f"{factor}*{inner}"
+                result[name] = f"{factor}*{inner}"
             low, high = -(-(size.low - offset) // factor), (size.high - offset) // factor
-            found[inner] = max(low, 0), max(high, low, 1)
-        return found
+            result[inner] = max(low, 0), max(high, low, 1)
+        return result
 
     def declare_valid(self, types: Mapping[str, TensorType]) -> dict[str, Bounds]:
         """Return declarations of the sizes at which a network with inputs of these types is
         valid."""
-        found: dict[str, Bounds] = {}
+        result: dict[str, Bounds] = {}
         for name, shape in self.inputs.items():
             for label, extent in zip(shape, types[name].shape if name in types else ()):
                 if not isinstance(label, str) or label not in self.sizes:
                     continue
                 form = linear_form(extent)
                 if form is None or not form[0].name.isidentifier():
-                    found[label] = lower_bound(extent), upper_bound(extent)
+                    result[label] = lower_bound(extent), upper_bound(extent)
                     continue
                 symbol, factor, offset = form
                 if symbol.name != label and label not in self.forms:
                     more = f" + {offset}" if offset else ""
-                    found[label] = (f"{factor}*" if factor > 1 else "") + symbol.name + more
-                found[symbol.name] = symbol.low, symbol.high
-        return found
+                    result[label] = (f"{factor}*" if factor > 1 else "") + symbol.name + more
+                result[symbol.name] = symbol.low, symbol.high
+        return result
 
     def limit_batch(self, sizes: Sizes, batch: int) -> dict[str, DefaultBounds]:
         """Return the bounds with at most ``batch`` batch elements."""

@@ -49,10 +49,10 @@ def erase_at(ctx: NodeContext, values: Sequence[OnnxValue]) -> TensorList:
 def element_at(ctx: NodeContext, values: Sequence[OnnxValue]) -> OnnxValue:
     """Return the element of any shape at a run-time position."""
     position = _position(ctx, 1, len(values), len(values) - 1)
-    found = values[-1]
+    result = values[-1]
     for i in reversed(range(len(values) - 1)):
-        found = select(ctx, position.equals(i).value, values[i], found)
-    return found
+        result = select(ctx, position.equals(i).value, values[i], result)
+    return result
 
 
 def split_to_sequence(ctx: NodeContext, x: Value, axis: int) -> OnnxValue:

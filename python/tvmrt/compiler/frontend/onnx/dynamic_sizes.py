@@ -51,12 +51,12 @@ def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elem
     nodes = ctx.importer.graph.nodes
     count = len(nodes)
     try:
-        found = _ElementEvaluator(ctx, bounded).elements(value)
+        result = _ElementEvaluator(ctx, bounded).elements(value)
     except UndecidedExtent:
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         del nodes[count:]
-    return found
+    return result
 
 
 def is_computed(ctx: OnnxNode, index: int) -> bool:
@@ -175,13 +175,13 @@ Rule = Callable[[Node, Find], Optional[Elements]]
 
 def _all_elements(node: Node, find: Find) -> list[Elements] | None:
     """Return the elements of all operands; None if one is unknown."""
-    found = []
+    result = []
     for value in node.inputs:
         part = None if value is None else find(value)
         if part is None:
             return None
-        found.append(part)
-    return found
+        result.append(part)
+    return result
 
 
 def _elementwise_rule(function: Callable) -> Rule:

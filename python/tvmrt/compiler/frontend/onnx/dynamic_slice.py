@@ -243,7 +243,7 @@ def range_elements(ctx: NodeContext, count: SymInt) -> Value:
 def unify_other_extents(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list[Value]:
     """Return the parts of a concat with equal extents along the other axes. If some of these are
     data-dependent, each run checks them."""
-    found = list(parts)
+    result = list(parts)
     for d in range(len(parts[0].shape)):
         extents = [part.shape[d] for part in parts]
         given = next((n for n in extents if not symbols_of(n)), None)
@@ -252,10 +252,10 @@ def unify_other_extents(ctx: NodeContext, parts: Sequence[Value], axis: int) -> 
         for i, n in enumerate(extents):
             low, high = bounds(n)
             if symbols_of(n) and (data_dependent_symbols(n) or any(s.local for s in symbols_of(n))):
-                found[i] = (
-                    _require_extent(ctx, found[i], d, given) if low <= given <= high else found[i]
+                result[i] = (
+                    _require_extent(ctx, result[i], d, given) if low <= given <= high else result[i]
                 )
-    return found
+    return result
 
 
 def _require_extent(ctx: NodeContext, x: Value, axis: int, extent: SymInt) -> Value:

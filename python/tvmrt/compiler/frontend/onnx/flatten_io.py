@@ -142,11 +142,11 @@ def shapes_by_tensor(
     shapes: Mapping[str, Sequence[int | str]], bundles: Mapping[str, Bundle]
 ) -> dict[str, Sequence[int | str]]:
     """Return the shapes by tensor; the shape of a sequence applies to each of its elements."""
-    found = {name: shape for name, shape in shapes.items() if name not in bundles}
+    result = {name: shape for name, shape in shapes.items() if name not in bundles}
     for name, bundle in bundles.items():
         for part in bundle.parts if name in shapes else ():
-            found.setdefault(part, shapes[name])
-    return found
+            result.setdefault(part, shapes[name])
+    return result
 
 
 def flatten_output(

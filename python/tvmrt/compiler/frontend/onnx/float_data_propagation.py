@@ -129,9 +129,9 @@ def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
     """Return the elements of an operand as numbers if all are known."""
     if value is None or ctx.half_of(value) not in (None, "float16"):
         return None
-    known = ctx.importer.size_expressions.get(value)
-    if known is not None:
-        return known
+    result = ctx.importer.size_expressions.get(value)
+    if result is not None:
+        return result
     found = known_elements(value, ctx.importer.extents)
     if found is None and value.data is not None and value.dtype.name in FLOATS:
         data = value.data
@@ -155,9 +155,9 @@ def scale_extent(ctx: NodeContext, extent: SymInt, factor: SizeExpr) -> SymInt |
 
 def to_extent(ctx: NodeContext, expr: SizeExpr) -> SymInt | None:
     """Return an int64 number as an extent, exact or data-dependent; None if it is unbounded."""
-    found = exact_extent(expr)
-    if found is not None:
-        return found
+    result = exact_extent(expr)
+    if result is not None:
+        return result
     counts = ctx.importer.expression_extents
     key = (expr.key, ctx.builder.guard, ctx.importer.graph)
     if key not in counts:
@@ -183,15 +183,15 @@ def scale_keeping_ratio(
         is_better = combine(better, pair, "bool")
         size = combine("where", [is_better, other, size], "int64")
         extent = combine("where", [is_better, across, extent], "int64")
-    found = []
+    result = []
     for n in extents:
         twice = combine("add", [product(leaf(2), product(size, n)), extent], "int64")
-        found.append(to_extent(ctx, floor_quotient(twice, product(leaf(2), extent))))
-    if any(n is None for n in found):
+        result.append(to_extent(ctx, floor_quotient(twice, product(leaf(2), extent))))
+    if any(n is None for n in result):
         raise UnsupportedError(
             "the sizes that keep the aspect ratio are unbounded; declare closer bounds"
         )
-    return found  # type: ignore[return-value]
+    return result  # type: ignore[return-value]
 
 
 def range_length(ctx: NodeContext) -> SymInt | None:
@@ -243,10 +243,10 @@ def _wide(dtype: str) -> str:
 
 
 def _round_to(ctx: NodeContext, numbers: TensorExpr, dtype: str) -> TensorExpr:
-    found = numbers.cast(_wide(dtype))
+    result = numbers.cast(_wide(dtype))
     if dtype == "float16":
-        return TensorExpr(ctx, round_to_half(ctx.builder, found.value, dtype))
-    return found
+        return TensorExpr(ctx, round_to_half(ctx.builder, result.value, dtype))
+    return result
 
 
 # Rules: from operators and the numbers of their operands to the numbers of the result.

@@ -68,7 +68,7 @@ def result_onnx_types(
     if not any(kinds):
         return {}
     schema = find_schema(node.op_type, opset, node.domain)
-    found = {}
+    result = {}
     for i, value in enumerate(outputs):
         if value is None or value.dtype.name not in STORAGE_TYPES.values():
             continue
@@ -79,5 +79,5 @@ def result_onnx_types(
             wanted = formal_type(schema.outputs, i)
             kind = next((k for k, rule in zip(kinds, rules) if k and rule == wanted), None)
         if kind is not None and STORAGE_TYPES[kind] == value.dtype.name:
-            found[value] = kind
-    return found
+            result[value] = kind
+    return result

@@ -86,7 +86,7 @@ def overrides_declared(
 
 def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int | Extent, ...]]:
     """Return the shapes that a graph declares of its tensors, propagated backwards, by name."""
-    found: dict[str, tuple[int | Extent, ...]] = {}
+    result: dict[str, tuple[int | Extent, ...]] = {}
     for info in (*proto.value_info, *proto.output):
         tensor = info.type.tensor_type
         declared = [
@@ -94,13 +94,13 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
         ]
         known = all(isinstance(d, int) or d in dims for d in declared)
         if info.type.HasField("tensor_type") and tensor.HasField("shape") and known:
-            found[info.name] = tuple(dims.extent(d) if isinstance(d, str) else d for d in declared)
+            result[info.name] = tuple(dims.extent(d) if isinstance(d, str) else d for d in declared)
     for node in reversed(proto.node):
         if not node.input or not node.output:
             continue
-        if node.op_type in _SHAPE_PRESERVING and node.output[0] in found:
-            found.setdefault(node.input[0], found[node.output[0]])
-    return found
+        if node.op_type in _SHAPE_PRESERVING and node.output[0] in result:
+            result.setdefault(node.input[0], result[node.output[0]])
+    return result
 
 
 def _declare_dims(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:

@@ -43,7 +43,7 @@ def changing_axes(
     unknown; ``outputs``: the names of the loop's results. Raises UnsupportedError if anything but
     extents changes, or if an extent is unbounded.
     """
-    found = []
+    result = []
     for i, (before, after) in enumerate(zip(carried, made)):
         if (len(before.shape), before.dtype) != (len(after.shape), after.dtype):
             raise UnsupportedError(
@@ -55,8 +55,8 @@ def changing_axes(
             if old is None and first == now:
                 continue
             position = (i, axis)
-            found.append(_changing_axis(ctx, position, first, now, old, bound, outputs[i]))
-    return found
+            result.append(_changing_axis(ctx, position, first, now, old, bound, outputs[i]))
+    return result
 
 
 def _changing_axis(

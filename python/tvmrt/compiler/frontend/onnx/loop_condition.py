@@ -68,12 +68,12 @@ def induction_variables(
     """Return the loop-carried values that are extents in each iteration, by index. ``number``: the
     iteration number."""
     functions = _LinearFunctions(ctx, body, trip_count, carried)
-    found = {}
+    result = {}
     for index, (info, value) in enumerate(zip(body.input[2:], carried)):
         function = functions.found[info.name]
         if function is not None and function.step and value.dtype.is_int:
-            found[index] = function.first + function.step * number
-    return found
+            result[index] = function.first + function.step * number
+    return result
 
 
 class _LinearFunctions:

@@ -78,18 +78,18 @@ def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
     """Return the body with a scalar iteration number and condition, as ONNX defines them. torch
     declares vectors of one element and relies on getting them."""
     ranks = [len(info.type.tensor_type.shape.dim) for info in body.input[:2]]
-    found = onnx.GraphProto()
-    found.CopyFrom(body)
-    for info, rank in zip(found.input, ranks):
+    result = onnx.GraphProto()
+    result.CopyFrom(body)
+    for info, rank in zip(result.input, ranks):
         if rank:
             scalar, shape = f"{info.name}_scalar", f"{info.name}_shape"
             ones = helper.make_tensor(shape, onnx.TensorProto.INT64, [rank], [1] * rank)
-            found.initializer.append(ones)
+            result.initializer.append(ones)
             node = helper.make_node("Reshape", [scalar, shape], [info.name], name=info.name)
-            found.node.insert(0, node)
+            result.node.insert(0, node)
             del info.type.tensor_type.shape.dim[:]
             info.name = scalar
-    return found
+    return result
 
 
 @onnx_op("Scan")
@@ -182,14 +182,14 @@ def _import_body(
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
         try:
-            found = attempt(carried)
+            result = attempt(carried)
             fits = importer.is_partial == was_partial
         except (UnsupportedError, ValueError):
             fits = False
     if fits:
         for remark in remarks:
             warnings.warn(remark.message, stacklevel=2)
-        return found
+        return result
     importer.is_partial = was_partial
     del importer.graph.nodes[count:]
     return attempt(counting)

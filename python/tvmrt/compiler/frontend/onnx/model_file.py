@@ -168,8 +168,8 @@ def opsets(model: onnx.ModelProto) -> dict[str, int]:
             f"the model's file format is IR version {model.ir_version}; onnx {onnx.__version__} "
             f"reads up to {onnx.IR_VERSION}, a newer onnx reads more"
         )
-    found = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
-    version = found.get("", max(MIN_OPSET, onnx.defs.onnx_opset_version()))
+    result = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
+    version = result.get("", max(MIN_OPSET, onnx.defs.onnx_opset_version()))
     newest = onnx.defs.onnx_opset_version()
     if not MIN_OPSET <= version <= newest:
         hint = f"with onnx {onnx.__version__}; a newer onnx reads more " if version > newest else ""
@@ -177,5 +177,5 @@ def opsets(model: onnx.ModelProto) -> dict[str, int]:
             f"the model has opset {version}; tvmrt reads opset {MIN_OPSET} to {newest} "
             f"{hint}(onnx.version_converter can convert it)"
         )
-    found[""] = version
-    return found
+    result[""] = version
+    return result

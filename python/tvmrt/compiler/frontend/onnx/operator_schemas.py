@@ -97,11 +97,11 @@ def _check_opset(node: onnx.NodeProto, opset: int) -> None:
 @lru_cache(maxsize=1)
 def _first_opsets() -> dict[tuple[str, str], int]:
     """Return the first opset of each operator of each domain."""
-    found: dict[tuple[str, str], int] = {}
+    result: dict[tuple[str, str], int] = {}
     for schema in defs.get_all_schemas_with_history():
         key = (schema.domain, schema.name)
-        found[key] = min(found.get(key, schema.since_version), schema.since_version)
-    return found
+        result[key] = min(result.get(key, schema.since_version), schema.since_version)
+    return result
 
 
 def _domain(name: str) -> str:

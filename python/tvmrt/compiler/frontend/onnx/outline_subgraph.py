@@ -89,15 +89,15 @@ def _mirror_input(
     inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
     counts.update(zip(inner.values(), outer))
     shape = tuple(_replace_symbols(n, inner) for n in type.shape)
-    found = Value(name, TensorType(shape, type.dtype))
+    result = Value(name, TensorType(shape, type.dtype))
     if elements is not None:
         local = [_replace_symbols(n, inner) for n in known]
-        importer.extents[found] = np.asarray(local, object).reshape(elements.shape)
+        importer.extents[result] = np.asarray(local, object).reshape(elements.shape)
     if same:
-        importer.intervals[found] = interval(value, importer.intervals)
+        importer.intervals[result] = interval(value, importer.intervals)
     if value in importer.onnx_types:
-        importer.onnx_types[found] = importer.onnx_types[value]
-    return found
+        importer.onnx_types[result] = importer.onnx_types[value]
+    return result
 
 
 def _replace_symbols(extent: SymInt, symbols: Mapping[Symbol, Symbol]) -> SymInt:

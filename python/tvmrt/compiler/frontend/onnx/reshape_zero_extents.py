@@ -30,18 +30,18 @@ def resolve_zero_extents(
         for i, n in enumerate(shape)
         if i != free and i < len(input_extents) and n != input_extents[i] and can_be_zero(n)
     }
-    found = list(shape)
+    result = list(shape)
     if not zero:
-        return found
+        return result
     copied = [n + input_extents[i] * zero[i] if i in zero else n for i, n in enumerate(shape)]
     if free is None:
         # only a result without elements has as many elements as the input
         if not any(can_be_zero(input_extents[i] if i in zero else n) for i, n in enumerate(shape)):
-            return found
+            return result
         empty = sym_max(1 - prod(copied), 0)
         for i, is_zero in zero.items():
-            found[i] = shape[i] + input_extents[i] * is_zero * empty
-        return found
+            result[i] = shape[i] + input_extents[i] * is_zero * empty
+        return result
     copied[free] = shape[free] * prod(1 - is_zero for is_zero in zero.values())
     return copied
 

@@ -46,26 +46,26 @@ def resize(ctx: NodeContext) -> Value:
         bool(ctx.attr("antialias", 0)),
     )
     if ctx.input(2) in ctx.importer.size_expressions and mode.coordinates != "tf_crop_and_resize":
-        found = _resize_by_symbolic_scales(ctx, x, axes, 2, mode)
-        if found is not None:
-            return found
+        result = _resize_by_symbolic_scales(ctx, x, axes, 2, mode)
+        if result is not None:
+            return result
     if _is_dynamic(ctx, mode):
         return _resize_dynamic(ctx, x, axes, mode)
     # an empty tensor means an omitted one
     scales = ctx.constant_operand(2, "the scales")
     sizes = ctx.int_operand(3, "the sizes")
     if sizes:
-        extents, found = _extents_and_scales(ctx, x, axes, sizes)
+        extents, result = _extents_and_scales(ctx, x, axes, sizes)
     elif scales is not None and scales.size == len(axes):
         factors = np.asarray(scales, np.float32).reshape(-1)
         extents = [_scaled_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
-        found = [_constant_scale(ctx, f) for f in factors]
+        result = [_constant_scale(ctx, f) for f in factors]
     else:
         raise ValueError(f"give scales or sizes for {len(axes)} axes")
     regions = _regions(ctx, mode, len(axes))
     dims = [
         ResizeAxis(a, x.shape[a], out, scale, region)
-        for a, out, scale, region in zip(axes, extents, found, regions)
+        for a, out, scale, region in zip(axes, extents, result, regions)
     ]
     return resized(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
 
@@ -156,9 +156,9 @@ def upsample(ctx: NodeContext) -> Value:
     name = ctx.attr("mode", "nearest")
     mode = ResizeMode("linear" if name == "bilinear" else name, "asymmetric", "simple")
     if ctx.input(1) in ctx.importer.size_expressions:
-        found = _resize_by_symbolic_scales(ctx, x, range(len(x.shape)), 1, mode)
-        if found is not None:
-            return found
+        result = _resize_by_symbolic_scales(ctx, x, range(len(x.shape)), 1, mode)
+        if result is not None:
+            return result
     if has_runtime_operand(ctx, 1) and ctx.required(1).type.size == len(x.shape):
         return _upsample_dynamic(ctx, x, mode)
     scales = ctx.attr("scales") or ctx.constant_operand(1, "the scales")
@@ -182,13 +182,13 @@ def _scaled_extent(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymI
     """Return floor(extent * scale), computed in float32 like onnxruntime and onnx."""
     if not isinstance(extent, Extent):
         return floor(float(np.float32(factor) * np.float32(extent)))
-    found = float_data_propagation.scale_extent(ctx, extent, leaf(float(factor), "float32"))
-    if found is None:
+    result = float_data_propagation.scale_extent(ctx, extent, leaf(float(factor), "float32"))
+    if result is None:
         raise UnsupportedError(
             f"the dynamic extent {extent!r} times {factor} is unbounded; resize by a finite "
             "scale above 0"
         )
-    return found
+    return result
 
 
 def _repeat_elements(ctx: NodeContext, x: Value, dim: ResizeAxis, mode: ResizeMode) -> Value | None:

@@ -53,17 +53,17 @@ def is_sequence_node(op: str, inputs: Sequence[OnnxValue | None]) -> bool:
 
 def known_sequence(ctx: NodeContext) -> TensorList:
     """Return the first operand, a sequence of known length."""
-    found = _sequence(ctx)
-    if not isinstance(found, TensorList):
+    result = _sequence(ctx)
+    if not isinstance(result, TensorList):
         raise UnsupportedError("the length of the sequence is known only at run time")
-    return found
+    return result
 
 
 def _sequence(ctx: NodeContext) -> TensorList | DynamicTensorList | StackedSequence:
-    found = ctx.required(0)
-    if not isinstance(found, (TensorList, DynamicTensorList, StackedSequence)):
-        raise ValueError(f"input 0 is {found!r}, expected a sequence")
-    return found
+    result = ctx.required(0)
+    if not isinstance(result, (TensorList, DynamicTensorList, StackedSequence)):
+        raise ValueError(f"input 0 is {result!r}, expected a sequence")
+    return result
 
 
 def stack_elements(
@@ -107,10 +107,10 @@ def construct(ctx: NodeContext) -> list:
 def _position(ctx: NodeContext, index: int, count: int, last: int) -> int:
     """Return a non-negative position, at most ``last``."""
     (position,) = ctx.int_operand(index, "the position")
-    found = position + count if position < 0 else position
-    if not 0 <= found <= last:
+    result = position + count if position < 0 else position
+    if not 0 <= result <= last:
         raise ValueError(f"position {position} is outside a sequence of {count}")
-    return found
+    return result
 
 
 @onnx_op("SequenceInsert")

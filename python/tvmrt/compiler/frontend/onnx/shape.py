@@ -102,19 +102,19 @@ def range_(ctx: NodeContext) -> Value:
 
 def _integer_operands(ctx: NodeContext) -> list[SymInt] | None:
     """Return start, limit and delta if all are integers or extents, possibly cast to float."""
-    found: list[SymInt] = []
+    result: list[SymInt] = []
     for value in ctx.inputs:
         if value.data is not None:
             number = value.data.item()
             if number != number // 1:
                 return None
-            found.append(int(number))
+            result.append(int(number))
             continue
         elements = evaluate_extents(ctx, strip_cast(value))
         if elements is None:
             return None
-        found.append(elements.item())
-    return found
+        result.append(elements.item())
+    return result
 
 
 def _range_of_extents(ctx: NodeContext, start: SymInt, limit: SymInt, delta: SymInt) -> Value:

@@ -111,14 +111,14 @@ def _dependencies(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> se
     producers = {name: node for node in graph.node for name in node.output}
     if not all(name in producers for node in nodes for name in node.output if name):
         return {info.name for info in graph.input}
-    found: set[str] = set()
+    result: set[str] = set()
     pending = [name for node in nodes for name in _names_read_by(node)]
     while pending:
         name = pending.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             pending += _names_read_by(producers[name]) if name in producers else []
-    return found
+    return result
 
 
 def _names_read_by(node: onnx.NodeProto) -> list[str]:

@@ -119,9 +119,9 @@ def _evaluate_trip_count(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
 
 def _without_condition(body: onnx.GraphProto) -> onnx.GraphProto:
     """Return the body with a constant true condition."""
-    found = onnx.GraphProto()
-    found.CopyFrom(body)
-    always = f"{found.output[0].name}_always"
-    found.initializer.append(helper.make_tensor(always, onnx.TensorProto.BOOL, [], [True]))
-    found.output[0].name = always
-    return found
+    result = onnx.GraphProto()
+    result.CopyFrom(body)
+    always = f"{result.output[0].name}_always"
+    result.initializer.append(helper.make_tensor(always, onnx.TensorProto.BOOL, [], [True]))
+    result.output[0].name = always
+    return result

@@ -33,12 +33,12 @@ _BOOLEAN_ATTRIBUTES = frozenset(
 @cache
 def contracts() -> dict[str, dict[int, Contract]]:
     """Return every operator's contracts by the first opset in which they apply."""
-    found: dict[str, dict[int, Contract]] = {}
+    result: dict[str, dict[int, Contract]] = {}
     for family in _FAMILIES:
         for key, contract in import_module(f"{__package__}.{family}").CONTRACTS.items():
             name, since = key if isinstance(key, tuple) else (key, 1)
-            found.setdefault(name, {})[since] = contract
-    return found
+            result.setdefault(name, {})[since] = contract
+    return result
 
 
 def contract_of(op: str, opset: int) -> Contract | None:
