@@ -77,7 +77,9 @@ def wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 for _row in (
     FixedPointOp("signal_window", ["x: int16", "w: int16", "shift: int32"], window, "int16"),
-    FixedPointOp("wide_product", ["a: uint32", "b: uint32"], wide_product, "uint64"),
+    FixedPointOp(
+        "wide_product", ["a: uint32", "b: uint32"], wide_product, "uint64", text="tvmrt_mul_u64({})"
+    ),
     FixedPointOp("signal_root", ["x: uint64"], root, "uint32"),
     FixedPointOp("signal_log", ["x: uint32", "scale: uint32"], log, "uint32"),
 ):
