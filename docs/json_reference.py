@@ -49,17 +49,17 @@ def _members(of: dict[str, Any], path: str = "") -> Iterator[str]:
         here = f"{path}{name}" + ("" if name in of["required"] else "?")
         text = " ".join(member.get("description", "").split())
         yield f"| `{here}` | {_type(member)} | {text} |"
-        yield from _below(member, here)
+        yield from _nested_members(member, here)
 
 
-def _below(of: dict[str, Any], path: str) -> Iterator[str]:
+def _nested_members(of: dict[str, Any], path: str) -> Iterator[str]:
     for several in ("anyOf", "oneOf"):
         for each in of.get(several, ()):
-            yield from _below(each, path)
+            yield from _nested_members(each, path)
     if of.get("type") == "array":
-        yield from _below(of["items"], f"{path}[]")
+        yield from _nested_members(of["items"], f"{path}[]")
     elif isinstance(of.get("additionalProperties"), dict):
-        yield from _below(of["additionalProperties"], f"{path}.*")
+        yield from _nested_members(of["additionalProperties"], f"{path}.*")
     elif "properties" in of:
         yield from _members(of, f"{path}.")
 

@@ -199,8 +199,8 @@ class _Tables:
         self.absent: list[UnusedPlugin] = []
         self.entries: dict[str, dict[Any, tuple[Plugin, str]]] = {name: {} for name in TABLES}
         self.options: dict[str, Option] | None = None  # None until they are read
-        unwanted = _excluded()
-        for name, plugin in _discovered(self._skip):
+        unwanted = _excluded_names()
+        for name, plugin in _discover(self._skip):
             if name in unwanted:
                 self.absent.append(UnusedPlugin(name, f"{VARIABLE} leaves it out", plugin))
             elif name in self.plugins:
@@ -262,7 +262,7 @@ def _read() -> _Tables:
     return _tables[0]
 
 
-def _excluded() -> set[str]:
+def _excluded_names() -> set[str]:
     """Return the plug-in names that the environment variable excludes (written as "-NAME")."""
     names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     for name in names:
@@ -271,7 +271,7 @@ def _excluded() -> set[str]:
     return {name[1:] for name in names}
 
 
-def _discovered(skip: Any) -> Iterator[tuple[str, Plugin]]:
+def _discover(skip: Any) -> Iterator[tuple[str, Plugin]]:
     from pkgutil import iter_modules
 
     from tvmrt import plugins

@@ -62,7 +62,7 @@ def _mean(found: PatternMatch, x: Value, y: Value) -> Pool:
             raise UnsupportedError("CMSIS-NN has no pools of dilated windows")
         window = window_of(node, x, y, weights.shape[2:])
     else:
-        window = _whole(found.node("reduce_sum"), x)
+        window = _global_window(found.node("reduce_sum"), x)
     _check(found.values, {"nothing": 0})
     source, result = window.source[1:3], window.result[1:3]
     taps = reference_conv.valid_counts(source, window.kernel, window.strides, window.pads, result)
@@ -74,7 +74,7 @@ def _mean(found: PatternMatch, x: Value, y: Value) -> Pool:
     return Pool(x, window, True)
 
 
-def _whole(node: Node, x: Value) -> Window:
+def _global_window(node: Node, x: Value) -> Window:
     if x.type.rank != 4 or tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
         raise UnsupportedError("CMSIS-NN averages images only")
     batch, channels, height, width = x.shape

@@ -78,7 +78,9 @@ def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:
     machine, part = _board(board_options)
     core = CORES[part.core] if part.core else core_of(machine.name)
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        archive = path if path.suffix == ".tar" else _compiled(path, board_options, Path(folder))
+        archive = (
+            path if path.suffix == ".tar" else _compile_network(path, board_options, Path(folder))
+        )
         found = {}
         for i, network in enumerate(
             _networks(archive, machine, board_options, Path(folder, "net"))
@@ -132,7 +134,7 @@ def _memory_sizes(board: str) -> dict[str, int | None]:
     }
 
 
-def _compiled(path: Path, board_options: BoardOptions, folder: Path) -> Path:
+def _compile_network(path: Path, board_options: BoardOptions, folder: Path) -> Path:
     """Compile a network for the board and return the archive's path."""
     if not plugin.is_network(path):
         suffixes = ", ".join(plugin.network_suffixes())

@@ -336,7 +336,7 @@ def invalid_forests() -> dict:
             changed("nodes_truenodeids", forest["nodes"]["nodes_falsenodeids"][0]),
             "no root or several roots",
         ),
-        "column": (changed("nodes_featureids", COLUMNS), f"reads column {COLUMNS} of {COLUMNS}"),
+        "column": (changed("nodes_featureids", COLUMNS), f"input has {COLUMNS}"),
         "mode": (changed("nodes_modes", "BRANCH_MAYBE"), "BRANCH_MAYBE is not one of them"),
         "number": (changed("nodes_nodeids", 1 << 40), "not from 0 to 2147483647"),
         "length": ({**right, "nodes_values": [1.0]}, "nodes_values has 1 elements"),

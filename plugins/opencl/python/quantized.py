@@ -25,7 +25,7 @@ from tvmrt.plugins.opencl.kernels import (
 _exact = partial(kernel, helpers="#pragma OPENCL FP_CONTRACT OFF\n")
 
 
-def _rounded(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
+def _round(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
     """Write out[i] = clamp(round(value) + zero, low, high); NaN becomes the minimum."""
     k.line(f"const float v = {value};")
     k.line(f"const float least = (float)({low} - {zero}), most = (float)({high} - {zero});")
@@ -36,7 +36,7 @@ def _rounded(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
 def _finish(k: Kernel, node: Node, value: str) -> None:
     """Write the rounded result with the node's attributes."""
     names = (k.scalar(node.attrs[key]) for key in ("y_zero", "low", "high"))
-    _rounded(k, value, *names)
+    _round(k, value, *names)
 
 
 def _broadcast(operand: Operand, shape) -> Operand:
@@ -49,7 +49,7 @@ def quantize(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, scale, zero = (k.load(_broadcast(o, node.output.shape), index) for o in operands)
     low, high = (k.scalar(n) for n in storage_range(node.output.dtype))
     k.line(f"const int zero = {zero};")
-    _rounded(k, f"{x} / {scale}", "zero", low, high)
+    _round(k, f"{x} / {scale}", "zero", low, high)
 
 
 @_exact("dequantize")
@@ -179,6 +179,6 @@ def average_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> N
         value = f"sum / (float)met / {k.number(attrs['y_scale'])}"
         if node.op == "qavg_pool_zero_first":
             shift, (low, high) = k.number(attrs["y_zero"]), (attrs["low"], attrs["high"])
-            _rounded(k, f"{value} + {shift}", *(k.scalar(n) for n in (0, low, high)))
+            _round(k, f"{value} + {shift}", *(k.scalar(n) for n in (0, low, high)))
         else:
             _finish(k, node, value)

@@ -32,7 +32,7 @@ def merge_matmul_chains(region: Region, arrays: dict[int, np.ndarray]) -> Region
         if node["op"] not in MATMUL_OPERATORS or node["attrs"]["to"] != "int32":
             continue
         chain = _chain(region, readers, index)
-        made = _merged([region["nodes"][i] for i in chain], region, arrays, len(tensors))
+        made = _merge([region["nodes"][i] for i in chain], region, arrays, len(tensors))
         if made is None:
             continue
         scales = arrays[len(tensors)]
@@ -69,7 +69,7 @@ def _chain(region: Region, readers: Mapping[int, list[int]], index: int) -> list
         del steps[: at + 1]
 
 
-def _merged(
+def _merge(
     nodes: list[Any], region: Region, arrays: dict[int, np.ndarray], tensor_id: int
 ) -> dict[str, Any] | None:
     """Return the merged product with an int8 result, or None if the nodes do not form one."""

@@ -20,15 +20,15 @@ def scales_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, fl
         # no weights could compensate for other scales
         return [row for row in _scales(node, arrays) if 0 < row[1] < np.inf]
 
-    return _propagated(region, arrays, rule)
+    return _propagate(region, arrays, rule)
 
 
 def zeros_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, int]:
     """Return the zero points of int8 tensors."""
-    return _propagated(region, arrays, _zeros)
+    return _propagate(region, arrays, _zeros)
 
 
-def _propagated(
+def _propagate(
     region: Mapping, arrays: Mapping[int, np.ndarray], rule: NodeRule[Number]
 ) -> dict[int, Number]:
     """Return each tensor's value from its first node, and propagate it through moves."""

@@ -29,7 +29,7 @@ def _range(kind: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _dequantized(w: Writer, tensor: str, kind: str, scale: float, zero: int) -> str:
+def _dequantize(w: Writer, tensor: str, kind: str, scale: float, zero: int) -> str:
     """Dequantise a tensor, once for each scale and zero point."""
     key = (tensor, scale, zero)
     if key not in w.results:
@@ -103,7 +103,7 @@ def _check_layer(w: Writer, node: Mapping) -> None:
 
 def _operand(w: Writer, node: Mapping, x: str) -> str:
     tensor_id = node["inputs"][0]
-    return _dequantized(
+    return _dequantize(
         w, x, w.kind(tensor_id), w.scales.get(tensor_id, 1.0), node["attrs"]["x_zero"]
     )
 
@@ -132,7 +132,7 @@ def _qmatmul_computed(w: Writer, node: Mapping, inputs: list[str], output: str) 
     factor = float(w.arrays[node["inputs"][2]].reshape(-1)[0])
     scale = factor * _result_scale(w, node) / w.scales.get(node["inputs"][0], 1.0)
     a = _operand(w, node, inputs[0])
-    b = _dequantized(w, inputs[1], w.kind(node["inputs"][1]), scale, attrs["w_zero"])
+    b = _dequantize(w, inputs[1], w.kind(node["inputs"][1]), scale, attrs["w_zero"])
     _layer_result(w, node, w.add("MatMul", [a, b]), output)
 
 
@@ -140,7 +140,7 @@ def _pair(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs, floats = node["attrs"], []
     for name, x, tensor_id in zip("ab", inputs, node["inputs"]):
         scale, zero = attrs[f"{name}_scale"], attrs[f"{name}_zero"]
-        floats.append(_dequantized(w, x, w.kind(tensor_id), scale, zero))
+        floats.append(_dequantize(w, x, w.kind(tensor_id), scale, zero))
     result = w.add("Add" if node["op"] == "qadd" else "Mul", floats)
     _finish(w, result, attrs, attrs["y_scale"], output)
 
@@ -148,7 +148,7 @@ def _pair(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 def _qavg_pool(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
     kind = w.kind(node["inputs"][0])
-    x, mean = _dequantized(w, inputs[0], kind, attrs["x_scale"], attrs["x_zero"]), w.fresh()
+    x, mean = _dequantize(w, inputs[0], kind, attrs["x_scale"], attrs["x_zero"]), w.fresh()
     pool(w, {**node, "op": "avg_pool"}, [x], mean)
     _finish(w, mean, attrs, attrs["y_scale"], output)
 

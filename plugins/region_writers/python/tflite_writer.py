@@ -132,11 +132,11 @@ class TfliteWriter:
             transposed = array.transpose(LAST) if last else array
             index = self.constant(transposed, self.quantizations.get(tensor_id))
         else:
-            index = self._transposed(tensor_id, last)
+            index = self._transpose(tensor_id, last)
         self._tensor_indices[tensor_id, last] = index
         return index
 
-    def _transposed(self, tensor_id: int, last: bool) -> int:
+    def _transpose(self, tensor_id: int, last: bool) -> int:
         """Transpose an existing tensor to the other order; reshape if only axes of size 1 move."""
         source, order = self.read(tensor_id, not last), LAST if last else FIRST
         given = self.tensors[source].shape

@@ -34,8 +34,8 @@ def collect(library: CompiledLibrary, name: str) -> dict[str, Any]:
         "network": name,
         "target": library.target.name,
         "executor": options.executor,
-        "inputs": [_described(each) for each in summary.inputs],
-        "outputs": [_described(each) for each in summary.outputs],
+        "inputs": [_describe(each) for each in summary.inputs],
+        "outputs": [_describe(each) for each in summary.outputs],
         "memory": _memory(summary),
         "operators": [_operator(step, row) for step, row in zip(program.steps, summary.operators)],
         "nodes": _nodes(summary),
@@ -62,7 +62,7 @@ def edges(program: Program) -> list[tuple[int, int]]:
     return list(found)
 
 
-def _described(tensor: Any) -> dict[str, Any]:
+def _describe(tensor: Any) -> dict[str, Any]:
     row = asdict(tensor)
     row.pop("labels")
     return row

@@ -59,8 +59,8 @@ def command(
 
     os.environ[THREADS_VARIABLE] = str(threads)
     with console.progress(not as_json) as progress:
-        executor, operators = _prepared(model, inputs, progress, requested)
-    timed = _timed(executor, runs)
+        executor, operators = _prepare(model, inputs, progress, requested)
+    timed = _time_runs(executor, runs)
     if trace_file is not None:
         import json
 
@@ -72,7 +72,7 @@ def command(
         _print(rows, trace_file)
 
 
-def _prepared(
+def _prepare(
     model: Path, inputs: dict[str, Any], progress: Any, requested: dict[str, Any]
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
     """Return an executor that has run, and the known data of its operators by symbol."""
@@ -101,7 +101,7 @@ def _known(library: CompiledLibrary, name: str) -> dict[str, dict[str, Any]]:
     return result
 
 
-def _timed(executor: Any, runs: int) -> list[Run]:
+def _time_runs(executor: Any, runs: int) -> list[Run]:
     from tvmrt.plugins.report.trace import Run
 
     timed = []

@@ -47,9 +47,9 @@ def rows_of(
     names = [*outputs, *(main.tensors[i].name for i in indices[len(outputs) :])]
     given = [feeds[name] for name in inputs]
     if in_blocks:
-        judge, right = _by_xnnpack(path.read_bytes(), given, indices, in_blocks)
+        judge, right = _run_xnnpack(path.read_bytes(), given, indices, in_blocks)
     elif entry[0]:
-        judge, right = _by_signature(path.read_bytes(), choices["signature"], feeds, outputs)
+        judge, right = _run_signature(path.read_bytes(), choices["signature"], feeds, outputs)
     else:
         judge, right = litert_tensors(path.read_bytes(), given, indices)
     source = str(path) if outputs_only else AllTensorsModel(str(path))
@@ -81,7 +81,7 @@ def _types_of_blocks(graph: Subgraph) -> set[str]:
     return {tensor.dtype for tensor in graph.tensors if tensor.blocks is not None}
 
 
-def _by_xnnpack(
+def _run_xnnpack(
     data: bytes, feeds: Sequence[np.ndarray], indices: Sequence[int], kinds: set[str]
 ) -> tuple[str, list[np.ndarray | None]]:
     """Return (kernel name, outputs). LiteRT's own kernels ignore blockwise weight scales."""
@@ -101,7 +101,7 @@ def _by_xnnpack(
     return "XNNPACK, whose activations have 8 bits", [_tensor(interpreter, i) for i in indices]
 
 
-def _by_signature(
+def _run_signature(
     data: bytes, signature: str, feeds: Mapping[str, np.ndarray], outputs: Sequence[str]
 ) -> tuple[str, list[np.ndarray]]:
     """Return (kernel name, outputs) of a signature."""

@@ -153,7 +153,7 @@ def test_all_unknown_operators_are_listed_at_once_with_their_versions():
         (lambda net: setattr(net.graph.operators[0], "inputs", [7]), "there is no tensor 7"),
         (lambda net: setattr(net.graph.operators[0], "opcodeIndex", 3), "no operator code 3"),
         (lambda net: setattr(net.graph, "inputs", []), "is read before an operator produces it"),
-        (lambda net: setattr(net.graph.tensors[1], "type", 99), "type number 99"),
+        (lambda net: setattr(net.graph.tensors[1], "type", 99), "element type 99"),
         (lambda net: setattr(net.graph.operators[0], "outputs", []), "has 0 outputs"),
     ],
 )

@@ -85,7 +85,7 @@ def command(
     settings = SearchSettings(candidates, seconds, threads, squares, compile_options["cc"])
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
-        baseline = [_compiled(model, None, compile_options) for model in models]
+        baseline = [_compile_network(model, None, compile_options) for model in models]
         for library in baseline:
             for layer, count in layers_of(library.program).items():
                 layers[layer] = layers.get(layer, 0) + count
@@ -110,7 +110,7 @@ def command(
         _print(rows, gains, path, len(wanted))
 
 
-def _compiled(model: Path, tuned: Path | None, compile_options: Mapping[str, Any]) -> Any:
+def _compile_network(model: Path, tuned: Path | None, compile_options: Mapping[str, Any]) -> Any:
     from tvmrt.compiler.pipeline import compile as compile_network
 
     return compile_network(str(model), target="native", tuned=tuned, **compile_options)
@@ -144,7 +144,7 @@ def _gains(
 
     if report is not None:
         report(f"{model.name} before and after", 0, 1)
-    tuned = _compiled(model, path if path.exists() else None, compile_options)
+    tuned = _compile_network(model, path if path.exists() else None, compile_options)
     runs = [load(library).warm_executor().run for library in (baseline, tuned)]
     result = []
     for count in thread_counts(threads):  # the process keeps the last setting

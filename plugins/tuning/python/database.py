@@ -129,7 +129,7 @@ def add(path: Path, entries: Iterable[TuningEntry]) -> None:
     """Add entries to a file, replacing those with equal layer, level and processor. Safe for
     concurrent processes. Raises the errors of ``read``, and OSError if writing fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
+    with _file_lock(path):
         known = {each.key: each for each in (read(path) if path.exists() else [])}
         known.update({each.key: each for each in entries})
         with replacing(path) as aside:
@@ -137,7 +137,7 @@ def add(path: Path, entries: Iterable[TuningEntry]) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _file_lock(path: Path) -> Iterator[None]:
     """Hold the exclusive lock of a file's writers, if the system has locks."""
     try:
         import fcntl

@@ -103,7 +103,7 @@ def shapes_of(text: str) -> list[str]:
     return [f"{name.strip(', ')}={extents.replace(' ', '')}" for name, extents in found]
 
 
-def _ignored(*names: str, **more: Any) -> Any:
+def _ignored_flags(*names: str, **more: Any) -> Any:
     """Return an option that is accepted and ignored."""
     why = IGNORED_FLAGS[names[-1].strip("-").replace("-", "_")]
     return click.option(*names, help=f"Ignored: {why}.", **more)
@@ -197,13 +197,13 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--module-name", help="Name of the network.")
 @click.option("--cross-compiler", help="The C compiler.")
-@_ignored("--pass-config", multiple=True)
-@_ignored("--disabled-pass")
-@_ignored("--desired-layout")
-@_ignored("--tuning-records")
-@_ignored("--dump-code")
-@_ignored("--model-format")
-@_ignored("-O", "--opt-level")
+@_ignored_flags("--pass-config", multiple=True)
+@_ignored_flags("--disabled-pass")
+@_ignored_flags("--desired-layout")
+@_ignored_flags("--tuning-records")
+@_ignored_flags("--dump-code")
+@_ignored_flags("--model-format")
+@_ignored_flags("-O", "--opt-level")
 @click.option("-v", "--verbose", count=True, help="Ignored.")
 def compile_command(
     file: Path, output: Path, output_format: str, target: str | None, input_shapes: str | None,
@@ -288,7 +288,7 @@ def _write_package(path: Path, library: Path) -> None:
 @connections.options("tvmc run")
 @click.option("--project-dir", hidden=True)
 @click.option("--project-option", hidden=True, multiple=True)
-@_ignored("--end-to-end", is_flag=True)
+@_ignored_flags("--end-to-end", is_flag=True)
 @click.option("-v", "--verbose", count=True, help="Ignored.")
 def run_command(
     file: Path, device: str, inputs: Path | None, outputs: Path | None, fill_mode: str,

@@ -56,7 +56,7 @@ class CallGraph:
             if node and node[2] is not None:
                 bounded = node[3] in ("static", "dynamic,bounded")
                 name = node[1]
-                self.frames[name] = Frame(_plain(name), int(node[2]), bounded, unit=unit)
+                self.frames[name] = Frame(_c_name(name), int(node[2]), bounded, unit=unit)
         for line in info.splitlines():
             edge = _EDGE.match(line)
             if edge and edge[1] in self.frames:
@@ -65,7 +65,7 @@ class CallGraph:
                     frame.by_pointer = True
                 elif edge[2] not in frame.calls:
                     frame.calls.append(edge[2])
-        calls = {(f.name, _plain(c)) for f in self.frames.values() for c in f.calls}
+        calls = {(f.name, _c_name(c)) for f in self.frames.values() for c in f.calls}
         self._taken[unit] = _addresses_taken(relocations, calls)
 
     def depth(self, name: str) -> Depth:
@@ -93,7 +93,7 @@ class CallGraph:
 
     def _depth(self, title: str, above: tuple[str, ...]) -> Depth:
         if title in above:
-            return Depth(None, (_plain(title),))
+            return Depth(None, (_c_name(title),))
         if title in self._depths:
             return self._depths[title]
         frame = self.frames[title]
@@ -121,7 +121,7 @@ class CallGraph:
             )
 
 
-def _plain(title: str) -> str:
+def _c_name(title: str) -> str:
     """Return the C name of a function; titles of static functions start with their file."""
     return title.rpartition(":")[2]
 

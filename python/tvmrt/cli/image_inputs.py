@@ -64,7 +64,7 @@ def load(
         raise ValueError(
             f"{path}: Pillow cannot read this picture; convert it, or give an .npz file"
         ) from None
-    values = _scaled(pixels, info, scale)
+    values = _scale_pixels(pixels, info, scale)
     values = values.transpose(2, 0, 1) if channels_first else values
     return {info.name: np.ascontiguousarray(values.reshape(info.shape))}
 
@@ -88,7 +88,7 @@ def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, i
     )
 
 
-def _scaled(pixels: np.ndarray, info: TensorInfo, scale: str | None) -> np.ndarray:
+def _scale_pixels(pixels: np.ndarray, info: TensorInfo, scale: str | None) -> np.ndarray:
     import numpy as np
 
     from tvmrt.compiler.ir.float_to_int import to_integers

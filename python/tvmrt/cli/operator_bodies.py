@@ -71,7 +71,7 @@ def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Oper
     """Create random operands, by the declaration's ``sample`` or by trial and error."""
     rng = np.random.default_rng(seed)
     if operator.sample is not None:
-        return [_sampled(operator, rng) for _ in range(cases)]
+        return [_sample_operands(operator, rng) for _ in range(cases)]
     half_types = (False, True) if any(o.optional for o in operator.inputs) else (False,)
     return [
         _random_case(operator, dict(zip(operator.types, chosen)), rng, left_out)
@@ -81,7 +81,7 @@ def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Oper
     ]
 
 
-def _sampled(operator: Kernel, rng: np.random.Generator) -> OperandCase:
+def _sample_operands(operator: Kernel, rng: np.random.Generator) -> OperandCase:
     found = operator.call("sample", operator.sample, rng)
     if not _is_sample(found):
         raise ValueError(
@@ -188,8 +188,8 @@ def _variants(operator: Kernel, case: OperandCase) -> list[tuple[str, Kernel]]:
         names = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
         ranks = {a.ndim for i, a in _present(case.arrays) if i in operator.any_layout}
         rank = min(ranks, default=0)
-        plain, other = _restricted(operator, ()), names.get(rank)
-        more = [(other, _restricted(operator, (other,)))] if other else []
+        plain, other = _restrict_bodies(operator, ()), names.get(rank)
+        more = [(other, _restrict_bodies(operator, (other,)))] if other else []
         return [("", plain), *more]
     count = max(len(o.parsed_layouts()) for o in (*operator.inputs, *operator.outputs))
     found = [_with_layout_index(operator, i) for i in range(count)]
@@ -199,7 +199,7 @@ def _variants(operator: Kernel, case: OperandCase) -> list[tuple[str, Kernel]]:
     return list(zip(labels, fitting)) or [("", operator)]
 
 
-def _restricted(operator: Kernel, layouts: tuple[str, ...]) -> Kernel:
+def _restrict_bodies(operator: Kernel, layouts: tuple[str, ...]) -> Kernel:
     """Return a copy in which operands of any layout have the given layouts."""
 
     def restrict(operand: Tensor) -> Tensor:

@@ -145,7 +145,7 @@ class Network:
             named = dict(inputs[0])
             inputs = ()
         if named or len(inputs) != len(self._inputs) or self._metadata.bundles:
-            inputs = self._ordered(inputs, named)
+            inputs = self._order_inputs(inputs, named)
         wrap = array_conversion.result_converter(inputs)
         results = self._run(inputs)
         if wrap is not None:
@@ -223,7 +223,7 @@ class Network:
             return None
         return found if len(found) == len(named) else None
 
-    def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+    def _order_inputs(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return all inputs in order, with sequences and optional values split into tensors."""
         given = self._split_bundles(inputs, named)
         found: list[Any] = [_MISSING] * len(self._inputs)
@@ -353,9 +353,9 @@ class Network:
         if not inputs and not named:
             named = self.example_inputs()
         if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
-            ordered = self._ordered((), dict(inputs[0]))
+            ordered = self._order_inputs((), dict(inputs[0]))
         else:
-            ordered = self._ordered(inputs, named)
+            ordered = self._order_inputs(inputs, named)
         executor = self.new_executor()
         for number, value, info in zip(self._input_indices, ordered, self._inputs):
             executor.set_input(number, _converted(value, info))

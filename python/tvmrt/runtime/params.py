@@ -18,10 +18,10 @@ __all__ = [
 
 
 def _to_map(params: dict[str, Any]) -> Map:
-    return Map({name: _managed(value) for name, value in params.items()})
+    return Map({name: _managed_tensor(value) for name, value in params.items()})
 
 
-def _managed(value: Any) -> NDArray:
+def _managed_tensor(value: Any) -> NDArray:
     return value if isinstance(value, NDArray) and not value.is_view else array(value)
 
 

@@ -109,8 +109,8 @@ class _FirmwareLibrary:
     def run(self) -> dict[str, list[np.ndarray] | str]:
         """Run once and return the outputs by case, or an error text."""
         feeds = merge_cases(self.cases).feeds
-        given = [_aligned(feeds[t.name]) for t in self.library.summary.inputs]
-        found = [_aligned(np.zeros(t.shape, t.dtype)) for t in self.library.summary.outputs]
+        given = [_align(feeds[t.name]) for t in self.library.summary.inputs]
+        found = [_align(np.zeros(t.shape, t.dtype)) for t in self.library.summary.outputs]
         shared = ctypes.CDLL(str(self.path))
         code = shared[f"{self.library.sources.prefix}_run"](_pointers(given), _pointers(found))
         if code != 0:
@@ -123,7 +123,7 @@ class _FirmwareLibrary:
         return results
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
+def _align(array: np.ndarray) -> np.ndarray:
     """Return a copy of the array at an aligned address."""
     buffer = np.empty(array.nbytes + ALIGN_BYTES, np.uint8)
     start = -buffer.ctypes.data % ALIGN_BYTES

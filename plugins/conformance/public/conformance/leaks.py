@@ -54,11 +54,11 @@ def _load_and_run(network: LoadedNetwork) -> None:
 def growth(what: str, action) -> Finding:
     """Check whether memory grows per round. Growth is measured twice, since a slowly filling cache
     is full by then."""
-    found = _measured(what, action)
-    return found if found.passed else _measured(what, action)
+    found = _measure_growth(what, action)
+    return found if found.passed else _measure_growth(what, action)
 
 
-def _measured(what: str, action) -> Finding:
+def _measure_growth(what: str, action) -> Finding:
     """Measure resident memory and heap: a leak first fills free heap space, and not all memory is
     on the heap. Growth in only one half of the rounds is a cache."""
     _growths(action, WARM_UP)

@@ -52,14 +52,14 @@ def run_checks(
     for check in checks:
         if check not in CHECKS:
             raise ValueError(f"unknown check {check}; the checks are {', '.join(CHECKS)}")
-        for finding in _in_a_process(target, check, tolerance, only, seconds):
+        for finding in _run_in_process(target, check, tolerance, only, seconds):
             result.append(finding)
             if observe is not None:
                 observe(finding)
     return result
 
 
-def _in_a_process(
+def _run_in_process(
     target: str, check: str, tolerance: float, only: Sequence[str], seconds: float
 ) -> list[Finding]:
     command = [sys.executable, "-m", "tvmrt.conformance", check, target, str(tolerance), *only]

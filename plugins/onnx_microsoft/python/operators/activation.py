@@ -12,7 +12,7 @@ from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, require_attribu
 _BIASED = "x: E=float[*X], bias?: E[_]"
 
 
-def _biased(ctx: NodeContext) -> Value:
+def _add_bias(ctx: NodeContext) -> Value:
     return ctx.add_optional(ctx.required(0), ctx.input(1))
 
 
@@ -23,12 +23,12 @@ def gelu(ctx: NodeContext) -> Value:
 
 @ms_op("BiasGelu", takes="x: E=float[*X], bias: E[_]")
 def bias_gelu(ctx: NodeContext) -> Value:
-    return emit_gelu(ctx, _biased(ctx))
+    return emit_gelu(ctx, _add_bias(ctx))
 
 
 @ms_op("FastGelu", takes=_BIASED)
 def fast_gelu(ctx: NodeContext) -> Value:
-    return emit_gelu(ctx, _biased(ctx), tanh=True)
+    return emit_gelu(ctx, _add_bias(ctx), tanh=True)
 
 
 @ms_op("QuickGelu", takes="x: float[*X]", attributes="alpha?: float")
@@ -55,13 +55,13 @@ def gated_add(ctx: NodeContext) -> Value:
 
 @ms_op("BiasAdd", takes="x: E=float[B S H], bias: E[H], skip: E[B S H]")
 def bias_add(ctx: NodeContext) -> Value:
-    return ctx.emit("add", [_biased(ctx), ctx.required(2)])
+    return ctx.emit("add", [_add_bias(ctx), ctx.required(2)])
 
 
 @ms_op("BiasSplitGelu", takes="x: E=float[B S H], bias: E[H]")
 def bias_split_gelu(ctx: NodeContext) -> Value:
     """Multiply the first half of the features by the GELU of the second half."""
-    x = _biased(ctx)
+    x = _add_bias(ctx)
     half = x.shape[2] // 2
     first, second = (ctx.slice_axis(x, 2, i * half, half) for i in (0, 1))
     return ctx.emit("mul", [first, emit_gelu(ctx, second)])
@@ -74,5 +74,5 @@ def bias_split_gelu(ctx: NodeContext) -> Value:
 )
 def bias_softmax(ctx: NodeContext) -> Value:
     require_attribute(ctx, "is_inner_broadcast", 0)
-    x = _biased(ctx)
+    x = _add_bias(ctx)
     return softmax_along(ctx, x, normalize_axis(ctx.attr("axis", 1), len(x.shape)))

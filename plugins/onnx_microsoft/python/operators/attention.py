@@ -86,7 +86,7 @@ def _attend_packed(ctx: NodeContext, packed: Value, mask, past, attention_bias) 
     if mask is not None:
         biases.append(_key_mask(ctx, mask, query, length))
     if ctx.attr("unidirectional", 0):
-        biases.append(_causal(ctx, query, length, length - steps))
+        biases.append(_causal_mask(ctx, query, length, length - steps))
     y, _ = AttentionHeads(
         query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True
     ).attend(ctx)
@@ -116,7 +116,7 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
     if ctx.input(4) is not None:
         biases.append(_key_mask(ctx, ctx.required(4), query, key.shape[2]))
     if ctx.attr("unidirectional", 0):
-        biases.append(_causal(ctx, query, key.shape[2], past))
+        biases.append(_causal_mask(ctx, query, key.shape[2], past))
     heads = AttentionHeads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
     y, stages = heads.attend(ctx)
     return [join_heads(ctx, y), key, value, stages[0]]
@@ -217,7 +217,7 @@ def _unpack_heads(ctx: NodeContext, x: Value, index: int) -> Value:
     return ctx.transpose(ctx.element(x, 3, index), (0, 2, 1, 3))
 
 
-def _causal(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> Value:
+def _causal_mask(ctx: NodeContext, query: Value, length: SymInt, past: SymInt) -> Value:
     distance = key_distances(ctx, query.shape[2], length, past)
     return mask_to_bias(ctx, ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)]), query)
 

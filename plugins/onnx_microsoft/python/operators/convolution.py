@@ -25,7 +25,7 @@ def channels_last(ctx: NodeContext, x: Value) -> Value:
     return ctx.transpose(x, (0, *range(2, rank), 1))
 
 
-def _convolved(ctx: NodeContext, x: Value, w: Value, bias: Value | None) -> Value:
+def _convolve(ctx: NodeContext, x: Value, w: Value, bias: Value | None) -> Value:
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
     return convolution(ctx, crop_negative_pads(ctx, x, attrs), w, bias, ctx.attr("group", 1), attrs)
 
@@ -40,7 +40,7 @@ def _apply_activation(ctx: NodeContext, y: Value) -> Value:
     attributes=f"{_CONV}, {_FUSED}",
 )
 def fused_conv(ctx: NodeContext) -> Value:
-    y = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
+    y = _convolve(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
     return _apply_activation(ctx, ctx.add_optional(y, ctx.input(3)))
 
 
@@ -48,7 +48,7 @@ def fused_conv(ctx: NodeContext) -> Value:
 def nhwc_conv(ctx: NodeContext) -> Value:
     """Convolution with channels-last input, output and weights."""
     x, w = (channels_first(ctx, ctx.required(i)) for i in (0, 1))
-    return channels_last(ctx, _convolved(ctx, x, w, ctx.input(2)))
+    return channels_last(ctx, _convolve(ctx, x, w, ctx.input(2)))
 
 
 @ms_op(
@@ -59,7 +59,7 @@ def nhwc_conv(ctx: NodeContext) -> Value:
 def nhwc_fused_conv(ctx: NodeContext) -> Value:
     """Fused convolution with channels-last input and output, and weights in ONNX's layout."""
     x = channels_first(ctx, ctx.required(0))
-    y = channels_last(ctx, _convolved(ctx, x, ctx.required(1), ctx.input(2)))
+    y = channels_last(ctx, _convolve(ctx, x, ctx.required(1), ctx.input(2)))
     return _apply_activation(ctx, ctx.add_optional(y, ctx.input(3)))
 
 

@@ -27,7 +27,7 @@ def embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     if ctx.input(1) is not None and ctx.input(4) is not None:
         segments = gather_rows(ctx, ctx.required(4), ctx.required(1))
         total = ctx.emit("add", [total, segments])
-    y = _normalised(ctx, total, ctx.required(5), ctx.required(6))
+    y = _layer_norm(ctx, total, ctx.required(5), ctx.required(6))
     return [y, _count_mask(ctx, ids, ctx.input(7)), total]
 
 
@@ -40,7 +40,7 @@ def _positions(ctx: NodeContext, table: Value, ids: Value, positions: Value | No
     return ctx.slice_axis(table, 0, 0, steps)
 
 
-def _normalised(ctx: NodeContext, x: Value, gamma: Value, beta: Value) -> Value:
+def _layer_norm(ctx: NodeContext, x: Value, gamma: Value, beta: Value) -> Value:
     return normalize_rows(ctx, x, [2], ctx.attr("epsilon", 1e-12), True, gamma, beta)
 
 
@@ -78,7 +78,7 @@ def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
         total = ctx.emit(
             "add", [total, dequantize_rows(2, gather_rows(ctx, ctx.required(4), ctx.required(1)))]
         )
-    y = _normalised(
+    y = _layer_norm(
         ctx, total, dequantize_rows(3, ctx.required(5)), dequantize_rows(4, ctx.required(6))
     )
     return [y, _count_mask(ctx, ids, ctx.input(7))]

@@ -76,7 +76,7 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
     positions = ctx.reshape(ctx.iota(steps), (1, steps))
     positions = positions if start is None else ctx.emit("add", [positions, start])
     if ctx.attr("do_rotary", 0):
-        query, key = (_rotated(ctx, v, positions) for v in (query, key))
+        query, key = (_rotate(ctx, v, positions) for v in (query, key))
     key = _update_cache(ctx, ctx.input(3), key, start, length)
     value = _update_cache(ctx, ctx.input(4), value, start, length)
     heads = _SinkHeads(
@@ -159,7 +159,7 @@ def _starts(ctx: NodeContext, ends: Value, steps: SymInt) -> Value:
     return ctx.emit("max", [found, ctx.const(0, np.int64)])
 
 
-def _rotated(ctx: NodeContext, x: Value, positions: Value) -> Value:
+def _rotate(ctx: NodeContext, x: Value, positions: Value) -> Value:
     given = ctx.input(9)
     if given is not None and given.type.size != 1:
         positions = ctx.reshape(given, (x.shape[0], x.shape[2]))

@@ -33,7 +33,7 @@ ms_op("SimplifiedLayerNormalization", takes="x: float[*X], scale: float[*]", att
 def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
     # outputs mean and deviation exist for training only
     total = _with_skip(ctx, ctx.input(4))
-    return [_normalised(ctx, total, ctx.input(3)), None, None, total]
+    return [_normalize_rows(ctx, total, ctx.input(3)), None, None, total]
 
 
 @ms_op(
@@ -43,14 +43,14 @@ def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
 )
 def skip_rms_normalization(ctx: NodeContext) -> list[Value | None]:
     total = _with_skip(ctx, ctx.input(3))
-    return [_normalised(ctx, total, None, False), None, None, total]
+    return [_normalize_rows(ctx, total, None, False), None, None, total]
 
 
 def _with_skip(ctx: NodeContext, bias: Value | None) -> Value:
     return ctx.add_optional(ctx.emit("add", [ctx.required(0), ctx.required(1)]), bias)
 
 
-def _normalised(ctx: NodeContext, x: Value, shift: Value | None, centre: bool = True) -> Value:
+def _normalize_rows(ctx: NodeContext, x: Value, shift: Value | None, centre: bool = True) -> Value:
     epsilon = ctx.attr("epsilon", 1e-12)
     return normalize_rows(ctx, x, [len(x.shape) - 1], epsilon, centre, ctx.required(2), shift)
 

@@ -84,11 +84,11 @@ def tf_idf_vectorizer(ctx: NodeContext) -> Value:
         skips=_required(ctx, "max_skip_count"),
         width=width,
     )
-    y = _weighted(ctx, counts, mode, width)
+    y = _apply_weights(ctx, counts, mode, width)
     return ctx.reshape(y, (width,)) if one_row else y
 
 
-def _weighted(ctx: NodeContext, counts: Value, mode: str, width: int) -> Value:
+def _apply_weights(ctx: NodeContext, counts: Value, mode: str, width: int) -> Value:
     """Apply ``mode`` and ``weights``, one per n-gram of the pool in the order of ngram_indexes."""
     if mode == "TF":
         return counts

@@ -180,14 +180,14 @@ class _Parser:
         if kind.lower() in sets:
             return sets[kind] if kind in sets else _complement(sets[kind.lower()])
         if kind == "x":
-            return self._hexadecimal()
+            return self._parse_hex()
         if kind in _CONTROLS:
             return [(_CONTROLS[kind], _CONTROLS[kind])]
         if kind.isascii() and kind.isalnum():
             raise self._error(f"\\{kind}")
         return [(ord(kind), ord(kind))]
 
-    def _hexadecimal(self) -> Ranges:
+    def _parse_hex(self) -> Ranges:
         digits = self.pattern[self.at : self.at + 2]
         length = 2
         if self._peek("{") and "}" in self.pattern[self.at :]:

@@ -66,7 +66,7 @@ class Line:
             except BlockingIOError:
                 continue
             except OSError as error:
-                raise self._ended() from error
+                raise self._connection_error() from error
         return len(data)
 
     def receive(self, max_bytes: int, microseconds: int | None = None) -> bytes:
@@ -83,9 +83,9 @@ class Line:
             except BlockingIOError:
                 return b""
             except OSError as error:
-                raise self._ended() from error
+                raise self._connection_error() from error
             if not self._buffer:
-                raise self._ended()
+                raise self._connection_error()
         taken, self._buffer = self._buffer[:max_bytes], self._buffer[max_bytes:]
         return taken
 
@@ -97,7 +97,7 @@ class Line:
         if not self._close.alive:
             raise ConnectionError(f"{self.name} is closed")
 
-    def _ended(self) -> ConnectionError:
+    def _connection_error(self) -> ConnectionError:
         more = self._why_ended()
         return ConnectionError(f"{self.name} has ended" + (f": {more}" if more else ""))
 

@@ -42,7 +42,7 @@ class RPCSession:
         """
         return self._module.get_function(name)
 
-    def _cached(self, name: str) -> PackedFunc:
+    def _cached_function(self, name: str) -> PackedFunc:
         if name not in self._functions:
             self._functions[name] = self.get_function(f"tvm.rpc.server.{name}")
         return self._functions[name]
@@ -86,19 +86,19 @@ class RPCSession:
             target = target or os.path.basename(os.fspath(data))
             with open(data, "rb") as file:
                 data = file.read()
-        self._cached("upload")(target, data)
+        self._cached_function("upload")(target, data)
 
     def download(self, path: str) -> bytearray:
         """Return the content of a file in the session's folder."""
-        return bytearray(self._cached("download")(path))
+        return bytearray(self._cached_function("download")(path))
 
     def remove(self, path: str) -> None:
         """Delete a file in the session's folder."""
-        self._cached("remove")(path)
+        self._cached_function("remove")(path)
 
     def listdir(self, path: str = "") -> list[str]:
         """Return the sorted names of the files in the session's folder."""
-        return sorted(filter(None, str(self._cached("listdir")(path)).split(",")))
+        return sorted(filter(None, str(self._cached_function("listdir")(path)).split(",")))
 
     # ---- devices ----
 

@@ -89,14 +89,14 @@ def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> 
         return ctx.emit("qconv", operands, groups=groups, **attrs, **extra)
 
     if x.dtype.name == "float32" and w.dtype.name == "float32":
-        return _finished(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), ctx.input(2))
+        return _finish(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), ctx.input(2))
     if x.dtype.name == "float32":
         return ctx.channels_last(activated(ctx, hybrid_convolution(ctx, x, w, groups, attrs)))
     accumulators = accumulate_integers(ctx, x, w, product, (-1, 1, 1), axis)
     return ctx.channels_last(finish(ctx, accumulators))
 
 
-def _finished(ctx: OpContext, y: Value, bias: Value | None) -> Value:
+def _finish(ctx: OpContext, y: Value, bias: Value | None) -> Value:
     """Add the bias and apply the activation to float [N, OC, ...]; return it channels-last."""
     if bias is not None:
         y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (y.type.rank - 2)))])
@@ -123,7 +123,7 @@ def transpose_conv(ctx: OpContext) -> Value:
             out_spatial=out,
             **{k: v for k, v in attrs.items() if k != "pads_after"},
         )
-        return _finished(ctx, y, ctx.input(3))
+        return _finish(ctx, y, ctx.input(3))
     flipped = ctx.const(w.data[:, ::-1, ::-1].transpose(0, 3, 1, 2))
     plain = default_window(2, groups=1)
     if x.dtype.name == "float32":
@@ -178,7 +178,7 @@ def conv_3d(ctx: OpContext) -> Value:
     attrs = window_of(volume.shape[2:], w.shape[:3], *steps, o["padding"])
     kernel = ctx.const(w.data.transpose(4, 3, 0, 1, 2))
     y = ctx.emit("conv", [volume, kernel], groups=x.shape[4] // w.shape[3], **attrs)
-    return _finished(ctx, y, ctx.input(2))
+    return _finish(ctx, y, ctx.input(2))
 
 
 @tflite_op(CONV_3D_TRANSPOSE=1)
@@ -201,4 +201,4 @@ def conv_3d_transpose(ctx: OpContext) -> Value:
     volume, kernel = ctx.channels_second(x, 5), ctx.const(w.data.transpose(4, 3, 0, 1, 2))
     out = tuple(extents[1:4])
     y = ctx.emit("conv_transpose", [volume, kernel], groups=1, out_spatial=out, **attrs)
-    return _finished(ctx, y, ctx.input(3))
+    return _finish(ctx, y, ctx.input(3))

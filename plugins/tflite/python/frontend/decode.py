@@ -25,10 +25,10 @@ def decode(ctx: OpContext) -> list[Value]:
     """Decode each result from a packed tensor and its descriptor."""
     if len(ctx.inputs) != 2 * len(ctx.op.outputs):
         raise ValueError(f"{len(ctx.inputs)} operands for {len(ctx.op.outputs)} results")
-    return [ctx.const(_unpacked(ctx, i)) for i in range(len(ctx.op.outputs))]
+    return [ctx.const(_unpack(ctx, i)) for i in range(len(ctx.op.outputs))]
 
 
-def _unpacked(ctx: OpContext, index: int) -> np.ndarray:
+def _unpack(ctx: OpContext, index: int) -> np.ndarray:
     packed = ctx.constant_operand(2 * index, "a packed tensor").tobytes()
     descriptor = ctx.constant_operand(2 * index + 1, "how a tensor is packed").tobytes()
     result = ctx.result(index)

@@ -111,7 +111,7 @@ def check_types(ctx: OpContext) -> None:
             bare = " without a scale" if f"quantised {kind}" in types else ""
             raise UnsupportedError(
                 f"tensor {tensor.name} has elements of {kind}{bare}; {name} is compiled for "
-                f"{_listed(types)}; {_remedy(kind, types)}"
+                f"{_join_names(types)}; {_remedy(kind, types)}"
             )
     if len({tensor.dtype for tensor in tensors}) > 1:
         a, b = tensors
@@ -133,5 +133,5 @@ def _remedy(kind: str, types: tuple[str, ...]) -> str:
     return f"cast the tensor to {types[0]} before it"
 
 
-def _listed(types: tuple[str, ...]) -> str:
+def _join_names(types: tuple[str, ...]) -> str:
     return " and ".join(filter(None, [", ".join(types[:-1]), types[-1]]))

@@ -28,12 +28,12 @@ def concatenation(ctx: OpContext) -> Value:
     if is_quantized(ctx, *QUANTIZED):
         if activation_name(ctx.options["act"]) != "NONE":
             raise UnsupportedError("a fused activation of an integer concatenation")
-        parts = [_alike(ctx, i, part) for i, part in enumerate(parts)]
+        parts = [_harmonize(ctx, i, part) for i, part in enumerate(parts)]
         return ctx.emit("concat", parts, axis=axis)
     return activated(ctx, ctx.emit("concat", parts, axis=axis))
 
 
-def _alike(ctx: OpContext, index: int, part: Value) -> Value:
+def _harmonize(ctx: OpContext, index: int, part: Value) -> Value:
     """Requantise an operand to the quantisation of the result."""
     (scale, zero), (to, to_zero) = ctx.per_tensor(ctx.tensor(index)), ctx.per_tensor(ctx.result())
     if scale == to and zero == to_zero:
@@ -314,10 +314,10 @@ def pad(ctx: OpContext) -> Value:
     if value is None:
         zero = ctx.per_tensor(ctx.result())[1] if is_quantized(ctx, *QUANTIZED) else 0
         value = ctx.like(zero, x)
-    return _padded(ctx, x, value, before, after, "constant")
+    return _pad(ctx, x, value, before, after, "constant")
 
 
-def _padded(ctx: OpContext, x: Value, value: Value | None, before, after, mode: str) -> Value:
+def _pad(ctx: OpContext, x: Value, value: Value | None, before, after, mode: str) -> Value:
     """Pad images with channels second, so that a following convolution can absorb the padding."""
     operands = [] if value is None else [ctx.reshape(value, ())]
     if x.type.rank != 4:
@@ -333,7 +333,7 @@ def mirror_pad(ctx: OpContext) -> Value:
     x = ctx.required(0)
     before, after = padding(ctx, x)
     if ctx.options["mode"] == 0:
-        return _padded(ctx, x, None, before, after, "reflect")
+        return _pad(ctx, x, None, before, after, "reflect")
     for axis, (b, a) in enumerate(zip(before, after)):
         n = x.shape[axis]
         if max(b, a) > n:

@@ -32,7 +32,7 @@ def _pool(ctx: OpContext) -> tuple[Value, dict]:
     return x, {"kernel": kernel, **attrs, "out_spatial": tuple(extents)}
 
 
-def _bounded(ctx: OpContext, y: Value) -> Value:
+def _clamp_to_activation(ctx: OpContext, y: Value) -> Value:
     """Apply the fused activation; result and operand have the same quantisation."""
     if not is_quantized(ctx, *QUANTIZED):
         return activated(ctx, y)
@@ -47,7 +47,7 @@ def _bounded(ctx: OpContext, y: Value) -> Value:
 def max_pool(ctx: OpContext) -> Value:
     x, attrs = _pool(ctx)
     op = "qmax_pool" if x.dtype.name in ("int8", "uint8") else "max_pool"
-    return ctx.channels_last(_bounded(ctx, ctx.emit(op, [x], **attrs)))
+    return ctx.channels_last(_clamp_to_activation(ctx, ctx.emit(op, [x], **attrs)))
 
 
 @tflite_op(AVERAGE_POOL_2D=3)
@@ -64,7 +64,7 @@ def average_pool(ctx: OpContext) -> Value:
     mean = ctx.emit("div", [ctx.emit("add", [total, away]), count])
     low, high = np.iinfo(x.dtype.numpy).min, np.iinfo(x.dtype.numpy).max
     y = ctx.cast(ctx.clamp(mean, int(low), int(high)), x.dtype.name)
-    return ctx.channels_last(_bounded(ctx, y))
+    return ctx.channels_last(_clamp_to_activation(ctx, y))
 
 
 def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:

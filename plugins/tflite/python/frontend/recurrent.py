@@ -156,15 +156,15 @@ class _Cell:
             enter = self._gate(INPUT, x, h, c)
         else:
             enter = ctx.emit("sub", [ctx.like(1, forget), forget])
-        new = self._activated(self._sum(CELL, x, h, None))
+        new = self._activate(self._sum(CELL, x, h, None))
         kept, added = ctx.emit("mul", [forget, c]), ctx.emit("mul", [enter, new])
-        c = self._clipped(ctx.emit("add", [kept, added]), "cell_clip")
-        h = ctx.emit("mul", [self._gate(OUTPUT, x, h, c), self._activated(c)])
+        c = self._clip(ctx.emit("add", [kept, added]), "cell_clip")
+        h = ctx.emit("mul", [self._gate(OUTPUT, x, h, c), self._activate(c)])
         if self.projection is not None:
             h = ctx.add_optional(
                 times(ctx, h, self.operand_indices.projection), self.projection_bias
             )
-            h = self._clipped(h, "proj_clip")
+            h = self._clip(h, "proj_clip")
         return h, c
 
     def _gate(self, gate: int, x: Value, h: Value, c: Value) -> Value:
@@ -181,7 +181,7 @@ class _Cell:
             )
         return ctx.emit("add", [total, self.bias[gate]])
 
-    def _activated(self, x: Value) -> Value:
+    def _activate(self, x: Value) -> Value:
         names = {1: "relu", 4: "tanh"}
         code = self.ctx.options["act"]
         if code == 3:
@@ -190,6 +190,6 @@ class _Cell:
             raise UnsupportedError(f"activation code {code} of a recurrent layer")
         return x if code == 0 else self.ctx.emit(names[code], [x])
 
-    def _clipped(self, x: Value, option: str) -> Value:
+    def _clip(self, x: Value, option: str) -> Value:
         bound = self.ctx.options[option]
         return self.ctx.clamp(x, -bound, bound) if bound > 0 else x

@@ -62,7 +62,7 @@ class _Cell:
         m, e = (np.array(column, np.int32) for column in zip(*pairs))
         return ctx.const(np.concatenate(parts, axis=1)), ctx.const(m), ctx.const(e)
 
-    def _projected(self, rows: Value, zero: int, weights: tuple, bias: Value | None) -> Value:
+    def _project(self, rows: Value, zero: int, weights: tuple, bias: Value | None) -> Value:
         ctx = self.ctx
         matrix, m, e = weights
         operands = [rows, matrix, ctx.const(1.0, np.float32), bias, None]
@@ -75,16 +75,16 @@ class _Cell:
         bias = [ctx.constant_operand(12 + gate, "the bias") for gate in self.gates]
         rows = ctx.reshape(x, (steps * batch, depth))
         weights = self._weights(1, self.x_scale)
-        projected = self._projected(rows, self.x_zero, weights, ctx.const(np.concatenate(bias)))
-        projected = self._saturated(projected)
+        projected = self._project(rows, self.x_zero, weights, ctx.const(np.concatenate(bias)))
+        projected = self._saturate_int16(projected)
         projected = ctx.reshape(projected, (steps, batch, projected.shape[1]))
         recurrent = self._weights(5, self.h_scale)
         h, c = ctx.required(18), ctx.cast(ctx.required(19), "int32")
 
         def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
-            own = self._projected(h, self.h_zero, recurrent, None)
-            own = self._saturated(own) if self.micro else own
-            h, c = self._step(self._saturated(ctx.emit("add", [now, own])), c)
+            own = self._project(h, self.h_zero, recurrent, None)
+            own = self._saturate_int16(own) if self.micro else own
+            h, c = self._step(self._saturate_int16(ctx.emit("add", [now, own])), c)
             return h, h, c
 
         y, (h, c) = step_by_step(ctx, projected, (h, c), False, step)
@@ -92,7 +92,7 @@ class _Cell:
         ctx.set_variable_operand(19, ctx.cast(c, "int16"))
         return y
 
-    def _saturated(self, x: Value) -> Value:
+    def _saturate_int16(self, x: Value) -> Value:
         return self.ctx.clamp(x, -32768, 32767)
 
     def _step(self, accumulators: Value, c: Value) -> tuple[Value, Value]:
@@ -108,7 +108,7 @@ class _Cell:
             enter = ctx.emit("sub", [ctx.const(32767, np.int32), forget])
         new = self._tanh(parts[CELL], -12)
         kept = self._product(forget, c, 15)
-        c = self._saturated(ctx.emit("add", [kept, self._product(enter, new, 30 + self.cell)]))
+        c = self._saturate_int16(ctx.emit("add", [kept, self._product(enter, new, 30 + self.cell)]))
         clip = ctx.options["cell_clip"]
         if clip > 0:
             bound = int(min(clip / 2.0**self.cell, 32767))
@@ -144,5 +144,5 @@ class _Cell:
         """Return a * b / 2 ** by; TensorFlow Lite Micro uses its fixed-point multiplication."""
         both = self.ctx.emit("mul", [a, b])
         if self.micro:
-            return self._saturated(scaled(self.ctx, both, 2.0**-by))
+            return self._saturate_int16(scaled(self.ctx, both, 2.0**-by))
         return self.ctx.emit("fixed_shift", [both, self.ctx.const(by, np.int32)])

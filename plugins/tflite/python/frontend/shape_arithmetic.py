@@ -43,21 +43,21 @@ def _known(*operands: Elements) -> list[list[int]]:
     return [[int(n) for n in operand.reshape(-1)] for operand in operands]
 
 
-def _unpacked(ctx: OpContext, x: Elements) -> list[Elements]:
+def _unpack(ctx: OpContext, x: Elements) -> list[Elements]:
     axis = ctx.options["axis"]
     return [np.take(x, i, axis) for i in range(x.shape[axis])]
 
 
-def _gathered(ctx: OpContext, x: Elements, indices: Elements) -> Elements | None:
+def _gather(ctx: OpContext, x: Elements, indices: Elements) -> Elements | None:
     return None if ctx.options["batch_dims"] else take(x, indices, ctx.options["axis"])
 
 
-def _sliced(ctx: OpContext, x: Elements, starts: Elements, sizes: Elements) -> Elements:
+def _slice(ctx: OpContext, x: Elements, starts: Elements, sizes: Elements) -> Elements:
     parts = zip(*_known(starts, sizes))
     return x[tuple(slice(a, None if n == -1 else a + n) for a, n in parts)]
 
 
-def _strided(ctx: OpContext, x: Elements, *operands: Elements) -> Elements | None:
+def _strided_slice(ctx: OpContext, x: Elements, *operands: Elements) -> Elements | None:
     """Slice a one-dimensional shape tensor."""
     o = ctx.options
     if x.ndim != 1 or any(p.size != 1 for p in operands):
@@ -72,12 +72,12 @@ def _strided(ctx: OpContext, x: Elements, *operands: Elements) -> Elements | Non
     return x[slice(first, last, step)]
 
 
-def _reshaped(ctx: OpContext, x: Elements, shape: Elements | None = None) -> Elements:
+def _reshape(ctx: OpContext, x: Elements, shape: Elements | None = None) -> Elements:
     wanted = ctx.options["new_shape"] if shape is None else _known(shape)[0]
     return x.reshape(ctx.result().shape if wanted is None else wanted)
 
 
-def _reduced(function: Callable) -> Callable:
+def _reduce(function: Callable) -> Callable:
     def rule(ctx: OpContext, x: Elements, axes: Elements) -> Elements | None:
         if x.ndim != 1 or _known(axes)[0] not in ([0], [-1]):
             return None
@@ -96,20 +96,20 @@ _RULES: dict[str, Callable] = {
     "EXPAND_DIMS": lambda ctx, x, axis: np.expand_dims(x, _known(axis)[0][0]),
     "FLOOR_DIV": elementwise(lambda a, b: a // b),
     "FLOOR_MOD": elementwise(lambda a, b: a % b),
-    "GATHER": _gathered,
+    "GATHER": _gather,
     "MAXIMUM": elementwise(lambda a, b: a if a >= b else b),
     "MINIMUM": elementwise(lambda a, b: a if a <= b else b),
     "MUL": elementwise(lambda a, b: a * b),
     "NEG": lambda ctx, x: -x,
     "PACK": lambda ctx, *parts: np.stack(parts, ctx.options["axis"]),
-    "REDUCE_PROD": _reduced(prod),
-    "RESHAPE": _reshaped,
+    "REDUCE_PROD": _reduce(prod),
+    "RESHAPE": _reshape,
     "SELECT": where,
     "SELECT_V2": where,
-    "SLICE": _sliced,
+    "SLICE": _slice,
     "SQUEEZE": lambda ctx, x: np.squeeze(x, tuple(ctx.options["squeeze_dims"] or ()) or None),
-    "STRIDED_SLICE": _strided,
+    "STRIDED_SLICE": _strided_slice,
     "SUB": elementwise(lambda a, b: a - b),
-    "SUM": _reduced(sum),
-    "UNPACK": _unpacked,
+    "SUM": _reduce(sum),
+    "UNPACK": _unpack,
 }

@@ -35,11 +35,11 @@ def svdf(ctx: OpContext) -> Value:
         new = ctx.emit("matmul", [x, ctx.transpose(w, (1, 0))])
     else:
         new = hybrid_matmul(ctx, x, 1, bool(ctx.options["asymmetric"]))
-    units = _filtered(ctx, _pushed(ctx, past, new), float_operand(ctx, 2), rank)
+    units = _filter_features(ctx, _push(ctx, past, new), float_operand(ctx, 2), rank)
     return activated(ctx, ctx.add_optional(units, ctx.input(3)))
 
 
-def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
+def _push(ctx: OpContext, past: Value, new: Value) -> Value:
     """Append the new products to the state and drop the oldest ones; return the state."""
     batch, filters, memory = past.shape
     now = ctx.reshape(new, (batch, filters, 1))
@@ -49,7 +49,7 @@ def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
     return now
 
 
-def _filtered(ctx: OpContext, past: Value, over_time: Value, rank: int) -> Value:
+def _filter_features(ctx: OpContext, past: Value, over_time: Value, rank: int) -> Value:
     """Sum over time and over the filters of each unit."""
     weighted = ctx.emit("mul", [past, over_time])
     batch, filters, memory = weighted.shape
@@ -72,11 +72,11 @@ def _svdf_int8(ctx: OpContext, x: Value, past: Value) -> Value:
     if s_zero:
         new = ctx.emit("add", [new, ctx.const(s_zero, np.int32)])
     new = ctx.cast(ctx.clamp(new, bounds.min, bounds.max), past.dtype.name)
-    now = ctx.cast(_pushed(ctx, past, new), "int32")
+    now = ctx.cast(_push(ctx, past, new), "int32")
     if s_zero:
         now = ctx.emit("sub", [now, ctx.const(s_zero, np.int32)])
     over_time = ctx.const(ctx.constant_operand(2, "the weights over time").astype(np.int32))
-    units = _filtered(ctx, now, over_time, ctx.options["rank"])
+    units = _filter_features(ctx, now, over_time, ctx.options["rank"])
     units = ctx.add_optional(units, ctx.input(3))
     y_scale, zero = ctx.per_tensor(ctx.result())
     return clamped(ctx, scaled(ctx, units, float(ratio(f32(s_scale * t_scale), y_scale))), zero)

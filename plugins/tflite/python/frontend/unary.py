@@ -225,11 +225,11 @@ def _hard_swish_table(ctx: OpContext) -> Value:
         if e_bend > 0:
             bend = _sat16(bend * 2)
         elif e_bend < 0:
-            bend = _shifted(bend, -e_bend)
+            bend = _shift(bend, -e_bend)
         bend = (bend + (1 << 15)) >> 1
         both = bend * product
         y = np.sign(both) * (np.abs(both) >> 15)
-        return _shifted(y, -e_out)
+        return _shift(y, -e_out)
 
     return result_table(ctx, entries)
 
@@ -243,7 +243,7 @@ def _sat16(x: np.ndarray) -> np.ndarray:
     return np.clip(x, -32768, 32767)
 
 
-def _shifted(x: np.ndarray, n: int) -> np.ndarray:
+def _shift(x: np.ndarray, n: int) -> np.ndarray:
     rest, mask = x & ((1 << n) - 1), (1 << n) - 1
     return (x >> n) + (rest > (mask >> 1) + (x < 0))
 

@@ -37,7 +37,7 @@ def _weight_bytes(tensor) -> int:
     return math.prod(tensor.dims) * itemsize
 
 
-def _imported(path: Path, operators: Any) -> Any:
+def _import_network(path: Path, operators: Any) -> Any:
     """Import the network; dynamic dimensions get default bounds."""
     from tvmrt.compiler.frontend.onnx import import_model
     from tvmrt.compiler.frontend.onnx.default_bounds import find_undeclared_dims
@@ -63,7 +63,7 @@ def describe(path: Path) -> Description:
     _count_operators(graph, counts)
     opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
     # gather: includes the operators of installed packages
-    verdict, taken = import_verdict(lambda: _imported(path, gather(())))
+    verdict, taken = import_verdict(lambda: _import_network(path, gather(())))
     properties = {
         "format": "ONNX",
         "graph": graph.name,

@@ -60,11 +60,11 @@ def _atom(atom: Any, low: Sizes, high: Sizes) -> Interval:
 # Rules: from the numpy function of an operator and bounds of its operands to its bounds.
 
 
-def _increasing(function: Callable, *operands: Interval) -> Interval:
+def _apply_increasing(function: Callable, *operands: Interval) -> Interval:
     return function(*(o[0] for o in operands)), function(*(o[1] for o in operands))
 
 
-def _decreasing(function: Callable, *operands: Interval) -> Interval:
+def _apply_decreasing(function: Callable, *operands: Interval) -> Interval:
     return function(*(o[1] for o in operands)), function(*(o[0] for o in operands))
 
 
@@ -111,16 +111,16 @@ def _where(function: Callable, c: Interval, a: Interval, b: Interval) -> Interva
 
 
 INTERVALS: dict[str, Callable[..., Interval]] = {
-    **dict.fromkeys(("add", "ceil", "floor", "max", "min", "round", "sqrt"), _increasing),
+    **dict.fromkeys(("add", "ceil", "floor", "max", "min", "round", "sqrt"), _apply_increasing),
     **dict.fromkeys(("less", "less_equal"), _less),
     **dict.fromkeys(("greater", "greater_equal"), _greater),
-    **dict.fromkeys(("logical_and", "logical_or"), _increasing),
+    **dict.fromkeys(("logical_and", "logical_or"), _apply_increasing),
     "abs": _abs,
     "div": _div,
     "equal": _equal,
-    "logical_not": _decreasing,
+    "logical_not": _apply_decreasing,
     "mul": _corners,
-    "neg": _decreasing,
+    "neg": _apply_decreasing,
     "quotient": _corners,
     "sub": _sub,
     "where": _where,

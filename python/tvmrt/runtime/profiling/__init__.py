@@ -59,7 +59,7 @@ class Report:
         col_sums
             Whether to add a row with the sum.
         """
-        calls = _aggregated(self.calls) if aggregate else self.calls
+        calls = _aggregate(self.calls) if aggregate else self.calls
         if sort:
             calls = sorted(calls, key=lambda call: -call["seconds"])
         width = max([len(call["name"]) for call in calls] + [len("Operator")])
@@ -106,7 +106,7 @@ def _operator(call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _aggregated(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _aggregate(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for call in calls:
         row = rows.setdefault(call["name"], {"name": call["name"], "count": 0, "seconds": 0.0})

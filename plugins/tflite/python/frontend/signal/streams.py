@@ -26,7 +26,7 @@ def _begin(ctx: OpContext, first: np.ndarray) -> int:
     return ctx.importer.states.add(ctx.const(first))
 
 
-def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
+def _push(ctx: OpContext, x: Value, kept: int) -> Value:
     """Prepend the last ``kept`` samples of the previous runs to the rows of x."""
     if not kept:
         return x
@@ -42,7 +42,7 @@ def delay(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16")
     length = check_range("delay_length", *integer_options(ctx, "delay_length"), 0, MAX_SAMPLES)
     rows = rows_of(ctx, x)
-    return ctx.reshape(ctx.slice_axis(_pushed(ctx, rows, length), 1, 0, rows.shape[1]), x.shape)
+    return ctx.reshape(ctx.slice_axis(_push(ctx, rows, length), 1, 0, rows.shape[1]), x.shape)
 
 
 @tflite_op(SignalFramer=1)
@@ -60,7 +60,7 @@ def framer(ctx: OpContext) -> list[Value]:
     if rows.shape[1] % step or rows.shape[1] // step > MAX_FRAMES:
         raise ValueError(f"{x.type} is not a whole number of steps of {step} samples")
     frames, steps = rows.shape[1] // step, ceil_div(size, step)
-    whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
+    whole = _push(ctx, rows, (size if prefill else steps * step) - step)
     parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
     y = ctx.reshape(ctx.concat(parts, 1), (*x.shape[:-1], frames, size))
     return [y, ctx.const(True) if prefill else _has_enough(ctx, frames, steps)]

@@ -126,10 +126,10 @@ def squeeze_dynamic(ctx: NodeContext, x: Value, axes: Sequence[int]) -> OnnxValu
             number = ctx.integer_tensor(np.asarray(extent, object))
             conditions[extent] = ctx.emit("equal", [number, ctx.const(np.asarray(1, np.int64))])
     ctx.builder.guard = outer
-    return _squeezed(ctx, x, axes, conditions)
+    return _squeeze(ctx, x, axes, conditions)
 
 
-def _squeezed(
+def _squeeze(
     ctx: NodeContext, x: Value, axes: Sequence[int], conditions: Mapping[SymInt, Value]
 ) -> OnnxValue:
     if not axes:
@@ -142,7 +142,7 @@ def _squeezed(
         builder.guard = (guard, True)
         try:
             side, remaining = (_drop_axis(ctx, x, axis), later) if taken else (x, axes[1:])
-            sides.append(_squeezed(ctx, side, remaining, conditions))
+            sides.append(_squeeze(ctx, side, remaining, conditions))
         finally:
             builder.guard = outer
     return Alternatives(ctx.name, condition, sides[0], sides[1], x.shape[axis])

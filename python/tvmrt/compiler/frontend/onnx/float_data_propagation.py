@@ -229,7 +229,9 @@ def _emit_operator(ctx: NodeContext, expr: SizeExpr, operands: Sequence[TensorEx
         value = expr.value
         if expr.dtype == "int64":
             return TensorExpr(ctx, ctx.integer_tensor(np.asarray(value, object)))
-        return TensorExpr(ctx, ctx.const(np.asarray(value, expr.dtype).astype(_wide(expr.dtype))))
+        return TensorExpr(
+            ctx, ctx.const(np.asarray(value, expr.dtype).astype(_run_time_type(expr.dtype)))
+        )
     if expr.op == "cast":
         return _round_to(ctx, operands[0], expr.dtype)
     wide = [o.cast("float64") if o.value.dtype.name == "float32" else o for o in operands]
@@ -237,13 +239,13 @@ def _emit_operator(ctx: NodeContext, expr: SizeExpr, operands: Sequence[TensorEx
     return _round_to(ctx, TensorExpr(ctx, ctx.emit(op, [o.value for o in wide])), expr.dtype)
 
 
-def _wide(dtype: str) -> str:
+def _run_time_type(dtype: str) -> str:
     """Return the run-time type for numbers of a type."""
     return "float32" if dtype == "float16" else dtype
 
 
 def _round_to(ctx: NodeContext, numbers: TensorExpr, dtype: str) -> TensorExpr:
-    result = numbers.cast(_wide(dtype))
+    result = numbers.cast(_run_time_type(dtype))
     if dtype == "float16":
         return TensorExpr(ctx, round_to_half(ctx.builder, result.value, dtype))
     return result

@@ -175,7 +175,7 @@ def _broadcast_zero_point(ctx: NodeContext, zero: Value | None, axis: int) -> Va
 
 def _matmul_in_float(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
     """Emit float matmuls over slices so short that each sum is exact, and add as integers."""
-    a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
+    a, b = _subtract_zero_point(ctx, a, a_zero), _subtract_zero_point(ctx, b, b_zero)
     depth = a.shape[-1]
     if upper_bound(depth) <= MAX_EXACT_FLOAT_TERMS:
         return ctx.cast(ctx.emit("matmul", [a, b]), "int32")
@@ -189,7 +189,7 @@ def _matmul_in_float(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Va
     return total
 
 
-def _centred(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
+def _subtract_zero_point(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
     """Return q - zero as exact floats."""
     wide = ctx.cast(q, "int32")
     if zero is not None:
@@ -239,10 +239,10 @@ def _conv_in_float(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: 
             f"weights {w.type} in {groups} groups that are computed at run time; sums of more "
             f"than {MAX_EXACT_FLOAT_TERMS} products may be inexact"
         )
-    x = _centred(ctx, x, None if x_zero is None else ctx.reshape(x_zero, ()))
+    x = _subtract_zero_point(ctx, x, None if x_zero is None else ctx.reshape(x_zero, ()))
     if w_zero is not None:
         w_zero = ctx.reshape(w_zero, (w_zero.type.size, *[1] * (len(w.shape) - 1)))
-    w = _centred(ctx, w, w_zero)
+    w = _subtract_zero_point(ctx, w, w_zero)
     total = None
     for start in range(0, depth, step):
         size = min(step, depth - start)
