@@ -43,10 +43,10 @@ def lay_out(pages: Path) -> None:
     for path in sorted(pages.rglob("*.md")):
         site_path = path.relative_to(pages).as_posix()
         text = path.read_text(encoding="utf-8")
-        text = site_pages.adapted(text, sources.get(site_path, site_path), site_path, plugins)
+        text = site_pages.adapt_links(text, sources.get(site_path, site_path), site_path, plugins)
         path.write_text(text, encoding="utf-8")
     for addition in site_pages.additions():
-        text = site_pages.adapted(addition.text, addition.source, addition.site_path, plugins)
+        text = site_pages.adapt_links(addition.text, addition.source, addition.site_path, plugins)
         with (pages / addition.site_path).open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")
     (pages / "docs" / "reference" / "python.md").write_text(python_page(), encoding="utf-8")
@@ -66,8 +66,8 @@ def python_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def installed() -> Path:
-    """The folder of the package that is imported here; sources alone lack the extension module."""
+def package_root() -> Path:
+    """Return the folder of the installed package; sources alone lack the extension module."""
     spec = importlib.util.find_spec("tvmrt")
     if spec is None or spec.origin is None:
         raise SystemExit("build_site: tvmrt is not installed here; pip install '.[docs]'")
@@ -88,7 +88,7 @@ def main() -> int:
             **os.environ,
             "TVMRT_SITE": str(site),
             "TVMRT_SITE_PAGES": str(pages),
-            "TVMRT_SITE_SOURCES": str(installed()),
+            "TVMRT_SITE_SOURCES": str(package_root()),
             "NO_MKDOCS_2_WARNING": "1",
         }
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]

@@ -118,7 +118,7 @@ def is_deleted(path: str, root: Path = ROOT) -> bool:
     return len(parts) > 1 and parts[0] == "plugins" and not (root / parts[0] / parts[1]).is_dir()
 
 
-def adapted(
+def adapt_links(
     text: str, source: str, site_path: str, pages: list[PluginPage], root: Path = ROOT
 ) -> str:
     """Return a page with links that hold on the site.

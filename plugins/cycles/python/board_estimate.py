@@ -232,7 +232,7 @@ def _estimate_network(
 
     counted = run(network, machine, part, _inputs(network, board_options), folder)
     rows = estimate_layers(network, counted, core, part, board_options.scale)
-    measured = memory_report.measured(network.sources, network.includes, machine)
+    measured = memory_report.measure_footprint(network.sources, network.includes, machine)
     stack = measured.stack(network.module)
     found = [_row(layer, part) for layer in rows]
     total = {

@@ -79,7 +79,9 @@ def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
         found = list(find_uses(text, str(path), own))
         if rewrite and any(use.new for use in found):
             with replacing(path) as aside:
-                aside.write_text(rewritten(text, own), encoding="utf-8", errors="surrogateescape")
+                aside.write_text(
+                    rewrite_text(text, own), encoding="utf-8", errors="surrogateescape"
+                )
         uses += found
     if as_json:
         console.print_json(
@@ -150,7 +152,7 @@ def _bases(text: str) -> Iterator[tuple[int, str, str]]:
         yield match.start(1), match.group(1), DERIVED[name]
 
 
-def rewritten(text: str, own: frozenset[str] = frozenset()) -> str:
+def rewrite_text(text: str, own: frozenset[str] = frozenset()) -> str:
     """Return the source with new names and includes; see find_uses()."""
     own |= defined_in(text)
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tvmrt.cli import main
-from tvmrt.plugins.migrate_headers.command import command, find_uses, rewritten
+from tvmrt.plugins.migrate_headers.command import command, find_uses, rewrite_text
 
 OLD = """\
 #include <tvm/runtime/c_runtime_api.h>
@@ -30,8 +30,8 @@ def test_findings_have_lines_and_reasons():
     ]
 
 
-def test_rewriting_keeps_comments_and_strings():
-    new = rewritten(OLD)
+def test_rewriting_leaves_comments_and_strings():
+    new = rewrite_text(OLD)
     assert "// TVMBackendPackedCFunc in a comment stays" in new
     assert '"TVMAPISetLastError"' in new
     assert "int call(TVMCPackedFunc f" in new
@@ -63,7 +63,7 @@ def test_a_folder_is_rewritten_in_place(tmp_path):
     result = CliRunner().invoke(command, [str(tmp_path), "--rewrite", "--json"])
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)["uses"]) == 3
-    assert source.read_text() == rewritten(OLD)
+    assert source.read_text() == rewrite_text(OLD)
     assert (tmp_path / "notes.txt").read_text() == OLD
 
 
@@ -92,9 +92,9 @@ def test_board_functions_keep_their_names(tmp_path):
     renamed = BOARD.replace("TVMBackendPackedCFunc", "TVMCPackedFunc")
     assert (tmp_path / "board.c").read_text() == renamed
     assert (tmp_path / "caller.c").read_text() == caller
-    # a call is not a definition
-    assert "TVMPackedFuncSetLastError" in rewritten(caller)
-    assert "TVMCPackedFunc" in rewritten("typedef int (*own)(TVMBackendPackedCFunc f);")
+    # a call is no definition, whatever follows it
+    assert "TVMPackedFuncSetLastError" in rewrite_text(caller)
+    assert "TVMCPackedFunc" in rewrite_text("typedef int (*own)(TVMBackendPackedCFunc f);")
 
 
 def test_missing_headers_are_reported(tmp_path):

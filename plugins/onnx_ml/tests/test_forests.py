@@ -340,10 +340,10 @@ def invalid_forests() -> dict:
         "mode": (changed("nodes_modes", "BRANCH_MAYBE"), "BRANCH_MAYBE is not one of them"),
         "number": (changed("nodes_nodeids", 1 << 40), "not from 0 to 2147483647"),
         "length": ({**right, "nodes_values": [1.0]}, "nodes_values has 1 elements"),
-        "target": (changed("target_ids", 7), "gives to output 7 of 2"),
+        "target": (changed("target_ids", 7), "adds to output 7, but there are 2"),
         "leaf": (changed("target_nodeids", -1), "names node -1"),
         "base": ({**right, "base_values": [1.0]}, "base_values has 1 elements, expected 2"),
-        "transform": ({**right, "post_transform": "NO"}, "post_transform NO is not known"),
+        "transform": ({**right, "post_transform": "NO"}, "unknown post_transform NO"),
     }
 
 

@@ -16,7 +16,7 @@ from tvmrt.plugins.region_writers.int8_quantization import INT8_TYPES, operands,
 from tvmrt.plugins.region_writers.tflite_windows import (
     convolution,
     images,
-    padded,
+    pad_input,
     pool,
     pool_source,
     strides,
@@ -152,7 +152,7 @@ def _qconv(w: TfliteWriter, node: Mapping) -> None:
     images(w, node)
     product = _layer_weights(w, node)
     x = node["inputs"][0]
-    source = padded(w, x, node["attrs"], w.quantizations[x].zero)
+    source = pad_input(w, x, node["attrs"], w.quantizations[x].zero)
     name, options, fields, transposed = convolution(w, node, product.weights)
     axis = 3 if name == "DEPTHWISE_CONV_2D" else 0
     parts = _parts(w, x, product._replace(weights=transposed), axis)

@@ -19,7 +19,7 @@ def images(w: TfliteWriter, node: Mapping) -> Mapping:
     return attrs
 
 
-def padded(w: TfliteWriter, tensor_id: int, attrs: Mapping, value: float = 0.0) -> int:
+def pad_input(w: TfliteWriter, tensor_id: int, attrs: Mapping, value: float = 0.0) -> int:
     """Return the padded input, channels-last."""
     x = w.read(tensor_id, True)
     pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]
@@ -52,7 +52,7 @@ def pool_source(w: TfliteWriter, node: Mapping, lowest: float, average: bool) ->
     inside = any((*attrs["pads_before"], *attrs["pads_after"]))
     if average and inside and not attrs["count_pads"]:
         raise refuse(node, "it excludes padding from averages")
-    source = padded(w, x, attrs, lowest)
+    source = pad_input(w, x, attrs, lowest)
     reach = [
         (n - k) // s + 1
         for n, k, s in zip(w.tensors[source].shape[1:3], attrs["kernel"], attrs["strides"])

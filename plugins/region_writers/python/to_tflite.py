@@ -17,7 +17,7 @@ from tvmrt.plugins.region_writers.quantized_to_tflite import (
     merge_int8_chains,
     quantizations_of,
 )
-from tvmrt.plugins.region_writers.tflite_windows import convolution, images, padded, pool
+from tvmrt.plugins.region_writers.tflite_windows import convolution, images, pad_input, pool
 from tvmrt.plugins.region_writers.tflite_writer import FIRST, LAST, TfliteForm, TfliteWriter, refuse
 
 # Unary and binary operators that differ from TensorFlow Lite's in the name only.
@@ -64,7 +64,7 @@ def _conv(w: TfliteWriter, node: Mapping) -> None:
         raise refuse(node, "its weights are computed")
     weights = w.arrays[kernel]
     biases = w.arrays[bias] if bias >= 0 else np.zeros(weights.shape[0], np.float32)
-    source = padded(w, x, attrs)
+    source = pad_input(w, x, attrs)
     name, options, fields, transposed = convolution(w, node, weights)
     operands = [source, w.constant(transposed), w.constant(biases)]
     w.add(name, operands, w.result(y, True), options, **fields)

@@ -113,7 +113,7 @@ def _verify(
     model: Path, inputs_file: Path | None, threads: int, requested: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
-    from tvmrt.cli.verify import as_dict, compared
+    from tvmrt.cli.verify import as_dict, compare_tensors
 
     if requested["board"] or requested["runtime"] == "crt" or requested["target"] in FIRMWARE:
         raise click.UsageError(
@@ -123,7 +123,7 @@ def _verify(
     names = "devices operators shapes dims sequences target precision cc".split()
     choices = {name: requested[name] for name in (*names, *plugin_options()) if name in requested}
     choices["executor"] = requested["executor"] or "graph"
-    rows, judge = compared(model, inputs_file, threads, False, choices)
+    rows, judge = compare_tensors(model, inputs_file, threads, False, choices)
     result = as_dict(rows, judge)
     for row in result["tensors"]:
         row.update(row.pop("verdict"))

@@ -80,7 +80,7 @@ class RemoteBoard(RemoteMachine):
                 f"the board at {self.name} has image {there}, {path} is {metadata['image']}: write "
                 "that file to the board first"
             )
-        with explained():
+        with explain_board_errors():
             return ImageNetwork(BoardNetwork(session, metadata))
 
     def _connect(self, path: Path, target: str) -> BoardSession:
@@ -113,7 +113,7 @@ class ImageNetwork(RemoteNetwork):
     def run(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         """Run the network once and return its outputs."""
         network = self._network
-        with explained():
+        with explain_board_errors():
             for name, array in arrays.items():
                 network.set_input(name, array)
             network.run()
@@ -121,12 +121,12 @@ class ImageNetwork(RemoteNetwork):
 
     def time(self, repeat: int) -> Sequence[float]:
         """Return the seconds of each run, by the board's clock."""
-        with explained():
+        with explain_board_errors():
             return self._network.time(repeat)
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
+def explain_board_errors() -> Iterator[None]:
     """Translate the numeric error codes of a board into their explanations."""
     try:
         yield

@@ -112,26 +112,26 @@ def test_blocks_on_boards(target, tmp_path):
     check(net, feeds, networks.results(build, tmp_path, STRICT)["blocks"])
 
 
-def test_verify_compares_with_xnnpack(tmp_path):
-    from tvmrt.cli.verify import compared
+def test_verify_asks_xnnpack(tmp_path):
+    from tvmrt.cli.verify import compare_tensors
 
     net = Blocks()
     net.dense(64, "int4", 32)
     path = tmp_path / "net.tflite"
     path.write_bytes(net.data())
-    (row,), judge = compared(path, None, 1, False, CHOICES)
+    (row,), judge = compare_tensors(path, None, 1, False, CHOICES)
     assert row.verdict.right and "XNNPACK" in judge
 
 
-def test_verify_reports_that_int2_has_no_reference(tmp_path):
-    from tvmrt.cli.verify import compared
+def test_verify_says_that_nobody_judges_int2(tmp_path):
+    from tvmrt.cli.verify import compare_tensors
 
     net = Blocks()
     net.dense(64, "int2", 32)
     path = tmp_path / "net.tflite"
     path.write_bytes(net.data())
     with pytest.raises(ValueError, match="no kernel for blockwise weights of int2"):
-        compared(path, None, 1, False, CHOICES)
+        compare_tensors(path, None, 1, False, CHOICES)
 
 
 def test_other_operators_with_blockwise_weights_are_refused():

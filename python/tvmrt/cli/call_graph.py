@@ -75,7 +75,7 @@ class CallGraph:
             raise KeyError(name)
         return max((self._depth(t, ()) for t in titles), key=_order)
 
-    def reached(self, name: str) -> set[str]:
+    def reachable_functions(self, name: str) -> set[str]:
         """Return the C names of a function and of all functions that it may call."""
         waiting = [title for title, frame in self.frames.items() if frame.name == name]
         found: set[str] = set()

@@ -253,7 +253,7 @@ def measure_code(compiled: Any, cc: str | None) -> Any:
         vendors = [v for library in libraries for v in library.sources.vendors.values()]
         includes = [Path(folder), *map(Path, find_include_path()), *vendor_includes(vendors)]
         sources = sorted(Path(folder).glob("*.c"))
-        return memory_report.measured(sources, includes, libraries[0].target, cc)
+        return memory_report.measure_footprint(sources, includes, libraries[0].target, cc)
 
 
 def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
@@ -272,7 +272,9 @@ def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
         for name, text in [(compiled.operators, None), *compiled.unshared.items()]:
             if text is not None:
                 Path(folder, name).write_text(text)
-            found = memory_report.measured([Path(folder, name)], includes, target, cc).footprint
+            found = memory_report.measure_footprint(
+                [Path(folder, name)], includes, target, cc
+            ).footprint
             if found is None or found.left_out:
                 return None
             sizes.append(found.code_bytes)

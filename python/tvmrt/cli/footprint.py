@@ -60,7 +60,7 @@ class Footprint:
 
     def code_of(self, *entries: str) -> int:
         """Return the bytes of code that these functions use, including callees."""
-        reached = {name for entry in entries for name in self.graph.reached(entry)}
+        reached = {name for entry in entries for name in self.graph.reachable_functions(entry)}
         return sum(self.functions[name].code_bytes for name in reached)
 
 

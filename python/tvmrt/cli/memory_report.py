@@ -56,7 +56,7 @@ class Measured:
         return next(iter(unbounded), max(depths, key=lambda d: d.nbytes or 0, default=None))
 
 
-def measured(
+def measure_footprint(
     sources: Sequence[Path], includes: Sequence[Path], target: Target, cc: str | None = None
 ) -> Measured:
     """Measure C files except for weights, whose sizes are known."""

@@ -81,11 +81,11 @@ def command(
     remote_machine = remote.open()
     with console.progress(not as_json) as progress:
         choices["remote_machine"], choices["progress"] = remote_machine, progress
-        rows, judge = compared(model, inputs_file, threads, outputs_only, choices)
+        rows, judge = compare_tensors(model, inputs_file, threads, outputs_only, choices)
     return _report(rows, judge, show_all, as_json)
 
 
-def compared(
+def compare_tensors(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, choices: dict[str, Any]
 ) -> tuple[list[TensorComparison], str]:
     """Compare every tensor of a network; also return the name of the reference. ``choices`` are

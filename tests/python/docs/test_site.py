@@ -81,7 +81,7 @@ def test_plugin_pages_end_their_sections(tree):
 )
 def test_links_lead_to_pages_of_the_site(tree, source, place, text, shown):
     pages = site_pages.plugin_pages(tree)
-    assert site_pages.adapted(text, source, place or source, pages, tree) == shown
+    assert site_pages.adapt_links(text, source, place or source, pages, tree) == shown
 
 
 def test_the_c_page_has_every_function_of_the_headers_that_it_names():

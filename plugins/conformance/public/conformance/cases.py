@@ -276,16 +276,16 @@ def _non_finite_values(make: CaseFactory) -> Iterator[Case]:
     """NaN and infinities: operators must propagate NaN. Matmul-like operators are excluded, since
     libraries clamp their results with operations that lose NaN."""
 
-    def spoiled(*shape: int) -> np.ndarray:
+    def add_non_finite(*shape: int) -> np.ndarray:
         array = make.normal(*shape)
         array.ravel()[1::5] = np.nan
         array.ravel()[3::7] = np.inf
         return array
 
     for op in "Relu Abs Neg Sigmoid Tanh LeakyRelu Exp Sqrt".split():
-        yield make.single(op, "NaN", [spoiled(3, 12)])
+        yield make.single(op, "NaN", [add_non_finite(3, 12)])
     for op in "Add Sub Mul Div Max Min".split():
-        yield make.single(op, "NaN", [spoiled(3, 12), make.positive(3, 12)])
+        yield make.single(op, "NaN", [add_non_finite(3, 12), make.positive(3, 12)])
 
 
 def _dense(how: str, make: CaseFactory, rows: int, sizes: Sequence[int]) -> Case:

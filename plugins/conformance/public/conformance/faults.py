@@ -91,7 +91,7 @@ def _damage(network: LoadedNetwork, device: Device) -> Iterator[Finding]:
     load = tvmrt.get_global_func("tvmrt.device.load_regions")
     text, constants = _parts(network.blob.payload)
 
-    def changed(change: Callable[[dict], None]) -> bytearray:
+    def change_field(change: Callable[[dict], None]) -> bytearray:
         head = json.loads(text)
         change(head)
         return bytearray(json.dumps(head).encode())
@@ -110,12 +110,14 @@ def _damage(network: LoadedNetwork, device: Device) -> Iterator[Finding]:
 
     yield _must_work("the module as it is", lambda: load(bytearray(text), bytearray(constants)))
     if not _is_scripted(device.name):
-        yield _must_fail("a newer version", lambda: load(changed(newer), bytearray(constants)))
-        unknown_text = changed(unknown)
+        yield _must_fail("a newer version", lambda: load(change_field(newer), bytearray(constants)))
+        unknown_text = change_field(unknown)
         run = _loaded_and_run(load, unknown_text, constants, network)
         yield _must_fail("an unknown operator", run)
-    yield _must_fail("another device", lambda: load(changed(elsewhere), bytearray(constants)))
-    yield _must_fail("a tensor out of range", lambda: load(changed(outside), bytearray(constants)))
+    yield _must_fail("another device", lambda: load(change_field(elsewhere), bytearray(constants)))
+    yield _must_fail(
+        "a tensor out of range", lambda: load(change_field(outside), bytearray(constants))
+    )
     yield _survives("text and constants cut short or changed", load, text, constants)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvmrt.compiler.frontend.onnx import quantize
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.convolution import convolution, crop_negative_pads, window_attrs
-from tvmrt.compiler.frontend.onnx.pooling import pool_window, pooled
+from tvmrt.compiler.frontend.onnx.pooling import pool, pool_window
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 from tvmrt.plugins.onnx_microsoft.operators.matmul import apply_activation
@@ -66,7 +66,7 @@ def nhwc_fused_conv(ctx: NodeContext) -> Value:
 @ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")
 def nhwc_max_pool(ctx: NodeContext) -> Value:
     x, attrs = pool_window(ctx, channels_first(ctx, ctx.required(0)))
-    return channels_last(ctx, pooled(ctx, "max_pool", x, attrs)[0])
+    return channels_last(ctx, pool(ctx, "max_pool", x, attrs)[0])
 
 
 @ms_op(

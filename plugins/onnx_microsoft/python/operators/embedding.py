@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import gather_rows
 from tvmrt.compiler.frontend.onnx.normalization import normalize_rows
-from tvmrt.compiler.frontend.onnx.quantize import dequantized
+from tvmrt.compiler.frontend.onnx.quantize import dequantize
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
@@ -67,7 +67,7 @@ def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     """Embedding with int8 tables; the gathered rows are dequantised."""
 
     def dequantize_rows(index: int, rows: Value) -> Value:
-        return dequantized(ctx, rows, ctx.required(8 + index), ctx.input(13 + index))
+        return dequantize(ctx, rows, ctx.required(8 + index), ctx.input(13 + index))
 
     ids = ctx.required(0)
     total = dequantize_rows(0, gather_rows(ctx, ctx.required(2), ids))

@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.pooling import is_global, pool_window, pooled
+from tvmrt.compiler.frontend.onnx.pooling import is_global, pool, pool_window
 from tvmrt.compiler.frontend.onnx.quantize import (
+    dequantize,
     dequantize_accumulator,
     dequantize_linear,
     dequantize_operand,
-    dequantized,
     dynamic_quantized,
     flatten_parameters,
     int_bias,
     integer_matmul,
+    quantize,
     quantize_linear,
-    quantized,
 )
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
@@ -60,7 +60,7 @@ def qgemm(ctx: NodeContext) -> Value:
     alpha = ctx.attr("alpha", 1.0)
     # per-column parameters of the product are per-row parameters of a transposed operand
     axis = 0 if ctx.attr("transB", 0) else 1
-    b = dequantized(
+    b = dequantize(
         ctx, b, flatten_parameters(ctx, w_scale), flatten_parameters(ctx, ctx.input(5)), axis
     )
     a = ctx.transpose(a, (1, 0)) if ctx.attr("transA", 0) else a
@@ -73,7 +73,7 @@ def qgemm(ctx: NodeContext) -> Value:
         out = ctx.emit("mul", [out, ctx.const(alpha, np.float32)])
     if ctx.input(7) is None:
         return out
-    return quantized(ctx, out, ctx.required(7), ctx.input(8), default=ctx.required(0).dtype.name)
+    return quantize(ctx, out, ctx.required(7), ctx.input(8), default=ctx.required(0).dtype.name)
 
 
 @ms_op(
@@ -101,11 +101,11 @@ def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
 
 def _operand(ctx: NodeContext, index: int) -> Value:
     """Dequantise operand ``index`` with the scale and zero point in the next two inputs."""
-    return dequantized(ctx, ctx.required(index), ctx.required(index + 1), ctx.input(index + 2))
+    return dequantize(ctx, ctx.required(index), ctx.required(index + 1), ctx.input(index + 2))
 
 
 def _result(ctx: NodeContext, out: Value, index: int, like: int = 0) -> Value:
-    return quantized(
+    return quantize(
         ctx, out, ctx.required(index), ctx.input(index + 1), default=ctx.required(like).dtype.name
     )
 
@@ -178,12 +178,12 @@ def _average_pool(ctx: NodeContext, x: Value, attrs: dict) -> Value:
     is_global_pool = is_global(x, attrs)
     if kernel_attrs is not None and not is_global_pool:
         op = "qavg_pool_zero_first" if kernel_attrs["y_zero"] else "qavg_pool"
-        return pooled(ctx, op, x, attrs, **kernel_attrs)[0]
-    x = dequantized(ctx, x, ctx.required(1), ctx.input(2))
+        return pool(ctx, op, x, attrs, **kernel_attrs)[0]
+    x = dequantize(ctx, x, ctx.required(1), ctx.input(2))
     if is_global_pool:
         out = ctx.emit("reduce_mean", [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
     else:
-        (out,) = pooled(ctx, "avg_pool", x, attrs)
+        (out,) = pool(ctx, "avg_pool", x, attrs)
     return _result(ctx, out, 3)
 
 

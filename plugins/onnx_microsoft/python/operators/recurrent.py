@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.quantize import (
+    dequantize,
     dequantize_accumulator,
-    dequantized,
     dynamic_quantized,
     integer_matmul,
 )
@@ -47,7 +47,7 @@ def dynamic_quantize_lstm(ctx: NodeContext) -> list[Value]:
     results = []
     for d in range(directions):
         weights = _direction_weights(ctx, 2, d, directions)
-        state = dequantized(ctx, weights[0], *weights[1:], axis=1)
+        state = dequantize(ctx, weights[0], *weights[1:], axis=1)
         results.append(
             ctx.emit_many(
                 "lstm",

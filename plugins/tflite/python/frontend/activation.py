@@ -11,20 +11,24 @@ from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import result_table, scale_array
 from tvmrt.plugins.tflite.frontend.multipliers import BOUNDS, activation_name, f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.requantize import (
+    clamp_and_cast,
+    scale_fixed_point,
+    subtract_zero_point,
+)
 
 
-def activated(ctx: OpContext, y: Value) -> Value:
+def apply_activation(ctx: OpContext, y: Value) -> Value:
     """Apply the operator's fused activation to a result without quantisation."""
     name = activation_name(ctx.options.get("act", 0))
     if name == "TANH" and y.dtype.is_float:
         return ctx.emit("tanh", [y])
     if name not in BOUNDS:
         raise UnsupportedError(f"activation {name}")
-    return bounded(ctx, y, name)
+    return clamp_to_bounds(ctx, y, name)
 
 
-def bounded(ctx: OpContext, y: Value, name: str) -> Value:
+def clamp_to_bounds(ctx: OpContext, y: Value, name: str) -> Value:
     low, high = BOUNDS[name]
     if low == 0.0 and high is None:
         return ctx.emit("relu", [y])
@@ -35,12 +39,17 @@ def bounded(ctx: OpContext, y: Value, name: str) -> Value:
 def relu(ctx: OpContext) -> Value:
     x, name = ctx.required(0), ctx.op.name
     if x.dtype.name not in QUANTIZED or ctx.tensor(0).quantization is None:
-        return bounded(ctx, x, name)
+        return clamp_to_bounds(ctx, x, name)
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(float(ratio(x_scale, y_scale)))
     if x.dtype.bits == 8:
         return result_table(ctx, lambda q: scale_array(q, m, e), name)
-    return clamped(ctx, scaled(ctx, centred(ctx, 0), float(ratio(x_scale, y_scale))), zero, name)
+    return clamp_and_cast(
+        ctx,
+        scale_fixed_point(ctx, subtract_zero_point(ctx, 0), float(ratio(x_scale, y_scale))),
+        zero,
+        name,
+    )
 
 
 @tflite_op(LEAKY_RELU=2)
@@ -58,11 +67,13 @@ def leaky_relu(ctx: OpContext) -> Value:
             return np.where(q >= 0, scale_array(q, m, e), rest)
 
         return result_table(ctx, entries)
-    x = centred(ctx, 0)
-    rest = scaled(ctx, x, abs(reals[1]))
+    x = subtract_zero_point(ctx, 0)
+    rest = scale_fixed_point(ctx, x, abs(reals[1]))
     rest = ctx.emit("neg", [rest]) if reals[1] < 0 else rest
     positive = ctx.emit("greater_equal", [x, ctx.const(0, np.int32)])
-    return clamped(ctx, ctx.emit("where", [positive, scaled(ctx, x, reals[0]), rest]), zero)
+    return clamp_and_cast(
+        ctx, ctx.emit("where", [positive, scale_fixed_point(ctx, x, reals[0]), rest]), zero
+    )
 
 
 @tflite_op(PRELU=1)
@@ -72,8 +83,10 @@ def prelu(ctx: OpContext) -> Value:
         return ctx.emit("prelu", [x, slope])
     (x_scale, _), (a_scale, _) = (ctx.per_tensor(ctx.tensor(i)) for i in (0, 1))
     y_scale, zero = ctx.per_tensor(ctx.result())
-    x, slope = centred(ctx, 0), centred(ctx, 1)
-    plain = scaled(ctx, x, float(ratio(x_scale, y_scale)))
-    rest = scaled(ctx, ctx.emit("mul", [x, slope]), float(ratio(f32(x_scale * a_scale), y_scale)))
+    x, slope = subtract_zero_point(ctx, 0), subtract_zero_point(ctx, 1)
+    plain = scale_fixed_point(ctx, x, float(ratio(x_scale, y_scale)))
+    rest = scale_fixed_point(
+        ctx, ctx.emit("mul", [x, slope]), float(ratio(f32(x_scale * a_scale), y_scale))
+    )
     positive = ctx.emit("greater_equal", [x, ctx.const(0, np.int32)])
-    return clamped(ctx, ctx.emit("where", [positive, plain, rest]), zero)
+    return clamp_and_cast(ctx, ctx.emit("where", [positive, plain, rest]), zero)

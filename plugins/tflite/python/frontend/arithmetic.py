@@ -6,7 +6,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import (
     activation_name,
@@ -16,7 +16,11 @@ from tvmrt.plugins.tflite.frontend.multipliers import (
     ratio,
 )
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.requantize import (
+    clamp_and_cast,
+    scale_fixed_point,
+    subtract_zero_point,
+)
 
 PLAIN = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 
@@ -31,7 +35,7 @@ def is_quantized(ctx: OpContext, first: str, *more: str) -> bool:
 def arithmetic(ctx: OpContext) -> Value:
     name = ctx.op.name
     if not is_quantized(ctx, *QUANTIZED):
-        return activated(ctx, ctx.emit(PLAIN[name], [ctx.required(0), ctx.required(1)]))
+        return apply_activation(ctx, ctx.emit(PLAIN[name], [ctx.required(0), ctx.required(1)]))
     if name in ("ADD", "SUB"):
         return _sum(ctx)
     if name == "MUL":
@@ -93,7 +97,7 @@ def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Valu
         else ctx.emit("fixed_shift", [ctx.cast(ctx.required(i), "int32"), ctx.const(-shift, "i4")])
         for i, shift in enumerate(shifts)
     ]
-    return clamped(ctx, ctx.emit(op, terms), 0, activation)
+    return clamp_and_cast(ctx, ctx.emit(op, terms), 0, activation)
 
 
 def _product(ctx: OpContext) -> Value:
@@ -108,7 +112,7 @@ def _quotient(ctx: OpContext) -> Value:
     a, b, y, zero = _scales(ctx)
     m, e = multiplier(float(ratio(a, f32(b * y))))
     zero_constant = ctx.const(0, np.int32)
-    p, q = centred(ctx, 0), centred(ctx, 1)
+    p, q = subtract_zero_point(ctx, 0), subtract_zero_point(ctx, 1)
     negative = ctx.emit("less", [q, zero_constant])
     p, q = (ctx.emit("where", [negative, ctx.emit("neg", [v]), v]) for v in (p, q))
     zeros = ctx.emit("leading_zeros", [q])
@@ -122,7 +126,7 @@ def _quotient(ctx: OpContext) -> Value:
     # e - (31 - zeros) - room
     power = ctx.emit("sub", [ctx.emit("add", [zeros, ctx.const(e - 31, np.int32)]), headroom])
     scaled_down = ctx.emit("fixed_scale_by", [raised, ctx.const(m, np.int32), power])
-    return clamped(ctx, scaled_down, zero, activation_name(ctx.options["act"]))
+    return clamp_and_cast(ctx, scaled_down, zero, activation_name(ctx.options["act"]))
 
 
 @tflite_op(SQUARED_DIFFERENCE=2)
@@ -134,14 +138,15 @@ def squared_difference(ctx: OpContext) -> Value:
     # 8-bit operands have spare bits for a fraction; squaring int16 would overflow with them
     bits = 7 if is_quantized(ctx, *INT8_TYPES) else 0
     twice = f32(2) * max(a, b)
-    terms = [
-        scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << bits, np.int32)]),
-               ratio(float(scale), float(twice)))
-        for i, scale in enumerate((a, b))
-    ]  # fmt: skip
+    terms = []
+    for i, scale in enumerate((a, b)):
+        x = ctx.emit("mul", [subtract_zero_point(ctx, i), ctx.const(1 << bits, np.int32)])
+        terms.append(scale_fixed_point(ctx, x, ratio(float(scale), float(twice))))
     difference = ctx.emit("sub", terms)
     real = ratio(float(f32(twice * twice)), float(f32(f32(1 << 2 * bits) * y)))
-    return clamped(ctx, scaled(ctx, ctx.emit("mul", [difference, difference]), real), zero)
+    return clamp_and_cast(
+        ctx, scale_fixed_point(ctx, ctx.emit("mul", [difference, difference]), real), zero
+    )
 
 
 _BINARY = {
@@ -167,7 +172,7 @@ def comparison(ctx: OpContext) -> Value:
     if is_quantized(ctx, *INT8_TYPES):  # LiteRT compares int16 operands as plain integers
         for i in (0, 1):
             m, e = multiplier(float(ctx.per_tensor(ctx.tensor(i))[0]))
-            raised = ctx.emit("mul", [centred(ctx, i), ctx.const(256, np.int32)])
+            raised = ctx.emit("mul", [subtract_zero_point(ctx, i), ctx.const(256, np.int32)])
             sides[i] = ctx.emit("fixed_scale", [raised, ctx.const(m, "i4"), ctx.const(e, "i4")])
     y = ctx.emit(_COMPARISONS[ctx.op.name], sides)
     return ctx.emit("logical_not", [y]) if ctx.op.name == "NOT_EQUAL" else y

@@ -9,7 +9,7 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext, fixed_size_error
 from tvmrt.plugins.tflite.frontend.hybrid import hybrid_convolution, hybrid_images
 from tvmrt.plugins.tflite.frontend.integer_accumulators import accumulate_integers
@@ -91,7 +91,9 @@ def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> 
     if x.dtype.name == "float32" and w.dtype.name == "float32":
         return _finish(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), ctx.input(2))
     if x.dtype.name == "float32":
-        return ctx.channels_last(activated(ctx, hybrid_convolution(ctx, x, w, groups, attrs)))
+        return ctx.channels_last(
+            apply_activation(ctx, hybrid_convolution(ctx, x, w, groups, attrs))
+        )
     accumulators = accumulate_integers(ctx, x, w, product, (-1, 1, 1), axis)
     return ctx.channels_last(finish(ctx, accumulators))
 
@@ -100,7 +102,7 @@ def _finish(ctx: OpContext, y: Value, bias: Value | None) -> Value:
     """Add the bias and apply the activation to float [N, OC, ...]; return it channels-last."""
     if bias is not None:
         y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (y.type.rank - 2)))])
-    return ctx.channels_last(activated(ctx, y))
+    return ctx.channels_last(apply_activation(ctx, y))
 
 
 @tflite_op(TRANSPOSE_CONV=5)
@@ -132,7 +134,7 @@ def transpose_conv(ctx: OpContext) -> Value:
             return _dilated_input(ctx, image, zero, kernel, out, attrs)
 
         y = hybrid_images(ctx, x, flipped, dilate_image, plain, (1, 3))
-        return ctx.channels_last(activated(ctx, y))
+        return ctx.channels_last(apply_activation(ctx, y))
 
     def product(operands: list, x_zero: int, to: str) -> Value:
         dilated = _dilated_input(

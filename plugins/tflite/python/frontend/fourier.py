@@ -30,10 +30,10 @@ def rfft2d(ctx: OpContext) -> list:
     angles = _angles(_checked(lengths[0]))
     cos, sin = (ctx.const(part(angles).astype(np.float32)) for part in (np.cos, np.sin))
 
-    def turned(a: Value, b: Value, op: str) -> Value:
+    def rotate(a: Value, b: Value, op: str) -> Value:
         return ctx.emit(op, [ctx.emit("matmul", [cos, a]), ctx.emit("matmul", [sin, b])])
 
-    return [Complex(turned(real, imaginary, "add"), turned(imaginary, real, "sub"))]
+    return [Complex(rotate(real, imaginary, "add"), rotate(imaginary, real, "sub"))]
 
 
 def _along_rows(ctx: OpContext, x: Value, length: int) -> list[Value]:

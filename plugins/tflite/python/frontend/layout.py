@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import activation_name, f32, ratio
@@ -30,7 +30,7 @@ def concatenation(ctx: OpContext) -> Value:
             raise UnsupportedError("a fused activation of an integer concatenation")
         parts = [_harmonize(ctx, i, part) for i, part in enumerate(parts)]
         return ctx.emit("concat", parts, axis=axis)
-    return activated(ctx, ctx.emit("concat", parts, axis=axis))
+    return apply_activation(ctx, ctx.emit("concat", parts, axis=axis))
 
 
 def _harmonize(ctx: OpContext, index: int, part: Value) -> Value:

@@ -15,7 +15,7 @@ from tvmrt.plugins.tflite.frontend.context import INT8_TYPES, OpContext
 from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import scale_array
 from tvmrt.plugins.tflite.frontend.multipliers import ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import clamped
+from tvmrt.plugins.tflite.frontend.requantize import clamp_and_cast
 
 INT32_MAX = 2**31 - 1
 # Constants with 31 fraction bits.
@@ -79,7 +79,7 @@ def _log_softmax_int8(ctx: OpContext, x: Value) -> Value:
     y = ctx.emit("fixed_shift", [y, ctx.const(22, np.int32)])
     inside = ctx.emit("greater", [ctx.emit("neg", [steps]), nearest])
     y = ctx.emit("where", [inside, y, ctx.const(-255, np.int32)])
-    return clamped(ctx, y, zero)
+    return clamp_and_cast(ctx, y, zero)
 
 
 def _logarithm(ctx: OpContext, total: Value) -> Value:

@@ -8,13 +8,13 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend import blockwise_quantization
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.hybrid import hybrid_batch_matmul, hybrid_row_matmul
 from tvmrt.plugins.tflite.frontend.integer_accumulators import accumulate_integers, split_int16
 from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import clamped, finish, scaled
+from tvmrt.plugins.tflite.frontend.requantize import clamp_and_cast, finish, scale_fixed_point
 
 
 @tflite_op(FULLY_CONNECTED=14)
@@ -30,15 +30,15 @@ def fully_connected(ctx: OpContext) -> Value:
     rows = ctx.reshape(x, (x.type.size // depth, depth))
     if ctx.tensor(1).blocks is not None:
         y = ctx.add_optional(blockwise_quantization.product(ctx, rows), ctx.input(2))
-        return ctx.reshape(activated(ctx, y), shape)
+        return ctx.reshape(apply_activation(ctx, y), shape)
     columns = ctx.transpose(w, (1, 0))
     if x.dtype.name == "float32" and w.dtype.name == "float32":
         y = ctx.add_optional(ctx.emit("matmul", [rows, columns]), ctx.input(2))
-        return ctx.reshape(activated(ctx, y), shape)
+        return ctx.reshape(apply_activation(ctx, y), shape)
 
     if x.dtype.name == "float32":
         y = hybrid_row_matmul(ctx, rows, columns, bool(ctx.options["asymmetric"]))
-        return ctx.reshape(activated(ctx, y), shape)
+        return ctx.reshape(apply_activation(ctx, y), shape)
     if not w.is_constant:
         raise UnsupportedError("the weights of FULLY_CONNECTED are computed at run time")
 
@@ -67,8 +67,10 @@ def batch_matmul(ctx: OpContext) -> Value:
         m, e = multiplier(real)
         total = _int16_matmul(ctx, a, b)
         y = ctx.emit("fixed_scale_wide", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
-        return clamped(ctx, y, zero)
-    return clamped(ctx, scaled(ctx, _int8_matmul(ctx, a, b, a_zero, b_zero), real), zero)
+        return clamp_and_cast(ctx, y, zero)
+    return clamp_and_cast(
+        ctx, scale_fixed_point(ctx, _int8_matmul(ctx, a, b, a_zero, b_zero), real), zero
+    )
 
 
 def _int8_matmul(ctx: OpContext, a: Value, b: Value, a_zero: int, b_zero: int) -> Value:

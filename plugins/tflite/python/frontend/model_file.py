@@ -15,7 +15,7 @@ from tvmrt.compiler.ir.mmap_constants import mmap_from_file
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.flatbuffer import File, Table
 from tvmrt.plugins.tflite.frontend.options import BUILTIN, CUSTOM, read_options
-from tvmrt.plugins.tflite.frontend.sparse import densified
+from tvmrt.plugins.tflite.frontend.sparse import densify
 
 IDENTIFIER = b"TFL3"
 VERSION = 3
@@ -287,7 +287,7 @@ class _Reader:
                 )
             if sparsity is not None:
                 raw = self._elements(name, data, bits, stored, None)
-                array = densified(self.file, name, raw, shape, sparsity)
+                array = densify(self.file, name, raw, shape, sparsity)
             else:
                 array = self._elements(name, data, bits, stored, shape)
         quantization = self._quantization(table.table(4), name, shape, dtype)

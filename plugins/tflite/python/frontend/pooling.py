@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import Value, reference_conv
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.arithmetic import is_quantized
 from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.convolution import window
@@ -35,7 +35,7 @@ def _pool(ctx: OpContext) -> tuple[Value, dict]:
 def _clamp_to_activation(ctx: OpContext, y: Value) -> Value:
     """Apply the fused activation; result and operand have the same quantisation."""
     if not is_quantized(ctx, *QUANTIZED):
-        return activated(ctx, y)
+        return apply_activation(ctx, y)
     scale, zero = ctx.per_tensor(ctx.result())
     name = activation_name(ctx.options["act"])
     if name == "NONE":
@@ -55,7 +55,7 @@ def average_pool(ctx: OpContext) -> Value:
     x, attrs = _pool(ctx)
     if x.dtype.is_float:
         y = ctx.emit("avg_pool", [x], count_pads=False, **attrs)
-        return ctx.channels_last(activated(ctx, y))
+        return ctx.channels_last(apply_activation(ctx, y))
     total = _window_sums(ctx, x, attrs)
     count = ctx.const(_taps(x.shape[2:], attrs), np.int32)
     half = ctx.emit("div", [count, ctx.const(2, np.int32)])
@@ -98,4 +98,4 @@ def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
 def l2_pool(ctx: OpContext) -> Value:
     x, attrs = _pool(ctx)
     mean_square = ctx.emit("avg_pool", [ctx.emit("mul", [x, x])], count_pads=False, **attrs)
-    return ctx.channels_last(activated(ctx, ctx.emit("sqrt", [mean_square])))
+    return ctx.channels_last(apply_activation(ctx, ctx.emit("sqrt", [mean_square])))

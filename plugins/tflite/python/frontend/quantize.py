@@ -13,7 +13,11 @@ from tvmrt.plugins.tflite.frontend.lookup_tables_int8 import result_table, scale
 from tvmrt.plugins.tflite.frontend.model_file import Tensor
 from tvmrt.plugins.tflite.frontend.multipliers import ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.requantize import (
+    clamp_and_cast,
+    scale_fixed_point,
+    subtract_zero_point,
+)
 
 
 @tflite_op(QUANTIZE=6)
@@ -34,10 +38,12 @@ def quantize(ctx: OpContext) -> Value:
     if x.dtype.bits == 8 and DTYPES[to].bits == 8:
         same = x_scale == y_scale and abs(x_zero - zero) == 128 and x.dtype.name != to
         return result_table(ctx, lambda q: q if same else scale_array(q, m, e))
-    steps = scaled(ctx, centred(ctx, 0), ratio(float(x_scale), float(y_scale)))
+    steps = scale_fixed_point(
+        ctx, subtract_zero_point(ctx, 0), ratio(float(x_scale), float(y_scale))
+    )
     if to == "int32":
         return ctx.emit("add", [steps, ctx.const(zero, np.int32)]) if zero else steps
-    return clamped(ctx, steps, zero)
+    return clamp_and_cast(ctx, steps, zero)
 
 
 def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:

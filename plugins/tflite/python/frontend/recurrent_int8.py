@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.quantized_multiplier import multiplier
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.multipliers import f32, power_of_two, ratio
-from tvmrt.plugins.tflite.frontend.requantize import scaled
+from tvmrt.plugins.tflite.frontend.requantize import scale_fixed_point
 from tvmrt.plugins.tflite.frontend.sequence_loop import step_by_step
 
 INPUT, FORGET, CELL, OUTPUT = range(4)
@@ -115,7 +115,9 @@ class _Cell:
             c = ctx.clamp(c, -bound, bound)
         end = self._tanh(c, self.cell)
         gate = self._logistic(parts[OUTPUT])
-        h = scaled(ctx, ctx.emit("mul", [gate, end]), ratio(2.0**-30, float(self.out_scale)))
+        h = scale_fixed_point(
+            ctx, ctx.emit("mul", [gate, end]), ratio(2.0**-30, float(self.out_scale))
+        )
         h = ctx.emit("add", [h, ctx.const(self.out_zero, np.int32)])
         return ctx.cast(ctx.clamp(h, -128, 127), "int8"), c
 
@@ -144,5 +146,5 @@ class _Cell:
         """Return a * b / 2 ** by; TensorFlow Lite Micro uses its fixed-point multiplication."""
         both = self.ctx.emit("mul", [a, b])
         if self.micro:
-            return self._saturate_int16(scaled(self.ctx, both, 2.0**-by))
+            return self._saturate_int16(scale_fixed_point(self.ctx, both, 2.0**-by))
         return self.ctx.emit("fixed_shift", [both, self.ctx.const(by, np.int32)])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.recurrent import (
     FORWARD,
@@ -94,7 +94,7 @@ def _plain(ctx: OpContext, x: Value, at: _RnnOperands, backward: bool = False) -
 
     def step(now: Value, h: Value) -> tuple[Value, Value]:
         total = ctx.emit("add", [times(ctx, now, at.w), times(ctx, h, at.r)])
-        h = activated(ctx, ctx.emit("add", [total, bias]))
+        h = apply_activation(ctx, ctx.emit("add", [total, bias]))
         return h, h
 
     y, (h,) = step_by_step(ctx, x, (h,), backward, step)

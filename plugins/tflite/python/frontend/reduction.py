@@ -15,7 +15,7 @@ from tvmrt.plugins.tflite.frontend.context import QUANTIZED, OpContext
 from tvmrt.plugins.tflite.frontend.model_file import element_type
 from tvmrt.plugins.tflite.frontend.multipliers import ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import clamped
+from tvmrt.plugins.tflite.frontend.requantize import clamp_and_cast
 from tvmrt.plugins.tflite.frontend.sequence_loop import step_by_step
 
 
@@ -61,7 +61,7 @@ def _quantized_reduction(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: 
     total = ctx.reduce("reduce_sum", ctx.cast(x, "int32"), axes, keep)
     total = ctx.emit("sub", [total, ctx.const(count * x_zero, np.int32)])
     y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
-    return clamped(ctx, y, zero)
+    return clamp_and_cast(ctx, y, zero)
 
 
 def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
@@ -75,12 +75,12 @@ def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Val
     if e > 14:
         raise UnsupportedError(f"operands of scale {x_scale:g} with a result of scale {y_scale:g}")
 
-    def rescaled(value: Value) -> Value:
+    def rescale(value: Value) -> Value:
         return ctx.emit("fixed_scale_wide", [value, ctx.const(m, np.int32), ctx.const(e, np.int32)])
 
     def step(now: Value, product: Value) -> tuple[Value, Value]:
         factor = ctx.emit("sub", [ctx.cast(now, "int64"), ctx.const(x_zero, np.int64)])
-        product = rescaled(ctx.emit("mul", [ctx.cast(product, "int64"), factor]))
+        product = rescale(ctx.emit("mul", [ctx.cast(product, "int64"), factor]))
         return product, product
 
     others = [a for a in range(x.type.rank) if a not in axes]
@@ -91,7 +91,7 @@ def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Val
         _, (product,) = step_by_step(
             ctx, ctx.slice_axis(rows, 0, 1, count - 1), [product], False, step
         )
-    y = clamped(ctx, rescaled(ctx.cast(product, "int64")), zero)
+    y = clamp_and_cast(ctx, rescale(ctx.cast(product, "int64")), zero)
     kept = [1 if a in axes else n for a, n in enumerate(x.shape)]
     return ctx.reshape(y, kept) if keep else y
 

@@ -49,10 +49,10 @@ def finish(ctx: OpContext, accumulators: Accumulators, by_float: bool = False) -
         is_int64 = accumulators.value.dtype.name == "int64"
         op = "fixed_scale_wide" if is_int64 else "fixed_scale"
         scaled = ctx.emit(op, [accumulators.value, ctx.const(m), ctx.const(e)])
-    return clamped(ctx, scaled, zero, activation_name(ctx.options.get("act", 0)))
+    return clamp_and_cast(ctx, scaled, zero, activation_name(ctx.options.get("act", 0)))
 
 
-def clamped(ctx: OpContext, x: Value, zero: int, activation: str = "NONE") -> Value:
+def clamp_and_cast(ctx: OpContext, x: Value, zero: int, activation: str = "NONE") -> Value:
     """Add the result's zero point to int32 values, clamp and cast to the result's type."""
     result = ctx.result()
     if result.dtype not in QUANTIZED:
@@ -63,13 +63,13 @@ def clamped(ctx: OpContext, x: Value, zero: int, activation: str = "NONE") -> Va
     return ctx.cast(ctx.clamp(moved, low, high), result.dtype)
 
 
-def scaled(ctx: OpContext, x: Value, real: float) -> Value:
+def scale_fixed_point(ctx: OpContext, x: Value, real: float) -> Value:
     """Multiply int32 by a real multiplier in fixed point."""
     m, e = multiplier(float(real))
     return ctx.emit("fixed_scale", [x, ctx.const(m, np.int32), ctx.const(e, np.int32)])
 
 
-def centred(ctx: OpContext, index: int) -> Value:
+def subtract_zero_point(ctx: OpContext, index: int) -> Value:
     """Return a quantised operand as int32 minus its zero point."""
     x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
     is_int64 = ctx.cast(x, "int32")

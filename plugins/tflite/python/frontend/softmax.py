@@ -6,13 +6,17 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.log_softmax import exponentials, sum_of_powers
 from tvmrt.plugins.tflite.frontend.lookup_tables_int16 import entries_of, lookup
 from tvmrt.plugins.tflite.frontend.multipliers import f32
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.requantize import (
+    clamp_and_cast,
+    scale_fixed_point,
+    subtract_zero_point,
+)
 
 
 @tflite_op(SOFTMAX=3)
@@ -37,7 +41,7 @@ def _softmax_int16(ctx: OpContext, x: Value, beta: float) -> Value:
     as_int32 = ctx.cast(x, "int32")
     largest = ctx.emit("reduce_max", [as_int32], axes=(last,), keepdims=True)
     real = float(f32(scale * f32(beta))) / (10.0 / 65535.0)
-    steps = scaled(ctx, ctx.emit("sub", [as_int32, largest]), real)
+    steps = scale_fixed_point(ctx, ctx.emit("sub", [as_int32, largest]), real)
     steps = ctx.clamp(ctx.emit("add", [steps, ctx.const(32767, np.int32)]), -32768, 32767)
     e = lookup(ctx, steps, powers)
     total = ctx.emit("reduce_sum", [e], axes=(last,), keepdims=True)
@@ -71,7 +75,7 @@ def _softmax_int8(ctx: OpContext, x: Value, beta: float) -> Value:
     by = ctx.emit("sub", [ctx.const(12 + 31 - bits, np.int32), zeros])
     y = ctx.emit("fixed_shift", [product, by])
     to = {"int8": -128, "uint8": 0, "int16": -32768}
-    return clamped(ctx, y, to.get(ctx.result().dtype, 0))
+    return clamp_and_cast(ctx, y, to.get(ctx.result().dtype, 0))
 
 
 @tflite_op(L2_NORMALIZATION=2)
@@ -81,8 +85,8 @@ def l2_normalization(ctx: OpContext) -> Value:
     if x.dtype.name == "float32":
         total = ctx.emit("reduce_sum", [ctx.emit("mul", [x, x])], axes=axes, keepdims=True)
         length = ctx.clamp(ctx.emit("sqrt", [total]), 1e-6, None)
-        return activated(ctx, ctx.emit("div", [x, length]))
-    as_int32 = centred(ctx, 0)
+        return apply_activation(ctx, ctx.emit("div", [x, length]))
+    as_int32 = subtract_zero_point(ctx, 0)
     total = ctx.emit(
         "reduce_sum", [ctx.emit("mul", [as_int32, as_int32])], axes=axes, keepdims=True
     )
@@ -90,7 +94,7 @@ def l2_normalization(ctx: OpContext) -> Value:
     e = ctx.emit("fixed_inverse_root_exponent", [total])
     e = ctx.emit("add", [e, ctx.const(7, np.int32)])
     y = ctx.emit("fixed_scale_by", [as_int32, m, e])
-    return clamped(ctx, y, 128 if ctx.result().dtype == "uint8" else 0)
+    return clamp_and_cast(ctx, y, 128 if ctx.result().dtype == "uint8" else 0)
 
 
 @tflite_op(LOCAL_RESPONSE_NORMALIZATION=1)

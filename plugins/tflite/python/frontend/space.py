@@ -134,16 +134,16 @@ def _bilinear_uint8(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Va
     a half. The generated C computes in double and rounds after each operation, so that compilers
     cannot fuse multiplications and additions."""
 
-    def rounded(value: Value) -> Value:
+    def round_to_float32(value: Value) -> Value:
         return ctx.cast(ctx.cast(value, "float32"), "float64")
 
     x, total = ctx.cast(x, "float64"), ctx.const(0.0, np.float64)
     for indices, part in columns:
         for tap in rows:
-            side = rounded(_weighted(ctx, x, 1, *tap))
-            term = rounded(_weighted(ctx, side, 2, indices, part))
-            total = rounded(ctx.emit("add", [total, term]))
-    return ctx.cast(rounded(ctx.emit("add", [total, ctx.const(0.5, np.float64)])), "uint8")
+            side = round_to_float32(_weighted(ctx, x, 1, *tap))
+            term = round_to_float32(_weighted(ctx, side, 2, indices, part))
+            total = round_to_float32(ctx.emit("add", [total, term]))
+    return ctx.cast(round_to_float32(ctx.emit("add", [total, ctx.const(0.5, np.float64)])), "uint8")
 
 
 def _bilinear_fixed(ctx: OpContext, x: Value, extents: list[int], align: bool, half: bool) -> Value:

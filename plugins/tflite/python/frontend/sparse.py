@@ -11,7 +11,7 @@ from tvmrt.plugins.tflite.frontend.flatbuffer import File, Table
 MAX_DENSE = 1 << 28  # elements
 
 
-def densified(
+def densify(
     file: File, name: str, values: np.ndarray, shape: tuple[int, ...], sparsity: Table
 ) -> np.ndarray:
     """Return the dense tensor of sparse values.

@@ -6,12 +6,12 @@ import numpy as np
 
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend.activation import activated
+from tvmrt.plugins.tflite.frontend.activation import apply_activation
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.hybrid import float_operand, hybrid_matmul
 from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import clamped, scaled
+from tvmrt.plugins.tflite.frontend.requantize import clamp_and_cast, scale_fixed_point
 
 
 @tflite_op(SVDF=4)
@@ -36,7 +36,7 @@ def svdf(ctx: OpContext) -> Value:
     else:
         new = hybrid_matmul(ctx, x, 1, bool(ctx.options["asymmetric"]))
     units = _filter_features(ctx, _push(ctx, past, new), float_operand(ctx, 2), rank)
-    return activated(ctx, ctx.add_optional(units, ctx.input(3)))
+    return apply_activation(ctx, ctx.add_optional(units, ctx.input(3)))
 
 
 def _push(ctx: OpContext, past: Value, new: Value) -> Value:
@@ -67,7 +67,7 @@ def _svdf_int8(ctx: OpContext, x: Value, past: Value) -> Value:
         raise UnsupportedError(f"weights of {w.dtype} and a memory of {past.dtype}")
     operands = [x, ctx.const(w.T), ctx.const(1.0, np.float32), None, None]
     accumulators = ctx.emit("qmatmul", operands, x_zero=x_zero, to="int32")
-    new = scaled(ctx, accumulators, float(ratio(f32(x_scale * w_scale), s_scale)))
+    new = scale_fixed_point(ctx, accumulators, float(ratio(f32(x_scale * w_scale), s_scale)))
     bounds = np.iinfo(past.dtype.numpy)
     if s_zero:
         new = ctx.emit("add", [new, ctx.const(s_zero, np.int32)])
@@ -79,4 +79,6 @@ def _svdf_int8(ctx: OpContext, x: Value, past: Value) -> Value:
     units = _filter_features(ctx, now, over_time, ctx.options["rank"])
     units = ctx.add_optional(units, ctx.input(3))
     y_scale, zero = ctx.per_tensor(ctx.result())
-    return clamped(ctx, scaled(ctx, units, float(ratio(f32(s_scale * t_scale), y_scale))), zero)
+    return clamp_and_cast(
+        ctx, scale_fixed_point(ctx, units, float(ratio(f32(s_scale * t_scale), y_scale))), zero
+    )

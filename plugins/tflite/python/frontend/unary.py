@@ -26,7 +26,11 @@ from tvmrt.plugins.tflite.frontend.lookup_tables_int16 import function, sigmoid
 from tvmrt.plugins.tflite.frontend.model_file import known_type
 from tvmrt.plugins.tflite.frontend.multipliers import f32, ratio
 from tvmrt.plugins.tflite.frontend.registry import tflite_op
-from tvmrt.plugins.tflite.frontend.requantize import centred, clamped, scaled
+from tvmrt.plugins.tflite.frontend.requantize import (
+    clamp_and_cast,
+    scale_fixed_point,
+    subtract_zero_point,
+)
 
 _PLAIN = {
     "ABS": "abs", "NEG": "neg", "CEIL": "ceil", "FLOOR": "floor", "ROUND": "round", "COS": "cos",
@@ -98,11 +102,15 @@ def _unary_int16(ctx: OpContext, name: str) -> Value:
         return function(ctx, np.exp)
     if name == "NEG":
         _check_one_scale(ctx)
-        return clamped(ctx, ctx.emit("neg", [centred(ctx, 0)]), ctx.per_tensor(ctx.result())[1])
+        return clamp_and_cast(
+            ctx, ctx.emit("neg", [subtract_zero_point(ctx, 0)]), ctx.per_tensor(ctx.result())[1]
+        )
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    size = ctx.emit("abs", [centred(ctx, 0)])
+    size = ctx.emit("abs", [subtract_zero_point(ctx, 0)])
     same = x_scale == y_scale
-    return clamped(ctx, size if same else scaled(ctx, size, float(ratio(x_scale, y_scale))), zero)
+    return clamp_and_cast(
+        ctx, size if same else scale_fixed_point(ctx, size, float(ratio(x_scale, y_scale))), zero
+    )
 
 
 def _check_one_scale(ctx: OpContext) -> None:

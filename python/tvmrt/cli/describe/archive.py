@@ -99,7 +99,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
         else:
             sources, includes = unpack_code(archive, Path(folder))
             includes += vendor_includes(vendors_of(ours.values()))
-            result = memory_report.measured(sources, includes, target)
+            result = memory_report.measure_footprint(sources, includes, target)
     if result.footprint is None:
         description.texts["code and stack"] = f"not measured: {result.reason}"
     else:

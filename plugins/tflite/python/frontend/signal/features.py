@@ -94,7 +94,7 @@ def subtraction(ctx: OpContext) -> list[Value]:
         pair = np.array([option[even], option[odd]], np.uint32)
         return ctx.const(pair[np.arange(x.shape[0]) % 2])
 
-    def shifted(value: Value) -> Value:
+    def shift_to_uint32(value: Value) -> Value:
         return ctx.cast(ctx.emit("shift_right", [value, behind]), "uint32")
 
     bits = ctx.const(option["smoothing_bits"], np.uint32)
@@ -103,12 +103,12 @@ def subtraction(ctx: OpContext) -> list[Value]:
     new = ctx.emit("wide_product", [raised, factors("smoothing", "alternate_smoothing")])
     rest = factors("one_minus_smoothing", "alternate_one_minus_smoothing")
     old = ctx.emit("wide_product", [before, rest])
-    noise = shifted(ctx.emit("add", [new, old]))
+    noise = shift_to_uint32(ctx.emit("add", [new, old]))
     known = ctx.emit("min", [noise, raised])
     if option["clamping"]:
         noise = known
     remaining = ctx.const(option["min_signal_remaining"], np.uint32)
-    least = shifted(ctx.emit("wide_product", [x, remaining]))
+    least = shift_to_uint32(ctx.emit("wide_product", [x, remaining]))
     left = ctx.emit("shift_right", [ctx.emit("sub", [raised, known]), bits])
     ctx.importer.set_state(state, noise)
     return [ctx.emit("max", [left, least]), noise]

@@ -63,7 +63,7 @@ def irfft(ctx: OpContext) -> Value:
     return y
 
 
-def squared(ctx: OpContext, spectrum: Value, first: int, count: int, to: str) -> Value:
+def squared_magnitudes(ctx: OpContext, spectrum: Value, first: int, count: int, to: str) -> Value:
     """Return squared magnitudes of ``count`` bins from ``first`` on, in type ``to``; the spectrum
     has (real, imaginary) pairs along its last axis."""
     axis = spectrum.type.rank - 1
@@ -82,7 +82,7 @@ def energy(ctx: OpContext) -> Value:
         raise ValueError(f"frequencies {start} to {end} of {x.type} are no {list(shape)}")
     count = min(shape[0], x.shape[0] // 2)
     # the sum of two squared int16 needs all 32 bits of uint32
-    result = squared(ctx, x, 0, count, "uint32")
+    result = squared_magnitudes(ctx, x, 0, count, "uint32")
     if count == shape[0]:
         return result
     rest = ctx.const(np.zeros(shape[0] - count, np.uint32))

@@ -104,10 +104,10 @@ class UndeclaredDims:
     def limit_batch(self, sizes: Sizes, batch: int) -> dict[str, DefaultBounds]:
         """Return the bounds with at most ``batch`` batch elements."""
 
-        def limited(size: DefaultBounds) -> DefaultBounds:
+        def limit_bounds(size: DefaultBounds) -> DefaultBounds:
             return replace(size, high=max(min(size.high, batch), size.low))
 
-        return {n: limited(s) if s.role is Role.BATCH else s for n, s in sizes.items()}
+        return {n: limit_bounds(s) if s.role is Role.BATCH else s for n, s in sizes.items()}
 
     def fallback_bounds(self) -> Iterator[tuple[dict[str, DefaultBounds], dict[str, str]]]:
         """Yield bounds to try in turn if the default ones are invalid, and the dimensions that have

@@ -66,7 +66,7 @@ def _to_int64(found: TensorExpr) -> TensorExpr:
     return found.maximum(-1).minimum(INT32_MAX).cast("int64")
 
 
-def resized(
+def resize_axes(
     ctx: NodeContext, x: Value, dims: Sequence[ResizeAxis], mode: ResizeMode, outside: float
 ) -> Value:
     """Resample x along the axes."""

@@ -48,7 +48,7 @@ def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
     return x, {"kernel": kernel, **attrs}
 
 
-def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
+def pool(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
     """Return the results of a pool, which may be empty at some dynamic sizes."""
     wanted = attrs["out_spatial"]
     some = tuple(sym_max(n, 1) for n in wanted)
@@ -69,8 +69,8 @@ def max_pool(ctx: NodeContext) -> Value | list[Value]:
     x, attrs = pool_window(ctx, ctx.required(0))
     if len(ctx.node.output) > 1 and ctx.node.output[1]:
         columns_first = bool(ctx.attr("storage_order", 0))
-        return pooled(ctx, "max_pool_index", x, attrs, columns_first=columns_first)
-    return pooled(ctx, "max_pool", x, attrs)[0]
+        return pool(ctx, "max_pool_index", x, attrs, columns_first=columns_first)
+    return pool(ctx, "max_pool", x, attrs)[0]
 
 
 @onnx_op("AveragePool")
@@ -80,14 +80,14 @@ def average_pool(ctx: NodeContext) -> Value:
     x, attrs = pool_window(ctx, x)
     if is_global(x, attrs):
         return _reduce_image(ctx, "reduce_mean", x)
-    return pooled(ctx, "avg_pool", x, attrs, count_pads=ctx.attr("count_include_pad", 0))[0]
+    return pool(ctx, "avg_pool", x, attrs, count_pads=ctx.attr("count_include_pad", 0))[0]
 
 
 @onnx_op("LpPool")
 def lp_pool(ctx: NodeContext) -> Value:
     ctx.require_float32(ctx.required(0))
     x, attrs = pool_window(ctx, ctx.required(0))
-    return pooled(ctx, "lp_pool", x, attrs, p=ctx.attr("p", 2))[0]
+    return pool(ctx, "lp_pool", x, attrs, p=ctx.attr("p", 2))[0]
 
 
 def _reduce_image(ctx: NodeContext, op: str, x: Value) -> Value:

@@ -19,7 +19,7 @@ from .context import NodeContext
 from .convolution import convolution, crop_negative_pads, window_attrs
 from .matmul import numpy_matmul
 from .registry import onnx_op
-from .scales import align_parameters, dequantized, quantized
+from .scales import align_parameters, dequantize, quantize
 
 MAX_EXACT_FLOAT_TERMS = 256  # the sum of this many products of 9-bit numbers is exact in float32
 
@@ -27,7 +27,7 @@ MAX_EXACT_FLOAT_TERMS = 256  # the sum of this many products of 9-bit numbers is
 @onnx_op("DequantizeLinear")
 def dequantize_linear(ctx: NodeContext) -> Value:
     axis, block = ctx.attr("axis", 1), ctx.attr("block_size", 0)
-    return dequantized(ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block)
+    return dequantize(ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block)
 
 
 @onnx_op("QuantizeLinear")
@@ -38,7 +38,7 @@ def quantize_linear(ctx: NodeContext) -> Value:
         default = _type_name(ctx.attr("output_dtype"))
     saturate = bool(ctx.attr("saturate", 1))
     operands = ctx.required(0), ctx.required(1), ctx.input(2)
-    return quantized(ctx, *operands, axis, block, default, saturate)
+    return quantize(ctx, *operands, axis, block, default, saturate)
 
 
 def _type_name(code: int) -> str:
@@ -84,7 +84,7 @@ def dequantize_operand(
         if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
             raise UnsupportedError(f"parameters {p.type} that differ between batch elements")
     axis = axis if len(q.shape) > 1 else 0
-    return dequantized(ctx, q, flatten_parameters(ctx, scale), flatten_parameters(ctx, zero), axis)
+    return dequantize(ctx, q, flatten_parameters(ctx, scale), flatten_parameters(ctx, zero), axis)
 
 
 @onnx_op("QLinearConv")
@@ -97,13 +97,13 @@ def emit_qlinear_conv(ctx: NodeContext, q: Value) -> Value:
     transposed."""
     w, bias = ctx.required(3), ctx.input(8)
     attrs = window_attrs(ctx, q.shape[2:], w.shape[2:])
-    x = dequantized(ctx, q, ctx.required(1), ctx.input(2))
-    w = dequantized(ctx, w, ctx.required(4), ctx.input(5), 0)
+    x = dequantize(ctx, q, ctx.required(1), ctx.input(2))
+    w = dequantize(ctx, w, ctx.required(4), ctx.input(5), 0)
     if bias is not None:
         bias = int_bias(ctx, bias, ctx.required(1), ctx.required(4))
     x = crop_negative_pads(ctx, x, attrs)
     out = convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
-    return quantized(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
+    return quantize(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
 
 
 def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
@@ -111,7 +111,7 @@ def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> V
     x_scale = ctx.reshape(x_scale, ())
     w_scale = ctx.reshape(w_scale, () if w_scale.type.size == 1 else (w_scale.type.size,))
     bias = ctx.reshape(bias, (bias.type.size,))
-    return dequantized(ctx, bias, ctx.emit("mul", [x_scale, w_scale]), None, 0)
+    return dequantize(ctx, bias, ctx.emit("mul", [x_scale, w_scale]), None, 0)
 
 
 @onnx_op("QLinearMatMul")
@@ -119,9 +119,7 @@ def qlinear_matmul(ctx: NodeContext) -> Value:
     a = dequantize_operand(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
     b = dequantize_operand(ctx, ctx.required(3), ctx.required(4), ctx.input(5), -1)
     out = numpy_matmul(ctx, a, b)
-    return quantized(
-        ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
-    )
+    return quantize(ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name)
 
 
 def flatten_parameters(ctx: NodeContext, p: Value | None) -> Value | None:

@@ -67,7 +67,7 @@ def resize(ctx: NodeContext) -> Value:
         ResizeAxis(a, x.shape[a], out, scale, region)
         for a, out, scale, region in zip(axes, extents, result, regions)
     ]
-    return resized(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
+    return resize_axes(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
 
 
 def _constant_scale(ctx: NodeContext, scale: float) -> AxisScale:
@@ -101,9 +101,9 @@ def _resize_by_symbolic_scales(
         fixed = constant_value(factor)
         if fixed is None:
             dim = ResizeAxis(axis, x.shape[axis], out[i], AxisScale(given=given.at(i)))
-            x = dynamic_resize.resized(ctx, x, [dim], mode, 0.0)
+            x = dynamic_resize.resize_axes(ctx, x, [dim], mode, 0.0)
         else:
-            x = resized(
+            x = resize_axes(
                 ctx,
                 x,
                 [ResizeAxis(axis, x.shape[axis], out[i], _constant_scale(ctx, fixed))],
@@ -136,7 +136,7 @@ def _resize_dynamic(ctx: NodeContext, x: Value, axes: list[int], mode: ResizeMod
             axes, before, after, found, _dynamic_regions(ctx, len(axes))
         )
     ]
-    return dynamic_resize.resized(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
+    return dynamic_resize.resize_axes(ctx, x, dims, mode, ctx.attr("extrapolation_value", 0.0))
 
 
 def _dynamic_regions(ctx: NodeContext, count: int) -> list[CropRegion]:
@@ -168,14 +168,14 @@ def upsample(ctx: NodeContext) -> Value:
         ResizeAxis(i, n, _scaled_extent(ctx, n, np.float32(s)), _constant_scale(ctx, s))
         for i, (n, s) in enumerate(zip(x.shape, scales))
     ]
-    return resized(ctx, x, dims, mode, 0.0)
+    return resize_axes(ctx, x, dims, mode, 0.0)
 
 
 def _upsample_dynamic(ctx: NodeContext, x: Value, mode: ResizeMode) -> Value:
     shape = dynamic_slice.declared_shape(ctx, len(x.shape), "the size")
     scales = dynamic_resize.scales_from_operand(ctx, ctx.required(1), x.shape, shape)
     dims = [ResizeAxis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
-    return dynamic_resize.resized(ctx, x, dims, mode, 0.0)
+    return dynamic_resize.resize_axes(ctx, x, dims, mode, 0.0)
 
 
 def _scaled_extent(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymInt:
@@ -267,7 +267,7 @@ def _as_fractions(region: np.ndarray) -> list[CropRegion]:
     return [CropRegion(*pair) for pair in zip(ends[: len(ends) // 2], ends[len(ends) // 2 :])]
 
 
-def resized(
+def resize_axes(
     ctx: NodeContext, x: Value, dims: Sequence[ResizeAxis], mode: ResizeMode, outside: float
 ) -> Value:
     """Resample all axes except for identity axes."""
@@ -277,7 +277,7 @@ def resized(
             found = _repeat_elements(ctx, x, dim, mode)
             if found is None:
                 # indices and weights are computed at run time
-                found = dynamic_resize.resized(ctx, x, [dim], mode, outside)
+                found = dynamic_resize.resize_axes(ctx, x, [dim], mode, outside)
             x = found
     dims = [dim for dim in dims if dim not in chosen]
     if any(dim.out < 0 or (dim.out > 0 and dim.extent == 0) for dim in dims):

@@ -44,7 +44,7 @@ def _repeat_blocks(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> 
     return ctx.slice_axis(out, axis, 0, shape[axis])
 
 
-def dequantized(
+def dequantize(
     ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
 ) -> Value:
     """Return (q - zero) * scale. Without a zero point, and for floats, it is 0."""
@@ -93,7 +93,7 @@ def _dequantize_blocks(ctx: NodeContext, q: Value, scale: Value, zero, axis, blo
     return ctx.reshape(_dequantize(ctx, ctx.reshape(q, blocked_shape), scale, zero), q.shape)
 
 
-def quantized(
+def quantize(
     ctx: NodeContext,
     x: Value,
     scale: Value,
