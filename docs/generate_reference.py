@@ -1,11 +1,11 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
-``docs/reference/command-line.md`` comes from the command's own help, ``json.md`` from the schemas
-of its output, ``docs/reference/python.md`` from the docstrings, ``docs/reference/c.md`` from the
-headers, ``docs/reference/operators.md`` from the operators' contracts, a part of ``accuracy.md``
-from the table of intentional differences. Each plug-in has the pages of its own commands and names
-in its folder ``docs``; its file ``reference_pages.py`` there has ``PAGES``, more pages, and
-``ENTRIES``, its public names. A test fails when a page no longer is what this script writes.
+The pages in ``docs/reference`` and their sources: ``command-line.md``: the help of the commands;
+``json.md``: the schemas of the output; ``python.md``: docstrings; ``c.md``: headers;
+``operators.md``: the operators' contracts; a part of ``accuracy.md``: the table of intentional
+differences. Plug-ins have pages of their own commands and names in their folder ``docs``. A file
+``reference_pages.py`` there defines more pages (``PAGES``) and public names (``ENTRIES``). A test
+fails if a page is out of date.
 """
 
 from __future__ import annotations

@@ -64,10 +64,10 @@ class CmsisNN(Device):
 
     def evaluate(self, region: Region) -> str | None:
         """Check that the region is a whole layer; a part is rejected if the rest is elsewhere."""
-        found = find_row_layers(region.graph)
-        if len(found) != 1 or len(found[0]) != len(region.nodes) or len(region.outputs) != 1:
+        matches = find_row_layers(region.graph)
+        if len(matches) != 1 or len(matches[0]) != len(region.nodes) or len(region.outputs) != 1:
             return "a part of the layer is elsewhere"
-        _layer(found[0])
+        _layer(matches[0])
         return None
 
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:

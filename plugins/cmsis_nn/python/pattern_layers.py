@@ -22,15 +22,15 @@ from tvmrt.plugins.cmsis_nn.softmax_table import recover_multiplier
 POWER_SHIFT, PART_SHIFT = 12, 35  # shifts of a softmax's exponentials and quotients
 
 
-def pattern_layer(found: PatternMatch) -> Layer:
+def pattern_layer(match: PatternMatch) -> Layer:
     """Return the layer of a pattern's nodes. Raises UnsupportedError with what CMSIS-NN lacks."""
-    values = found.values
-    x, y = values["x"], found.nodes[0].output
+    values = match.values
+    x, y = values["x"], match.nodes[0].output
     for value in (x, y):
         if value.dtype.name != "int8":
             raise UnsupportedError(f"CMSIS-NN needs int8 tensors, not {value.dtype}")
     _check(values, {"low": INT8_MIN, "high": INT8_MAX})
-    return _softmax(found, x) if found.kind == "softmax" else _mean(found, x, y)
+    return _softmax(match, x) if match.kind == "softmax" else _mean(match, x, y)
 
 
 def _check(values: dict[str, Value], wanted: dict[str, int]) -> None:
@@ -40,35 +40,35 @@ def _check(values: dict[str, Value], wanted: dict[str, int]) -> None:
             raise UnsupportedError("CMSIS-NN needs other constants for these operators")
 
 
-def _softmax(found: PatternMatch, x: Value) -> Softmax:
-    _check(found.values, {"powers_shift": POWER_SHIFT, "shift": PART_SHIFT, "zero": INT8_MIN,
+def _softmax(match: PatternMatch, x: Value) -> Softmax:
+    _check(match.values, {"powers_shift": POWER_SHIFT, "shift": PART_SHIFT, "zero": INT8_MIN,
                           "mask": 2**31 - 1})  # fmt: skip
-    axes = {tuple(found.node(op).attrs["axes"]) for op in ("reduce_max", "reduce_sum")}
-    table = found.values["table"].data
-    made = None if table is None else recover_multiplier(table)
-    if made is None or len(axes) != 1 or len(next(iter(axes))) != 1:
+    axes = {tuple(match.node(op).attrs["axes"]) for op in ("reduce_max", "reduce_sum")}
+    table = match.values["table"].data
+    multiplier = None if table is None else recover_multiplier(table)
+    if multiplier is None or len(axes) != 1 or len(next(iter(axes))) != 1:
         raise UnsupportedError("CMSIS-NN cannot reproduce its table of exponentials")
-    return softmax_by(x, next(iter(axes))[0], *made)
+    return softmax_by(x, next(iter(axes))[0], *multiplier)
 
 
-def _mean(found: PatternMatch, x: Value, y: Value) -> Pool:
+def _mean(match: PatternMatch, x: Value, y: Value) -> Pool:
     """Return an average pool, of windows summed by a convolution with ones or of whole images."""
-    if found.kind == "mean":
-        node = found.node("qconv")
-        weights, plain = found.values["weights"].data, node.attrs["x_zero"] == 0
+    if match.kind == "mean":
+        node = match.node("qconv")
+        weights, plain = match.values["weights"].data, node.attrs["x_zero"] == 0
         if weights is None or np.any(weights != 1) or not plain or weights.shape[1] != 1:
             raise UnsupportedError("its sums are weighted")
         if any(step != 1 for step in node.attrs["dilations"]):
             raise UnsupportedError("CMSIS-NN has no pools of dilated windows")
         window = window_of(node, x, y, weights.shape[2:])
     else:
-        window = _global_window(found.node("reduce_sum"), x)
-    _check(found.values, {"nothing": 0})
+        window = _global_window(match.node("reduce_sum"), x)
+    _check(match.values, {"nothing": 0})
     source, result = window.source[1:3], window.result[1:3]
     taps = reference_conv.valid_counts(source, window.kernel, window.strides, window.pads, result)
     expected = [("count", taps), ("half", taps // 2), ("less", -(taps // 2))]
     for name, numbers in expected:
-        data = found.values[name].data
+        data = match.values[name].data
         if data is None or not np.array_equal(np.broadcast_to(data, y.shape), _over(numbers, y)):
             raise UnsupportedError("its sums are not divided by the size of their windows")
     return Pool(x, window, True)

@@ -37,7 +37,7 @@ class BoardOptions:
 
 
 def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
-    """Print the estimate as text or JSON, or write it as a page; ``options`` are Asked's fields.
+    """Print the estimate as text or JSON, or write it as a page. ``options``: see BoardOptions.
 
     Raises
     ------

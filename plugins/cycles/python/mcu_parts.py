@@ -1,7 +1,7 @@
 """Data of microcontrollers beyond ``codegen.families``: clock, flash, energy.
 
-Clocks, wait states and caches are those of the ``manual`` and its data sheet at the highest clock,
-written from memory without the texts at hand, and not validated on silicon. For external flash,
+Clocks, wait states and caches follow the ``manual`` and the data sheet at the highest clock. They
+were written from memory and are not validated on silicon. For external flash,
 ``wait_states`` is the approximate transfer time of a line over its bus. Energy is given if a data
 sheet has a current for code from flash; regulators, peripherals and temperature change it by more
 than the model's error.

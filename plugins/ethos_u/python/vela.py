@@ -132,24 +132,24 @@ def run_cached(
     with tempfile.TemporaryDirectory(prefix="tvmrt-vela-") as name:
         folder = Path(name)
         (folder / "region.tflite").write_bytes(model)
-        whole = [*command, "region.tflite", *arguments, "--output-dir", "out"]
+        full_command = [*command, "region.tflite", *arguments, "--output-dir", "out"]
         try:
             done = subprocess.run(
-                whole, cwd=folder, capture_output=True, text=True, errors="replace",
+                full_command, cwd=folder, capture_output=True, text=True, errors="replace",
                 timeout=TIMEOUT_SECONDS, check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise UnsupportedError(f"vela cannot be run: {problem}") from problem
-        made = folder / "out" / "region_vela.tflite"
-        if done.returncode != 0 or not made.exists():
+        compiled = folder / "out" / "region_vela.tflite"
+        if done.returncode != 0 or not compiled.exists():
             return VelaResult(b"", {}, _last_line(done.stderr or done.stdout))
-        return VelaResult(made.read_bytes(), _estimates(folder / "out"))
+        return VelaResult(compiled.read_bytes(), _estimates(folder / "out"))
 
 
 def _last_line(text: str) -> str:
     """Return the last line of an error, without the exception's name and quotes."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    last = lines[-1] if lines else "it said nothing"
+    last = lines[-1] if lines else "no error text"
     return ERROR_PREFIXES.sub("", last).strip("'\" ")
 
 

@@ -63,8 +63,8 @@ _HAS = {"TVMAPISetLastError"}
 def package_files(library, row: Format) -> dict[str, str]:
     """Return the texts of a package by path.
 
-    Raises ValueError for a network without the C interface, UnsupportedError for code that such a
-    package cannot build or call, CompileError if a vendor's C code must be copied and the
+    Raises ValueError for a network without the C interface, and UnsupportedError for code that a
+    package cannot build or call. Raises CompileError if a vendor's C code must be copied and the
     environment does not name its folder.
     """
     _check(library)

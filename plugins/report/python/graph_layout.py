@@ -126,9 +126,9 @@ def _move_row(
     row: list[int], x: list[float], points: _Points, adjacent: list[list[int]], order: bool
 ) -> None:
     """Move a row towards its neighbours in ``adjacent``; reorder it if `order` is set."""
-    wanted = {point: _target_position(point, x, points, adjacent[point]) for point in row}
+    positions = {point: _target_position(point, x, points, adjacent[point]) for point in row}
     if order:
-        row.sort(key=wanted.__getitem__)
+        row.sort(key=positions.__getitem__)
     # After subtracting the width to the left of each point, positions must not decrease. Violating
     # neighbours are merged into blocks at their mean, the nearest solution (isotonic regression).
     shifts, at = [], 0.0
@@ -139,7 +139,7 @@ def _move_row(
         at += half
     blocks: list[tuple[float, float, int]] = []  # mean, weight, number of points
     for point, shift in zip(row, shifts):
-        block = (wanted[point] - shift, 4.0 if point < points.count else 1.0, 1)
+        block = (positions[point] - shift, 4.0 if point < points.count else 1.0, 1)
         while blocks and blocks[-1][0] > block[0]:
             mean, weight, size = blocks.pop()
             total = weight + block[1]

@@ -52,7 +52,7 @@ def key_of(network: str, request: Request) -> str:
 
     Raises
     ------
-    Unknowable
+    UncacheableOptionError
         If an option is a Python object, such as a device or an operator, whose contents cannot be
         compared.
     """

@@ -109,7 +109,7 @@ class _Source:
         return str(self.file or f"a {type(self.model).__name__}")
 
     def digest(self) -> str:
-        """Return the digest of the contents. Raises OSError, or Unknowable if there is none."""
+        """Return the digest of the contents. Raises OSError or UncacheableOptionError."""
         if self.file is not None:
             return cache_key.digest_of_file(self.file)
         if isinstance(self.model, (bytes, bytearray)):

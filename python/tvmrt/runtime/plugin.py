@@ -60,8 +60,8 @@ def device_fallbacks(module: Any) -> list[dict[str, Any]]:
         all executors of the library) and ``reason`` (of the first fallback, or why the device was
         unavailable when the library was loaded; empty if neither).
     """
-    said = get_global_func("tvmrt.device.fallbacks")(getattr(module, "module", module))
-    return json.loads(str(said))
+    fallback_reports = get_global_func("tvmrt.device.fallbacks")(getattr(module, "module", module))
+    return json.loads(str(fallback_reports))
 
 
 @register_func("tvmrt.device.find_installed", override=True)

@@ -75,22 +75,22 @@ def _dynamic_loop(ctx: OpContext, go: Value, carried: list) -> list[Value]:
     if go.type.size != 1 or go.dtype.name != "bool":
         raise ValueError(f"its condition is {go.type}, not one bool")
     body = Graph(f"{ctx.name}_body")
-    body.inputs = [Value("round", TensorType((), DTYPES["int64"]))]
+    body.inputs = [Value("iteration", TensorType((), DTYPES["int64"]))]
     body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
     with ctx.importer.separate_graph(body) as builder:
-        made = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
-        (further,) = ctx.importer.import_subgraph(ctx.options["condition"], made)
-        if further is None or any(value is None for value in made):
+        body_outputs = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
+        (next_condition,) = ctx.importer.import_subgraph(ctx.options["condition"], body_outputs)
+        if next_condition is None or any(value is None for value in body_outputs):
             raise UnsupportedError("its body is not supported")
-        if further.shape:
-            further = builder.emit("reshape", [further], "further", shape=())
-    for before, after in zip(carried, made):
+        if next_condition.shape:
+            next_condition = builder.emit("reshape", [next_condition], "further", shape=())
+    for before, after in zip(carried, body_outputs):
         if before.type != after.type:
             raise UnsupportedError(
                 f"a loop-carried value is {before.type} before an iteration and {after.type} "
                 "after it"
             )
-    body.outputs = [further, *made]
+    body.outputs = [next_condition, *body_outputs]
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]
     operands = [None, ctx.reshape(go, ()), *carried]
     attrs = {"carried": len(carried), "sliced": 0, "conditional": True, "most": 0}

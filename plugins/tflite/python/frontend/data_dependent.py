@@ -26,9 +26,9 @@ def unique(ctx: OpContext) -> list[Value]:
     x = ctx.required(0)
     if x.type.rank != 1:
         raise ValueError(f"the operand is {x.type}; it must have rank 1")
-    first, inverse, _, number = ctx.emit_many("unique", [x], axis=0, sorted=False)
-    kept = ctx.data_dependent_extent(number, min(1, x.shape[0]), x.shape[0], "count")
-    first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
+    first, inverse, _, unique_count = ctx.emit_many("unique", [x], axis=0, sorted=False)
+    extent = ctx.data_dependent_extent(unique_count, min(1, x.shape[0]), x.shape[0], "count")
+    first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(extent,))
     values = ctx.emit("gather", [x, first], axis=0)
     return [values, ctx.cast(inverse, ctx.result(1).dtype)]
 

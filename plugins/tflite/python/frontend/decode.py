@@ -105,9 +105,7 @@ def _table_axis(result: Tensor, stored_axis: int, tables: int) -> int | None:
     if stored_axis == 15:
         return None
     if stored_axis >= len(shape) or shape[stored_axis] > tables:
-        raise ValueError(
-            f"{tables} tables are none for each place along axis {stored_axis} of {shape}"
-        )
+        raise ValueError(f"{tables} tables do not match axis {stored_axis} of shape {shape}")
     return stored_axis
 
 
@@ -137,8 +135,8 @@ def _omitted_value(result: Tensor) -> np.ndarray:
 
 
 def _decode_huffman(packed: bytes, descriptor: bytes, result: Tensor) -> np.ndarray:
-    """Decode Huffman codes. A table entry is a symbol and how many bits of the last step it uses,
-    or the offset from its index to the next table and how many bits index that table."""
+    """Decode Huffman codes. A table entry is a symbol and the number of bits that it uses, or the
+    offset from its index to the next table and the number of bits that index that table."""
     extended = bool(descriptor[5] & 1)
     if result.dtype != "int8" and not (extended and result.dtype == "int16"):
         raise UnsupportedError(

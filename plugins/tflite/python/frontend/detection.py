@@ -19,9 +19,9 @@ COUNTS = ("max_detections", "max_classes_per_detection", "num_classes")
 def detections(ctx: OpContext) -> list[Value]:
     """Operands: encoded boxes [1, N, 4], scores [1, N, classes] with an optional background class
     first, anchors [N, 4]. Results: corners, classes and scores of the best boxes, their count."""
-    given = read_map(ctx.op.custom_options)
+    options = read_map(ctx.op.custom_options)
     numbers = ("nms_score_threshold", "nms_iou_threshold", *SCALES, *COUNTS)
-    missing = [name for name in numbers if not isinstance(given.get(name), (int, float))]
+    missing = [name for name in numbers if not isinstance(options.get(name), (int, float))]
     if missing:
         raise ValueError(f"its options have no {', '.join(missing)}")
     encoded, scores, anchors = (
@@ -29,24 +29,24 @@ def detections(ctx: OpContext) -> list[Value]:
         _float_operand(ctx, 1),
         _float_operand(ctx, 2),
     )
-    maximum, kinds, classes = (int(given[name]) for name in COUNTS)
+    maximum, kinds, classes = (int(options[name]) for name in COUNTS)
     shapes = encoded.type.rank == scores.type.rank == 3 and anchors.type.rank == 2
     if not shapes or encoded.shape != (1, anchors.shape[0], 4) or anchors.shape[1] != 4:
         raise ValueError(f"boxes {encoded.type} do not fit one image with anchors {anchors.type}")
     background = scores.shape[2] - classes
     if scores.shape[1] != anchors.shape[0] or background not in (0, 1) or maximum < 1 or kinds < 1:
         raise ValueError(f"scores {scores.type} do not fit {classes} classes")
-    if given.get("use_regular_nms") or kinds > classes:
+    if options.get("use_regular_nms") or kinds > classes:
         raise UnsupportedError("non-max suppression per class (use_regular_nms)")
-    corners = _corners(ctx, encoded, anchors, [float(given[name]) for name in SCALES])
+    corners = _corners(ctx, encoded, anchors, [float(options[name]) for name in SCALES])
     scores = ctx.reshape(scores, scores.shape[1:])
     scores = ctx.slice_axis(scores, 1, background, classes)
     attrs = {"k": kinds, "axis": 1, "largest": 1}
     best, which = ctx.emit_many("topk", [scores], **attrs)
     # lower the threshold by one step: a score equal to it is accepted
-    least = np.nextafter(np.float32(given["nms_score_threshold"]), np.float32(-np.inf))
+    least = np.nextafter(np.float32(options["nms_score_threshold"]), np.float32(-np.inf))
     first = ctx.element(best, 1, 0)
-    overlap = ctx.const(given["nms_iou_threshold"], np.float32)
+    overlap = ctx.const(options["nms_iou_threshold"], np.float32)
     box_indices, is_valid, kept = best_boxes(
         ctx, corners, first, maximum, overlap, ctx.const(least)
     )

@@ -41,7 +41,7 @@ def _loop(
     body = Graph(f"{ctx.name}_step")
     now = Value("now", TensorType(x.shape[1:], x.dtype))
     carried = [Value(f"state{i}", value.type) for i, value in enumerate(states)]
-    body.inputs = [Value("round", TensorType((), DTYPES["int64"])), *carried, now]
+    body.inputs = [Value("iteration", TensorType((), DTYPES["int64"])), *carried, now]
     outer = ctx.builder
     with ctx.importer.separate_graph(body) as builder:
         ctx.builder = builder

@@ -1,9 +1,9 @@
 """Exact quotients of extents, represented by floats computed from sizes, with proofs.
 
 ``ceil(float(n) / 2)`` is ``(n + 1) / 2`` rounded down unless the rounding of a float reaches the
-next integer. A quotient ``N / D`` that was rounded once, by any IEEE operation, is on the correct
-side of all integers and half integers if N has fewer bits than the float: these are floats
-themselves, and the nearest one is at least ``1 / 2D`` away.
+next integer. A quotient ``N / D`` that was rounded once is on the correct side of all integers and
+half integers if N has fewer bits than the float. These are floats themselves, and the nearest one
+is at least ``1 / 2D`` away.
 """
 
 from __future__ import annotations

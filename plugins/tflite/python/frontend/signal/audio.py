@@ -35,8 +35,8 @@ def spectrogram(ctx: OpContext) -> Value:
 def mfcc(ctx: OpContext) -> Value:
     """Operands: squared spectra [channels, frames, frequencies], and the sample rate in Hz."""
     x, rate = operand(ctx, 0, "float32", 3), ctx.int_operand(1, "the sample rate")
-    given = read_map(ctx.op.custom_options)
-    limits = [given.get(f"{end}_frequency_limit") for end in ("lower", "upper")]
+    options = read_map(ctx.op.custom_options)
+    limits = [options.get(f"{end}_frequency_limit") for end in ("lower", "upper")]
     bands, count = integer_options(ctx, "filterbank_channel_count", "dct_coefficient_count")
     check_range("filterbank_channel_count", bands, 1, MAX_CHANNELS)
     check_range("dct_coefficient_count", count, 1, bands)
@@ -53,8 +53,8 @@ def mfcc(ctx: OpContext) -> Value:
     heights = ctx.emit("sqrt", [ctx.slice_axis(x, 2, first, len(weights))])
     sums = ctx.emit("matmul", [heights, ctx.const(weights, np.float32)])
     logs = ctx.emit("log", [ctx.emit("max", [sums, ctx.like(FLOOR, sums)])])
-    places = np.pi / bands * np.outer(np.arange(bands) + 0.5, np.arange(count))
-    return ctx.emit("matmul", [logs, ctx.const(np.sqrt(2 / bands) * np.cos(places), np.float32)])
+    angles = np.pi / bands * np.outer(np.arange(bands) + 0.5, np.arange(count))
+    return ctx.emit("matmul", [logs, ctx.const(np.sqrt(2 / bands) * np.cos(angles), np.float32)])
 
 
 def _mel(hertz: np.ndarray | float) -> np.ndarray:
@@ -69,11 +69,11 @@ def _bands(bins: int, rate: int, low: float, high: float, bands: int) -> tuple[i
     first, last = int(1.5 + low / hertz), min(int(high / hertz), bins - 1)
     begin, end = _mel(low), _mel(high)
     middles = begin + (end - begin) / (bands + 1) * np.arange(bands + 2)
-    places = _mel(np.arange(first, last + 1) * hertz)
-    band = np.searchsorted(middles[1:-1], places)  # the band with its rising edge at this bin
-    share = (middles[band + 1] - places) / (middles[band + 1] - middles[band])
-    weights = np.zeros((len(places), bands + 2))
-    rows = np.arange(len(places))
+    mels = _mel(np.arange(first, last + 1) * hertz)
+    band = np.searchsorted(middles[1:-1], mels)  # the band with its rising edge at this bin
+    share = (middles[band + 1] - mels) / (middles[band + 1] - middles[band])
+    weights = np.zeros((len(mels), bands + 2))
+    rows = np.arange(len(mels))
     weights[rows, band] = share
     weights[rows, band + 1] = 1 - share
     return first, weights[:, 1:-1]

@@ -88,14 +88,14 @@ def subtraction(ctx: OpContext) -> list[Value]:
         )
     ctx.importer.check_state()
     state = ctx.importer.states.add(ctx.const(np.zeros(x.shape, np.uint32)))
-    behind = ctx.const(option["spectral_subtraction_bits"], np.uint64)
+    subtraction_bits = ctx.const(option["spectral_subtraction_bits"], np.uint64)
 
     def factors(even: str, odd: str) -> Value:
         pair = np.array([option[even], option[odd]], np.uint32)
         return ctx.const(pair[np.arange(x.shape[0]) % 2])
 
     def shift_to_uint32(value: Value) -> Value:
-        return ctx.cast(ctx.emit("shift_right", [value, behind]), "uint32")
+        return ctx.cast(ctx.emit("shift_right", [value, subtraction_bits]), "uint32")
 
     bits = ctx.const(option["smoothing_bits"], np.uint32)
     raised = ctx.emit("shift_left", [x, bits])

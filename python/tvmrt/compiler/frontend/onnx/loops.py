@@ -267,7 +267,7 @@ def _iteration_number(ctx: NodeContext, bound: SymInt | None) -> Value:
     if bound is None or upper_bound(bound) == 0:
         return ctx.const(0, np.int64)
     dims = ctx.importer.dims
-    name = dims.unique_name(f"{ctx.name}_round")
+    name = dims.unique_name(f"{ctx.name}_iteration")
     value = Value(name, INT64)
     last = bound - 1 if lower_bound(bound) > 0 else max(upper_bound(bound) - 1, 0)
     extent = dims.declare_symbol(name, 0, last, None)
@@ -282,11 +282,11 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
     inside = outline_subgraph(ctx.importer, layout.body, ctx.scope, like)
     graph = inside.graph
-    number = Value("round", INT64)
-    graph.inputs.insert(0, number)
+    iteration = Value("iteration", INT64)
+    graph.inputs.insert(0, iteration)
     backward = [*layout.backward, *layout.out_backward]
     ends = _LoopEnd(None, None, False, layout.trip_count, True)
-    results = _emit(ctx, inside, ends, carried, sliced, number, backward)
+    results = _emit(ctx, inside, ends, carried, sliced, iteration, backward)
     out = results[len(carried) :]
     moved = [move_first_axis(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
     return [*results[: len(carried)], *moved]
@@ -345,7 +345,7 @@ def _emit(
         ctx, results, extents, changing, types, ends.upper_bound if ends.known else None
     )
     if not ends.known and collected:
-        found = ctx.data_dependent_extent(trip_count, 0, ends.upper_bound, "rounds")
+        found = ctx.data_dependent_extent(trip_count, 0, ends.upper_bound, "iterations")
         results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
     return [ctx.alike(v, inner) for v, inner in zip(results, made)]
 

@@ -7,12 +7,14 @@ import onnx
 
 def expand_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """Return a function's nodes, prefixed by the calling node's name, with its attributes."""
-    given = {a.name: a for a in function.attribute_proto}
-    given.update({a.name: a for a in node.attribute})
-    return [_bind_attributes(inner, node.name or node.op_type, given) for inner in function.node]
+    attributes = {a.name: a for a in function.attribute_proto}
+    attributes.update({a.name: a for a in node.attribute})
+    return [
+        _bind_attributes(inner, node.name or node.op_type, attributes) for inner in function.node
+    ]
 
 
-def _bind_attributes(inner: onnx.NodeProto, caller: str, given: dict) -> onnx.NodeProto:
+def _bind_attributes(inner: onnx.NodeProto, caller: str, attributes: dict) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)
     copy.name = f"{caller}/{inner.name or inner.op_type}"
@@ -20,9 +22,9 @@ def _bind_attributes(inner: onnx.NodeProto, caller: str, given: dict) -> onnx.No
     for attribute in inner.attribute:
         if not attribute.ref_attr_name:
             copy.attribute.add().CopyFrom(attribute)
-        elif attribute.ref_attr_name in given:
+        elif attribute.ref_attr_name in attributes:
             bound = copy.attribute.add()
-            bound.CopyFrom(given[attribute.ref_attr_name])
+            bound.CopyFrom(attributes[attribute.ref_attr_name])
             bound.name = attribute.name
     return copy
 

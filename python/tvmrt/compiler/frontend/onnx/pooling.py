@@ -50,10 +50,10 @@ def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
 
 def pool(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
     """Return the results of a pool, which may be empty at some dynamic sizes."""
-    wanted = attrs["out_spatial"]
-    some = tuple(sym_max(n, 1) for n in wanted)
+    expected = attrs["out_spatial"]
+    some = tuple(sym_max(n, 1) for n in expected)
     results = ctx.emit_many(op, [x], **more, **{**attrs, "out_spatial": some})
-    for axis, (n, m) in enumerate(zip(wanted, some), 2):
+    for axis, (n, m) in enumerate(zip(expected, some), 2):
         if n != m:
             results = [ctx.slice_axis(y, axis, 0, n) for y in results]
     return results
@@ -128,11 +128,11 @@ def max_unpool(ctx: NodeContext) -> Value:
         )
     ]
     y = ctx.emit("max_unpool", [x, indices], out_spatial=tuple(natural))
-    wanted = ctx.int_operand(2, "the output shape")
-    if wanted is None or tuple(wanted) == y.shape:
+    expected = ctx.int_operand(2, "the output shape")
+    if expected is None or tuple(expected) == y.shape:
         return y
     # indices refer to the natural shape; a larger shape is padded with zeros
-    after = tuple(w - n for w, n in zip(wanted, y.shape))
+    after = tuple(w - n for w, n in zip(expected, y.shape))
     if len(after) != len(y.shape) or min(after) < 0:
-        raise ValueError(f"output shape {wanted} is smaller than {list(y.shape)}")
+        raise ValueError(f"output shape {expected} is smaller than {list(y.shape)}")
     return ctx.emit("pad", [y], before=(0,) * len(after), after=after, mode="constant")

@@ -1,8 +1,8 @@
 """Source coordinates of Resize: exact integer quotients if sizes are known, else floats.
 
 A scale that comes from sizes is the quotient of two integers, and so is each source coordinate.
-After rounding to float, a coordinate that is an integer or half way between two could come out just
-below or above, which would select a neighbouring element. A scale given by the network is a
+Rounding to float could move an integer or half-integer coordinate just below or above, which would
+select a neighbouring element. A scale given by the network is a
 float32, and 0.33333334 stands for a third: its coordinates are float32 quotients, as in other
 runtimes. The same holds for a region with such ends.
 """

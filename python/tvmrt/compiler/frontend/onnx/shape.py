@@ -160,37 +160,39 @@ def reshape(ctx: NodeContext) -> Value:
     result = ctx.node.output[0]
     if has_runtime_operand(ctx, 1) and ctx.importer.declared(result) is None:
         return dynamic_reshape.import_reshape(ctx)
-    wanted = ctx.attr_or_input("shape", 1)
-    if wanted is None:
+    requested = ctx.attr_or_input("shape", 1)
+    if requested is None:
         raise ValueError("the shape is missing")
     copies = not ctx.attr("allowzero", 0)
     if copies:
-        wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
-    inferred = wanted.index(-1) if -1 in wanted else None
+        requested = [x.shape[i] if n == 0 else n for i, n in enumerate(requested)]
+    inferred = requested.index(-1) if -1 in requested else None
     if (
-        data_dependent_symbols(wanted)
-        and (found := dynamic_reshape.reshape_data_dependent(ctx, x, wanted)) is not None
+        data_dependent_symbols(requested)
+        and (found := dynamic_reshape.reshape_data_dependent(ctx, x, requested)) is not None
     ):
         return found
     if inferred is not None:
-        others = [n for n in wanted if n != -1]
+        others = [n for n in requested if n != -1]
         rest = infer_extent(x, others)
         if rest is None:
-            rest = infer_extent(x, _match_symbols(x, wanted[:inferred]) + wanted[inferred + 1 :])
+            rest = infer_extent(
+                x, _match_symbols(x, requested[:inferred]) + requested[inferred + 1 :]
+            )
         if rest is None:
-            raise ValueError(f"{x.type} does not reshape to {wanted}")
-        wanted[inferred] = rest
-    shape = resolve_zero_extents(x.shape, wanted, inferred) if copies else wanted
-    if shape == wanted:
-        return ctx.reshape(x, wanted)
+            raise ValueError(f"{x.type} does not reshape to {requested}")
+        requested[inferred] = rest
+    shape = resolve_zero_extents(x.shape, requested, inferred) if copies else requested
+    if shape == requested:
+        return ctx.reshape(x, requested)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
 
 
-def _match_symbols(x: Value, wanted: Sequence[SymInt]) -> list[SymInt]:
+def _match_symbols(x: Value, requested: Sequence[SymInt]) -> list[SymInt]:
     """Replace symbolic extents by those of x if both are symbolic. Each run checks that they are
     equal: exporters may give a mask's batch another name than the words' batch."""
-    pairs = list(zip_longest(wanted, x.shape[: len(wanted)], fillvalue=0))
+    pairs = list(zip_longest(requested, x.shape[: len(requested)], fillvalue=0))
     return [m if symbols_of(n) and symbols_of(m) and are_equal(n, m) else n for n, m in pairs]
 
 
@@ -407,11 +409,11 @@ def pad_with(
 
 @onnx_op("CenterCropPad")
 def center_crop_pad(ctx: NodeContext) -> Value:
-    x, wanted = ctx.required(0), ctx.int_operand(1, "the shape")
+    x, requested = ctx.required(0), ctx.int_operand(1, "the shape")
     rank = len(x.shape)
     axes = [normalize_axis(a, rank) for a in ctx.attr("axes", list(range(rank)))]
     before, after = [0] * rank, [0] * rank
-    for axis, n in zip(axes, wanted):
+    for axis, n in zip(axes, requested):
         extra = n - x.shape[axis]
         # for an odd difference, the extra element is at the end, for padding and for cropping
         before[axis] = extra // 2 if extra > 0 else ceil_div(extra, 2)

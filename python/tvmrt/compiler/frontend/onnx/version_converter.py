@@ -166,11 +166,11 @@ def _drop_attributes(*names: str) -> Callable[[_Upgrade, onnx.NodeProto], _Nodes
 
 def _broadcast(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
     """Give the second operand extents of 1 after those that ``axis`` aligns, as numpy needs."""
-    given = _attributes(node)
+    attributes = _attributes(node)
     _remove_attributes(node, "broadcast", "axis")
-    if not given.get("broadcast") or given.get("axis", -1) < 0:
+    if not attributes.get("broadcast") or attributes.get("axis", -1) < 0:
         return [node]
-    return _unsqueeze_second_operand(upgrade, node, given["axis"])
+    return _unsqueeze_second_operand(upgrade, node, attributes["axis"])
 
 
 def _unsqueeze_second_operand(upgrade: _Upgrade, node: onnx.NodeProto, axis: int) -> _Nodes:
@@ -216,9 +216,9 @@ def _round_p(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
 
 
 def _pad(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
-    given = _attributes(node)
-    if "paddings" in given:
-        _replace_attributes(node, ["paddings"], {"pads": given["paddings"]})
+    attributes = _attributes(node)
+    if "paddings" in attributes:
+        _replace_attributes(node, ["paddings"], {"pads": attributes["paddings"]})
     return [node]
 
 
@@ -262,9 +262,9 @@ def _tile(upgrade: _Upgrade, node: onnx.NodeProto) -> _Nodes:
 
 
 def _upsample(_: _Upgrade, node: onnx.NodeProto) -> _Nodes:
-    given = _attributes(node)
-    if "height_scale" in given:
-        scales = [1.0, 1.0, given["height_scale"], given["width_scale"]]
+    attributes = _attributes(node)
+    if "height_scale" in attributes:
+        scales = [1.0, 1.0, attributes["height_scale"], attributes["width_scale"]]
         _replace_attributes(node, ["height_scale", "width_scale"], {"scales": scales})
     return [node]
 
