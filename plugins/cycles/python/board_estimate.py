@@ -294,12 +294,12 @@ def _functions(rows: list[LayerCycles]) -> list[dict[str, Any]]:
 
 def show(path: Path, found: Mapping[str, Any]) -> None:
     """Print an estimate as text."""
-    by_table, derived = "after its published table, by memory", "derived, not published"
+    by_table, derived = "published table, from memory", "derived, not published"
     origin = by_table if found["published"] else derived
     pairs = {"file": path, "board": found["board"], "core": f"{found['core']}, {origin}"}
     pairs["model"] = found["source"]
     if found["manual"]:
-        pairs["clock, flash"] = f"after {found['manual']}, by memory"
+        pairs["clock, flash"] = f"{found['manual']}, from memory"
     if found["clock_hz"]:
         pairs["clock"] = f"{found['clock_hz'] / 1e6:g} MHz, {found['wait_states']:g} wait states"
     if found["scale"] != 1:
@@ -352,5 +352,5 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
 
 def _energy(joules: float | None) -> str:
     if joules is None:
-        return "not known; --picojoules takes what a cycle needs"
+        return "unknown; set the energy per cycle with --picojoules"
     return f"{joules * 1e3:.4g} mJ" if joules >= 1e-3 else f"{joules * 1e6:.4g} uJ"

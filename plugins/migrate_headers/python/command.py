@@ -97,10 +97,10 @@ def _print(uses: Sequence[Use], rewrite: bool) -> None:
     better = [(f"{u.file}:{u.line}", u.old, u.new, u.reason) for u in uses if u.new]
     absent = [(f"{u.file}:{u.line}", u.old, u.reason) for u in uses if not u.new]
     if better:
-        columns = ["place", "old", "new", "why"]
+        columns = ["location", "old", "new", "reason"]
         console.print_table("rewritten" if rewrite else "old names", columns, better, left=columns)
     if absent:
-        columns = ["place", "what", "why"]
+        columns = ["location", "old", "reason"]
         console.print_table("has no replacement", columns, absent, left=columns)
 
 

@@ -105,7 +105,7 @@ _REMEDIES = {
     errno.EISDIR: "name a file",
     errno.EACCES: "check the permissions, or give another path",
     errno.EPERM: "check the permissions, or give another path",
-    errno.EROFS: "name another place",
+    errno.EROFS: "choose another path",
     errno.ENOSPC: "free some space, or give another path",
 }
 

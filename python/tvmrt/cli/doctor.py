@@ -60,7 +60,7 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
         columns = ["symbol", "state", "needed by", "supplied by"]
         console.print_table("symbols", columns, rows, left=columns)
     else:
-        click.echo("nothing is missing and nothing doubled")
+        click.echo("no symbol is missing or defined twice")
     return 1 if findings else 0
 
 

@@ -27,7 +27,7 @@ def command(name: str | None) -> None:
     if name is None:
         for each in names():
             click.echo(f"{each:<17} {form_of(each)['description'].splitlines()[0]}")
-        click.echo(f"{REGIONS:<17} What devices get of `tvmrt compile --device`.")
+        click.echo(f"{REGIONS:<17} Regions that `tvmrt compile --device` passes to devices.")
     elif name == REGIONS:
         from tvmrt.compiler.devices.region_schema import SCHEMA
 

@@ -149,7 +149,7 @@ def test_compiled_and_uncompiled_networks_are_distinguished(tvmrt, complaint, di
     assert "is a compiled network" in complaint("verify", library)
     assert "--random" in complaint("run", library)
     assert "probabilities" in tvmrt("run", library, "--random").stdout
-    assert "nothing is missing" in tvmrt("doctor", library).stdout
+    assert "no symbol is missing" in tvmrt("doctor", library).stdout
 
 
 def test_package_has_a_py_typed_marker():

@@ -99,9 +99,9 @@ def difference(
     if not np.isfinite(found[finite]).all():
         return float("inf"), "gave values that are not finite"
     if not np.array_equal(np.isnan(found), np.isnan(golden)):
-        return float("inf"), "gave numbers in place of NaN"
+        return float("inf"), "returned numbers instead of NaN"
     if not np.array_equal(found[~finite], golden[~finite], equal_nan=True):
-        return float("inf"), "gave other values in place of infinities"
+        return float("inf"), "returned other values instead of infinities"
     found, golden = found[finite], golden[finite]
     error = float(np.abs(found - golden).max(initial=0) / max(np.abs(golden).max(initial=0), 1e-6))
     return error, f"error {error:.2e} of the largest value" if error > tolerance else ""

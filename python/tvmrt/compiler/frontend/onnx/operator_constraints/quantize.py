@@ -42,7 +42,7 @@ _PER_AXIS = Contract(
     rules=[
         _SAME_SHAPE,
         holds(
-            "scale is one number, one for each place along axis, or one for each block of it",
+            "scale is one number, one for each index along axis, or one for each block of it",
             _scale_fits,
         ),
     ],
