@@ -185,7 +185,7 @@ def _extended_dtype(name: str) -> np.dtype[Any]:
 
 
 def _is_packed(bits: int) -> bool:
-    """Whether elements share bytes, lowest bits first; each bool has its own byte."""
+    """Return whether elements share bytes, lowest bits first; each bool has its own byte."""
     return bits in (2, 4)
 
 
@@ -211,6 +211,6 @@ def unpack(data: bytes, shape: tuple[int, ...], code: int, bits: int) -> np.ndar
 
 
 def of_codes(values: np.ndarray[Any, Any], wanted: np.dtype[Any], bits: int) -> bool:
-    """Whether an array contains bit patterns of floats that only ml_dtypes has."""
+    """Return whether an array contains bit patterns of floats that only ml_dtypes has."""
     is_float = wanted.isbuiltin != 1 and "int" not in wanted.name
     return is_float and values.dtype == np.dtype(f"uint{max(bits, 8)}")

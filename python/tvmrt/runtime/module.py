@@ -151,7 +151,7 @@ class Module(_core.Module):
         return pointer(self.handle)
 
     def implements_function(self, func_name: str, query_imports: bool = False) -> bool:
-        """Whether a function of this name exists."""
+        """Return whether a function of this name exists."""
         return self._find(func_name, query_imports) is not None
 
     def __getitem__(self, name: str) -> PackedFunc:
@@ -445,7 +445,7 @@ def system_lib(symbol_prefix: str = "") -> Module:
 
 
 def enabled(target: str) -> bool:
-    """Whether modules for a target can run here."""
+    """Return whether modules for a target can run here."""
     return bool(get_global_func("runtime.RuntimeEnabled")(target))
 
 

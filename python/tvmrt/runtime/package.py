@@ -40,7 +40,7 @@ def _files(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
 
 
 def is_package(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a package for one of TVM's executors, by its member names."""
+    """Return whether a file is a package for one of TVM's executors, by its member names."""
     try:
         with tarfile.open(path) as tar:
             files = _files(tar)
