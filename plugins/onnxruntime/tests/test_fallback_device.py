@@ -134,7 +134,7 @@ def test_without_the_device_the_error_names_it():
 
 
 REFUSED = {
-    "its own": ([("Nothing", "my", ["x"], ["y"], {})], "my::Nothing.*onnxruntime: it refuses"),
+    "its own": ([("Nothing", "my", ["x"], ["y"], {})], "my::Nothing.*onnxruntime: it rejects"),
     "numbers": ([("Unheard", OURS, ["x"], ["y"], {})], "Unheard.*onnxruntime: it rejects the node"),
 }
 
