@@ -19,7 +19,7 @@ def added(monkeypatch):
     forms = {"greet": f"{__name__}:GREET", "wrong": f"{__name__}:added"}
     mine = plugin.Plugin("mine", "for tests", schemas=forms)
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
 
 
 def test_schema_is_printed_with_its_tag(added, capsys):

@@ -98,8 +98,8 @@ def _use(monkeypatch, **connections):
                      connections.items()},
     )  # fmt: skip
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
-    REQUESTS.clear()
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
+    MET.clear()
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_options_of_an_absent_plugin_are_rejected(there, library, capsys, monkey
 
 def test_without_plugins_commands_run_locally(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter(()))
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter(()))
     (tmp_path / "net.elf").write_bytes(b"\x7fELF")
     assert main(["run", str(tmp_path / "net.elf"), "--random"]) == 2
     sentence = "net.elf is an image for a board, which this machine does not run"

@@ -37,7 +37,7 @@ BOX = Box()
 
 def _use(monkeypatch, *found: plugin.Plugin) -> None:
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: ((each.name, each) for each in found))
+    monkeypatch.setattr(plugin, "_discover", lambda _: ((each.name, each) for each in found))
 
 
 @pytest.fixture

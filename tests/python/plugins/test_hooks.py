@@ -22,7 +22,7 @@ def added(monkeypatch):
     """Install a plug-in with one hook, and no other plug-in."""
     mine = plugin.Plugin("mine", "for tests", hooks={"inspect board": f"{__name__}:_inspect"})
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_hook_of_an_absent_plugin_is_rejected(added, command, capsys, monkeypatc
 def none(monkeypatch):
     """Remove all plug-ins."""
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter(()))
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter(()))
 
 
 def test_hook_that_no_plugin_has_is_refused(none, command, capsys):

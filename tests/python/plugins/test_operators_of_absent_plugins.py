@@ -17,7 +17,7 @@ def left_out(monkeypatch):
     rows = {("", "Wind"): "none", ("toys", "Spin"): "none"}
     mine = plugin.Plugin("mine", "for tests", operators=rows)
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
     monkeypatch.setenv(plugin.VARIABLE, "-mine")
 
 

@@ -57,7 +57,7 @@ GUIDED = plugin.Option(
 
 def _use(monkeypatch, *found: plugin.Plugin) -> None:
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: ((each.name, each) for each in found))
+    monkeypatch.setattr(plugin, "_discover", lambda _: ((each.name, each) for each in found))
 
 
 def _plugin(called: str, **options: str) -> plugin.Plugin:

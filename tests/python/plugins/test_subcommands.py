@@ -21,7 +21,7 @@ def added(monkeypatch):
     reference = f"{__name__}:command"
     mine = plugin.Plugin("mine", "for tests", commands={"device greet": reference})
     monkeypatch.setattr(plugin, "_tables", [])
-    monkeypatch.setattr(plugin, "_discovered", lambda _: iter([("mine", mine)]))
+    monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
 
 
 def test_subcommand_runs_and_is_in_its_groups_help(added, capsys):
