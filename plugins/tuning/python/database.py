@@ -178,8 +178,8 @@ def parse_entry(data: Any) -> TuningEntry:
     parse_layer(texts[0])
     square, threads = data.get("square", 0), data.get("threads", 0)
     measurements, shared = data.get("tried", []), data.get("shared", [])
-    if square not in (0, 1, 2, 4) or isinstance(square, bool):
-        raise ValueError("its square is not 0, 1, 2 or 4")
+    if square not in CHOICES or isinstance(square, bool):
+        raise ValueError(f"its square is not one of {', '.join(map(str, CHOICES))}")
     if not isinstance(measurements, list) or not isinstance(shared, list):
         raise ValueError("tried or shared is not a list")
     if threads and not _is_size(threads):
@@ -222,7 +222,7 @@ def _parse_measurement(data: Any) -> Measurement:
     numbers = {name: data.get(name, 0) for name in ("at_once", "pixels", "square")}
     threads = data.get("threads")
     counts = (numbers["at_once"], numbers["pixels"], threads or 0)
-    if any(n and not _is_size(n) for n in counts) or numbers["square"] not in (0, 1, 2, 4):
+    if any(n and not _is_size(n) for n in counts) or numbers["square"] not in CHOICES:
         raise ValueError("a value of a choice is out of range")
     whole = {name: int(n) for name, n in numbers.items()}
     return Measurement(

@@ -99,7 +99,7 @@ def _use(monkeypatch, **connections):
     )  # fmt: skip
     monkeypatch.setattr(plugin, "_tables", [])
     monkeypatch.setattr(plugin, "_discover", lambda _: iter([("mine", mine)]))
-    MET.clear()
+    REQUESTS.clear()
 
 
 @pytest.fixture
