@@ -164,7 +164,7 @@ def add_floats(kernel: MicroKernel, name: str, layers: Layers, number: int) -> N
         low, high = (float(v.rstrip("f").replace("INFINITY", "inf")) for v in low_high.values())
         w = random.normal(s.channels[1], s.channels[0] // s.groups, *s.kernel)
         bias = random.normal(s.channels[1])
-        if not shape.fits or s.groups not in (1, s.channels[0]):
+        if not shape.is_supported or s.groups not in (1, s.channels[0]):
             continue
         one = MicroLayerF32(shape, w[:, :, 0], bias, low, high, shape.in_place and not plain, plain)
         if kernel.supports(one):

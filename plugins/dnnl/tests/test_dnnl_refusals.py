@@ -79,7 +79,7 @@ def test_a_huge_window_is_refused(op, name):
 def test_windows_over_other_axes_are_refused(op, shape):
     """A damaged library may contain such a window: oneDNN copies as many extents as the result
     has."""
-    with pytest.raises(TVMError, match="differ in their axes"):
+    with pytest.raises(TVMError, match="must have the same rank"):
         load_node(op, WINDOW, {"x": shape, "w": [2, 2, 2, 2], "y": [1, 2, 2, 2]})
 
 

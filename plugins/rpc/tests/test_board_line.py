@@ -260,7 +260,7 @@ def test_board_that_stops_answering_is_reported(start):
     session = connect_board(line_of(start()), answer_seconds=0.02)
     rest = session.get_function("rest")
     rest(300)  # longer than the timeout of a reply: the board has reported that it runs
-    with pytest.raises(TVMError, match="the board took a call and has not ended it"):
+    with pytest.raises(TVMError, match="the board accepted a call and has not finished it"):
         rest(1500)
     session.close()
 
@@ -270,7 +270,7 @@ def test_board_that_restarts_is_reported(start):
     session = connect_board(line)
     echo = session.get_function("echo")
     line._buffer = frame(b"\0\0\2")  # message of a starting board
-    with pytest.raises(TVMError, match="was restarted, or has ended the session; connect again"):
+    with pytest.raises(TVMError, match="was restarted, or ended the session; connect again"):
         echo(1)
     session.close()
 

@@ -90,7 +90,7 @@ def test_loop_with_a_run_time_trip_count(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda op: setattr(op, "bodySubgraphIndex", 7), "it calls graph 7, of 3"),
+        (lambda op: setattr(op, "bodySubgraphIndex", 7), "it calls graph 7, but the file has 3"),
         (lambda op: setattr(op, "bodySubgraphIndex", 0), "calls itself"),
     ],
 )

@@ -38,7 +38,7 @@ def test_pools():
     assert options.parse_pools(["sram=65536", "dtcm=0"]) == {"sram": 65536, "dtcm": 0}
 
 
-@pytest.mark.parametrize("text", ["sram", "sram=", "sram=64k", "sram=-1"])
+@pytest.mark.parametrize("text", ["sram", "sram=", "sram=64q", "sram=-1"])
 def test_wrong_pool_is_refused_with_its_text(text):
     with pytest.raises(click.UsageError, match=f"'{text}'"):
         options.parse_pools([text])

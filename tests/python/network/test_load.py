@@ -213,8 +213,8 @@ MISTAKES = {
         lambda i: ((i["x"][:, :5], i["b"]), {}), ValueError, "input x is float32 of 1 x 6: .*1, 5",
     ),
     "ragged": (lambda i: (([[1, 2], [3]], i["b"]), {}), ValueError, "input x: "),
-    "complex": (lambda i: ((i["x"] * 1j, i["b"]), {}), TypeError, "the network takes float32"),
-    "text": (lambda i: (("word", i["b"]), {}), TypeError, "input x: elements are strings"),
+    "complex": (lambda i: ((i["x"] * 1j, i["b"]), {}), TypeError, "the network needs float32"),
+    "text": (lambda i: (("word", i["b"]), {}), TypeError, "input x: the elements are strings"),
     "objects": (lambda i: ((np.array([print]), i["b"]), {}), TypeError, "elements are Python obj"),
     "texts": (
         lambda i: ((np.array(["a"], object), i["b"]), {}), TypeError, "elements are strings",
@@ -241,7 +241,7 @@ def test_integers_keep_their_value_or_are_refused(folder):
     net = tvmrt.load(model, cache=folder)
     assert net([1, -2, 3]).tolist() == [2, -4, 6]
     for wrong in ([1, 2, 300], [0.5, 1, 2]):
-        with pytest.raises(TypeError, match=r"input a: .*the network takes int8"):
+        with pytest.raises(TypeError, match=r"input a: .*the network needs int8"):
             net(wrong)
 
 

@@ -127,7 +127,7 @@ def test_copyto_and_setitem():
     copy = source.copyto(tvmrt.cpu(0))
     source[:] = np.zeros(3)
     np.testing.assert_array_equal(copy.numpy(), [0, 1, 2])
-    with pytest.raises(ValueError, match="as a whole"):
+    with pytest.raises(ValueError, match="only whole tensors"):
         source[0] = 1
     with pytest.raises(TypeError, match="NDArray or a Device"):
         source.copyto(5)

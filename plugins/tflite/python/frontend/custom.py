@@ -36,7 +36,7 @@ def importer_of(record: Any) -> Importer:
             attributes["custom_options"] = ctx.op.custom_options
         try:
             made = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
-        except record.Declined as reason:
+        except record.UnsupportedNode as reason:
             raise UnsupportedError(f"the operator declines the node: {reason}") from reason
         return list(made)[: len(ctx.op.outputs)]
 

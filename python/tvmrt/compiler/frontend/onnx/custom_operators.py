@@ -25,7 +25,7 @@ def custom_importer(record: Any, builtin: Importer | None) -> Importer:
         attributes = {a.name: ctx.attr(a.name) for a in ctx.node.attribute}
         try:
             result = record.add(ctx.builder, ctx.inputs, attributes, ctx.name)
-        except record.Declined as reason:
+        except record.UnsupportedNode as reason:
             if builtin is None:
                 raise UnsupportedError(f"the operator declines the node: {reason}") from reason
             return builtin(ctx)
