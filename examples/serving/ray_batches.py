@@ -34,10 +34,10 @@ class Predictor:
         """Return the results of a batch, who made them, and from when to when this actor works."""
         self.first = self.first or now()
         result = plain_processes.calls(self.net, batch["data"])
-        told = {"actor": (os.getpid(),), "begin": self.first, "end": now()}
+        report = {"actor": (os.getpid(),), "begin": self.first, "end": now()}
         return {
             "result": result,
-            **{k: np.tile(np.array(v), (len(result), 1)) for k, v in told.items()},
+            **{k: np.tile(np.array(v), (len(result), 1)) for k, v in report.items()},
         }
 
 

@@ -131,7 +131,7 @@ def min_cost(folder: Path, rounds: int) -> float:
 
 
 def size_cost(folder: Path, rounds: int) -> float:
-    """Return the microseconds by which runs of alternating sizes are slower than runs of one size,
+    """Return the difference in microseconds between runs of alternating sizes and runs of one size,
     for a network of many trivial steps."""
     d = Draft()
     x = "x"

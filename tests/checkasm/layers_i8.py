@@ -61,7 +61,7 @@ class Quantised:
             w.reshape(-1)[random.int(0, w.size - 1)] = 255 if zero < 128 else 0
         elif kind == "extremes":
             w = random.rng.choice([w_low, w_low + 255], shape)
-        elif kind == "ties":  # small accumulators, many of which are halfway between two results
+        elif kind == "ties":  # small accumulators, many halfway between two results
             w_signed, zero = True, 0
             w = rng.integers(-1, 2, shape)
         elif kind == "limits" and s.channels[0] // s.groups >= 4 and len(w) >= len(LIMITS):

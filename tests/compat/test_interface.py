@@ -20,7 +20,7 @@ RELEASES = [f"0.{minor}" for minor in range(8, 19)]
 pytestmark = pytest.mark.skipif(sys.maxsize < 2**32, reason="offsets are those of 64 bits")
 
 
-class Row(NamedTuple):
+class DeclarationFact(NamedTuple):
     """A line of interface.txt."""
 
     kind: str
@@ -32,12 +32,14 @@ class Row(NamedTuple):
     why: str = ""
 
 
-def rows() -> list[Row]:
+def rows() -> list[DeclarationFact]:
     lines = (HERE / "interface.txt").read_text().splitlines()
-    return [Row(*line.split(" | ")) for line in lines if line and not line.startswith("#")]
+    return [
+        DeclarationFact(*line.split(" | ")) for line in lines if line and not line.startswith("#")
+    ]
 
 
-def claim(row: Row) -> str:
+def claim(row: DeclarationFact) -> str:
     """Return the C assertion of the row."""
     fact = row.ours or row.fact
     if row.kind == "constant":
@@ -52,7 +54,7 @@ def claim(row: Row) -> str:
     return f"{same} && offsetof({struct}, {member}) == {offset}"
 
 
-def wrong(compiler: str, given: list[Row]) -> list[str]:
+def wrong(compiler: str, given: list[DeclarationFact]) -> list[str]:
     """Return the rows that the compiler rejects."""
     headers = sorted({row.header for row in given if row.kind != "absent"})
     lines = ["#include <stdarg.h>", "#include <stddef.h>"]

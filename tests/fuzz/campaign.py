@@ -74,7 +74,9 @@ def run_target(path: Path, build: str, name: str, seconds: int, folder: Path) ->
     print(f"{name}: {int(count[1]) if count else 0:,} executions, {new} new inputs", flush=True)
     if done.returncode != 0:
         kept = [str(each) for each in folder.glob(f"{name}-*")]
-        print(f"FOUND by {name}: {_told(done.stderr)}\n  {path} {' '.join(kept)}", flush=True)
+        print(
+            f"FOUND by {name}: {_summary_text(done.stderr)}\n  {path} {' '.join(kept)}", flush=True
+        )
     return done.returncode == 0
 
 
@@ -84,7 +86,7 @@ DICTIONARIES = {
 }  # fmt: skip
 
 
-def _told(log: str) -> str:
+def _summary_text(log: str) -> str:
     """Return the reason why a target stopped."""
     lines = [line for line in log.splitlines() if "ERROR" in line or "runtime error" in line]
     required = [line for line in log.splitlines() if re.match(r"\S+\.[ch]:\d+: ", line)]

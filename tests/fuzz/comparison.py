@@ -1,4 +1,4 @@
-"""Compare outputs with onnxruntime: the rules by which an element is correct.
+"""Compare outputs with onnxruntime: the rules for correct elements.
 
 onnxruntime runs without its optimiser. An element is right if one of these holds:
 

@@ -46,7 +46,7 @@ Grower = Callable[["Growing", Tensor], object]
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorFamily:
     """Row of the table of families: accepted tensors, and relative frequency."""
 
     grow: Grower
@@ -55,7 +55,7 @@ class Row:
     weight: int
 
 
-TABLE: list[Row] = []
+TABLE: list[OperatorFamily] = []
 
 
 def family(
@@ -64,7 +64,7 @@ def family(
     """Decorate a function that adds nodes on a tensor of these types and ranks."""
 
     def enter(grow: Grower) -> Grower:
-        TABLE.append(Row(grow, kinds, range(least, most + 1), weight))
+        TABLE.append(OperatorFamily(grow, kinds, range(least, most + 1), weight))
         return grow
 
     return enter
@@ -73,7 +73,7 @@ def family(
 class Growing:
     """A growing network with the value of each tensor."""
 
-    def __init__(self, seed: int, table: Sequence[Row] | None = None) -> None:
+    def __init__(self, seed: int, table: Sequence[OperatorFamily] | None = None) -> None:
         self.table = TABLE if table is None else table
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.opset = self.random.choice(OPSETS)
@@ -220,7 +220,7 @@ PICTURES = """conv conv_transpose pool global_pool matmul gemm resize normalise 
 concat pad clip reshape quantise""".split()
 
 
-def quantised_table() -> list[Row]:
+def quantised_table() -> list[OperatorFamily]:
     """Return the families with the frequencies of quantised networks: integer ones eight times as
     often."""
     names = ("conv", "pool", "matmul", "gemm", "plain", "binary", "concat", "transpose", "reshape",

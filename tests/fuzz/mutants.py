@@ -83,7 +83,7 @@ def _raises(path: str) -> list[tuple[int, int]]:
 
 
 def place_of(problem: BaseException) -> str:
-    """Return the position of the raise, by which findings are grouped."""
+    """Return the position of the raise; findings are grouped by it."""
     last = traceback.extract_tb(problem.__traceback__)[-1]
     return f"{type(problem).__name__} at {'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}"
 

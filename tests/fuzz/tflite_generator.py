@@ -51,7 +51,7 @@ Grower = Callable[["TfliteGrowing", Value], None]
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorFamily:
     """A family of operators: accepted types and ranks, and relative frequency."""
 
     grow: Grower
@@ -60,7 +60,7 @@ class Row:
     weight: int
 
 
-TABLE: list[Row] = []
+TABLE: list[OperatorFamily] = []
 FLOAT, WHOLE = ("float32",), ("int8", "int16", "uint8")
 
 
@@ -70,7 +70,7 @@ def family(
     """Decorate a function that adds operators on a tensor of these types and ranks."""
 
     def enter(grow: Grower) -> Grower:
-        TABLE.append(Row(grow, frozenset(dtypes), range(least, most + 1), weight))
+        TABLE.append(OperatorFamily(grow, frozenset(dtypes), range(least, most + 1), weight))
         return grow
 
     return enter

@@ -1,7 +1,7 @@
-"""Check comments, docstrings, texts and pages for a list of words.
+"""Check comments, docstrings, texts, pages and identifiers for a list of words.
 
-Prints file, line, the word and what to write instead. Identifiers are not checked: only what people
-read. Code in pages and names between backquotes are left out.
+Prints file, line, the word and what to write instead. Code in pages and names between backquotes
+are left out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("include", "python", "plugins", "src_backend", "src_runtime", "docs", "examples")
-LEFT_OUT = {"tests", "build", "__pycache__", ".venv"}
+PARTS = ("include", "python", "plugins", "src_backend", "src_runtime", "docs", "examples", "tests")
+LEFT_OUT = {"build", "__pycache__", ".venv", "data"}
+WORD_LISTS = {"words.py", "test_words.py"}  # this list and its test
 SUFFIXES = (".c", ".h", ".md", ".py")
 
 # What to write instead of words that are unclear or that the field does not use.
@@ -34,6 +35,22 @@ WORDS = {
     r"beside": "next to, in addition to",
     r"(?<![Tt]here )is no(?= )(?! (?:longer|more|less|larger|smaller|better|worse)\b)": "is not a",
 }
+# Words of identifiers, and names of classes that do not name their subject.
+IDENTIFIERS = {
+    "told": "reported, or a noun of the value",
+    "tells": "reports",
+    "foretold": "trip_count",
+    "anew": "again",
+    "behind": "after, following",
+    "beside": "next_to, alongside",
+    "stowed": "mapped",
+    "whoever": "caller, owner",
+    "somebody": "caller, owner",
+    "nobody": "no_caller, unowned",
+    "rooms": "packages, modules",
+    "house": "package",
+}
+CLASSES = set("Row Several Perhaps Nothing Unknowable Declined Asked Left Misfit Remark".split())
 STARTS = {r"The same": "what it is", r"(?:That|Those) of": "what it is"}
 _RULES = [(re.compile(rf"\b(?:{word})\b"), instead) for word, instead in WORDS.items()]
 _STARTS = [(re.compile(rf"^\W*(?:{word})\b"), instead) for word, instead in STARTS.items()]
@@ -73,11 +90,40 @@ def _of_page(text: str) -> Iterator[tuple[int, str, bool]]:
     yield 1, _FENCE.sub(_blank, text), False
 
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def _identifiers(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, identifier) of code."""
+    if path.suffix == ".py":
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME:
+                yield token.start[0], token.string
+    elif path.suffix in (".c", ".h"):
+        for found in re.finditer(r"\b[A-Za-z_]\w*\b", _C.sub(_blank, text)):
+            yield text.count("\n", 0, found.start()) + 1, found[0]
+
+
+def _named(path: Path, text: str) -> Iterator[str]:
+    """Yield one line for each identifier with a word of the list, and each class of the list."""
+    seen: set[str] = set()
+    for line, name in _identifiers(path, text):
+        for word in {part.lower() for part in _WORD.findall(name)} & set(IDENTIFIERS):
+            if name not in seen:
+                yield f"{path.relative_to(ROOT)}:{line}: name {name}; write: {IDENTIFIERS[word]}"
+        seen.add(name)
+    for found in re.finditer(r"^class (\w+)", text, re.MULTILINE):
+        if path.suffix == ".py" and found[1] in CLASSES:
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{path.relative_to(ROOT)}:{line}: class {found[1]}; write: a noun of its subject"
+
+
 READERS = {".c": _of_c, ".h": _of_c, ".py": _of_python, ".md": _of_page}
 
 
 def findings(path: Path, text: str) -> Iterator[str]:
     """Yield one line for each word of the list in a file."""
+    yield from _named(path, text)
     for first, part, is_head in READERS[path.suffix](text):
         prose = _NAMES.sub(_blank, part)
         if is_head:
@@ -96,7 +142,9 @@ def files() -> list[Path]:
     return sorted(
         path
         for path in found
-        if path.suffix in SUFFIXES and not LEFT_OUT & {*path.relative_to(ROOT).parts}
+        if path.suffix in SUFFIXES
+        and path.name not in WORD_LISTS
+        and not LEFT_OUT & {*path.relative_to(ROOT).parts}
     )
 
 

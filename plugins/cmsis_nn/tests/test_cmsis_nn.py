@@ -211,8 +211,8 @@ def test_layers_unsupported_by_cmsis_nn_stay_on_the_cpu():
     net.layer("rescaled", "AveragePool", [x], Y, kernel_shape=[2, 2])
     net.layer("scaled", "Softmax", [x], (1 / 200, -128), axis=1)
     rows = compiled(net.model(), interface_api="c").summary.nodes
-    told = {row.op_type + row.name.rpartition("_")[2]: row for row in rows}
-    reasons = [row.reason for row in told.values() if "Linear" not in row.op_type]
+    message = {row.op_type + row.name.rpartition("_")[2]: row for row in rows}
+    reasons = [row.reason for row in message.values() if "Linear" not in row.op_type]
     wanted = ["not support 2 groups here", "weights with zero point 0", "int8 tensors, not uint8",
               "equal scales and zero points", "scale 1/256"]  # fmt: skip
     assert len(reasons) == len(wanted)

@@ -264,9 +264,9 @@ def test_impossible_estimates_have_a_one_line_error(
     with tarfile.open(tmp_path / "other.tar", "w") as tar:
         tar.addfile(tarfile.TarInfo("a"), io.BytesIO())
     assert "is not an archive" in refused(capsys, tmp_path / "other.tar", "--board", "nrf52")
-    np.savez(tmp_path / "bad.npz", nobody=np.zeros(3))
+    np.savez(tmp_path / "bad.npz", missing=np.zeros(3))
     given = ("--board", "nrf52", "--inputs", tmp_path / "bad.npz")
-    assert "has no input nobody" in refused(capsys, archive, *given)
+    assert "has no input missing" in refused(capsys, archive, *given)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CompileError, match="gcc is not installed; inspect --board"):
         from tvmrt.plugins.cycles import qemu_run

@@ -92,7 +92,7 @@ def test_board_functions_keep_their_names(tmp_path):
     renamed = BOARD.replace("TVMBackendPackedCFunc", "TVMCPackedFunc")
     assert (tmp_path / "board.c").read_text() == renamed
     assert (tmp_path / "caller.c").read_text() == caller
-    # a call is no definition, whatever follows it
+    # a call is not a definition, whatever follows it
     assert "TVMPackedFuncSetLastError" in rewrite_text(caller)
     assert "TVMCPackedFunc" in rewrite_text("typedef int (*own)(TVMBackendPackedCFunc f);")
 

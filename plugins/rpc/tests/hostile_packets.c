@@ -8,7 +8,7 @@
  *
  * Each session is made of its own number and the seed: one that ends the process is named, and found
  * again but for the addresses of its memory. Not called, since they would do what a client with the
- * server's key may have done: what measures time or waits for as long as it is told, opens connections,
+ * server's key may have done: what measures time or waits for a requested time, opens connections,
  * starts threads, and reads or writes files outside of the session's folder.
  */
 #include <signal.h>

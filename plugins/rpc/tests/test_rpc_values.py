@@ -126,7 +126,7 @@ def test_modules_import_others_on_the_server(session, tmp_path):
 
 # A request, and a part of the server's error text.
 NO_SENSE = {
-    "call of what is no handle": (packet(3, struct.pack("<Qi", 77, 0)), b"no handle 77"),
+    "call of an invalid handle": (packet(3, struct.pack("<Qi", 77, 0)), b"no handle 77"),
     "system call without arguments": (packet(13, bytes(4)), b"takes 4 arguments, got 0"),
     "system call of another type": (
         packet(9, struct.pack("<iiQ", 1, 0, 5)), b"must be a str, got an int"

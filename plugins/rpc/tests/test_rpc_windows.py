@@ -85,5 +85,5 @@ def test_clients_there_reach_servers_here(built, wine):
         assert "cannot find server that matches key=other" in refused
     finally:
         server.terminate()
-    nobody = wine(program, "127.0.0.1", str(server.port), "key", code=1)
-    assert re.search(r"cannot connect to 127\.0\.0\.1:\d+: \w", nobody)
+    unused_port = wine(program, "127.0.0.1", str(server.port), "key", code=1)
+    assert re.search(r"cannot connect to 127\.0\.0\.1:\d+: \w", unused_port)

@@ -123,7 +123,7 @@ def test_verify_asks_xnnpack(tmp_path):
     assert row.verdict.right and "XNNPACK" in judge
 
 
-def test_verify_says_that_nobody_judges_int2(tmp_path):
+def test_verify_reports_that_int2_has_no_reference(tmp_path):
     from tvmrt.cli.verify import compare_tensors
 
     net = Blocks()

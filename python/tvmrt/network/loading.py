@@ -133,7 +133,7 @@ class _Source:
         try:
             return all(
                 cache_key.digest_of_file(folder / name) == found
-                for name, found in metadata.beside.items()
+                for name, found in metadata.external_files.items()
             )
         except OSError:
             return False

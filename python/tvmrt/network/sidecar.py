@@ -59,7 +59,7 @@ class NetworkMetadata:
         Sequences and optional values among inputs and outputs, by name.
     memory
         Memory use of the network.
-    beside
+    external_files
         Digests of the external weight files next to the network file, by file name.
     aliases
         Maps further names of inputs to their names.
@@ -74,7 +74,7 @@ class NetworkMetadata:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
     memory: Memory | None = None
-    beside: Mapping[str, str] = field(default_factory=dict)
+    external_files: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
     related_dims: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class NetworkMetadata:
         (folder / FILE).write_text(json.dumps(content), encoding="utf-8")
 
 
-def metadata_of(library: CompiledLibrary, beside: Mapping[str, str]) -> NetworkMetadata:
+def metadata_of(library: CompiledLibrary, external_files: Mapping[str, str]) -> NetworkMetadata:
     """Return the metadata of a compiled library."""
     summary = library.summary
     memory = Memory(
@@ -102,7 +102,7 @@ def metadata_of(library: CompiledLibrary, beside: Mapping[str, str]) -> NetworkM
         {each.name: each.labels for each in summary.outputs if each.labels},
         library.bundles,
         memory,
-        beside,
+        external_files,
         dict(library.program.aliases),
         _picture(library),
         library.related_dims,
@@ -129,7 +129,7 @@ def read_metadata(folder: Path) -> NetworkMetadata:
             {name: tuple(texts) for name, texts in found["labels"].items()},
             {name: _bundle(each) for name, each in found["bundles"].items()},
             Memory(**found["memory"]),
-            dict(found["beside"]),
+            dict(found["external_files"]),
             dict(found["aliases"]),
             (folder / PICTURE).read_text(encoding="utf-8"),
             tuple(found["related_dims"]),

@@ -136,7 +136,7 @@ void _exit(int code) { (void)code; for (;;) {} }
 
 
 def image_bytes(board: boards.Board, library, folder: Path) -> int:
-    """Return the bytes of flash by which the network enlarges an image."""
+    """Return the bytes of flash that the network adds to an image."""
     main = folder / "caller.c"
     main.write_text(CALLER)
     net = folder / "net"

@@ -52,7 +52,7 @@ def test_summary_has_geometric_mean_and_minimum():
     assert summary["speed"]["r"]["least"] == 0.5
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_bench_reports_memory_of_compiled_network(tmp_path, capsys):
     """The weights count as pages of the library's file."""
     weights = np.random.default_rng(1).standard_normal((1000, 1500)).astype(np.float32)

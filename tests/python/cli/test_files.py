@@ -20,7 +20,7 @@ def test_arrays_come_back_by_name(tmp_path):
 
 
 def _text(path):
-    path.write_text("this is no archive")
+    path.write_text("this is not an archive")
 
 
 def _truncated(path):

@@ -108,7 +108,7 @@ def test_files_that_need_vendor_headers_are_named(archive, tmp_path):
 def test_inspect_reports_a_missing_compiler(archive, monkeypatch):
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     if shutil.which(COMPILER):
-        pytest.skip("the compiler is beside Python")
+        pytest.skip("the compiler is in the folder of Python")
     described = describe(archive).as_dict()
     assert described["footprint"]["measured"] is False
     message = described["footprint"]["reason"]

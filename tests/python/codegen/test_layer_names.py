@@ -16,7 +16,7 @@ CONVOLUTIONS = ("m/stem/Relu;m/stem/BiasAdd;m/stem/Conv2D", "m/block_1/Conv", "m
 
 
 def network():
-    """Return three convolutions with activations, of which the last two have equal shapes."""
+    """Return three convolutions of equal shape with activations."""
     nodes, tensors, x = [], [], "x"
     for i, name in enumerate(CONVOLUTIONS):
         weights = np.random.default_rng(i).standard_normal((8, 8, 3, 3)).astype(np.float32)

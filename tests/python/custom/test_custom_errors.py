@@ -199,7 +199,7 @@ NODES = [
         "c.function: the source of d::Op has no g",
     ),
     (
-        "function is no name",
+        "function is not a name",
         {"c": C(BODY, lambda *t: "f g")},
         {},
         "c.function: 'f g' is not a function name",
@@ -323,7 +323,7 @@ def test_network_of_an_older_version_of_the_domain():
         compile_one(kernel(version=3))
 
 
-def test_operator_that_nobody_declares():
+def test_undeclared_operator():
     x = np.zeros(4, np.float32)
     model = onnx_model(
         [helper.make_node("Op", ["x"], ["y"], "n", domain="d")], {"x": x}, {"y": "f4"}

@@ -41,11 +41,11 @@ def use():
     np.testing.assert_allclose(net.get_output(0).numpy(), golden, 1e-4, 1e-5)
 
 errors = {}
-for call, status, anew in calls:
+for call, status, is_reloaded in calls:
     found = errors.setdefault(call, [])
     reached = True
     while reached and len(found) < 60:
-        if anew:
+        if is_reloaded:
             gc.collect()
             if device in tvmrt.runtime.list_devices():
                 unregister(device)

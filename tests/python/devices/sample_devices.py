@@ -35,7 +35,7 @@ class SampleDevice(Device):
             return f"{self.name} takes operands of equal shapes alone"
         if node.output.dtype.name != "float32":
             return f"{self.name} takes float32 alone"
-        return None if self.takes(node) else f"{self.name} was told not to take it"
+        return None if self.takes(node) else f"{self.name} was configured not to take it"
 
     def evaluate(self, region: Region) -> str | None:
         return None if self.wants(region) else "the region is not wanted"

@@ -42,7 +42,11 @@ CASES = {
     "works": ((), {}, None),
     "absent": (None, {}, "which is not registered"),
     "driver": ((), {"UNARY_INIT": "1"}, "init failed: the driver is missing"),
-    "run": ((), {"UNARY_RUN": "1"}, "run of region 'tvmgen_default_unary_main_0' failed: told to"),
+    "run": (
+        (),
+        {"UNARY_RUN": "1"},
+        "region 'tvmgen_default_unary_main_0' failed: configured to",
+    ),
     "interface": (("ABI=99",), {}, "was built for version 99"),
     "library": (("ABSENT",), {}, "undefined symbol: function_of_an_absent_library"),
 }

@@ -34,7 +34,7 @@ def test_node_refused_by_a_c_device_leaves_its_region(tmp_path):
     library = tvmrt.compile(model, devices=["picky"])
     assert nodes_of(library) == [["Neg_t0", "Relu_t1"], ["Neg_t3"], ["Relu_y"]]
     reasons = {row.name: row.reason for row in library.summary.nodes if row.device == "cpu"}
-    assert reasons == dict.fromkeys(["Abs_t2", "Abs_t4"], "picky: told to refuse it")
+    assert reasons == dict.fromkeys(["Abs_t2", "Abs_t4"], "picky: configured to refuse it")
 
 
 class Wishful(devices.PythonDevice):

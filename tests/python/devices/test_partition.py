@@ -223,7 +223,7 @@ def test_optimize_that_changes_the_region_boundary_is_refused():
     assert "optimize" in library.summary.nodes[0].reason
 
 
-class Nothing(SampleDevice):
+class WrongCodegenResult(SampleDevice):
     def codegen(self, regions, context):
         return 7
 
@@ -232,4 +232,4 @@ def test_codegen_result_of_a_wrong_type_is_an_error():
     nodes = [helper.make_node("Add", ["x", "x"], ["y"], name="sum")]
     model = onnx_graph.model(nodes, {"x": X}, ["y"])
     with pytest.raises(tvmrt.error.UnsupportedError, match=r"sample.*codegen returned int"):
-        tvmrt.compile(model, devices=[Nothing()])
+        tvmrt.compile(model, devices=[WrongCodegenResult()])

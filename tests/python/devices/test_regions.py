@@ -65,7 +65,7 @@ def test_regions_do_not_depend_on_themselves_through_the_cpu(compiled, executor)
     assert [row.operators for row in summary.regions] == [["add"], ["sub", "add"]]
     between = summary.nodes[1]
     assert (between.name, between.device) == ("between", "cpu")
-    assert "was told not to take it" in between.reason
+    assert "was configured not to take it" in between.reason
 
 
 def test_region_boundaries_have_tensors_and_bytes(compiled):
@@ -104,7 +104,7 @@ def test_device_that_fails_without_fallback_is_an_error(compiled, executor):
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        ("sample:Mul", r"node between \(Mul\) is not on sample: .*told not to take it"),
+        ("sample:Mul", r"node between \(Mul\) is not on sample: .*configured not to take it"),
         ("other", "other is not among the devices"),
         ("sample:Convolution", "neither ONNX nor the network has a Convolution"),
     ],

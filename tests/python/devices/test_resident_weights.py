@@ -11,7 +11,7 @@ from unary import plugin
 
 import tvmrt
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
 
 def loaded(folder, name, *macros):

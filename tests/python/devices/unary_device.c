@@ -82,7 +82,7 @@ static int evaluation(tvmrt_device* device, const tvmrt_region* region) {
   for (i = 0; i < region->num_nodes; ++i) {
     if (strcmp(region->nodes[i].op, REFUSES) != 0) continue;
     ((tvmrt_region*)(uintptr_t)region)->failed_node = i;
-    return fail("told to refuse it");
+    return fail("configured to refuse it");
   }
   return 0;
 }
@@ -146,7 +146,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
   const struct timespec pause = {0, SLEEP_MS * 1000000L};
   int32_t i;
   (void)device;
-  if (getenv("UNARY_RUN") != NULL) return fail("told to fail");
+  if (getenv("UNARY_RUN") != NULL) return fail("configured to fail");
 #ifdef ALONE
   if (region->num_nodes != 1) return fail("asked for one node a region");
 #endif
@@ -197,7 +197,7 @@ static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) 
   void* failed = NULL;
   (void)device, (void)try_wait;
   if (pthread_join(*thread_of(region), &failed) != 0) return fail("the thread is gone");
-  return failed == NULL ? 0 : fail("told to fail");
+  return failed == NULL ? 0 : fail("configured to fail");
 }
 #endif
 

@@ -110,7 +110,7 @@ def nested():
 
 
 def found():
-    """Iterate once per positive element, if any: collect the squares of as many first elements, and
+    """Iterate once per positive element, if any: square as many first elements and
     return their sum."""
     inner = Draft(0, "in_")
     one = inner.node("Gather", ["flat", "i"], axis=0)

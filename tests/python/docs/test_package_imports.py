@@ -51,7 +51,7 @@ MAY_IMPORT = {
 
 
 def _module_name(file: Path) -> str:
-    """Return the name by which a file of the package or of a plug-in is imported."""
+    """Return the module name of a file of the package or of a plug-in."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     if parts[0] == "plugins":
         prefix = ("tvmrt",) if parts[2] == "public" else ("tvmrt", "plugins", parts[1])

@@ -26,13 +26,15 @@ def test_no_text_has_a_listed_word():
         (".py", '"""The same of two files."""\n', 1),
         (".py", 'raise ValueError(f"{name} is no tensor")\n', 1),
         (".py", "x = 1  # anew\n", 1),
-        (".py", 'behind = told(beside)  # a name\nraise ValueError("there is no tensor")\n', 0),
+        (".py", 'behind = told(beside)  # a name\nraise ValueError("there is no tensor")\n', 3),
+        (".py", "class Row:\n    pass\n", 1),
+        (".py", "retold = household = 1\n", 0),
         (".py", '"""Return it.\n\n    behind\n        A parameter.\n    """\n', 0),
-        (".c", '/* told */ int told; const char* s = "is no\\n longer"; // behind\n', 2),
+        (".c", '/* told */ int told; const char* s = "is no\\n longer"; // behind\n', 3),
         (".md", "The list, of which\none is `told`.\n\n```c\nint told;\n```\n", 1),
         (".md", "A server is no longer needed, the last of which ran.\n", 0),
     ],
 )
-def test_words_are_found_in_prose_only(suffix, text, count):
+def test_words_are_found_in_prose_and_names(suffix, text, count):
     path = WORDS["ROOT"] / f"example{suffix}"
     assert len(list(WORDS["findings"](path, text))) == count

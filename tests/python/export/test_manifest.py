@@ -62,8 +62,8 @@ def test_library_has_a_manifest(library, capsys):
     weights = (folder / "sources/tvmgen_default_weights.bin").read_bytes()
     assert found["bytes"]["weights"] == len(weights)
     assert found["sha256"]["parameters"] == hashlib.sha256(weights).hexdigest()
-    beside = inspected(folder / "sources/tvmgen_default_manifest.json", capsys)["manifest"]
-    assert beside == found
+    in_sources = inspected(folder / "sources/tvmgen_default_manifest.json", capsys)["manifest"]
+    assert in_sources == found
     assert app.run(["inspect", str(folder / "net.so")]) == app.DONE
     assert re.search(r"^licences.network +CC-BY-4.0$", capsys.readouterr().out, re.M)
 

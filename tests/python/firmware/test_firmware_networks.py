@@ -53,7 +53,7 @@ def run(network, inputs: dict[str, np.ndarray], folder: Path, target: str, **opt
     code = ctypes.CDLL(str(shared)).tvmgen_net_run(*structs, pool)
     assert code == 0
     assert (workspace[:start] == 0xA5).all(), "written before the workspace"
-    assert (workspace[start + summary.arena_bytes :] == 0xA5).all(), "written behind the workspace"
+    assert (workspace[start + summary.arena_bytes :] == 0xA5).all(), "written past the end"
     return {t.name: y for t, y in zip(summary.outputs, outputs)}
 
 

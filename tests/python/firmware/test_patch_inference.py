@@ -26,7 +26,7 @@ ALIGN = 16
 
 
 def random_windows(seed: int) -> list[ColumnWindow]:
-    """Return consecutive layers of which each window overlaps a column of the input."""
+    """Return consecutive layers whose windows overlap a column of the input."""
     draw = random.Random(seed)
     columns, found = draw.randint(6, 40), []
     for _ in range(draw.randint(1, 5)):

@@ -226,7 +226,7 @@ REFUSED = {
         Sample("LSTM", STEPS, ones(1, 12, 4), ones(1, 12, 3), direction="bidirectional"),
         "D is 2 where the direction is bidirectional",
     ),
-    "kernel_shape beside its weights": (
+    "kernel_shape in addition to weights": (
         Sample("Conv", IMAGE, ones(4, 4, 3, 3), kernel_shape=[5, 5]),
         r"kernel_shape = \[5, 5\], K = \[3, 3\]",
     ),

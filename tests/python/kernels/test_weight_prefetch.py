@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# 96 channels in blocks of 32, of which two are computed together: 64 channels, then 32.
+# 96 channels in blocks of 32; two blocks are computed together: 64 channels, then 32.
 PROGRAM = r"""
 #include <math.h>
 #include <stdio.h>

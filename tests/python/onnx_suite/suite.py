@@ -122,7 +122,7 @@ def run_batch(cases: Mapping[str, Callable]) -> Results:
         except _Recorded:
             models[name] = Suite.recorded[0]
         except Exception as problem:
-            results[name] = _told("", problem)
+            results[name] = _reported("", problem)
     Suite.recorded = None
     _compile(models)
     for name, model in models.items():
@@ -132,7 +132,7 @@ def run_batch(cases: Mapping[str, Callable]) -> Results:
         except (Exception, unittest.SkipTest) as problem:
             refused = Suite.ready.get(model.SerializeToString(deterministic=True)) is problem
             refused |= isinstance(problem, UnsupportedError)
-            results[name] = _told("" if refused else "wrong: ", problem)
+            results[name] = _reported("" if refused else "wrong: ", problem)
     Suite.ready.clear()
     return results
 
@@ -155,7 +155,7 @@ def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
         Suite.ready[key] = onnx_backend.CompiledModel(model, executor, library)
 
 
-def _told(before: str, problem: BaseException) -> str:
+def _reported(before: str, problem: BaseException) -> str:
     text = " ".join(f"{before}{problem}".split()) or type(problem).__name__
     text = re.sub(r"^\d+ nodes? of the network cannot be compiled: ", "", text)
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
@@ -190,7 +190,7 @@ def _send(sender, cases: Mapping[str, Callable]) -> None:
         try:
             sender.send(run_batch(cases))
         except Exception as problem:
-            sender.send(_told("", problem))
+            sender.send(_reported("", problem))
     sender.close()
     os._exit(0)
 

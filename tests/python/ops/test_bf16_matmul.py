@@ -126,9 +126,9 @@ def test_inaccurate_layer_stays_in_float32_and_is_named(tmp_path, capsys):
         "0.0005",
     ]
     assert main(command) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"in bfloat16 +1 layers; relative error at most 0 \(near\)", told)
-    assert re.search(r"kept in float32 +far \(0\.00[12]", told)
+    reported = capsys.readouterr().out
+    assert re.search(r"in bfloat16 +1 layers; relative error at most 0 \(near\)", reported)
+    assert re.search(r"kept in float32 +far \(0\.00[12]", reported)
 
 
 def test_missing_bf16_instruction_is_reported(network, monkeypatch):

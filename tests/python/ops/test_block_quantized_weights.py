@@ -191,11 +191,11 @@ def test_inaccurate_layer_stays_in_float32(tmp_path, capsys):
     onnx.save(network(weights, shape=[2, 64]), path)
     command = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--weights", "int4"]
     assert main([*command, "--max-error", "0.01"]) == 0
-    told = capsys.readouterr().out
-    assert "kept in float32" in told and "w (0.0" in told
+    reported = capsys.readouterr().out
+    assert "kept in float32" in reported and "w (0.0" in reported
     assert main([*command, "--max-error", "0.2"]) == 0
-    told = capsys.readouterr().out
-    assert "quantised" in told and "in float32" not in told
+    reported = capsys.readouterr().out
+    assert "quantised" in reported and "in float32" not in reported
 
 
 @pytest.mark.everyday(1)

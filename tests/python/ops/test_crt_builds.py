@@ -150,7 +150,7 @@ def test_code_for_any_host_on_each_level(compiler, march, tmp_path):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     if not runs(march):
-        pytest.skip(f"this machine is no {march}")
+        pytest.skip(f"this machine is not {march}")
     check(ALL, tmp_path, "host", "c", compiler=[compiler, "-std=c99", "-O2", f"-march={march}"])
 
 

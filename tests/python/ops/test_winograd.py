@@ -191,11 +191,17 @@ def test_inaccurate_layer_uses_direct_convolution(tmp_path, capsys):
     onnx.save(convolution(), path)
     command = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--winograd", "--max-error"]
     assert main([*command, "1e-9"]) == 0
-    told = capsys.readouterr().out
-    assert "direct convolution" in told and "second (" in told and "Winograd" not in told
+    reported = capsys.readouterr().out
+    assert (
+        "direct convolution" in reported and "second (" in reported and "Winograd" not in reported
+    )
     assert main([*command, "1e-5"]) == 0
-    told = capsys.readouterr().out
-    assert "Winograd" in told and "2 convolutions" in told and "direct convolution" not in told
+    reported = capsys.readouterr().out
+    assert (
+        "Winograd" in reported
+        and "2 convolutions" in reported
+        and "direct convolution" not in reported
+    )
 
 
 def test_dynamic_batch(tmp_path):

@@ -84,7 +84,7 @@ def _unmarked(elf: ELFFile, defined: dict) -> list[str]:
             continue
         at = symbol.entry.st_value - text.header.sh_addr
         if text.data()[at : at + len(mark)] != mark:
-            bad.append(f"{name} is no marked target")
+            bad.append(f"{name} is not a marked target")
     return bad
 
 

@@ -21,7 +21,7 @@ SITE = all(find_spec(name) for name in ("mkdocs", "material", "mkdocstrings"))
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not trees.sources(), reason="this is no checkout of git"),
+    pytest.mark.skipif(not trees.sources(), reason="this is not a git checkout"),
     pytest.mark.skipif(shutil.which("meson") is None, reason="meson is not installed"),
     pytest.mark.skipif(os.name == "nt", reason="needs a POSIX environment of Python"),
 ]

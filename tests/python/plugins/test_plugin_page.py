@@ -81,7 +81,10 @@ def test_everything_that_the_plugin_adds_works(installed, tmp_path):
     words = ["compile", "net.toy", "-o", "net.tar", "--toy-times", "0"]
     done = _run(["-m", "tvmrt", *words], tmp_path, installed)
     assert (done.returncode, "0 is not in the range x>=1" in done.stderr) == (2, True)
-    assert "  --toy-times N  " in _run(["-m", "tvmrt", "verify", "--help-all"], tmp_path, installed).stdout
+    assert (
+        "  --toy-times N  "
+        in _run(["-m", "tvmrt", "verify", "--help-all"], tmp_path, installed).stdout
+    )
     done = _run(["-m", "tvmrt", "doctor", "--json"], tmp_path, installed)
     rows = {row["what"]: row for row in json.loads(done.stdout)["checks"]}
     assert rows["plug-in toybox"]["state"] == "ok"

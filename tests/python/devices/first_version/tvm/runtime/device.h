@@ -121,7 +121,7 @@ typedef struct tvmrt_region {
    */
   DLTensor* const* data;
   void* device_graph;  /*!< The device's own: set by pre_run, given to release_graph. */
-  int32_t failed_node; /*!< Set by a slot that fails at a node; -1 if it is no particular one. */
+  int32_t failed_node; /*!< Set by a slot that fails at a node; -1 if it is not a particular one. */
   void* runtime;       /*!< The runtime's own. */
 } tvmrt_region;
 
@@ -250,7 +250,7 @@ TVM_DLL int tvmrt_device_register(const tvmrt_device* device);
 
 /*!
  * \brief Remove a device; calls its release_device.
- * A device that is part of the runtime, or that has a plug-in, starts anew when it is needed again.
+ * A device that is part of the runtime, or that has a plug-in, starts again when it is needed again.
  * Errors:  -1: there is no such device, or libraries that are loaded use it.
  * Threads: thread-safe.
  */
@@ -261,7 +261,7 @@ TVM_DLL int tvmrt_device_unregister(const char* name);
  *
  * Looks among the registered ones and those that are part of the runtime; then for a plug-in
  * `libtvmrt_device_<name>.so` in the folders of the environment variable TVMRT_DEVICE_PATH
- * (separated by ':'), in `devices/` beside the runtime library, and beside it; then for packed
+ * (separated by ':'), in `devices/` next to the runtime library, and next to it; then for packed
  * functions `device.<name>.run`, which a front end registered.
  *
  * \param out_device [out] Borrowed until it is unregistered; NULL, with result 0, if there is none.
@@ -320,7 +320,7 @@ TVM_DLL int tvmrt_region_find(TVMModuleHandle module, const char* symbol,
  * \param region [in] From tvmrt_region_find().
  * \param shapes [in] num_shapes tensors that change: inputs, outputs and what lies between.
  *               Constants cannot change, and the shapes of each node's tensors must belong together:
- *               known is what pointwise operators, softmax, conv and matmul make of which shapes; the
+ *               shapes of pointwise operators, softmax, conv and matmul are checked; the
  *               tensors of all others must stay as they are.
  * Errors:  -1: a tensor or an extent is out of range, or shapes contradict each other (nothing
  *          changed), or a slot failed; then the region fails at each call, with that text, until it
