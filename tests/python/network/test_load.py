@@ -277,3 +277,11 @@ def test_repr_and_attributes(net, batched):
 def test_folder_is_rejected(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder; give the library in it"):
         tvmrt.load(tmp_path)
+
+
+@pytest.mark.parametrize("model", [object(), lambda x: x, 7, [1, 2], np.zeros(3)], ids=type)
+def test_object_of_another_library_is_refused_with_advice(model):
+    name = type(model).__name__
+    for function in (tvmrt.load, tvmrt.compile):
+        with pytest.raises(TypeError, match=f"a {name} is not a network .* export it to ONNX"):
+            function(model)

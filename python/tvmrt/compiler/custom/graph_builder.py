@@ -136,9 +136,9 @@ class GraphBuilder(OperatorGraph):
         )
         node.attribute.extend(_attributes(name, attributes))
         record = operator if isinstance(operator, Operator) else None
-        outputs = self._importer.add_node(node, values, record)
-        self._values.update(outputs)
-        return outputs[0] if len(outputs) == 1 else list(outputs)
+        results = self._importer.add_node(node, values, record)
+        self._values.update(results)
+        return results[0] if len(results) == 1 else list(results)
 
     def add_kernel(
         self, kernel: Kernel, inputs: Sequence[Any], scalars: Mapping[str, Any]

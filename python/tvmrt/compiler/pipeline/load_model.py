@@ -27,6 +27,12 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
             f"these {len(model)} bytes are not a {formats} file; give the path of a network "
             "file, or an onnx.ModelProto"
         )
+    is_file = isinstance(model, (str, os.PathLike))
+    if not (is_file or isinstance(model, GraphBuilder) or hasattr(model, "SerializeToString")):
+        raise TypeError(
+            f"a {type(model).__name__} is not a network that tvmrt reads; export it to ONNX, for "
+            "example with torch.onnx.export(), and give the path of the file"
+        )
     for name, row in plugin_options().items():
         if row.other_networks and name in dict(request.added):
             raise ValueError(row.other_networks)
