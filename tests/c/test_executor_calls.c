@@ -51,7 +51,7 @@ static void* run_often(void* argument) {
   for (int i = 0; i < 2000; ++i) {
     if (run(r->executor) == 0) {
       atomic_fetch_add(&r->done, 1);
-    } else if (strstr(TVMGetLastError(), "serves one thread at a time") != NULL) {
+    } else if (strstr(TVMGetLastError(), "use one executor per thread") != NULL) {
       atomic_fetch_add(&r->refused, 1);
     }
   }
