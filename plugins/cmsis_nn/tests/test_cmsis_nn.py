@@ -267,7 +267,7 @@ def test_errors_name_missing_parts_of_other_builds(small, tmp_path):
     done = subprocess.run(
         ["cc", "-fsyntax-only", *include, file], capture_output=True, text=True, check=False
     )
-    assert "CMSIS-NN is not found: make CMSIS_NN=PATH with the folder" in done.stderr
+    assert "CMSIS-NN is not found: run make CMSIS_NN=PATH with the folder" in done.stderr
     strict = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{PATH / 'Include'}"]
     for language in (["cc", "-std=c99", "-pedantic"], ["c++", "-x", "c++", "-std=c++17"]):
         subprocess.run([*language, *strict, *include, file], check=True)

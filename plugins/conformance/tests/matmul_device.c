@@ -260,7 +260,7 @@ static int run(tvmrt_device* self, tvmrt_region* region) {
 #if MUTANT == 11 /* never returns */
   for (;;) pause_ms(1000);
 #elif MUTANT == 14 /* unregisters while a library uses it */
-  if (tvmrt_device_unregister("products14") != 0) return -1;
+  if (tvmrt_device_unregister("matmul14") != 0) return -1;
 #endif
   for (int32_t n = 0; n < region->num_nodes; ++n) {
     compute(region, n);

@@ -35,7 +35,7 @@ def test_every_operator_is_compared_with_onnxruntime(monkeypatch):
 
 def test_wrong_results_are_found(monkeypatch, tmp_path):
     shutil.copytree(MOCK_CMSIS_NN, tmp_path / "kernels")
-    file = tmp_path / "kernels/Source/Kernels/elements.c"
+    file = tmp_path / "kernels/Source/Kernels/elementwise.c"
     right = "if (value > found.largest) found.largest = value;"
     text = file.read_text()
     assert text.count(right) == 1

@@ -35,7 +35,7 @@ MUTANTS = {
     10: ("writes beyond its output", "tensors", "MatMul: constant", "writes outside"),
     11: ("never returns", "operators", "MatMul: constant", "not ended after"),
     12: ("reads where its first run did", "tensors", "MatMul: constant", "gives other results"),
-    13: ("sizes of nothing", "operators", "MatMul: constant", "have 3, 0 and 0 bytes"),
+    13: ("sizes of nothing", "operators", "MatMul: constant", "declares 3, 0 and 0 bytes"),
     14: ("unregisters itself in a run", "operators", "MatMul: constant", "free them first"),
     15: ("a stale context", "threads", RESIDUAL, "differs from that of one thread"),
     16: ("tensors at multiples of 64", "tensors", "MatMul: constant", "gives other results"),

@@ -50,7 +50,7 @@ class OnnxRuntime(PackageDevice):
         ]
 
     def _prepare(self, text: str, constants: bytes, options: str) -> Any:
-        return _RegionContext(self._shared(text, constants, options)).run
+        return _RegionContext(self._load_once(text, constants, options)).run
 
     def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Session:
         return _Session(region, constants, options)

@@ -284,7 +284,9 @@ def test_kernels_refuse_other_extents(tmp_path):
     module = tvmrt.runtime.load_module(small(tmp_path))
     reshape = tvmrt.get_global_func("tvmrt.device.reshape")
     shape = tvmrt.runtime.ShapeTuple((4, 3))
-    with pytest.raises(ValueError, match=r"\(custom_opencl\) are inconsistent or unknown; .* compile the network"):
+    with pytest.raises(
+        ValueError, match=r"\(custom_opencl\) are inconsistent or unknown; .* compile the network"
+    ):
         reshape(module, "tvmgen_default_opencl_main_0", 0, shape, 1, shape)
 
 

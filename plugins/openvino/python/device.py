@@ -98,7 +98,7 @@ class OpenVinoDevice(PackageDevice):
         register_func("device.openvino.num_queues", lambda: MAX_CONCURRENT_RUNS, override=True)
 
     def _prepare(self, text: str, constants: bytes, options: str) -> list[Callable]:
-        request = _Request(self._shared(text, constants, options))
+        request = _Request(self._load_once(text, constants, options))
         return [request.run, request.start]
 
     def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Compiled:

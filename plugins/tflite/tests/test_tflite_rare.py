@@ -117,7 +117,7 @@ def test_rare_operators_equal_litert(tmp_path):
 
 def test_page_lists_unsupported_operators():
     text = PAGE.read_text()
-    table = text.partition("## What is refused")[2].partition("\n## ")[0]
+    table = text.partition("## Not supported")[2].partition("\n## ")[0]
     listed = re.findall(r"`([A-Z][A-Z0-9_]+)`", table)
     missing = {name for name in BUILTIN if find(name) is None} - {"CUSTOM"}
     plain = {name for name in missing if not name.startswith("STABLEHLO_")}

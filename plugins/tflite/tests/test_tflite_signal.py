@@ -230,7 +230,7 @@ _ZEROS = [0] * 8
         ),
         ([0, 1, 0, 0, 1, 0xF4, 4, 0, *_ZEROS, 1, 2], b"\x12", "int8", "not hold 4 elements"),
         ([0, 1, 0, 0, 1, 0xF0, 4, 0, *_ZEROS, 1, 2], b"\x12", "int8", "indices of 0 bits"),
-        ([0, 1, 0, 0, 1, 0x21, 1, 0, *_ZEROS, 1, 2], b"\x12", "int8", "along axis 2"),
+        ([0, 1, 0, 0, 1, 0x21, 1, 0, *_ZEROS, 1, 2], b"\x12", "int8", "do not match axis 2"),
         ([2, 1, 0, 0, 1, 0, 0, 0, *_ZEROS, 1, 2], b"\xf0", "int8", "do not hold 4 values"),
         ([1, 1, 0, 0, 1, 0x20, 0, 0, *_ZEROS, 0, 0x80], b"\xff" * 4, "int8", "leads out"),
         ([1, 1, 0, 0, 1, 0x00, 0, 0, *_ZEROS, 0, 0, 0, 0], b"\0" * 4, "int8", "leads out"),

@@ -82,7 +82,7 @@ DAMAGED = {
         level=5
     ),
     "'conv' is not a layer signature": with_member(layer="conv"),
-    "its square is not 0, 1, 2 or 4": with_member(square=3),
+    "its square is not one of 0, 1, 2, 4": with_member(square=3),
     "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
     "a value of a choice is out of range": with_member(best={**CHOICE, "at_once": 1 << 40}),
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),

@@ -247,7 +247,7 @@ def _linked_archive() -> bytes:
         pytest.param("a.json", b"[" * 100_000, "not the JSON of a graph", id="deep-json"),
         pytest.param("a.tar", b"no archive", "not a Model Library Format", id="text-as-archive"),
         pytest.param(
-            "a.tar", _linked_archive(), "no file metadata.json in it", id="linked-archive"
+            "a.tar", _linked_archive(), "it contains no file metadata.json", id="linked-archive"
         ),
         pytest.param("a.tar", deep_archive(), "not a Model Library Format", id="deep-archive"),
         pytest.param("a.onnx", b"no network", "is not an ONNX model", id="text-as-onnx"),

@@ -147,7 +147,7 @@ def test_operators_inside_are_registered_with_the_graph():
 
 def test_composed_operator_keeps_its_documentation_and_name():
     assert nested.name == "d::Nested"
-    assert nested.doc == "Two levels of operators inside of operators."
+    assert nested.doc == "Return two levels of nested operators."
 
 
 def test_composed_operator_of_custom_kernels(tmp_path):

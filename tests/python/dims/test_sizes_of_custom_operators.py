@@ -139,7 +139,7 @@ REFUSED = [
                  "shape: the function of example.sizes::Halves: the quotient length / 2",
                  id="floats"),
     pytest.param({"c": C(BODY, lambda x, y, *, bias: ["halves"] * x.shape[0])},
-                 "c.function: the function of example.sizes::Halves: the number rows",
+                 "c.function: the function of example.sizes::Halves: the extent rows",
                  id="choice of a function"),
 ]  # fmt: skip
 
@@ -258,7 +258,7 @@ def test_undecidable_c_shape_function_is_refused(declared_in_c, op, sentence):
 def test_arguments_of_a_c_shape_function_outlive_the_call(declared_in_c, monkeypatch):
     """The shape of an output is read through a pointer into the arguments."""
     shaped = next(one for one in declared_in_c if one.name.endswith("Shaped"))
-    calls, alive, given = [], [], shaped._given
+    calls, alive, given = [], [], shaped._declaration
 
     class Kept(plugin_kernel.Call):
         def __init__(self, *args):
@@ -270,5 +270,5 @@ def test_arguments_of_a_c_shape_function_outlive_the_call(declared_in_c, monkeyp
         return given.shape(pointer, rows)
 
     monkeypatch.setattr(plugin_kernel, "Call", Kept)
-    monkeypatch.setattr(shaped, "_given", SimpleNamespace(shape=shape))
+    monkeypatch.setattr(shaped, "_declaration", SimpleNamespace(shape=shape))
     assert shaped._shape_in_c(TensorType((3, 8), DTYPES["float32"])) == [(3, 8)] and alive == [True]

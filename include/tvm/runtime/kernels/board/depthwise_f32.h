@@ -38,8 +38,8 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, i
   }
   float* row =
       (float*)d->line_buffer + (tvmrt_micro_line_offset(s, slot) + tvmrt_micro_padding(s)) * 4;
-  for (int32_t channel = 0; channel < s->in_c;
-       channel += 4, x += quad, row += 4 * line_buffer->plane) {
+  const int32_t step = 4 * line_buffer->plane;
+  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += quad, row += step) {
     const int32_t channels = s->in_c - channel;
     const float* of = x;
     float* to = row;
