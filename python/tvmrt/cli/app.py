@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import importlib
 import os
@@ -57,6 +56,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            import difflib  # only needed for errors
+
             if similar := difflib.get_close_matches(args[0], self.list_commands(ctx)):
                 error.message += f" Did you mean {' or '.join(map(repr, similar))}?"
             raise

@@ -112,18 +112,19 @@ def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
 
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?(?:([kKMG])(iB|B)?|B)?")
+_EXPONENTS = {None: 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
 
 def parse_bytes(text: str) -> int:
     """Return the bytes of a size: ``65536``, ``64KiB``, ``64k`` (both 1,024 bytes each), ``64kB``
     (1,000 bytes each), ``1.5MiB``. Raise ValueError for other texts and parts of a byte."""
-    found = _BYTES.fullmatch(text.strip())
-    base = 1000 if found and found[3] == "B" else 1024
-    exponent = "kMG".index(found[2].replace("K", "k")) + 1 if found and found[2] else 0
-    size = float(found[1]) * base**exponent if found else 0.5
-    if not size.is_integer():
-        raise ValueError(f"{text!r} is not a size; write bytes, such as 65536, or 64KiB, 1.5MiB")
-    return int(size)
+    if found := _BYTES.fullmatch(text.strip()):
+        number, prefix, unit = found.groups()
+        base = 1000 if unit == "B" else 1024
+        size = float(number) * base ** _EXPONENTS[prefix]
+        if size.is_integer():
+            return int(size)
+    raise ValueError(f"{text!r} is not a size; write bytes, such as 65536, or 64KiB, 1.5MiB")
 
 
 class ByteSize(click.IntRange):
