@@ -36,7 +36,18 @@ from . import (  # noqa: F401  (fill the table)
 from .builder import Builder
 from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
-from .op import IR_VERSION, KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
+from .op import (
+    IR_VERSION,
+    KERNEL,
+    OPS,
+    POINTWISE,
+    REDUCE,
+    VIEW,
+    Op,
+    broadcast,
+    get_op,
+    integer_form,
+)
 from .region import (
     PACKED_NAMES,
     PACKED_PARAMETERS,
@@ -52,6 +63,7 @@ from .region import (
 )
 from .state import States
 from .strided import Strided, compact, dense
+from .traits import Trait, Weights
 
 __all__ = [
     "DTYPES",
@@ -78,8 +90,10 @@ __all__ = [
     "States",
     "Strided",
     "TensorType",
+    "Trait",
     "Value",
     "Vendor",
+    "Weights",
     "broadcast",
     "compact",
     "constant",
@@ -88,6 +102,7 @@ __all__ = [
     "dtype_of",
     "dtype_of_text",
     "get_op",
+    "integer_form",
     "regions_of",
     "walk_back",
 ]

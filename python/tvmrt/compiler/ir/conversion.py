@@ -13,6 +13,7 @@ from .float_to_int import to_integers
 from .graph import Node
 from .op import POINTWISE, Expression, Op, broadcast, define
 from .pointwise import HALF, INT, INVERSE, MATH, wrapped_pow
+from .traits import Trait
 
 
 def _converts_via_float32(E: DType, to: str) -> bool:
@@ -28,6 +29,7 @@ class Cast(Op):
 
     name = "cast"
     kind = POINTWISE
+    traits = frozenset({Trait.EXACT})
 
     contract = Contract(
         "x: E=computed|half[*S] -> y: to[*S]",
@@ -65,6 +67,7 @@ class BitCast(Op):
 
     name = "bit_cast"
     kind = POINTWISE
+    traits = frozenset({Trait.EXACT})
 
     contract = Contract(
         "x: E=any[*S] -> y: to[*S]",

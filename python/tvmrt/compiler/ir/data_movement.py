@@ -10,6 +10,7 @@ from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .graph import TensorType
 from .op import Op, register
+from .traits import Trait
 
 
 def _differ_only_along(axis: int, parts: Sequence[TensorType]) -> bool:
@@ -30,6 +31,8 @@ def _concat_shape(axis: int, parts: Sequence[TensorType]) -> list[int]:
 @register("concat")
 class Concat(Op):
     """Concatenate along ``axis``."""
+
+    traits = frozenset({Trait.ANY_LAYOUT})
 
     contract = Contract(
         "parts+: E=any[*] -> y: E[*Y]",

@@ -6,7 +6,7 @@ an integer matmul or convolution these operators requantise without floating poi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from .fixed_point_exp import LONG, shift
 from .float_to_int import to_integers
 from .graph import Node
 from .op import GAP, POINTWISE, Expression, Op, broadcast, define
+from .traits import Trait
 
 FIXED = "scalar/fixed_point.h"
 
@@ -114,6 +115,7 @@ class FixedPointOp(Op):
     """Pointwise fixed-point operator: operands of its contract, C function, numpy function."""
 
     kind = POINTWISE
+    traits = frozenset({Trait.EXACT})
     header = FIXED
 
     def __init__(
@@ -123,6 +125,7 @@ class FixedPointOp(Op):
         fn: Callable[..., np.ndarray],
         result: str = "int32",
         text: str = "",
+        traits: Collection[Trait] = (),
     ) -> None:
         self.name = name
         self.fn = fn
@@ -133,6 +136,7 @@ class FixedPointOp(Op):
         shape = "*Y" if len(operands) > 1 else "*A"
         self.contract = Contract(f"{rows} -> y: {result}[{shape}]", rules=joined)
         self.text = text or f"tvmrt_{name}({{}})"
+        self.traits = type(self).traits | set(traits)
 
     def expression(self, node: Node, args: Sequence[str]) -> Expression:
         return Expression(self.text.format(", ".join(args)), self.header)
@@ -148,7 +152,13 @@ _ROWS = (
     FixedPointOp("fixed_inverse_root", ["n: int32"], inverse_root),
     FixedPointOp("fixed_inverse_root_exponent", ["n: int32"], inverse_root_exponent),
     FixedPointOp("float_scale", ["x: int32|int64", "factor: float64"], float_scale),
-    FixedPointOp("fixed_product", ["a: int32", "b: int32"], product, text="tvmrt_fixed_mul({})"),
+    FixedPointOp(
+        "fixed_product",
+        ["a: int32", "b: int32"],
+        product,
+        text="tvmrt_fixed_mul({})",
+        traits={Trait.COMMUTATIVE},
+    ),
     FixedPointOp("fixed_shift", ["x: int32", "n: int32"], shift),
     FixedPointOp("fixed_reciprocal", ["a: int32"], reciprocal),
     FixedPointOp("leading_zeros", ["x: int32"], leading_zeros),
@@ -173,6 +183,7 @@ class FixedPair(Op):
     """
 
     kind = POINTWISE
+    traits = frozenset({Trait.EXACT})
 
     contract = Contract(
         "a: Q=int8|uint8|int16[*A], b: Q[*B] -> y: Q[*Y]",

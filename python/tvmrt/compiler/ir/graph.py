@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from .bundle import Bundle
 from .dtype import DType, dtype_of
 from .extent import SymInt, data_dependent_symbols, extent_text, upper_bound
 from .mmap_constants import mmap_array
+from .registry import OPS
+
+if TYPE_CHECKING:
+    from .op import Op
+    from .traits import Trait
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,15 @@ class Node:
         self.name = name
         self.sources = sources or (name,)
         self.guard = guard
+
+    @property
+    def operator(self) -> Op:
+        """Operator that the node applies. Raise KeyError if none of its name is registered."""
+        return OPS[self.op]
+
+    def has(self, *traits: Trait) -> bool:
+        """Return whether the node's operator has one of these traits."""
+        return OPS[self.op].has(*traits)
 
     def set_outputs(self, values: Sequence[Value]) -> None:
         """Make the node the producer of these values; they are its results."""

@@ -15,6 +15,7 @@ from .contract import Contract, holds, let
 from .dtype import DType
 from .graph import TensorType
 from .op import Op, get_op, register
+from .traits import Trait
 
 _REDUCTION = "reduction: none|add|mul|max|min"
 
@@ -48,6 +49,8 @@ def _with_extent(shape: Sequence[int], axis: int, extent: int) -> list[int]:
 class Gather(Op):
     """Return slices of data along ``axis``, in the shape of the indices."""
 
+    traits = frozenset({Trait.MOVES_ELEMENTS})
+
     contract = Contract(
         "data: E=any[*D], indices: index[*I] -> y: E[*Y]",
         "axis: axis of data",
@@ -68,6 +71,8 @@ class Gather(Op):
 class GatherElements(Op):
     """Return y[i, j, ...] = data[..., indices[i, j, ...], ...] with the index on ``axis``."""
 
+    traits = frozenset({Trait.MOVES_ELEMENTS})
+
     contract = Contract(
         "data: E=any[*D], indices: index[*I] -> y: E[*I]", "axis: axis of data", rules=[_INSIDE]
     )
@@ -78,6 +83,8 @@ class GatherNd(Op):
     """Return the slice of data for each tuple of K indices, which index the axes after the first
     ``batch`` axes; data and indices share these.
     """
+
+    traits = frozenset({Trait.MOVES_ELEMENTS})
 
     contract = Contract(
         "data: E=any[*D], indices: index[*J K] -> y: E[*Y]",
@@ -179,6 +186,8 @@ class SumInto(Op):
 class ReverseSequence(Op):
     """Reverse the first ``length`` steps of each sample."""
 
+    traits = frozenset({Trait.MOVES_ELEMENTS})
+
     contract = Contract(
         "x: E=any[A B *R], lengths: int64[L] -> y: E[A B *R]",
         "batch_axis: int 0..1, time_axis: int 0..1",
@@ -201,6 +210,8 @@ class TopK(Op):
     """Return the ``k`` largest (or smallest) elements along ``axis`` in order, and their indices.
     Of equal elements the first comes first.
     """
+
+    traits = frozenset({Trait.ANY_LAYOUT})
 
     contract = Contract(
         "x: E=number[*S] -> values: E[*Y], indices: int64[*Y]",

@@ -10,6 +10,7 @@ from . import reference_conv
 from .assumptions import is_at_least
 from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
+from .traits import Trait, Weights
 
 
 def conv_extent(n: int, k: int, stride: int, dilation: int, before: int, after: int) -> int:
@@ -56,6 +57,10 @@ CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
 class Conv(Op):
     """Convolution with constant weights."""
 
+    traits = frozenset({Trait.CONVOLUTION, Trait.CHANNELS_INNERMOST})
+    weights = Weights(operand=1, output_axis=0, input_axis=1)
+    channel_axis = 1
+
     contract = Contract(
         "x: float32[N C *S{1..3}], w: constant float32[OC C/groups *K{S}], "
         "bias?: constant float32[OC] -> y: float32[N OC *Y]",
@@ -72,6 +77,10 @@ class Conv(Op):
 @register("conv_transpose")
 class ConvTranspose(Op):
     """Transposed convolution: input i adds to output i * stride + tap * dilation - before."""
+
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
+    weights = Weights(operand=1, output_axis=1, input_axis=0)
+    channel_axis = 1
 
     contract = Contract(
         "x: float32[N C *S{1..3}], w: constant float32[C M *K{S}], "
@@ -97,6 +106,10 @@ class ConvTranspose(Op):
 @register("matmul")
 class MatMul(Op):
     """Matrix product; batch axes broadcast."""
+
+    traits = frozenset({Trait.MATRIX_PRODUCT})
+    weights = Weights(operand=1, output_axis=-1, input_axis=-2)
+    channel_axis = -1
 
     contract = Contract(
         "a: float32[*A M K], b: float32[*B K N], bias?: float32[*C] -> y: float32[*Y]",
@@ -151,10 +164,14 @@ def pool(types: str, results: str, attributes: str = "", rules: Sequence[Rule] =
 class _Pool(Op):
     """Pool. ``out_spatial`` has the output extents, because the importer decides the rounding."""
 
+    channel_axis = 1
+
 
 @register("max_pool")
 class MaxPool(_Pool):
     """Maximum of each window; padding is never the maximum."""
+
+    traits = frozenset({Trait.POOL, Trait.EXTREMUM, Trait.CHANNELS_INNERMOST})
 
     contract = pool("number", "y: E[N C *out_spatial]")
 
@@ -166,6 +183,8 @@ class MaxPool(_Pool):
 class AvgPool(_Pool):
     """Mean of each window; ``count_pads``: count padding as zeros, otherwise leave it out."""
 
+    traits = frozenset({Trait.POOL, Trait.MEAN, Trait.CHANNELS_INNERMOST})
+
     contract = pool("float32", "y: E[N C *out_spatial]", "count_pads: bool")
 
     def evaluate(self, arrays, attrs):
@@ -175,6 +194,8 @@ class AvgPool(_Pool):
 @register("lp_pool")
 class LpPool(_Pool):
     """``p``-norm of each window: root of the sum of the ``p``-th powers of magnitudes."""
+
+    traits = frozenset({Trait.POOL, Trait.CHANNELS_INNERMOST})
 
     contract = pool("float32", "y: E[N C *out_spatial]", "p: int 1..")
 

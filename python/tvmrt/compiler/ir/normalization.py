@@ -8,6 +8,7 @@ import numpy as np
 
 from .contract import LIMIT, Contract, holds
 from .op import Op, register
+from .traits import Trait
 
 
 @register("layer_norm")
@@ -50,6 +51,8 @@ class LayerNorm(Op):
 class GroupNorm(Op):
     """Normalisation over pixels and channels of a group; one channel per group: instance norm."""
 
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
+
     contract = Contract(
         "x: float32[N C *S], scale?: float32[*], shift?: float32[*] -> y: float32[N C *S]",
         "groups: int 1.., epsilon: float",
@@ -67,6 +70,8 @@ class GroupNorm(Op):
 @register("lrn")
 class LocalResponseNorm(Op):
     """x / (bias + alpha / size * sum over the squared ``size`` nearest channels) ** beta."""
+
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
 
     contract = Contract(
         "x: float32[N C *S{1..}] -> y: float32[N C *S]",

@@ -12,6 +12,8 @@ from .assumptions import are_equal
 from .contract import Contract, ContractError
 from .extent import Extent, extent_text
 from .graph import TensorType, Value
+from .registry import INTEGER_FORMS, OPS
+from .traits import Trait, Weights
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) index
 VIEW = "view"  # the same elements in another order or number; often without code
@@ -46,7 +48,18 @@ class Op:
     has_side_effects: bool = False  # never removed, because it may end a run with an error
     results_persist: bool = False  # whether its results stay valid until the next run
     host_only: str = ""  # reason why it does not run on boards
+    traits: frozenset[Trait] = frozenset()
+    integer_of: str = ""  # operator on floating-point numbers that it computes on 8-bit integers
+    weights: Weights | None = None  # set for matmul-like operators
+    channel_axis: int | None = None  # axis of x and y whose indices are channels
+    swapped: str = ""  # of a comparison: the operator that is equal with swapped operands
+    negated: str = ""  # of a comparison: the operator that is its negation, without NaN
+    result_range: tuple[float, float] | None = None  # of y, for any operands
     contract: Contract
+
+    def has(self, *traits: Trait) -> bool:
+        """Return whether the operator has one of these traits."""
+        return not self.traits.isdisjoint(traits)
 
     def infer(
         self,
@@ -72,9 +85,6 @@ class Op:
         return None
 
 
-OPS: dict[str, Op] = {}
-
-
 def register(name: str):
     """Decorate a class: register an instance of it as operator ``name``."""
 
@@ -91,8 +101,21 @@ def define(op: Op) -> Op:
     """Register an operator; names are unique."""
     if op.name in OPS:
         raise ValueError(f"operator {op.name} is defined twice")
+    if op.kind == POINTWISE:
+        op.traits |= {Trait.ELEMENTWISE}
     OPS[op.name] = op
+    if op.integer_of:
+        INTEGER_FORMS.setdefault(op.integer_of, []).append(op)
     return op
+
+
+def integer_form(op: Op, weights: bool | None = None) -> Op | None:
+    """Return the first registered operator that computes ``op`` on 8-bit integers.
+
+    With ``weights``, only an operator that has, or has not, constant weights.
+    """
+    forms = INTEGER_FORMS.get(op.name, ())
+    return next((f for f in forms if weights in (None, f.weights is not None)), None)
 
 
 def get_op(name: str) -> Op:

@@ -8,8 +8,8 @@ numpy's rules and must have one element type unless a row allows others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from math import erf
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import erf, inf
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from .contract import Contract, let
 from .dtype import DTYPES, DType
 from .op import POINTWISE, Expression, Op, broadcast, define
+from .traits import Trait
 
 BOOL = DTYPES["bool"]
 
@@ -89,6 +90,8 @@ class PointwiseOp(Op):
         bool_operands: int = 0,
         attributes: str = "",
         bounded_angle: tuple[str, str] | None = None,
+        traits: Collection[Trait] = (),
+        result_range: tuple[float, float] | None = None,
     ) -> None:
         self.name = name
         self.c = {k: Expression(v) if isinstance(v, str) else Expression(*v) for k, v in c.items()}
@@ -96,6 +99,8 @@ class PointwiseOp(Op):
         self.bool_operands = bool_operands
         self.contract = _contract(self.c, result, bool_operands, attributes)
         self.bounded_angle = Expression(*bounded_angle) if bounded_angle else None
+        self.traits = frozenset(traits)
+        self.result_range = result_range
 
     def template(self, dtype: DType) -> Expression | None:
         """Return the C expression for operands of this element type."""
@@ -182,7 +187,11 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _libm(
-    name: str, fn: Callable[..., np.ndarray], header: str, bounded_angle: bool = False
+    name: str,
+    fn: Callable[..., np.ndarray],
+    header: str,
+    bounded_angle: bool = False,
+    result_range: tuple[float, float] | None = None,
 ) -> PointwiseOp:
     """Return the row of a C library function; float32 uses an implementation in ``kernels/``."""
     return PointwiseOp(
@@ -190,25 +199,45 @@ def _libm(
         {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
         fn,
         bounded_angle=(f"tvmrt_small_angle_{name}_f32({{0}})", header) if bounded_angle else None,
+        result_range=result_range,
     )
 
 
-def _wrapping(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+def _wrapping(
+    name: str, sign: str, fn: Callable[..., np.ndarray], traits: Collection[Trait]
+) -> PointwiseOp:
     """Return the row of binary arithmetic; integers wrap around as in two's complement."""
     c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
-    return PointwiseOp(name, c, fn)
+    return PointwiseOp(name, c, fn, traits=traits)
 
 
 def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
     c = {"integer": f"({{t}})({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn)
+    return PointwiseOp(name, c, fn, traits=_EXACT_COMMUTATIVE)
 
+
+def _logical(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+    c = {"bool": f"({{0}} {sign} {{1}})"}
+    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE)
+
+
+def _comparison(
+    name: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
+) -> PointwiseOp:
+    c = {"any": f"({{0}} {sign} {{1}})"}
+    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT)
+    row.swapped, row.negated = swapped, negated
+    return row
+
+
+_EXACT = {Trait.EXACT}
+_EXACT_COMMUTATIVE = {Trait.EXACT, Trait.COMMUTATIVE}
 
 _ROWS: tuple[PointwiseOp, ...] = (
     # arithmetic
-    _wrapping("add", "+", np.add),
-    _wrapping("sub", "-", np.subtract),
-    _wrapping("mul", "*", np.multiply),
+    _wrapping("add", "+", np.add, _EXACT_COMMUTATIVE),
+    _wrapping("sub", "-", np.subtract, _EXACT),
+    _wrapping("mul", "*", np.multiply, _EXACT_COMMUTATIVE),
     PointwiseOp(
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
@@ -250,6 +279,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "any": "({0} < {1} ? {0} : {1})",
         },
         np.minimum,
+        traits={Trait.UPPER_LIMIT, *_EXACT_COMMUTATIVE},
     ),
     PointwiseOp(
         "max",
@@ -259,22 +289,23 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "any": "({0} > {1} ? {0} : {1})",
         },
         np.maximum,
+        traits={Trait.LOWER_LIMIT, *_EXACT_COMMUTATIVE},
     ),
     # comparison
-    PointwiseOp("equal", {"any": "({0} == {1})"}, np.equal, BOOL),
-    PointwiseOp("less", {"any": "({0} < {1})"}, np.less, BOOL),
-    PointwiseOp("less_equal", {"any": "({0} <= {1})"}, np.less_equal, BOOL),
-    PointwiseOp("greater", {"any": "({0} > {1})"}, np.greater, BOOL),
-    PointwiseOp("greater_equal", {"any": "({0} >= {1})"}, np.greater_equal, BOOL),
+    PointwiseOp("equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE),
+    _comparison("less", "<", np.less, "greater", "greater_equal"),
+    _comparison("less_equal", "<=", np.less_equal, "greater_equal", "greater"),
+    _comparison("greater", ">", np.greater, "less", "less_equal"),
+    _comparison("greater_equal", ">=", np.greater_equal, "less_equal", "less"),
     # logic and bits
-    PointwiseOp("logical_and", {"bool": "({0} & {1})"}, np.logical_and, BOOL),
-    PointwiseOp("logical_or", {"bool": "({0} | {1})"}, np.logical_or, BOOL),
-    PointwiseOp("logical_xor", {"bool": "({0} ^ {1})"}, np.logical_xor, BOOL),
-    PointwiseOp("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL),
+    _logical("logical_and", "&", np.logical_and),
+    _logical("logical_or", "|", np.logical_or),
+    _logical("logical_xor", "^", np.logical_xor),
+    PointwiseOp("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL, traits=_EXACT),
     _bits("bit_and", "&", np.bitwise_and),
     _bits("bit_or", "|", np.bitwise_or),
     _bits("bit_xor", "^", np.bitwise_xor),
-    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert),
+    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert, traits=_EXACT),
     # a shift by a negative number or by at least ``bits`` leaves only copies of the sign
     PointwiseOp(
         "shift_left",
@@ -293,7 +324,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         lambda a, b: _shift(a, b, False),
     ),
     # select: condition, then, else
-    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, bool_operands=1),
+    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, bool_operands=1, traits=_EXACT),
     PointwiseOp(
         "is_nan",
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
@@ -314,11 +345,17 @@ _ROWS: tuple[PointwiseOp, ...] = (
         attributes="positive: bool, negative: bool",
     ),
     # one operand
-    PointwiseOp("identity", {"any": "{0}", "half": "{0}", "handle": "{0}"}, lambda x: x),
+    PointwiseOp(
+        "identity",
+        {"any": "{0}", "half": "{0}", "handle": "{0}"},
+        lambda x: x,
+        traits={Trait.REARRANGES, Trait.MOVES_ELEMENTS, Trait.EXACT},
+    ),
     PointwiseOp(
         "neg",
         {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"},
         np.negative,
+        traits=_EXACT,
     ),
     PointwiseOp(
         "abs",
@@ -329,6 +366,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "{0}",
         },
         np.abs,
+        traits=_EXACT,
     ),
     PointwiseOp(
         "sign",
@@ -338,6 +376,8 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": "({t})(({0} > 0) - ({0} < 0))",
         },
         np.sign,
+        traits=_EXACT,
+        result_range=(-1, 1),
     ),
     PointwiseOp(
         "sqrt",
@@ -352,15 +392,15 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _libm("exp", np.exp, MATH),
     _libm("expm1", np.expm1, MATH),
     _libm("log", np.log, MATH),
-    _libm("sin", np.sin, MATH, bounded_angle=True),
-    _libm("cos", np.cos, MATH, bounded_angle=True),
+    _libm("sin", np.sin, MATH, True, (-1, 1)),
+    _libm("cos", np.cos, MATH, True, (-1, 1)),
     _libm("tan", np.tan, MATH, bounded_angle=True),
     _libm("asin", np.arcsin, INVERSE),
     _libm("acos", np.arccos, INVERSE),
     _libm("atan", np.arctan, INVERSE),
     _libm("sinh", np.sinh, INVERSE),
     _libm("cosh", np.cosh, INVERSE),
-    _libm("tanh", np.tanh, MATH),
+    _libm("tanh", np.tanh, MATH, result_range=(-1, 1)),
     _libm("asinh", np.arcsinh, INVERSE),
     _libm("acosh", np.arccosh, INVERSE),
     _libm("atanh", np.arctanh, INVERSE),
@@ -376,6 +416,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "sigmoid",
         {"f32": ("tvmrt_sigmoid_f32({0})", MATH), "f64": "(1.0 / (1.0 + exp(-{0})))"},
         _sigmoid,
+        result_range=(0, 1),
     ),
     PointwiseOp(
         "softplus",
@@ -403,6 +444,8 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "any": "({0} > 0 ? {0} : ({t})0)",
         },
         lambda x: np.maximum(x, np.zeros((), x.dtype)),
+        traits={Trait.LOWER_LIMIT, Trait.EXACT},
+        result_range=(0, inf),
     ),
 )
 

@@ -15,8 +15,9 @@ from .contract import Contract, Rule, holds, let
 from .dtype import DTYPES, DType
 from .float_to_int import to_integers
 from .graph import Node, Value, constant
-from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, pool
+from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, AvgPool, Conv, MatMul, MaxPool, pool
 from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
+from .traits import Trait
 
 QUANT = "scalar/quant.h"  # the header in kernels/ of conversions
 
@@ -62,6 +63,7 @@ class Dequantize(Op):
     ``link_integer_sources``.
     """
 
+    traits = frozenset({Trait.EXACT})
     kind = POINTWISE
 
     contract = Contract(
@@ -125,6 +127,9 @@ class _Product(Op):
 class QConv(_Product):
     """Convolution, see ``conv``. Padding has the value ``x_zero``."""
 
+    integer_of = "conv"
+    traits, weights, channel_axis = Conv.traits, Conv.weights, Conv.channel_axis
+
     contract = Contract(
         f"x: byte[N C *S{{1..3}}], w: constant byte[OC C/groups *K{{S}}], {_PRODUCT} -> "
         "y: to[N OC *Y]",
@@ -141,6 +146,9 @@ class QConv(_Product):
 @register("qmatmul")
 class QMatMul(_Product):
     """Integer matrix product with constant weights."""
+
+    integer_of = "matmul"
+    traits, weights, channel_axis = MatMul.traits, MatMul.weights, MatMul.channel_axis
 
     contract = Contract(
         f"x: byte[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",
@@ -159,6 +167,10 @@ class QMatMulComputed(Op):
 
     ``x_zero``, ``w_zero``: zero points of a and b; the result is requantised as in ``qmatmul``.
     """
+
+    integer_of = "matmul"
+    traits = frozenset({Trait.MATRIX_PRODUCT})
+    channel_axis = -1
 
     contract = Contract(
         "a: byte[*A M K], b: byte[*B K N], scale: constant float32[*] -> y: to[*Y M N]",
@@ -229,6 +241,8 @@ class Table(Op):
     bits of the results of element type ``to``.
     """
 
+    traits = frozenset({Trait.ELEMENTWISE, Trait.EXACT})
+
     contract = Contract("x: byte[*S], table: constant uint8[256] -> y: to[*S]", "to: dtype byte")
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
@@ -258,15 +272,24 @@ class _Pair(Op):
 class QAdd(_Pair):
     """Sum of two 8-bit tensors."""
 
+    integer_of = "add"
+    traits = frozenset({Trait.ELEMENTWISE})
+
 
 @register("qmul")
 class QMul(_Pair):
     """Product of two 8-bit tensors."""
 
+    integer_of = "mul"
+    traits = frozenset({Trait.ELEMENTWISE})
+
 
 @register("qmax_pool")
 class QMaxPool(Op):
     """``max_pool`` of 8-bit tensors with channels innermost."""
+
+    integer_of = "max_pool"
+    traits, channel_axis = MaxPool.traits, MaxPool.channel_axis
 
     contract = pool("byte", "y: E[N C *out_spatial]")
 
@@ -277,6 +300,9 @@ class QAvgPool(Op):
 
     clamp(round(mean / y_scale) + y_zero, ``low``, ``high``) as ``to``.
     """
+
+    integer_of = "avg_pool"
+    traits, channel_axis = AvgPool.traits, AvgPool.channel_axis
 
     contract = pool(
         "byte",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from .contract import Contract, Rule, holds
 from .graph import Node
 from .op import Op, register
+from .traits import Trait
 
 # Default activation functions of cells.
 ACTIVATIONS = {"lstm": ("sigmoid", "tanh", "tanh"), "gru": ("sigmoid", "tanh"), "rnn": ("tanh",)}
@@ -49,6 +50,8 @@ class _Recurrent(Op):
 
     Outputs: the hidden state after every step, and the last one.
     """
+
+    traits = frozenset({Trait.RECURRENT})
 
 
 @register("lstm")

@@ -10,6 +10,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .dtype import DType
 from .op import REDUCE, Op, define
+from .traits import Trait
 
 
 def _reduced_shape(S: Sequence[int], axes: Sequence[int], keepdims: bool) -> list[int]:
@@ -43,6 +44,8 @@ class ReduceOp(Op):
         self.step = step
         self.finish = finish
         self.combine = combine
+        if self.picks:
+            self.traits = frozenset({Trait.EXTREMUM})
         self.fn = fn
 
     contract = Contract(
@@ -107,6 +110,8 @@ class ReduceOp(Op):
 class MeanOp(ReduceOp):
     """Mean; for integers exact, rounded toward zero: the accumulator is wider than the elements."""
 
+    traits = frozenset({Trait.MEAN})
+
     def accumulator(self, dtype: DType) -> str:
         if self.header_for(dtype):
             return f"tvmrt_mean_{dtype.name}"
@@ -163,6 +168,8 @@ class ArgReduce(Op):
 
     NaN precedes every number, for maximum and minimum alike, as in numpy.
     """
+
+    traits = frozenset({Trait.ANY_LAYOUT})
 
     def __init__(self, name: str, largest: bool) -> None:
         self.name = name

@@ -9,6 +9,7 @@ import numpy as np
 from .contract import Contract, holds, let
 from .indexing import between
 from .op import Op, register
+from .traits import Trait
 
 
 def _replace_extents(
@@ -26,6 +27,8 @@ class Pick(Op):
 
     Resize with nearest-neighbour interpolation, for any element type.
     """
+
+    traits = frozenset({Trait.MOVES_ELEMENTS, Trait.ANY_LAYOUT})
 
     contract = Contract(
         "x: E=any[*S], places+: constant int32[_] -> y: E[*Y]",
@@ -59,6 +62,8 @@ class Pick(Op):
 @register("resample")
 class Resample(Op):
     """Weighted sums of the elements with indices ``places`` along ``axis``."""
+
+    traits = frozenset({Trait.ANY_LAYOUT})
 
     contract = Contract(
         "x: E=float[*S], places: constant int32[P TAPS], weights: constant E[P TAPS] -> y: E[*Y]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .contract import Contract
 from .op import Op, register
+from .traits import Trait
 
 
 @register("cumulative_sum")
@@ -11,6 +12,8 @@ class CumulativeSum(Op):
     """Cumulative sum y[i] = x[0] + ... + x[i] along ``axis``; ``exclusive`` leaves x[i] out;
     ``reverse`` starts at the end.
     """
+
+    traits = frozenset({Trait.ANY_LAYOUT})
 
     contract = Contract(
         "x: E=float|int32|int64|uint32|uint64[*S] -> y: E[*S]",

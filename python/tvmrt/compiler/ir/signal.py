@@ -12,6 +12,7 @@ from .contract import Contract, holds, let
 from .fixed_point import FixedPointOp
 from .float_to_int import to_integers
 from .op import Op, define, register
+from .traits import Trait
 
 SIGNAL = "scalar/signal.h"
 GAIN_PLACES = 125  # entries of the table of a function over all 32-bit integers
@@ -78,7 +79,12 @@ def wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 for _row in (
     FixedPointOp("signal_window", ["x: int16", "w: int16", "shift: int32"], window, "int16"),
     FixedPointOp(
-        "wide_product", ["a: uint32", "b: uint32"], wide_product, "uint64", text="tvmrt_mul_u64({})"
+        "wide_product",
+        ["a: uint32", "b: uint32"],
+        wide_product,
+        "uint64",
+        text="tvmrt_mul_u64({})",
+        traits={Trait.COMMUTATIVE},
     ),
     FixedPointOp("signal_root", ["x: uint64"], root, "uint32"),
     FixedPointOp("signal_log", ["x: uint32", "scale: uint32"], log, "uint32"),

@@ -14,12 +14,14 @@ from .extent import Extent, SymInt, lower_bound, statically_known_true, symbols_
 from .extent_bounds import all_sizes
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
+from .traits import Trait
 
 
 class ViewOp(Op):
     """View of one tensor; ``access`` returns its strides, or None if there are none."""
 
     kind = VIEW
+    traits = frozenset({Trait.MOVES_ELEMENTS})
 
     def access(self, source: Strided, attrs: dict[str, Any]) -> Strided | None:
         raise NotImplementedError(self.name)
@@ -28,6 +30,8 @@ class ViewOp(Op):
 @register("reshape")
 class Reshape(ViewOp):
     """Reshape to the extents ``shape``. Row-major order is kept."""
+
+    traits = ViewOp.traits | {Trait.REARRANGES}
 
     contract = Contract(
         "x: E=any[*S] -> y: E[*shape]",
@@ -50,6 +54,8 @@ class Reshape(ViewOp):
 @register("transpose")
 class Transpose(ViewOp):
     """Transpose: output axis d is input axis perm[d]."""
+
+    traits = ViewOp.traits | {Trait.REARRANGES}
 
     contract = Contract(
         "x: E=any[*S] -> y: E[*Y]",

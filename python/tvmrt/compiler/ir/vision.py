@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .contract import LIMIT, Contract, holds, let
 from .op import Op, register
+from .traits import Trait
 
 
 @register("grid_sample")
@@ -12,6 +13,8 @@ class GridSample(Op):
 
     ``align_corners``: -1 and 1 are the centres of the outermost pixels instead of their edges.
     """
+
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
 
     contract = Contract(
         "x: float32[N C *S{2..3}], grid: float32[N *Y{S} P] -> y: float32[N C *Y]",
@@ -36,6 +39,8 @@ class RoiAlign(Op):
     half-integer coordinates.
     """
 
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
+
     contract = Contract(
         "x: float32[N C H W], regions: float32[R 4], images: int64[R] -> y: float32[R C *out]",
         "out: ints[2] 1.., largest: bool, ratio: int 0.., scale: float, half_pixel: bool",
@@ -49,6 +54,8 @@ class MaxRoiPool(Op):
     ``out``: rows and columns of the result; ``scale``: from coordinates to pixels.
     """
 
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
+
     contract = Contract(
         "x: float32[N C H W], regions: float32[R 5] -> y: float32[R C *out]",
         "out: ints[2] 1.., scale: float",
@@ -60,6 +67,8 @@ class DeformColumns(Op):
     """im2col of a deformable convolution: each pixel of the result has the window's elements as
     ``[groups][taps][C / groups]`` channels. Each of ``parts`` of the channels has its own offsets.
     """
+
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
 
     contract = Contract(
         "x: float32[N C H W], offsets: float32[N P OH OW], mask?: float32[N Q OH OW] -> "

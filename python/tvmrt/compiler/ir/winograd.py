@@ -18,6 +18,7 @@ import numpy as np
 from .assumptions import is_at_least
 from .contract import Contract, holds, let
 from .op import Op, register
+from .traits import Trait
 
 TAPS = 3
 _CHUNK = 1 << 18  # weights that are transformed at a time, to limit float64 memory
@@ -102,6 +103,9 @@ class ConvWinograd(Op):
 
     The compiler creates it from ``conv``; devices never see it.
     """
+
+    traits = frozenset({Trait.CHANNELS_INNERMOST})
+    channel_axis = 1
 
     contract = Contract(
         "x: float32[N C H W], w: constant float32[OC C 3 3], bias?: constant float32[OC] -> "

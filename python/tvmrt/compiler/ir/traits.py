@@ -1,0 +1,56 @@
+"""Traits: facts about the mathematics of operators, by which passes and devices select nodes.
+
+An operator declares the traits that are true of it, whatever uses them. A pass asks
+``node.has(Trait.POOL)``, so a new operator takes part in all passes without a change of theirs.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Trait(Enum):
+    """Fact about an operator. x is its first operand, y its first result."""
+
+    CONVOLUTION = (
+        "y [N OC *Y] sums products of a sliding window of x [N C *S] with weights "
+        "[OC C/groups *K], the second operand; attributes as of conv"
+    )
+    MATRIX_PRODUCT = (
+        "y [*Y M N] is the matrix product of x [*A M K] and the second operand [*B K N]; leading "
+        "axes broadcast"
+    )
+    POOL = (
+        "an element of y [N C *Y] depends on a sliding window of one channel of x [N C *S]; y is "
+        "the only result; attributes as of max_pool"
+    )
+    RECURRENT = "y holds a state after each step, computed from x of the step and the last state"
+    EXTREMUM = "an element of y is the maximum, or is the minimum, of some elements of x"
+    MEAN = "an element of y is the mean of some elements of x"
+    MOVES_ELEMENTS = (
+        "an element of y is an element of x; which one does not depend on the elements of x"
+    )
+    REARRANGES = "y has each element of x exactly once, and no others"
+    ELEMENTWISE = (
+        "an element of y depends only on elements of the operands at the same (broadcast) index; "
+        "of small operands without that index, as lookup tables, on all elements"
+    )
+    COMMUTATIVE = "the two operands may be swapped"
+    LOWER_LIMIT = "y is the maximum of x and the second operand, or of x and 0 without one"
+    UPPER_LIMIT = "y is the minimum of x and the second operand"
+    EXACT = "all implementations agree in every bit of y, because at most one rounding is defined"
+    CHANNELS_INNERMOST = "its code reads x [N C *S] and writes y with the channels innermost"
+    ANY_LAYOUT = "its code reads x in any order of axes, and writes y in the same order"
+
+
+class Weights(NamedTuple):
+    """Weights of a matmul-like operator.
+
+    Element c of the result along the operator's ``channel_axis`` sums products of elements of x
+    with the weights of output channel c, plus element c of the bias. Axes may count from the end.
+    """
+
+    operand: int  # index of the operand
+    output_axis: int  # its axis of output channels (in each group)
+    input_axis: int  # its axis of the channels of x that are summed (in each group)
