@@ -59,6 +59,7 @@ from .region import (
     Region,
     Vendor,
     digest_of,
+    region_of,
     regions_of,
 )
 from .state import States
@@ -103,6 +104,7 @@ __all__ = [
     "dtype_of_text",
     "get_op",
     "integer_form",
+    "region_of",
     "regions_of",
     "walk_back",
 ]

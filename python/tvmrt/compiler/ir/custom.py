@@ -13,7 +13,7 @@ import numpy as np
 from .contract import Contract
 from .dtype import DTYPES
 from .graph import Graph, Node, TensorType, Value
-from .op import Op, get_op, register
+from .op import Op, register
 
 
 class Record(Protocol):
@@ -117,17 +117,22 @@ def logical_types(node: Node) -> tuple[list[TensorType | None], list[TensorType]
 def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
     """Return operator name and attributes of a node for other processes: a user-defined operator
     has its qualified name, with its scalars or attributes by name."""
-    record = node.attrs.get("operator")
-    if node.op == "custom":
+    record = kernel_record(node)
+    if record is not None:
         return record.name, record.keywords(node.attrs["scalars"])
     if node.op == "composed":
-        return record.name, node.attrs["values"]
+        return node.attrs["operator"].name, node.attrs["values"]
     return node.op, node.attrs
+
+
+def kernel_record(node: Node) -> Any | None:
+    """Return the record of a user-defined kernel; None for a node of another operator."""
+    return node.attrs["operator"] if node.op == "custom" else None
 
 
 def shown_op(node: Node) -> str:
     """Return the operator's name for display: a user-defined operator has its own."""
-    return node.attrs["operator"].name if node.op in ("custom", "composed") else node.op
+    return plain_form(node)[0]
 
 
 def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
@@ -140,7 +145,7 @@ def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarra
         if node.op == "composed":
             results = evaluate_graph(node.attrs["graph"], [a for a in operands if a is not None])
         else:
-            results = get_op(node.op).evaluate(operands, node.attrs)
+            results = node.operator.evaluate(operands, node.attrs)
         if results is None:
             return None
         arrays_of.update(zip(node.outputs, results))

@@ -57,7 +57,7 @@ CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
 class Conv(Op):
     """Convolution with constant weights."""
 
-    traits = frozenset({Trait.CONVOLUTION, Trait.CHANNELS_INNERMOST})
+    traits = frozenset({Trait.CONVOLUTION, Trait.BFLOAT16, Trait.CHANNELS_INNERMOST})
     weights = Weights(operand=1, output_axis=0, input_axis=1)
     channel_axis = 1
 
@@ -78,7 +78,7 @@ class Conv(Op):
 class ConvTranspose(Op):
     """Transposed convolution: input i adds to output i * stride + tap * dilation - before."""
 
-    traits = frozenset({Trait.CHANNELS_INNERMOST})
+    traits = frozenset({Trait.BFLOAT16, Trait.CHANNELS_INNERMOST})
     weights = Weights(operand=1, output_axis=1, input_axis=0)
     channel_axis = 1
 
@@ -107,7 +107,7 @@ class ConvTranspose(Op):
 class MatMul(Op):
     """Matrix product; batch axes broadcast."""
 
-    traits = frozenset({Trait.MATRIX_PRODUCT})
+    traits = frozenset({Trait.MATRIX_PRODUCT, Trait.BFLOAT16})
     weights = Weights(operand=1, output_axis=-1, input_axis=-2)
     channel_axis = -1
 

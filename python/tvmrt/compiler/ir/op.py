@@ -57,6 +57,11 @@ class Op:
     result_range: tuple[float, float] | None = None  # of y, for any operands
     contract: Contract
 
+    @property
+    def is_integer_product(self) -> bool:
+        """Whether it is a convolution or matrix product on 8-bit integers."""
+        return bool(self.integer_of) and self.has(Trait.CONVOLUTION, Trait.MATRIX_PRODUCT)
+
     def has(self, *traits: Trait) -> bool:
         """Return whether the operator has one of these traits."""
         return not self.traits.isdisjoint(traits)

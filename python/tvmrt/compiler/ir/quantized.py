@@ -43,6 +43,7 @@ class Quantize(Op):
     """saturate(round(x / scale) + zero), ties to even; all three broadcast."""
 
     kind = POINTWISE
+    traits = frozenset({Trait.EXACT})
 
     contract = Contract(
         "x: float32[*X], scale: float32[*S], zero: Q=int8|uint8|int16|uint16[*Z] -> q: Q[*Y]",
@@ -128,7 +129,8 @@ class QConv(_Product):
     """Convolution, see ``conv``. Padding has the value ``x_zero``."""
 
     integer_of = "conv"
-    traits, weights, channel_axis = Conv.traits, Conv.weights, Conv.channel_axis
+    traits = frozenset({Trait.CONVOLUTION, Trait.CHANNELS_INNERMOST})
+    weights, channel_axis = Conv.weights, Conv.channel_axis
 
     contract = Contract(
         f"x: byte[N C *S{{1..3}}], w: constant byte[OC C/groups *K{{S}}], {_PRODUCT} -> "
@@ -148,7 +150,8 @@ class QMatMul(_Product):
     """Integer matrix product with constant weights."""
 
     integer_of = "matmul"
-    traits, weights, channel_axis = MatMul.traits, MatMul.weights, MatMul.channel_axis
+    traits = frozenset({Trait.MATRIX_PRODUCT})
+    weights, channel_axis = MatMul.weights, MatMul.channel_axis
 
     contract = Contract(
         f"x: byte[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",

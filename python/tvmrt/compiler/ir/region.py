@@ -224,6 +224,12 @@ class RegionOp(Op):
         return [*(v.type for v in region.outputs), *failed]
 
 
+def region_of(node: Node) -> Region | None:
+    """Return the region that a node stands for; None for a node of another operator."""
+    return node.attrs["region"] if node.op == "region" else None
+
+
 def regions_of(graph: Graph) -> list[Region]:
     """Return the regions in the order of their nodes."""
-    return [node.attrs["region"] for node in graph.nodes if node.op == "region"]
+    regions = map(region_of, graph.nodes)
+    return [region for region in regions if region is not None]

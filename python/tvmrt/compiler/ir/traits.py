@@ -39,7 +39,8 @@ class Trait(Enum):
     COMMUTATIVE = "the two operands may be swapped"
     LOWER_LIMIT = "y is the maximum of x and the second operand, or of x and 0 without one"
     UPPER_LIMIT = "y is the minimum of x and the second operand"
-    EXACT = "all implementations agree in every bit of y, because at most one rounding is defined"
+    EXACT = "all implementations agree in every bit of y, ties of a rounding to integers aside"
+    BFLOAT16 = "its code can round its operands to bfloat16 before it multiplies them"
     CHANNELS_INNERMOST = "its code reads x [N C *S] and writes y with the channels innermost"
     ANY_LAYOUT = "its code reads x in any order of axes, and writes y in the same order"
 

@@ -3,7 +3,7 @@ a step had to copy them to another layout."""
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import Region
+from tvmrt.compiler.ir import Region, region_of
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program, Step
 
@@ -29,7 +29,7 @@ def boundary_tensors(program: Program) -> list[BoundaryTensor]:
 
 def _device(step: Step) -> str:
     root = step.group.root
-    region: Region | None = root.attrs["region"] if root.op == "region" else None
+    region: Region | None = region_of(root)
     return CPU if region is None else region.device
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tvmrt.compiler.devices.base import Refusal
 from tvmrt.compiler.devices.device_calls import InvalidDeviceResultError, call_device
-from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value
+from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value, region_of
 from tvmrt.compiler.ir.extent import Symbol, describe_symbols, symbols_of
 from tvmrt.compiler.ir.region import PACKED
 from tvmrt.compiler.ir.verifier import verify
@@ -89,7 +89,7 @@ def partition(
     sort_topologically(graph)
     if fallback:
         add_fallbacks(graph, replaced)
-    order = {node.attrs["region"]: i for i, node in enumerate(graph.nodes) if node.op == "region"}
+    order = {region_of(node): i for i, node in enumerate(graph.nodes)}
     result.regions.sort(key=lambda region: order[region])
     verify(graph, "partition")
     if reducer is not None:

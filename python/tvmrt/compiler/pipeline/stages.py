@@ -39,7 +39,6 @@ from tvmrt.compiler.transform import (
     optimize,
     to_fixed_point,
 )
-from tvmrt.compiler.transform.fixed_point_requantize import MATMUL_OPS
 from tvmrt.error import UnsupportedError
 
 from . import load_model, reduced_precision, resolve_options
@@ -79,7 +78,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             to_fixed_point(graph)
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
-        if not _has_device_code(cuts) and any(node.op in MATMUL_OPS for node in graph.nodes):
+        if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
             machine = apply_plugin_options(with_amx_level(machine, request), request)
         _join(graph, machine)
         reduced = reduced_precision.mark_bfloat16(graph, request)

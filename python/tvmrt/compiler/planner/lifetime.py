@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import get_op
+from tvmrt.compiler.ir import region_of
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
@@ -41,12 +41,12 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
 
 def _persistent_buffers(program: Program) -> list[Buffer]:
     """Return the buffers that persist until the next run."""
-    makers = [step for step in program.steps if get_op(step.group.root.op).results_persist]
+    makers = [step for step in program.steps if step.group.root.operator.results_persist]
     return [a.buffer for step in makers for a in step.writes if a.buffer.kind == ARENA]
 
 
 def _touched_by_regions(program: Program) -> set[Buffer]:
-    regions = [step for step in program.steps if step.group.root.op == "region"]
+    regions = [step for step in program.steps if region_of(step.group.root) is not None]
     return {access.buffer for step in regions for access in step.accesses()}
 
 

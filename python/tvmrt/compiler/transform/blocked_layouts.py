@@ -8,6 +8,7 @@ another in the same layout, directly or through pointwise nodes, nothing is conv
 from __future__ import annotations
 
 from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, TensorType, Value, get_op
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.compiler.ir.layout import Layout, parse_layout
 
 from .dead_code import remove_dead_code
@@ -28,7 +29,7 @@ class _BlockedLayoutRewriter:
         self.forms: dict[tuple[Value, Layout], Value] = {}
 
     def rule(self, b: Builder, node: Node) -> list[Value] | Value | None:
-        if node.op == "custom" and node.attrs.get("layouts"):
+        if kernel_record(node) and node.attrs.get("layouts"):
             return self._custom(b, node)
         if get_op(node.op).kind == POINTWISE:
             return self._pointwise(b, node)

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.ir import Graph, Node, Trait, Value
 from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.value_users import ValueUsers
 
-# The inputs of a node that may be a result and a constant, in each order to try.
-ConstantOperands = Iterable[Sequence[Value]]
-
-# Axis of the channels of the result, and of the output channels of the weights.
-CHANNEL_AXIS = {"conv": 1, "conv_transpose": 1, "matmul": -1}
+# Changes the inputs of a matmul-like node by one number per channel, or returns False.
+Absorb = Callable[[Node, np.ndarray], bool]
 
 
-def absorb_constants(
-    graph: Graph,
-    sides: Callable[[Node], ConstantOperands],
-    absorb: Callable[[Node, Node, np.ndarray], bool],
-) -> None:
+def absorb_constants(graph: Graph, rules: Mapping[str, Absorb]) -> None:
     """Remove nodes whose constant can be absorbed by the preceding matmul-like node.
 
-    ``absorb(node, product, row)`` gets the constant as one number per channel in double
-    precision; it changes the product's inputs, or returns False.
+    ``rules`` has a function for each operator that is absorbed. It gets the matmul-like node and
+    the constant as one number per channel in double precision.
     """
     readers = ValueUsers(graph)
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
-        for read, operand in sides(node):
+        absorb = rules.get(node.op)
+        sides = [node.inputs, node.inputs[::-1]] if node.has(Trait.COMMUTATIVE) else [node.inputs]
+        for read, operand in sides if absorb else ():
             result = replaced.get(read, read)
             matmul = find_absorber(result, readers)
             row = None if matmul is None else _per_channel_constant(node, matmul, operand)
-            if row is None or not absorb(node, matmul, row):
+            if row is None or not absorb(matmul, row):
                 continue
             matmul.sources = tuple(dict.fromkeys((*matmul.sources, *node.sources)))
             replaced[node.output] = result
@@ -48,14 +43,19 @@ def _per_channel_constant(node: Node, matmul: Node, operand: Value) -> np.ndarra
     result = matmul.output
     if operand.data is None or result.shape != node.output.shape or matmul.guard != node.guard:
         return None
-    return per_channel_f64(result, operand.data, CHANNEL_AXIS[matmul.op])
+    return per_channel_f64(result, operand.data, matmul.operator.channel_axis)
+
+
+def is_float_matmul(node: Node) -> bool:
+    """Return whether a node is a matmul-like operator on floating-point numbers."""
+    return node.operator.weights is not None and not node.operator.integer_of
 
 
 def find_absorber(value: Value, readers: ValueUsers) -> Node | None:
     """Return the floating-point convolution or matmul that computes ``value``, if it has only this
     reader, and constant weights and bias."""
     node = value.producer
-    if node is None or node.op not in CHANNEL_AXIS or not value.dtype.is_float:
+    if node is None or not is_float_matmul(node) or not value.dtype.is_float:
         return None
     if readers.only(value) is None or len(node.outputs) != 1:
         return None

@@ -17,16 +17,10 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import POINTWISE, Node, Value, get_op
+from tvmrt.compiler.ir import REDUCE, Node, Trait, Value, get_op
 
 from .channel_constants import per_channel
 
-INTEGER_MATMUL_OPS = ("qconv", "qmatmul")
-MATMUL_OPS = ("conv", "matmul", *INTEGER_MATMUL_OPS)
-# Floating-point operators with bit-equal results in numpy and in C.
-BIT_EXACT_OPS = frozenset(
-    ("add", "sub", "mul", "max", "min", "relu", "neg", "abs", "cast", "quantize", "dequantize")
-)
 TIE_DISTANCE = (
     1e-3  # distance from a tie, in steps, within which implementations may round differently
 )
@@ -65,15 +59,17 @@ def flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     """Return the flow through a node; None if its channels cannot be followed."""
     if node.guard is not None or len(node.outputs) != 1:
         return None
-    rule = _RULES.get(node.op)
-    if rule is None:
-        rule = _elementwise_flow if get_op(node.op).kind == POINTWISE else None
-    if rule is None:
-        return None
-    channels = rule(node, channels_of)
+    rule = _rule_of(node)
+    channels = None if rule is None else rule(node, channels_of)
     if channels is None or not isinstance(node.output.shape[channels.channels.axis], int):
         return None
     return channels
+
+
+def sums_channels(node: Node) -> bool:
+    """Return whether channels of a node are sums over channels of its operand, by weights."""
+    family = node.has(Trait.CONVOLUTION, Trait.MATRIX_PRODUCT)
+    return family and node.operator.weights is not None
 
 
 def is_depthwise(node: Node) -> bool:
@@ -81,11 +77,17 @@ def is_depthwise(node: Node) -> bool:
     return groups > 1 and groups == node.inputs[0].shape[1]
 
 
+def channel_axis(node: Node, value: Value) -> int:
+    """Return the axis of the channels in the first operand or the result of a node."""
+    return node.operator.channel_axis % value.type.rank
+
+
 def weights_minus_zero_point(node: Node) -> np.ndarray:
     """Return the weights minus their zero points: [outputs, inputs of each output, taps]."""
-    w = node.inputs[1].data
-    w = w.reshape(*w.shape[:2], -1) if node.op in ("conv", "qconv") else w.T[:, :, None]
-    if node.op not in INTEGER_MATMUL_OPS:
+    operand, *axes = node.operator.weights
+    w = np.moveaxis(node.inputs[operand].data, axes, (0, 1))
+    w = w.reshape(*w.shape[:2], -1)
+    if not node.operator.integer_of:
         return w
     w_zero = node.inputs[4]
     return w.astype(np.int32) - (0 if w_zero is None else w_zero.data.reshape(-1, 1, 1))
@@ -99,7 +101,7 @@ def constant_contribution(node: Node, x: Channels) -> np.ndarray:
     zero = node.attrs.get("x_zero", 0)
     zero_mask = x.constant_mask & (x.constant_values == zero)
     padded = any((*node.attrs.get("pads_before", ()), *node.attrs.get("pads_after", ())))
-    return zero_mask if padded or node.op not in INTEGER_MATMUL_OPS else x.constant_mask
+    return zero_mask if padded or not node.operator.integer_of else x.constant_mask
 
 
 def channel_contribution(node: Node, w: np.ndarray, x: Channels, which: np.ndarray) -> np.ndarray:
@@ -121,12 +123,12 @@ def unknown_channels(value: Value, axis: int) -> Channels:
 
 def _matmul_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     x, weights, y = node.inputs[0], node.inputs[1], node.output
-    convolves = node.op in ("conv", "qconv")
-    if not weights.is_constant or (not convolves and weights.type.rank != 2):
+    batched = node.has(Trait.MATRIX_PRODUCT) and weights.type.rank != 2
+    if not sums_channels(node) or not weights.is_constant or batched:
         return None
     if any(v is not None and not v.is_constant for v in node.inputs[2:]):
         return None
-    axis, in_axis = (1, 1) if convolves else (y.type.rank - 1, x.type.rank - 1)
+    axis, in_axis = channel_axis(node, y), channel_axis(node, x)
     count = x.shape[in_axis]
     if not isinstance(count, int) or not count or not np.isfinite(weights.data).all():
         return None
@@ -159,10 +161,11 @@ def _constant_result(
     """Return the result if only steady channels are read, and a mask where it is certain."""
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     certain = np.ones(len(w), bool)
-    if node.op not in INTEGER_MATMUL_OPS:
+    if not node.operator.integer_of:
         row = np.zeros(1, np.float32)
         if bias is not None:
-            row = bias.data if node.op == "conv" else per_channel(node.output, bias.data, -1)
+            one_axis = bias.type.rank == 1  # also of a convolution, whose channels are not last
+            row = bias.data if one_axis else per_channel(node.output, bias.data, -1)
         if row is None:
             return np.zeros(len(w), np.float32), ~certain
         return np.broadcast_to(row, len(w)).astype(np.float32), certain
@@ -202,24 +205,24 @@ def _elementwise_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     axis = in_channels[0].axis
     every = np.arange(y.shape[axis])
     channels = unknown_channels(y, axis)
-    integers = node.op == "table" or node.op.startswith("fixed_")
-    if integers or node.op in BIT_EXACT_OPS:
-        channels = _evaluate_constants(
-            node, channels_of, np.all([g.constant_mask for g in in_channels], axis=0), channels
-        )
-    elif node.op in ("qadd", "qmul"):
-        channels = _binary_constants(node, in_channels)
+    if node.has(Trait.EXACT):
+        mask = np.all([g.constant_mask for g in in_channels], axis=0)
+        channels = _evaluate_constants(node, channels_of, mask, channels)
+    elif node.operator.integer_of:
+        channels = _pair_constants(node, in_channels)
     return Flow(channels, [Link(i, every, every) for i in read])
 
 
-def _binary_constants(node: Node, operands: list[Channels]) -> Channels:
+def _pair_constants(node: Node, operands: list[Channels]) -> Channels:
+    """Return the constant channels of an elementwise operator on two 8-bit tensors."""
     at = node.attrs
     constant_mask = np.all([g.constant_mask for g in operands], axis=0)
-    a, b = (
+    sides = [
         (g.constant_values.astype(np.float64) - at[f"{side}_zero"]) * at[f"{side}_scale"]
         for g, side in zip((operands[0], operands[-1]), "ab")
-    )
-    steps, certain = _round_with_mask((a + b if node.op == "qadd" else a * b) / at["y_scale"])
+    ]
+    (numbers,) = get_op(node.operator.integer_of).evaluate(sides, {})
+    steps, certain = _round_with_mask(numbers / at["y_scale"])
     constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
     return Channels(
         operands[0].axis, constant_mask & certain, constant_values.astype(node.output.dtype.numpy)
@@ -232,18 +235,16 @@ def _evaluate_constants(
     rows = []
     for value in node.inputs:
         row = None
-        if value is None or (node.op == "table" and value.is_constant):
-            row = value if value is None else value.data
-        elif value.is_constant:
+        if value is not None and value.is_constant:
             row = per_channel(node.output, value.data, known.axis)
             if row is None:
                 return known
             row = row[constant_mask]
-        else:
+        elif value is not None:
             row = channels_of[value].constant_values[constant_mask]
         rows.append(row)
     with np.errstate(all="ignore"):
-        results = get_op(node.op).evaluate(rows, node.attrs)
+        results = node.operator.evaluate(rows, node.attrs)
     if results is None:
         return known
     known.constant_values[constant_mask] = results[0]
@@ -262,16 +263,16 @@ def _pool_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     if x is None or x.axis != 1:
         return None
     constant_mask, constant_values = x.constant_mask, x.constant_values
-    if node.op == "avg_pool":
-        constant_mask = constant_mask & (constant_values == 0)
-    elif node.op in ("qavg_pool", "qavg_pool_zero_first"):
+    if node.has(Trait.MEAN) and node.operator.integer_of:
         at = node.attrs
         steps = constant_values.astype(np.float64) - at["x_zero"]
-        if at["count_pads"] or node.op == "qavg_pool_zero_first":
+        if at["count_pads"]:
             constant_mask = constant_mask & (steps == 0)
         steps, certain = _round_with_mask(steps * at["x_scale"] / at["y_scale"])
         constant_mask = constant_mask & certain
         constant_values = np.clip(steps + at["y_zero"], at["low"], at["high"])
+    elif not node.has(Trait.EXTREMUM):
+        constant_mask = constant_mask & (constant_values == 0)
     return _channelwise_flow(1, constant_mask, constant_values.astype(node.output.dtype.numpy))
 
 
@@ -279,11 +280,11 @@ def _reduction_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     """Return the flow of a reduction along other axes than that of the channels."""
     x = channels_of.get(node.inputs[0])
     axes = node.attrs["axes"]
-    if x is None or x.axis in axes:
+    if x is None or x.axis in axes or 0 in node.inputs[0].shape:
         return None
     axis = x.axis if node.attrs["keepdims"] else x.axis - sum(a < x.axis for a in axes)
-    picks = node.op in ("reduce_max", "reduce_min")
-    constant_mask = x.constant_mask if picks else x.constant_mask & (x.constant_values == 0)
+    extremum = node.has(Trait.EXTREMUM)
+    constant_mask = x.constant_mask if extremum else x.constant_mask & (x.constant_values == 0)
     return _channelwise_flow(axis, constant_mask, x.constant_values)
 
 
@@ -347,15 +348,32 @@ def _concat_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
     return Flow(Channels(node.attrs["axis"], constant_mask, constant_values), links)
 
 
-_POOLS = "max_pool", "avg_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first"
+def _table_flow(node: Node, channels_of: ChannelMap) -> Flow | None:
+    x = channels_of.get(node.inputs[0])
+    if x is None:
+        return None
+    (values,) = node.operator.evaluate([x.constant_values, node.inputs[1].data], node.attrs)
+    return _channelwise_flow(x.axis, x.constant_mask, values)
 
-_RULES: dict[str, Callable[[Node, ChannelMap], Flow | None]] = {
-    **dict.fromkeys(MATMUL_OPS, _matmul_flow),
-    **dict.fromkeys(_POOLS, _pool_flow),
-    **dict.fromkeys(("reduce_mean", "reduce_sum", "reduce_max", "reduce_min"), _reduction_flow),
-    **dict.fromkeys(("table", "qadd", "qmul"), _elementwise_flow),
+
+_Rule = Callable[[Node, ChannelMap], "Flow | None"]
+_RULES: dict[str, _Rule] = {
     "pad": _pad_flow,
     "transpose": _transpose_flow,
     "reshape": _reshape_flow,
     "concat": _concat_flow,
+    "table": _table_flow,
 }
+_FAMILIES: dict[Trait, _Rule] = {
+    Trait.CONVOLUTION: _matmul_flow,
+    Trait.MATRIX_PRODUCT: _matmul_flow,
+    Trait.POOL: _pool_flow,
+    Trait.ELEMENTWISE: _elementwise_flow,
+}
+
+
+def _rule_of(node: Node) -> _Rule | None:
+    if node.operator.kind == REDUCE:
+        return _reduction_flow
+    families = (rule for trait, rule in _FAMILIES.items() if node.has(trait))
+    return _RULES.get(node.op) or next(families, None)

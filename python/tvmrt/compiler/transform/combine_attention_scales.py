@@ -12,14 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value, constant
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value, constant
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.value_users import ValueUsers
 
-from .channel_constants import find_absorber
+from .channel_constants import find_absorber, is_float_matmul
 from .rewrite import rewrite
-
-VIEWS = ("reshape", "transpose")
 
 
 class _Scaled(NamedTuple):
@@ -42,7 +40,7 @@ def combine_attention_scales(graph: Graph) -> None:
         Node, _Scaled
     ] = {}  # first view of a chain, and the scale to insert before it
     for node in graph.nodes:
-        if node.op != "matmul" or any(v is None or v.is_constant for v in node.inputs):
+        if not is_float_matmul(node) or any(v is None or v.is_constant for v in node.inputs):
             continue
         scaled = [_find_scale(v, readers) for v in node.inputs[:2]]
         factors = [f for f in scaled if f is not None]
@@ -99,7 +97,9 @@ def _first_view(value: Value, readers: ValueUsers) -> Node | None:
     """Return the first view between a matmul-like node with constant weights and the value, if each
     view has one reader."""
     first: Node | None = None
-    while (node := value.producer) is not None and node.op in VIEWS and node.guard is None:
+    while (
+        (node := value.producer) is not None and node.has(Trait.REARRANGES) and node.guard is None
+    ):
         if readers.only(value) is None:
             return None
         first, value = node, node.inputs[0]

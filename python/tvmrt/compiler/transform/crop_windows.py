@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
 WINDOW_ATTRIBUTES = ("strides", "dilations", "pads_before", "pads_after")
 
@@ -47,9 +47,8 @@ def crop_windows(graph: Graph) -> None:
     rewrite(graph, _crop)
 
 
+@at(Trait.CONVOLUTION)
 def _crop(b: Builder, node: Node) -> Value | None:
-    if node.op not in ("conv", "qconv"):
-        return None
     x, w = node.inputs[:2]
     extents = (*x.shape[2:], *node.output.shape[2:])
     if not w.is_constant or not all(isinstance(n, int) for n in extents):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.custom import copy_node
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
 
 def expand_composed(
@@ -24,12 +24,13 @@ def expand_composed(
     """
     total = 0
     while True:
-        claimed = set(claim(graph)) if any(n.op == "composed" for n in graph.nodes) else set()
+        claimed: set[Node] | None = None  # asked for only if there is a node to expand
 
-        def rule(builder: Builder, node: Node, claimed: set[Node] = claimed) -> list[Value] | None:
-            if node.op != "composed" or node in claimed:
-                return None
-            return _copy_inner_nodes(builder, node)
+        @at("composed")
+        def rule(builder: Builder, node: Node) -> list[Value] | None:
+            nonlocal claimed
+            claimed = set(claim(graph)) if claimed is None else claimed
+            return None if node in claimed else _copy_inner_nodes(builder, node)
 
         count = rewrite(graph, rule)
         if not count:

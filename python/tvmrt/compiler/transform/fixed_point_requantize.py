@@ -9,7 +9,7 @@ Non-goal: averages, softmax and other functions between conversions, which stay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from tvmrt.compiler.ir.quantized_multiplier import multipliers
 
 from .rewrite import rewrite
 
-MATMUL_OPS = ("qconv", "qmatmul", "qmatmul_computed")
 INT8_TYPES = ("int8", "uint8")
 ACCUMULATOR_BITS = 20  # left shift of the operands of a sum, so that their rounding costs no step
 
@@ -29,11 +28,12 @@ def to_fixed_point(graph: Graph) -> int:
 
 
 def _requantize(b: Builder, node: Node) -> Value | None:
-    if node.op in MATMUL_OPS and node.attrs["to"] in INT8_TYPES:
+    if node.operator.is_integer_product and node.attrs["to"] in INT8_TYPES:
         return _matmul(b, node)
-    if node.op in ("qadd", "qmul") and len({v.dtype for v in (*node.inputs, node.output)}) == 1:
-        return _pair(b, node)
-    return None
+    rule = _PAIRS.get(node.operator.integer_of)
+    if rule is None or len({v.dtype for v in (*node.inputs, node.output)}) != 1:
+        return None
+    return _pair(b, node, rule)
 
 
 def _matmul(b: Builder, node: Node) -> Value | None:
@@ -45,8 +45,8 @@ def _matmul(b: Builder, node: Node) -> Value | None:
     attrs = {k: v for k, v in node.attrs.items() if k not in ("to", "y_zero", "low", "high")}
     one = constant(np.array(1.0, np.float32), f"{node.name}_one")
     y = b.emit(node.op, [x, w, one, *rest], f"{node.name}_sums", **attrs, to="int32")
-    # one number per channel: innermost in a matrix, the second axis in a convolution
-    shape = (-1, *(1,) * (y.type.rank - 2)) if node.op == "qconv" else (-1,)
+    after_channels = y.type.rank - 1 - node.operator.channel_axis % y.type.rank
+    shape = (-1, *(1,) * after_channels)  # one number per channel
     m, e = (
         constant(part.reshape(shape if part.size > 1 else ()), f"{node.name}_{letter}")
         for part, letter in zip(pairs, "me")
@@ -66,19 +66,29 @@ def _multipliers(reals: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None
         return None
 
 
-def _pair(b: Builder, node: Node) -> Value | None:
+def _sum(scales: Sequence[float], y_scale: float) -> tuple[str, int, list[float]]:
+    twice = 2 * max(scales)
+    parts = [scale / twice for scale in scales]
+    return "fixed_sum", ACCUMULATOR_BITS, [*parts, twice / (y_scale * (1 << ACCUMULATOR_BITS))]
+
+
+def _product(scales: Sequence[float], y_scale: float) -> tuple[str, int, list[float]]:
+    return "fixed_pair_product", 0, [0.0, 0.0, scales[0] * scales[1] / y_scale]
+
+
+_PairRule = Callable[[Sequence[float], float], "tuple[str, int, list[float]]"]
+# By the operator on floating-point numbers: the operator in fixed point, the left shift of its
+# operands, and the scales of both operands and of the result.
+_PAIRS: dict[str, _PairRule] = {"add": _sum, "mul": _product}
+
+
+def _pair(b: Builder, node: Node, rule: _PairRule) -> Value | None:
     at = node.attrs
     scales = [float(at[f"{side}_scale"]) for side in "ab"]
     if min(scales) <= 0 or at["y_scale"] <= 0:
         return None
-    if node.op == "qadd":
-        twice = 2 * max(scales)
-        name, bits, parts = "fixed_sum", ACCUMULATOR_BITS, [scale / twice for scale in scales]
-        real = twice / (at["y_scale"] * (1 << bits))
-    else:
-        name, bits, parts = "fixed_pair_product", 0, [0.0, 0.0]
-        real = scales[0] * scales[1] / at["y_scale"]
-    pairs = _multipliers([*parts, real])
+    name, bits, reals = rule(scales, at["y_scale"])
+    pairs = _multipliers(reals)
     if pairs is None or not -31 <= pairs[1].min() <= pairs[1].max() <= 30:
         return None
     (a_m, b_m, m), (a_e, b_e, e) = (map(int, part) for part in pairs)

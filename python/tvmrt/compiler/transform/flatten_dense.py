@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value, get_op
-from tvmrt.compiler.ir.op import POINTWISE
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
 from tvmrt.compiler.ir.program import channels_last_order
 
-from .rewrite import rewrite
-
-CHANNELS_LAST = frozenset(
-    "conv conv_transpose max_pool avg_pool qconv qmax_pool qavg_pool qavg_pool_zero_first".split()
-)
-# Kernels whose result has the memory layout of their first operand.
-ELEMENTWISE = frozenset(("table", "qadd", "qmul"))
+from .rewrite import at, rewrite
 
 
 def flatten_dense(graph: Graph) -> None:
     rewrite(graph, _permute)
 
 
-def _permute(b: Builder, node: Node) -> Value | None:
-    if node.op not in ("matmul", "qmatmul") or not node.inputs[1].is_constant:
-        return None
-    flat = node.inputs[0].producer
-    if flat is None or flat.op != "reshape":
+@at(Trait.MATRIX_PRODUCT, source="reshape")
+def _permute(b: Builder, node: Node, flat: Node) -> Value | None:
+    if node.operator.weights is None or not node.inputs[1].is_constant:
         return None
     x, weights = flat.inputs[0], node.inputs[1]
     rank = x.type.rank
@@ -54,9 +45,9 @@ def _is_channels_last(value: Value) -> bool:
         node = value.producer
         if node is None:
             return False
-        if node.op in CHANNELS_LAST:
+        if node.has(Trait.CHANNELS_INNERMOST):
             return True
-        if get_op(node.op).kind != POINTWISE and node.op not in ELEMENTWISE:
+        if not node.has(Trait.ELEMENTWISE):
             return False
         value = next(
             (v for v in node.operands() if v.shape == value.shape and not v.is_constant), None

@@ -9,21 +9,14 @@ import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, constant
 
-from .channel_constants import ConstantOperands, absorb_constants
+from .channel_constants import absorb_constants
 
 
 def fold_bias(graph: Graph) -> None:
-    absorb_constants(graph, _constant_operands, _absorb)
+    absorb_constants(graph, {"add": _add, "sub": lambda matmul, row: _add(matmul, -row)})
 
 
-def _constant_operands(node: Node) -> ConstantOperands:
-    if node.op == "add":
-        return (node.inputs, node.inputs[::-1])
-    return (node.inputs,) if node.op == "sub" else ()
-
-
-def _absorb(node: Node, matmul: Node, per_channel: np.ndarray) -> bool:
-    per_channel = -per_channel if node.op == "sub" else per_channel
+def _add(matmul: Node, per_channel: np.ndarray) -> bool:
     if len(matmul.inputs) > 2 and matmul.inputs[2] is not None:
         per_channel = per_channel + matmul.inputs[2].data.reshape(-1)
     per_channel = per_channel.astype(matmul.output.dtype.numpy)

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.quantized import quantize_array
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
-CONVOLUTIONS = ("conv", "qconv")
-MAX_POOLS = ("max_pool", "qmax_pool")
-AVERAGE_POOLS = ("avg_pool", "qavg_pool", "qavg_pool_zero_first")
-POOLS = (*MAX_POOLS, *AVERAGE_POOLS, "lp_pool")
 MAX_DEPTH = 8  # of a chain of operators that is searched for a minimum
 
 
@@ -26,11 +22,9 @@ def fold_pad(graph: Graph) -> None:
     rewrite(graph, _fold)
 
 
-def _fold(b: Builder, node: Node) -> Value | None:
-    if node.op not in CONVOLUTIONS and node.op not in POOLS:
-        return None
-    pad = node.inputs[0].producer
-    if pad is None or pad.op != "pad" or pad.attrs["mode"] != "constant" or pad.guard != node.guard:
+@at(Trait.CONVOLUTION, Trait.POOL, source="pad")
+def _fold(b: Builder, node: Node, pad: Node) -> Value | None:
+    if pad.attrs["mode"] != "constant" or pad.guard != node.guard:
         return None
     before, after = pad.attrs["before"], pad.attrs["after"]
     if symbols_of(*before, *after):
@@ -41,13 +35,13 @@ def _fold(b: Builder, node: Node) -> Value | None:
     if not _padding_has_value(node, x, pad.inputs[1] if len(pad.inputs) > 1 else None):
         return None
     attrs = dict(node.attrs)
-    if node.op in AVERAGE_POOLS:
+    if node.has(Trait.MEAN):
         if not attrs["count_pads"] and any((*attrs["pads_before"], *attrs["pads_after"])):
             return None
         attrs["count_pads"] = True
     attrs["pads_before"] = tuple(p + q for p, q in zip(attrs["pads_before"], before[2:]))
     attrs["pads_after"] = tuple(p + q for p, q in zip(attrs["pads_after"], after[2:]))
-    if node.op in POOLS and not _windows_overlap_input(x, attrs):
+    if node.has(Trait.POOL) and not _windows_overlap_input(x, attrs):
         return None
     b.sources = tuple(dict.fromkeys((*node.sources, *pad.sources)))
     return b.emit(node.op, [x, *node.inputs[1:]], node.name, **attrs)
@@ -58,7 +52,7 @@ def _padding_has_value(node: Node, x: Value, value: Value | None) -> bool:
     if value is not None and (value.data is None or value.type.size != 1):
         return False
     pad_value = 0 if value is None else value.data.reshape(())
-    if node.op not in MAX_POOLS:
+    if not node.has(Trait.EXTREMUM):
         return bool(pad_value == node.attrs.get("x_zero", 0))
     lowest = _lower_bound(x)
     return lowest is not None and bool(pad_value <= lowest)
@@ -75,15 +69,15 @@ def _lower_bound(value: Value, depth: int = 0):
         type_minimum = np.iinfo(dtype.numpy).min
     if type_minimum is None or node is None or len(node.outputs) != 1 or depth > MAX_DEPTH:
         return type_minimum
-    if node.op.startswith(("q", "fixed_")) and node.attrs.get("low") is not None:
+    if not dtype.is_float and node.attrs.get("low") is not None:
         return node.attrs["low"]
-    if node.op in ("relu", "sigmoid"):
-        return 0
-    if node.op in ("reshape", "transpose", "slice", *MAX_POOLS):
+    if node.operator.result_range is not None:
+        return node.operator.result_range[0]
+    if node.has(Trait.MOVES_ELEMENTS, Trait.EXTREMUM):
         return _lower_bound(node.inputs[0], depth + 1)
     parts = [_lower_bound_of_operand(v, depth + 1) for v in node.inputs if v is not None]
-    if node.op in ("max", "min") and None not in parts:
-        return max(parts) if node.op == "max" else min(parts)
+    if node.has(Trait.LOWER_LIMIT, Trait.UPPER_LIMIT) and None not in parts:
+        return max(parts) if node.has(Trait.LOWER_LIMIT) else min(parts)
     if node.op == "quantize" and all(v.is_constant and v.type.size == 1 for v in node.inputs[1:]):
         scale, zero = (v.data.reshape(()) for v in node.inputs[1:])
         if parts[0] is not None and scale > 0:

@@ -15,7 +15,7 @@ import numpy as np
 from tvmrt.compiler.ir import VIEW, Graph, Node, Value, get_op
 from tvmrt.compiler.ir.value_users import ValueUsers
 
-from .channel_constants import CHANNEL_AXIS
+from .channel_constants import is_float_matmul
 from .fold_scale import absorb_scale, scale_tables
 
 MAX_ELEMENTS = 1 << 24  # maximum elements of a result whose channels are followed
@@ -53,7 +53,7 @@ def fold_partial_scale(graph: Graph) -> None:
 
 def _is_candidate(node: Node) -> bool:
     """Return whether it is a float matmul or convolution with constant weights and fixed sizes."""
-    if node.op not in CHANNEL_AXIS or node.guard is not None or not node.output.dtype.is_float:
+    if not is_float_matmul(node) or node.guard is not None or not node.output.dtype.is_float:
         return False
     is_static = all(isinstance(n, int) for n in node.output.shape)
     plain = all(v is None or v.is_constant for v in node.inputs[1:])
@@ -84,7 +84,7 @@ def _per_channel_scale(
     others = (each for each in readers if each is not scaled_reader)
     if any(np.intersect1d(channels, _channels(matmul, each.views)).size for each in others):
         return None
-    per_channel = np.ones(matmul.output.shape[CHANNEL_AXIS[matmul.op]])
+    per_channel = np.ones(matmul.output.shape[matmul.operator.channel_axis])
     per_channel[channels] = scale
     return per_channel
 
@@ -92,7 +92,7 @@ def _per_channel_scale(
 def _channels(matmul: Node, views: tuple[Node, ...]) -> np.ndarray:
     """Return the channels of the result that are visible through views of it."""
     shape = matmul.output.shape
-    axis = CHANNEL_AXIS[matmul.op] % len(shape)
+    axis = matmul.operator.channel_axis % len(shape)
     along = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
     channels = np.broadcast_to(along, shape)
     for node in views:

@@ -12,16 +12,12 @@ import numpy as np
 from tvmrt.compiler.ir import Graph, Node, Value, constant
 from tvmrt.compiler.ir.tied_weights import is_transpose_of
 
-from .channel_constants import ConstantOperands, absorb_constants
+from .channel_constants import absorb_constants
 
 
 def fold_scale(graph: Graph) -> None:
     tables = scale_tables(graph)
-    absorb_constants(
-        graph,
-        _constant_operands,
-        lambda node, matmul, per_channel: absorb_scale(matmul, per_channel, tables),
-    )
+    absorb_constants(graph, {"mul": lambda matmul, row: absorb_scale(matmul, row, tables)})
 
 
 def scale_tables(graph: Graph) -> list[Value]:
@@ -34,10 +30,6 @@ def absorb_scale(matmul: Node, per_channel: np.ndarray, tables: list[Value]) -> 
     weights = matmul.inputs[1]
     tied = any(is_transpose_of(table, weights) for table in tables)
     return not tied and _absorb(matmul, per_channel)
-
-
-def _constant_operands(node: Node) -> ConstantOperands:
-    return (node.inputs, node.inputs[::-1]) if node.op == "mul" else ()
 
 
 def _absorb(matmul: Node, per_channel: np.ndarray) -> bool:
@@ -59,13 +51,14 @@ def _absorb(matmul: Node, per_channel: np.ndarray) -> bool:
 
 def _as_weights(matmul: Node, per_channel: np.ndarray) -> np.ndarray:
     """Return one scale per output channel, in a shape that multiplies the weights."""
-    weights = matmul.inputs[1]
-    if matmul.op == "matmul":
-        return per_channel
-    if matmul.op == "conv":
-        return per_channel.reshape(-1, *[1] * (weights.type.rank - 1))
-    # conv_transpose keeps its weights as [C, OC / groups, *kernel]
-    groups = matmul.attrs["groups"]
-    per_group = weights.shape[1]
-    by_input = np.repeat(per_channel.reshape(groups, per_group), weights.shape[0] // groups, axis=0)
-    return by_input.reshape(*weights.shape[:2], *[1] * (weights.type.rank - 2))
+    shape, (_, output_axis, input_axis) = matmul.inputs[1].shape, matmul.operator.weights
+    ones = [1] * len(shape)
+    ones[output_axis] = shape[output_axis]
+    if shape[output_axis] == per_channel.size:
+        return per_channel.reshape(ones)
+    # output channels count from 0 in each group, which has its own input channels
+    ones[input_axis] = shape[input_axis]
+    groups = per_channel.size // shape[output_axis]
+    by_group = per_channel.reshape(groups, shape[output_axis])
+    by_input = np.repeat(by_group, shape[input_axis] // groups, axis=0)
+    return (by_input if input_axis < output_axis else by_input.T).reshape(ones)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ def fold_space_to_depth(graph: Graph) -> None:
     rewrite(graph, _fold)
 
 
-def _fold(b: Builder, node: Node) -> Value | None:
-    if node.op != "conv" or node.attrs["groups"] != 1 or not node.inputs[1].is_constant:
+@at("conv", source="concat")
+def _fold(b: Builder, node: Node, joined: Node) -> Value | None:
+    w = node.inputs[1]
+    if node.attrs["groups"] != 1 or not w.is_constant:
         return None
-    joined, w = node.inputs[0].producer, node.inputs[1]
-    if joined is None or joined.op != "concat" or joined.attrs["axis"] != 1 or w.data.ndim != 4:
+    if joined.attrs["axis"] != 1 or w.data.ndim != 4:
         return None
     if any(n != 1 for n in node.attrs["dilations"]) or joined.guard != node.guard:
         return None

@@ -15,7 +15,7 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.low_bit_types import to_memory_format
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
 SIGNED = {"int4": 8, "int2": 2}  # with the sign bit
 UNSIGNED = ("uint4", "uint2")
@@ -29,8 +29,9 @@ def gather_before_widen(graph: Graph) -> None:
     rewrite(graph, _gather_first)
 
 
+@at("gather")
 def _gather_first(b: Builder, node: Node) -> Value | None:
-    if node.op != "gather" or not _is_made_of_table(node.inputs[0], node.attrs["axis"]):
+    if not _is_made_of_table(node.inputs[0], node.attrs["axis"]):
         return None
     return _GatherRewriter(b, node).of(node.inputs[0])
 

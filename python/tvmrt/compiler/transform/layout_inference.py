@@ -13,7 +13,8 @@ from itertools import product
 from math import prod
 from typing import Union
 
-from tvmrt.compiler.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Strided, Value, dense, get_op
+from tvmrt.compiler.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Strided, Trait, Value, dense
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.compiler.ir.layout import Layout, parse_layout
 from tvmrt.compiler.ir.program import channels_last_order
 
@@ -23,22 +24,13 @@ from .blocked_layouts import lower_blocked_layouts
 # is changed at a time.
 MAX_VISITS = 100_000
 
-# Kernels that read their first operand and write their result with channels innermost.
-CHANNELS_LAST_OPS = frozenset(
-    "conv conv_transpose max_pool avg_pool lp_pool qconv qmax_pool qavg_pool "
-    "qavg_pool_zero_first grid_sample group_norm lrn roi_align max_roi_pool deform_columns".split()
-)
-LAYOUT_AGNOSTIC_OPS = frozenset(
-    "argmax argmin cumulative_sum cumulative_product topk concat pick resample".split()
-)
-
 Names = tuple  # a layout's name or None for each operand of the node
 ValueLayout = Union[Strided, Layout]  # strides of the logical axes, or a blocked layout
 
 
 def infer_layouts(graph: Graph) -> None:
     """Choose in place. Raise ValueError for a node that no declared layout fits."""
-    options = {n: _with_functions(n, graph) for n in graph.nodes if n.op == "custom"}
+    options = {n: _with_functions(n, graph) for n in graph.nodes if kernel_record(n)}
     if not any(len(rows) > 1 or any(rows[0]) for rows in options.values()):
         return
     users = graph.consumers()
@@ -115,9 +107,9 @@ def _any_alternatives(node: Node, graph: Graph, free: Sequence[bool]) -> list[Na
 def _block_names(graph: Graph) -> list[str]:
     alternatives = {
         layout.name
-        for node in graph.nodes
-        if node.op == "custom"
-        for operand in (*node.attrs["operator"].inputs, *node.attrs["operator"].outputs)
+        for record in map(kernel_record, graph.nodes)
+        if record is not None
+        for operand in (*record.inputs, *record.outputs)
         for layout in operand.parsed_layouts()
         if layout.block > 1
     }
@@ -148,7 +140,7 @@ def _components(graph: Graph, options: dict[Node, list[Names]]) -> list[list[Nod
 
 
 def _propagates_layout(node: Node) -> bool:
-    return get_op(node.op).kind in (POINTWISE, VIEW) or node.op == "concat"
+    return node.operator.kind in (POINTWISE, VIEW) or node.op == "concat"
 
 
 def _choose(
@@ -213,7 +205,7 @@ class _LayoutCost:
         return copies, size
 
     def _visit(self, node: Node, chosen, layouts_of, required) -> None:
-        kind = get_op(node.op).kind
+        kind = node.operator.kind
         if node in chosen:
             values = [*node.inputs, *node.outputs]
             for i, (value, name) in enumerate(zip(values, chosen[node])):
@@ -268,25 +260,25 @@ def _satisfies(layout: ValueLayout, required: ValueLayout) -> bool:
 def _external_layout(value: Value) -> ValueLayout:
     """Return the layout of a value that the component only reads."""
     node = value.producer
-    if node is not None and node.op in CHANNELS_LAST_OPS and value.type.rank > 2:
+    if node is not None and node.has(Trait.CHANNELS_INNERMOST) and value.type.rank > 2:
         return dense(value.shape, channels_last_order(value.type.rank))
     return dense(value.shape)
 
 
 def _required_layout(node: Node, value: Value) -> ValueLayout | None:
     """Return the layout that a built-in operator needs for an operand; None for any."""
-    if node.op in CHANNELS_LAST_OPS and value.type.rank > 2:
+    if node.has(Trait.CHANNELS_INNERMOST) and value.type.rank > 2:
         if value is not node.inputs[0]:
             return None
         return dense(value.shape, channels_last_order(value.type.rank))
-    if get_op(node.op).kind == REDUCE or node.op in LAYOUT_AGNOSTIC_OPS:
+    if node.operator.kind == REDUCE or node.has(Trait.ANY_LAYOUT):
         return None
     return dense(value.shape)
 
 
 def _through_view(node: Node, layout: ValueLayout, required) -> ValueLayout:
     """Return the layout after a view; views that strides cannot express need row-major."""
-    value, rule = node.inputs[0], get_op(node.op)
+    value, rule = node.inputs[0], node.operator
     at = None if isinstance(layout, Layout) else rule.access(layout, node.attrs)
     if at is None:
         required.setdefault(value, []).append(dense(value.shape))

@@ -7,9 +7,10 @@ Contract: bit-equal; only axes of extent 1 are added or removed.
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, Value, get_op
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
 from tvmrt.compiler.ir.value_users import ValueUsers
 
+from .channel_constants import is_float_matmul
 from .rewrite import rewrite
 
 
@@ -18,7 +19,7 @@ def lift_reshapes(graph: Graph) -> None:
     reshapes: dict[Node, Node] = {}  # the reshape of each matmul
     for node in graph.nodes:
         matmul = node.inputs[0].producer if node.op == "reshape" else None
-        if matmul is None or matmul.op != "matmul":
+        if matmul is None or not is_float_matmul(matmul):
             continue
         if readers.only(matmul.output) is None:
             continue
@@ -46,7 +47,7 @@ def _is_liftable(matmul: Node, reshape: Node) -> bool:
 
 def _is_fusable(node: Node, value: Value) -> bool:
     """Return whether the node can be fused into the matmul, once that has the value's shape."""
-    return get_op(node.op).kind == POINTWISE and node.output.shape == value.shape
+    return node.has(Trait.ELEMENTWISE) and node.output.shape == value.shape
 
 
 def _rewrite_node(

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir import VIEW, Builder, Graph, Node, Value
 
 from .rewrite import rewrite
 
 MAX_CHANNELS = 16  # channels; fewer leave a host's vector partly unused
-SIBLING_OPS = ("reshape", "transpose", "slice")
 WINDOW_ATTRIBUTES = ("strides", "dilations", "pads_before", "pads_after")
 
 Family = list[Node]
@@ -74,7 +73,9 @@ def _dense(graph: Graph) -> list[Family]:
         ):
             continue
         readers = consumers.get(node.output, [])
-        views = all(r.op in SIBLING_OPS or (_is_mergeable(r) and _is_depthwise(r)) for r in readers)
+        views = all(
+            r.operator.kind == VIEW or (_is_mergeable(r) and _is_depthwise(r)) for r in readers
+        )
         if views and node.output not in graph.outputs:
             families.setdefault((node.inputs[0], _window(node)), []).append(node)
     return [family for family in families.values() if len(family) > 1]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
+from tvmrt.compiler.ir.clamp import clamp_of
+from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.quantized import (
     dequantize_array,
     is_per_tensor,
@@ -19,90 +21,79 @@ from tvmrt.compiler.ir.quantized import (
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .dead_code import remove_dead_code
-from .rewrite import rewrite
+from .rewrite import at, first_of, rewrite
 
 MAX_ITERATIONS = 24
-
-# Operators whose results are elements of their first input, unchanged.
-SELECTING = frozenset(("reshape", "transpose", "slice", "expand", "gather", "tile", "gather_nd"))
-# Operators that return the maximum or minimum of some; a positive scale keeps the order.
-ORDERING = frozenset(("max_pool", "reduce_max", "reduce_min"))
-# Operators that return an index and depend only on the order of elements.
-CHOOSING = frozenset(("argmax", "argmin"))
-# Operators that keep a number or replace it by a constant.
-BOUNDS = frozenset(("relu", "max", "min"))
-# Operators that quantising moves before, because their input is not much larger.
-RAISED = frozenset(("reshape", "transpose", "expand", "max_pool", "tile"))
 
 
 def move_conversions(graph: Graph) -> None:
     for _ in range(MAX_ITERATIONS):
-        mover = _Mover(graph)
-        if not rewrite(graph, mover.visit):
+        readers = ValueUsers(graph)
+
+        def move(b: Builder, node: Node, readers: ValueUsers = readers) -> Value | None:
+            return _MOVE(b, node, readers) if len(node.outputs) == 1 else None
+
+        if not rewrite(graph, move):
             return
         remove_dead_code(graph)  # moved nodes must not count as readers
 
 
-class _Mover:
-    """One iteration over a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.readers = ValueUsers(graph)
-
-    def visit(self, b: Builder, node: Node) -> Value | None:
-        if len(node.outputs) != 1:
-            return None
-        if node.op == "quantize":
-            return self._cancel(node) or self._hoist_quantize(b, node)
-        if node.op in SELECTING or node.op in ORDERING:
-            return _sink_dequantize(b, node)
-        if node.op in CHOOSING:
-            return _integer_argmax(b, node)
-        if node.op == "resample":
-            return _repeat(b, node)
-        if node.op in BOUNDS:
-            return _sink_bound(b, node)
-        if node.op == "concat":
-            return _sink_concat(b, node)
-        if node.op == "pad":
-            return _sink_pad(b, node)
+@at("quantize")
+def _cancel(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
+    """Remove quantising after dequantising with the same parameters."""
+    first = dequantizing(node.inputs[0], node)
+    if first is None or not same_parameters(first, node):
         return None
+    return first.inputs[0] if first.inputs[0].type == node.output.type else None
 
-    def _cancel(self, node: Node) -> Value | None:
-        """Remove quantising after dequantising with the same parameters."""
-        first = dequantizing(node.inputs[0], node)
-        if first is None or not same_parameters(first, node):
-            return None
-        return first.inputs[0] if first.inputs[0].type == node.output.type else None
 
-    def _hoist_quantize(self, b: Builder, node: Node) -> Value | None:
-        """Replace (move, quantize) by (quantize, move)."""
-        x = node.inputs[0]
-        move = x.producer
-        if move is None or move.guard != node.guard or not is_per_tensor(node):
-            return None
-        if self.readers.only(x) is None or x.shape != node.output.shape:
-            return None
-        scale, zero = node.inputs[1:]
-        b.sources = tuple(dict.fromkeys((*move.sources, *node.sources)))
+def _is_hoistable(node: Node, move: Node, readers: ValueUsers) -> bool:
+    """Return whether a quantize node may change places with the node that computes its operand."""
+    x = node.inputs[0]
+    if move.guard != node.guard or not is_per_tensor(node):
+        return False
+    return readers.only(x) is not None and x.shape == node.output.shape
 
-        def quantized(v: Value) -> Value:
-            return b.emit("quantize", [v, scale, zero], node.name)
 
-        if move.op == "concat":
-            parts = [quantized(v) for v in move.inputs]
-            return b.emit("concat", parts, move.name, **move.attrs)
-        if move.op == "pad" and move.attrs["mode"] == "constant":
-            fill = pad_value(move)
-            if fill is None:
-                return None
-            scalar = quantize_array(fill, scale.data.reshape(()), zero.data.reshape(()))
-            inputs = [quantized(move.inputs[0]), b.const(scalar)]
-            return b.emit("pad", inputs, move.name, **move.attrs)
-        if move.op in RAISED and (move.op != "max_pool" or scale.data.reshape(()) > 0):
-            inputs = [quantized(move.inputs[0]), *move.inputs[1:]]
-            return b.emit(move.op, inputs, move.name, **move.attrs)
+def _quantized(b: Builder, node: Node, value: Value, move: Node) -> Value:
+    b.sources = tuple(dict.fromkeys((*move.sources, *node.sources)))
+    return b.emit("quantize", [value, *node.inputs[1:]], node.name)
+
+
+@at("quantize", source="concat")
+def _hoist_over_concat(b: Builder, node: Node, concat: Node, readers: ValueUsers) -> Value | None:
+    if not _is_hoistable(node, concat, readers):
         return None
+    parts = [_quantized(b, node, v, concat) for v in concat.inputs]
+    return b.emit("concat", parts, concat.name, **concat.attrs)
+
+
+@at("quantize", source="pad")
+def _hoist_over_pad(b: Builder, node: Node, pad: Node, readers: ValueUsers) -> Value | None:
+    if not _is_hoistable(node, pad, readers) or pad.attrs["mode"] != "constant":
+        return None
+    fill = pad_value(pad)
+    if fill is None:
+        return None
+    scale, zero = (v.data.reshape(()) for v in node.inputs[1:])
+    inputs = [_quantized(b, node, pad.inputs[0], pad), b.const(quantize_array(fill, scale, zero))]
+    return b.emit("pad", inputs, pad.name, **pad.attrs)
+
+
+@at("quantize")
+def _hoist(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
+    """Replace (move, quantize) by (quantize, move), if that does not quantise more elements."""
+    move = node.inputs[0].producer
+    if move is None or not move.has(Trait.MOVES_ELEMENTS, Trait.EXTREMUM):
+        return None
+    if not _is_hoistable(node, move, readers) or len(move.outputs) != 1:
+        return None
+    x, *rest = move.inputs
+    if not move.has(Trait.POOL) and upper_bound(x.type.size) > upper_bound(move.output.type.size):
+        return None
+    if move.has(Trait.EXTREMUM) and not node.inputs[1].data.reshape(()) > 0:
+        return None
+    return b.emit(move.op, [_quantized(b, node, x, move), *rest], move.name, **move.attrs)
 
 
 def dequantizing(value: Value, reader: Node) -> Node | None:
@@ -113,13 +104,14 @@ def dequantizing(value: Value, reader: Node) -> Node | None:
     return node
 
 
-def _sink_dequantize(b: Builder, node: Node) -> Value | None:
+@at(Trait.MOVES_ELEMENTS, Trait.EXTREMUM)
+def _sink_dequantize(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Replace (dequantize, move) by (move, dequantize)."""
     first = dequantizing(node.inputs[0], node)
     if first is None:
         return None
     q, scale, zero = first.inputs
-    if node.op in ORDERING and not (is_per_tensor(first) and scale.data.reshape(()) > 0):
+    if node.has(Trait.EXTREMUM) and not (is_per_tensor(first) and scale.data.reshape(()) > 0):
         return None
     parameters = [_move_parameter(b, node, p, q) for p in (scale, zero)]
     if any(p is None for p in parameters) or q.shape != node.inputs[0].shape:
@@ -143,7 +135,8 @@ def _move_parameter(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
     return b.emit(node.op, [full], node.name, **node.attrs)
 
 
-def _integer_argmax(b: Builder, node: Node) -> Value | None:
+@at("argmax", "argmin")
+def _integer_argmax(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Return the index of an extremum from the integers."""
     first = dequantizing(node.inputs[0], node)
     if first is None or not is_per_tensor(first) or not first.inputs[1].data.reshape(()) > 0:
@@ -153,7 +146,8 @@ def _integer_argmax(b: Builder, node: Node) -> Value | None:
     return b.emit(node.op, [first.inputs[0], *node.inputs[1:]], node.name, **node.attrs)
 
 
-def _repeat(b: Builder, node: Node) -> Value | None:
+@at("resample")
+def _repeat(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Replace resampling along an axis of one element by repetition."""
     x, _, weights = node.inputs
     if x.shape[node.attrs["axis"]] != 1 or weights.data is None:
@@ -163,23 +157,19 @@ def _repeat(b: Builder, node: Node) -> Value | None:
     return b.emit("expand", [x], node.name, shape=node.output.shape)
 
 
-def _sink_bound(b: Builder, node: Node) -> Value | None:
+def _sink_bound(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Move a bound before dequantising, if the integer type can represent it."""
-    constants = [v for v in node.inputs if v.is_constant]
-    values = [v for v in node.inputs if not v.is_constant]
-    if len(values) != 1 or any(v.type.size != 1 for v in constants):
-        return None
-    first = dequantizing(values[0], node)
+    clamp = clamp_of(node)
+    first = None if clamp is None else dequantizing(clamp.x, node)
     if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.output.shape:
         return None
     q, scale, zero = first.inputs
     if q.dtype.bits > 16 or not scale.data.reshape(()) > 0:
         return None
-    bound = np.float32(0) if node.op == "relu" else constants[0].data.reshape(())
-    step = _stored(bound, first)
+    step = _stored(clamp.limit, first)
     if step is None:
         return None
-    op = "max" if node.op == "relu" else node.op
+    op = "max" if clamp.is_lower else "min"
     return b.emit("dequantize", [b.emit(op, [q, b.const(step)], node.name), scale, zero], node.name)
 
 
@@ -190,7 +180,8 @@ def _stored(scalar: np.ndarray, conversion: Node) -> np.ndarray | None:
     return step if dequantize_array(step, scale, zero) == scalar else None
 
 
-def _sink_concat(b: Builder, node: Node) -> Value | None:
+@at("concat")
+def _sink_concat(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Concatenate integers, if all parts are dequantised with the same parameters."""
     producers = [dequantizing(v, node) for v in node.inputs]
     first = producers[0]
@@ -211,7 +202,8 @@ def pad_value(node: Node) -> np.ndarray | None:
     return None if value.data is None else value.data.reshape(()).astype(np.float32)
 
 
-def _sink_pad(b: Builder, node: Node) -> Value | None:
+@at("pad")
+def _sink_pad(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     first = dequantizing(node.inputs[0], node)
     if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.inputs[0].shape:
         return None
@@ -227,3 +219,17 @@ def _sink_pad(b: Builder, node: Node) -> Value | None:
         inputs.append(b.const(scalar))
     moved = b.emit("pad", inputs, node.name, **node.attrs)
     return b.emit("dequantize", [moved, scale, zero], node.name)
+
+
+_MOVE = first_of(
+    _cancel,
+    _hoist_over_concat,
+    _hoist_over_pad,
+    _hoist,
+    _sink_dequantize,
+    _integer_argmax,
+    _repeat,
+    _sink_bound,
+    _sink_concat,
+    _sink_pad,
+)

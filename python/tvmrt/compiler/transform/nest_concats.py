@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
 _Parts = tuple[Value, ...]
 _Known = dict[tuple[int, Value], dict[_Parts, Value]]  # by the axis and the first part
@@ -22,8 +22,9 @@ def nest_concats(graph: Graph) -> None:
     """Nest in place, longest sequences of inputs first."""
     known: _Known = {}
 
+    @at("concat")
     def nest(b: Builder, node: Node) -> Value | None:
-        if node.op != "concat" or node.guard is not None:
+        if node.guard is not None:
             return None
         axis, parts = node.attrs["axis"], _replace_slices(tuple(node.inputs), node.attrs["axis"])
         remaining, run = parts, _longest(known, axis, parts)

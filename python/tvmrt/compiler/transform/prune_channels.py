@@ -18,13 +18,13 @@ import numpy as np
 from tvmrt.compiler.ir import Builder, Graph, Node, Value, constant
 
 from .channel_dataflow import (
-    INTEGER_MATMUL_OPS,
-    MATMUL_OPS,
     Channels,
     Flow,
+    channel_axis,
     channel_contribution,
     constant_contribution,
     flow,
+    sums_channels,
     unknown_channels,
     weights_minus_zero_point,
 )
@@ -38,7 +38,7 @@ RequiredChannels = dict[Value, np.ndarray]
 
 def prune_channels(graph: Graph) -> None:
     flows, channels_of = _analyze_channels(graph)
-    if not any(node.op in MATMUL_OPS for node in flows):
+    if not any(map(sums_channels, flows)):
         return
     required = _required_channels(graph, flows, channels_of)
     if all(need.all() for need in required.values()):
@@ -107,9 +107,9 @@ class _Reader:
         self.flow = flow
         self.used: np.ndarray | None = None  # [outputs, inputs]
         x = node.inputs[0]
-        if node.op in MATMUL_OPS and not flow.links and x in channels_of:
+        if sums_channels(node) and not flow.links and x in channels_of:
             known, weights = channels_of[x], nonzero_weights(node)
-            if weights is None or known.axis != _inner_axis(node):
+            if weights is None or known.axis != channel_axis(node, x):
                 self.used = np.ones(
                     (len(flow.channels.constant_mask), len(known.constant_mask)), bool
                 )
@@ -134,10 +134,6 @@ def nonzero_weights(node: Node) -> np.ndarray | None:
     return None if node.attrs.get("groups", 1) > 1 else weights_minus_zero_point(node).any(axis=2)
 
 
-def _inner_axis(node: Node) -> int:
-    return 1 if node.op in ("conv", "qconv") else node.inputs[0].type.rank - 1
-
-
 @dataclass
 class _PruningPlan:
     """Channels of a node's first operand and of its result to keep. ``known``: the original
@@ -157,10 +153,12 @@ def _plan_pruning(
     node: Node, flow: Flow, channels_of: dict[Value, Channels], required: RequiredChannels
 ) -> _PruningPlan:
     x, channels = node.inputs[0], flow.channels
-    if x in channels_of and (node.op not in MATMUL_OPS or channels_of[x].axis == _inner_axis(node)):
+    if x in channels_of and (
+        not sums_channels(node) or channels_of[x].axis == channel_axis(node, x)
+    ):
         return _PruningPlan(required[x], required[node.output], channels_of[x], channels.axis)
-    if node.op in MATMUL_OPS:
-        known = unknown_channels(x, _inner_axis(node))
+    if sums_channels(node):
+        known = unknown_channels(x, channel_axis(node, x))
         return _PruningPlan(
             np.ones(len(known.constant_mask), bool), required[node.output], known, channels.axis
         )
@@ -168,7 +166,7 @@ def _plan_pruning(
 
 
 def _prune_node(b: Builder, node: Node, plan: _PruningPlan) -> Value | None:
-    if node.op in MATMUL_OPS:
+    if sums_channels(node):
         return None if plan.keeps_all else _prune_matmul(b, node, plan)
     if plan.result.all():
         return None
@@ -197,16 +195,15 @@ def _prune_constant(value: Value | None, after: int, kept_channels: np.ndarray) 
 def _prune_matmul(b: Builder, node: Node, plan: _PruningPlan) -> Value:
     attrs, w = dict(node.attrs), node.inputs[1].data
     inputs = list(node.inputs)
-    if node.op in INTEGER_MATMUL_OPS:
+    if node.operator.integer_of:
         inputs[3] = _bias_with_removed(node, plan)
     if attrs.get("groups", 1) > 1:
         if attrs["groups"] == len(plan.operand):
             attrs["groups"] = int(plan.operand.sum())
         w = w[plan.result]
-    elif node.op in ("conv", "qconv"):
-        w = w[plan.result][:, plan.operand]
     else:
-        w = w[plan.operand][:, plan.result]
+        _, output_axis, input_axis = node.operator.weights
+        w = np.compress(plan.result, np.compress(plan.operand, w, input_axis), output_axis)
     inputs[1] = constant(np.ascontiguousarray(w), node.inputs[1].name)
     inputs[2:] = [_prune_constant(v, 1, plan.result) for v in inputs[2:]]
     return b.emit(node.op, inputs, node.name, **attrs)

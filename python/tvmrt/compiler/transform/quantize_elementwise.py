@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, Value, get_op
-from tvmrt.compiler.ir.quantized import dequantize_array, is_per_tensor, quantize_array
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value, integer_form
+from tvmrt.compiler.ir.clamp import clamp_of
+from tvmrt.compiler.ir.quantized import is_per_tensor
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .move_quantize import dequantizing
 from .quantize_matmuls import INT8_TYPES, Bounds
 from .rewrite import rewrite
 
-PAIRS = {"add": "qadd", "mul": "qmul"}
 MAX_TABLE_NODES = 32
 
 
@@ -30,14 +30,20 @@ def form_quantized_elementwise(graph: Graph) -> None:
 
 def _pool(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Use the channels-last int8 kernel for a maximum, which needs no requantisation."""
-    if node.op != "max_pool" or node.inputs[0].dtype.name not in INT8_TYPES:
+    form = integer_form(node.operator) if node.has(Trait.EXTREMUM) else None
+    if form is None or node.inputs[0].dtype.name not in INT8_TYPES:
         return None
-    return b.emit("qmax_pool", node.inputs, node.name, **node.attrs)
+    return b.emit(form.name, node.inputs, node.name, **node.attrs)
+
+
+def _quantizes_tensor(node: Node) -> bool:
+    """Return whether a node quantises to 8 bits with one scale."""
+    return node.op == "quantize" and is_per_tensor(node) and node.output.dtype.name in INT8_TYPES
 
 
 def _match_bounds(node: Node, readers: ValueUsers) -> tuple[Node, Bounds, list[str]] | None:
     """Return the node before a quantize node, the bounds between, and all source names."""
-    if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in INT8_TYPES:
+    if not _quantizes_tensor(node):
         return None
     if not (node.inputs[1].data > 0).all() or node.inputs[0].shape != node.output.shape:
         return None
@@ -72,16 +78,19 @@ def _result_attrs(bounds: Bounds) -> dict:
 
 def _pair(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     bounded = _match_bounds(node, readers)
-    if bounded is None or bounded[0].op not in PAIRS:
+    if bounded is None:
         return None
     first, bounds, sources = bounded
+    form = integer_form(first.operator) if first.has(Trait.ELEMENTWISE) else None
+    if form is None or len(first.inputs) != 2:
+        return None
     operands = [_operand(v, node) for v in first.inputs]
     if any(o is None or o[0].shape != node.output.shape for o in operands):
         return None
     (a, a_scale, a_zero), (c, b_scale, b_zero) = operands
     b.sources = tuple(dict.fromkeys(sources))
     sides = {"a_scale": a_scale, "a_zero": a_zero, "b_scale": b_scale, "b_zero": b_zero}
-    return b.emit(PAIRS[first.op], [a, c], first.name, **sides, **_result_attrs(bounds))
+    return b.emit(form.name, [a, c], first.name, **sides, **_result_attrs(bounds))
 
 
 def _average(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
@@ -89,9 +98,11 @@ def _average(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     if bounded is None:
         return None
     first, bounds, sources = bounded
-    if first.op == "avg_pool":
+    if not first.has(Trait.MEAN):
+        return None
+    if first.has(Trait.POOL):
         attrs = dict(first.attrs)
-    elif first.op == "reduce_mean" and _over_image(first):
+    elif _over_image(first):
         attrs = _covers_image(first)
     else:
         return None
@@ -126,21 +137,19 @@ def _covers_image(node: Node) -> dict:
 
 
 def _tighten_bounds(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
-    """Fold a bound on int8 values into the kernel that computes them."""
-    if node.op not in ("max", "min") or node.output.dtype.name not in INT8_TYPES:
+    """Fold a clamp of int8 values into the kernel that computes them."""
+    clamp = clamp_of(node)
+    if clamp is None or clamp.x.dtype.name not in INT8_TYPES:
         return None
-    for value, other in (node.inputs, node.inputs[::-1]):
-        first = value.producer
-        if first is None or "low" not in first.attrs or first.guard != node.guard:
-            continue
-        if other.data is None or other.type.size != 1 or readers.has_many(value):
-            continue
-        number, attrs = int(other.data.reshape(())), dict(first.attrs)
-        bound = max if node.op == "max" else min
-        attrs |= {key: bound(attrs[key], number) for key in ("low", "high")}
-        b.sources = tuple(dict.fromkeys((*first.sources, *node.sources)))
-        return b.emit(first.op, first.inputs, first.name, **attrs)
-    return None
+    first = clamp.x.producer
+    if first is None or "low" not in first.attrs or first.guard != node.guard:
+        return None
+    if readers.has_many(clamp.x):
+        return None
+    limit, attrs = max if clamp.is_lower else min, dict(first.attrs)
+    attrs |= {key: limit(attrs[key], int(clamp.limit)) for key in ("low", "high")}
+    b.sources = tuple(dict.fromkeys((*first.sources, *node.sources)))
+    return b.emit(first.op, first.inputs, first.name, **attrs)
 
 
 def _table_of_combined(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
@@ -173,14 +182,14 @@ def _function(node: Node, through) -> tuple[list[Node], list[Value]] | None:
 
     ``through(value)``: whether an int8 value is not an input but computed with the rest.
     """
-    if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in INT8_TYPES:
+    if not _quantizes_tensor(node):
         return None
     nodes, starts, stack = [], [], [node]
     while stack:
         each = stack.pop()
         if each in nodes:
             continue
-        if get_op(each.op).kind != POINTWISE and each.op != "table":
+        if not _is_function(each):
             return None
         if each.guard not in (None, node.guard) or each.output.shape != node.output.shape:
             return None
@@ -199,16 +208,21 @@ def _function(node: Node, through) -> tuple[list[Node], list[Value]] | None:
     return nodes, list(dict.fromkeys(starts))
 
 
+def _is_function(node: Node) -> bool:
+    """Return whether a node computes elements from elements at the same index, in any type."""
+    return node.has(Trait.ELEMENTWISE) and not node.operator.integer_of
+
+
 def _is_computed(value: Value) -> bool:
     """Return whether an int8 value is computed elementwise."""
     node = value.producer
-    return node is not None and (get_op(node.op).kind == POINTWISE or node.op == "table")
+    return node is not None and _is_function(node)
 
 
 def _is_bound(value: Value) -> bool:
     """Return whether an int8 value is another one with a bound."""
     node = value.producer
-    return node is not None and node.op in ("max", "min")
+    return node is not None and node.has(Trait.LOWER_LIMIT, Trait.UPPER_LIMIT)
 
 
 def _entries(node: Node, source: Value) -> np.ndarray:
@@ -229,10 +243,5 @@ def _evaluate(value: Value, value_of) -> np.ndarray:
         return value.data.reshape(()) if value.type.size == 1 else value.data
     node = value.producer
     arrays = [value_of(v) for v in node.inputs]
-    if node.op == "dequantize":
-        result = dequantize_array(*arrays)
-    elif node.op == "quantize":
-        result = quantize_array(*arrays)
-    else:
-        (result,) = get_op(node.op).evaluate(arrays, node.attrs)
+    (result,) = node.operator.evaluate(arrays, node.attrs)
     return np.broadcast_to(result, (256,)).astype(value.dtype.numpy)

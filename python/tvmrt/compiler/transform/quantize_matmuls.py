@@ -12,22 +12,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir import Builder, Graph, Node, Op, Trait, Value, integer_form
+from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.low_bit_types import widen_constants
 from tvmrt.compiler.ir.quantized import is_per_tensor, quantize_array, storage_range
 from tvmrt.compiler.ir.value_users import ValueUsers
 
-from .channel_constants import per_channel_f64
+from .channel_constants import is_float_matmul, per_channel_f64
 from .move_quantize import dequantizing
-from .rewrite import rewrite
-
-MATMUL_OPS = {"conv": "qconv", "matmul": "qmatmul"}
-# Axis of the output channels in the weights and in the result.
-WEIGHTS_AXIS = {"qconv": 0, "qmatmul": 1}
-RESULT_AXIS = {"qconv": 1, "qmatmul": -1}
-COMPUTED = "qmatmul_computed"  # both operands are computed at run time
+from .rewrite import at, rewrite
 
 INT8_TYPES = ("int8", "uint8")
 EXACT_BIAS = 0.01  # maximum error of an int32 bias, in units of the accumulator
@@ -45,21 +40,28 @@ def form_quantized_matmuls(graph: Graph) -> None:
 
 
 def _form_matmul(b: Builder, node: Node) -> Value | None:
-    if node.op not in MATMUL_OPS:
+    if not is_float_matmul(node):
         return None
-    op = MATMUL_OPS[node.op]
+    form = integer_form(node.operator, weights=True)
     x = dequantizing(node.inputs[0], node)
     w = dequantizing(node.inputs[1], node)
     if x is None or w is None or not is_per_tensor(x) or x.inputs[0].shape != x.output.shape:
         return None
     q, weights = x.inputs[0], widen_constants(b, w.inputs[0])  # integer kernels read bytes
-    if op == "qmatmul" and not weights.is_constant and not node.inputs[2:]:
-        return _form_dynamic_matmul(b, node, x, w)
-    if q.is_constant or q.dtype.name not in INT8_TYPES or weights.dtype.name not in INT8_TYPES:
+    computed = integer_form(node.operator, weights=False)
+    if computed is not None and not weights.is_constant and not node.inputs[2:]:
+        return _form_dynamic_matmul(b, node, computed, x, w)
+    if (
+        form is None
+        or q.is_constant
+        or q.dtype.name not in INT8_TYPES
+        or weights.dtype.name not in INT8_TYPES
+    ):
         return None
-    if not weights.is_constant or (op == "qmatmul" and weights.type.rank != 2):
+    if not weights.is_constant or (node.has(Trait.MATRIX_PRODUCT) and weights.type.rank != 2):
         return None
-    rows = [_channels(p, weights, WEIGHTS_AXIS[op]) for p in w.inputs[1:]]
+    axis, result_axis = form.weights.output_axis, form.channel_axis
+    rows = [_channels(p, weights, axis) for p in w.inputs[1:]]
     if any(r is None for r in rows) or w.inputs[1].dtype.name != "float32":
         return None
     scale = _combined_scale(x.inputs[1].data, rows[0])
@@ -69,14 +71,11 @@ def _form_matmul(b: Builder, node: Node) -> Value | None:
     w_zero = rows[1].astype(np.int32)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if bias is not None:
-        row = _per_channel(bias, node.output, RESULT_AXIS[op])
-        scale = _with_integer_bias_scales(
-            scale, _zero_weight_channels(weights.data, w_zero, WEIGHTS_AXIS[op]), row
-        )
-    integer_bias = (
-        None if bias is None else _integer_bias(bias, scale, RESULT_AXIS[op], node.output)
-    )
-    if not _accumulator_fits(weights.data, w_zero, WEIGHTS_AXIS[op], q, x_zero, integer_bias):
+        row = _per_channel(bias, node.output, result_axis)
+        free = _zero_weight_channels(weights.data, w_zero, axis)
+        scale = _with_integer_bias_scales(scale, free, row)
+    integer_bias = None if bias is None else _integer_bias(bias, scale, result_axis, node.output)
+    if not _accumulator_fits(weights.data, w_zero, axis, q, x_zero, integer_bias):
         return None
     inputs = [
         q,
@@ -86,16 +85,16 @@ def _form_matmul(b: Builder, node: Node) -> Value | None:
         b.const(w_zero, f"{node.name}_weights_zero") if w_zero.any() else None,
     ]
     b.sources = tuple(dict.fromkeys((*x.sources, *w.sources, *node.sources)))
-    out = b.emit(op, inputs, node.name, **node.attrs, x_zero=x_zero, to="float32")
+    out = b.emit(form.name, inputs, node.name, **node.attrs, x_zero=x_zero, to="float32")
     if bias is None or integer_bias is not None:
         return out
-    if op == "qconv":
-        shape = (out.shape[1], *[1] * (out.type.rank - 2))
-        bias = b.emit("reshape", [bias], shape=shape)
+    ones = [1] * (out.type.rank - 1 - result_axis % out.type.rank)
+    if ones:
+        bias = b.emit("reshape", [bias], shape=(out.shape[result_axis], *ones))
     return b.emit("add", [out, bias], node.name)
 
 
-def _form_dynamic_matmul(b: Builder, node: Node, x: Node, w: Node) -> Value | None:
+def _form_dynamic_matmul(b: Builder, node: Node, form: Op, x: Node, w: Node) -> Value | None:
     """Form a matmul of two computed tensors. It stays in floating point if the second has dynamic
     dimensions, which the layout of int8 kernels depends on."""
     q, r = x.inputs[0], w.inputs[0]
@@ -111,7 +110,7 @@ def _form_dynamic_matmul(b: Builder, node: Node, x: Node, w: Node) -> Value | No
     zeros = [int(n.inputs[2].data.reshape(())) for n in (x, w)]
     b.sources = tuple(dict.fromkeys((*x.sources, *w.sources, *node.sources)))
     inputs = [q, r, b.const(scale, f"{node.name}_scale")]
-    return b.emit(COMPUTED, inputs, node.name, x_zero=zeros[0], w_zero=zeros[1], to="float32")
+    return b.emit(form.name, inputs, node.name, x_zero=zeros[0], w_zero=zeros[1], to="float32")
 
 
 def _channels(p: Value, weights: Value, axis: int) -> np.ndarray | None:
@@ -202,9 +201,9 @@ def _find_integer_matmul(value: Value, reader: Node) -> Node | None:
     node = value.producer
     if node is None or node.attrs.get("to") != "float32":
         return None
-    if node.op not in WEIGHTS_AXIS and node.op != COMPUTED:
+    if not node.operator.is_integer_product or node.guard != reader.guard:
         return None
-    return node if node.guard == reader.guard else None
+    return node
 
 
 def _with_bias(matmul: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.ndarray | None:
@@ -220,7 +219,7 @@ def _with_bias(matmul: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.n
     is_exact = _accumulator_fits(
         matmul.inputs[1].data,
         w_zero,
-        WEIGHTS_AXIS[matmul.op],
+        matmul.operator.weights.output_axis,
         matmul.inputs[0],
         matmul.attrs["x_zero"],
         integer_bias,
@@ -228,18 +227,17 @@ def _with_bias(matmul: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.n
     return integer_bias if is_exact else None
 
 
+@at("add")
 def _bias(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Absorb a constant added to the result, if it is an integer number of units."""
-    if node.op != "add":
-        return None
     for i in (0, 1):
         value, other = node.inputs[i], node.inputs[1 - i]
         matmul = _find_integer_matmul(value, node)
         if matmul is None or value.shape != node.output.shape or readers.has_many(value):
             continue
-        if matmul.op == COMPUTED:
+        if matmul.operator.weights is None:
             return None
-        row = per_channel_f64(matmul.output, other.data, RESULT_AXIS[matmul.op])
+        row = per_channel_f64(matmul.output, other.data, matmul.operator.channel_axis)
         integer_bias = None if row is None else _with_bias(matmul, row)
         if integer_bias is not None:
             b.sources = tuple(dict.fromkeys((*matmul.sources, *node.sources)))
@@ -262,37 +260,24 @@ class Bounds:
         return {"to": self.to.name, "y_zero": zero, "low": self.low, "high": self.high}
 
     def take(self, node: Node, value: Value) -> bool:
-        """Apply a relu, or max or min with a scalar, of ``value``; return whether it is one."""
-        if node.op == "relu":
-            return self._raise_low(0.0)
-        if node.op not in ("max", "min") or len(node.inputs) != 2:
+        """Apply a clamp of ``value``; return whether the node is one."""
+        clamp = clamp_of(node)
+        if clamp is None or clamp.x is not value:
             return False
-        (other,) = [v for v in node.inputs if v is not value] or [None]
-        if other is None or other.data is None or other.type.size != 1:
-            return False
-        constant = float(other.data.reshape(()))
-        if np.isnan(constant):
-            return False
-        return self._raise_low(constant) if node.op == "max" else self._lower_high(constant)
-
-    def _step(self, number: float) -> int:
         scale, zero = self.scale.data.reshape(()), self.zero.data.reshape(())
-        return int(quantize_array(np.float32(number), scale, zero))
-
-    # Bounds are visited from last to first: later ones take precedence.
-
-    def _raise_low(self, number: float) -> bool:
-        self.low = min(max(self.low, self._step(number)), self.high)
-        return True
-
-    def _lower_high(self, number: float) -> bool:
-        self.high = max(min(self.high, self._step(number)), self.low)
+        step = int(quantize_array(np.float32(clamp.limit), scale, zero))
+        # clamps are visited from last to first: later ones take precedence
+        if clamp.is_lower:
+            self.low = min(max(self.low, step), self.high)
+        else:
+            self.high = max(min(self.high, step), self.low)
         return True
 
 
+@at("quantize")
 def _result(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
     """Form one kernel for quantize(bounds(result + constant))."""
-    if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in INT8_TYPES:
+    if not is_per_tensor(node) or node.output.dtype.name not in INT8_TYPES:
         return None
     y_scale = node.inputs[1].data.reshape(-1)
     if not (y_scale > 0).all() or node.output.shape != node.inputs[0].shape:
@@ -350,6 +335,6 @@ def _added_constant(node: Node, value: Value) -> np.ndarray | None:
     """Return the row that a node adds to a result per channel, if it can become a bias."""
     matmul = _find_integer_matmul(value, node)
     others = [v for v in node.inputs if v is not value]
-    if matmul is None or matmul.op == COMPUTED or not others:
+    if matmul is None or matmul.operator.weights is None or not others:
         return None
-    return per_channel_f64(matmul.output, others[0].data, RESULT_AXIS[matmul.op])
+    return per_channel_f64(matmul.output, others[0].data, matmul.operator.channel_axis)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tvmrt.compiler.ir import Graph, Node
+from tvmrt.compiler.ir import Graph, Node, Trait
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION, ReducedPrecision
 
@@ -57,20 +57,17 @@ def _name(node: Node) -> str:
 
 
 def _is_profitable(node: Node) -> bool:
-    if node.op not in ("conv", "conv_transpose", "matmul"):
-        return False
-    if node.inputs[1].keeps_layout:
+    if not node.has(Trait.BFLOAT16) or node.inputs[1].keeps_layout:
         return False  # weights that are stored in the library in a device's format
-    if node.op != "matmul":
-        return _conv_is_profitable(node)
-    return _matmul_is_profitable(node)
+    if node.has(Trait.MATRIX_PRODUCT):
+        return _matmul_is_profitable(node)
+    return _conv_is_profitable(node)
 
 
 def _conv_is_profitable(node: Node) -> bool:
-    weights, groups = node.inputs[1], node.attrs["groups"]
-    outs, ins = weights.shape[0] // groups, weights.shape[1]
-    if node.op == "conv_transpose":
-        outs, ins = ins, outs
+    weights, (_, output_axis, input_axis) = node.inputs[1], node.operator.weights
+    extents = [weights.shape[0] // node.attrs["groups"], weights.shape[1]]
+    outs, ins = extents[output_axis], extents[input_axis]
     return ins >= MIN_CHANNELS and outs * prod(weights.shape[2:]) >= MIN_USES
 
 

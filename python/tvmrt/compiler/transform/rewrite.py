@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value
 
-Rule = Callable[[Builder, Node], "Sequence[Value] | Value | None"]
+Rule = Callable[..., "Sequence[Value] | Value | None"]  # of a builder and a node
+
+
+def at(*roots: str | Trait, source: str = "") -> Callable[[Rule], Rule]:
+    """Decorate a rule: it is called only for nodes with one of these operators or traits.
+
+    With ``source`` only if that operator computes the first operand of the node; the rule gets its
+    node as the third argument.
+    """
+    names = {root for root in roots if isinstance(root, str)}
+    traits = [root for root in roots if isinstance(root, Trait)]
+
+    def decorate(rule: Rule) -> Rule:
+        @wraps(rule)
+        def selected(b: Builder, node: Node, *more):
+            if node.op not in names and not node.has(*traits):
+                return None
+            if not source:
+                return rule(b, node, *more)
+            producer = node.inputs[0].producer if node.inputs and node.inputs[0] else None
+            if producer is None or producer.op != source:
+                return None
+            return rule(b, node, producer, *more)
+
+        return selected
+
+    return decorate
+
+
+def first_of(*rules: Rule) -> Rule:
+    """Return a rule that applies the first of several that replaces a node."""
+
+    def rule(b: Builder, node: Node, *more):
+        results = (each(b, node, *more) for each in rules)
+        return next((result for result in results if result is not None), None)
+
+    return rule
 
 
 def rewrite(graph: Graph, rule: Rule) -> int:

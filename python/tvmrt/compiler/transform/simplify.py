@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Graph, Node, Value, get_op
-from tvmrt.compiler.ir.op import POINTWISE
+from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, Value
 
 from .rewrite import rewrite
 
@@ -24,13 +23,12 @@ def simplify(graph: Graph) -> None:
 
 def _simplify_node(b: Builder, node: Node) -> Value | None:
     rule = _RULES.get(node.op)
-    if rule is not None:
-        result = rule(b, node)
-        if result is not None:
-            return result
-    if get_op(node.op).kind == POINTWISE:
-        return _drop_expands(b, node)
-    return None
+    result = None if rule is None else rule(b, node)
+    if result is not None:
+        return result
+    if node.operator.weights is not None:
+        return _empty_matmul(b, node)
+    return _drop_expands(b, node) if node.operator.kind == POINTWISE else None
 
 
 def _drop_expands(b: Builder, node: Node) -> Value | None:
@@ -40,7 +38,7 @@ def _drop_expands(b: Builder, node: Node) -> Value | None:
         if value.producer is None or value.producer.op != "expand":
             continue
         trial = [*inputs[:i], value.producer.inputs[0], *inputs[i + 1 :]]
-        types = get_op(node.op).infer([v.type for v in trial], dict(node.attrs))
+        types = node.operator.infer([v.type for v in trial], dict(node.attrs))
         if types[0] == node.output.type:
             inputs = trial
     if inputs == node.inputs:
@@ -52,7 +50,7 @@ def _reshape(b: Builder, node: Node) -> Value | None:
     x = node.inputs[0]
     if x.shape == node.output.shape:
         return x
-    if x.producer is not None and x.producer.op == "reshape":
+    if x.producer is not None and x.producer.op == node.op:
         return b.emit("reshape", [x.producer.inputs[0]], node.name, shape=node.attrs["shape"])
     return None
 
@@ -61,7 +59,7 @@ def _transpose(b: Builder, node: Node) -> Value | None:
     x, perm = node.inputs[0], node.attrs["perm"]
     if tuple(perm) == tuple(range(len(perm))):
         return x
-    if x.producer is not None and x.producer.op == "transpose":
+    if x.producer is not None and x.producer.op == node.op:
         first = x.producer.attrs["perm"]
         joined = tuple(first[p] for p in perm)
         return b.emit("transpose", [x.producer.inputs[0]], node.name, perm=joined)
@@ -93,7 +91,7 @@ def _cast(b: Builder, node: Node) -> Value | None:
     x, widening = node.inputs[0], node.inputs[0].producer
     if x.type == node.output.type:
         return x
-    if widening is None or widening.op != "cast" or x.dtype.name != "float32":
+    if widening is None or widening.op != node.op or x.dtype.name != "float32":
         return None
     source = widening.inputs[0]
     return source if source.dtype.is_half and source.type == node.output.type else None
@@ -146,20 +144,21 @@ def _mul(b: Builder, node: Node) -> Value | None:
 
 def _empty_matmul(b: Builder, node: Node) -> Value | None:
     """Replace a matmul or convolution without terms by 0 or its bias."""
-    convolves = node.op in ("conv", "qconv")
-    terms = node.inputs[1].shape[1 if convolves else -2]
+    weights, integer = node.operator.weights, bool(node.operator.integer_of)
+    terms = node.inputs[weights.operand].shape[weights.input_axis]
     if not isinstance(terms, int) or terms:
         return None
     if node.attrs.get("to", "int32") != "int32":
         return None
     zero = b.const(np.zeros((), node.output.dtype.numpy))
     sums = b.emit("expand", [zero], node.name, shape=node.output.shape)
-    at = 3 if node.op.startswith("q") else 2
+    at = 3 if integer else 2
     bias = node.inputs[at] if len(node.inputs) > at else None
     if bias is None:
         return sums
-    if convolves:
-        ones = [1] * (node.output.type.rank - 2)
+    rank = node.output.type.rank
+    ones = [1] * (rank - 1 - node.operator.channel_axis % rank)
+    if ones:
         bias = b.emit("reshape", [bias], node.name, shape=(*bias.shape, *ones))
     return b.emit("add", [sums, bias], node.name)
 
@@ -224,6 +223,5 @@ _RULES = {
     "mul": _mul,
     "div": _div,
     "pow": _pow,
-    **dict.fromkeys(("conv", "matmul", "qconv", "qmatmul"), _empty_matmul),
     **{f"reduce_{how}": _reduce for how in ("sum", "mean", "max", "min", "prod")},
 }
