@@ -73,6 +73,10 @@ class SizeExpr:
     symbols: frozenset[Symbol]
     ratio: Ratio | None = None
 
+    @property
+    def is_cast(self) -> bool:
+        return self.op == "cast"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SizeExpr) and self.key == other.key
 
@@ -110,7 +114,7 @@ def _at(expr: SizeExpr, operands: list, sizes: Sizes) -> Any:
     if not expr.op:
         value = expr.value
         return np.asarray(value.at(sizes) if isinstance(value, Extent) else value, expr.dtype)
-    if expr.op == "cast":
+    if expr.is_cast:
         return _cast(operands[0], expr.dtype)
     return _NUMPY[expr.op](*operands)
 
@@ -124,7 +128,7 @@ def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Interv
         value = expr.value
         ends = extent_interval(value, low, high) if isinstance(value, Extent) else (value, value)
         return tuple(np.asarray(end, expr.dtype) for end in ends)  # type: ignore[return-value]
-    if expr.op == "cast":
+    if expr.is_cast:
         return tuple(_cast(end, expr.dtype) for end in operands[0])  # type: ignore[return-value]
     return INTERVALS[expr.op](_NUMPY[expr.op], *operands)
 
@@ -193,7 +197,7 @@ def constant_value(expr: SizeExpr) -> float | int | bool | None:
 @lru_cache(maxsize=1024)
 def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
     """Return lower and upper bounds of the number; None if it is unbounded."""
-    source = expr.operands[0] if expr.op == "cast" else expr
+    source = expr.operands[0] if expr.is_cast else expr
     sizes = _sizes_of(expr)
     if sizes is not None:
         found = np.asarray(source.at(sizes))

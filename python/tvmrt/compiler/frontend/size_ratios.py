@@ -74,12 +74,12 @@ def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | N
     if is_integer and state == ROUNDED:
         is_near = all(_bits(each.numerator) < each.bits for each in known)
         state = EXACT if is_near else UNPROVEN
-    elif state == ROUNDED and op in ("cast", *_ROUNDED_AGAIN):
+    elif state == ROUNDED and op in _ROUNDED_AGAIN:
         state = UNPROVEN
     return _reduced(numerator, denominator, state, dtype)
 
 
-_ROUNDED_AGAIN = ("add", "sub", "mul", "div")
+_ROUNDED_AGAIN = ("add", "cast", "div", "mul", "sub")
 
 
 def _bits(numerator: SymInt) -> int:

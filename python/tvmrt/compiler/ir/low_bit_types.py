@@ -16,6 +16,7 @@ from .contract import Contract, holds
 from .dtype import DTYPES, dtype_of
 from .graph import Node, Value
 from .op import POINTWISE, Expression, Op, register
+from .traits import Trait
 
 LOW_BIT_HEADER = "scalar/sub_byte_types.h"  # the header in kernels/ of conversions
 
@@ -144,7 +145,7 @@ def _float8_exponents(x: np.ndarray, saturate: bool, rounding: str) -> np.ndarra
 def widen_constants(builder: Builder, value: Value) -> Value:
     """Return a small constant, or a view of one, in its wider type; others unchanged."""
     node = value.producer
-    if node is None or node.op not in ("widen", "reshape", "transpose"):
+    if node is None or not (node.op == "widen" or node.has(Trait.REARRANGES)):
         return value
     (source,) = (widen_constants(builder, v) for v in node.inputs)
     if not source.is_constant:

@@ -6,7 +6,7 @@ dimensions are equal if the values that define them have the same number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -14,23 +14,9 @@ import numpy as np
 
 from .extent import SymInt, exact_quotient
 from .graph import Node, Value
+from .registry import OPS
+from .traits import Trait
 
-_COMMUTATIVE = {
-    "add",
-    "mul",
-    "min",
-    "max",
-    "equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-}
-_SWAPPED = {"greater": "less", "greater_equal": "less_equal"}
-_NEGATED = {"less": "greater_equal", "less_equal": "greater"}  # for operands that are never NaN
-_MOVES = ("reshape", "transpose", "identity")  # the same elements in another order
 _MAX_CONSTANT = 1 << 16  # bytes of a constant that is compared by its elements
 
 
@@ -80,20 +66,20 @@ class ValueNumbers:
         same = _forwarded_operand(node)
         if same is not None and node.guard is None:
             return self._numbers[same]
-        op, inputs = node.op, list(node.inputs)
-        if op in ("reshape", "cast", "expand"):
-            inputs[0] = _source(node)
-        if op == "logical_not" and _is_comparison(inputs[0]):
-            other = inputs[0].producer  # type: ignore[union-attr]
-            op, inputs = _negated(other)
-        if op in _SWAPPED:
-            op, inputs = _SWAPPED[op], inputs[::-1]
+        operator, inputs = node.operator, list(node.inputs)
+        if node.op in _SOURCES:
+            inputs[0] = _SOURCES[node.op](node)
+        compared = _negated_comparison(node)
+        if compared is not None:
+            operator, inputs = OPS[compared.operator.negated], list(compared.inputs)
+        if operator.swapped > operator.name:
+            operator, inputs = OPS[operator.swapped], inputs[::-1]
         numbers = [-1 if v is None else self.of(v) for v in inputs]
-        if op in _COMMUTATIVE:
+        if operator.has(Trait.COMMUTATIVE):
             numbers.sort()
         guard = node.guard and (self.of(node.guard[0]), node.guard[1])
         place = node.outputs.index(value)
-        return (op, tuple(numbers), freeze(node.attrs), place, guard, value.type)
+        return (operator.name, tuple(numbers), freeze(node.attrs), place, guard, value.type)
 
     def count(self, number: Value) -> tuple[tuple[Any, ...], Value | None, SymInt]:
         """Return (key, mask, factor) of an integer scalar. Two scalars with equal keys have the
@@ -123,31 +109,24 @@ def _read(value: Value) -> Iterator[Value]:
             yield node.guard[0]
 
 
-def _is_comparison(value: Value | None) -> bool:
-    """Return whether a value compares integers, so that its negation is also a comparison."""
-    node = None if value is None else value.producer
-    return (
-        node is not None
-        and node.op in (*_SWAPPED, *_NEGATED)
-        and node.guard is None
-        and all(v is not None and v.dtype.is_int for v in node.inputs)
-    )
+def _negated_comparison(node: Node) -> Node | None:
+    """Return the comparison of integers that a node negates; the result is one, too."""
+    compared = node.inputs[0].producer if node.op == "logical_not" else None  # type: ignore[union-attr]
+    if compared is None or not compared.operator.negated or compared.guard is not None:
+        return None
+    is_int = all(v is not None and v.dtype.is_int for v in compared.inputs)
+    return compared if is_int else None
 
 
-def _negated(node: Node) -> tuple[str, list[Value | None]]:
-    swapped = node.op in _SWAPPED
-    inputs = node.inputs[::-1] if swapped else list(node.inputs)
-    return _NEGATED[_SWAPPED.get(node.op, node.op)], inputs
-
-
-def _source(node: Node) -> Value:
-    """Return the source of a chain of reshapes, casts or expansions of the node's kind."""
+def _source(node: Node, is_dropped: Callable[[Node], bool] = lambda node: True) -> Value:
+    """Return the source of a chain of nodes of one operator, the last of which is enough."""
     x = _first_operand(node)
-    while x.producer is not None and x.producer.op == node.op and x.producer.guard is None:
-        before = _first_operand(x.producer)
-        if node.op == "cast" and not _is_lossless(before, x):
+    before = x.producer
+    while before is not None and before.op == node.op and before.guard is None:
+        if not is_dropped(before):
             break
-        x = before
+        x = _first_operand(before)
+        before = x.producer
     return x
 
 
@@ -163,17 +142,17 @@ def _forwarded_operand(node: Node) -> Value | None:
     x = node.inputs[0] if node.inputs else None
     if x is None:
         return None
-    if node.op in ("reshape", "cast", "expand", "identity"):
-        x = _source(node)
+    if node.op in _SOURCES:
+        x = _SOURCES[node.op](node)
         return x if x.type == node.outputs[0].type else None
     if node.op == "logical_not":
         inner = x.producer
         return inner.inputs[0] if inner is not None and inner.op == node.op else None
-    if node.op in ("logical_and", "logical_or"):
+    if node.op in _NEUTRAL:
         a, b = node.inputs
         for one, other in ((a, b), (b, a)):
             same_type = one.type == node.outputs[0].type  # type: ignore[union-attr]
-            if same_type and (one is other or _is_all(other, node.op == "logical_and")):
+            if same_type and (one is other or _is_all(other, _NEUTRAL[node.op])):
                 return one
     return None
 
@@ -192,8 +171,8 @@ def _is_lossless(before: Value, after: Value) -> bool:
 
 
 def _keeps_integer(node: Node) -> bool:
-    """Return whether the node returns its integer operand unchanged."""
-    if node.op in ("reshape", "identity"):
+    """Return whether the node returns its integer scalar unchanged."""
+    if node.has(Trait.REARRANGES):
         return True
     return node.op == "cast" and node.inputs[0].dtype.is_int and node.outputs[0].dtype.bits >= 32  # type: ignore[union-attr]
 
@@ -205,7 +184,7 @@ def counted_mask(node: Node) -> Value | None:
     x = node.inputs[0] if node.op == "reduce_sum" else None
     if x is None or len(node.attrs["axes"]) != len(x.shape):
         return None
-    while x.producer is not None and x.producer.op in (*_MOVES, "cast"):
+    while x.producer is not None and (x.producer.has(Trait.REARRANGES) or x.producer.op == "cast"):
         x = x.producer.inputs[0]
         if x is None or x.dtype.name == "bool":
             return x
@@ -219,34 +198,48 @@ def _simplify_mask(mask: Value) -> tuple[Value, SymInt]:
     while mask.producer is not None and mask.producer.guard is None:
         node = mask.producer
         x = node.inputs[0] if node.inputs else None
-        if node.op in _MOVES:
-            pass
-        elif node.op == "cast" and x is not None and _keeps_zero(x, mask):
-            pass
-        elif node.op == "expand" and x is not None and _repeat_count(mask, x) is not None:
-            factor = factor * _repeat_count(mask, x)  # type: ignore[operator]
-        elif node.op == "where" and _is_choice_of_one(node, mask):
-            pass
-        else:
+        rule = _MASK_RULES.get(node.op)
+        count = rule(mask, node) if rule else 1 if node.has(Trait.REARRANGES) else None
+        if count is None:
             break
-        mask = x  # type: ignore[assignment]
+        mask, factor = x, factor * count  # type: ignore[assignment, operator]
     return mask, factor
 
 
-def _repeat_count(after: Value, before: Value) -> SymInt | None:
+def _repeat_count(mask: Value, node: Node) -> SymInt | None:
     """Return how often an expansion repeats each element."""
-    sizes = prod(after.shape), prod(before.shape)
+    sizes = prod(mask.shape), prod(_first_operand(node).shape)
     return None if 0 in sizes else exact_quotient(*sizes)
 
 
-def _keeps_zero(before: Value, after: Value) -> bool:
-    """Return whether a cast returns 0 only for 0."""
-    return after.dtype.name == "bool" or _is_lossless(before, after) or before.dtype.name == "bool"
+def _keeps_zero(mask: Value, node: Node) -> int | None:
+    """Return 1 if a cast returns 0 only for 0, else None."""
+    before = _first_operand(node)
+    of_bool = "bool" in (mask.dtype.name, before.dtype.name)
+    return 1 if of_bool or _is_lossless(before, mask) else None
 
 
-def _is_choice_of_one(node: Node, mask: Value) -> bool:
-    """Return whether a where node is nonzero exactly where its condition is true."""
+def _chooses_one(mask: Value, node: Node) -> int | None:
+    """Return 1 if a where node is nonzero exactly where its condition is true, else None."""
     condition, yes, no = node.inputs
     if condition is None or yes is None or yes.data is None or condition.shape != mask.shape:
-        return False
-    return bool((yes.data != 0).all()) and _is_all(no, 0)
+        return None
+    return 1 if bool((yes.data != 0).all()) and _is_all(no, 0) else None
+
+
+# Sources of the elements of nodes that keep them, other than their type and number.
+_SOURCES: dict[str, Callable[[Node], Value]] = {
+    "cast": lambda node: _source(
+        node, lambda cast: _is_lossless(_first_operand(cast), cast.output)
+    ),
+    "expand": _source,
+    "identity": _source,
+    "reshape": _source,
+}
+_NEUTRAL = {"logical_and": True, "logical_or": False}  # operand that returns the other one
+# How many elements of the node's result, a mask, each element of its operand stands for.
+_MASK_RULES: dict[str, Callable[[Value, Node], SymInt | None]] = {
+    "cast": _keeps_zero,
+    "expand": _repeat_count,
+    "where": _chooses_one,
+}

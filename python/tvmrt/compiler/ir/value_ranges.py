@@ -14,47 +14,13 @@ import numpy as np
 
 from .extent import bounds, lower_bound, upper_bound
 from .graph import Node, Value
+from .traits import Trait
 
 Number = Union[int, float]
 Interval = tuple[Number, Number]
 
 UNKNOWN: Interval = (-inf, inf)
 MAX_DEPTH = 100  # of a chain of operators
-
-_BOOLEAN = {
-    "equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "logical_not",
-    "is_nan",
-    "is_inf",
-}
-# Results whose elements are elements of the first operand, or are between two of them.
-_ELEMENTS_OF_FIRST = {
-    "reshape",
-    "transpose",
-    "slice",
-    "expand",
-    "identity",
-    "gather",
-    "gather_elements",
-    "gather_nd",
-    "reverse_sequence",
-    "max_pool",
-    "reduce_mean",
-}
-_UNIT_RANGES = {
-    "sigmoid": (0, 1),
-    "softmax": (0, 1),
-    "tanh": (-1, 1),
-    "sin": (-1, 1),
-    "cos": (-1, 1),
-}
 
 
 def interval(value: Value, known: Mapping[Value, Interval]) -> Interval:
@@ -87,11 +53,13 @@ class _Analysis:
         if node.op == "topk" and value is node.outputs[0]:
             return self.of(node.inputs[0], depth + 1)
         rule = _RULES.get(node.op)
+        if rule is None and node.has(Trait.MOVES_ELEMENTS, Trait.EXTREMUM):
+            rule = _first_interval
 
         def operand(index: int, value: Value | None = None) -> Interval:
             return self.of(node.inputs[index] if value is None else value, depth + 1)
 
-        result = rule(node, operand) if rule else UNKNOWN
+        result = rule(node, operand) if rule else node.operator.result_range or UNKNOWN
         return _of_type(value) if any(map(isnan, result)) else _meet(result, _of_type(value))
 
 
@@ -163,8 +131,12 @@ def _by_nonzero(node: Node, result: int) -> Interval | None:
     x = node.inputs[0]
     if x is None:
         return None
-    total = upper_bound(x.type.size)
-    return (0, total) if node.op == "count_nonzero" else (0, max(*map(upper_bound, x.shape), 1) - 1)
+    return 0, max(*map(upper_bound, x.shape), 1) - 1
+
+
+def _by_count(node: Node, result: int) -> Interval | None:
+    x = node.inputs[0]
+    return None if x is None else (0, upper_bound(x.type.size))
 
 
 _INDEX_RULES: dict[str, Callable[[Node, int], Interval | None]] = {
@@ -173,7 +145,7 @@ _INDEX_RULES: dict[str, Callable[[Node, int], Interval | None]] = {
     "topk": _by_axis,
     "extents": _by_extents,
     "iota": _by_iota,
-    "count_nonzero": _by_nonzero,
+    "count_nonzero": _by_count,
     "nonzero": _by_nonzero,
     "unique": _by_unique,
     "non_max_suppression": _by_suppression,
@@ -182,6 +154,10 @@ _INDEX_RULES: dict[str, Callable[[Node, int], Interval | None]] = {
 # Results with intervals derived from those of the operands.
 
 Operand = Callable[..., Interval]  # interval of an operand by its index, or of a value
+
+
+def _first_interval(node: Node, x: Operand) -> Interval:
+    return x(0)
 
 
 def _mul_interval(node: Node, x: Operand) -> Interval:
@@ -231,11 +207,11 @@ def _sum_interval(node: Node, x: Operand) -> Interval:
     return _product((0, count), x(0)) if result.dtype.name != "bool" else (0, 1)
 
 
-def _mod_interval(node: Node, x: Operand) -> Interval:
+def _mod_interval(x: Operand, is_floor: bool) -> Interval:
     low, high = x(1)
     if low <= 0:
         return UNKNOWN
-    return (0 if node.op == "floor_mod" else -high), high
+    return (0 if is_floor else -high), high
 
 
 def _sqrt_interval(node: Node, x: Operand) -> Interval:
@@ -281,9 +257,6 @@ def _scatter_interval(node: Node, x: Operand) -> Interval:
 
 
 _RULES: dict[str, Callable[[Node, Operand], Interval]] = {
-    **{op: (lambda node, x: (0, 1)) for op in _BOOLEAN},
-    **{op: (lambda node, x: x(0)) for op in _ELEMENTS_OF_FIRST},
-    **{op: (lambda node, x, interval=interval: interval) for op, interval in _UNIT_RANGES.items()},
     "abs": _abs_interval,
     "add": lambda node, x: (x(0)[0] + x(1)[0], x(0)[1] + x(1)[1]),
     "cast": _cast_interval,
@@ -293,22 +266,24 @@ _RULES: dict[str, Callable[[Node, Operand], Interval]] = {
     "cumulative_sum": _sum_interval,
     "div": _div_interval,
     "floor": lambda node, x: _round_interval(x(0)),
-    "floor_mod": _mod_interval,
+    "floor_mod": lambda node, x: _mod_interval(x, is_floor=True),
     "max": lambda node, x: (max(x(0)[0], x(1)[0]), max(x(0)[1], x(1)[1])),
     "min": lambda node, x: (min(x(0)[0], x(1)[0]), min(x(0)[1], x(1)[1])),
     "mul": _mul_interval,
     "neg": lambda node, x: (-x(0)[1], -x(0)[0]),
     "pad": _pad_interval,
     "reduce_max": _max_interval,
+    "reduce_mean": _first_interval,
     "reduce_min": _min_interval,
     "reduce_sum": _sum_interval,
     "relu": lambda node, x: (max(x(0)[0], 0), max(x(0)[1], 0)),
     "round": lambda node, x: _round_interval(x(0)),
     "scatter_elements": _scatter_interval,
     "scatter_nd": _scatter_interval,
+    "softmax": lambda node, x: (-inf, 0) if node.attrs.get("log") else (0, 1),
     "sqrt": _sqrt_interval,
     "sub": lambda node, x: (x(0)[0] - x(1)[1], x(0)[1] - x(1)[0]),
     "take_at": _take_at_interval,
-    "trunc_mod": _mod_interval,
+    "trunc_mod": lambda node, x: _mod_interval(x, is_floor=False),
     "where": lambda node, x: _union(x(1), x(2)),
 }

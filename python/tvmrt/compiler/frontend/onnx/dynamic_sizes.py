@@ -23,6 +23,7 @@ from tvmrt.compiler.frontend.data_propagation import (
 from tvmrt.compiler.frontend.dims import size_name
 from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
+from tvmrt.compiler.ir.comparison import comparison_of
 from tvmrt.compiler.ir.extent import (
     Extent,
     SymInt,
@@ -211,25 +212,25 @@ def _where_rule(node: Node, find: Find) -> Elements | None:
     comparison with a known result."""
     condition = node.inputs[0]
     compared = None if condition is None else condition.producer
-    if compared is None or compared.op not in ("equal", *_IS_LESS):
+    comparison = comparison_of(compared)
+    if compared is None or (comparison is None and compared.op != "equal"):
         return None
     pair = _all_elements(compared, find)
     both = _all_elements(node, lambda v: np.zeros(1) if v is condition else find(v))
     if pair is None or both is None:
         return None
-    if compared.op == "equal":
+    if comparison is None:
         return np.where(elementwise(equal)(None, *pair).astype(bool), *both[1:])
     if any(part.size != 1 for part in (*both, *pair)):
         return None
     a, b, x, y = (as_extent(part.item()) for part in (*pair, *both[1:]))
+    is_less = comparison.small is compared.inputs[0]
     if (x, y) == (a, b):
-        return (sym_min if _IS_LESS[compared.op] else sym_max)(a, b)
+        return (sym_min if is_less else sym_max)(a, b)
     if (x, y) == (b, a):
-        return (sym_max if _IS_LESS[compared.op] else sym_min)(a, b)
+        return (sym_max if is_less else sym_min)(a, b)
     return None
 
-
-_IS_LESS = {"less": True, "less_equal": True, "greater": False, "greater_equal": False}
 
 _ARITHMETIC_RULES: dict[str, Rule] = {
     "add": _elementwise_rule(lambda a, b: a + b),

@@ -232,7 +232,7 @@ def _emit_operator(ctx: NodeContext, expr: SizeExpr, operands: Sequence[TensorEx
         return TensorExpr(
             ctx, ctx.const(np.asarray(value, expr.dtype).astype(_run_time_type(expr.dtype)))
         )
-    if expr.op == "cast":
+    if expr.is_cast:
         return _round_to(ctx, operands[0], expr.dtype)
     wide = [o.cast("float64") if o.value.dtype.name == "float32" else o for o in operands]
     op = "div" if expr.op == "quotient" else expr.op

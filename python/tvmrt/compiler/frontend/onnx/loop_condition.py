@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir import Node, Trait, Value
+from tvmrt.compiler.ir.comparison import comparison_of
 from tvmrt.compiler.ir.extent import SymInt, as_extent, lower_bound
 from tvmrt.compiler.ir.rounding import ceil_div
 
@@ -100,7 +101,7 @@ class _LinearFunctions:
         if condition is None or condition.data is not None:
             return condition is None or bool(condition.data.all())
         node = condition.producer
-        if node is not None and node.op in ("logical_and", "cast", "reshape", "identity"):
+        if node is not None and (node.op == "logical_and" or _forwards(node)):
             return all(self.holds_before_loop(each) for each in node.inputs)
         distance = self.distance_before(condition)
         if distance is None:
@@ -111,15 +112,15 @@ class _LinearFunctions:
     def distance_before(self, condition: Value | None) -> SymInt | None:
         """Return a number that is positive if a comparison before the loop holds."""
         node = None if condition is None else condition.producer
-        while node is not None and node.op in ("cast", "reshape", "identity"):
+        while node is not None and _forwards(node):
             node = node.inputs[0].producer
-        if node is None or node.op not in ("less", "less_equal", "greater", "greater_equal"):
+        comparison = comparison_of(node)
+        if comparison is None:
             return None
-        pair = node.inputs[:: 1 if node.op.startswith("less") else -1]
-        small, great = (self._known(v) for v in pair)
+        small, great = self._known(comparison.small), self._known(comparison.great)
         if small is None or great is None:
             return None
-        return great.first - small.first + node.op.endswith("_equal")
+        return great.first - small.first + comparison.or_equal
 
     def holds_in_loop(self, name: str, depth: int = 16) -> bool:
         node = self.producers.get(name)
@@ -181,7 +182,7 @@ class _LinearFunctions:
     def _known(self, value: Value) -> _LinearFunction | None:
         while value.data is None and value not in self.extents:
             node = value.producer
-            if node is None or node.op not in ("cast", "reshape", "identity"):
+            if node is None or not _forwards(node):
                 return None
             if value.dtype.name not in _EXACT:
                 return None
@@ -214,6 +215,11 @@ def _constant_node(node: onnx.NodeProto) -> _LinearFunction | None:
         return _constant_function(array_of(value))
     numbers = node.attribute[0].name in ("value_int", "value_ints", "value_float")
     return _constant_function(np.asarray(value)) if numbers else None
+
+
+def _forwards(node: Node) -> bool:
+    """Return whether a node returns its scalar, possibly in another type."""
+    return node.op == "cast" or node.has(Trait.REARRANGES)
 
 
 def _preserves_value(node: onnx.NodeProto) -> bool:

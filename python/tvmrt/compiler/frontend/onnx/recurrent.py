@@ -134,7 +134,7 @@ class _Direction:
 
     def emit(self, reverse: bool, functions: tuple) -> list[Value]:
         ctx, op = self.ctx, self.cell.op
-        before_reset = bool(op == "gru" and ctx.attr("linear_before_reset", 0))
+        before_reset = bool(ctx.attr("linear_before_reset", 0))
         bias, recurrent_bias = self._biases(before_reset)
         input_projection = ctx.emit("matmul", [self.x, ctx.transpose(self.w, (1, 0))])
         if bias is not None:
