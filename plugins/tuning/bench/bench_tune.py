@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import median
 
 import tvmrt
-from tvmrt.compiler.ir.tuned import Layer, parse_layer
+from tvmrt.compiler.ir.tuned_layer import Layer, parse_layer
 from tvmrt.plugins.tuning import database, fitted_model
 from tvmrt.plugins.tuning.database import DatabaseModel, TuningEntry
 from tvmrt.plugins.tuning.ray_search import search_all
@@ -155,9 +155,7 @@ def fit(path: Path, output: Path) -> None:
             losses = [
                 lost(entry, choice) for choice in (found[0] if found else choices[0], choices[0])
             ]
-            rows.setdefault((entry.level, fitted_model.kind_of(layer)), []).append(
-                (*losses, layer.text)
-            )
+            rows.setdefault((entry.level, layer.kind), []).append((*losses, layer.text))
     print(
         "each layer left out once; how many times as long as the fastest that was tried it takes:"
     )

@@ -16,7 +16,7 @@ from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import HostCompileCommand
 
 if TYPE_CHECKING:
-    from tvmrt.compiler.ir.tuned import Layer
+    from tvmrt.compiler.ir.tuned_layer import Layer
     from tvmrt.plugins.tuning.database import TuningEntry
     from tvmrt.plugins.tuning.search import SearchSettings
 

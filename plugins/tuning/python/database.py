@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.compiler.export.atomic import replacing
-from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
+from tvmrt.compiler.ir.tuned import Choice
+from tvmrt.compiler.ir.tuned_layer import Layer, parse_layer
 from tvmrt.compiler.ir.winograd import CHOICES
 
 SCHEMA = "tvmrt/tuning/1"

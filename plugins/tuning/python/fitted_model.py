@@ -11,35 +11,26 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log, prod
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.codegen.window.tiles_f32 import row_cycles
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.tuned import BYTES, CELLS, MIN_MACS, Choice, Layer
+from tvmrt.compiler.ir.tuned import MIN_MACS, Choice
+from tvmrt.compiler.ir.tuned_layer import BYTES, Layer
 
 if TYPE_CHECKING:
     from tvmrt.plugins.tuning.database import TuningEntry
 
 FILE = Path(__file__).with_name("model.json")
 SCHEMA = "tvmrt/tuning-model/1"
-DENSE, DEPTHWISE, RECURRENT, TRANSPOSED = "dense", "depthwise", "recurrent", "transposed"
 CACHE = 32 << 10  # approximate bytes of the first-level cache
 RIDGE = 1e-4  # ridge regularisation of coefficients, relative to the number of rows
 MAX_SLOWDOWN = 2.0  # times the fastest; slower measurements were disturbed or are irrelevant
 MAX_CHOICES = 12  # number of the estimate's first choices to consider; others have no data
 MIN_LOG_GAIN = 0.01  # minimum gain in the logarithm of the time; less is within the model's error
 MIN_LAYERS = 5  # minimum number of layers for a usable fit
-
-
-def kind_of(layer: Layer) -> str:
-    """Return the kind of layer, which selects the coefficients."""
-    if layer.op in CELLS:
-        return RECURRENT
-    if layer.op == "conv_transpose":
-        return TRANSPOSED
-    return DEPTHWISE if layer.depthwise else DENSE
 
 
 def lanes_of(level: str) -> int:
@@ -52,11 +43,11 @@ def lanes_of(level: str) -> int:
 def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
     """Return the features of a choice's tile; ``lanes`` is the size of a full vector."""
     own, vectors, width = choice.tile or (lanes, 1, 1)
-    row = _row_pixels(layer)
+    row = layer.row_pixels
     if layer.depthwise:
         tiles = ceil_div(row, width)
         return [log(tiles * (width + 0.5 + (layer.w[-1] - 1) / 3)), log(tiles), 1.0 / width]
-    channels, window = _outputs(layer)
+    channels, window = layer.outputs
     window = ceil_div(window, 4) if layer.element in BYTES else window  # dot products of 4 bytes
     half = own < lanes
     blocks = ceil_div(channels, own * vectors)
@@ -75,30 +66,6 @@ def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
         max(0.0, log(4 * window * width / CACHE)),
         vectors * width / window,
     ]
-
-
-def _outputs(layer: Layer) -> tuple[int, int]:
-    """Return the output channels of a group, and the multiply-adds per output."""
-    if layer.op in CELLS:
-        return layer.w
-    if layer.op == "matmul":
-        return layer.w[1], layer.w[0]
-    if layer.op == "conv_transpose":
-        of_phase = prod(map(ceil_div, layer.w[2:], layer.strides))
-        return layer.w[1], layer.w[0] // layer.groups * of_phase
-    return layer.w[0] // layer.groups, prod(layer.w[1:])
-
-
-def _row_pixels(layer: Layer) -> int:
-    """Return the number of pixels that are tiled as one row."""
-    if layer.op == "matmul":
-        return layer.x[0]
-    if layer.op in CELLS:
-        return layer.x[1]
-    if layer.op == "conv_transpose":
-        return ceil_div(layer.out[-1], layer.strides[-1])
-    still = layer.x[2:] == layer.out[2:] and prod(layer.w[2:]) == 1
-    return layer.x[0] * prod(layer.x[2:]) if still else layer.out[-1]
 
 
 @dataclass(frozen=True)
@@ -156,7 +123,7 @@ def fit(entries: Iterable[tuple[Layer, TuningEntry]]) -> dict[tuple[str, str], C
             continue
         rows = np.array([features(layer, each.choice, lanes) for each in measurements])
         times = np.log([each.seconds for each in measurements])
-        key = entry.level, kind_of(layer)
+        key = entry.level, layer.kind
         found.setdefault(key, []).append((rows - rows.mean(0), times - times.mean()))
         processors[key] = entry.processor
     fitted = {}
@@ -181,7 +148,7 @@ class FittedModel:
     ) -> tuple[Choice, str] | None:
         """Choose by cost, see ``ir.tuned.Guide``. Return None for a level without coefficients or
         with too few fitted layers, and for a layer that is too small to tune."""
-        found = self._known.get((level, kind_of(layer)))
+        found = self._known.get((level, layer.kind))
         if found is None or found.layers < MIN_LAYERS or layer.macs < MIN_MACS:
             return None
         choices = options()[:MAX_CHOICES]

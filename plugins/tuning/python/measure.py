@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -24,11 +23,12 @@ from tvmrt.compiler.codegen.entries import graph_json as graph_file
 from tvmrt.compiler.codegen.options import Options
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Trait, Value, constant
+from tvmrt.compiler.ir.op import get_op, integer_form
 from tvmrt.compiler.ir.program import Program
-from tvmrt.compiler.ir.recurrent import ACTIVATIONS
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION
-from tvmrt.compiler.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
+from tvmrt.compiler.ir.tuned import Choice, Tuned
+from tvmrt.compiler.ir.tuned_layer import BYTES, CellLayer, Layer
 from tvmrt.compiler.planner import plan_program
 from tvmrt.compiler.symbols import PACKED_SUFFIX
 
@@ -39,7 +39,6 @@ MIN_ROUNDS = 4
 COUNT_BYTES = 8  # size of the node count before the nodes' times
 CONSECUTIVE_RUNS = 3  # consecutive runs of a function; the first is not counted
 CLOCK = 1e-8  # resolution of the clock in seconds
-OPS = {"conv": "qconv", "matmul": "qmatmul"}  # int8 operators
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def _random_values(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
 
 def _weights(layer: Layer) -> dict[str, np.ndarray]:
     """Return random constants of a layer; weights are small, so that cells stay in bounds."""
-    if layer.op in CELLS:
+    if isinstance(layer, CellLayer):
         return {"r": _random_values(layer.w, "float32", 0) / np.float32(layer.w[1])}
     channels = layer.out[1]
     if layer.element not in BYTES:
@@ -186,47 +185,19 @@ def _weights(layer: Layer) -> dict[str, np.ndarray]:
 
 
 def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value | None], name: str) -> Value:
+    operator, attrs = layer.operator, layer.attributes()
     if choice.square > 1:
-        pads = {"pads_before": layer.before, "pads_after": layer.after}
+        pads = {name: attrs[name] for name in ("pads_before", "pads_after")}
         return b.emit("conv_winograd", inputs, name, size=choice.square, **pads)
-    if layer.op in CELLS:
-        return b.emit_many(*_cell(layer, inputs), name, **_cell_attributes(layer))[0]
-    op, attrs = layer.op, {}
-    if layer.op in CONVOLUTIONS:
-        attrs = {
-            "strides": layer.strides, "dilations": layer.dilations, "pads_before": layer.before,
-            "groups": layer.groups,
-        }  # fmt: skip
-    if layer.op == "conv":
-        attrs["pads_after"] = layer.after
-    elif layer.op == "conv_transpose":
-        attrs["out_spatial"] = layer.out[2:]
     if layer.element in BYTES:
         low, high = (-128, 127) if layer.element == "int8" else (0, 255)
-        op, inputs = OPS[op], [*inputs, None, None]  # no bias, no zero points
         attrs.update(x_zero=low + 128, to=layer.element, y_zero=low + 128, low=low, high=high)
-    y = b.emit(op, inputs, name, **attrs)
+        operator = integer_form(get_op(operator), weights=True).name
+    absent = len(get_op(operator).contract.operands) - len(inputs)
+    y = b.emit_many(operator, [*inputs, *(None,) * absent], name, **attrs)[0]
     if layer.element == BFLOAT16 and y.producer is not None:
         y.producer.attrs[PRECISION] = BFLOAT16
     return y
-
-
-def _cell(layer: Layer, inputs: list[Value | None]) -> tuple[str, list[Value | None]]:
-    """Return the operator and the operands of a recurrent layer."""
-    op = layer.op.partition("_")[0]
-    optional = {"lstm": 4, "gru": 3, "rnn": 2}[op]
-    return op, [*inputs, *(None,) * optional]
-
-
-def _cell_attributes(layer: Layer) -> dict[str, object]:
-    names = ACTIVATIONS[layer.op.removesuffix("_linear")]
-    attrs: dict[str, object] = {"reverse": False, "clip": inf}
-    attrs["activations"] = tuple((name, None, None) for name in names)
-    if layer.op == "lstm":
-        attrs["input_forget"] = False
-    elif layer.op != "rnn":
-        attrs["linear_before_reset"] = layer.op == "gru_linear"
-    return attrs
 
 
 def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule, list[int]]:
@@ -244,5 +215,5 @@ def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule
         module = load_module(str(path))
     executor = GraphModule(module["tuning"](cpu(0)))
     names = [node.get("attrs", {}).get("func_name") for node in json.loads(text)["nodes"]]
-    measured = [f for f in sources.functions if f.step.group.root.op != "identity"]
+    measured = [f for f in sources.functions if not f.step.group.root.has(Trait.REARRANGES)]
     return executor, [names.index(f"{function.symbol}{PACKED_SUFFIX}") for function in measured]

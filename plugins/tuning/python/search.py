@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from math import prod
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.c.initializers import PARALLEL_WORK
 from tvmrt.compiler.codegen.target import Target, get_target, vector_key
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.compiler.ir.tuned import (
+from tvmrt.compiler.ir.tuned import MIN_MACS, Choice, level_for
+from tvmrt.compiler.ir.tuned_layer import (
     BYTES,
-    CELLS,
-    MIN_MACS,
-    Choice,
+    DEPTHWISE,
+    RECURRENT,
     Layer,
     layer_of,
-    level_for,
     parse_layer,
 )
-from tvmrt.compiler.ir.winograd import TAPS, TILE_SIZES
+from tvmrt.compiler.ir.winograd import TILE_SIZES
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.tuning.database import Measurement, TuningEntry
 from tvmrt.plugins.tuning.measure import Timing, measure, options_of
@@ -98,10 +96,7 @@ def _measurements(rows: Sequence[Timing]) -> tuple[Measurement, ...]:
 
 def _winograd_tiles(layer: Layer, settings: SearchSettings) -> Sequence[int]:
     """Return the Winograd tile sizes to try."""
-    ones = (*layer.strides, *layer.dilations, layer.groups)
-    of_floats = layer.op == "conv" and layer.element not in BYTES
-    fits = of_floats and layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
-    return TILE_SIZES if settings.winograd and fits else ()
+    return TILE_SIZES if settings.winograd and layer.fits_winograd else ()
 
 
 def _best_winograd_tile(rows: Sequence[Timing], direct: int) -> int:
@@ -129,10 +124,9 @@ def _confirm_best(
 
 def _cache_variants(layer: Layer, choice: Choice) -> list[Choice]:
     """Return the choice, and variants with other numbers of weight blocks kept in cache."""
-    if choice.tile is None or layer.depthwise or layer.op in CELLS:
+    if choice.tile is None or layer.kind in (DEPTHWISE, RECURRENT):
         return [choice]
-    channels = layer.out[1] // layer.groups
-    blocks = ceil_div(channels, choice.tile[0] * choice.tile[1])
+    blocks = ceil_div(layer.outputs[0], choice.tile[0] * choice.tile[1])
     wanted = {1, ceil_div(blocks, 4), ceil_div(blocks, 2), blocks} - {choice.at_once}
     return [choice, *(replace(choice, at_once=each) for each in sorted(wanted))]
 
@@ -141,15 +135,16 @@ def _pixel_variants(layer: Layer, choice: Choice) -> list[Choice]:
     """Return variants with other numbers of pixels that are requantised together."""
     if choice.tile is None or layer.element not in BYTES:
         return []
-    pixels = layer.out[0] if layer.op == "matmul" else prod(layer.out[2:])
     wanted = (4, 16, 64)
     return [
-        replace(choice, pixels=n * choice.tile[2]) for n in wanted if n * choice.tile[2] < pixels
+        replace(choice, pixels=n * choice.tile[2])
+        for n in wanted
+        if n * choice.tile[2] < layer.pixels
     ]
 
 
 def _may_use_threads(layer: Layer, settings: SearchSettings) -> bool:
-    return settings.threads > 1 and layer.macs < ALWAYS_PARALLEL and layer.op not in CELLS
+    return settings.threads > 1 and layer.macs < ALWAYS_PARALLEL and layer.may_use_threads
 
 
 def thread_counts(threads: int) -> list[int]:

@@ -12,7 +12,8 @@ import pytest
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.compiler.ir.tuned import Choice, parse_layer
+from tvmrt.compiler.ir.tuned import Choice
+from tvmrt.compiler.ir.tuned_layer import parse_layer
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tuning import database
 from tvmrt.plugins.tuning.database import DatabaseModel, Measurement, TuningEntry

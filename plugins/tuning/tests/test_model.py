@@ -11,7 +11,9 @@ import pytest
 
 import tvmrt
 from tvmrt.compiler.codegen.target import get_target
-from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
+from tvmrt.compiler.ir import tuned_layer
+from tvmrt.compiler.ir.tuned import Choice
+from tvmrt.compiler.ir.tuned_layer import Layer, parse_layer
 from tvmrt.plugins.tuning import fitted_model
 from tvmrt.plugins.tuning.database import Measurement, TuningEntry
 from tvmrt.plugins.tuning.measure import options_of
@@ -102,7 +104,7 @@ def test_gains_below_the_model_error_use_the_estimate(measured, wins, taken):
     choices = [max(costs, key=costs.get), min(costs, key=costs.get)]
     weight = wins * fitted_model.MIN_LOG_GAIN / (costs[choices[0]] - costs[choices[1]])
     known = {
-        (LEVEL, fitted_model.DENSE): fitted_model.Coefficients([weight], fitted_model.MIN_LAYERS)
+        (LEVEL, tuned_layer.DENSE): fitted_model.Coefficients([weight], fitted_model.MIN_LAYERS)
     }
     found = fitted_model.FittedModel(known).choice(layer, LEVEL, lambda: choices)
     assert found == (choices[taken], "model")
@@ -143,14 +145,14 @@ def test_shipped_coefficients_match_the_features():
         *fitted_model.default_coefficients(None).items(),
         *fitted_model.default_coefficients(ZEN_4).items(),
     ):
-        layer = depthwise if kind == fitted_model.DEPTHWISE else parse_layer(TEXTS[0])
-        assert fitted_model.kind_of(layer) == kind
+        layer = depthwise if kind == tuned_layer.DEPTHWISE else parse_layer(TEXTS[0])
+        assert layer.kind == kind
         assert len(each.weights) == len(fitted_model.features(layer, Choice((16, 1, 5)), LANES))
         assert 0 < exp(each.cost(layer, Choice((16, 1, 5)), LANES)) < 1e12
 
 
 def test_coefficients_per_processor_kind():
-    key = "16x32", fitted_model.DENSE
+    key = "16x32", tuned_layer.DENSE
     own, other = (
         fitted_model.default_coefficients(ZEN_4)[key],
         fitted_model.default_coefficients("another")[key],

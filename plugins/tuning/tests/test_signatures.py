@@ -8,7 +8,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tvmrt
-from tvmrt.compiler.ir.tuned import Choice, layer_of, parse_layer
+from tvmrt.compiler.ir.tuned import Choice
+from tvmrt.compiler.ir.tuned_layer import layer_of, parse_layer
 
 
 def network(op: str, x: tuple, w: tuple, **attributes) -> onnx.ModelProto:

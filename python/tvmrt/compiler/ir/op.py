@@ -50,6 +50,7 @@ class Op:
     host_only: str = ""  # reason why it does not run on boards
     traits: frozenset[Trait] = frozenset()
     integer_of: str = ""  # operator on floating-point numbers that it computes on 8-bit integers
+    variant_of: str = ""  # operator that it computes by another algorithm
     weights: Weights | None = None  # set for matmul-like operators
     channel_axis: int | None = None  # axis of x and y whose indices are channels
     swapped: str = ""  # of a comparison: the operator that is equal with swapped operands

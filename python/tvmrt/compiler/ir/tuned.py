@@ -1,180 +1,20 @@
 """Tuning results: kernel variants chosen for layers by measurement or by a model.
 
-A layer is identified by its signature, a text with everything that its time depends on, equal in
-every network that has it. The compiler queries :class:`Tuned` wherever it has a choice; a plug-in
+The compiler queries :class:`Tuned` wherever it has a choice; a plug-in
 finds the choices.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import prod
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from .extent import symbols_of
 from .graph import Node
-from .reduced_precision import BFLOAT16, is_reduced
+from .reduced_precision import BFLOAT16
+from .tuned_layer import BYTES, Layer, layer_of
 
-FLOAT32 = "float32"
-BYTES = ("int8", "uint8")
-CONVOLUTIONS = ("conv", "conv_transpose")
 MIN_MACS = 10_000  # multiply-adds: less takes some 0.2 us, too little to measure
-CELLS = ("lstm", "gru", "gru_linear", "rnn")
-# keys are operators of the graph
-_OPS = {"qconv": "conv", "qmatmul": "matmul", "conv_winograd": "conv"}
-_WINOGRAD_ATTRIBUTES = {
-    "strides": (1, 1),
-    "dilations": (1, 1),
-    "groups": 1,
-}  # attributes of Winograd nodes
-_RANKS = {"matmul": (2, 2), **dict.fromkeys(CELLS, (3, 2))}  # of x and w
-_ELEMENTS = {
-    "conv": (FLOAT32, BFLOAT16, *BYTES),
-    "conv_transpose": (FLOAT32, BFLOAT16),
-    "matmul": (FLOAT32, BFLOAT16, *BYTES),
-}
-_FORM = re.compile(
-    r"(?P<op>\w+) (?P<element>\w+) (?P<x>\d+(x\d+)+) by (?P<w>\d+(x\d+)+)"
-    r"( stride (?P<strides>[\dx]+) dilation (?P<dilations>[\dx]+) pads (?P<before>[-\dx]+)"
-    r" (?P<after>[-\dx]+) groups (?P<groups>\d+))?"
-)
-Extents = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Layer with constant weights, described by everything that its time depends on.
-
-    ``conv``: x [N, C, ...], w [OC, C / groups, ...]. ``conv_transpose``: w [C, OC / groups, ...];
-    ``before`` and ``after`` are cropped from the full result. ``matmul``: x [rows, K], w [K,
-    columns]. ``lstm``, ``gru``, ``gru_linear`` (reset after the matmul) and ``rnn``: x [steps,
-    batch, gates * hidden], w [gates * hidden, hidden]. ``element`` is the element type of the
-    operands, for int8 operators that of x.
-    """
-
-    op: str
-    element: str
-    x: Extents
-    w: Extents
-    strides: Extents = ()
-    dilations: Extents = ()
-    before: Extents = ()
-    after: Extents = ()
-    groups: int = 1
-
-    @property
-    def text(self) -> str:
-        """Signature of the layer."""
-        text = f"{self.op} {self.element} {_join(self.x)} by {_join(self.w)}"
-        if self.op in CONVOLUTIONS:
-            text += (
-                f" stride {_join(self.strides)} dilation {_join(self.dilations)} pads "
-                f"{_join(self.before)} {_join(self.after)} groups {self.groups}"
-            )
-        return text
-
-    @property
-    def depthwise(self) -> bool:
-        """Whether each channel has its own window (depthwise)."""
-        return self.op == "conv" and self.groups == self.w[0] > 1 and self.w[1] == 1
-
-    @property
-    def out(self) -> Extents:
-        """Shape of the result."""
-        if self.op == "matmul":
-            return self.x[0], self.w[1]
-        if self.op in CELLS:
-            return *self.x[:2], self.w[1]
-        if self.op == "conv_transpose":
-            axes = zip(
-                self.x[2:], self.w[2:], self.strides, self.dilations, self.before, self.after
-            )
-            extents = ((n - 1) * s + (k - 1) * d + 1 - b - a for n, k, s, d, b, a in axes)
-            return (self.x[0], self.w[1] * self.groups, *extents)
-        axes = zip(self.x[2:], self.w[2:], self.strides, self.dilations, self.before, self.after)
-        extents = ((n + b + a - (k - 1) * d - 1) // s + 1 for n, k, s, d, b, a in axes)
-        return (self.x[0], self.w[0], *extents)
-
-    @property
-    def macs(self) -> int:
-        """Number of multiply-adds."""
-        if self.op == "conv_transpose":
-            return prod(self.x) * prod(self.w[1:])
-        if self.op in CELLS:
-            return prod(self.x[:2]) * prod(self.w)
-        each = self.w[0] if self.op == "matmul" else prod(self.w[1:])
-        return prod(self.out) * each
-
-
-def _join(extents: Sequence[int]) -> str:
-    return "x".join(map(str, extents))
-
-
-def _split(text: str) -> Extents:
-    return tuple(map(int, text.split("x")))
-
-
-def parse_layer(text: str) -> Layer:
-    """Parse the signature of a layer. Raise ValueError for any other text."""
-    match = _FORM.fullmatch(text)
-    op = match["op"] if match else ""
-    is_known_op = op in (*CONVOLUTIONS, *_RANKS)
-    if match is None or not is_known_op or (op in CONVOLUTIONS) != (match["strides"] is not None):
-        raise ValueError(f"'{text}' is not a layer signature")
-    if match["element"] not in _ELEMENTS.get(op, (FLOAT32,)):
-        raise ValueError(f"'{text}' is not a layer signature: unknown element type")
-    sizes = (_split(match["x"]), _split(match["w"]))
-    if op in _RANKS:
-        layer = Layer(op, match["element"], *sizes)
-        ranks = _RANKS[op]
-    else:
-        windows = (_split(match[n]) for n in ("strides", "dilations", "before", "after"))
-        layer = Layer(op, match["element"], *sizes, *windows, int(match["groups"]))
-        ranks = (len(layer.strides) + 2,) * 2
-    members = (layer.strides, layer.dilations, layer.before, layer.after)
-    if (len(layer.x), len(layer.w)) != ranks or len(set(map(len, members))) > 1:
-        raise ValueError(f"'{text}' is not a layer signature: its ranks differ")
-    if not all((*layer.x, *layer.w, *layer.strides, *layer.dilations, layer.groups)):
-        raise ValueError(f"'{text}' is not a layer signature: an extent is 0")
-    return layer
-
-
-def layer_of(node: Node) -> Layer | None:
-    """Return the layer that a node computes. Return None for layers without choices: other
-    operators, computed weights, dynamic dimensions."""
-    op = _OPS.get(node.op, node.op)
-    if op == "gru" and node.attrs["linear_before_reset"]:
-        op = "gru_linear"
-    if op not in (*CONVOLUTIONS, *_RANKS):
-        return None
-    x, w = node.inputs[0], node.inputs[1]
-    if (
-        w is None
-        or not w.is_constant
-        or w.keeps_layout
-        or symbols_of(x.shape, node.outputs[0].shape)
-    ):
-        return None
-    reduced = BFLOAT16 if is_reduced(node) else FLOAT32
-    element = x.dtype.name if x.dtype.name in BYTES else reduced
-    if not all((*x.shape, *w.shape)):
-        return None
-    if op == "matmul":
-        if w.type.rank != 2 or x.type.rank < 2:
-            return None
-        return Layer("matmul", element, (prod(x.shape[:-1]), x.shape[-1]), tuple(w.shape))
-    if op in CELLS:
-        return Layer(op, element, tuple(x.shape), tuple(w.shape))
-    sizes, attrs = (tuple(x.shape), tuple(w.shape)), {**_WINOGRAD_ATTRIBUTES, **node.attrs}
-    strides, dilations, before = (tuple(attrs[n]) for n in ("strides", "dilations", "pads_before"))
-    after = tuple(attrs["pads_after"] if op == "conv" else (0,) * len(before))
-    layer = Layer(op, element, *sizes, strides, dilations, before, after, attrs["groups"])
-    if op == "conv":
-        return layer
-    cut = tuple(full - y for full, y in zip(layer.out[2:], attrs["out_spatial"]))
-    return replace(layer, after=cut)
 
 
 @dataclass(frozen=True)

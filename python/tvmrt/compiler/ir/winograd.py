@@ -104,6 +104,7 @@ class ConvWinograd(Op):
     The compiler creates it from ``conv``; devices never see it.
     """
 
+    variant_of = "conv"
     traits = frozenset({Trait.CHANNELS_INNERMOST})
     channel_axis = 1
 
