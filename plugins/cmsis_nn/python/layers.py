@@ -10,7 +10,7 @@ from typing import Union
 
 import numpy as np
 
-from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.quantized_multiplier import multiplier, multipliers
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.cmsis_nn.matching import other_operand
@@ -125,19 +125,17 @@ Layer = Union[Convolution, MatMul, Pool, ElementwisePair, Softmax]
 def layer_of(nodes: Sequence[Node]) -> Layer:
     """Return the layer that the nodes form. Raises UnsupportedError with what CMSIS-NN lacks."""
     first, last = nodes[0], nodes[-1]
-    if first.op == "qconv":
+    if first.operator.is_integer_product:
         _check_bytes(first.inputs[0], last.output)
-        return _convolution(first, nodes[1:])
-    if first.op == "qmatmul":
-        _check_bytes(first.inputs[0], last.output)
-        return _product(first, nodes[1:])
-    if first.op == "dequantize":
+        build = _convolution if first.has(Trait.CONVOLUTION) else _product
+        return build(first, nodes[1:])
+    if len(nodes) > 1:
         _check_bytes(first.inputs[0], last.output)
         return _softmax(first, nodes[1], last)
     _check_bytes(*first.inputs, first.output)
-    if first.op in ("qmax_pool", "qavg_pool"):
+    if first.has(Trait.POOL):
         return _pool(first)
-    return _pair(first) if first.op in ("qadd", "qmul") else _fixed_pair(first)
+    return _pair(first) if first.operator.integer_of else _fixed_pair(first)
 
 
 def _check_bytes(*values: Value | None) -> None:
@@ -210,7 +208,7 @@ def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantization:
 def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None:
     """Check that scales differ only along the axis of the results."""
     rank = node.output.type.rank
-    axis = 1 if node.op == "qconv" else rank - 1
+    axis = (node.operator.channel_axis or 0) % rank
     for part in parts:
         full = (1,) * (rank - part.ndim) + part.shape
         if part.size not in (1, count) or full[axis] != part.size:
@@ -280,7 +278,7 @@ def _product(node: Node, steps: Sequence[Node]) -> MatMul:
 def _pool(node: Node) -> Pool:
     at, x = node.attrs, node.inputs[0]
     assert x is not None
-    average = node.op == "qavg_pool"
+    average = node.has(Trait.MEAN)
     if any(step != 1 for step in at["dilations"]):
         raise UnsupportedError("CMSIS-NN has no pools of dilated windows")
     window = _window(node, at["kernel"])
@@ -320,7 +318,8 @@ def _pair(node: Node) -> ElementwisePair:
     if min(*scales, at["y_scale"]) <= 0:
         raise UnsupportedError("a scale is not above 0")
     parts, real = [0.0, 0.0], scales[0] * scales[1] / at["y_scale"]
-    if node.op == "qadd":
+    is_sum = node.operator.symbol == "+"
+    if is_sum:
         twice = 2 * max(scales)
         parts, real = [s / twice for s in scales], twice / (at["y_scale"] * (1 << SUM_BITS))
     last = _requantization(np.array([real]), 1, at["y_zero"], at["low"], at["high"])
@@ -329,7 +328,7 @@ def _pair(node: Node) -> ElementwisePair:
         Operand(a, at["a_zero"], int(a_m), int(a_e)),
         Operand(b, at["b_zero"], int(b_m), int(b_e)),
     )
-    return ElementwisePair(*sides, node.output.type.size, node.op == "qadd", SUM_BITS, last)
+    return ElementwisePair(*sides, node.output.type.size, is_sum, SUM_BITS, last)
 
 
 def _fixed_pair(node: Node) -> ElementwisePair:
@@ -341,7 +340,9 @@ def _fixed_pair(node: Node) -> ElementwisePair:
     sides = (
         Operand(v, at[f"{s}_zero"], at[f"{s}_m"], at[f"{s}_e"]) for v, s in ((a, "a"), (b, "b"))
     )
-    return ElementwisePair(*sides, node.output.type.size, node.op == "fixed_sum", at["bits"], last)
+    return ElementwisePair(
+        *sides, node.output.type.size, node.operator.symbol == "+", at["bits"], last
+    )
 
 
 def _softmax(first: Node, node: Node, last: Node) -> Softmax:

@@ -12,7 +12,6 @@ from tvmrt.plugins.cmsis_nn.patterns import find_pattern
 SINGLE_NODE_OPS = frozenset(
     {"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"}
 )
-MATMUL_OPS = frozenset({"qconv", "qmatmul"})
 SCALES = frozenset({"fixed_scale", "float_scale"})
 # Nodes after the scale of a matmul's sums, each at most once and in this order.
 REQUANTIZE_STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
@@ -51,7 +50,7 @@ def _sole_reader(node: Node, readers: ValueUsers) -> Node | None:
 def _layer(node: Node, readers: ValueUsers) -> list[Node]:
     if node.op in SINGLE_NODE_OPS:
         return [node]
-    if node.op in MATMUL_OPS:
+    if node.operator.is_integer_product and node.operator.weights is not None:
         return [node] if node.attrs["to"] != "int32" else _with_requantization(node, readers)
     if node.op == "dequantize":
         return _softmax(node, readers)

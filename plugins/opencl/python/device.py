@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from tvmrt.compiler.devices.base import Context, Device
 from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import DeviceMemory, Node, Region
+from tvmrt.compiler.ir import DeviceMemory, Node, Region, Trait
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.compiler.ir.op import VIEW, get_op
 from tvmrt.plugins.opencl.kernel import CL_TYPES, MAX_ELEMENTS
-from tvmrt.plugins.opencl.kernels import BUILDERS
-from tvmrt.plugins.opencl.lower import MAX_OPERANDS, is_pointwise, lower
+from tvmrt.plugins.opencl.kernels import REFUSALS
+from tvmrt.plugins.opencl.lower import is_pointwise, lower
 from tvmrt.plugins.opencl.operator import custom_refusal
-from tvmrt.plugins.opencl.recurrent import RECURRENT
 from tvmrt.plugins.opencl.recurrent import refusal as recurrent_refusal
-
-# kernels that only move elements
-_ANY_TYPE = {"concat", "pad", "pick", "gather", "gather_elements", "gather_nd"}
-# int8 kernels, whose types the operators define
-_INT8_TYPES = {
-    "quantize",
-    "dequantize",
-    "qconv",
-    "qmatmul",
-    "qmatmul_computed",
-    "table",
-    "qadd",
-    "qmul",
-}
-_INT8_TYPES |= {"qmax_pool", "qavg_pool", "qavg_pool_zero_first"}
 
 
 @register
@@ -44,7 +29,7 @@ class OpenCLDevice(Device):
         return None
 
     def supports(self, node: Node) -> str | None:
-        if node.op == "custom":
+        if kernel_record(node) is not None:
             return custom_refusal(node)
         values = [*(v for v in node.inputs if v is not None), *node.outputs]
         for value in values:
@@ -54,28 +39,12 @@ class OpenCLDevice(Device):
                 return f"a tensor of {value.type.size} elements is too large"
         if get_op(node.op).kind == VIEW or is_pointwise(node):
             return None
-        if node.op in RECURRENT:
+        if node.has(Trait.RECURRENT):
             return recurrent_refusal(node)
-        if node.op not in BUILDERS:
+        if node.op not in REFUSALS:
             return f"there is no OpenCL kernel for {node.op} of {values[0].dtype}"
-        return _kernel_refusal(node)
+        return REFUSALS[node.op](node)
 
     def optimize(self, region: Region) -> Region:
         lower(region.graph)
         return region
-
-
-def _kernel_refusal(node: Node) -> str | None:
-    if node.op == "concat" and len(node.inputs) > MAX_OPERANDS:
-        return f"a kernel joins {MAX_OPERANDS} tensors at most"
-    if node.op in _ANY_TYPE:
-        return None
-    if node.op in _INT8_TYPES:
-        wide = any(v.dtype.name == "uint32" for v in node.inputs if v is not None)
-        return "the OpenCL kernel of dequantize computes in int32" if wide else None
-    for value in node.inputs if node.op not in ("resample",) else node.inputs[:1]:
-        if value is not None and value.dtype.name != "float32":
-            return f"the OpenCL kernel of {node.op} computes in float32, not in {value.dtype}"
-    if node.op.startswith("reduce_") and not node.attrs["axes"]:
-        return "there is nothing to reduce"
-    return None

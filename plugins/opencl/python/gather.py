@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Node
 from tvmrt.plugins.opencl.kernel import Kernel, Operand
-from tvmrt.plugins.opencl.kernels import kernel
+from tvmrt.plugins.opencl.kernels import any_types, kernel
 
 
 def _clamped_index(k: Kernel, name: str, index: str, extent: int) -> str:
@@ -17,7 +17,7 @@ def _clamped_index(k: Kernel, name: str, index: str, extent: int) -> str:
     return name
 
 
-@kernel("gather")
+@kernel("gather", refuses=any_types)
 def gather(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     data, indices = operands
     axis, rank = node.attrs["axis"], len(indices.at.shape)
@@ -27,7 +27,7 @@ def gather(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + rank :]])};")
 
 
-@kernel("gather_elements")
+@kernel("gather_elements", refuses=any_types)
 def gather_elements(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     data, indices = operands
     axis = node.attrs["axis"]
@@ -36,7 +36,7 @@ def gather_elements(k: Kernel, node: Node, operands: Sequence[Operand | None]) -
     k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + 1 :]])};")
 
 
-@kernel("gather_nd")
+@kernel("gather_nd", refuses=any_types)
 def gather_nd(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     data, indices = operands
     batch, tuples = node.attrs["batch"], len(indices.at.shape) - 1

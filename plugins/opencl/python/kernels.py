@@ -5,19 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.strided import Strided, dense
 from tvmrt.plugins.opencl.kernel import Kernel, Operand, cl_type
 
 Builder = Callable[[Node, Sequence["Operand | None"]], Kernel]
+Refusal = Callable[[Node], "str | None"]
 Writer = Callable[[Kernel, Node, Sequence["Operand | None"]], None]
 
+MAX_OPERANDS = 16  # maximum number of tensors that one kernel joins
 BUILDERS: dict[str, Builder] = {}
+REFUSALS: dict[str, Refusal] = {}
 
 
-def kernel(*names: str, helpers: str = "") -> Callable[[Writer], Writer]:
-    """Register a function that writes the kernels of these operators; ``helpers`` is text in front
-    of them."""
+def only_floats(node: Node, operands: Sequence[Value | None] | None = None) -> str | None:
+    """Return why a kernel for float32 operands, by default all, cannot compute a node; None if it
+    can."""
+    for value in node.inputs if operands is None else operands:
+        if value is not None and value.dtype.name != "float32":
+            return f"the OpenCL kernel of {node.op} computes in float32, not in {value.dtype}"
+    return None
+
+
+def any_types(node: Node) -> str | None:
+    """Return None: a kernel that moves elements computes every node."""
+    return None
+
+
+def kernel(
+    *names: str, helpers: str = "", refuses: Refusal = only_floats
+) -> Callable[[Writer], Writer]:
+    """Register a function that writes the kernels of these operators.
+
+    ``helpers`` is text in front of them; ``refuses`` returns why they cannot compute a node.
+    """
 
     def add(write: Writer) -> Writer:
         def build(node: Node, operands: Sequence[Operand | None]) -> Kernel:
@@ -27,6 +48,7 @@ def kernel(*names: str, helpers: str = "") -> Callable[[Writer], Writer]:
             return k
 
         BUILDERS.update(dict.fromkeys(names, build))
+        REFUSALS.update(dict.fromkeys(names, refuses))
         return write
 
     return add
@@ -146,7 +168,7 @@ def pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = _spatial(operands[0])
     o = _pixels(k, node)
     taps = _spatial_triple(node.attrs["kernel"], 1)
-    largest = node.op == "max_pool"
+    largest = node.has(Trait.EXTREMUM)
     k.line(f"float acc = {'-INFINITY' if largest else '0.0f'};")
     k.line("int met = 0;")
     index = _window(k, node, taps, x.at.shape[2:])
@@ -154,7 +176,7 @@ def pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line("acc = v > acc || v != v ? v : acc;" if largest else "acc += v;")
     k.line("++met;")
     k.line("}}}")
-    if node.op == "avg_pool" and node.attrs.get("count_pads"):
+    if node.has(Trait.MEAN) and node.attrs.get("count_pads"):
         _count_padded(k, node, taps, x.at.shape[2:])
     k.line("out[i] = acc;" if largest else "out[i] = acc / (float)met;")
 
@@ -206,12 +228,16 @@ _FOLDS = {
 }
 
 
+def _nothing_to_reduce(node: Node) -> str | None:
+    return only_floats(node) or (None if node.attrs["axes"] else "there is nothing to reduce")
+
+
 def _split_reduced_axes(at: Strided, axes: Sequence[int]) -> tuple[Strided, Strided]:
     kept = [d for d in range(len(at.shape)) if d not in axes]
     return at.transpose(kept), Strided(*zip(*((at.shape[d], at.strides[d]) for d in axes)))
 
 
-@kernel(*_FOLDS)
+@kernel(*_FOLDS, refuses=_nothing_to_reduce)
 def reduction(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = operands[0]
     kept, folded = _split_reduced_axes(x.at, node.attrs["axes"])
@@ -294,7 +320,12 @@ def layer_norm(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> Non
 # Moves ------------------------------------------------------------------------------------------
 
 
-@kernel("concat")
+def _too_many_operands(node: Node) -> str | None:
+    many = len(node.inputs) > MAX_OPERANDS
+    return f"a kernel joins {MAX_OPERANDS} tensors at most" if many else None
+
+
+@kernel("concat", refuses=_too_many_operands)
 def concat(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     axis = node.attrs["axis"]
     o = k.split("i", node.output.shape, "o")
@@ -307,7 +338,7 @@ def concat(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line(f"out[i] = {k.load(operands[-1], index)};")
 
 
-@kernel("pad")
+@kernel("pad", refuses=any_types)
 def pad(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, mode = operands[0], node.attrs["mode"]
     o = k.split("i", node.output.shape, "o")
@@ -338,7 +369,7 @@ def pad(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line(f"out[i] = {k.load(x, index)};")
 
 
-@kernel("pick")
+@kernel("pick", refuses=any_types)
 def pick(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     index = k.split("i", node.output.shape, "o")
     for axis, indices in zip(node.attrs["axes"], operands[1:]):
@@ -347,7 +378,12 @@ def pick(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line(f"out[i] = {k.load(operands[0], index)};")
 
 
-@kernel("resample")
+def _x_is_not_of_floats(node: Node) -> str | None:
+    """Return the refusal of ``only_floats`` for x; the other operands are indices."""
+    return only_floats(node, node.inputs[:1])
+
+
+@kernel("resample", refuses=_x_is_not_of_floats)
 def resample(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, indices, weights = operands
     axis = node.attrs["axis"]

@@ -3,7 +3,7 @@ of pointwise nodes become one kernel."""
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.ir import Graph, Node, Trait, Value
 from tvmrt.compiler.ir.custom import text_of_types
 from tvmrt.compiler.ir.op import VIEW, get_op
 from tvmrt.compiler.ir.strided import dense
@@ -12,7 +12,7 @@ from tvmrt.plugins.opencl import gather, pointwise, quantized  # these register 
 from tvmrt.plugins.opencl.kernel import Kernel, Operand
 from tvmrt.plugins.opencl.kernels import BUILDERS, copy
 from tvmrt.plugins.opencl.operator import KERNEL, lower_custom
-from tvmrt.plugins.opencl.recurrent import RECURRENT, lower_cell
+from tvmrt.plugins.opencl.recurrent import lower_cell
 
 __all__ = ["gather", "is_pointwise", "lower", "quantized"]
 
@@ -20,7 +20,6 @@ __all__ = ["gather", "is_pointwise", "lower", "quantized"]
 _DENSE = {"layer_norm"}
 # Devices need not support more than 1024 bytes of arguments.
 MAX_FUSED = 16  # pointwise nodes in one kernel
-MAX_OPERANDS = 16  # maximum number of tensors that one kernel joins
 
 
 def lower(graph: Graph) -> None:
@@ -52,7 +51,7 @@ class _Lowering:
                 self._view(node)
             elif node.op == KERNEL:
                 self._lower_user_kernel(node)
-            elif node.op in RECURRENT:
+            elif node.has(Trait.RECURRENT):
                 dense_inputs = [v and self._dense(v, node).buffer for v in node.inputs]
                 self.nodes.append(lower_cell(node, dense_inputs))
             else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmrt.compiler.ir import Graph, Node, TensorType
 from tvmrt.compiler.ir.contract import Contract
-from tvmrt.compiler.ir.custom import call_of, text_of_types, types_of_text
+from tvmrt.compiler.ir.custom import call_of, kernel_record, text_of_types, types_of_text
 from tvmrt.compiler.ir.op import Op, register
 
 KERNEL = "custom_opencl"
@@ -47,7 +47,7 @@ def custom_refusal(node: Node) -> str | None:
 def lower_custom(graph: Graph) -> None:
     """Convert every ``custom`` node of a region's graph to a kernel; all need OpenCL bodies."""
     for node in graph.nodes:
-        if node.op == "custom":
-            attrs = node.attrs["operator"].opencl_attributes(call_of(node))
+        if (record := kernel_record(node)) is not None:
+            attrs = record.opencl_attributes(call_of(node))
             types = text_of_types([v.type for v in node.outputs])
             node.op, node.attrs = KERNEL, {**attrs, "types": types}

@@ -22,7 +22,14 @@ from tvmrt.plugins.opencl.kernels import (
     kernel,
 )
 
-_exact = partial(kernel, helpers="#pragma OPENCL FP_CONTRACT OFF\n")
+
+def _wide(node: Node) -> str | None:
+    """Return why kernels, which compute in int32, refuse a node; contracts state its types."""
+    wide = any(v is not None and v.dtype.name == "uint32" for v in node.inputs)
+    return "the OpenCL kernel of dequantize computes in int32" if wide else None
+
+
+_exact = partial(kernel, helpers="#pragma OPENCL FP_CONTRACT OFF\n", refuses=_wide)
 
 
 def _round(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
@@ -112,7 +119,7 @@ def qmatmul(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     b = _broadcast(operands[1], (*shape[:-2], inner, shape[-1]))
     o = k.split("i", shape, "o")
     less = _begin_sum(k, operands, o[-1])
-    if node.op == "qmatmul_computed":
+    if node.operator.weights is None:
         less = f" - {k.scalar(node.attrs['w_zero'])}"
     x_zero = k.scalar(node.attrs["x_zero"])
     k.line(f"for (int r = 0; r < {k.scalar(inner)}; ++r)")
@@ -139,8 +146,7 @@ def pair(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     for name, operand in zip("ab", operands):
         steps = f"{k.load(operand, index)} - {k.scalar(attrs[f'{name}_zero'])}"
         k.line(f"const float {name} = (float)({steps}) * {k.number(attrs[f'{name}_scale'])};")
-    operation = "+" if node.op == "qadd" else "*"
-    _finish(k, node, f"(a {operation} b) / {k.number(attrs['y_scale'])}")
+    _finish(k, node, f"(a {node.operator.symbol} b) / {k.number(attrs['y_scale'])}")
 
 
 @_exact("qmax_pool")

@@ -16,7 +16,6 @@ _FUNCTIONS = {
     "tanh": "tanh({0})",
     "relu": "fmax({0}, 0.0f)",
 }
-RECURRENT = ("lstm", "gru", "rnn")
 # Optional operands after x and r, in order.
 _STATES = {"lstm": ("h0", "c0"), "gru": ("h0", "bias"), "rnn": ("h0",)}
 
@@ -24,6 +23,8 @@ _STATES = {"lstm": ("h0", "c0"), "gru": ("h0", "bias"), "rnn": ("h0",)}
 def refusal(node: Node) -> str | None:
     """Return why the cell has no kernel, or None."""
     attrs = node.attrs
+    if node.op not in _STATES:
+        return f"there is no OpenCL kernel for {node.op}"
     if any(row[0] not in _FUNCTIONS for row in attrs["activations"]):
         return f"the kernel of {node.op} has the activations {', '.join(_FUNCTIONS)}"
     if np.isfinite(attrs.get("clip", np.inf)) or attrs.get("input_forget"):
@@ -62,7 +63,7 @@ def _source(node: Node, buffers: list[Value | None], hidden: int) -> str:
     parameters = [f"__global const float *restrict {n}" for n in names if n in given]
     parameters += [f"__global float *restrict {n}" for n in outputs]
     parameters += ["const int steps", "const int batch"]
-    body = {"lstm": _lstm, "gru": _gru, "rnn": _rnn}[node.op](node, given)
+    body = _BODIES[node.op](node, given)
     order = "steps - 1 - s" if node.attrs["reverse"] else "s"
     first = "h0[sample * HIDDEN + j]" if "h0" in given else "0.0f"
     cell = "c0[sample * HIDDEN + j]" if "c0" in given else "0.0f"
@@ -155,3 +156,6 @@ def _gru(node: Node, given: set[str]) -> _Body:
 def _rnn(node: Node, _given: set[str]) -> _Body:
     (f,) = _functions(node)
     return _Body(1, f"UNITS next[j] = {f.format(_gate(0))};")
+
+
+_BODIES = {"lstm": _lstm, "gru": _gru, "rnn": _rnn}

@@ -17,6 +17,7 @@ from tvmrt.compiler.codegen.operators.custom_files import header_name
 from tvmrt.compiler.export.firmware_build import ERRORS, runtime_sources
 from tvmrt.compiler.export.headers import runtime_headers
 from tvmrt.compiler.export.vendors import vendor_copies
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.error import UnsupportedError
 from tvmrt.plugin import Exporter
 from tvmrt.plugins.packages.texts import TENSOR_ALIGN_BYTES, Package, texts
@@ -105,8 +106,8 @@ def _check(library) -> None:
 
 def _foreign(library) -> dict[str, str]:
     """Return external code, of custom operators or devices, by file name."""
-    roots = [step.group.root for step in library.program.steps]
-    bodies = {header_name(root.attrs["operator"]) for root in roots if root.op == "custom"}
+    records = (kernel_record(step.group.root) for step in library.program.steps)
+    bodies = {header_name(record) for record in records if record is not None}
     return {name: library.sources.files[name] for name in (*library.sources.flags, *bodies)}
 
 

@@ -12,6 +12,7 @@ from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.extent import Extent, extent_text, upper_bound
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, is_reduced
+from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.pictures.operator_kinds import kind_of
 from tvmrt.libinfo import __version__
 from tvmrt.plugins.report import FORMAT, VERSION
@@ -81,7 +82,7 @@ def _memory(summary: Summary) -> dict[str, Any]:
 
 def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
     root = step.group.root
-    region = root.attrs["region"] if root.op == "region" else None
+    region = region_of(root)
     reads = [_access(access) for access in step.reads]
     writes = [_access(access) for access in step.writes]
     return {

@@ -22,6 +22,7 @@ from tvmrt.compiler.custom.bodies import BODIES
 from tvmrt.compiler.custom.operand import ANY_LAYOUT
 from tvmrt.compiler.custom.scalars import REQUIRED, Scalar, bind_scalars
 from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.error import TVMError
 
 CASES = 2  # per combination of element types
@@ -285,7 +286,7 @@ def _missing_device(device: str) -> str | None:
 def _refusal(operator: Kernel, case: OperandCase, device: str) -> str | None:
     """Return why the device rejects the operator's node; None if it supports it."""
     graph = _network(operator, case.arrays, case.scalars).graph()
-    (node,) = (n for n in graph.nodes if n.op == "custom")
+    (node,) = (n for n in graph.nodes if kernel_record(n) is not None)
     return devices.get(device).supports(node)
 
 
@@ -321,7 +322,7 @@ def _network(operator: Kernel, arrays, scalars) -> GraphBuilder:
     for i, array in _present(arrays):
         values[i] = g.input(f"input{i}", array.shape, array.dtype.name)
     made = g.add_kernel(operator.without_reference(), values, scalars)
-    (node,) = (n for n in g.graph().nodes if n.op == "custom")
+    (node,) = (n for n in g.graph().nodes if kernel_record(n) is not None)
     for i, (value, result) in enumerate(zip(made, node.outputs)):
         g.output(f"output{i}", value, result.dtype.name)
     return g

@@ -106,7 +106,7 @@ class OpContext(OperatorContext):
         perms = [
             tuple(v.producer.attrs["perm"])
             for v in inputs
-            if v.producer is not None and v.producer.op == "transpose" and v.shape == shape
+            if _is_transposed(v) and v.shape == shape
         ]
         if not perms:
             return None
@@ -122,7 +122,7 @@ class OpContext(OperatorContext):
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """Permute the axes of x, merging consecutive transposes into one."""
         perm = tuple(int(p) for p in perm)
-        if x.producer is not None and x.producer.op == "transpose":
+        if _is_transposed(x):
             first = x.producer.attrs["perm"]
             x, perm = x.producer.inputs[0], tuple(first[p] for p in perm)
         return super().transpose(x, perm)
@@ -141,7 +141,7 @@ class OpContext(OperatorContext):
         """Reduce over axes. For a transposed operand, reduce before the transpose, so that
         pointwise work on the operand is fused."""
         made = x.producer
-        if made is None or made.op != "transpose":
+        if made is None or not _is_transposed(x):
             return self.emit(op, [x], axes=tuple(axes), keepdims=keep)
         perm = made.attrs["perm"]
         inner = tuple(sorted(perm[a] for a in axes))
@@ -168,3 +168,8 @@ class OpContext(OperatorContext):
                 f"tensor {tensor.name} is quantised per axis; it must be quantised per tensor"
             )
         return found.scale[0], int(found.zero[0])
+
+
+def _is_transposed(value: Value) -> bool:
+    """Return whether a value is the result of a transpose."""
+    return value.producer is not None and value.producer.op == "transpose"

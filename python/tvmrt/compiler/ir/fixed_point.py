@@ -192,9 +192,9 @@ class FixedPair(Op):
         example={"high": 100},
     )
 
-    def __init__(self, name: str, sign: str) -> None:
+    def __init__(self, name: str, symbol: str) -> None:
         self.name = name
-        self.sign = sign
+        self.symbol = symbol
 
     def expression(self, node: Node, args: Sequence[str]) -> Expression:
         at = node.attrs
@@ -202,10 +202,10 @@ class FixedPair(Op):
         for side, x in zip("ab", args):
             zero, m, e = (at[f"{side}_{word}"] for word in ("zero", "m", "e"))
             text = f"({x} - {zero})" if zero >= 0 else f"({x} + {-zero})"
-            if self.sign != "*":
+            if self.symbol != "*":
                 text = f"tvmrt_fixed_scale({text} * {1 << at['bits']},{GAP}{m}, {e})"
             sides.append(text)
-        both = f"{sides[0]}{GAP}{self.sign} {sides[1]}"
+        both = f"{sides[0]}{GAP}{self.symbol} {sides[1]}"
         rest = ", ".join(str(at[word]) for word in ("m", "e", "y_zero", "low", "high"))
         return Expression(
             f"({node.output.dtype.c})tvmrt_fixed_requantize({both},{GAP}{rest})", FIXED
@@ -216,16 +216,16 @@ class FixedPair(Op):
         for side, x in zip("ab", arrays):
             zero, m, e = (attrs[f"{side}_{word}"] for word in ("zero", "m", "e"))
             value = x.astype(np.int64) - zero
-            if self.sign != "*":
+            if self.symbol != "*":
                 raised = (value << attrs["bits"]).astype(np.int32)
                 value = scale(raised, np.int32(m), np.int32(e)).astype(np.int64)
             sides.append(value)
         a, b = sides
-        both = {"+": a + b, "-": a - b, "*": a * b}[self.sign].astype(np.int32)
+        both = {"+": a + b, "-": a - b, "*": a * b}[self.symbol].astype(np.int32)
         y = scale(both, np.int32(attrs["m"]), np.int32(attrs["e"])).astype(np.int64)
         y = np.clip(y + attrs["y_zero"], attrs["low"], attrs["high"])
         return [y.astype(arrays[0].dtype)]
 
 
-for _name, _sign in (("fixed_sum", "+"), ("fixed_difference", "-"), ("fixed_pair_product", "*")):
-    define(FixedPair(_name, _sign))
+for _name, _symbol in (("fixed_sum", "+"), ("fixed_difference", "-"), ("fixed_pair_product", "*")):
+    define(FixedPair(_name, _symbol))

@@ -53,6 +53,7 @@ class Op:
     variant_of: str = ""  # operator that it computes by another algorithm
     weights: Weights | None = None  # set for matmul-like operators
     channel_axis: int | None = None  # axis of x and y whose indices are channels
+    symbol: str = ""  # "+", "-" or "*": y is this of two scaled integer operands, scaled again
     swapped: str = ""  # of a comparison: the operator that is equal with swapped operands
     negated: str = ""  # of a comparison: the operator that is its negation, without NaN
     result_range: tuple[float, float] | None = None  # of y, for any operands

@@ -275,7 +275,7 @@ class _Pair(Op):
 class QAdd(_Pair):
     """Sum of two 8-bit tensors."""
 
-    integer_of = "add"
+    integer_of, symbol = "add", "+"
     traits = frozenset({Trait.ELEMENTWISE})
 
 
@@ -283,7 +283,7 @@ class QAdd(_Pair):
 class QMul(_Pair):
     """Product of two 8-bit tensors."""
 
-    integer_of = "mul"
+    integer_of, symbol = "mul", "*"
     traits = frozenset({Trait.ELEMENTWISE})
 
 
