@@ -24,6 +24,9 @@
 #include "tile/gemm_i8.h"
 #include "window.h"
 
+/*! \brief Value of tvmrt_conv_i8.overflow_row if no kernel row is read twice. */
+#define TVMRT_NO_ROW (-1)
+
 /*! \brief A layer and its tiling, precomputed by the compiler
  * (tvmrt.compiler.codegen.window.layer_i8). */
 typedef struct tvmrt_conv_i8 {
@@ -36,7 +39,7 @@ typedef struct tvmrt_conv_i8 {
   int32_t x_signed;     /*!< 1: int8, 0: uint8; as in the tiles. */
   int32_t x_zero;       /*!< Zero point of the input and value of padding. */
   int32_t depthwise;    /*!< 1: every channel has its own kernel, see depthwise_i8.h. */
-  int32_t overflow_row; /*!< Kernel row that a depthwise tile reads twice, or -1. */
+  int32_t overflow_row; /*!< Kernel row that a depthwise tile reads twice, or TVMRT_NO_ROW. */
   /*! {segment, first byte} of each overflow quad, counted twice, see tile/gemm_i8.h. */
   int32_t overflow_quads[TVMRT_TILE_I8_MAX_OVERFLOW_QUADS][2];
   int32_t num_overflow_quads; /*!< Number of those quads. */

@@ -49,13 +49,17 @@
 /*! \brief Sums that are kept, of all pixels together. */
 #define TVMRT_MICRO_ACCUMULATORS (2 * TVMRT_MICRO_CHUNK)
 
+/*! \brief Values of tvmrt_micro_range.full_range: -128 to 127, 0 to 255. */
+enum { TVMRT_MICRO_FULL_INT8 = 1, TVMRT_MICRO_FULL_UINT8 = 2 };
+
 /*! \brief Range of a tensor's bytes. */
 typedef struct tvmrt_micro_range {
   int16_t zero;      /*!< Zero point. */
   int16_t lo;        /*!< Minimum. */
   int16_t hi;        /*!< Maximum. */
-  int8_t full_range; /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
-  int8_t direct;     /*!< 1: whole is 1, channels are even, fixed-point multipliers, no shift. */
+  int8_t full_range; /*!< TVMRT_MICRO_FULL_INT8 or _UINT8; 0 for other bounds. */
+  /*! 1: int8's full range, even channels, only fixed-point multipliers, no shift. */
+  int8_t fixed_point_only;
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
@@ -349,7 +353,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
   if (fours > 0 && range->full_range > 0) {
     const int32_t zero = range->zero, half = zero * 16 + 8;
     uint32_t f0, f1;
-    if (range->full_range == 1) {
+    if (range->full_range == TVMRT_MICRO_FULL_INT8) {
       TVMRT_MICRO_REQUANTIZE("ssat");
     } else {
       TVMRT_MICRO_REQUANTIZE("usat");

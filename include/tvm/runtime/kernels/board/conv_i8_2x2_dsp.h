@@ -191,7 +191,7 @@ TVMRT_DEFINE_MICRO_TILE(2)
 #if TVMRT_MICRO_ASM
 TVMRT_INLINE int tvmrt_micro_2ch_direct(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         const int16_t* window, int joint, uint8_t* y) {
-  if (!joint || !c->range.direct) return 0;
+  if (!joint || !c->range.fixed_point_only) return 0;
   tvmrt_micro_2ch_2px(c, data, window, 0, NULL, c->shape.out_c, y);
   return 1;
 }

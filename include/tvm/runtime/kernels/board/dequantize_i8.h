@@ -14,8 +14,8 @@
 
 /*! \brief The context of tvmrt_micro_dequantize_rows(). */
 typedef struct tvmrt_micro_dequantize_ctx {
-  float sum;         /*!< Scale from accumulators to quantised values. */
-  float byte;        /*!< Scale from quantised values to the float result. */
+  float acc_scale;   /*!< Scale from accumulators to quantised values. */
+  float scale;       /*!< Scale from quantised values to the float result. */
   int32_t min_value; /*!< The minimum quantised value minus the zero point. */
 } tvmrt_micro_dequantize_ctx;
 
@@ -29,9 +29,9 @@ static inline void tvmrt_micro_dequantize_rows(const tvmrt_i8_rows* rows, const 
     float* to = y;
     const int32_t* const end = from + rows->channels;
     while (from != end) {
-      const float sum = tvmrt_mul_f32(tvmrt_int32_to_f32(*from++), by.sum);
+      const float sum = tvmrt_mul_f32(tvmrt_int32_to_f32(*from++), by.acc_scale);
       const int32_t above = tvmrt_round_and_add_zero_point(sum, -by.min_value, 0, 255);
-      *to++ = tvmrt_dequantize(above + by.min_value, by.byte);
+      *to++ = tvmrt_dequantize(above + by.min_value, by.scale);
     }
     acc += (int32_t)rows->acc_stride;
     y += (int32_t)rows->y_stride;

@@ -51,9 +51,9 @@ TVMRT_INLINE void tvmrt_micro_requantize_quad(const tvmrt_micro_conv_i8* c, uint
     const int32_t y_step = c->shape.y_stride;
     const int32_t f[4] = {multipliers[0].fixed, multipliers[1].fixed, multipliers[2].fixed,
                           multipliers[3].fixed};
-    if (c->range.full_range == 1 && f[0] < 0) {
+    if (c->range.full_range == TVMRT_MICRO_FULL_INT8 && f[0] < 0) {
       TVMRT_MICRO_QUAD_FIXED("ssat");
-    } else if (c->range.full_range == 1) {
+    } else if (c->range.full_range == TVMRT_MICRO_FULL_INT8) {
       TVMRT_MICRO_QUAD_FLOATS("ssat");
     } else if (f[0] < 0) {
       TVMRT_MICRO_QUAD_FIXED("usat");

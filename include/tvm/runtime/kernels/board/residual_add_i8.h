@@ -10,23 +10,23 @@
 #include "common_i8.h"
 
 /*!
- * \brief Residual add of a layer's byte q and an operand's byte b: (q * own + b * other + add) >>
- * places, clamped. The compiler of the network has compared it with the float result for every pair
- * of bytes.
+ * \brief Residual add of a layer's byte q and an operand's byte b: (q * own_multiplier + b *
+ * other_multiplier + offset) >> shift, clamped. The compiler of the network has compared it with
+ * the float result for every pair of bytes.
  */
 typedef struct tvmrt_micro_residual {
   tvmrt_micro_range range; /*!< Range of the layer's own bytes. */
-  int32_t own, other, add;
-  int8_t places;
-  int8_t other_signed; /*!< 1: the operand is int8, 0: uint8. */
-  int16_t lo, hi;      /*!< Clamping bounds of the sum. */
-  int16_t pixel;       /*!< Pixel stride of the operand in bytes. */
+  int32_t own_multiplier, other_multiplier, offset;
+  int8_t shift;
+  int8_t other_signed;    /*!< 1: the operand is int8, 0: uint8. */
+  int16_t lo, hi;         /*!< Clamping bounds of the sum. */
+  int16_t operand_stride; /*!< Pixel stride of the operand in bytes. */
 } tvmrt_micro_residual;
 
 /*! \brief The context of tvmrt_micro_residual_rows(). */
 typedef struct tvmrt_micro_residual_ctx {
-  const tvmrt_micro_residual* sum;
-  const void* multipliers; /*!< Requantisation scales per channel, to a multiple of four. */
+  const tvmrt_micro_residual* layer;
+  const void* multipliers; /*!< tvmrt_micro_multiplier per channel, to a multiple of four. */
   const void* operand;     /*!< May be the address of the result. */
 } tvmrt_micro_residual_ctx;
 
@@ -62,17 +62,24 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_add_residual(const tvmrt_micro_rvv_residual*
 /*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
 static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
-  const tvmrt_micro_residual* const s = to->sum;
+  const tvmrt_micro_residual* const s = to->layer;
   const int32_t own = s->range.lo < 0 ? 0x80 : 0, other = s->other_signed ? 0x80 : 0;
   const tvmrt_micro_rvv_residual k = {
-      own,       other, s->own, s->other, s->add - own * s->own - other * s->other,
-      s->places, s->lo, s->hi};
+      own,
+      other,
+      s->own_multiplier,
+      s->other_multiplier,
+      s->offset - own * s->own_multiplier - other * s->other_multiplier,
+      s->shift,
+      s->lo,
+      s->hi};
   uint8_t q[TVMRT_MICRO_CHUNK];
   for (int32_t p = 0; p < rows->pixels; p++) {
     for (int32_t i = 0; i < rows->channels; i += TVMRT_MICRO_CHUNK) {
       const int32_t left = rows->channels - i, channel = (int32_t)rows->channel + i;
       const int32_t n = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-      const uint8_t* const b = (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel;
+      const uint8_t* const b =
+          (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->operand_stride;
       tvmrt_micro_requantize(q, rows->acc + p * (int32_t)rows->acc_stride + i,
                              (const tvmrt_micro_multiplier*)to->multipliers + channel, n,
                              &s->range);
@@ -85,21 +92,22 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
 /*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
 static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
-  const tvmrt_micro_residual* const s = to->sum;
+  const tvmrt_micro_residual* const s = to->layer;
   const int32_t flip = s->other_signed ? 0x80 : 0;
   for (int32_t p = 0; p < rows->pixels; p++) {
     const int32_t* acc = rows->acc + p * (int32_t)rows->acc_stride;
     const tvmrt_micro_multiplier* multipliers =
         (const tvmrt_micro_multiplier*)to->multipliers + rows->channel;
-    const uint8_t* b =
-        (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel + rows->channel;
+    const uint8_t* b = (const uint8_t*)to->operand +
+                       ((int32_t)rows->pixel + p) * s->operand_stride + rows->channel;
     uint8_t* y = (uint8_t*)rows->y + p * (int32_t)rows->y_stride;
     const uint8_t* const end = y + rows->channels;
     while (y != end) {
       int32_t q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
       q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
       /* (v ^ 0x80) - 0x80 extends the sign */
-      q = (q * s->own + ((*b++ ^ flip) - flip) * s->other + s->add) >> s->places;
+      q = (q * s->own_multiplier + ((*b++ ^ flip) - flip) * s->other_multiplier + s->offset) >>
+          s->shift;
       *y++ = (uint8_t)(q < s->lo ? s->lo : q > s->hi ? s->hi : q);
     }
   }
@@ -113,7 +121,8 @@ TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* 
                                                     const int32_t* acc,
                                                     const tvmrt_micro_multiplier* multipliers,
                                                     const int8_t* operand, int32_t n) {
-  const int32_t own = s->own, other = s->other, add = s->add, places = s->places;
+  const int32_t own = s->own_multiplier, other = s->other_multiplier, add = s->offset,
+                places = s->shift;
   const int32_t half = s->range.zero * 16 + 8;
   const uint8_t* const end = y + n;
   do { /* n > 0 */
@@ -139,12 +148,12 @@ static inline void tvmrt_micro_residual_full_range_rows(const tvmrt_i8_rows* row
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
   const tvmrt_micro_multiplier* multipliers =
       (const tvmrt_micro_multiplier*)to->multipliers + rows->channel;
-  const int32_t pixel = to->sum->pixel;
+  const int32_t pixel = to->layer->operand_stride;
   const int8_t* operand = (const int8_t*)to->operand + (int32_t)rows->pixel * pixel + rows->channel;
   const int32_t* acc = rows->acc;
   uint8_t* y = (uint8_t*)rows->y;
   for (int32_t p = rows->pixels; p > 0; p--) {
-    tvmrt_micro_residual_full_range(to->sum, y, acc, multipliers, operand, rows->channels);
+    tvmrt_micro_residual_full_range(to->layer, y, acc, multipliers, operand, rows->channels);
     acc += (int32_t)rows->acc_stride;
     operand += pixel;
     y += (int32_t)rows->y_stride;

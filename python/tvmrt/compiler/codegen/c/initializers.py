@@ -29,11 +29,37 @@ def float_literal(value: float) -> str:
 def print_struct(
     f: FunctionWriter, head: str, fields: Mapping[str, object] | Iterable[str]
 ) -> None:
-    """Print a variable with its initialiser, one member per line; ``head`` ends with its name."""
+    """Print a variable with its initialiser, one member per line; ``head`` ends with its name.
+
+    Zeros of a static struct are not printed. An automatic struct names every member: compilers call
+    memset() for missing ones.
+    """
+    if isinstance(fields, Mapping) and head.startswith("static "):
+        fields = without_zeros(fields)
     f.line(f"{head} = {{")
     for member in members(fields) if isinstance(fields, Mapping) else fields:
         f.line(f"    {member},")
     f.line("};")
+
+
+# Members that are printed also if they are 0, because a reader looks for them.
+_ALWAYS_PRINTED = frozenset("batch hi kind lo source stride x_signed x_zero zero".split())
+
+
+def without_zeros(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the members of a static struct that are not zero, and those of ``_ALWAYS_PRINTED``."""
+    kept = {
+        name: without_zeros(value) if isinstance(value, Mapping) else value
+        for name, value in fields.items()
+        if not _is_zero(value) or name in _ALWAYS_PRINTED
+    }
+    return kept or dict([*fields.items()][:1])
+
+
+def _is_zero(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_zero, value.values()))
+    return isinstance(value, (int, str)) and str(value) in ("0", "NULL", "{{0, 0}}")
 
 
 # From this many constant members on, copying a static struct is less code than writing each member.
@@ -110,7 +136,7 @@ def share_layer(
     if is_dynamic:
         print_struct(f, f"const {kind} layer", fields)
         return "&layer"
-    lines = tuple(f"    {member}," for member in members(fields))
+    lines = tuple(f"    {member}," for member in members(without_zeros(fields)))
     struct = LayerStruct(kind, lines, f.common.symbols.layer(layer))
     f.define(struct)
     return f"&{struct.placeholder}"

@@ -170,7 +170,7 @@ class ConvI8(LayerI8):
             "x_signed": int(self.x_signed),
             "x_zero": self.x_zero,
             "depthwise": int(self.depthwise),
-            "overflow_row": self.overflow_row,
+            "overflow_row": "TVMRT_NO_ROW" if self.overflow_row < 0 else self.overflow_row,
             "overflow_quads": braces([braces(quad) for quad in self.overflow_quads or ((0, 0),)]),
             "num_overflow_quads": len(self.overflow_quads),
             "block": self.block,

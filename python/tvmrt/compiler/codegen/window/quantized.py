@@ -204,19 +204,19 @@ class IntegerMatMulLowering(BoardLowering):
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
             "weights": f.constant("weights", packed.weights),
         }
-        y, bounds, fixed = f.write(), (0, 0, 0, True), False
+        y, bounds, fixed = f.write(), (0, 0, 0, False), False
         if packed.bias is not None:
             fields["bias"] = f.constant("bias", packed.bias)
         if self.requantizes_in_kernel:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
             multipliers = requant_multipliers(self.scale, *bounds[:3])
-            fields["multipliers"] = f.constant("factors", multipliers)
+            fields["multipliers"] = f.constant("multipliers", multipliers)
             fixed = all_fixed_point(multipliers) and packed.shift is None
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
         members = layer.members(
-            kernel, step.writes[0].dtype.itemsize, *bounds, fixed_point_only=fixed
+            kernel, step.writes[0].dtype.itemsize, bounds, fixed_point_only=fixed
         )
         address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
         if not self.requantizes_in_kernel:

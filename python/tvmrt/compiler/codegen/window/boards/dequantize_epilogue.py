@@ -29,7 +29,7 @@ def print_dequantize_epilogue(
     if high - low != 255:
         return None
     f.include("board/dequantize_i8.h")
-    print_struct(f, "static const tvmrt_micro_dequantize_ctx floats", {
-        "sum": scales[0], "byte": scales[1], "min_value": low - zero,
+    print_struct(f, "static const tvmrt_micro_dequantize_ctx scales", {
+        "acc_scale": scales[0], "scale": scales[1], "min_value": low - zero,
     })  # fmt: skip
-    return "tvmrt_micro_dequantize_rows", "&floats"
+    return "tvmrt_micro_dequantize_rows", "&scales"

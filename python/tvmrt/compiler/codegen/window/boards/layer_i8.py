@@ -20,8 +20,22 @@ from .shape import Im2colBuffer, MicroShape
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
-# Codes in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
-FULL_RANGE = {(True, -128, 127): 1, (False, 0, 255): 2}
+# Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
+FULL_RANGE = {
+    (True, -128, 127): "TVMRT_MICRO_FULL_INT8",
+    (False, 0, 255): "TVMRT_MICRO_FULL_UINT8",
+}
+
+
+def micro_range(
+    zero: int, low: int, high: int, signed: bool, fixed_point_only: bool = False
+) -> dict[str, object]:
+    """Return the members of a ``tvmrt_micro_range``."""
+    return {
+        "zero": zero, "lo": low, "hi": high,
+        "full_range": FULL_RANGE.get((signed, low, high), 0),
+        "fixed_point_only": int(fixed_point_only),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,19 +88,23 @@ class MicroLayerI8:
         return full, shift
 
     def members(
-        self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool,
+        self, kernel: MicroKernel, y_bytes: int, bounds: tuple[int, int, int, bool],
         fixed_point_only: bool = False,
     ) -> dict[str, object]:  # fmt: skip
-        """Return the members of the layer's ``tvmrt_micro_conv_i8``, with the output's range.
-        ``fixed_point_only``: sums become bytes by fixed-point multipliers alone."""
-        full_range = FULL_RANGE.get((signed, low, high), 0)
-        fixed_point_only = fixed_point_only and full_range == 1 and self.shape.out_c % 2 == 0
+        """Return the members of the layer's ``tvmrt_micro_conv_i8``.
+
+        ``bounds``: zero point, minimum and maximum of the output, and whether it is signed;
+        zeros with an epilogue. ``fixed_point_only``: sums become bytes by fixed-point multipliers
+        alone.
+        """
+        is_int8 = bounds[1:] == (-128, 127, True)
+        fixed_point_only = fixed_point_only and is_int8 and self.shape.out_c % 2 == 0
         return {
             "shape": self.shape.initializer(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
-            "range": f"{{{zero}, {low}, {high}, {full_range}, {int(fixed_point_only)}}}",
+            "range": micro_range(*bounds, fixed_point_only),
         }
 
 

@@ -15,7 +15,7 @@ from ...c.writer import FunctionWriter
 from ..epilogue_operands import row_strides
 from ..fused_residual import int8_residual_operand
 from .fixed_point_add import find_fixed_point_add
-from .layer_i8 import FULL_RANGE
+from .layer_i8 import micro_range
 from .requant_multipliers import requant_multipliers
 
 HARD_FLOAT_FLAGS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # flags of targets with a float unit
@@ -63,16 +63,16 @@ def print_residual_epilogue(
     if add is None:
         return None
     zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
-    multipliers = f.constant("factors", requant_multipliers(scale, zero, low, high))
+    multipliers = f.constant("multipliers", requant_multipliers(scale, zero, low, high))
     f.include("board/residual_add_i8.h")
-    print_struct(f, "static const tvmrt_micro_residual sum", {
-        "range": f"{{{zero}, {low}, {high}, {FULL_RANGE.get((low < 0, low, high), 0)}, 0}}",
-        "own": add.own, "other": add.other, "add": add.add, "places": add.shift,
-        "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
-        "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
+    print_struct(f, "static const tvmrt_micro_residual residual", {
+        "range": micro_range(zero, low, high, low < 0), "own_multiplier": add.own,
+        "other_multiplier": add.other, "offset": add.add, "shift": add.shift,
+        "other_signed": int(value.dtype.is_signed),
+        "lo": _bounds(node)["low"], "hi": _bounds(node)["high"], "operand_stride": strides[0],
     })  # fmt: skip
     print_struct(f, "const tvmrt_micro_residual_ctx addend", {
-        "sum": "&sum", "multipliers": multipliers, "operand": f.name_read(at, "other"),
+        "layer": "&residual", "multipliers": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
     return f"tvmrt_micro_residual{'_full_range' if full_range else ''}_rows", "&addend"
 
