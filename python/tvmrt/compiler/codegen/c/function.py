@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.custom import shown_op
-from tvmrt.compiler.ir.extent import collect_printed_symbols, error_context
+from tvmrt.compiler.ir.extent import collect_printed_symbols, error_context, extent_text
+from tvmrt.compiler.ir.op import OPS
 from tvmrt.compiler.ir.program import Step
 
 from .formatting import GAP, call, comment_lines, plus, print_fields, wrap
@@ -54,18 +56,45 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
     return Function(symbol, step, parameters, "\n".join(lines), *remaining_fields)
 
 
-def _comment(step, f: FunctionWriter) -> list[str]:
-    """Return a comment: a line per operator with its layers' first names, then the tensors."""
+def _comment(step: Step, f: FunctionWriter) -> list[str]:
+    """Return a comment: a line per operator with its layers' first names, the kernels' headers,
+    then the tensors."""
     lines = ["/*"]
     for node in step.group.nodes:
         layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
-        lines += comment_lines(comment_text(f"{shown_op(node)}: {', '.join(layers)}"))
+        head = f"{'then ' if node in step.group.after else ''}{_describe(node)}"
+        lines += comment_lines(comment_text(f"{head}: {', '.join(layers)}"))
+    kernels = sorted(h for h in f.includes if not h.startswith(_HELPER_HEADERS))
+    if kernels:
+        lines += comment_lines(f"kernel: {', '.join(kernels)}")
     lines.append(" *")
     for parameter, access in zip(f.reads, step.reads):
         lines += comment_lines(f"{parameter.name}: {access_note(access)}")
     for parameter, access in zip(f.writes, step.writes):
         lines += comment_lines(f"{parameter.name}: {access_note(access)}, the result")
     return [*lines, " */"]
+
+
+_HELPER_HEADERS = ("scalar/", "parallel.h")
+
+
+def _describe(node: Node) -> str:
+    """Return an operator in words, with its window: ``int8 conv 3x3, stride 2``."""
+    op = shown_op(node)
+    if op[:1] == "q" and op[1:] in OPS:
+        op = f"{node.inputs[0].dtype} {op[1:]}"
+    strides = node.attrs.get("strides", ())
+    weights = node.inputs[1].shape if len(node.inputs) > 1 and node.inputs[1] is not None else ()
+    window = node.attrs.get("kernel") or weights[2:]
+    if not strides or len(window) != len(strides):
+        return op
+    groups = node.attrs.get("groups", 1)
+    parts = [f"{op} {'x'.join(map(extent_text, window))}"]
+    for word, values in (("stride", strides), ("dilation", node.attrs.get("dilations", ()))):
+        if any(value != 1 for value in values):
+            different = values if len(set(values)) > 1 else values[:1]
+            parts.append(f"{word} {'x'.join(map(str, different))}")
+    return ", ".join([*parts, *([f"{groups} groups"] if groups != 1 else [])])
 
 
 _TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
