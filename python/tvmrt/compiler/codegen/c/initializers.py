@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir import DTYPES, DType
 from tvmrt.compiler.ir.extent import Extent, SymInt, as_extent, symbols_of, upper_bound
 
-from .formatting import members
+from .formatting import LINE, initializer, members, wrap
 from .writer import FunctionWriter, literal
 
 
@@ -24,6 +24,16 @@ def triple(values: Sequence[SymInt], missing: int) -> tuple[SymInt, SymInt, SymI
 def float_literal(value: float) -> str:
     """Return a float32 literal."""
     return literal(np.float32(value), DTYPES["float32"])
+
+
+# Names of the type codes of dlpack.h; its codes of the eight-bit floats have none.
+_DTYPE_CODES = {0: "kDLInt", 1: "kDLUInt", 2: "kDLFloat", 4: "kDLBfloat", 6: "kDLBool"}
+
+
+def dtype_initializer(dtype: DType) -> str:
+    """Return the ``DLDataType`` initialiser of one element."""
+    code = _DTYPE_CODES.get(dtype.code, dtype.code)
+    return initializer({"code": code, "bits": dtype.bits, "lanes": 1})
 
 
 def print_struct(
@@ -40,6 +50,12 @@ def print_struct(
     for member in members(fields) if isinstance(fields, Mapping) else fields:
         f.line(f"    {member},")
     f.line("};")
+
+
+def print_tensors(f: FunctionWriter, kind: str, fields: Mapping[str, object]) -> None:
+    """Print ``data``, the struct of a call's tensors, in as few lines as possible."""
+    head = f"const {kind} data = "
+    f.line("\n".join(wrap(head, members(fields), ";", columns=LINE - 4, brackets="{}")))
 
 
 # Members that are printed also if they are 0, because a reader looks for them.

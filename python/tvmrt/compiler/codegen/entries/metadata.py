@@ -11,6 +11,7 @@ from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
 from .. import pools as pools_file
 from ..c.formatting import initializer, print_fields, rows, wrap
+from ..c.initializers import dtype_initializer
 from ..c.naming import sanitize
 from ..c.packed_functions import exported_head, shared_name
 from ..c.writer import c_string
@@ -90,7 +91,7 @@ def pool_memories(program: Program) -> list[DeviceMemory | None]:
 
 
 def _dtype(type: TensorType) -> str:
-    return initializer({"code": type.dtype.code, "bits": type.dtype.bits, "lanes": 1})
+    return dtype_initializer(type.dtype)
 
 
 def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:

@@ -10,7 +10,8 @@ from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.program import Program
 from tvmrt.error import UnsupportedError
 
-from ..c.formatting import initializer, print_fields, rows, wrap
+from ..c.formatting import print_fields, rows, wrap
+from ..c.initializers import dtype_initializer
 from ..c.packed_functions import WEAK
 from ..c.writer import c_string
 
@@ -43,7 +44,7 @@ def print_entries(program: Program, prefix: str, module_name: str) -> list[str]:
     for i, (name, type) in enumerate(ports):
         extents = [-1 if isinstance(n, Extent) else n for n in type.shape] or [0]
         lines += wrap(f"static const int64_t ffi_shape{i}[] = ", extents, ";", brackets="{}")
-        dtype = initializer({"code": type.dtype.code, "bits": type.dtype.bits, "lanes": 1})
+        dtype = dtype_initializer(type.dtype)
         fields = {"name": c_string(name), "dtype": dtype, "ndim": type.rank}
         table.append({**fields, "shape": f"ffi_shape{i}"})
     name = module_name or "network"

@@ -13,6 +13,7 @@ from tvmrt.compiler.ir.program import Program
 
 from .. import pools as pools_file
 from ..c.formatting import GAP, Declaration, reject_if, wrap
+from ..c.initializers import dtype_initializer
 from ..c.packed_functions import packed_prototype
 from . import link_guard
 from .header import prototype
@@ -207,8 +208,8 @@ def _table(types) -> list[str]:
         if t.rank
     ]
     rows = [
-        f"    {{{{{t.dtype.code}, {t.dtype.bits}, 1}}, {t.rank}, "
-        f"{f'shape{i}' if t.rank else 'NULL'}}},"
+        f"    {{.dtype = {dtype_initializer(t.dtype)}, .ndim = {t.rank},"
+        f" .shape = {f'shape{i}' if t.rank else 'NULL'}}},"
         for i, t in enumerate(types)
     ]
     return [

@@ -75,13 +75,12 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
             for _, pool in pools.used_pools(program)
             if not pool.lent
         ]
-    sizes = [f"(sizeof({_symbol(sources, b)}) + 15) / 16" for b in sources.weight_buffers]
+    sizes = [f"ALIGNED({_symbol(sources, b)})" for b in sources.weight_buffers]
     if sizes:
-        parts = " +\n                    ".join(sizes)
-        macro = f"{upper}_CONSTANTS_SIZE_BYTES"
+        parts = " +\n    ".join([*sizes[:-1], f"{sizes[-1]} =="])
         lines += [
-            f"TVMGEN_ASSERT(16 * ({parts}) ==",
-            f"                  {macro}, {tag}_weights);",
+            "#define ALIGNED(weights) ((sizeof(weights) + 15) / 16 * 16)",
+            f"TVMGEN_ASSERT(\n    {parts}\n    {upper}_CONSTANTS_SIZE_BYTES, {tag}_weights);",
         ]
     return ["/* Sizes, checked at compile time. */", *lines, ""] if lines else []
 

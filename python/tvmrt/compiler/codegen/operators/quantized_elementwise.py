@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.extent import Extent, SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Step, pixel_stride
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
-from ..c.formatting import call, plus, wrap
+from ..c.formatting import LINE, call, plus, wrap
 from ..c.initializers import float_literal, print_layer, print_struct, range_initializer
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT
@@ -280,11 +280,13 @@ class QuantizedPoolLowering(ImageLowering):
         value, attrs = self.node.inputs[0], self.node.attrs
         pixels = prod(value.shape[2:])
         self._print_range(f, attrs)
-        f.line(
-            f"tvmrt_global_average_pool_i8({value.shape[0]}, {pixels}, {value.shape[1]}, "
-            f"{f.read(0)}, {x_stride}, {attrs['x_zero']}, {int(value.dtype.is_signed)},"
-        )
-        f.line(f"    {self._scale_of_sum(pixels)}, &range, {f.write()});")
+        arguments = [
+            f"/* batch */ {value.shape[0]}", f"/* pixels */ {pixels}",
+            f"/* channels */ {value.shape[1]}", f.read(0), f"/* x_stride */ {x_stride}",
+            f"/* x_zero */ {attrs['x_zero']}", f"/* x_signed */ {int(value.dtype.is_signed)}",
+            f"/* scale */ {self._scale_of_sum(pixels)}", "&range", f.write(),
+        ]  # fmt: skip
+        f.line("\n".join(wrap("tvmrt_global_average_pool_i8", arguments, ";", columns=LINE - 4)))
 
     def _scale_of_sum(self, pixels: SymInt) -> str:
         """Return the C factor for a sum over the pixels, computed in double and rounded once."""

@@ -26,6 +26,7 @@ from ..c.initializers import (
     PARALLEL_WORK,
     print_layer,
     print_struct,
+    print_tensors,
     share_layer,
 )
 from ..c.writer import FunctionWriter
@@ -39,7 +40,7 @@ from .boards.board_lowering import BoardLowering
 from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
-from .boards.layer_i8 import MicroLayerI8, micro_shape
+from .boards.layer_i8 import LAYER_NOTE, MicroLayerI8, micro_shape
 from .boards.requant_multipliers import all_fixed_point, requant_multipliers
 from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
 from .epilogue_operands import fits_rows, row_strides
@@ -199,6 +200,7 @@ class IntegerMatMulLowering(BoardLowering):
     ) -> str:
         define_weight_format(f, self.target)
         f.include(kernel.header)
+        f.define(LAYER_NOTE)
         packed = kernel.pack(layer)
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
@@ -234,7 +236,7 @@ class IntegerMatMulLowering(BoardLowering):
                 row_epilogue = self._epilogue(step, f, self.scale)
             fields["epilogue"], fields["ctx"] = row_epilogue
         # name every member: compilers call memset() for missing ones
-        print_struct(f, "const tvmrt_micro_data data", {**dict.fromkeys(_DATA, "NULL"), **fields})
+        print_tensors(f, "tvmrt_micro_data", {**dict.fromkeys(_DATA, "NULL"), **fields})
         return address
 
     def _bounds(self) -> tuple[int, int, bool]:

@@ -43,7 +43,7 @@ class MicroLayerF32:
     def members(self, kernel: MicroKernel, residual_stride: int) -> dict[str, object]:
         """Return the members of the layer's ``tvmrt_micro_conv_f32``."""
         return {
-            "shape": self.shape.initializer(kernel.scratch(self)),
+            "shape": self.shape.members(kernel.scratch(self)),
             "residual_stride": residual_stride,
             "lo": float_literal(self.low),
             "hi": float_literal(self.high),

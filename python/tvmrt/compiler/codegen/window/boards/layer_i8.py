@@ -18,6 +18,11 @@ from .kernel import MicroKernel, MicroWeights, pad_to_multiple
 from .shape import Im2colBuffer, MicroShape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
+# Comment of the layers in generated C.
+LAYER_NOTE = """\
+/* Integer layers. Pairs are {height, width}, strides are in elements, scratch is in bytes. A sum of
+ * products becomes a byte of `range` by the multiplier of its channel: a float scale, or the bits
+ * of a negative integer, about -2 ^ 36 times the scale. */"""
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
 # Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
@@ -100,7 +105,7 @@ class MicroLayerI8:
         is_int8 = bounds[1:] == (-128, 127, True)
         fixed_point_only = fixed_point_only and is_int8 and self.shape.out_c % 2 == 0
         return {
-            "shape": self.shape.initializer(kernel.scratch(self)),
+            "shape": self.shape.members(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,

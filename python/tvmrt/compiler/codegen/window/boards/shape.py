@@ -14,7 +14,6 @@ from tvmrt.compiler.ir.extent import (
 )
 from tvmrt.compiler.ir.rounding import round_up
 
-from ...c.formatting import initializer, nested_initializer
 from ...geometry import Window
 
 MAX_INT16 = (1 << 15) - 1  # of an extent
@@ -101,8 +100,8 @@ class MicroShape:
         """Input channels rounded up to a multiple of four."""
         return round_up(self.in_c, 4)
 
-    def initializer(self, scratch: Im2colBuffer | LineBuffer) -> str:
-        """Return the C initialiser of the ``tvmrt_micro_shape``."""
+    def members(self, scratch: Im2colBuffer | LineBuffer) -> dict[str, object]:
+        """Return the members of the ``tvmrt_micro_shape``."""
         union = scratch.members(self)
         pad = (
             (self.pad[0], minimum_text(self.pad[1], scratch.columns))
@@ -111,16 +110,15 @@ class MicroShape:
         )
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
                  "dilation": self.dilation, "pad": pad}  # fmt: skip
-        fields = {
+        return {
             **{name: f"{{{as_int16(h)}, {as_int16(w)}}}" for name, (h, w) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,
             "x_stride": self.window.x_stride,
             "y_stride": self.window.y_stride,
             "scratch": scratch.bytes,
-            "layout": initializer({name: initializer(numbers) for name, numbers in union.items()}),
+            "layout": union,
         }
-        return nested_initializer(fields)
 
 
 def minimum_text(a: SymInt, b: SymInt) -> SymInt | str:
