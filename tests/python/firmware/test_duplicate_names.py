@@ -221,10 +221,10 @@ def test_libraries_optimised_at_link_time_keep_both_names(tmp_path):
 
 def number(path, **options):
     header = tvmrt.compile(path, module_name="net", **C, **options).sources.files["tvmgen_net.h"]
-    return re.search(r"NUMBER 0x([0-9a-f]{8})", header)[1]
+    return re.search(r"CHECKSUM 0x([0-9a-f]{8})", header)[1]
 
 
-def test_the_number_is_that_of_the_network():
+def test_the_checksum_is_that_of_the_network():
     model = onnx.load(F32)
     assert number(F32) == number(F32)
     bias = next(t for t in model.graph.initializer if t.name == "dense_bias")

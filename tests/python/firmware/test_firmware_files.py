@@ -43,22 +43,34 @@ def files_of(network, folder, **options):
 
 HEADER = """\
 #ifdef TVMGEN_NET_H_
-#if TVMGEN_NET_NUMBER != 0xNUMBER
+#if TVMGEN_NET_CHECKSUM != 0xNUMBER
 #error "two networks are called tvmgen_net: compile one of them with another --module-name"
 #endif
 #endif
 #ifndef TVMGEN_NET_H_
 #define TVMGEN_NET_H_
 
-#define TVMGEN_NET_NUMBER 0xNUMBER
+#define TVMGEN_NET_CHECKSUM 0xNUMBER
 
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__) && defined(__ELF__) && !defined(TVMGEN_NET_OWN_SOURCE)
+#if !(defined(__GNUC__) && defined(__ELF__))
+#define TVMGEN_NET_SYMBOL(name)
+#define TVMGEN_NET_ALIAS(name)
+#elif !defined(TVMGEN_NET_OWN_SOURCE)
 #define TVMGEN_NET_SYMBOL(name) __asm__(name "_needs_the_library_of_this_header_NUMBER")
 #else
 #define TVMGEN_NET_SYMBOL(name)
+#define TVMGEN_NET_ALIAS(name) \\
+  extern __typeof__(name) name##_alias __asm__(#name "_needs_the_library_of_this_header_NUMBER") \\
+      __attribute__((alias(#name), nothrow));
+#endif
+#ifdef TVMGEN_NET_OWN_SOURCE
+#define TVMGEN_NET_GUARD(name) \\
+  TVMGEN_NET_ALIAS(name) \\
+  extern const uint8_t name##_is_linked_twice_compile_one_with_another_module_name; \\
+  const uint8_t name##_is_linked_twice_compile_one_with_another_module_name = 0
 #endif
 
 #ifdef __cplusplus
@@ -99,7 +111,7 @@ def test_header_has_tvm_parts_in_order(tmp_path):
     text = files_of(add_network(), tmp_path / "out", module_name="net", **C)["tvmgen_net.h"]
     found, expected = without_comments(text), without_comments(HEADER)
     found = re.sub(r"WORKSPACE_SIZE \d+", "WORKSPACE_SIZE 0", found)
-    number = re.search("NUMBER 0x([0-9a-f]{8})", found)[1]
+    number = re.search("CHECKSUM 0x([0-9a-f]{8})", found)[1]
     found = found.replace(number, "NUMBER")
     assert found.startswith(expected)
 

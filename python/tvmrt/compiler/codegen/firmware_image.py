@@ -97,7 +97,7 @@ def _memory_header(prefix: str, number: str, pools, prefixes: Sequence[str]) -> 
         "#include <stdint.h>",
         "",
         *VISIBILITY_MACROS,
-        "/* Fails to link if another image has this name. */",
+        "/* Symbols with the image's checksum: another image of this name has its own memory. */",
     ]
     for pool in pools:
         name = pool_symbol(pool, prefix)

@@ -205,11 +205,8 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
             f"      *executor, (const char *)params + {params.pad}, {len(params.data)});",
             "  if (rc != kTvmErrorNoError) *executor = NULL;",
         ]
-    create = f"{prefix}_graph_create"
-    twin = link_guard.alias_definition(
-        create, sources.network_id, _CREATE_PARAMETERS, "tvm_crt_error_t"
-    )
-    return "\n".join([*lines, "  return rc;", "}", "", *twin])
+    guard = link_guard.guard(prefix, "graph_create")
+    return "\n".join([*lines, "  return rc;", "}", "", *guard])
 
 
 def _rows(data: bytes) -> list[str]:

@@ -223,7 +223,7 @@ def _array(tensor: Tensor) -> str:
     return f"int32_t {tensor.member}[{tensor.type.rank}]"
 
 
-def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
+def print_file(program: Program, prefix: str) -> dict[str, str]:
     """Return the file with the measure function by name; empty without dynamic dimensions."""
     if not program.has_dynamic_dims():
         return {}
@@ -256,7 +256,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         "  return 0;",
         "}",
         "",
-        *link_guard.alias_definition(f"{prefix}_measure", number, declared),
+        *link_guard.guard(prefix, "measure"),
     ]
     return {f"{prefix}_measure.c": "\n".join(lines)}
 

@@ -50,8 +50,8 @@ def add_firmware_files(
     files, number = sources.files, sources.network_id
     files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
     files[f"{prefix}_lib0.c"] = main.print_file(program, prefix, sources, options, arguments)
-    files[f"{prefix}_checked.c"] = run_checked.print_file(program, prefix, number, options)
-    files |= dynamic_dims.print_file(program, prefix, number)
+    files[f"{prefix}_checked.c"] = run_checked.print_file(program, prefix, options)
+    files |= dynamic_dims.print_file(program, prefix)
     files |= pool_functions.print_files(program, prefix, sources, options, arguments)
     if sliced:
         text = step.print_step_file(program, prefix, sources, options, arguments)

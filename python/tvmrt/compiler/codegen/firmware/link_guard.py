@@ -10,9 +10,8 @@ for programs with their own declarations. Compilers without asm labels skip the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from ..c.formatting import LINE, wrap
 from ..weight_blob import WeightBlob
 
 _DIGITS = 8
@@ -29,11 +28,6 @@ def identity(*parts: str | WeightBlob) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def _suffix(number: str) -> str:
-    """Return the suffix of a network function's symbol in programs that include the header."""
-    return f"_needs_the_library_of_this_header_{number}"
-
-
 def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
     """Return the first lines of a header, which reject a different header of the same name."""
     upper = prefix.upper()
@@ -46,7 +40,7 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
         f"#ifndef {upper}_H_",
         f"#define {upper}_H_",
         "",
-        f"/*! \\brief Distinguishes it from other {what} with the same name. */",
+        f"/*! \\brief Checksum; distinguishes it from other {what} with the same name. */",
         f"#define {_number_macro(prefix)} 0x{number}",
         "",
     ]
@@ -57,11 +51,25 @@ def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> 
     ``prototype_end``."""
     macro = _symbol_macro(prefix)
     return [
-        "/* Symbols that only the library of this header defines; no other library links. */",
-        f"#if {_HAS_LABELS} && !defined({_own_macro(prefix)})",
-        f'#define {macro}(name) __asm__(name "{_suffix(number)}")',
+        "/* A program links only with the library of the header that it includes: symbols end with",
+        " * its checksum. The library defines them as aliases of its functions. */",
+        f"#if !{_HAS_LABELS}",
+        f"#define {macro}(name)",
+        f"#define {_alias_macro(prefix)}(name)",
+        f"#elif !defined({_own_macro(prefix)})",
+        f'#define {macro}(name) __asm__(name "{_SUFFIX}{number}")',
         "#else",
         f"#define {macro}(name)",
+        f"#define {_alias_macro(prefix)}(name)" + " \\",
+        f'  extern __typeof__(name) name##_alias __asm__(#name "{_SUFFIX}{number}")' + " \\",
+        "      __attribute__((alias(#name), nothrow));",
+        "#endif",
+        f"#ifdef {_own_macro(prefix)}",
+        "/* The linker reports two networks of one name by the symbol with the advice. */",
+        f"#define {_guard_macro(prefix)}(name)" + " \\",
+        f"  {_alias_macro(prefix)}(name)" + " \\",
+        f"  extern const uint8_t name##{_TWICE};" + " \\",
+        f"  const uint8_t name##{_TWICE} = 0",
         "#endif",
         "",
         "#ifdef __cplusplus",
@@ -78,7 +86,9 @@ def declaration_lines(prefix: str, number: str, declarations: Sequence[str]) -> 
     ]
 
 
-_HAS_LABELS = "defined(__GNUC__) && defined(__ELF__)"
+_HAS_LABELS = "(defined(__GNUC__) && defined(__ELF__))"
+_SUFFIX = "_needs_the_library_of_this_header_"
+_TWICE = "_is_linked_twice_compile_one_with_another_module_name"
 
 
 def prototype_end(prefix: str, function: str) -> str:
@@ -91,7 +101,7 @@ IMAGES = ("images", "--image-name")
 
 
 def _number_macro(prefix: str) -> str:
-    return f"{prefix.upper()}_NUMBER"
+    return f"{prefix.upper()}_CHECKSUM"
 
 
 def _own_macro(prefix: str) -> str:
@@ -102,37 +112,20 @@ def _symbol_macro(prefix: str) -> str:
     return f"{prefix.upper()}_SYMBOL"
 
 
+def _alias_macro(prefix: str) -> str:
+    return f"{prefix.upper()}_ALIAS"
+
+
+def _guard_macro(prefix: str) -> str:
+    return f"{prefix.upper()}_GUARD"
+
+
 def own_include(prefix: str, header: str) -> list[str]:
     """Return lines that include the header in the network's own files, with plain symbols."""
     return [f"#define {_own_macro(prefix)}", f'#include "{header}"']
 
 
-def alias_definition(
-    function: str, number: str, parameters: Iterable[str], result: str = "int32_t"
-):
-    """Return C lines that define a function's second symbol, if the compiler supports aliases, and
-    a symbol that makes the linker report two networks with this function.
-
-    ``parameters`` are declarations.
-    """
-    twice = f"{function}_is_linked_twice_compile_one_with_another_module_name"
-    long = len(f"extern const uint8_t {twice};") > LINE
-    return [
-        "/* The symbol that programs with this header call. */",
-        f"#if {_HAS_LABELS}",
-        "#ifdef __cplusplus",
-        'extern "C"',
-        "#endif",
-        *wrap(f"{result} {function}{_suffix(number)}", list(parameters) or ["void"], ""),
-        f'    __attribute__((alias("{function}"), nothrow));',
-        "#endif",
-        "",
-        "/* If two networks of a program have the same name, the linker reports this symbol. */",
-        *(
-            ["extern const uint8_t", f"    {twice};"]
-            if long
-            else [f"extern const uint8_t {twice};"]
-        ),
-        f"const uint8_t {twice} = 0;",
-        "",
-    ]
+def guard(prefix: str, function: str) -> list[str]:
+    """Return the C lines of the file that defines a function: its symbol for programs, and one that
+    the linker reports if two networks have this function."""
+    return [f"{_guard_macro(prefix)}({prefix}_{function});", ""]

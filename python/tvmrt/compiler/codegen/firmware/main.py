@@ -7,7 +7,6 @@ library; errors are codes of tvm_crt_error_t.
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import PACKED_PARAMETERS
 from tvmrt.compiler.ir.program import ARENA, OUTPUT, Buffer, Program
 
 from .. import pools as pools_file
@@ -55,8 +54,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     else:
         lines += _plain_main(program, prefix, sources, options, arguments, tracer)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
-    parameters = PACKED_PARAMETERS if packed else run_parameters(program, prefix)
-    lines += link_guard.alias_definition(f"{prefix}_run", sources.network_id, parameters)
+    lines += link_guard.guard(prefix, "run")
     return "\n".join(lines)
 
 

@@ -7,7 +7,6 @@ call it do not link it.
 
 from __future__ import annotations
 
-from tvmrt.compiler.ir import PACKED_PARAMETERS
 from tvmrt.compiler.ir.extent import Extent, SymInt
 from tvmrt.compiler.ir.program import Program
 
@@ -70,19 +69,17 @@ def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
     ]
 
 
-def print_file(program: Program, prefix: str, number: str, options) -> str:
-    """Return the text of the file; ``number`` is the network's identity number."""
+def print_file(program: Program, prefix: str, options) -> str:
+    """Return the text of the file."""
     lines = [
         *own_includes(prefix),
         "",
     ]
     if options.interface_api == "packed":
         lines += _packed(program, prefix)
-        parameters = PACKED_PARAMETERS
     else:
         lines += _plain(program, prefix)
-        parameters = _parameters(program, prefix)
-    lines += link_guard.alias_definition(f"{prefix}_run_checked", number, parameters)
+    lines += link_guard.guard(prefix, "run_checked")
     return "\n".join(lines)
 
 

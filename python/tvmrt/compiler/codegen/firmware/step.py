@@ -33,9 +33,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *main.alignment_check_function(program),
         *state.flag_declarations(program, prefix),
         *_begin(program, prefix, options),
-        *link_guard.alias_definition(
-            f"{prefix}_step_begin", sources.network_id, _begin_parameters(program, prefix)
-        ),
+        *link_guard.guard(prefix, "step_begin"),
         *_run_next_function(program, prefix, sources, options, arguments, tracer),
         *_step(program, prefix),
     ]
