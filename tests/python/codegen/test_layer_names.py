@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.compiler.codegen.c.naming import layer_name
+from tvmrt.compiler.codegen.c.naming import layer_name, work_name
 
 CONVOLUTIONS = ("m/stem/Relu;m/stem/BiasAdd;m/stem/Conv2D", "m/block_1/Conv", "m/block_2/Conv")
 
@@ -54,7 +54,26 @@ def test_functions_and_structs_are_named_after_convolutions(target, tmp_path):
         ("m/pw/Relu6;m/pw/Conv2D", "m/pw/Conv2D"),
         ("m/dense/MatMul;m/dense/Relu;m/dense/BiasAdd", "m/dense"),
         ("block/Conv_12", "block/Conv_12"),
+        ("m/conv_3/BiasAdd", "m/conv_3"),
+        ("m/dense/BiasAdd_prequant", "m/dense"),
     ],
 )
 def test_a_fused_layer_has_the_name_of_its_convolution_or_matmul(name, expected):
     assert layer_name(name) == expected
+
+
+WORK_NAMES = [
+    ("add", "n2/FusedBatchNormV3", "n2/add"),
+    ("qadd", "block/Relu_quant", "block/add"),
+    ("softmax", "Identity_int8_prequant", "softmax"),
+    ("qconv", "m/Conv2d_0/Relu6_prequant", "m/Conv2d_0"),
+    ("quantize", "m/act/Relu;m/conv/BiasAdd_quantize", "m/act/quantize"),
+    ("matmul", "Times212", "Times212"),
+    ("identity", "block/Transpose_copy", "block/Transpose_copy"),
+    ("reduce_mean", "top/AvgPool", "top/AvgPool"),
+]
+
+
+def test_a_step_is_not_named_after_the_work_of_another_operator():
+    found = [(op, name, work_name(op, name)) for op, name, _ in WORK_NAMES]
+    assert found == WORK_NAMES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
-from tvmrt.compiler.ir.custom import c_refusal
+from tvmrt.compiler.ir.custom import c_refusal, shown_op
 from tvmrt.compiler.ir.extent import (
     Symbol,
     data_dependent_symbols,
@@ -41,7 +41,7 @@ from tvmrt.compiler.planner import plan_program
 from tvmrt.error import UnsupportedError
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
-from .c.naming import Namer, layer_name
+from .c.naming import Namer, layer_name, work_name
 from .kernel_features import BOARD_KERNELS
 from .loops import reductions  # noqa: F401  (the same)
 from .loops.fusion import form_groups
@@ -70,7 +70,7 @@ def _main_name(group: Group) -> str:
     if root.op == "identity" and group.before:  # a copy of the result into another layout
         root = group.before[-1]
     is_layer = any(word in root.op for word in ("conv", "matmul"))
-    return layer_name(root.name) if is_layer else root.name
+    return work_name(shown_op(root), layer_name(root.name) if is_layer else root.name)
 
 
 def _lowering_class(op: str) -> type[Lowering]:

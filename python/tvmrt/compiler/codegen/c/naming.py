@@ -53,18 +53,54 @@ _BIAS = re.compile(r"(.+)/BiasAdd[^/]*")
 _MATMUL = re.compile(r"(?i)(?:.*/)?(?:\w+_)?(?:conv|depthwise|matmul|gemm|einsum|dense)[^/]*")
 
 
+_QUANTIZER = re.compile(r"_(?:pre|de)?quant[^/_]*(?:_\d+)?$")  # ending that a quantiser appends
+
+
 def layer_name(name: str) -> str:
     """Return the layer's name of a convolution or matmul that TensorFlow fused with other nodes,
     whose names it joined with semicolons. A layer's own bias identifies it; its convolution may be
     named after another layer that shares a constant."""
-    names = name.split(";")
-    if len(names) == 1:
-        return name
+    names = [_QUANTIZER.sub("", each) for each in name.split(";")]
     biased = next(filter(None, map(_BIAS.fullmatch, names)), None)
     if biased is not None:
         return biased[1]
     matmul = next(filter(_MATMUL.fullmatch, reversed(names)), None)
     return matmul or names[0]
+
+
+# Words in the names of converters' nodes: a step with one of them does this work, or it is renamed.
+_WORK = (
+    "batchnorm biasadd conv flatten gemm identity matmul pool quant relu reshape sigmoid softmax "
+    "squeeze transpose"
+)
+# Words for operators, besides those in their own names; copies and tables do any operator's work.
+_SYNONYMS = {
+    "identity": _WORK,
+    "table": _WORK,
+    "conv": "depthwise",
+    "matmul": "gemm dense linear einsum",
+    "reduce_mean": "pool average",
+    "clip": "relu",
+    "resize": "upsample",
+}
+
+
+def work_name(op: str, name: str) -> str:
+    """Return the name of a step, without the word for another operator's work at its end.
+
+    Converters name a fused or replaced node after the last of its nodes: a residual add that took
+    over an activation is called ``block/Relu``; its step is ``block/add``. For a convolution called
+    ``conv_1/Relu``, it is ``conv_1``.
+    """
+    op = op[1:] if op.startswith("q") and not op.startswith("quant") else op
+    if not op.endswith("quantize"):
+        name = _QUANTIZER.sub("", name)
+    path, slash, last = name.partition(";")[0].rpartition("/")
+    letters, outer = (each.lower().replace("_", "") for each in (last, path.rpartition("/")[2]))
+    own = [word for word in op.split("_") if len(word) > 2] + _SYNONYMS.get(op, "").split()
+    if any(word in letters for word in own) or not any(word in letters for word in _WORK.split()):
+        return name
+    return path if any(word in outer for word in own) else f"{path}{slash}{op}"
 
 
 _WORD = re.compile(r"_[A-Za-z]")
