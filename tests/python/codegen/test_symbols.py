@@ -18,7 +18,7 @@ LONGEST = 48
 # linker messages for a header of another library, or for duplicate symbols
 SENTENCES = re.compile("_needs_the_library_of_this_header_|_is_linked_twice_compile_one_with_")
 PATH = "encoder/stage_with_a_long_name/block/depthwise_separable_convolution"
-ENDINGS = ("", "_packed", "_epilogue", "_rows", "_one", "_operands", "_task", "_args", "_kept")
+ENDINGS = ("", "_packed", "_epilogue", "_rows", "_element", "_operands", "_task", "_args", "_kept")
 
 
 def _rng(seed=0):

@@ -15,7 +15,7 @@ from tvmrt.compiler.ir import DType, Node, Strided, Value, dense
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.program import Access, Step
 
-from ..c.formatting import GAP, braces, times, wrap
+from ..c.formatting import GAP, initializer, times, wrap
 from ..c.writer import FunctionWriter
 from ..loops.pointwise import scalar_literal
 
@@ -121,7 +121,8 @@ class RowFunction:
             members = [f"  const {o.dtype.c} *{o.member};" for o in self.operands]
             struct = ["typedef struct {", *members, f"}} {self._type};", ""]
         head = wrap(f"static void {self.symbol}", [*parameters, "const void *ctx"], " {")
-        return [*struct, *head, *inner.lines, "}"]
+        note = "/* Epilogue that the kernel calls with finished rows. */"
+        return [*struct, note, *head, *inner.lines, "}"]
 
     def open_context(self, inner: FunctionWriter) -> None:
         """Print the access to the struct."""
@@ -135,7 +136,7 @@ class RowFunction:
         and its context."""
         if not self.operands:
             return self.symbol, "NULL"
-        pointers = braces([o.pointer for o in self.operands])
+        pointers = initializer({o.member: o.pointer for o in self.operands})
         context = f.fresh("operands")
         f.line(f"const {self._type} {context} ={GAP}{pointers};")
         return self.symbol, f"&{context}"

@@ -43,7 +43,7 @@ def emit_rows(
     scale = _scale(f, product)
     operands = read_operands(f, step, after, computed, product.output.shape, order, known, scale)
     f.include("scalar/quant.h")
-    one, rows = f.static_symbol("_one"), RowFunction(f, "_rows", operands)
+    one, rows = f.static_symbol("_element"), RowFunction(f, "_rows", operands)
     f.define(_element_function(f, one, product, after, operands, known))
     f.define(_row_function(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
     return rows.print_context(f)
@@ -76,7 +76,8 @@ def _element_function(f, name, product, after, operands, known) -> str:
     parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
     kind = f"static inline {register_type(result.dtype)}"
     head = wrap(f"{kind} {name}", parameters, " {")
-    return "\n".join([*head, *inner.lines, "}"])
+    note = "/* Element of the result from its accumulator. */"
+    return "\n".join([note, *head, *inner.lines, "}"])
 
 
 def _rescale(inner: FunctionWriter, product: Node) -> str:
