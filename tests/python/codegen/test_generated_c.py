@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tvmrt.compiler.ir.program import ARENA, MemoryPool
 from tvmrt.compiler.planner import plan_program
 from tvmrt.libinfo import find_include_path
 
+ROOT = Path(__file__).parents[3]
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]
 
 
@@ -285,3 +287,24 @@ def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):
 )
 def test_a_long_name_is_cut_between_words(name, expected):
     assert identifier(name, 18) == expected
+
+
+@pytest.mark.parametrize(("name", "target"), [("int8", "cortex-m4"), ("f32", "riscv32")])
+def test_generated_c_explains_itself(name, target):
+    path = ROOT / "examples" / "digits" / f"digits_{name}.onnx"
+    files = tvmrt.compile(path, target=target).sources.files
+    text = "\n".join(each for file, each in files.items() if not file.endswith("_weights.c"))
+    code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', "", text, flags=re.DOTALL)
+    names = set(re.findall(r"\b[A-Za-z_]\w*", code))
+    digests = re.compile(r"[a-z0-9]*(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8}")
+    assert not [word for name in names for word in name.split("_") if digests.fullmatch(word)]
+    starts = re.findall(r"const (?:struct )?(?:tvmrt_|TVM)\w+ \w+ = \{\s*(\S)", code)
+    assert starts and set(starts) == {"."}, "positional initialiser of a struct"
+    operators = files["tvmgen_default_lib1.c"]
+    steps = re.findall(r"/\*\n((?: \*.*\n)+) \*/\nint32_t tvmgen_", operators)
+    assert len(steps) == len(re.findall(r"^int32_t tvmgen_", operators, re.MULTILINE)) > 3
+    for step in steps:
+        assert re.search(r"^ \* [a-z]\w*[^:]*: .+", step), step  # operator: nodes
+        assert re.search(r"\w+\[.*\].*, the result$", step, re.MULTILINE), step
+    product = next(step for step in steps if re.search(r"conv 3x3.*: ", step))
+    assert ("int8 conv" in product) == (name == "int8") and "kernel: board/" in product

@@ -135,6 +135,7 @@ def _dispatcher(prefix: str, symbol: str, step: Step, parameters: list[Parameter
     """Return the function that dispatches calls to the active level."""
     used = _active_level(prefix)
     lines = [
+        "/* Run the step for the active ISA level. */",
         *signature(symbol, parameters, " {"),
         f"  if ({used} == NULL) return {prefix}_no_level();",
         *wrap(f"return {used}->{symbol}", [p.name for p in parameters], ";", 1),
@@ -216,7 +217,7 @@ def print_level_selection(prefix: str, levels: LevelFunctions) -> str:
     ]
     for name in levels.names:
         functions = [function.symbol for function in levels.functions_by_symbol(name).values()]
-        lines += wrap("", functions, ",", 1, brackets="{}")
+        lines += wrap(f"/* {name} */ ", functions, ",", 1, brackets="{}")
     return "\n".join(
         [*lines, "};", "", *_level_constructor(prefix, levels), *_level_queries(prefix)]
     )
