@@ -8,6 +8,8 @@ from itertools import takewhile
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.c.initializers import PARALLEL_WORK
+from tvmrt.compiler.codegen.depth_first_tiling import fused_layers
+from tvmrt.compiler.codegen.lowering_protocols import Tunable
 from tvmrt.compiler.codegen.target import Target, get_target, vector_key
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.ir.rounding import ceil_div
@@ -61,11 +63,11 @@ def layers_of(program: Program) -> dict[Layer, int]:
     """Return the layers of a network that have several choices, in network order, with the number
     of occurrences of each."""
     result: dict[Layer, int] = {}
-    for step in (part for whole in program.steps for part in whole.lowering.fused_steps(whole)):
+    for step in (part for whole in program.steps for part in fused_layers(whole)):
         layer = layer_of(step.group.root)
         if layer is None or layer.macs < MIN_MACS:
             continue
-        if step.lowering.options(step):
+        if isinstance(step.lowering, Tunable) and step.lowering.options(step):
             result[layer] = result.get(layer, 0) + 1
     return result
 

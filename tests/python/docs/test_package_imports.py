@@ -117,6 +117,7 @@ CODEGEN = (
     },
     {"geometry", "kernel_features", "cpu_dispatch"},
     {"options", "lowering", "mcu_families"},
+    {"lowering_protocols"},
     {"loops", "entries", "pool_options", "operand_copies"},
     {"window", "firmware", "manifest", "zero_copy_concat"},
     {"operators"},

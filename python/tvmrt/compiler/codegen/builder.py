@@ -48,13 +48,15 @@ from .loops.fusion import form_groups
 from .loops.loop_nest import PointwiseLowering
 from .loops.pointwise import has_moderate_angle_form
 from .lowering import Lowering, has_lowering, lowering_for
+from .lowering_protocols import Nested
 from .operand_copies import insert_operand_copies
 from .target import Target
 from .tied_embeddings import tie_embeddings
 from .window.fused_residual import MATMUL_OPS, residual_operand
 from .zero_copy_concat import remove_concat_copies
 
-KERNEL_ALIGN_BYTES = 16  # alignment of blocks from tvmrt_scratch_alloc()
+KERNEL_ALIGN_BYTES = 16  # alignment of blocks from tvmrt_scratch_alloc() on boards
+PAGE_BYTES = 4096  # granularity at which the runtimes of hosts allocate them
 
 
 def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
@@ -133,8 +135,8 @@ class _ProgramBuilder:
         tie_embeddings(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
-            if not self.target.hosted:
-                reserve_kernel_scratch(step)
+            with error_context(step.group.root.sources):
+                reserve_scratch(step)
         return program
 
     def _attach_data_dependent_dims(self, program: Program) -> None:
@@ -267,8 +269,7 @@ class _ProgramBuilder:
         self.access[node.output] = Access(source.buffer, at)
 
     def _lower_kernel(self, group: Group) -> None:
-        lowering = _lowering_class(group.root.op)(group, self.target)
-        lowering.build_subprograms(partial(_build_subprogram, target=self.target))
+        lowering = _lowering(_lowering_class(group.root.op), group, self.target)
         levels = self._level_lowerings(type(lowering), group)
         if group.after:
             accesses = {v: self._access_of(v) for v in group.inputs() if not v.is_constant}
@@ -276,26 +277,20 @@ class _ProgramBuilder:
                 self._split_epilogue(group)
                 return
         operands = lowering.operands()
-        reads = [self._access_with_layout(v, lowering.demand(v)) for v in operands]
+        demands = [lowering.demand(v) for v in operands]
+        reads = [self._access_with_layout(v, demand) for v, demand in zip(operands, demands)]
         accesses = dict(zip(operands, reads))
         name = self.names.take(_main_name(group))
         writes = []
         has_several = len(group.outputs) > 1
         for i, value in enumerate(group.outputs):
-            order = lowering.result_order(i, accesses)
+            layout = lowering.result_layout(i, accesses)
             label = f"{name}_{i}" if has_several else name
-            access = dense_access(label, value.dtype, value.shape, order)
+            access = dense_access(label, value.dtype, value.shape, layout.order)
             self.access[value] = access
             writes.append(access)
-        demands = [
-            *(lowering.demand(v) for v in operands),
-            *(lowering.result_demand(i) for i in range(len(writes))),
-        ]
+            demands.append(layout.demand)
         step = Step(name, group, lowering, operands, reads, writes, demands, levels=levels)
-        needs = [each.scratch_bytes() for each in (lowering, *levels.values())]
-        step.scratch_bytes = max(map(upper_bound, needs))
-        if step.scratch_bytes:
-            step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:
             condition, expected = group.root.guard
             step.guard = (self._access_of(condition), expected)
@@ -306,11 +301,7 @@ class _ProgramBuilder:
         memory, not in tensor layouts."""
         if group.root.op == "region":
             return {}  # a device function, the same for all processors of the family
-        writers = {}
-        for level in self.target.levels:
-            writers[level.name] = lowering = kind(group, level)
-            lowering.build_subprograms(partial(_build_subprogram, target=level))
-        return writers
+        return {level.name: _lowering(kind, group, level) for level in self.target.levels}
 
     def _lower_concat(self, node: Node) -> None:
         """Copy each part into its slice; remove_concat_copies() removes copies where it can."""
@@ -396,6 +387,14 @@ class _ProgramBuilder:
         return not counts or all(counts <= step.symbols() for step in touching)
 
 
+def _lowering(kind: type[Lowering], group: Group, target: Target) -> Lowering:
+    """Return the lowering of a group with the programs nested in it."""
+    lowering = kind(group, target)
+    if isinstance(lowering, Nested):
+        lowering.build_subprograms(partial(_build_subprogram, target=target))
+    return lowering
+
+
 def _build_subprogram(graph: Graph, target: Target) -> Program:
     """Plan a graph nested in a node; its arena lies in the scratch of the node's step."""
     program = build_program(graph, target)
@@ -403,13 +402,22 @@ def _build_subprogram(graph: Graph, target: Target) -> Program:
     return program
 
 
-def reserve_kernel_scratch(step: Step) -> None:
-    """Reserve in the step's scratch the blocks that its kernels would allocate at run time."""
-    blocks = step.lowering.kernel_blocks(step)
-    step.kernel_bytes = sum(round_up(upper_bound(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)
-    if step.kernel_bytes:
-        begin = round_up(step.scratch_bytes, ALIGN_BYTES)
-        step.scratch_bytes = begin + step.kernel_bytes
+def reserve_scratch(step: Step) -> None:
+    """Reserve the step's scratch memory in the arena. On boards it includes the blocks that kernels
+    allocate at run time on hosts."""
+    hosted, variants = step.lowering.target.hosted, step.levels.values() or (step.lowering,)
+    needs = [lowering.scratch(step) for lowering in variants]
+    align = PAGE_BYTES if hosted else KERNEL_ALIGN_BYTES
+    kernel_bytes = max(
+        sum(round_up(upper_bound(nbytes), align) for nbytes in each.kernel_blocks) for each in needs
+    )
+    step.scratch_bytes = max(upper_bound(each.arena_bytes) for each in needs)
+    if hosted:
+        step.thread_scratch_bytes = kernel_bytes
+    elif kernel_bytes:
+        step.kernel_bytes = kernel_bytes
+        step.scratch_bytes = round_up(step.scratch_bytes, ALIGN_BYTES) + kernel_bytes
+    if step.scratch_bytes:
         name = f"{step.name}_scratch"
         step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
 

@@ -16,6 +16,8 @@ from dataclasses import replace
 from tvmrt.compiler.ir.extent import statically_known_true
 from tvmrt.compiler.ir.program import Buffer, Program, Step
 
+from .builder import reserve_scratch
+from .lowering_protocols import DepthFirstFusable
 from .operators.depth_first_chain import MAX_CHAIN_LAYERS, DepthFirstLowering
 from .operators.fused_channel_scale import ScaledConvLowering, as_channel_scale
 from .operators.row_fused_chain import main_operand
@@ -39,6 +41,8 @@ def tile_depth_first(program: Program, target: Target, is_forced: bool | None = 
         chain, end = _fuse_channel_scale(program, begin, last_use, target), begin + 2
         if chain is None:
             chain, end = _longest_chain(program, begin, last_use, target, is_forced)
+        if end > begin + 1:
+            reserve_scratch(chain)
         steps.append(chain)
         begin = end
     return replace(program, steps=steps)
@@ -100,9 +104,15 @@ def _fuse_channel_scale(
     return _fuse([before, after], target, ScaledConvLowering) if joins else None
 
 
+def fused_layers(step: Step) -> Sequence[Step]:
+    """Return the layers that a step computes: those of a chain, or the step itself."""
+    return step.lowering.steps if isinstance(step.lowering, DepthFirstLowering) else (step,)
+
+
 def _can_be_tiled(step: Step) -> bool:
     plain = step.guard is None and not step.data_dependent_dims and len(step.writes) == 1
-    return plain and bool(step.reads) and step.lowering.depth_first_layer(step) is not None
+    fusable = plain and bool(step.reads) and isinstance(step.lowering, DepthFirstFusable)
+    return fusable and step.lowering.depth_first_layer(step) is not None
 
 
 def _is_profitable(before: Step, after: Step, target: Target) -> bool:

@@ -17,7 +17,6 @@ from tvmrt.libinfo import __version__
 
 from .c.packed_functions import WEAK
 from .entries.symbolic_dims import string_lines
-from .lowering import thread_scratch_bytes
 from .options import Options, Sources
 from .target import Target
 
@@ -54,7 +53,7 @@ def describe(
         "bytes": {
             "weights": weights,
             "arena": program.arena_bytes,
-            **({"scratch": thread_scratch_bytes(program)} if target.hosted else {}),
+            **({"scratch": program.thread_scratch_bytes} if target.hosted else {}),
             "inputs": sum(type.nbytes for type in program.input_types),
             "outputs": sum(type.nbytes for type in program.output_types),
         },

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tvmrt.compiler.ir import DTYPES
 from tvmrt.compiler.ir import program as ir_program
 from tvmrt.compiler.ir.program import (
     ARENA,
@@ -37,8 +36,9 @@ from tvmrt.compiler.planner.row_fusion_selection import (
     pareto_frontier,
 )
 
-from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
+from .builder import KERNEL_ALIGN_BYTES, reserve_scratch
 from .lowering import Lowering, same_offsets
+from .lowering_protocols import RowFusable
 from .operators.patch_inference import (
     ColumnRange,
     ColumnWindow,
@@ -70,7 +70,8 @@ def find_row_layers(program: Program) -> list[RowLayer | None]:
     for step in program.steps:
         alone = bool(step.reads) and len(step.writes) == 1 and step.guard is None
         plain = alone and not step.data_dependent_dims and not step.levels and not step.symbols()
-        layers.append(step.lowering.row_layer(step) if plain else None)
+        fusable = plain and isinstance(step.lowering, RowFusable)
+        layers.append(step.lowering.row_layer(step) if fusable else None)
     return layers
 
 
@@ -248,13 +249,13 @@ def _chain(
 ) -> FusableChain:
     """Return the planner's description of plans with the layers ``cut`` over all patches."""
     kernel_bytes, nbytes = (
-        max(each.kernel_bytes for each in cut),
+        max(each.costs.kernel_bytes for each in cut),
         max(plan.nbytes for plan in plans),
     )
     scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(kernel_bytes, KERNEL_ALIGN_BYTES)
-    extra_instructions = sum(each.extra_instructions + each.work for each in cut) - sum(
-        each.work for each in whole
-    )
+    extra_instructions = sum(
+        each.costs.extra_instructions + each.costs.instructions for each in cut
+    ) - sum(each.costs.instructions for each in whole)
     recomputed_macs = sum(each.macs for each in cut) - sum(each.macs for each in whole)
     return FusableChain(
         tuple(plans),
@@ -320,12 +321,9 @@ def merge_steps(steps: Sequence[Step], make: Callable[[Group], Lowering]) -> Ste
 def _fuse(steps: Sequence[Step], target: Target, joined: FusedChain) -> Step:
     patches = joined.patches(steps)
     chain = merge_steps(steps, lambda group: RowFusedLowering(group, target, steps, patches))
-    chain.shrinks, chain.scratch_bytes = True, chain.lowering.scratch_bytes()
-    if chain.scratch_bytes:
-        name = f"{chain.name}_scratch"
-        chain.scratch = Buffer(name, DTYPES["uint8"], chain.scratch_bytes, ARENA)
+    chain.shrinks = True
     chain.in_place = [(0, 0)] if joined.chain.in_place else []
-    reserve_kernel_scratch(chain)
+    reserve_scratch(chain)
     return chain
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tvmrt.compiler.codegen.c.writer import Function
-from tvmrt.compiler.codegen.lowering import thread_scratch_bytes
 from tvmrt.compiler.ir import TensorType
 from tvmrt.compiler.ir.custom import shown_op
 from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text, upper_bound
@@ -118,7 +117,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         program.arena_bytes,
         program.lower_bound_bytes,
         weights_bytes,
-        thread_scratch_bytes(program),
+        program.thread_scratch_bytes,
         [_tensor(n, t) for n, t in zip(program.input_names, program.input_types)],
         [
             _tensor(n, t, program.labels.get(n, ()))

@@ -177,8 +177,9 @@ class Step:
     ``reads`` and ``writes`` are the operands in the order of the C parameters; compile-time
     constants are not operands. ``demands`` has the required layout of each operand, reads, then
     writes. ``in_place`` lists (read index, write index) pairs that may share memory.
-    ``scratch_bytes`` are allocated in the arena while the step runs; the kernels that it calls use
-    the last ``kernel_bytes`` of them. ``data_dependent_dims`` has the accesses of the
+    ``scratch_bytes`` are allocated in the arena while the step runs; on boards, the kernels that it
+    calls use the last ``kernel_bytes`` of them. On hosts, kernels allocate
+    ``thread_scratch_bytes`` per thread at run time. ``data_dependent_dims`` has the accesses of the
     data-dependent dimensions that the step uses. ``levels`` has the lowering for each ISA level of
     multi-versioned code. ``deferred``: a region that is started, and waited for where its results
     are needed. ``shrinks``: an in-place result may be smaller than the operand whose memory it has.
@@ -194,6 +195,7 @@ class Step:
     in_place: list[tuple[int, int]] = field(default_factory=list)
     scratch_bytes: int = 0
     kernel_bytes: int = 0
+    thread_scratch_bytes: int = 0
     scratch: Buffer | None = None
     guard: tuple[Access, bool] | None = None
     data_dependent_dims: dict[Symbol, Access] = field(default_factory=dict)
@@ -295,6 +297,11 @@ class Program:
     reduced: list[ReducedPrecision] = field(default_factory=list)
     winograd: list[WinogradConversion] = field(default_factory=list)
     row_plans: list[RowFusionPlan] = field(default_factory=list)
+
+    @property
+    def thread_scratch_bytes(self) -> int:
+        """Maximum scratch bytes that a thread allocates at run time on a host; 0 on boards."""
+        return max((step.thread_scratch_bytes for step in self.steps), default=0)
 
     def dims(self) -> list[Symbol]:
         """Return the dimensions that a run may choose, in their order in the inputs."""

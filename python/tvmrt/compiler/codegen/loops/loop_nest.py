@@ -16,7 +16,8 @@ from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.formatting import GAP, byte_size, call, plus, times
 from ..c.writer import FunctionWriter
-from ..lowering import ANY, Lowering, lowers, same_offsets
+from ..lowering import ANY, ResultLayout, lowers, same_offsets
+from ..lowering_protocols import RowFusable
 from .element_access import element, store
 from .pointwise import has_moderate_angle_form, print_pointwise_chain, scalar_literal
 from .row_fusion_layers import elementwise_row_layer, single_row_step
@@ -114,7 +115,7 @@ class Operands:
 
 
 @lowers("pointwise")
-class PointwiseLowering(Lowering):
+class PointwiseLowering(RowFusable):
     """Chain or tree of pointwise nodes: one loop nest with one load per operand."""
 
     in_memory = ()
@@ -122,11 +123,8 @@ class PointwiseLowering(Lowering):
     def demand(self, value: Value) -> str:
         return ANY
 
-    def result_demand(self, index: int) -> str:
-        return ANY
-
-    def result_order(self, index: int, accesses: dict[Value, Access]):
-        return pointwise_order(self.group.outputs[0], accesses)
+    def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
+        return ResultLayout(pointwise_order(self.group.outputs[0], accesses), ANY)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]

@@ -16,7 +16,8 @@ from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 from ..c.formatting import GAP
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
-from ..lowering import ANY, Lowering, lowers
+from ..lowering import ANY, ResultLayout, Scratch, lowers
+from ..lowering_protocols import RowFusable
 from .loop_nest import (
     PARALLEL_ELEMENTS,
     Loop,
@@ -51,7 +52,7 @@ REDUCTIONS = (
 
 
 @lowers(*REDUCTIONS)
-class ReduceLowering(Lowering):
+class ReduceLowering(RowFusable):
     """Fold over axes: loops over the kept axes around loops over the reduced axes."""
 
     takes_epilogue = True
@@ -60,9 +61,6 @@ class ReduceLowering(Lowering):
         return True
 
     def demand(self, value: Value) -> str:
-        return ANY
-
-    def result_demand(self, index: int) -> str:
         return ANY
 
     @property
@@ -77,12 +75,12 @@ class ReduceLowering(Lowering):
         ]
         return max(candidates)[1] if candidates else tuple(range(len(shape)))
 
-    def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...]:
+    def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
         order = self.input_order(accesses)
         if self.node.attrs["keepdims"]:
-            return order
+            return ResultLayout(order, ANY)
         kept_axes = [d for d in range(len(order)) if d not in self.axes]
-        return tuple(kept_axes.index(d) for d in order if d not in self.axes)
+        return ResultLayout(tuple(kept_axes.index(d) for d in order if d not in self.axes), ANY)
 
     def strides_by_input_axis(self, at: Strided) -> tuple[int, ...]:
         """Return strides by input axis of an access with the result's shape."""
@@ -94,7 +92,10 @@ class ReduceLowering(Lowering):
             k += 0 if folded and not keep else 1
         return tuple(strides)
 
-    def scratch_bytes(self) -> int:
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(self._partial_bytes())
+
+    def _partial_bytes(self) -> int:
         """Return the bytes of partial sums if tasks may share a fold, which must be long enough for
         many elements per part."""
         x = self.node.inputs[0]

@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.program import Step
 from ..c.formatting import plus
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import Loop, emit_nest, index, merge_loops
-from ..lowering import ANY, Lowering, lowers
+from ..lowering import ANY, Lowering, ResultLayout, Scratch, lowers
 
 
 def strides_without_axis(at: Strided, axis: int, keep: bool) -> tuple[int, ...]:
@@ -39,8 +39,8 @@ class AxisLowering(Lowering):
     def axis(self) -> int:
         return self.node.attrs["axis"]
 
-    def result_order(self, position: int, accesses):
-        return accesses[self.node.inputs[0]].at.order()
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout(accesses[self.node.inputs[0]].at.order())
 
     def outer_order(self, at: Strided) -> list[int]:
         return [d for d in at.order() if d != self.axis]
@@ -48,11 +48,11 @@ class AxisLowering(Lowering):
 
 @lowers("argmax", "argmin")
 class ArgReduceLowering(AxisLowering):
-    def result_order(self, position: int, accesses):
-        order = super().result_order(position, accesses)
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        layout = super().result_layout(index, accesses)
         if self.node.attrs["keepdims"]:
-            return order
-        return tuple(d - (d > self.axis) for d in order if d != self.axis)
+            return layout
+        return ResultLayout(tuple(d - (d > self.axis) for d in layout.order if d != self.axis))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/argmax.h")
@@ -108,11 +108,11 @@ class CumulativeLowering(AxisLowering):
 
 @lowers("topk")
 class TopKLowering(AxisLowering):
-    def result_demand(self, index: int) -> str:
-        return ANY
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return super().result_layout(index, accesses)._replace(demand=ANY)
 
-    def scratch_bytes(self) -> int:
-        return max(4 * upper_bound(self.node.attrs["k"]), 4)
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(max(4 * upper_bound(self.node.attrs["k"]), 4))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/topk.h")
@@ -143,9 +143,9 @@ class TopKLowering(AxisLowering):
 
 @lowers("det")
 class DeterminantLowering(Lowering):
-    def scratch_bytes(self) -> int:
+    def scratch(self, step: Step) -> Scratch:
         x = self.node.inputs[0]
-        return max(x.shape[-1] * x.shape[-1] * x.dtype.itemsize, 1)
+        return Scratch(max(x.shape[-1] * x.shape[-1] * x.dtype.itemsize, 1))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/determinant.h")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from tvmrt.compiler.ir import DTYPES, TensorType, Value
 from tvmrt.compiler.ir.custom import call_of, logical_types
-from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.layout import Layout, parse_layout
 from tvmrt.compiler.ir.program import DENSE, Step
 from tvmrt.error import UnsupportedError
@@ -15,7 +14,7 @@ from tvmrt.error import UnsupportedError
 from ..c.formatting import call
 from ..c.naming import local_name
 from ..c.writer import FunctionWriter, literal
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, ResultLayout, Scratch, lowers
 from .custom_files import header_name
 
 MAX_RANK = 8  # maximum rank of tvmrt_shape
@@ -37,15 +36,12 @@ class CustomLowering(Lowering):
     def demand(self, value: Value):
         return self._order(self.node.inputs.index(value))
 
-    def result_demand(self, index: int):
-        return self._order(len(self.node.inputs) + index)
-
-    def result_order(self, index: int, accesses):
+    def result_layout(self, index: int, accesses) -> ResultLayout:
         order = self._order(len(self.node.inputs) + index)
-        return None if order == DENSE else order
+        return ResultLayout(None if order == DENSE else order, order)
 
-    def scratch_bytes(self) -> SymInt:
-        return self.operator.c.scratch_bytes(call_of(self.node))
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(self.operator.c.scratch_bytes(call_of(self.node)))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.define(f'#include "{header_name(self.operator)}"')

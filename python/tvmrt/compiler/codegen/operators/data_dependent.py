@@ -8,8 +8,9 @@ from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 
 from ..c.initializers import print_layer, print_struct
+from ..c.inputs import input_pointer, input_pointers
 from ..c.writer import FunctionWriter, error_location
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, Scratch, lowers
 
 
 @lowers("count")
@@ -20,7 +21,7 @@ class RuntimeSizeLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/nonzero.h")
-        attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
+        attrs, x = self.node.attrs, input_pointer(f, 0, "x")
         where = error_location(self.node, attrs["what"])
         f.result(f"tvmrt_count(*{x}, {attrs['low']}, {attrs['high']}, {where}, {f.write()})")
 
@@ -43,7 +44,7 @@ class NonzeroLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/nonzero.h")
         x, shape = self.node.inputs[0], f.fresh("shape")
-        pointer = self.pointer(step, f, 0, "x")
+        pointer = input_pointer(f, 0, "x")
         f.line(f"{f.storage} int32_t {shape}[] = {{{', '.join(map(str, x.shape))}}};")
         passed = f"{pointer}, {len(x.shape)}, {shape}, {self.node.attrs['count']}, {f.write()}"
         f.line(f"tvmrt_nonzero_{x.dtype.name}({passed});")
@@ -54,7 +55,7 @@ class SelectTensorLowering(Lowering):
     """Copy of one of two tensors."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        pointers = self.pointers(step, f, "condition", "a", "b")
+        pointers = input_pointers(f, "condition", "a", "b")
         condition, y = pointers[0], f.write()
         head = f"if (*{condition})"
         for value, pointer in zip(self.node.inputs[1:], pointers[1:]):
@@ -67,8 +68,8 @@ class SelectTensorLowering(Lowering):
 class UniqueLowering(Lowering):
     """Sort of indices by their slices, then a pass over adjacent ones."""
 
-    def scratch_bytes(self) -> int:
-        return max(12 * upper_bound(self.node.outputs[0].type.size), 4)
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(max(12 * upper_bound(self.node.outputs[0].type.size), 4))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/unique.h")
@@ -82,7 +83,7 @@ class UniqueLowering(Lowering):
         if self.node.op == "unique_equal_nan":
             fields["equal_nan"] = 1
         print_layer(f, "tvmrt_unique_layer", fields)
-        pointer = self.pointer(step, f, 0, "x")
+        pointer = input_pointer(f, 0, "x")
         first, inverse, counts, kept = (
             f.name_write(i, name) for i, name in enumerate(("first", "inverse", "counts", "kept"))
         )
@@ -95,13 +96,13 @@ class UniqueLowering(Lowering):
 class NonMaxSuppressionLowering(Lowering):
     """One heap of boxes per class."""
 
-    def scratch_bytes(self) -> int:
-        return max(4 * upper_bound(self.node.inputs[0].shape[1]), 4)
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(max(4 * upper_bound(self.node.inputs[0].shape[1]), 4))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/nms.h")
         names = ("boxes", "scores", "most", "overlap", "score")
-        boxes, scores, limit, overlap, score = self.pointers(step, f, *names)
+        boxes, scores, limit, overlap, score = input_pointers(f, *names)
         batch, classes, count = self.node.inputs[1].shape
         print_struct(
             f,

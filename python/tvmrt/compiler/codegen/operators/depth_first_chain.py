@@ -9,7 +9,7 @@ from tvmrt.compiler.ir.program import Group, Step, pixel_stride
 from ..c.formatting import braces
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT
-from ..lowering import Lowering
+from ..lowering import Lowering, Scratch
 from ..target import Target
 from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 
@@ -42,9 +42,6 @@ class DepthFirstLowering(Lowering):
             best = rows, plan
         return best
 
-    def fused_steps(self, step: Step) -> Sequence[Step]:
-        return self.steps
-
     @property
     def fits_cache(self) -> bool:
         """Whether tiles have enough rows, and the cache also holds the weights, which are read
@@ -54,8 +51,9 @@ class DepthFirstLowering(Lowering):
             weights = 0
         return self.rows >= MIN_TILE_ROWS and self.plan.nbytes + weights <= self.target.l2_bytes
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return (self.plan.nbytes, max(sum(s.lowering.kernel_blocks(s)) for s in self.steps))
+    def scratch(self, step: Step) -> Scratch:
+        inner = [s.lowering.scratch(s).kernel_blocks for s in self.steps]
+        return Scratch(kernel_blocks=(self.plan.nbytes, max(map(sum, inner))))
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         last, x = self.steps[-1], step.reads[0].buffer

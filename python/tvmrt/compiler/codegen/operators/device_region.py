@@ -21,7 +21,7 @@ from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 from ..c.formatting import wrap
 from ..c.writer import FunctionWriter, Parameter
 from ..device_placement import is_bound_per_run
-from ..lowering import Lowering, has_lowering, lowering_for, lowers
+from ..lowering import Lowering, ResultLayout, Scratch, has_lowering, lowering_for, lowers
 
 
 @lowers("region")
@@ -54,18 +54,16 @@ class RegionLowering(Lowering):
             return Needs()
         return code.needs.get(self.region.symbol) or Needs()
 
-    def scratch_bytes(self) -> int:
-        return self._requirements().scratch_bytes
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(self._requirements().scratch_bytes)
 
     def demand(self, value: Value) -> str | tuple[int, ...]:
         return self._demand(self.node.inputs.index(value))
 
-    def result_demand(self, index: int) -> str | tuple[int, ...]:
-        return self._demand(len(self.node.inputs) + index)
-
-    def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
+    def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
+        demand = self._demand(len(self.node.inputs) + index)
         rank = self.node.outputs[index].type.rank
-        return None if self.result_demand(index) == DENSE else channels_last_order(rank)
+        return ResultLayout(None if demand == DENSE else channels_last_order(rank), demand)
 
     def macs(self) -> int:
         nodes = self.region.stands_for or self.region.nodes

@@ -11,10 +11,11 @@ from tvmrt.compiler.ir.rounding import round_up
 
 from ..c.formatting import call
 from ..c.initializers import print_struct
+from ..c.inputs import input_pointer
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
 from ..loops.loop_nest import task_range
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, Scratch, lowers
 from . import forest_board
 from .forest_tables import Tables, make_tables
 
@@ -33,22 +34,23 @@ class ForestLowering(Lowering):
     def macs(self) -> int:
         return upper_bound(self.node.output.shape[0]) * int(self.tables.depths.sum())
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+    def scratch(self, step: Step) -> Scratch:
         rows = 1 if upper_bound(self.node.output.shape[0]) < PARALLEL_TREES else PARALLEL_TREES
         key = self.node.inputs[0].dtype.itemsize
-        return (rows * (8 * self.node.output.shape[1] + key * (self.tables.keys + 1)),)
+        block = rows * (8 * self.node.output.shape[1] + key * (self.tables.keys + 1))
+        return Scratch(kernel_blocks=(block,))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         node, tables = self.node, self.tables
         if BOARD_KERNELS.of(self.target) and forest_board.supports(node, tables):
-            x = self.pointer(step, f, 0, "x")
+            x = input_pointer(f, 0, "x")
             forest_board.emit(f, node, tables, x)
             return
         kind = "f32" if node.inputs[0].dtype.bits == 32 else "f64"
         f.include("op/forest.h")
         print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
         begin, end = task_range(f, node.output.shape[0], self.macs())
-        x = self.pointer(step, f, 0, "x")
+        x = input_pointer(f, 0, "x")
         f.result(call(f"tvmrt_forest_run_{kind}", "&forest", x, f.write(), begin, end))
 
 

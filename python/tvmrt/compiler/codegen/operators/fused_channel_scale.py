@@ -18,7 +18,7 @@ from ..c.formatting import braces
 from ..c.initializers import print_layer
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT, DepthFirstLayer, Window
-from ..lowering import Lowering
+from ..lowering_protocols import DepthFirstFusable
 from ..target import Target
 from ..window.conv import print_data_f32
 from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
@@ -29,7 +29,7 @@ MAX_TILE_BYTES = 16 << 10  # of scaled pixels, which leaves space in the L1 cach
 MAX_TILES = 32  # maximum micro-tiles per step; more save nothing
 
 
-class ChannelScaleLowering(Lowering):
+class ChannelScaleLowering(DepthFirstFusable):
     """Scaling of an image by a factor per channel, as a layer of a depth-first chain. ``image``:
     index of the image operand."""
 

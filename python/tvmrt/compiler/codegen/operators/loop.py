@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from tvmrt.compiler.ir import Graph, Value
-from tvmrt.compiler.ir.extent import Symbol, symbols_of, upper_bound
+from tvmrt.compiler.ir import Graph
+from tvmrt.compiler.ir.extent import Symbol, symbols_of
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.compiler.ir.rounding import round_up
 
 from ..c.formatting import byte_size, plus
 from ..c.function import print_function
+from ..c.inputs import input_pointer
 from ..c.writer import Function, FunctionWriter, Parameter, error_location
 from ..entries.aot import checked_call, guard_text
-from ..lowering import Lowering, lowers
+from ..lowering import Scratch, lowers
+from ..lowering_protocols import Nested
 
 
 @lowers("loop")
-class LoopLowering(Lowering):
+class LoopLowering(Nested):
     """Loop. Loop-carried values alternate between the result and a second buffer; scan outputs are
     written to their final place. The body has an arena in the step's scratch memory."""
 
@@ -37,17 +39,8 @@ class LoopLowering(Lowering):
         self.condition_offset = end
         self.end = end + ALIGN_BYTES
 
-    def operands(self) -> list[Value]:
-        return [v for v in dict.fromkeys(self.group.inputs()) if not v.is_constant]
-
-    def scratch_bytes(self) -> int:
-        return self.end
-
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        """Return the blocks of the step with the most; on boards the body's arena has them."""
-        steps = self.program.steps if self.target.hosted else ()
-        blocks = (inner.lowering.kernel_blocks(inner) for inner in steps)
-        return max(blocks, key=lambda each: sum(map(upper_bound, each)), default=())
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(self.end, (self.program.thread_scratch_bytes,))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         functions = [self._print_body_function(f, inner) for inner in self.program.steps]
@@ -160,7 +153,7 @@ class _Printer:
         self.current, self.next = [], []
         for i in range(self.carried):
             kind = self.node.outputs[i].dtype.c
-            x = self.lowering.pointer(self.step, f, 2 + i, f"first{i}")
+            x = input_pointer(f, 2 + i, f"first{i}")
             current, following = f.fresh(f"now{i}"), f.fresh(f"next{i}")
             f.line(f"{kind} *{current} = {f.write(i)};")
             position = self._in_scratch(self.lowering.second_buffers[i])
@@ -175,16 +168,12 @@ class _Printer:
         counted = limit is not None or (loop_condition is None and not self.conditional)
         conditions = []
         if counted:
-            limit_text = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
+            limit_text = limit and f"*{input_pointer(f, 0, 'limit')}"
             conditions = [f"{self.iteration} < {limit_text or self.upper_bound}"]
         f.line(f"int64_t {self.iteration} = 0;")
         if self.conditional or loop_condition is not None:
             self.loop_condition = f.fresh("go")
-            first = (
-                "1"
-                if loop_condition is None
-                else f"*{self.lowering.pointer(self.step, f, 1, 'first_go')}"
-            )
+            first = "1" if loop_condition is None else f"*{input_pointer(f, 1, 'first_go')}"
             f.line(f"uint8_t {self.loop_condition} = {first};")
             conditions.append(self.loop_condition)
         self.condition = " && ".join(conditions) or "1"
@@ -210,7 +199,7 @@ class _Printer:
             self.pointers[buffer] = self.current[i]
         for i, buffer in enumerate(inputs[first:]):
             name = f"slice{i}" if i < self.sliced else f"same{i}"
-            x = self.lowering.pointer(self.step, f, 2 + self.carried + i, name)
+            x = input_pointer(f, 2 + self.carried + i, name)
             self.pointers[buffer] = self._slice(x, buffer, i) if i < self.sliced else x
         results = list(outputs)
         if self.conditional:

@@ -9,8 +9,9 @@ from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import call
 from ..c.initializers import float_literal, print_layer, print_tiles
+from ..c.inputs import input_pointers
 from ..c.writer import FunctionWriter
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, Scratch, lowers
 from ..window import packing_f32 as packing
 
 PANEL_ROWS = 16  # minimum rows to widen a weight panel once for all rows: TVMRT_PANEL_ROWS
@@ -34,9 +35,10 @@ class MatMulNBitsLowering(Lowering):
         alone = replace(self.target, widest=None)
         return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], alone)
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+    def scratch(self, step: Step) -> Scratch:
         tiles = self._tiles()
-        return () if tiles is None else (self.node.inputs[0].shape[1] * tiles.block * 4,)
+        panel = () if tiles is None else (self.node.inputs[0].shape[1] * tiles.block * 4,)
+        return Scratch(kernel_blocks=panel)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         (rows, columns), attrs = self.node.output.shape, self.node.attrs
@@ -55,7 +57,7 @@ class MatMulNBitsLowering(Lowering):
                 "point": float_literal(float(1 << (attrs["bits"] - 1))),
             },
         )
-        constants = self.pointers(step, f, "w", "scales", "points", first=1)
+        constants = input_pointers(f, "w", "scales", "points", first=1)
         passed = ("&layer", f.read(0), *constants, f.write())
         tiles = self._tiles()
         if tiles is not None:

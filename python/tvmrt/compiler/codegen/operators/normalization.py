@@ -8,8 +8,9 @@ from tvmrt.compiler.ir.program import Step, pixel_stride
 
 from ..c.formatting import call
 from ..c.initializers import float_literal, print_layer
+from ..c.inputs import input_pointers
 from ..c.writer import FunctionWriter
-from ..lowering import ImageLowering, Lowering, lowers
+from ..lowering import ImageLowering, Lowering, Scratch, in_place_pair, lowers
 
 
 class _NormLowering(Lowering):
@@ -25,13 +26,13 @@ class _NormLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/norm.h")
         print_layer(f, f"{self.kernel}_layer", self.members(step))
-        parameter_names = self.pointers(step, f, *self.parameter_names, first=1)
+        parameter_names = input_pointers(f, *self.parameter_names, first=1)
         f.result(call(self.kernel, "&layer", f.read(0), *parameter_names, f.write()))
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
             return []
-        return self.in_place_pair(step, self.node.inputs[0])
+        return in_place_pair(step, self.node.inputs[0])
 
 
 @lowers("layer_norm")
@@ -69,8 +70,8 @@ class GroupNormLowering(_ImageNormLowering):
 
     kernel = "tvmrt_group_norm_f32"
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return (3 * self.node.output.shape[1] * 4,)
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(kernel_blocks=(3 * self.node.output.shape[1] * 4,))
 
     def members(self, step: Step) -> dict[str, object]:
         shape = self.node.output.shape
@@ -91,8 +92,9 @@ class LocalResponseNormLowering(_ImageNormLowering):
     kernel = "tvmrt_lrn_f32"
     parameter_names = ()
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return ((2 * self.node.output.shape[1] + self.node.attrs["size"]) * 4,)
+    def scratch(self, step: Step) -> Scratch:
+        floats = 2 * self.node.output.shape[1] + self.node.attrs["size"]
+        return Scratch(kernel_blocks=(floats * 4,))
 
     def members(self, step: Step) -> dict[str, object]:
         shape, attrs = self.node.output.shape, self.node.attrs

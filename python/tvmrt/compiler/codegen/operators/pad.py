@@ -11,7 +11,7 @@ from ..c.formatting import plus, times
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..loops.pointwise import scalar_literal
-from ..lowering import ANY, Lowering, lowers
+from ..lowering import ANY, Lowering, ResultLayout, lowers
 from .operand_pointers import OperandPointers, StridedBlock
 
 
@@ -22,9 +22,9 @@ class PadLowering(Lowering):
     def demand(self, value: Value) -> str:
         return ANY
 
-    def result_order(self, index: int, accesses):
+    def result_layout(self, index: int, accesses) -> ResultLayout:
         access = accesses.get(self.node.inputs[0])
-        return None if access is None else access.at.order()
+        return ResultLayout(None if access is None else access.at.order())
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _PadPrinter(self.node, step, f).emit()

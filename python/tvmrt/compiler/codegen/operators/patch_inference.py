@@ -14,6 +14,8 @@ from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Access, Group, Step, Strided, pixel_stride
 from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, RowLayer, RowSources
 
+from ..lowering_protocols import RowCosts
+
 CONVOLUTIONS = ("conv", "qconv")
 POOLS = ("max_pool", "avg_pool", "lp_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first")
 
@@ -129,27 +131,16 @@ def find_layer_columns(
 
 @dataclass(frozen=True)
 class PatchLayer:
-    """Step over some columns for the planner of chains: its row layer, multiply-adds, estimated
-    instructions, extra instructions compared with the usual kernel, and scratch bytes of its
-    kernels."""
+    """Step over some columns for the planner of chains: its row layer, multiply-adds and costs."""
 
     layer: RowLayer
     macs: int
-    work: int
-    extra_instructions: int
-    kernel_bytes: int
+    costs: RowCosts
 
     @classmethod
     def of(cls, step: Step, layer: RowLayer) -> PatchLayer:
         """Return the entry of a complete step."""
-        how = step.lowering
-        numbers = (
-            how.macs(),
-            how.row_instructions(step),
-            how.extra_row_instructions(step),
-            sum(how.row_kernel_blocks(step)),
-        )
-        return cls(layer, *numbers)
+        return cls(layer, step.lowering.macs(), step.lowering.row_costs(step))
 
 
 class PatchLayerCache:

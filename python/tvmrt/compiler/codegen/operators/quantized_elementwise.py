@@ -23,7 +23,8 @@ from ..loops.row_fusion_layers import (
     single_row_step,
     with_accumulators,
 )
-from ..lowering import ANY, ImageLowering, Lowering, lowers, same_offsets
+from ..lowering import ANY, ImageLowering, ResultLayout, lowers, same_offsets
+from ..lowering_protocols import RowFusable
 from ..target import Target
 from ..window.boards import board_lowering
 from ..window.pool import pool_members, window_of
@@ -38,17 +39,14 @@ def _threads(target: Target, size: SymInt) -> int:
     return 0 if target.threads and upper_bound(size) >= PARALLEL_ELEMENTS else 1
 
 
-class QuantizedElementwiseLowering(Lowering):
+class QuantizedElementwiseLowering(RowFusable):
     """Base class of elementwise 8-bit operators, computed one row at a time."""
 
     def demand(self, value: Value) -> str:
         return ANY
 
-    def result_demand(self, index: int) -> str:
-        return ANY
-
-    def result_order(self, index: int, accesses):
-        return pointwise_order(self.node.output, accesses)
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout(pointwise_order(self.node.output, accesses), ANY)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0].at
@@ -160,7 +158,7 @@ class QuantizedBinaryLowering(QuantizedElementwiseLowering):
 
 
 @lowers("qmax_pool", "qavg_pool", "qavg_pool_zero_first")
-class QuantizedPoolLowering(ImageLowering):
+class QuantizedPoolLowering(ImageLowering, RowFusable):
     """Pooling over channels-last 8-bit images."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:

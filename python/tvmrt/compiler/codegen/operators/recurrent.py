@@ -13,9 +13,11 @@ from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import call, plus
 from ..c.initializers import float_literal, print_layer, print_struct, print_tiles
+from ..c.inputs import input_pointer
 from ..c.writer import FunctionWriter
 from ..kernel_features import BOARD_KERNELS
-from ..lowering import Lowering, lowers
+from ..lowering import ResultLayout, Scratch, lowers
+from ..lowering_protocols import Tunable
 from ..window import packing_f32 as packing
 from ..window.first_run_packing import print_pack_once
 
@@ -38,7 +40,7 @@ _EXPRESSIONS = {
 }
 
 
-class RecurrentLowering(Lowering):
+class RecurrentLowering(Tunable):
     """Base class of cells: packed weights, states and the kernel instance."""
 
     gates = 1
@@ -48,8 +50,8 @@ class RecurrentLowering(Lowering):
     def demand(self, value: Value) -> str:
         return ROWS if value is self.node.inputs[0] else DENSE
 
-    def result_demand(self, index: int) -> str:
-        return ROWS if index == 0 else DENSE
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout(demand=ROWS if index == 0 else DENSE)
 
     @property
     def batch(self) -> int:
@@ -63,15 +65,16 @@ class RecurrentLowering(Lowering):
         steps = self.node.inputs[0].shape[0]
         return steps * self.batch * self.gates * self.hidden * self.hidden
 
-    def scratch_bytes(self) -> int:
-        return self._packed_bytes() + self.batch * self.scratch_rows * self.hidden * 4
+    def scratch(self, step: Step) -> Scratch:
+        accumulators = self.batch * self.scratch_rows * self.hidden * 4
+        return Scratch(self._packed_bytes(self.tiles(step)) + accumulators)
 
-    def _packed_bytes(self) -> int:
+    def _packed_bytes(self, tiles: packing.Tiles) -> int:
         """Return the scratch bytes, before the accumulators, of operands packed at run time."""
-        floats = 0 if self._is_packed() else sum(map(self._packed_floats, self.matmuls))
+        floats = 0 if self._is_packed() else self._packed_floats(tiles, self.matmuls)
         bias = self.hidden_bias()
         if bias is not None and not bias.is_constant:
-            floats += self._bias_floats()
+            floats += self._bias_floats(tiles)
         return round_up(4 * floats, ALIGN_BYTES)
 
     def _is_packed(self) -> bool:
@@ -79,37 +82,29 @@ class RecurrentLowering(Lowering):
         not those of a region's fallback, which the library already stores for the device."""
         return self.node.inputs[1].is_constant and not self.node.inputs[1].keeps_layout
 
-    def _packed_floats(self, gates: Sequence[int]) -> int:
-        return round_up(len(gates) * self.hidden, self.tiles().packed) * self.hidden
+    def _packed_floats(self, tiles: packing.Tiles, matmuls: Sequence[tuple[int, ...]]) -> int:
+        rows = (round_up(len(gates) * self.hidden, tiles.packed) for gates in matmuls)
+        return sum(rows) * self.hidden
 
-    def _bias_floats(self) -> int:
-        return round_up(self.gates * self.hidden, self.tiles().packed)
+    def _bias_floats(self, tiles: packing.Tiles) -> int:
+        return round_up(self.gates * self.hidden, tiles.packed)
 
     def hidden_bias(self) -> Value | None:
         """Return the bias that is added to the recurrent matmul."""
         return None
 
     def options(self, step: Step) -> list[Choice]:
-        return self._options()
-
-    def _options(self) -> list[Choice]:
         if BOARD_KERNELS.of(self.target):
             return []
-        return packing.tile_options(self._sizes())
+        return packing.tile_options(self._sizes(step))
 
-    def _chosen(self) -> Choice:
-        return self.tuned_choice_among(self._options)
-
-    def _sizes(self) -> packing.TileSizes:
+    def _sizes(self, step: Step) -> packing.TileSizes:
         sizes = (self.batch, self.gates * self.hidden, self.hidden)
-        widest = self.target.widest
-        widest_level_choice = (
-            Choice() if widest is None else type(self)(self.group, widest)._chosen()
-        )
-        return packing.TileSizes(*sizes, self.target, widest_level_choice=widest_level_choice)
+        widest = self.widest_choice(step)
+        return packing.TileSizes(*sizes, self.target, widest_level_choice=widest)
 
-    def tiles(self) -> packing.Tiles:
-        return packing.choose_tiles(*self._sizes(), self._chosen())
+    def tiles(self, step: Step) -> packing.Tiles:
+        return packing.choose_tiles(*self._sizes(step), self.tuned_choice(step))
 
     def functions(self, f: FunctionWriter) -> list[tuple[str, str]]:
         """Return, for each activation, its word in the kernel's name and its C function. Functions
@@ -129,14 +124,14 @@ class RecurrentLowering(Lowering):
         return names
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        tiles = self.tiles()
+        tiles = self.tiles(step)
         f.include("scalar/math.h", "op/recurrent.h")
         words, functions = zip(*self.functions(f))
         macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
         kernel = "_".join([self.node.op, *words, *self.variant])
         f.define(call(macro, kernel, *functions, *self.macro_arguments()))
         job = self.job(step, f, tiles)
-        self._print_layer(step, f)
+        self._print_layer(step, f, tiles)
         print_tiles(f, tiles)
         ordered = {member: job[member] for member in JOB if member in job}
         print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
@@ -161,13 +156,13 @@ class RecurrentLowering(Lowering):
         return {
             "steps": str(self.node.inputs[0].shape[0]),
             "x": f.name_read(x, "x"),
-            "h0": self.pointer(step, f, 2, "h0"),
+            "h0": input_pointer(f, 2, "h0"),
             "y": f.write(0),
             "h": f.name_write(1, "last"),
-            "sums": _floats(f, self._packed_bytes() // 4),
+            "sums": _floats(f, self._packed_bytes(tiles) // 4),
         }
 
-    def _print_layer(self, step: Step, f: FunctionWriter) -> None:
+    def _print_layer(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> None:
         x = step.reads[step.read_values.index(self.node.inputs[0])].at
         y = step.writes[0].at
         print_layer(
@@ -182,7 +177,7 @@ class RecurrentLowering(Lowering):
                 "y_step": y.strides[0],
                 "y_row": y.strides[1],
                 "clip": _optional_literal(self.node.attrs["clip"]),
-                **self.tiles().members(),
+                **tiles.members(),
             },
         )
 
@@ -199,7 +194,7 @@ class RecurrentLowering(Lowering):
     ) -> str:
         """Print code that packs recurrence weights into scratch; constants are packed once."""
         matmul = self.matmuls.index(gates)
-        offset = _floats(f, sum(map(self._packed_floats, self.matmuls[:matmul])))
+        offset = _floats(f, self._packed_floats(tiles, self.matmuls[:matmul]))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
         source = plus(self._operand(f, 1, "r"), str(first))
         if self.node.inputs[1].is_constant:
@@ -238,9 +233,9 @@ class LstmLowering(RecurrentLowering):
         return {
             **super().job(step, f, tiles),
             "r": self.packed(f, tiles, [0, 1, 2, 3]),
-            "c0": self.pointer(step, f, 3, "c0"),
-            "peephole": self.pointer(step, f, 4, "peephole"),
-            "lengths": self.pointer(step, f, 5, "lengths"),
+            "c0": input_pointer(f, 3, "c0"),
+            "peephole": input_pointer(f, 4, "peephole"),
+            "lengths": input_pointer(f, 5, "lengths"),
             "c": f.name_write(2, "last_cell"),
         }
 
@@ -263,7 +258,7 @@ class GruLowering(RecurrentLowering):
         return self.node.inputs[3] if len(self.node.inputs) > 3 else None
 
     def job(self, step, f, tiles):
-        job = {**super().job(step, f, tiles), "lengths": self.pointer(step, f, 4, "lengths")}
+        job = {**super().job(step, f, tiles), "lengths": input_pointer(f, 4, "lengths")}
         if not self.node.attrs["linear_before_reset"]:
             return {
                 **job,
@@ -277,8 +272,8 @@ class GruLowering(RecurrentLowering):
         if bias.is_constant:
             row = np.concatenate([np.zeros(2 * self.hidden, np.float32), bias.data])
             return {**job, "bias": f.constant("bias", packing.pad_channels(row, tiles.packed))}
-        offset = _floats(f, self._packed_bytes() // 4 - self._bias_floats())
-        f.line(f"memset({offset}, 0, {4 * self._bias_floats()});")
+        offset = _floats(f, self._packed_bytes(tiles) // 4 - self._bias_floats(tiles))
+        f.line(f"memset({offset}, 0, {4 * self._bias_floats(tiles)});")
         hidden = plus(offset, str(2 * self.hidden))
         f.line(f"memcpy({hidden}, {self._operand(f, 3, 'bias')}, {4 * self.hidden});")
         return {**job, "bias": offset}
@@ -292,7 +287,7 @@ class RnnLowering(RecurrentLowering):
         return {
             **super().job(step, f, tiles),
             "r": self.packed(f, tiles, [0]),
-            "lengths": self.pointer(step, f, 3, "lengths"),
+            "lengths": input_pointer(f, 3, "lengths"),
         }
 
 

@@ -13,7 +13,7 @@ from tvmrt.compiler.ir.program import ANY, Access, Step
 from ..c.formatting import GAP, plus
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import Loop, emit_nest, index, max_iterations, merge_loops, open_loops
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, ResultLayout, lowers
 
 UNROLLED_TAPS = 8  # longer sums are accumulated in memory
 
@@ -24,11 +24,8 @@ class IndexTableLowering(Lowering):
     def demand(self, value: Value) -> str:
         return ANY
 
-    def result_demand(self, index: int) -> str:
-        return ANY
-
-    def result_order(self, index: int, accesses: dict[Value, Access]):
-        return accesses[self.node.inputs[0]].at.order()
+    def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
+        return ResultLayout(accesses[self.node.inputs[0]].at.order(), ANY)
 
     def loops(self, step: Step, axes: Sequence[int]) -> list[Loop]:
         """Return loops over the result. Their operands are the input (stride 0 along ``axes``), the

@@ -13,7 +13,7 @@ from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, Layer
 from ..c.formatting import call, plus, times
 from ..c.function import finish_function
 from ..c.writer import Function, FunctionWriter, Parameter
-from ..lowering import Lowering
+from ..lowering import Lowering, Scratch
 from ..target import Target
 from .patch_inference import Patch
 
@@ -48,11 +48,10 @@ class RowFusedLowering(Lowering):
         again = [(i, 0) for i, a in enumerate(step.reads) if last and a.buffer is x]
         return [*again, *([(self.main_operands[k], 0)] if plan.overlaps(k) else [])]
 
-    def scratch_bytes(self) -> int:
-        return max(patch.plan.nbytes for patch in self.patches)
-
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return (max_kernel_bytes(self.patches),)
+    def scratch(self, step: Step) -> Scratch:
+        steps = [inner for patch in self.patches for inner in patch.steps]
+        kernel_bytes = max(inner.lowering.row_costs(inner).kernel_bytes for inner in steps)
+        return Scratch(max(patch.plan.nbytes for patch in self.patches), (kernel_bytes,))
 
     def macs(self) -> int:
         return sum(s.lowering.macs() for patch in self.patches for s in patch.steps)
@@ -208,12 +207,6 @@ class _Printer:
             return plus(plus(plus(f.write(0), image), column), row)
         row = _times(f"here->row{moved} - here->base", plan.layers[k].out_bytes)
         return f"({buffer.dtype.c} *)(void *){_parenthesized(plus(self._row_address(k), row))}"
-
-
-def max_kernel_bytes(patches: Sequence[Patch]) -> int:
-    """Return the maximum scratch bytes of a layer's kernels."""
-    steps = [step for patch in patches for step in patch.steps]
-    return max(sum(step.lowering.row_kernel_blocks(step)) for step in steps)
 
 
 def main_operand(step: Step) -> Access:

@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.program import Step
 from ..c.formatting import byte_size, plus, times
 from ..c.writer import FunctionWriter, error_location
 from ..loops.loop_nest import index, merge_loops, open_loops
-from ..lowering import ANY, DENSE, Lowering, lowers
+from ..lowering import ANY, DENSE, Lowering, in_place_pair, lowers
 from .gather import IndexTuples, dense_strides, index_operand, print_checked_index
 from .operand_pointers import OperandPointers, StridedBlock
 
@@ -29,7 +29,7 @@ class ScatterLowering(Lowering):
         data = self.node.inputs[0]
         if data.is_constant or data in self.node.inputs[1:]:
             return []
-        return self.in_place_pair(step, data)
+        return in_place_pair(step, data)
 
     def copy_data(self, f: FunctionWriter, x: str, y: str, count: int, ctype: str) -> None:
         copy = f"memcpy({y}, {x}, {byte_size(count, ctype)});"

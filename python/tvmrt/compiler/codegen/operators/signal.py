@@ -12,8 +12,9 @@ from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.signal import radices
 
 from ..c.initializers import print_struct
+from ..c.inputs import input_pointer, input_pointers
 from ..c.writer import FunctionWriter
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, Scratch, lowers
 
 
 @lowers("signal_auto_scale")
@@ -33,10 +34,10 @@ class FilterBankLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/signal.h")
         names = ("weights", "unweights", "first", "first_weight", "widths")
-        tables = dict(zip(names, self.pointers(step, f, *names, first=1)))
+        tables = dict(zip(names, input_pointers(f, *names, first=1)))
         tables["channels"] = str(self.node.output.type.size)
         print_struct(f, "const tvmrt_signal_bank bank", tables)
-        x = self.pointer(step, f, 0, "x")
+        x = input_pointer(f, 0, "x")
         f.line(f"tvmrt_signal_filter_bank(&bank, {x}, {f.write()});")
 
 
@@ -44,7 +45,7 @@ class FilterBankLowering(Lowering):
 class GainLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/signal.h")
-        operands = ", ".join(self.pointers(step, f, "x", "noise", "table"))
+        operands = ", ".join(input_pointers(f, "x", "noise", "table"))
         rest = f"{self.node.output.type.size}, {self.node.attrs['shift']}"
         f.line(f"tvmrt_signal_gain({operands}, {f.write()}, {rest});")
 
@@ -88,8 +89,8 @@ def _print_tables(f: FunctionWriter, size: int, inverse: bool, dtype: str) -> No
 class SpectrogramLowering(Lowering):
     """Spectrogram, one frame at a time in scratch memory."""
 
-    def scratch_bytes(self) -> int:
-        return 4 * (self.node.inputs[1].shape[0] + self.node.attrs["length"] + 2)
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(4 * (self.node.inputs[1].shape[0] + self.node.attrs["length"] + 2))
 
     def macs(self) -> int:
         length, (channels, frames, _) = self.node.attrs["length"], self.node.output.shape
@@ -110,7 +111,7 @@ class SpectrogramLowering(Lowering):
                 "squared": int(attrs["squared"]),
             },
         )
-        x, window = self.pointers(step, f, "x", "window")
+        x, window = input_pointers(f, "x", "window")
         work = f"(float *)(void *){f.scratch()}"
         f.line(f"tvmrt_spectrogram_f32(&layer, &fft, {x}, {window}, {f.write()}, {work});")
 
@@ -129,7 +130,7 @@ class FftLowering(Lowering):
         inverse, size = self.node.op == "signal_irfft", self.node.attrs["length"] // 2
         _print_tables(f, size, inverse, x.dtype.name)
         rows, count = prod(y.shape[:-1]), x.shape[-1]
-        source, target = self.pointer(step, f, 0, "x"), f.write()
+        source, target = input_pointer(f, 0, "x"), f.write()
         i = f.fresh("i")
         name, extra = ("irfft", "") if inverse else ("rfft", f"{count}, ")
         with f.block(f"for (int64_t {i} = 0; {i} < {rows}; ++{i})"):

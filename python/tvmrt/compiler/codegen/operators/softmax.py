@@ -6,14 +6,14 @@ from math import prod
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import symbols_of
-from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
+from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Step, pixel_stride
 
 from ..c.writer import FunctionWriter
-from ..lowering import Lowering, lowers
+from ..lowering import ImageLowering, ResultLayout, in_place_pair, lowers
 
 
 @lowers("softmax")
-class SoftmaxLowering(Lowering):
+class SoftmaxLowering(ImageLowering):
     """Softmax in three passes over each row: maximum, sum of exponentials, quotient."""
 
     @property
@@ -24,14 +24,11 @@ class SoftmaxLowering(Lowering):
     def demand(self, value: Value) -> str:
         return CHANNELS_LAST if self.over_channels else DENSE
 
-    def result_demand(self, index: int) -> str:
-        return self.demand(self.node.output)
-
-    def result_order(self, index: int, accesses):
-        return channels_last_order(self.node.output.type.rank) if self.over_channels else None
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return super().result_layout(index, accesses) if self.over_channels else ResultLayout()
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        return self.in_place_pair(step, step.read_values[0])
+        return in_place_pair(step, step.read_values[0])
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, axis = self.node.output.shape, self.node.attrs["axis"]

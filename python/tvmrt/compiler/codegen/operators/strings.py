@@ -10,6 +10,7 @@ from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import call, wrap
 from ..c.initializers import print_struct
+from ..c.inputs import input_pointer, input_pointers
 from ..c.writer import FunctionWriter, c_string, error_location
 from ..lowering import Lowering, lowers
 
@@ -42,7 +43,7 @@ def print_strings(f: FunctionWriter, name: str, texts: Sequence[str]) -> None:
 @lowers("text_in", "text_out")
 class StringBoundaryLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x = self.pointer(step, f, 0, "x")
+        x = input_pointer(f, 0, "x")
         f.line(f"memcpy({f.write()}, {x}, {self.count} * sizeof(int64_t));")
 
 
@@ -67,7 +68,7 @@ class StringHeapLowering(StringLowering):
 class StringEqualLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/string_tensors.h")
-        a, b = self.pointers(step, f, "a", "b")
+        a, b = input_pointers(f, "a", "b")
         i = f.fresh("i")
         with f.loop(i, self.count):
             f.line(f"{f.write()}[{i}] = strcmp(tvmrt_text({a}[{i}]), tvmrt_text({b}[{i}])) == 0;")
@@ -80,14 +81,14 @@ class StringFindLowering(StringLowering):
         order = sorted(range(len(keys)), key=lambda i: keys[i].encode("utf-8", "replace"))
         print_strings(f, "keys", [keys[i] for i in order])
         places = f.constant("places", np.array(order or [0], np.int64))
-        x = self.pointer(step, f, 0, "x")
+        x = input_pointer(f, 0, "x")
         self.body(f, "find", [x, self.count, "keys", places, len(keys), f.write()])
 
 
 @lowers("text_join")
 class StringJoinLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, a, b = self.pointers(step, f, "heap", "a", "b")
+        heap, a, b = input_pointers(f, "heap", "a", "b")
         self.print_checked_call(f, "join", [heap, a, b, self.count, f.write()])
 
 
@@ -102,7 +103,7 @@ def case_pairs(to: str) -> np.ndarray:
 @lowers("text_case")
 class StringCaseLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, x = self.pointers(step, f, "heap", "x")
+        heap, x = input_pointers(f, "heap", "x")
         pairs = case_pairs(self.node.attrs["to"])
         table = f.constant(self.node.attrs["to"], pairs)
         self.print_checked_call(f, "case", [heap, x, self.count, table, len(pairs), f.write()])
@@ -111,7 +112,7 @@ class StringCaseLowering(StringLowering):
 @lowers("text_keep")
 class StringFilterLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, is_kept = self.pointers(step, f, "x", "kept")
+        x, is_kept = input_pointers(f, "x", "kept")
         before = self.node.inputs[0].type.size
         self.body(f, "keep", [x, is_kept, before, f.write(), self.count])
 
@@ -119,7 +120,7 @@ class StringFilterLowering(StringLowering):
 @lowers("text_parts")
 class StringPartsLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
+        attrs, x = self.node.attrs, input_pointer(f, 0, "x")
         delimiter = c_string(attrs["delimiter"])
         self.body(f, "parts", [x, self.count, delimiter, attrs["most"], f.write()])
 
@@ -128,7 +129,7 @@ class StringPartsLowering(StringLowering):
 class StringSplitLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         attrs = self.node.attrs
-        heap, x = self.pointers(step, f, "heap", "x")
+        heap, x = input_pointers(f, "heap", "x")
         delimiter, count = c_string(attrs["delimiter"]), self.node.inputs[1].type.size
         passed = [heap, x, count, delimiter, attrs["most"], attrs["width"], f.write()]
         self.print_checked_call(f, "split", passed)
@@ -137,7 +138,7 @@ class StringSplitLowering(StringLowering):
 @lowers("text_match")
 class StringMatchLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, classes, table = self.pointers(step, f, "x", "classes", "table")
+        x, classes, table = input_pointers(f, "x", "classes", "table")
         width = self.node.inputs[2].shape[1] - 1
         self.body(f, "match", [x, self.count, classes, table, width, f.write()])
 
@@ -147,7 +148,7 @@ class StringTokensLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         makes = self.node.op == "text_tokens"
         names = (*(["heap"] if makes else []), "x", "classes", "table")
-        *heap, x, classes, table = self.pointers(step, f, *names)
+        *heap, x, classes, table = input_pointers(f, *names)
         attrs, inputs = self.node.attrs, self.node.inputs
         automaton = [classes, table, inputs[-1].shape[1] - 3, attrs["least"]]
         count = inputs[-3].type.size
@@ -161,14 +162,14 @@ class StringTokensLowering(StringLowering):
 @lowers("text_to_number")
 class StringToNumberLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x = self.pointer(step, f, 0, "x")
+        x = input_pointer(f, 0, "x")
         self.print_checked_call(f, f"to_{self.node.attrs['to']}", [x, self.count, f.write()])
 
 
 @lowers("number_to_text")
 class NumberToStringLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, x = self.pointers(step, f, "heap", "x")
+        heap, x = input_pointers(f, "heap", "x")
         kind = self.node.inputs[1].dtype.name
         single = [int(self.node.attrs["single"])] if kind == "float64" else []
         self.print_checked_call(f, f"of_{kind}", [heap, x, self.count, *single, f.write()])
@@ -181,7 +182,7 @@ class CountNgramsLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/ngrams.h")
         attrs, (rows, length) = self.node.attrs, self.node.inputs[0].shape
-        x, grams, columns = self.pointers(step, f, "x", "grams", "columns")
+        x, grams, columns = input_pointers(f, "x", "grams", "columns")
         counts = f.constant("counts", np.array(attrs["lengths"] or [0], np.int32))
         fields = {
             "rows": rows,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tvmrt.compiler.ir.program import Step
 
 from ..c.writer import FunctionWriter
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, Scratch, lowers
 
 
 @lowers("couple_pairs")
 class SvmPairwiseLowering(Lowering):
     """Pairwise coupling, one row at a time."""
 
-    def scratch_bytes(self) -> int:
+    def scratch(self, step: Step) -> Scratch:
         classes = self.node.attrs["classes"]
-        return 4 * classes * (classes + 1)
+        return Scratch(4 * classes * (classes + 1))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/svm_pairwise.h")

@@ -10,6 +10,7 @@ from tvmrt.compiler.ir.program import CHANNELS_LAST, Step, pixel_stride
 
 from ..c.formatting import call
 from ..c.initializers import float_literal, print_layer, triple
+from ..c.inputs import input_pointers
 from ..c.writer import FunctionWriter, error_location
 from ..loops.loop_nest import task_range
 from ..lowering import ImageLowering, lowers
@@ -62,7 +63,7 @@ class GridSampleLowering(SamplingLowering):
                 "y_stride": pixel_stride(step.writes[0].at),
             },
         )
-        pointers = self.pointers(step, f, "in", "grid")
+        pointers = input_pointers(f, "in", "grid")
         called = ("tvmrt_grid_sample_f32", "&layer", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))
 
@@ -94,7 +95,7 @@ class RegionLowering(SamplingLowering):
             },
         )
         names = ("in", "regions", "images")[: len(self.node.inputs)]
-        pointers = self.pointers(step, f, *names)
+        pointers = input_pointers(f, *names)
         operand = "batch_indices" if "images" in names else "rois"
         where = error_location(self.node, operand)
         called = (f"tvmrt_{self.node.op}_f32", "&layer", *pointers, where)
@@ -134,6 +135,6 @@ class DeformColumnsLowering(SamplingLowering):
                 "y_stride": pixel_stride(step.writes[0].at),
             },
         )
-        pointers = self.pointers(step, f, "in", "offset", "mask")
+        pointers = input_pointers(f, "in", "offset", "mask")
         called = ("tvmrt_deform_im2col_f32", "&layer", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))

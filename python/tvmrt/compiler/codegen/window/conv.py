@@ -26,7 +26,8 @@ from ..c.initializers import print_layer, print_struct, print_tiles, share_layer
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT, DepthFirstLayer, Window
 from ..kernel_features import BOARD_KERNELS, NCHW_CONVOLUTIONS
-from ..lowering import ANY, ImageLowering, lowers
+from ..lowering import ANY, ImageLowering, Scratch, in_place_pair, lowers
+from ..lowering_protocols import DepthFirstFusable, Tunable
 from ..target import Target
 from . import packing_f32 as packing
 from .boards.board_lowering import BoardLowering
@@ -72,7 +73,7 @@ class ChannelsLastLowering(ImageLowering):
         residual = self.epilogue.residual
         if residual is None or residual is self.node.inputs[0]:
             return []
-        return self.in_place_pair(step, residual)
+        return in_place_pair(step, residual)
 
     def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
         """Return the pointer and pixel stride of the residual."""
@@ -99,7 +100,7 @@ def tile_kind(node: Node, target: Target) -> packing.TileKind:
     return packing.bf16_kind(target) if is_reduced(node) else packing.F32
 
 
-class ConvolutionLowering(ChannelsLastLowering):
+class ConvolutionLowering(ChannelsLastLowering, Tunable):
     """Convolutions with constant weights and bias."""
 
     @property
@@ -125,9 +126,6 @@ class ConvolutionLowering(ChannelsLastLowering):
         """Return the layer for tiles."""
         raise NotImplementedError
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return (self.layer(step).scratch_bytes,)
-
     def runtime_packing_order(self) -> packing.PackingOrder | None:
         """Return the layout of weights that the run packs; None if they are packed here. A run
         packs weights of a region's fallback, which the library already stores for the device."""
@@ -137,9 +135,10 @@ class ConvolutionLowering(ChannelsLastLowering):
         groups = self.node.attrs["groups"]
         return packing.PackingOrder(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
 
-    def scratch_bytes(self) -> int:
+    def scratch(self, step: Step) -> Scratch:
         order = self.runtime_packing_order()
-        return 0 if order is None else order.max_bytes
+        packed = 0 if order is None else order.max_bytes
+        return Scratch(packed, (self.layer(step).scratch_bytes,))
 
     def bias(self) -> np.ndarray:
         """Return the bias of each output channel."""
@@ -264,12 +263,12 @@ def print_board(
 
 
 @lowers("conv")
-class ConvLowering(BoardLowering, ConvolutionLowering):
+class ConvLowering(BoardLowering, ConvolutionLowering, DepthFirstFusable):
     """Direct convolution by tiles; depthwise layers have a separate kernel."""
 
     kernels = BOARDS
     struct = BOARD_STRUCT
-    tile_blocks = ConvolutionLowering.kernel_blocks
+    tile_scratch = ConvolutionLowering.scratch
     emit_tiles = ConvolutionLowering.emit
 
     def macs(self) -> int:
@@ -351,7 +350,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         if self.depthwise and prod(self.node.inputs[1].shape[2:-1]) >= DEPTHWISE_ROWS:
             pairs = []  # the kernel writes partial results before it adds the residual
         if layer is not None and layer.shape.in_place:
-            pairs += self.in_place_pair(step, self.node.inputs[0])
+            pairs += in_place_pair(step, self.node.inputs[0])
         return pairs
 
     def options(self, step: Step) -> list[Choice]:

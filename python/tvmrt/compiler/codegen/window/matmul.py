@@ -17,7 +17,8 @@ from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
 from ..loops.loop_nest import Loop, index, merge_loops, open_loops
-from ..lowering import ANY, Lowering, lowers
+from ..lowering import ANY, ResultLayout, Scratch, in_place_pair, lowers
+from ..lowering_protocols import Tunable
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
 from .boards.layer_f32 import MicroLayerF32
@@ -30,7 +31,7 @@ BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
 
 @lowers("matmul")
-class MatMulLowering(Lowering):
+class MatMulLowering(Tunable):
     """Matmul with a packed constant right operand, or one that is read in place: a computed one,
     transposed or not, or that of a region's fallback, which the library stores for the device."""
 
@@ -70,17 +71,17 @@ class MatMulLowering(Lowering):
             return ROWS
         return ANY
 
-    def result_demand(self, index: int) -> str:
-        return ROWS
+    def result_layout(self, index: int, accesses: dict[Value, Access]) -> ResultLayout:
+        return ResultLayout(demand=ROWS)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         residual = self.epilogue.residual
         if residual is None or residual in self.node.inputs:
             return []
-        return self.in_place_pair(step, residual)
+        return in_place_pair(step, residual)
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return _MatMulPlan(self, step).kernel_blocks()
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(kernel_blocks=_MatMulPlan(self, step).kernel_blocks())
 
     def options(self, step: Step) -> list[Choice]:
         return _MatMulPlan(self, step).options()
@@ -183,7 +184,7 @@ class _MatMulPlan:
         return self.is_packed and not self.batches
 
     def options(self) -> list[Choice]:
-        """See :meth:`Lowering.options`."""
+        """See :meth:`Tunable.options`."""
         if BOARD_KERNELS.of(self.target) or not self.is_pointwise_conv:
             return []
         return packing.tile_options(self._sizes())

@@ -18,10 +18,12 @@ from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.formatting import braces, call
 from ..c.initializers import print_layer, triple
+from ..c.inputs import input_pointers
 from ..c.writer import FunctionWriter, error_location
 from ..geometry import DepthFirstLayer, Window
 from ..kernel_features import BOARD_KERNELS
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, ResultLayout, lowers
+from ..lowering_protocols import DepthFirstFusable, RowFusable
 from .boards import board_lowering
 from .conv import ChannelsLastLowering, print_data_f32
 from .depth_first_plan import can_tile_depth_first
@@ -31,7 +33,7 @@ FLOAT_WORK = 3  # multiply-adds in the time to move a float
 
 
 @lowers("max_pool", "avg_pool", "lp_pool")
-class PoolLowering(ChannelsLastLowering):
+class PoolLowering(ChannelsLastLowering, RowFusable, DepthFirstFusable):
     """Float32 pooling over channels-last memory; other element types use plain loops."""
 
     @property
@@ -51,11 +53,8 @@ class PoolLowering(ChannelsLastLowering):
             return ANY
         return CHANNELS_LAST if self.vectors else DENSE
 
-    def result_demand(self, index: int) -> str:
-        return CHANNELS_LAST if self.vectors else DENSE
-
-    def result_order(self, index: int, accesses):
-        return channels_last_order(self.node.output.type.rank) if self.vectors else None
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return super().result_layout(index, accesses) if self.vectors else ResultLayout()
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         if not self.vectors:
@@ -192,7 +191,7 @@ class MaxUnpoolLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x = self.node.inputs[0]
-        pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
+        pointers = input_pointers(f, "x", "places")
         f.include("op/max_pool_indices.h")
         where, size = error_location(self.node, "indices"), self.node.output.type.size
         f.result(

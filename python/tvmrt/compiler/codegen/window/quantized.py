@@ -32,7 +32,8 @@ from ..c.initializers import (
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, HELIUM
-from ..lowering import ANY, DENSE, lowers, same_offsets
+from ..lowering import ANY, DENSE, ResultLayout, Scratch, lowers, same_offsets
+from ..lowering_protocols import Tunable
 from ..target import Target
 from . import packing_i8 as packing
 from .amx import choose_variant
@@ -70,7 +71,7 @@ def threads_for(target: Target, macs: SymInt, grouped: bool = False) -> int:
     return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
 
 
-class IntegerMatMulLowering(BoardLowering):
+class IntegerMatMulLowering(BoardLowering, Tunable):
     """Base class of integer convolution and matmul: packing, clamping, row epilogue.
 
     Subclasses define the axis order (``order``), the memory layout (``demand``), and describe the
@@ -136,9 +137,6 @@ class IntegerMatMulLowering(BoardLowering):
             return False
         return residual is None or row_strides(accesses[residual].at, shape, self.order)[1] == 1
 
-    def result_order(self, index: int, accesses) -> tuple[int, ...]:
-        return self.order
-
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
         layer = self.board_layer(step)
@@ -187,13 +185,10 @@ class IntegerMatMulLowering(BoardLowering):
             return None
         return MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)
 
-    def tile_blocks(self, step: Step) -> tuple[int, ...]:
+    def tile_scratch(self, step: Step) -> Scratch:
         tiled, packed, requantizes_in_kernel = self._packed(step)
-        return (
-            tiled.scratch(
-                shifted=packed.shift is not None, epilogue=not requantizes_in_kernel
-            ).total,
-        )
+        kernel = tiled.scratch(shifted=packed.shift is not None, epilogue=not requantizes_in_kernel)
+        return Scratch(self._packed_bytes(), (kernel.total,))
 
     def print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayerI8, kernel: MicroKernel
@@ -282,9 +277,10 @@ class IntegerMatMulLowering(BoardLowering):
         dense = self.groups == 1 or self.groups != len(self.weights())
         return w.keeps_layout and not BOARD_KERNELS.of(self.target) and dense
 
-    def scratch_bytes(self) -> int:
+    def _packed_bytes(self) -> int:
+        """Return the bytes of weights that the run packs."""
         if not self.packs_at_run_time:
-            return super().scratch_bytes()
+            return 0
         outputs, inputs, *window = self.weights().shape
         return packing.max_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
 
@@ -402,8 +398,8 @@ class QConvLowering(IntegerMatMulLowering):
     def demand(self, value: Value) -> str:
         return CHANNELS_LAST if value is self.node.inputs[0] else ANY
 
-    def result_demand(self, index: int) -> str:
-        return CHANNELS_LAST
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout(self.order, CHANNELS_LAST)
 
     def weights(self) -> np.ndarray:
         return self.node.inputs[1].data
@@ -435,8 +431,8 @@ class QMatMulLowering(IntegerMatMulLowering):
             return ANY
         return ROWS if value.type.rank == 2 else DENSE
 
-    def result_demand(self, index: int) -> str:
-        return ROWS if self.node.output.type.rank == 2 else DENSE
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout(self.order, ROWS if self.node.output.type.rank == 2 else DENSE)
 
     def weights(self) -> np.ndarray:
         return self.node.inputs[1].data.T

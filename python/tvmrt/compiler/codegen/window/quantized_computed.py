@@ -12,7 +12,7 @@ from ..c.formatting import plus
 from ..c.initializers import print_struct, range_initializer
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, ResultLayout, Scratch, lowers
 from . import packing_i8 as packing
 from .amx import choose_variant
 from .layer_i8 import ConvI8
@@ -34,8 +34,8 @@ class QMatMulComputedLowering(Lowering):
     def demand(self, value: Value) -> str:
         return MATRIX if value is self.node.inputs[1] else ROWS
 
-    def result_demand(self, index: int) -> str:
-        return ROWS
+    def result_layout(self, index: int, accesses) -> ResultLayout:
+        return ResultLayout(demand=ROWS)
 
     def macs(self) -> int:
         return self.node.output.type.size * self.node.inputs[0].shape[-1]
@@ -46,13 +46,14 @@ class QMatMulComputedLowering(Lowering):
         batch = step.writes[0].at.shape[:-2]
         return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+    def scratch(self, step: Step) -> Scratch:
         layer = self._layer(self._factors(step)[0], step.writes[0].at)
         table, packed = packing_bytes(layer)
         epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._accumulator_fits(
             layer
         )
-        return 2 * table + packed, layer.scratch(shifted=True, epilogue=epilogue).total
+        kernel = layer.scratch(shifted=True, epilogue=epilogue).total
+        return Scratch(kernel_blocks=(2 * table + packed, kernel))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         a, b = self._factors(step)

@@ -19,7 +19,7 @@ from tvmrt.compiler.ir.winograd import transformed_weights
 
 from ..c.initializers import print_layer, print_tiles
 from ..geometry import FLOAT, Window
-from ..lowering import lowers
+from ..lowering import Scratch, lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, print_data_f32
 from .epilogue import emit_row_epilogue
@@ -164,8 +164,8 @@ class WinogradLowering(ConvolutionLowering):
     def options(self, step: Step) -> list[Choice]:
         return [Choice(square=self.node.attrs["size"])]
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        return (self.winograd_layer(step).scratch_bytes,)
+    def scratch(self, step: Step) -> Scratch:
+        return Scratch(kernel_blocks=(self.winograd_layer(step).scratch_bytes,))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         epilogue, shape = self.epilogue, self.node.output.shape

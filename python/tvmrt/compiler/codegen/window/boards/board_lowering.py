@@ -14,7 +14,8 @@ from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 from ...c.formatting import braces
 from ...c.writer import FunctionWriter
 from ...geometry import Window
-from ...lowering import Lowering
+from ...lowering import Scratch
+from ...lowering_protocols import RowCosts, RowFusable, element_instructions
 from .kernel import BoardLayer, KernelRegistry, MicroKernel
 from .shape import MicroShape
 
@@ -22,7 +23,7 @@ from .shape import MicroShape
 SHORT_LOOP_FACTOR = 1.45
 
 
-class BoardLowering(Lowering):
+class BoardLowering(RowFusable):
     """A lowering whose layers a board kernel computes, whole or a few rows at a time."""
 
     kernels: KernelRegistry
@@ -38,19 +39,20 @@ class BoardLowering(Lowering):
         """Print the layer and its tensors, ``data``, as structs; return the layer's C address."""
         raise NotImplementedError
 
-    def tile_blocks(self, step: Step) -> tuple[int, ...]:
-        """Return ``kernel_blocks()`` of the layer for tiles on hosts."""
+    def tile_scratch(self, step: Step) -> Scratch:
+        """Return ``scratch()`` of the layer for tiles on hosts."""
         raise NotImplementedError
 
     def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
         """Emit the layer with tiles on hosts."""
         raise NotImplementedError
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+    def scratch(self, step: Step) -> Scratch:
         layer = self.board_layer(step)
         if layer is None:
-            return self.tile_blocks(step)
-        return (self.kernels.choose(layer, self.target.board).scratch(layer).bytes,)
+            return self.tile_scratch(step)
+        kernel = self.kernels.choose(layer, self.target.board)
+        return Scratch(kernel_blocks=(kernel.scratch(layer).bytes,))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         layer = self.board_layer(step)
@@ -78,20 +80,14 @@ class BoardLowering(Lowering):
     def row_step(self, step: Step) -> Step:
         return with_line_buffer(step, *self._row_kernel(step))
 
-    def row_kernel_blocks(self, step: Step) -> tuple[int, ...]:
+    def row_costs(self, step: Step) -> RowCosts:
         layer, kernel = self._row_kernel(step)
-        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
-
-    def row_instructions(self, step: Step) -> int:
-        _, kernel = self._row_kernel(step)
-        return super().row_instructions(step) + int(
-            upper_bound(self.macs()) * kernel.cost * SHORT_LOOP_FACTOR
+        alone, macs = self.kernels.choose(layer, self.target.board), upper_bound(self.macs())
+        return RowCosts(
+            element_instructions(step) + int(macs * kernel.cost * SHORT_LOOP_FACTOR),
+            int(macs * (kernel.cost - alone.cost)) if alone.cost else 0,
+            0 if layer.shape.depthwise else kernel.scratch(layer).bytes,
         )
-
-    def extra_row_instructions(self, step: Step) -> int:
-        layer, kernel = self._row_kernel(step)
-        alone = self.kernels.choose(layer, self.target.board)
-        return int(upper_bound(self.macs()) * (kernel.cost - alone.cost)) if alone.cost else 0
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         layer, kernel = self._row_kernel(step)
