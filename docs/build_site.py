@@ -1,22 +1,24 @@
 """Build the site of all pages: ``python docs/build_site.py [FOLDER]`` writes it into out/site.
 
 Pages of the core keep their paths; pages of plug-ins go to their paths on the site
-(``site_pages.py``). mkdocs fails at the first broken link. mkdocstrings replaces
-the repository's page of the Python API by one with links between names.
+(``site_pages.py``). mkdocs fails at the first broken link. mkdocstrings fills in the page of the
+Python API from the docstrings of the installed package.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import python_reference
 import site_pages
+
+from tvmrt.compiler import option_rules, request
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = Path(__file__).with_name("mkdocs.yml")
@@ -36,34 +38,32 @@ def lay_out(pages: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
     plugins = site_pages.plugin_pages()
-    for page in plugins:
-        (pages / page.site_path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / page.source, pages / page.site_path)
-    sources = {page.site_path: page.source for page in plugins}
     for path in sorted(pages.rglob("*.md")):
         site_path = path.relative_to(pages).as_posix()
         text = path.read_text(encoding="utf-8")
-        text = site_pages.adapt_links(text, sources.get(site_path, site_path), site_path, plugins)
+        text = site_pages.adapt_links(text, site_path, site_path, plugins)
         path.write_text(text, encoding="utf-8")
-    for addition in site_pages.additions():
-        text = site_pages.adapt_links(addition.text, addition.source, addition.site_path, plugins)
-        with (pages / addition.site_path).open("a", encoding="utf-8") as file:
-            file.write(f"\n{text}")
-    (pages / "docs" / "reference" / "python.md").write_text(python_page(), encoding="utf-8")
+    for page in plugins:
+        append(pages / page.site_path, site_pages.adapted(page, plugins))
+    append(pages / "docs" / "reference" / "python.md", option_sections())
 
 
-def python_page() -> str:
-    """The page of the Python API as mkdocstrings' directives."""
-    parts = ["# The Python API", "Made by mkdocstrings from the docstrings."]
-    for title, entries in python_reference.all_sections().items():
-        parts.append(f"## {title}")
-        for entry in entries:
-            module = entry.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            # the options are put into a docstring when it is imported
-            inspected = entry.public in ("tvmrt.load", "tvmrt.compile")
-            options = "\n    options:\n      force_inspection: true" if inspected else ""
-            parts.append(f"::: tvmrt.{module}.{entry.name}{options}")
-    return "\n\n".join(parts) + "\n"
+def option_sections() -> str:
+    """Return the sections on options of ``tvmrt.compile`` that its docstring does not have."""
+    added = [
+        f"- `{name}: {option.type} = {option.default!r}`: {option.text}"
+        for name, option in request.plugin_options().items()
+    ]
+    rules = [re.sub(r"{\w+}", "N", f"- {rule.sentence}") for rule in option_rules.RULES]
+    added = ["\n## Options of plug-ins\n", *added] if added else []
+    return "\n".join([*added, "\n## Rejected combinations of options\n", *rules, ""])
+
+
+def append(path: Path, text: str) -> None:
+    """Append to a file, which may not exist yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def package_root() -> Path:

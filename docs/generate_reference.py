@@ -1,11 +1,10 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
 The pages in ``docs/reference`` and their sources: ``command-line.md``: the help of the commands;
-``json.md``: the schemas of the output; ``python.md``: docstrings; ``c.md``: headers;
-``operators.md``: the operators' contracts; a part of ``accuracy.md``: the table of intentional
-differences. Plug-ins have pages of their own commands and names in their folder ``docs``. A file
-``reference_pages.py`` there defines more pages (``PAGES``) and public names (``ENTRIES``). A test
-fails if a page is out of date.
+``json.md``: the schemas of the output; ``c.md``: headers; ``operators.md``: the operators'
+contracts; a part of ``accuracy.md``: the table of intentional differences. Plug-ins have a page of
+their commands in their folder ``docs``. A file ``reference_pages.py`` there defines more pages
+(``PAGES``). A test fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import click
 import differences_reference
 import json_reference
 import operator_reference
-import python_reference
 
 from tvmrt import plugin
 from tvmrt.cli import app
@@ -52,9 +50,10 @@ Commands of plug-ins are listed in their folders, `plugins/<name>/docs/command-l
 has all commands on this page.
 """
 
-PLUGIN_HEAD = """# {what} of the plug-in {name}
+PLUGIN_HEAD = """# Commands of the plug-in {name}
 
-`docs/generate_reference.py` makes this page. On the site it is part of the page [{title}]({page}).
+`docs/generate_reference.py` makes this page. On the site it is part of the page \
+[The command line](../../../docs/reference/command-line.md).
 """
 
 
@@ -135,7 +134,6 @@ PAGES = {
     "command-line.md": command_line,
     "json.md": json_reference.page,
     "operators.md": operator_reference.page,
-    "python.md": python_reference.page,
 }
 
 
@@ -147,17 +145,9 @@ def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
         result.update(run_path(str(file)).get("PAGES", {}))
     used = {name.replace("-", "_"): each for name, each in plugin.plugins().items()}
     if folder.name in used and (commands := list(used[folder.name].commands)):
-        head = _head(folder, "Commands", "The command line", "command-line.md")
+        head = PLUGIN_HEAD.format(name=folder.name)
         result["command-line.md"] = partial(_command_page, head, commands)
-    if sections := python_reference.plugin_sections(folder):
-        head = _head(folder, "Python names", "The Python API", "python.md")
-        result["python.md"] = partial(python_reference.page, head, sections)
     return result
-
-
-def _head(folder: Path, what: str, title: str, page: str) -> str:
-    page = f"../../../docs/reference/{page}"
-    return PLUGIN_HEAD.format(what=what, name=folder.name, title=title, page=page)
 
 
 def pages() -> dict[str, Callable[[], str]]:

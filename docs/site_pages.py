@@ -35,57 +35,27 @@ class PluginPage:
     site_path
         Path on the site.
     section, title
-        Section of the navigation, and title there.
+        Section of the navigation, and title there; empty for sections of a page of the core.
     """
 
     source: str
     site_path: str
-    section: str
-    title: str
-
-
-@dataclass(frozen=True)
-class Addition:
-    """Sections that a plug-in adds to a reference page of the core.
-
-    Attributes
-    ----------
-    source
-        Path in the repository.
-    site_path
-        Path of the core's page.
-    text
-        The sections.
-    """
-
-    source: str
-    site_path: str
-    text: str
-
-
-def additions(root: Path = ROOT) -> list[Addition]:
-    """Return what plug-ins add to reference pages, by pages of the same names."""
-    result = []
-    for page in sorted(root.glob("plugins/*/docs/*.md")):
-        site_path = f"docs/reference/{page.name}"
-        if (root / site_path).is_file():
-            _, mark, sections = page.read_text(encoding="utf-8").partition("\n## ")
-            source = page.relative_to(root).as_posix()
-            result.append(Addition(source, site_path, mark[1:] + sections))
-    return result
+    section: str = ""
+    title: str = ""
 
 
 def plugin_pages(root: Path = ROOT) -> list[PluginPage]:
-    """Return the pages of all plug-ins but additions to other pages, their READMEs last."""
+    """Return the pages of all plug-ins, their READMEs last."""
     result = []
     for page in sorted(root.glob("plugins/*/docs/*.md")):
+        source = page.relative_to(root).as_posix()
         if (root / "docs" / "reference" / page.name).is_file():
+            result.append(PluginPage(source, f"docs/reference/{page.name}"))
             continue
         config = ConfigParser(interpolation=None)
         config.read(page.parent / "pages.ini", encoding="utf-8")
         entry = config[page.name] if config.has_section(page.name) else {}
         site_path = f"docs/{entry.get('folder', 'how-to')}/{page.name}"
-        source = page.relative_to(root).as_posix()
         title = entry.get("title", page.stem)
         result.append(PluginPage(source, site_path, entry.get("section", _SECTION), title))
     for page in sorted(root.glob("plugins/*/README.md")):
@@ -104,7 +74,7 @@ def navigation(config: str, pages: list[PluginPage]) -> str:
     """
     head, mark, nav = config.partition("\nnav:\n")
     sections = re.split(r"(?m)^(?=  - )", nav)
-    for page in pages:
+    for page in (page for page in pages if page.section):
         starts = [i for i, text in enumerate(sections) if text.startswith(f"  - {page.section}:\n")]
         if not starts:
             raise ValueError(f"{page.source}: the site has no section {page.section}")
@@ -116,6 +86,16 @@ def is_deleted(path: str, root: Path = ROOT) -> bool:
     """Tell whether a path of the repository lies in a plug-in's folder that is not there."""
     parts = Path(path).parts
     return len(parts) > 1 and parts[0] == "plugins" and not (root / parts[0] / parts[1]).is_dir()
+
+
+def adapted(page: PluginPage, pages: list[PluginPage], root: Path = ROOT) -> str:
+    """Return the text of a page with links that hold on the site; of sections of another page,
+    without the title."""
+    text = (root / page.source).read_text(encoding="utf-8")
+    if not page.section:
+        _, mark, sections = text.partition("\n## ")
+        text = mark + sections
+    return adapt_links(text, page.source, page.site_path, pages, root)
 
 
 def adapt_links(
@@ -134,7 +114,7 @@ def adapt_links(
     root
         The repository.
     """
-    site_paths = {page.source: page.site_path for page in [*pages, *additions(root)]}
+    site_paths = {page.source: page.site_path for page in pages}
 
     def link(found: re.Match[str]) -> str:
         mark, label, target, anchor = found.groups()

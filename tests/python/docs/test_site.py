@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pkgutil
 import re
 import sys
 
@@ -44,6 +45,8 @@ def tree(tmp_path):
         "plugins/mine/README.md": "",
         "plugins/mine/docs/use.md": "",
         "plugins/mine/docs/list.md": "",
+        "docs/reference/names.md": "",
+        "plugins/mine/docs/names.md": "# Names\nOn the site elsewhere.\n\n## Mine\n\n[a](use.md)\n",
         "plugins/mine/docs/pages.ini": "[use.md]\nsection = A\ntitle = Use\n"
         "[list.md]\nsection = B\ntitle = List\nfolder = reference\n",
     }.items():
@@ -61,6 +64,13 @@ def test_plugin_pages_end_their_sections(tree):
     )
     with pytest.raises(ValueError, match=r"list\.md: the site has no section B"):
         site_pages.navigation(config.removesuffix("  - B:\n"), site_pages.plugin_pages(tree))
+
+
+def test_page_named_like_a_reference_page_is_part_of_it(tree):
+    pages = site_pages.plugin_pages(tree)
+    (page,) = [page for page in pages if page.source == "plugins/mine/docs/names.md"]
+    assert page.site_path == "docs/reference/names.md"
+    assert site_pages.adapted(page, pages, tree) == "\n## Mine\n\n[a](../how-to/use.md)\n"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +103,15 @@ def test_the_c_page_has_every_function_of_the_headers_that_it_names():
                 assert f"{function}(" in text, f"{name}: {function}"
 
 
+def test_the_names_of_the_python_page_exist_and_have_docstrings():
+    pages = [ROOT / "docs" / "reference" / "python.md", *ROOT.glob("plugins/*/docs/python.md")]
+    for page in pages:
+        names = re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert names, page
+        for name in names:
+            assert pkgutil.resolve_name(name).__doc__, f"{page}: {name}"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")),
@@ -105,7 +124,9 @@ def test_the_site_is_built_and_its_search_finds_pages(tmp_path, monkeypatch, cap
     found = {entry["location"] for entry in index["docs"] if "acall" in entry["text"]}
     assert any("call-a-network" in location for location in found)
     python = (tmp_path / "docs" / "reference" / "python.html").read_text(encoding="utf-8")
-    assert 'id="tvmrt.network.network.Network.acall"' in python
+    assert 'id="tvmrt.Network.acall"' in python
     assert "workspace_io" in python, "the options of compile, from its docstring at run time"
+    rejected = python.partition("Rejected combinations of options")[2]
+    assert "schedule async is for hosts; choose runtime host" in rejected
     for page in tmp_path.rglob("*.html"):
         assert not re.search(r'<(script|link)[^>]*(src|href)="https?:', page.read_text("utf-8"))
