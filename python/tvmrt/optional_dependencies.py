@@ -13,6 +13,7 @@ EXTRAS = {
     "elftools": ("reading a library's file", "cli"),
     "onnx": ("the compiler", "compile"),
     "jinja2": ("a page, picture or package", "compile"),
+    "flatbuffers": ("a .tflite file", "compile"),
     "PIL": ("an input that is a picture", "images"),
     "onnxruntime": ("the comparison with onnxruntime", "verify"),
     "ai_edge_litert": ("the comparison with LiteRT", "tflite"),

@@ -93,6 +93,8 @@ def test_maps_round_trip_and_damage_only_drops_entries():
             changed[place] = rng.integers(256)
         read_map(bytes(changed[: rng.integers(1, len(data) + 1)]))
     assert read_map(b"") == read_map(b"\0\0\0") == {}
+    # as many entries could refer to one large value
+    assert read_map(_flex(**dict.fromkeys(map("k{:04}".format, range(2000)), 1))) == {}
 
 
 @pytest.mark.parametrize("kinds", [1, 2])

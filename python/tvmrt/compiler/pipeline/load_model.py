@@ -14,6 +14,7 @@ from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.frontend import onnx
 from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.request import Request, plugin_options
+from tvmrt.optional_dependencies import with_install_advice
 
 
 def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
@@ -59,7 +60,10 @@ def _by_plugin(model: Any, request: Request) -> Any:
     if importer is None:
         return model
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
-    return importer.import_model(source, request)
+    try:
+        return importer.import_model(source, request)
+    except ModuleNotFoundError as error:
+        raise with_install_advice(error) from error
 
 
 def supported_nodes(graph: Graph, devices: Sequence[Device]) -> set[Node]:
