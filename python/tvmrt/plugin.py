@@ -51,7 +51,8 @@ class Plugin:
         Names of commands that run until a signal ends them; SIGTERM ends the process at once.
     schemas
         Maps the name of a ``--json`` format (a command name with "-" for spaces) to its schema, a
-        ``record`` of ``tvmrt.cli.schema_types``.
+        ``record`` of ``tvmrt.cli.schema_types``, or a pair of its description and a function that
+        returns the record.
     devices
         Maps a device name to a subclass or an instance of ``tvmrt.devices.Device``.
     importers

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import integer, list_of, record, seconds, size, text
-from tvmrt.cli.schemas import FOOTPRINT, PLAN_ROW, POOL, REGION, STAGES, TENSOR, WORDS
+from tvmrt.cli.schema_types import by_name, integer, list_of, of, record, seconds, size, text
+from tvmrt.cli.schemas import FOOTPRINT, SHAPE, WORDS
+
+TENSOR = record(
+    name=text(), shape=SHAPE, dtype=text(),
+    nbytes=size("Size at the upper bounds of dynamic dimensions."),
+)  # fmt: skip
 
 PROFILE = record(
     "tvmrt profile --json.",
@@ -18,32 +23,36 @@ PROFILE = record(
     ),
 )  # fmt: skip
 
-REPORT = record(
+REPORT = (
     "tvmrt report --json, and the file that `tvmrt report -o OUT.json` writes.",
-    open=True,
-    format={"const": "tvmrt-report"},
-    version=integer(),
-    tvmrt=text(),
-    network=text(),
-    target=text(),
-    executor=text(),
-    inputs=list_of(TENSOR),
-    outputs=list_of(TENSOR),
-    memory=record(
-        arena_bytes=size(), lower_bound_bytes=size(), weights_bytes=size(),
-        scratch_bytes=size(), pools=list_of(POOL), tensors=list_of(PLAN_ROW),
+    lambda: record(
+        open=True,
+        format={"const": "tvmrt-report"},
+        version=integer(),
+        tvmrt=text(),
+        network=text(),
+        target=text(),
+        executor=text(),
+        inputs=list_of(TENSOR),
+        outputs=list_of(TENSOR),
+        memory=record(
+            arena_bytes=size(), lower_bound_bytes=size(), weights_bytes=size(),
+            scratch_bytes=size(),
+            pools=list_of(of("tvmrt.compiler.export.summary:PoolSummary")),
+            tensors=list_of(of("tvmrt.compiler.export.summary:PlanRow")),
+        ),
+        operators=list_of(
+            record(
+                open=True, name=text(), symbol=text(), kind=text(), op=text(), fused=WORDS,
+                device=text(), onnx_nodes=WORDS, macs=integer(), moved_bytes=size(),
+                weights_bytes=size(), scratch_bytes=size(), live_bytes=size(),
+            )
+        ),
+        nodes=list_of({"type": "object"}),
+        regions=list_of(of("tvmrt.compiler.partition:RegionSummary")),
+        edges=list_of(list_of(integer()), "Pairs of producer and consumer, numbered: inputs, "
+        "operators, outputs."),
+        stages=by_name(seconds(), "Seconds of each stage of the compiler."),
+        footprint_=FOOTPRINT,
     ),
-    operators=list_of(
-        record(
-            open=True, name=text(), symbol=text(), kind=text(), op=text(), fused=WORDS,
-            device=text(), onnx_nodes=WORDS, macs=integer(), moved_bytes=size(),
-            weights_bytes=size(), scratch_bytes=size(), live_bytes=size(),
-        )
-    ),
-    nodes=list_of({"type": "object"}),
-    regions=list_of(REGION),
-    edges=list_of(list_of(integer()), "Pairs of producer and consumer, numbered: inputs, "
-    "operators, outputs."),
-    stages=STAGES,
-    footprint_=FOOTPRINT,
 )  # fmt: skip

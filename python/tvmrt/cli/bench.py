@@ -43,7 +43,11 @@ MIN_ROUNDS, MAX_ROUNDS = 5, 20_000
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one runtime in seconds, and the speed of tvmrt relative to it."""
+    """Times of one runtime in seconds, and the speed of tvmrt relative to it.
+
+    ``median``: Median of a call. ``speed``: Speed of tvmrt relative to this runtime: median over
+    rounds.
+    """
 
     runtime: str
     median: float
@@ -54,15 +58,20 @@ class Timing:
 
 @dataclass(frozen=True)
 class Result:
-    """Results of one network: times of tvmrt first, then of each rival. ``resident`` is the memory
-    used by loading and one run, for networks compiled before, if the system reports it."""
+    """Results of one network.
+
+    ``network``: Network, with the sizes of its dynamic dimensions. ``timings``: Timings, that of
+    tvmrt first. ``compile_seconds``: Compile time; 0 for a compiled network. ``resident``: Memory
+    for loading and running a compiled network, if the system reports it. ``operators``: Operators
+    in execution order, with --profile.
+    """
 
     network: str
     timings: Sequence[Timing]
     rounds: int
     compile_seconds: float
     resident: ResidentMemory | None = None
-    operators: Sequence[Mapping[str, Any]] = ()  # times of operators, with --profile
+    operators: Sequence[Mapping[str, Any]] = ()
 
 
 @click.command("bench", cls=connections.RemoteHostCompileCommand)

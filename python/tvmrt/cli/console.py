@@ -40,7 +40,7 @@ def _console(stderr: bool = False):
 
 def print_json(form: str, value: Mapping[str, Any]) -> None:
     """Print a result as JSON that conforms to the named schema."""
-    from tvmrt.cli.schemas import tag
+    from tvmrt.cli.schema_types import tag
 
     click.echo(json.dumps({"schema": tag(form), **_plain(value)}, indent=2, allow_nan=False))
 

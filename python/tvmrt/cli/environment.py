@@ -15,7 +15,11 @@ CHECKED_SECONDS = 10  # time limit for a compiler to print its version
 
 @dataclass(frozen=True)
 class Check:
-    """One check: ``state`` is ok, absent (if optional) or missing (if nothing works without)."""
+    """One check.
+
+    ``state``: `ok`, `absent` (if optional) or `missing` (if nothing works without). ``remedy``:
+    What to install, or empty.
+    """
 
     what: str
     state: str

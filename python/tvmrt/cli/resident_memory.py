@@ -11,7 +11,11 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class ResidentMemory:
-    """Resident bytes: private to this process, and file-backed pages shared by processes."""
+    """Resident memory of a process.
+
+    ``own_bytes``: Private memory of this process. ``file_bytes``: File-backed memory that processes
+    share.
+    """
 
     own_bytes: int
     file_bytes: int

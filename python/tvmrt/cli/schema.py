@@ -7,7 +7,7 @@ import json
 import click
 from click.shell_completion import CompletionItem
 
-from tvmrt.cli.schemas import form_of, names, schema
+from tvmrt.cli.schemas import description, names, schema
 
 REGIONS = "regions"
 
@@ -26,7 +26,7 @@ def command(name: str | None) -> None:
     """
     if name is None:
         for each in names():
-            click.echo(f"{each:<17} {form_of(each)['description'].splitlines()[0]}")
+            click.echo(f"{each:<17} {description(each).splitlines()[0]}")
         click.echo(f"{REGIONS:<17} Regions that `tvmrt compile --device` passes to devices.")
     elif name == REGIONS:
         from tvmrt.compiler.devices.region_schema import SCHEMA

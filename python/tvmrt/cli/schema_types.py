@@ -1,10 +1,63 @@
-"""Building blocks of JSON Schemas: types and records, each with a description."""
+"""Building blocks of JSON Schemas: types, records and dataclasses, each with a description."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
+from tvmrt.plugin import resolve
+
 Schema = dict[str, Any]
+VERSION = 1
+_SIZE = re.compile(r"bytes$|^offset$|^size$")
+_TIME = re.compile(r"seconds$|^speed|^(median|fastest|least|geometric_mean)$")
+
+
+def tag(name: str) -> str:
+    """Return the value of the member ``schema`` of an output."""
+    return f"tvmrt/{name}/{VERSION}"
+
+
+def of(owner: Any, text: str = "", /, **members: Schema) -> Schema:
+    """Return the record of a dataclass, which is given as such or as ``module:name``.
+
+    Its fields have the types of their annotations, and the descriptions of the docstring's
+    sentences ````field``: text.``. ``members`` replaces and adds members, as ``record`` takes them.
+    """
+    owner = resolve(owner) if isinstance(owner, str) else owner
+    names = vars(sys.modules[owner.__module__])
+    words = iter(re.split(r"``(\w+)``: ", " ".join((inspect.getdoc(owner) or "").split()))[1:])
+    texts = {name: text.strip() for name, text in zip(words, words)}
+    own = {
+        field.name: described(_annotated(field.name, field.type, names), texts.get(field.name, ""))
+        for field in fields(owner)
+        if f"{field.name}_" not in members
+    }
+    return record(text, **{**own, **members})
+
+
+def _annotated(name: str, type: Any, names: Mapping[str, Any]) -> Schema:
+    """Return the schema of an annotation, which may be newer than this Python's ``typing``."""
+    node = ast.parse(type, mode="eval").body if isinstance(type, str) else type
+    if isinstance(node, ast.BinOp):
+        return {"anyOf": [_annotated(name, side, names) for side in (node.left, node.right)]}
+    if isinstance(node, ast.Subscript):
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if ast.unparse(node.value) in ("dict", "Mapping"):
+            return by_name(_annotated(name, inner[1], names))
+        return list_of(_annotated(name, inner[0], names))
+    simple = {
+        "None": {"type": "null"}, "str": text(), "bool": flag(),
+        "int": size() if _SIZE.search(name) else integer(),
+        "float": seconds() if _TIME.search(name) else number(),
+    }  # fmt: skip
+    kind = ast.unparse(node)
+    return simple[kind] if kind in simple else of(names[kind])
 
 
 def described(of: Schema, text: str) -> Schema:

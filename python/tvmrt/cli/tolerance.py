@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``error`` and ``allowed`` in the same unit; ``excess`` is their worst ratio (<= 1: right).
-    ``relative`` is the error relative to the largest reference value, 0 for integers."""
+    """Judgement of a result.
+
+    ``allowed``: Tolerance, in the unit of the error. ``excess``: Largest ratio of error to
+    tolerance; correct up to 1. ``relative``: Error relative to the largest expected value; 0 for
+    integers.
+    """
 
     error: float
     allowed: float

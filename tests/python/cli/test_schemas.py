@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +15,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tvmrt.cli import console, main, schemas
-from tvmrt.compiler.export.summary import PoolSummary, Summary
-from tvmrt.compiler.ir.weight_quantization import WeightQuantization
-from tvmrt.compiler.partition.report import RegionSummary
+from tvmrt.cli import console, main, schema_types, schemas
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[3]
@@ -162,15 +162,56 @@ def test_output_that_violates_its_schema_is_found():
         assert not validator.is_valid(wrong)
 
 
-def test_schemas_match_the_printed_objects():
-    """Check objects that the small networks do not produce."""
-    rows = (
-        (schemas.NARROWED, WeightQuantization),
-        (schemas.REGION, RegionSummary),
-        (schemas.POOL, PoolSummary),
+@dataclasses.dataclass
+class Part:
+    """Part of a machine.
+
+    ``rows``: Shape by name, with ``None`` for scalars. ``size``: Bytes.
+    """
+
+    rows: dict[str, tuple[int | str, ...] | None]
+    size: int
+    seconds: float = 0.0
+
+
+@dataclasses.dataclass
+class Machine:
+    """Machine. ``parts``: In order of assembly."""
+
+    parts: list[Part]
+    error: float | None
+    left: Sequence[str] = ()
+
+
+def test_dataclass_defines_its_record():
+    """A new field, type and description need no change elsewhere."""
+    form = schema_types.of(Machine, "A machine.", left_=schema_types.integer())
+    assert form["description"] == "A machine."
+    assert form["required"] == ["parts", "error"] and list(form["properties"])[-1] == "left"
+    parts = form["properties"]["parts"]
+    assert parts["description"] == "In order of assembly."
+    assert parts["items"]["properties"]["rows"]["description"] == (
+        "Shape by name, with ``None`` for scalars."
     )
-    for of, record in (*rows, (schemas.SUMMARY, Summary)):
-        assert set(of["properties"]) == {field.name for field in dataclasses.fields(record)}
+    valid = {"parts": [{"rows": {"a": [1, "n"], "b": None}, "size": 3, "seconds": 0.5}]}
+    valid |= {"error": "NaN"}
+    validator = jsonschema.Draft202012Validator(form)
+    assert validator.is_valid(valid) and validator.is_valid({**valid, "error": None, "left": 1})
+    (part,) = valid["parts"]
+    wrong = ({"size": -1}, {"seconds": "NaN"}, {"rows": {"a": [1.5]}}, {"more": 1})
+    for change in wrong:
+        assert not validator.is_valid({**valid, "parts": [{**part, **change}]})
+    assert not validator.is_valid({**valid, "error": "much"})
+
+
+def test_schemas_need_no_compiler():
+    """A machine that only runs libraries prints all schemas of the command."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['onnx', 'jinja2', 'flatbuffers']))\n"
+        "from tvmrt.cli import schemas\n"
+        "for name in schemas.FORMS: schemas.schema(name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_numpy_scalars_are_json_numbers(capsys):

@@ -21,11 +21,13 @@ from tvmrt.compiler.planner.lifetime import lifetimes
 class TensorSummary:
     """Input or output of the network.
 
-    ``labels``: class names that an output's elements index, or that its columns stand for.
+    ``shape``: Dimensions; a dynamic one as its name or expression. ``nbytes``: Size at the upper
+    bounds of dynamic dimensions. ``labels``: String table that integer elements index, or names of
+    the columns.
     """
 
     name: str
-    shape: tuple[int | str, ...]  # expressions for dynamic dimensions
+    shape: tuple[int | str, ...]
     dtype: str
     nbytes: int
     labels: tuple[str, ...] = ()
@@ -35,8 +37,9 @@ class TensorSummary:
 class OperatorSummary:
     """Generated function: the network's nodes in it, its work, its result.
 
-    ``live_bytes``: bytes of the pools in use while it runs, including its own ``scratch_bytes``.
-    ``weights_bytes``: weights that it reads. ``macs``: multiply-adds at the largest sizes.
+    ``macs``: Multiply-adds at the largest sizes. ``out_shape``: Shape of the result. ``symbol``: C
+    function. ``live_bytes``: Part of the pools in use while it runs, with its own scratch.
+    ``weights_bytes``: Weights that it reads.
     """
 
     name: str
@@ -54,7 +57,8 @@ class OperatorSummary:
 class PlanRow:
     """Buffer in a memory pool: its offset and size in bytes, and its first and last step.
 
-    An input in a pool is live from -1, an output until one after the last step.
+    ``first``: Step that writes it; -1 for an input. ``last``: Last step that reads it; one after
+    the last step for an output.
     """
 
     buffer: str
@@ -67,10 +71,12 @@ class PlanRow:
 
 @dataclass
 class PoolSummary:
-    """Memory pool: bytes used by the network, capacity, and lower bound of any plan.
+    """Memory pool.
 
-    ``kept_bytes`` of it are weights that are copied there. ``device``: the device that has the
-    memory, if it is not the host's.
+    ``capacity_bytes``: null if no limit was given. ``lower_bound_bytes``: Lower bound of any plan.
+    ``kept_bytes``: Part of used_bytes that holds copied weights. ``lent``: The caller provides this
+    memory. ``section``: Linker section. ``device``: Device that owns the memory; empty for host
+    memory.
     """
 
     name: str
@@ -87,8 +93,14 @@ class PoolSummary:
 class Summary:
     """Memory and work of a network, known before the C compiler runs. Sizes in bytes.
 
-    ``scratch_bytes``: additional memory of each thread; 0 on boards, where everything is in the
-    pools. ``row_plans``: alternative plans if memory was limited, starting with the fastest.
+    ``arena_bytes``: Memory for tensors. ``lower_bound_bytes``: Lower bound of any memory plan.
+    ``scratch_bytes``: Additional memory of each thread on hosts; 0 on boards. ``operators``: C
+    functions in execution order. ``plan``: Offset and lifetime of each tensor. ``seconds``: Seconds
+    of each stage of the compiler. ``nodes``: Nodes of the network as imported. ``regions``: Regions
+    of devices. ``narrowed``: Weights with reduced bits, and candidates that kept float32
+    (`--weights`). ``reduced``: Layers that could be computed in bfloat16 (`--precision`).
+    ``winograd``: Winograd convolutions, and candidates that stay direct (`--winograd`).
+    ``row_plans``: Plans for limited RAM, the fastest first.
     """
 
     arena_bytes: int

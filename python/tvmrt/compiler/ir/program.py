@@ -251,10 +251,13 @@ class MemoryPool:
 
 @dataclass(frozen=True)
 class RowFusionPlan:
-    """Plan that computes chains of steps a few rows at a time. ``ram_bytes``: the network's memory
-    with it. ``instructions``: estimated extra instructions. ``chains``: their first and last steps.
-    ``patches``: number of column patches of each chain. ``surplus_macs``: multiply-adds that are
-    repeated where patches overlap."""
+    """Plan that computes chains of steps a few rows at a time.
+
+    ``ram_bytes``: Memory of the network with it. ``instructions``: Estimated instructions in
+    addition to layer-by-layer execution. ``chains``: First and last operator of each chain.
+    ``patches``: Number of column patches of each chain. ``surplus_macs``: Multiply-adds that
+    overlapping patches repeat.
+    """
 
     ram_bytes: int
     instructions: int

@@ -19,17 +19,10 @@ def is_reduced(node: Node) -> bool:
 class ReducedPrecision:
     """Matmul-like operator that could be computed in bfloat16.
 
-    Parameters
-    ----------
-    name
-        Name of its weights, or of the node if both operands are computed.
-    nodes
-        The network's nodes that it stands for.
-    precision
-        ``bfloat16``, or ``float32`` if the error would have been too large.
-    error
-        Maximum difference from float32 relative to the largest magnitude in the result, for the
-        same operands; None if it was not measured.
+    ``name``: Name of the weights, or of the node if both operands are computed. ``nodes``: ONNX
+    nodes. ``precision``: `bfloat16`, or `float32` if the error would have been too large.
+    ``error``: Maximum difference from float32 relative to the largest result, for the same
+    operands; null if it was not measured.
     """
 
     name: str

@@ -9,18 +9,9 @@ from dataclasses import dataclass
 class WeightQuantization:
     """Weights of one layer in few bits, or in float32 if the error would be too large.
 
-    Parameters
-    ----------
-    name
-        Name of the weights.
-    nodes
-        The network's nodes that read them.
-    bits
-        Bits of each weight: 4, 8, or 32 if the error would have been too large.
-    before_bytes, after_bytes
-        Size in float32, and in few bits with the scales of the blocks.
-    error
-        Root mean square of the difference, relative to that of the weights.
+    ``name``: Name of the weights. ``nodes``: Nodes that read them. ``bits``: Bits per weight: 4, 8,
+    or 32 if the error would have been too large. ``after_bytes``: Size with the scales of blocks.
+    ``error``: RMS of the difference relative to the RMS of the weights.
     """
 
     name: str

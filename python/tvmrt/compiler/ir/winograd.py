@@ -35,18 +35,9 @@ CHOICES = (0, 1, *TILE_SIZES)  # of a tuned layer: 0 is not measured, 1 is direc
 class WinogradConversion:
     """Report on a convolution that would be faster by Winograd.
 
-    Parameters
-    ----------
-    name
-        The network's node.
-    size
-        Output extent of a Winograd tile: 2, 4, or 1 if the convolution is computed directly
-        because the error would have been too large.
-    gain
-        Estimated speed-up.
-    error
-        Root mean square of the difference for standard normal inputs, relative to that of the
-        results.
+    ``name``: Name of the node. ``size``: Winograd tile size: 2, 4, or 1 if the error was too large.
+    ``gain``: Estimated speed-up. ``error``: RMS of the difference for standard normal inputs,
+    relative to the RMS of the results.
     """
 
     name: str

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import onnx.defs
 
 from tvmrt.compiler.ir import KERNEL, REDUCE, CSource, Graph, ModuleBlob, Node, Region, get_op
 from tvmrt.compiler.ir.extent import upper_bound
@@ -37,8 +36,11 @@ def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
 
 @dataclass
 class NodeAssignment:
-    """Node of the ONNX network. ``device`` lists several if its parts are on different ones;
-    ``reason``: why a device does not have it; ``region``: the symbol of its region."""
+    """Node of the ONNX network.
+
+    ``device``: cpu, or device names separated by commas. ``reason``: Reason why no device takes it.
+    ``region``: Symbol of its region.
+    """
 
     name: str
     op_type: str
@@ -49,8 +51,11 @@ class NodeAssignment:
 
 @dataclass
 class RegionSummary:
-    """Region: its operators, bytes of its inputs and outputs, its code in words, its weights, and
-    the device's note, such as size or time."""
+    """Region of a device, with the bytes of its inputs, outputs and weights.
+
+    ``code``: Code of the device for it, described. ``error``: Measured error of reduced precision.
+    ``note``: Remark of the device, such as size or time.
+    """
 
     symbol: str
     device: str
@@ -67,9 +72,11 @@ class RegionSummary:
 
 @dataclass
 class BoundaryTensor:
-    """Tensor that passes from one region or device to another. ``copied``: its layout changes.
-    ``nbytes``: maximum over runs. ``stays_in``: name of the device in whose memory it always is, so
-    that it is not transferred; else empty."""
+    """Tensor that passes from one region or device to another.
+
+    ``nbytes``: Maximum over runs. ``copied``: Its layout changes. ``stays_in``: Device whose memory
+    holds it throughout, so that it is not transferred, or empty.
+    """
 
     tensor: str
     source: str
@@ -192,6 +199,8 @@ class Partition:
                 return []
             return [f"device {device} supports no node of the network{self._reasons_text(device)}"]
         if op_type not in self.op_types.values():
+            import onnx.defs  # reports can be described without it
+
             known = onnx.defs.has(op_type)
             return [] if known else [f"rule {rule}: neither ONNX nor the network has a {op_type}"]
         return [
