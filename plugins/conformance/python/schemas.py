@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import flag, list_of, record, text
+from tvmrt.cli.schema_types import flag, list_of, of, record, text
 
-FINDING = record(check=text(), subject=text(), passed=flag(), detail=text())
-
-DEVICE_TEST = record(
-    "tvmrt device test --json.", device=text(), passed=flag(), findings=list_of(FINDING)
-)  # fmt: skip
+DEVICE_TEST = (
+    "tvmrt device test --json.",
+    lambda: record(
+        device=text(), passed=flag(), findings=list_of(of("tvmrt.conformance.finding:Finding"))
+    ),
+)

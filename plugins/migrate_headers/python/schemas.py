@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import flag, integer, list_of, record, text
+from tvmrt.cli.schema_types import flag, list_of, of, record
 
-MIGRATE_HEADERS = record(
+MIGRATE_HEADERS = (
     "tvmrt migrate-headers --json.",
-    rewritten=flag(),
-    uses=list_of(record(file=text(), line=integer(), old=text(), new=text(), reason=text())),
+    lambda: record(rewritten=flag(), uses=list_of(of("tvmrt.plugins.migrate_headers.command:Use"))),
 )

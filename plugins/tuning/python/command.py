@@ -25,8 +25,11 @@ MIN_ROUNDS, MAX_ROUNDS = 11, 2000
 
 @dataclass(frozen=True)
 class NetworkGain:
-    """Times of a network before and after tuning with ``threads`` threads: the fastest runs in
-    seconds, the median speed-up over rounds, and the speed-up of the fastest runs."""
+    """Times of a network before and after tuning with ``threads`` threads, and the median speed-up
+    over rounds.
+
+    ``before_seconds``: Fastest run.
+    """
 
     network: str
     threads: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import integer, list_of, number, record, seconds, text
+from tvmrt.cli.schema_types import integer, list_of, number, of, record, seconds, text
 
 TRIED = record(
     tile_=list_of(integer(), "Lanes, vectors of channels, pixels of the micro-kernel tile."),
@@ -24,24 +24,25 @@ TUNED_LAYER = record(
     tried=list_of(TRIED, "All measurements of one run."), tool=text(),
 )  # fmt: skip
 
-TUNE = record(
+TUNE = (
     "tvmrt tune --json.",
-    database=text("Database that the results are written to."),
-    measured=integer("Layers measured now; the database had the others."),
-    layers=list_of(
-        record(
-            layer=text("Signature of the layer."), count=integer("Occurrences in the networks."),
-            before_seconds=seconds("Time of the choice by the estimate."),
-            after_seconds=seconds(), choice=text(), square=integer(),
-        )
-    ),
-    networks=list_of(
-        record(
-            network=text(), threads=integer(),
-            before_seconds=seconds("Fastest run."), after_seconds=seconds(),
-            speed=number("Median over rounds of before / after."),
-            speed_of_fastest=number(),
-        )
+    lambda: record(
+        database=text("Database that the results are written to."),
+        measured=integer("Layers measured now; the database had the others."),
+        layers=list_of(
+            record(
+                layer=text("Signature of the layer."),
+                count=integer("Occurrences in the networks."),
+                before_seconds=seconds("Time of the choice by the estimate."),
+                after_seconds=seconds(), choice=text(), square=integer(),
+            )
+        ),
+        networks=list_of(
+            of(
+                "tvmrt.plugins.tuning.command:NetworkGain", speed_of_fastest=number(),
+                speed=number("Median over rounds of before / after."),
+            )
+        ),
     ),
 )  # fmt: skip
 
