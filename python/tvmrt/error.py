@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Collection
 from typing import Callable
 
 
@@ -153,3 +154,11 @@ def from_text(text: str) -> BaseException:
         except TypeError:  # its constructor needs more arguments
             return TVMError(text)
     return TVMError(text)
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Return the known name that is similar to an unknown one, or all names, for an error text."""
+    from difflib import get_close_matches  # only needed for errors
+
+    similar = get_close_matches(name, names, 1)
+    return f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(names)}"

@@ -19,7 +19,7 @@ import click
 from tvmrt import optional_dependencies, plugin
 from tvmrt.cli import plugin_commands
 from tvmrt.compiler.frontend import option_syntax
-from tvmrt.error import TvmrtWarning
+from tvmrt.error import TvmrtWarning, suggestion
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # exit code of shells for a program that Ctrl-C ended
@@ -56,10 +56,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib  # only needed for errors
-
-            if similar := difflib.get_close_matches(args[0], self.list_commands(ctx)):
-                error.message += f" Did you mean {' or '.join(map(repr, similar))}?"
+            hint = suggestion(args[0], self.list_commands(ctx))
+            error.message = f"{error.message.rstrip('.')}; {hint}"
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -7,14 +7,13 @@ The ratio of the fastest calls is reported as well, because it is reliable on a 
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Any, Callable
 
 import click
@@ -311,10 +310,6 @@ def interleave(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[s
     return times
 
 
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def _speeds(results: Sequence[Result]) -> dict[str, list[float]]:
     """Return the speeds relative to each rival, one per network."""
     speeds: dict[str, list[float]] = {}
@@ -326,7 +321,7 @@ def _speeds(results: Sequence[Result]) -> dict[str, list[float]]:
 
 def _as_dict(results: Sequence[Result], threads: int) -> dict[str, Any]:
     summary = {
-        rival: {"geometric_mean": _geometric_mean(speeds), "least": min(speeds)}
+        rival: {"geometric_mean": geometric_mean(speeds), "least": min(speeds)}
         for rival, speeds in _speeds(results).items()
     }
     networks_timed = [
@@ -360,6 +355,6 @@ def _print(results: Sequence[Result], threads: int) -> None:
             )
     for rival, speeds in _speeds(results).items():
         click.echo(
-            f"{_geometric_mean(speeds):.2f} times the speed of {rival} (geometric mean of "
+            f"{geometric_mean(speeds):.2f} times the speed of {rival} (geometric mean of "
             f"{len(speeds)}; minimum {min(speeds):.2f})"
         )

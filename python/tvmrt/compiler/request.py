@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tvmrt import plugin
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, local_target
+from tvmrt.error import suggestion
 from tvmrt.option import Option, OptionDescription
 
 if TYPE_CHECKING:
@@ -423,13 +424,8 @@ def make(options: Mapping[str, Any]) -> Request:
 
 def _unknown(name: str) -> str:
     """Return the error text for an unknown option."""
-    from difflib import get_close_matches  # only needed for errors
-
-    if reason := plugin.why_missing("options", name):
-        return f"there is no option {name!r} of compile: {reason}"
-    names = list(all_options())
-    similar = get_close_matches(name, names, 1)
-    hint = f"; did you mean {similar[0]}?" if similar else f"; choose from {', '.join(names)}"
+    reason = plugin.why_missing("options", name)
+    hint = f": {reason}" if reason else f"; {suggestion(name, list(all_options()))}"
     return f"there is no option {name!r} of compile{hint}"
 
 

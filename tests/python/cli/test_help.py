@@ -80,13 +80,13 @@ def test_a_wrong_size_is_refused_by_the_command(capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("compil", "'compile'"), ("verfy", "'verify'"), ("inspct", "'inspect'")]
+    ("typed", "meant"), [("compil", "compile"), ("verfy", "verify"), ("inspct", "inspect")]
 )
 def test_a_misspelt_command_is_corrected(typed, meant, capsys):
     assert app.run([typed]) != 0
-    assert f"No such command '{typed}'. Did you mean {meant}?" in capsys.readouterr().err
+    assert f"No such command '{typed}'; did you mean {meant}?" in capsys.readouterr().err
 
 
-def test_a_word_like_no_command_has_no_suggestion(capsys):
+def test_a_word_like_no_command_lists_all(capsys):
     assert app.run(["zzz"]) != 0
-    assert "Did you mean" not in capsys.readouterr().err
+    assert "No such command 'zzz'; choose from compile, " in capsys.readouterr().err

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tvmrt.error import suggestion
+
 from .target import Target, get_target
 
 if TYPE_CHECKING:
@@ -117,12 +119,4 @@ def find_mcu_family(name: str) -> McuFamily:
     """Return the family of that name. Raises ValueError listing the names if it is unknown."""
     if name in MCU_FAMILIES:
         return MCU_FAMILIES[name]
-    from difflib import get_close_matches  # lazy: loading compiled networks does not need it
-
-    suggestions = get_close_matches(name, MCU_FAMILIES, 1)
-    hint = (
-        f"; did you mean {suggestions[0]}?"
-        if suggestions
-        else f"; choose one of {', '.join(MCU_FAMILIES)}"
-    )
-    raise ValueError(f"board {name} is not known{hint}")
+    raise ValueError(f"board {name} is not known; {suggestion(name, MCU_FAMILIES)}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tvmrt.compiler import processor
+from tvmrt.error import suggestion
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned import Guide, Tuned, UsedChoice
@@ -273,8 +274,8 @@ def _named_target() -> str:
     named = os.environ.get(DEFAULT_VARIABLE, "")
     if named and named not in target_names():
         raise ValueError(
-            f"{DEFAULT_VARIABLE} names the target {named}, which is not known; choose one of "
-            f"{', '.join(target_names())}"
+            f"{DEFAULT_VARIABLE} names the target {named}, which is not known; "
+            f"{suggestion(named, target_names())}"
         )
     return named
 
@@ -311,8 +312,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    choices = ", ".join(target_names())
-    raise ValueError(f"target {name} is not known; choose one of {choices}")
+    raise ValueError(f"target {name} is not known; {suggestion(name, target_names())}")
 
 
 def _family(
