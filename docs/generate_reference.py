@@ -25,6 +25,7 @@ import operator_reference
 
 from tvmrt import plugin
 from tvmrt.cli import app
+from tvmrt.cli.option_groups import GROUPS, group_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -88,11 +89,13 @@ def _usage(name: str, command: click.Command) -> str:
 
 def _section(name: str, command: click.Command) -> str:
     every = command.get_params(click.Context(command))
-    rows = [
-        _option_row(p)
-        for p in every
-        if isinstance(p, click.Option) and not {"--help", "--help-all"} & {*p.opts}
-    ]
+    rows, title = [], GROUPS[0]
+    for option in every:
+        if isinstance(option, click.Option) and not {"--help", "--help-all"} & {*option.opts}:
+            if group_of(option) != title:
+                title = group_of(option)
+                rows.append(f"| **{title}** | |")
+            rows.append(_option_row(option))
     table = ["\n".join(["| option | meaning |", "|---|---|", *rows])] if rows else []
     usage = f"```text\n{_usage(name, command)}\n```"
     paragraphs = [_wrap(part) for part in inspect.cleandoc(command.help or "").split("\n\n")]

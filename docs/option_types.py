@@ -27,7 +27,7 @@ class CompileOptions(TypedDict, total=False):
 def text() -> str:
     """Return the stub."""
     table = request.all_options()
-    return HEAD + "".join(f"    {name}: {kind}\n" for name, (_, _, kind) in table.items())
+    return HEAD + "".join(f"    {name}: {row.type}\n" for name, row in table.items())
 
 
 if __name__ == "__main__":

@@ -1,16 +1,24 @@
-"""Descriptions of the options of ``tvmrt.compile``."""
+"""Rows of the option table: each describes one option of ``tvmrt.compile``."""
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tvmrt.units import UNITS
+
+KINDS = ("str", "int", "float", "bool", "path")
+
 
 @dataclass(frozen=True)
-class OptionDescription:
-    """The description of an option.
+class Option:
+    """An option of ``tvmrt.compile`` and of ``tvmrt compile``, of tvmrt itself or of a plug-in.
+
+    The keyword argument, the command-line option, its completion, the docstring, the type stub and
+    the reference pages are made from it. The stages of the compiler, and the importers, exporters
+    and devices of plug-ins, read the value as an attribute of the request.
 
     Parameters
     ----------
@@ -21,7 +29,7 @@ class OptionDescription:
     values
         Allowed values, if they can be listed.
     flag
-        Command-line flag; empty if there is none.
+        Command-line flag. None: made from the name; empty: there is none.
     form
         Placeholder for the value in the command's help.
     repeated
@@ -29,58 +37,32 @@ class OptionDescription:
     kind
         Type of the command-line value: ``str``, ``int``, ``float``, ``bool`` or ``path``.
     least
-        Minimum of an ``int``.
+        Minimum of a number.
     table
         Meanings of the option by value, or by the option that is given with it; the key may list
         several, separated by commas.
     unit
-        Unit of an ``int``: ``bytes``, for which the command accepts 64KiB, or empty.
+        Unit of a number, which the command accepts in several forms: ``bytes`` (64KiB),
+        ``seconds`` (500ms) or ``fraction`` (1%).
+    parse
+        A function that converts the command-line text, or the list of texts of a repeated option,
+        to the Python value. It raises ValueError for a malformed text.
+    complete
+        A function that returns the values offered by shell completion.
     group
         Heading of the option in the command's help.
     common
         Whether ``--help`` shows the option; ``--help-all`` shows all.
-    """
-
-    text: str
-    python: str = ""
-    values: tuple[str, ...] = ()
-    flag: str = ""
-    form: str = ""
-    repeated: bool = False
-    kind: str = "str"
-    least: int | None = None
-    table: Mapping[str, str] | None = None
-    unit: str = ""
-    group: str = "The network"
-    common: bool = False
-
-    def each(self, value: Any) -> Any:
-        """Return a request's value as a list of single values; [None] if there is none."""
-        several = self.repeated and isinstance(value, (list, tuple, set, frozenset))
-        return value if several else [value]
-
-
-KINDS = ("str", "int", "float", "bool", "path")
-
-
-@dataclass(frozen=True)
-class Option(OptionDescription):
-    """An option that a plug-in adds to ``tvmrt.compile`` and to ``tvmrt compile``.
-
-    The plug-in's importers, exporters and devices read it as an attribute of the request.
-
-    Parameters
-    ----------
     default
         Value if the option is not given.
     type
         Type of the value, for the reference and for type checkers.
     commands
-        Further commands with this option, of those that compile for this machine: ``verify``,
-        ``bench``, ``report``, ``profile``, ``tune``.
+        Commands with this option in addition to ``compile``, of those that compile for this
+        machine.
     choose
-        A function that replaces the default; its arguments are the request and whether the target
-        has an operating system.
+        A function that replaces a None; its arguments are the request, with the earlier options
+        chosen, and whether the target has an operating system.
     refused
         A function of the fully resolved request that returns an error text or None. It may also
         raise the error itself.
@@ -93,8 +75,24 @@ class Option(OptionDescription):
         A function of a non-default value: the file that the result depends on, or None.
     recorded
         Whether the manifest of the compiled network records the value.
+    cached
+        Whether ``tvmrt.load`` compiles again for another value.
     """
 
+    text: str
+    python: str = ""
+    values: tuple[str, ...] = ()
+    flag: str | None = None
+    form: str = ""
+    repeated: bool = False
+    kind: str = "str"
+    least: float | None = None
+    table: Mapping[str, str] | None = None
+    unit: str = ""
+    parse: Callable[[Any], Any] | None = None
+    complete: Callable[[], Sequence[str]] | None = None
+    group: str = "The network"
+    common: bool = False
     default: Any = None
     type: str = "str | None"
     commands: tuple[str, ...] = ()
@@ -104,16 +102,31 @@ class Option(OptionDescription):
     target: Callable[[Any, Any], Any] | None = None
     file: Callable[[Any], Any] | None = None
     recorded: bool = True
+    cached: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind {self.kind!r} of an option is not one of {', '.join(KINDS)}")
+        if self.unit not in UNITS:
+            raise ValueError(f"unit {self.unit!r} of an option is not one of {', '.join(UNITS)}")
+
+    def named(self, name: str) -> Option:
+        """Return the option with a flag made from its name, unless it has one."""
+        if self.flag is not None:
+            return self
+        flag = f"--{name.replace('_', '-')}"
+        return replace(self, flag=f"{flag}/--no-{flag[2:]}" if self.kind == "bool" else flag)
+
+    def each(self, value: Any) -> Any:
+        """Return a request's value as a list of single values; [None] if there is none."""
+        several = self.repeated and isinstance(value, (list, tuple, set, frozenset))
+        return value if several else [value]
 
 
 def read_option(
     key: str, reference: str, resolve: Callable[[str], Any], reserved: Collection[str]
 ) -> tuple[Option | None, str]:
-    """Load the description of an option and set its flag; on failure return None and the reason."""
+    """Load a plug-in's option and set its flag; on failure return None and the reason."""
     if not key.isidentifier() or keyword.iskeyword(key) or key.startswith("_"):
         return None, "its name is not a valid Python keyword argument"
     if key in reserved:
@@ -124,5 +137,4 @@ def read_option(
         return None, f"{reference} does not load: {type(error).__name__}: {error}"
     if not isinstance(row, Option):
         return None, f"{reference} is not a tvmrt.plugin.Option"
-    flag = f"--{key.replace('_', '-')}"
-    return replace(row, flag=f"{flag}/--no-{flag[2:]}" if row.kind == "bool" else flag), ""
+    return row.named(key), ""

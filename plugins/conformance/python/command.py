@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.units import FRACTION, SECONDS
 
 
 @click.command("test")
@@ -24,11 +25,12 @@ from tvmrt.cli import console, options
     help="Run only networks whose names start with this, such as MatMul; may be repeated.",
 )
 @click.option(
-    "--seconds", type=options.FiniteRange(min=0, min_open=True), default=600, show_default=True,
-    help="Time limit of a check; a device that hangs fails the check.",
+    "--seconds", type=options.Quantity(SECONDS, above=True), default="10min", show_default=True,
+    metavar="TIME", help="Time limit of a check; a device that hangs fails the check.",
 )  # fmt: skip
 @click.option(
-    "--tolerance", type=options.FiniteRange(min=0), default=1e-3, show_default=True,
+    "--tolerance", type=options.Quantity(FRACTION), default=1e-3, show_default=True,
+    metavar="FRACTION",
     help="Maximum error of a result, relative to its largest value.",
 )  # fmt: skip
 @console.json_option

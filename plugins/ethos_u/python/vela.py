@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.error import UnsupportedError
+from tvmrt.units import BYTES
 
 PACKAGE = "ethos-u-vela"
 NOT_INSTALLED = "vela is not installed: pip install 'tvmrt[ethos-u]'"
@@ -83,7 +84,7 @@ def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str,
     Raises
     ------
     ValueError
-        For an unknown option.
+        For an unknown option or a malformed size.
     """
     unknown = sorted(set(settings).difference(FLAGS, [SEPARATE_IO]))
     if unknown:
@@ -104,6 +105,11 @@ def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str,
 def _option_value(name: str, text: str) -> str:
     if name == "optimise":
         return text.capitalize()
+    if name == "arena_cache_size":
+        try:
+            return str(BYTES.parse(text))
+        except ValueError as problem:
+            raise ValueError(f"device ethos-u, option {name}: {problem}") from None
     if name == "config" and Path(text).exists():  # otherwise it is one of Vela's own
         return str(Path(text).resolve())
     return text

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.option_groups import HostCompileCommand
+from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
-from tvmrt.compiler.request import plugin_options
+from tvmrt.compiler.request import all_options
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
 
 
-@click.command("report", cls=HostCompileCommand)
+@click.command(
+    "report",
+    cls=GroupedCommand,
+    rows=(
+        "executor", "runtime", "target", "levels", "precision", "board", "devices",
+        "device_fallback", "device_options", "operators", "shapes", "dims", "sequences", "params",
+        "pools", "place", "cc",
+    ),
+)  # fmt: skip
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT.html",
@@ -33,11 +41,6 @@ if TYPE_CHECKING:
 @click.option(
     "--against", type=options.PATH, metavar="OLD.html",
     help="Earlier report, .html or .json, to compare with.",
-)  # fmt: skip
-@options.request_options(
-    "executor", "runtime", "target", "levels", "precision", "board", "devices", "device_fallback",
-    "device_options", "operators", "shapes", "dims", "sequences", "params", "pools",
-    "place", "cc",
 )  # fmt: skip
 @options.threads
 @console.json_option
@@ -120,8 +123,11 @@ def _verify(
             "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
             "replay' with the board's dump"
         )
-    names = "devices operators shapes dims sequences target precision cc".split()
-    choices = {name: requested[name] for name in (*names, *plugin_options()) if name in requested}
+    choices = {
+        name: requested[name]
+        for name, row in all_options().items()
+        if name in requested and "verify" in row.commands
+    }
     choices["executor"] = requested["executor"] or "graph"
     rows, judge = compare_tensors(model, inputs_file, threads, False, choices)
     result = as_dict(rows, judge)

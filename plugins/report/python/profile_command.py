@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.option_groups import HostCompileCommand
+from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
 
 if TYPE_CHECKING:
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from tvmrt.plugins.report.trace import Run
 
 
-@click.command("profile", cls=HostCompileCommand)
+@click.command(
+    "profile",
+    cls=GroupedCommand,
+    rows=(
+        "executor", "target", "levels", "precision", "devices", "device_fallback",
+        "device_options", "operators", "shapes", "dims", "sequences", "cc",
+    ),
+)  # fmt: skip
 @click.argument("model", type=options.PATH)
 @options.inputs_option
 @click.option(
@@ -29,10 +36,6 @@ if TYPE_CHECKING:
 @click.option(
     "--trace", "trace_file", type=options.PATH, metavar="OUT.json",
     help="Write a trace for ui.perfetto.dev or chrome://tracing.",
-)  # fmt: skip
-@options.request_options(
-    "executor", "target", "levels", "precision", "devices", "device_fallback", "device_options",
-    "operators", "shapes", "dims", "sequences", "cc",
 )  # fmt: skip
 @options.threads
 @console.json_option

@@ -33,7 +33,8 @@ class RemoteCalls(Connection):
         """Return the options that select a remote device; for tvmc run only those it lacks."""
         import click
 
-        from tvmrt.cli.options import FiniteRange
+        from tvmrt.cli.options import Quantity
+        from tvmrt.units import SECONDS
 
         if command == "tvmc run":
             return [
@@ -54,10 +55,10 @@ class RemoteCalls(Connection):
                 ["--rpc-key"], default="", metavar="KEY", help="The server's key, or the tracker's."
             ),
             click.Option(
-                ["--rpc-wait"], metavar="SECONDS",
-                type=FiniteRange(min=0, min_open=True, max=LONGEST_WAIT),
-                help="Maximum time to wait for a free server of the tracker. Default: "
-                    f"{DEFAULT_WAIT}.",
+                ["--rpc-wait"], metavar="TIME",
+                type=Quantity(SECONDS, above=True, most=LONGEST_WAIT),
+                help="Maximum time to wait for a free server of the tracker: 90, 5min. Default: "
+                    f"{DEFAULT_WAIT} s.",
             ),
         ]  # fmt: skip
 

@@ -6,16 +6,17 @@ import click
 
 from tvmrt.cli import options
 from tvmrt.plugins.rpc.server_command import listening
+from tvmrt.units import SECONDS
 
 
 @click.command("rpc-proxy")
 @listening(9090)
 @click.option(
-    "--client-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
+    "--client-seconds", type=options.Quantity(SECONDS, above=True), default="10min", metavar="TIME",
     show_default=True, help="Time that a client waits for a server.",
 )  # fmt: skip
 @click.option(
-    "--server-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
+    "--server-seconds", type=options.Quantity(SECONDS, above=True), default="10min", metavar="TIME",
     show_default=True, help="Time that a server waits for a client before it reconnects.",
 )  # fmt: skip
 def command(

@@ -7,6 +7,7 @@ from typing import Any, Callable
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.units import SECONDS
 
 ANYONE = "anyone who reaches this port can run code here"
 
@@ -48,11 +49,11 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
     help="Maximum number of clients at a time; further ones wait.",
 )  # fmt: skip
 @click.option(
-    "--session-seconds", type=options.FiniteRange(min=0), default=0.0, metavar="S",
-    help="Maximum duration of a session; 0: no limit.",
+    "--session-seconds", type=options.Quantity(SECONDS), default=0.0, metavar="TIME",
+    help="Maximum duration of a session: 90, 10min, 2h; 0: no limit.",
 )  # fmt: skip
 @click.option(
-    "--idle-seconds", type=options.FiniteRange(min=0), default=0.0, metavar="S",
+    "--idle-seconds", type=options.Quantity(SECONDS), default=0.0, metavar="TIME",
     help="Close sessions without a message for this long; 0: no limit.",
 )  # fmt: skip
 def command(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.option_groups import HostCompileCommand
+from tvmrt.cli.option_groups import GroupedCommand
+from tvmrt.units import SECONDS
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned_layer import Layer
@@ -39,7 +40,14 @@ class NetworkGain:
     speed_of_fastest: float
 
 
-@click.command("tune", cls=HostCompileCommand)
+@click.command(
+    "tune",
+    cls=GroupedCommand,
+    rows=(
+        "precision", "winograd", "row_chains", "max_error", "operators", "shapes", "dims",
+        "sequences", "cc",
+    ),
+)  # fmt: skip
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--database", "named", default="own", metavar="FILE|own",
@@ -51,8 +59,9 @@ class NetworkGain:
     help="Number of candidates to try per layer, the most promising first.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=options.FiniteRange(min=0.01), default=0.3, show_default=True,
-    help="Time to measure each layer; a second measurement takes twice as long.",
+    "--seconds", type=options.Quantity(SECONDS, 0.01), default="300ms", show_default=True,
+    metavar="TIME",
+    help="Time to measure each layer: 1, 500ms; a second measurement takes twice as long.",
 )  # fmt: skip
 @click.option(
     "--again", is_flag=True, help="Also measure layers that the database already contains."
@@ -63,10 +72,6 @@ class NetworkGain:
     "HOST:PORT or auto; local: this machine only.",
 )  # fmt: skip
 @options.threads
-@options.request_options(
-    "precision", "winograd", "row_chains", "max_error", "operators", "shapes", "dims", "sequences",
-    "cc",
-)  # fmt: skip
 @console.json_option
 def command(
     models: tuple, named: str, candidates: int, seconds: float, again: bool, address: str | None,

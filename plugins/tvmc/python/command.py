@@ -265,7 +265,7 @@ def _write_package(path: Path, library: Path) -> None:
             tar.addfile(member, io.BytesIO(data))
 
 
-@command.command("run", cls=connections.ConnectedCommand)
+@command.command("run", cls=connections.ConnectedCommand, connected="tvmc run")
 @click.argument("file", type=options.PATH, metavar="FILE")
 @click.option("--device", default="cpu", show_default=True, help="cpu; no other.")
 @click.option("-i", "--inputs", type=options.PATH, metavar="IN.npz", help="Inputs by name.")
@@ -285,7 +285,6 @@ def _write_package(path: Path, library: Path) -> None:
 @click.option("--number", type=click.IntRange(min=1), default=1, show_default=True,
     help="Runs per measurement.",
 )  # fmt: skip
-@connections.options("tvmc run")
 @click.option("--project-dir", hidden=True)
 @click.option("--project-option", hidden=True, multiple=True)
 @_ignored_flags("--end-to-end", is_flag=True)

@@ -29,6 +29,8 @@ from tvmrt.cli import (
     sequence_io,
 )
 from tvmrt.cli.resident_memory import ResidentMemory, resident
+from tvmrt.compiler.option_values import parse_names
+from tvmrt.units import SECONDS
 
 if TYPE_CHECKING:
     import onnx
@@ -73,7 +75,7 @@ class Result:
     operators: Sequence[Mapping[str, Any]] = ()
 
 
-@click.command("bench", cls=connections.RemoteHostCompileCommand)
+@click.command("bench", cls=connections.ConnectedCommand, rows=(), defaults={"executor": "graph"})
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",
@@ -90,10 +92,11 @@ class Result:
 )
 @click.option(
     "--seconds",
-    type=options.FiniteRange(min=0.01),
-    default=2.0,
+    type=options.Quantity(SECONDS, 0.01),
+    default="2s",
     show_default=True,
-    help="How long to measure each network.",
+    metavar="TIME",
+    help="How long to measure each network: 5, 500ms, 1min.",
 )
 @click.option(
     "--profile",
@@ -102,8 +105,7 @@ class Result:
     help="Show time, GFLOP/s, bytes per second and roofline fraction of each operator. The "
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
-@options.host_compile_options
-@connections.options("bench")
+@options.threads
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
@@ -112,7 +114,7 @@ def command(
     """Time each network MODEL, alone or against another runtime.
 
     Compiled networks (.so, or .tar of tvmc compile) are timed alone; their memory is shown, too."""
-    rivals = options.parse_names(against)
+    rivals = parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():
         raise click.UsageError("several MODELs need a folder of inputs, not one file")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.units import SECONDS
 
 DAY = 24 * 3600
 # A time is given in the longest unit with a count of at least two: "36 hours", not "1 day".
@@ -23,8 +24,8 @@ UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 )  # fmt: skip
 @click.option("--clear", is_flag=True, help="Remove all entries.")
 @click.option(
-    "--clear-older-than", type=click.FloatRange(min=0), metavar="DAYS",
-    help="Remove entries that were not used for DAYS days.",
+    "--clear-older-than", type=options.Quantity(SECONDS, default="d"), metavar="DAYS",
+    help="Remove entries that were not used for this long: 30 (days), 12h, 90min.",
 )  # fmt: skip
 @console.json_option
 def command(
@@ -41,7 +42,7 @@ def command(
     cache = Cache(folder)
     removed = None
     if clear or clear_older_than is not None:
-        removed = cache.clear(0 if clear else DAY * (clear_older_than or 0))
+        removed = cache.clear(0 if clear else clear_older_than or 0)
     entries, unfinished = cache.entries(), cache.leftovers()
     if as_json:
         summary = {

@@ -14,8 +14,9 @@ import click
 
 from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
-from tvmrt.cli.option_groups import CompileCommand
+from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.export import formats
+from tvmrt.compiler.option_values import parse_names
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs become folders
 LIBRARIES = (".so", ".dylib", ".dll")
@@ -28,7 +29,9 @@ NO_FOLDERS = (
 
 @click.command(
     "compile",
-    cls=CompileCommand,
+    cls=GroupedCommand,
+    takes_all=True,
+    defaults={"module_name": None},
     examples=(
         "tvmrt compile net.onnx -o net.so",
         "tvmrt compile net.tflite -o net.tar --board nrf52 --ram 64KiB",
@@ -37,74 +40,33 @@ NO_FOLDERS = (
 )
 @click.argument("models", type=options.PATH, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=options.PATH,
+    "-o", "--output", required=True, type=options.PATH,
     help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (an image for a board, "
-    "which answers remote calls over its serial line) or a folder (C sources).",
-)
-@options.request_options(
-    "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
-    "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "precision",
-    "weights", "winograd", "row_chains", "max_error", "calibration", "device_options",
-    "operators", "shapes", "dims", "sequences", "requantize",
-    "params", "pools", "ram", "workspace_io", "place", "max_memory",
+        "which answers remote calls over its serial line) or a folder (C sources).",
 )  # fmt: skip
-@options.request_option(
-    "module_name",
-    metavar="NAME[,NAME...]",
-    default=None,
-    help="Name of the network in the library; C names begin with it. Default: default; for "
-    "several networks the file names.",
-)
-@click.option(
-    "--concurrent",
-    cls=options.GroupedOption,
-    group="Boards",
-    common=False,
-    multiple=True,
-    metavar="NAME,NAME...",
+@options.grouped(
+    "--concurrent", group="Boards", multiple=True, metavar="NAME,NAME...",
     help="Several networks: these may run concurrently, so they do not share memory. all: every "
-    "network.",
-)
-@click.option(
-    "--image-name",
-    cls=options.GroupedOption,
-    group="Boards",
-    common=False,
-    default="image",
-    show_default=True,
+        "network.",
+)  # fmt: skip
+@options.grouped(
+    "--image-name", group="Boards", default="image", show_default=True, metavar="NAME",
     help="Several networks: name of the shared code and memory.",
-)
-@options.request_options("profile", "record", "trace_records", "cc", "dump_dir")
-@click.option(
-    "--format",
-    "kind",
-    cls=options.GroupedOption,
-    group="Boards",
-    common=False,
-    type=options.Formats(),
+)  # fmt: skip
+@options.grouped(
+    "--format", "kind", group="Boards", type=options.Formats(),
     help="Write the folder OUT as a package for this build system. Needs --interface-api c.",
-)
-@click.option(
-    "--explain",
-    cls=options.GroupedOption,
-    group="Inspection",
-    is_flag=True,
+)  # fmt: skip
+@options.grouped(
+    "--explain", group="Inspection", common=True, is_flag=True,
     help="Show each generated function with its cost and its nodes. With --device, show the "
-    "device of each node, or why no device takes it.",
-)
-@click.option(
-    "--memory-plan",
-    cls=options.GroupedOption,
-    group="Inspection",
-    common=False,
-    type=options.PATH,
-    metavar="FILE.svg",
+        "device of each node, or why no device takes it.",
+)  # fmt: skip
+@options.grouped(
+    "--memory-plan", group="Inspection", type=options.PATH, metavar="FILE.svg",
     help="Draw the memory plan: offset and lifetime of each tensor and, if RAM is limited, the "
-    "alternative plans.",
-)
+        "alternative plans.",
+)  # fmt: skip
 @console.json_option
 def command(
     models: tuple,
@@ -130,7 +92,7 @@ def command(
     if memory_plan:
         files.check_target(memory_plan)
     start = time.perf_counter()
-    groups = [options.parse_names([text]) for text in concurrent]
+    groups = [parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
     is_default = requested["target"] is None and requested["board"] is None
     if is_default and output.suffix not in LIBRARIES:

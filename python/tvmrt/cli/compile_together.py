@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import compile as one
-from tvmrt.cli.option_groups import CompileCommand
+from tvmrt.cli.option_groups import GroupedCommand
 
 LEFT_OUT = ("kind", "output")  # a package for a build system contains one network
 _OUTPUT = click.Option(
@@ -32,10 +32,12 @@ def _run(ctx: click.Context, models: tuple[Path, ...], **requested: Any) -> Any:
     return ctx.invoke(one.command, models=models, kind=None, **requested)
 
 
-command = CompileCommand(
+command = GroupedCommand(
     "compile-together",
     callback=_run,
     help=_run.__doc__,
+    takes_all=True,
+    defaults={"module_name": None},
     params=[
         one.command.params[0],
         _OUTPUT,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,9 @@ import click
 from click.core import ParameterSource
 
 from tvmrt import connection, plugin
-from tvmrt.cli.option_groups import HostCompileCommand
-from tvmrt.error import TvmrtWarning
+from tvmrt.cli.option_groups import REMOTE, GroupedCommand
 
 ARGUMENT = "remote"
-_Row = tuple[str, connection.Connection, Sequence[click.Option]]  # key, connection, options
 
 
 @dataclass(frozen=True)
@@ -63,103 +60,59 @@ class RemoteExecution:
         return remote_machine
 
 
-class _Placeholder(click.Option):
-    """A placeholder for the options of connections among the options of a command."""
+class ConnectedCommand(GroupedCommand):
+    """A command with the options of all connections; its function takes ``remote``.
 
-    def __init__(self, declarations: Sequence[str], command: str) -> None:
-        super().__init__(declarations, hidden=True, expose_value=False)
-        self.command = command
-
-
-def options(command: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate the function of a :class:`ConnectedCommand` to insert the options of connections.
-
-    The function takes the argument ``elsewhere``; ``command`` is passed to connections.
+    Parameters
+    ----------
+    connected
+        Name of the command for connections; its own name by default.
     """
-    return click.option("--connections", cls=_Placeholder, command=command)
 
+    def __init__(self, *arguments: Any, connected: str = "", **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._connected = connected or str(self.name)
 
-class ConnectedCommand(click.Command):
-    """A command with the options of all connections; its function takes ``elsewhere``."""
+    def origins(self) -> Iterator[tuple[str, Any]]:
+        """Yield what adds options, with its name: rows and connections."""
+        yield from super().origins()
+        yield from connection.connections()
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters, with the options of connections in place of the placeholder."""
-        result: list[click.Parameter] = []
-        for parameter in super().get_params(ctx):
-            if isinstance(parameter, _Placeholder):
-                result += [each for row in self._rows(ctx, parameter) for each in row[2]]
-            else:
-                result.append(parameter)
-        return result
+    def make_options(self, name: str, origin: Any) -> Sequence[click.Option]:
+        """Return the options of an origin; the short help has the first one of a connection."""
+        if not isinstance(origin, connection.Connection):
+            return super().make_options(name, origin)
+        made = origin.options(self._connected)
+        for number, option in enumerate(made):
+            for word in (*option.opts, *option.secondary_opts):
+                if not _belongs(name, word):
+                    raise ValueError(f"its option {word} must be {name}, or begin with {name}-")
+            vars(option).setdefault("group", REMOTE)
+            vars(option).setdefault("common", number == 0)
+        return made
 
-    def _rows(self, ctx: click.Context, placeholder: _Placeholder) -> list[_Row]:
-        """Return the connections with their options, created once per command line."""
-        key = f"{__name__}.{placeholder.command}"
-        if key not in ctx.meta:
-            own = set(_names(self.params))
-            rows: list[_Row] = []
-            for name, each in connection.connections():
-                try:
-                    made = each.options(placeholder.command)
-                    _check(name, made, own)
-                except Exception as error:  # third-party code may raise anything
-                    text = f"{name} is left out: {type(error).__name__}: {error}"
-                    warnings.warn(text, TvmrtWarning, stacklevel=2)
-                    continue
-                own.update(_names(made))
-                rows.append((name, each, made))
-            ctx.meta[key] = rows
-        result: list[_Row] = ctx.meta[key]
-        return result
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; for an option of an unused plug-in, the error names the plug-in."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            for each in plugin.unused():
-                for key in each.plugin.connections if each.plugin is not None else ():
-                    if _belongs(key, error.option_name):
-                        reason = plugin.why_missing("connections", key)
-                        raise click.UsageError(reason or "", ctx) from None
-            raise
+    def why_missing(self, flag: str) -> str | None:
+        """Return why a command-line option is missing, if an unused plug-in has it."""
+        for each in plugin.unused():
+            for key in each.plugin.connections if each.plugin is not None else ():
+                if _belongs(key, flag):
+                    return plugin.why_missing("connections", key)
+        return super().why_missing(flag)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the function with the selected connections as ``elsewhere``."""
+        """Call the function with the selected connections as ``remote``."""
         selected = []
-        for placeholder in self.params:
-            if isinstance(placeholder, _Placeholder):
-                for key, each, made in self._rows(ctx, placeholder):
-                    values = {str(one.name): ctx.params.pop(str(one.name), None) for one in made}
-                    words = _words(ctx, made, values)
-                    if words:
-                        selected.append(SelectedConnection(key, each, values, words))
+        for each in self.additions(ctx):
+            if isinstance(each.origin, connection.Connection):
+                values = {str(one.name): ctx.params.pop(str(one.name), None) for one in each.made}
+                if words := _words(ctx, each.made, values):
+                    selected.append(SelectedConnection(each.name, each.origin, values, words))
         ctx.params[ARGUMENT] = RemoteExecution(selected)
         return super().invoke(ctx)
 
 
-class RemoteHostCompileCommand(ConnectedCommand, HostCompileCommand):
-    """A command that compiles for this machine and has the options of all connections."""
-
-
 def _belongs(key: str, option: str) -> bool:
     return option == key or option.startswith(f"{key}-")
-
-
-def _names(parameters: Sequence[click.Parameter]) -> list[str]:
-    """Return the flags and Python names of parameters; no two of a command may be equal."""
-    return [word for each in parameters for word in (*each.opts, str(each.name))]
-
-
-def _check(key: str, made: Sequence[click.Option], own: set[str]) -> None:
-    """Raise ValueError for options that violate the naming rules or exist already."""
-    for option in made:
-        for word in (*option.opts, *option.secondary_opts):
-            if not _belongs(key, word):
-                raise ValueError(f"its option {word} must be {key}, or begin with {key}-")
-        for word in _names([option]):
-            if word in own:
-                raise ValueError(f"the command already has the option {word}")
 
 
 def _words(

@@ -10,6 +10,7 @@ import click
 
 from tvmrt import plugin
 from tvmrt.cli import console, files, options
+from tvmrt.units import NUMBER
 
 
 @click.command("inspect")
@@ -24,25 +25,25 @@ from tvmrt.cli import console, files, options
 )
 @click.option(
     "--wait-states",
-    type=options.FiniteRange(min=0),
+    type=options.Quantity(NUMBER),
     metavar="CYCLES",
     help="With --board: wait states of an uncached flash access. Default: those of the board.",
 )
 @click.option(
     "--clock",
-    type=options.FiniteRange(min=0, min_open=True),
+    type=options.Quantity(NUMBER, above=True),
     metavar="MHZ",
     help="With --board: clock. Default: that of the board.",
 )
 @click.option(
     "--picojoules",
-    type=options.FiniteRange(min=0, min_open=True),
+    type=options.Quantity(NUMBER, above=True),
     metavar="PJ",
     help="With --board: energy per cycle. Default: that of the board, if known.",
 )
 @click.option(
     "--scale",
-    type=options.FiniteRange(min=0, min_open=True),
+    type=options.Quantity(NUMBER, above=True),
     default=1.0,
     metavar="FACTOR",
     help="With --board: ratio of measured to modelled cycles.",

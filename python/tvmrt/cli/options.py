@@ -1,35 +1,66 @@
-"""Options shared by several commands, and parsers of their ``NAME=VALUE`` forms."""
+"""Command-line options that are made from rows, types of values, and options of several
+commands."""
 
 from __future__ import annotations
 
-import math
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import click
 
 from tvmrt import plugin
-from tvmrt.compiler import request
 from tvmrt.compiler.export import formats
-from tvmrt.option import Option, OptionDescription
+from tvmrt.option import Option
+from tvmrt.units import UNITS, Unit
 
 HELP_COLUMNS = 44  # width of click's second column in a terminal of 80
 
 PATH = click.Path(path_type=Path)
 
 
-class FiniteRange(click.FloatRange):
-    """A finite number in a range; click's range accepts nan and infinity."""
+class Quantity(click.ParamType):
+    """A number in a range, with an optional unit.
+
+    Parameters
+    ----------
+    unit
+        Its unit, with the accepted forms.
+    least
+        Its minimum; with ``above``, a value that is too small.
+    most
+        Its maximum.
+    default
+        Suffix that a plain number stands for.
+    """
+
+    def __init__(
+        self, unit: Unit, least: float | None = 0, *, above: bool = False,
+        most: float | None = None, default: str = "",
+    ) -> None:  # fmt: skip
+        self.name = unit.name or "number"
+        self.unit, self._default = unit, default
+        self._least, self._above, self._most = least, above, most
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
+    ) -> int | float:
+        """Return the number of bytes, seconds or parts of one; fail outside of the range."""
+        number: int | float = value
+        if isinstance(value, str):
+            try:
+                number = self.unit.parse(value, self._default)
+            except ValueError as problem:
+                self.fail(f"{problem}.", param, ctx)
+        if self._least is not None and (
+            number < self._least or (self._above and number == self._least)
+        ):
+            bound = "more than" if self._above else "at least"
+            self.fail(f"{value} is too small; give {bound} {self._least:g}.", param, ctx)
+        if self._most is not None and not number <= self._most:
+            self.fail(f"{value} is too large; give at most {self._most:g}.", param, ctx)
         return number
 
 
@@ -51,93 +82,6 @@ class Formats(click.Choice):
         return super().convert(value, param, ctx)
 
 
-# a named dimension of a shape, with optional bounds
-_DIM = re.compile(r"[A-Za-z_]\w*|[^<=,]+(?:<=\d+|=\d+\.\.\d+)")
-
-
-def _split(text: str, form: str) -> tuple[str, str]:
-    name, equals, value = text.rpartition("=")
-    if not (name and equals and value):
-        raise click.UsageError(f"'{text}' does not have the form {form}")
-    return name, value
-
-
-def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
-    """Turn ``["x=1,3,H<=224,W=32..224"]`` into ``{"x": (1, 3, "H<=224", "W=32..224")}``."""
-    shapes = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        while equals and not _is_shape(value):  # a name may contain "="
-            more, equals, value = value.partition("=")
-            name = f"{name}={more}"
-        if not (name and equals):
-            raise click.UsageError(
-                f"'{text}' does not have the form INPUT=DIM,DIM,...; dimensions are whole numbers "
-                "from 1, or names that are declared: N, N<=8, N=1..8"
-            )
-        shapes[name] = tuple(int(d) if d.isdecimal() else d for d in value.split(","))
-    return shapes
-
-
-def _is_shape(text: str) -> bool:
-    return all(int(dim) > 0 if dim.isdecimal() else _DIM.fullmatch(dim) for dim in text.split(","))
-
-
-def parse_dims(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Turn ``["batch=1..8", "seq<=128"]`` into ``{"batch": (1, 8), "seq": (1, 128)}``."""
-    from tvmrt.compiler.frontend.dims import parse_dim
-
-    dims = {}
-    for text in texts:
-        try:
-            name, bounds = parse_dim(text)
-        except ValueError as problem:
-            raise click.UsageError(str(problem)) from None
-        if dims.setdefault(name, bounds) != bounds:
-            raise click.UsageError(f"--dim declares {name} twice; declare it once")
-    return dims
-
-
-def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
-    """Turn ``["x=3", "state=none"]`` into ``{"x": 3, "state": None}``."""
-    result: dict[str, int | None] = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
-        if not (name and equals and (value.isdecimal() or value == "none")):
-            raise click.UsageError(
-                f"'{text}' does not have the form INPUT=COUNT; COUNT is a whole number, or none"
-            )
-        result[name] = None if value == "none" else int(value)
-    return result
-
-
-_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?(?:([kKMG])(iB|B)?|B)?")
-_EXPONENTS = {None: 0, "k": 1, "K": 1, "M": 2, "G": 3}
-
-
-def parse_bytes(text: str) -> int:
-    """Return the bytes of a size: ``65536``, ``64KiB``, ``64k`` (both 1,024 bytes each), ``64kB``
-    (1,000 bytes each), ``1.5MiB``. Raise ValueError for other texts and parts of a byte."""
-    if found := _BYTES.fullmatch(text.strip()):
-        number, prefix, unit = found.groups()
-        base = 1000 if unit == "B" else 1024
-        size = float(number) * base ** _EXPONENTS[prefix]
-        if size.is_integer():
-            return int(size)
-    raise ValueError(f"{text!r} is not a size; write bytes, such as 65536, or 64KiB, 1.5MiB")
-
-
-class ByteSize(click.IntRange):
-    """A number of bytes, with an optional unit."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            size = value if isinstance(value, int) else parse_bytes(value)
-        except ValueError as problem:
-            self.fail(f"{problem}.", param, ctx)
-        return super().convert(size, param, ctx)
-
-
 class GroupedOption(click.Option):
     """An option with a heading of the help; ``common``: whether the short help shows it."""
 
@@ -149,28 +93,9 @@ class GroupedOption(click.Option):
         self.common = common
 
 
-def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
-    """Turn ``["sram=64KiB", "dtcm=16384@.dtcm"]`` into ``{"sram": 65536, "dtcm": (16384,
-    ".dtcm")}``."""
-    pools: dict[str, int | tuple[int, str]] = {}
-    for text in texts:
-        name, value = _split(text, "POOL=BYTES or POOL=BYTES@SECTION")
-        size, at, section = value.partition("@")
-        try:
-            nbytes = parse_bytes(size)
-        except ValueError as problem:
-            raise click.UsageError(f"'{text}': {problem}") from None
-        if name in pools:
-            raise click.UsageError(f"'{text}': there is a pool {name} already")
-        if at and not section:
-            raise click.UsageError(f"'{text}': name the section after @")
-        pools[name] = (nbytes, section) if at else nbytes
-    return pools
-
-
-def parse_placements(texts: Iterable[str]) -> dict[str, str]:
-    """Turn ``["conv1*=dtcm"]`` into ``{"conv1*": "dtcm"}``."""
-    return dict(_split(text, "PATTERN=POOL or PATTERN=flash[@SECTION]") for text in texts)
+def grouped(*flags: str, group: str, common: bool = False, **more: Any) -> Any:
+    """Return ``click.option`` with a heading of the help."""
+    return click.option(*flags, cls=GroupedOption, group=group, common=common, **more)
 
 
 def by_network(
@@ -190,35 +115,6 @@ def by_network(
     return result
 
 
-def parse_names(texts: Iterable[str]) -> list[str]:
-    """Turn ``["a,b", "c"]`` into ``["a", "b", "c"]``."""
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
-
-
-def parse_device_options(texts: Iterable[str]) -> dict[str, dict[str, object]]:
-    """Turn ``["npu:precision=int8", "npu:lanes=4"]`` into ``{"npu": {"precision": "int8", "lanes":
-    4}}``; numbers, true and false are converted."""
-    result: dict[str, dict[str, object]] = {}
-    for text in texts:
-        name, value = _split(text, "DEVICE:KEY=VALUE")
-        device, colon, key = name.partition(":")
-        if not (device and colon and key):
-            raise click.UsageError(f"'{text}' does not have the form DEVICE:KEY=VALUE")
-        result.setdefault(device, {})[key] = _plain(value)
-    return result
-
-
-def _plain(text: str) -> object:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def load_operators(paths: Iterable[Path]) -> Any:
     """Return the operators of files and installed packages as a ``tvmrt.custom.Catalogue``."""
     from tvmrt.compiler.custom import gather
@@ -226,90 +122,42 @@ def load_operators(paths: Iterable[Path]) -> Any:
     return gather(paths)
 
 
-# Parsers of option values, by option name.
-PARSERS: dict[str, Callable[[Any], Any]] = {
-    "devices": parse_names,
-    "require_device": parse_names,
-    "levels": parse_names,
-    "device_options": parse_device_options,
-    "shapes": parse_shapes,
-    "dims": parse_dims,
-    "sequences": parse_sequences,
-    "pools": parse_pools,
-    "place": parse_placements,
-}
-
-
-def _targets() -> list[str]:
-    from tvmrt.compiler.codegen.target import target_names
-
-    return target_names()
-
-
-def _boards() -> list[str]:
-    from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
-
-    return list(MCU_FAMILIES)
-
-
-def _levels() -> list[str]:
-    from tvmrt.compiler.codegen.target import LEVELS
-
-    return list(dict.fromkeys(level.name for each in LEVELS.values() for level in each))
-
-
-def _devices() -> list[str]:
-    from tvmrt.compiler.devices import names
-
-    return names()
-
-
-# Values for shell completion, by option name.
-VALUES: dict[str, Callable[[], list[str]]] = {
-    "target": _targets, "board": _boards, "levels": _levels, "devices": _devices,
-    "require_device": _devices,
-}  # fmt: skip
-
-
-def _complete(name: str, begun: str) -> list[str]:
-    """Return the completions of a value; in a comma-separated list, of the last item."""
-    before, comma, last = begun.rpartition(",")
-    known = [each for each in VALUES[name]() if each not in before.split(",")]
-    return [f"{before}{comma}{each}" for each in known if each.startswith(last)]
-
-
-def request_option(name: str, **changes: Any) -> Callable:
+def row_option(name: str, row: Option) -> click.Option:
     """Return the command-line option for an option of ``tvmrt.compile``; its value has the form
-    that ``tvmrt.compile`` takes. ``changes`` override arguments of ``click.option``."""
-    default, row = request.rows()[name]
-    arguments = {**_arguments(name, default, row), **changes}
-    return click.option(row.flag, name, cls=GroupedOption, **arguments)
-
-
-def added_option(name: str, row: Option) -> click.Option:
-    """Return the command-line option for an option of a plug-in."""
-    return GroupedOption([row.flag, name], **_arguments(name, row.default, row))
-
-
-def _arguments(name: str, default: Any, row: OptionDescription) -> dict[str, Any]:
-    """Return the arguments of ``click.option`` for an option."""
+    that ``tvmrt.compile`` takes."""
     arguments: dict[str, Any] = {
-        "help": help_text(row), "default": default, "group": row.group, "common": row.common,
+        "help": help_text(row), "default": row.default, "group": row.group, "common": row.common,
     }  # fmt: skip
     if row.kind == "bool":
         arguments["is_flag"] = True
     else:
         arguments.update(type=_type_of(row), metavar=row.form or None, multiple=row.repeated)
-        arguments["default"] = () if row.repeated else default
+        arguments["default"] = () if row.repeated else row.default
         arguments["show_default"] = bool(arguments["default"])
-    if name in PARSERS:
-        arguments["callback"] = lambda _context, _option, texts: PARSERS[name](texts)
-    if name in VALUES:
-        arguments["shell_complete"] = lambda _context, _option, begun: _complete(name, begun)
-    return arguments
+    if row.parse is not None:
+        arguments["callback"] = partial(_parse, row.parse)
+    if row.complete is not None:
+        arguments["shell_complete"] = lambda _context, _option, begun: _complete(row, begun)
+    return GroupedOption([row.flag or "", name], **arguments)
 
 
-def help_text(row: OptionDescription) -> str:
+def _parse(parse: Any, ctx: click.Context, option: click.Parameter, text: Any) -> Any:
+    """Return the value of a text, or of the texts of a repeated option; None stays None."""
+    try:
+        return None if text is None else parse(text)
+    except ValueError as problem:
+        raise click.BadParameter(f"{problem}.", ctx, option) from None
+
+
+def _complete(row: Option, begun: str) -> list[str]:
+    """Return the completions of a value; in a comma-separated list, of the last item."""
+    before, comma, last = begun.rpartition(",") if row.repeated else ("", "", begun)
+    known = row.complete() if row.complete is not None else ()
+    left = [each for each in known if each not in before.split(",")]
+    return [f"{before}{comma}{each}" for each in left if each.startswith(last)]
+
+
+def help_text(row: Option) -> str:
     """Return an option's help; click does not wrap its table, which is a paragraph with ``\\b``."""
     text = row.text.replace("``", "")
     if row.table is None:
@@ -319,28 +167,18 @@ def help_text(row: OptionDescription) -> str:
     return "\n".join([text, "", "\b", *wrapped])
 
 
-def _type_of(row: OptionDescription) -> Any:
+def _type_of(row: Option) -> Any:
     if row.values:
         return click.Choice(row.values)
+    if row.unit or row.kind == "float":
+        return Quantity(UNITS[row.unit], row.least)
     if row.kind == "int":
-        return (ByteSize if row.unit == "bytes" else click.IntRange)(min=row.least)
-    return {"path": PATH, "float": float, "str": str}[row.kind]
+        return click.IntRange(min=None if row.least is None else int(row.least))
+    return PATH if row.kind == "path" else str
 
 
-def request_options(*names: str) -> Callable:
-    """Return a decorator that adds these options of ``tvmrt.compile``, in this order."""
-
-    def add(function: Callable) -> Callable:
-        for name in reversed(names):
-            function = request_option(name)(function)
-        return function
-
-    return add
-
-
-threads = click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, cls=GroupedOption,
-    group="Target",
+threads = grouped(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, group="Target",
     help="Maximum number of threads for one operator.",
 )  # fmt: skip
 
@@ -349,13 +187,3 @@ inputs_option = click.option(
     "--inputs", "inputs_file", type=PATH, metavar="IN.npz",
     help="Inputs by name. Default: random inputs.",
 )  # fmt: skip
-
-
-def host_compile_options(function: Callable) -> Callable:
-    """Add the options with which ``verify`` and ``bench`` compile for this machine."""
-    function = threads(function)
-    function = request_options(
-        "devices", "operators", "shapes", "dims", "sequences", "target", "levels",
-        "precision", "winograd", "row_chains", "cc",
-    )(function)  # fmt: skip
-    return request_option("executor", default="graph", show_default=True)(function)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import app, console, files, onnx_reference, options, trace_dump
+from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.cli.trace_dump import Dump, Record
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class RecordComparison:
     verdict: str
 
 
-@click.command("replay")
+@click.command("replay", cls=GroupedCommand, rows=())
 @click.argument("model", type=options.PATH)
 @click.argument("dump", type=options.PATH)
 @click.option(
@@ -58,11 +59,10 @@ class RecordComparison:
     metavar="N",
     help="Number of the run in the dump, 1 is the oldest. Default: the latest.",
 )
-@options.request_options("shapes", "dims", "devices", "operators", "cc")
 @console.json_option
 def command(
-    model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: dict,
-    dims: dict, devices: list, operators: tuple, cc: str | None, as_json: bool,
+    model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, as_json: bool,
+    **choices: Any,
 ) -> int:  # fmt: skip
     """Read the trace DUMP of a board that ran the ONNX network MODEL.
 
@@ -73,13 +73,11 @@ def command(
     files.check_file(model)
     noted = trace_dump.load(dump)
     number, records = _pick(noted, run_number, str(dump))
-    library = _compile(
-        model, noted, shapes=shapes, dims=dims, devices=devices, cc=cc,
-        operators=options.load_operators(operators),
-    )  # fmt: skip
+    choices["operators"] = options.load_operators(choices["operators"])
+    library = _compile(model, noted, **choices)
     host = None
     if inputs_file is not None:
-        host = _host_run(model, library, noted, inputs_file, shapes, cc)
+        host = _host_run(model, library, noted, inputs_file, choices["shapes"], choices["cc"])
     rows = _rows(library, noted, records, host)
     text, wrong = _finding(rows, host is not None)
     if as_json:

@@ -69,7 +69,6 @@ VALUES_SHOWN = 8
 @click.option(
     "--threads", type=click.IntRange(min=1), help="Maximum number of threads for one operator."
 )
-@connections.options("run")
 @console.json_option
 def command(
     library: Path, inputs_file: Path | None, layout: str, scale: str | None, random: bool,

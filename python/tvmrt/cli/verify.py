@@ -37,15 +37,14 @@ ROWS_SHOWN = 20
 INT8_STATE_OPERATOR = "DynamicQuantizeLSTM"
 
 
-@click.command("verify", cls=connections.RemoteHostCompileCommand)
+@click.command("verify", cls=connections.ConnectedCommand, rows=(), defaults={"executor": "graph"})
 @click.argument("model", type=options.PATH)
 @options.inputs_option
-@options.host_compile_options
 @click.option(
     "--outputs-only", is_flag=True, help="Compare the outputs only, with one compilation."
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst ones.")
-@connections.options("verify")
+@options.threads
 @console.json_option
 def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.compiler.codegen.target import LEVELS
-from tvmrt.compiler.request import Request, all_options, plugin_options
+from tvmrt.compiler.request import Request, all_options
 from tvmrt.error import UnsupportedError
 
 if TYPE_CHECKING:
@@ -190,18 +190,17 @@ def check(request: Request) -> None:
 
     The request's options must be resolved.
     """
-    for name, (_, row, _type) in all_options().items():
-        if not row.values:
-            continue
-        for each in row.each(request.value_of(name)):
+    table = all_options()
+    for name, row in table.items():
+        for each in row.each(request.value_of(name)) if row.values else ():
             if each is not None and each not in row.values:
                 choices = " or ".join(row.values)
                 raise ValueError(f"{name.replace('_', '-')} {each} is not known; choose {choices}")
     for rule in RULES:
         if rule.refused(request):
             raise rule.error(rule.sentence.format(**vars(request)))
-    for added in plugin_options().values():
-        if added.refused is not None and (sentence := added.refused(request)):
+    for row in table.values():
+        if row.refused is not None and (sentence := row.refused(request)):
             raise ValueError(sentence)
 
 

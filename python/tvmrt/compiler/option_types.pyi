@@ -9,10 +9,10 @@ from tvmrt.devices import Device
 
 class CompileOptions(TypedDict, total=False):
     executor: str | None
+    runtime: str | None
     interface_api: str
     unpacked_api: bool | None
     abi: str
-    runtime: str | None
     target: str | None
     levels: Sequence[str]
     board: str | None

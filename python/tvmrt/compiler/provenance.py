@@ -13,13 +13,7 @@ from typing import Any
 
 from tvmrt.compiler.codegen.options import Provenance
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.request import Request, all_options
-
-# Options of the machine that compiles, or with values that are not short data.
-EXCLUDED_OPTIONS = {
-    "calibration", "cc", "device_options", "dump_dir", "levels", "max_memory", "module_name",
-    "operators", "progress", "target",
-}  # fmt: skip
+from tvmrt.compiler.request import Request
 
 
 def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
@@ -28,11 +22,9 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
     Raises OSError if the network's file cannot be read.
     """
     chosen_options = {
-        name: _to_plain_data(request.value_of(name))
-        for name, (default, row, _type) in all_options().items()
-        if name not in EXCLUDED_OPTIONS
-        and getattr(row, "recorded", True)
-        and _is_chosen(request.value_of(name), default)
+        name: _to_plain_data(value)
+        for name, row, value in request.options()
+        if row.recorded and _is_chosen(value, row.default)
     }
     return Provenance(_sha256(model), graph.licence, dict(sorted(chosen_options.items())))
 

@@ -1,24 +1,33 @@
-"""Options of the compiler: each once, with its default, values and help text.
+"""Options of the compiler: one row each, with everything but its effect.
 
-The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are
-generated from these rows; ``option_rules.py`` has the valid combinations. This module imports
-nothing slow, because the help of commands needs it.
+The signature and the docstring of ``tvmrt.compile`` and ``tvmrt.load``, the command line with its
+help and completion, the type stub (``python docs/option_types.py``), the reference pages
+(``python docs/generate_reference.py``), the cache key, the manifest and the checks are made from
+the rows; ``option_rules.py`` has the valid combinations of several options. To add an option, add a
+row here and read the field of the request where it takes effect. This module imports nothing slow,
+because the help of commands needs it.
 """
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tvmrt import plugin
+from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
-from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, local_target
+from tvmrt.compiler.codegen.target import (
+    CROSS,
+    FIRMWARE,
+    LEVELS,
+    default_target,
+    local_target,
+    target_names,
+)
 from tvmrt.error import suggestion
-from tvmrt.option import Option, OptionDescription
+from tvmrt.option import Option
 
 if TYPE_CHECKING:
     import os
@@ -29,13 +38,28 @@ if TYPE_CHECKING:
 # ruff: noqa: RUF009
 # _option() creates a field and is called once for each option
 
-INDENT = "    "
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-OPTIONS = "{options}"  # placeholder in a docstring of ``documented``
+
+# commands with an option, in addition to compile
+MEASURE = ("verify", "bench")
+REPLAY = (*MEASURE, "replay")
 
 
 def _option(default: Any, text: str, **row: Any) -> Any:
-    return field(default=default, metadata={"row": OptionDescription(text, **row)})
+    return field(default=default, metadata={"row": Option(text, default=default, **row)})
+
+
+def _executor(request: Request, hosted: bool) -> str:
+    return "graph" if hosted and request.abi == "packed" else "aot"
+
+
+def _level_names() -> list[str]:
+    return list(dict.fromkeys(level.name for each in LEVELS.values() for level in each))
+
+
+def _device_names() -> list[str]:
+    from tvmrt.compiler.devices import names
+
+    return names()
 
 
 # fmt: off
@@ -50,38 +74,40 @@ class Request:
         None,
         "Executor: ``graph`` runs the operators of a graph JSON, ``aot`` is one generated "
         "function. Default: graph; aot for a board.",
-        values=("graph", "aot"), flag="--executor", group="Target",
+        values=("graph", "aot"), group="Target", commands=MEASURE, choose=_executor,
+    )
+    runtime: str | None = _option(
+        None,
+        "Runtime on the target: ``host`` needs an operating system, ``crt`` needs none and uses "
+        "no heap and no threads. Default: host; crt for a board.",
+        values=("host", "crt"), group="Target",
+        choose=lambda _request, hosted: "host" if hosted else "crt",
     )
     interface_api: str = _option(
         "packed",
-        "Interface of a network for a board: ``packed`` functions of tensors, or a plain ``c`` "
-        "function with structs of pointers and a header.",
-        values=("packed", "c"), flag="--interface-api", group="Boards",
+        "Interface of a network for a board: ``packed``, functions of tensors as in TVM, or "
+        "``c``, a C function with a header that takes structs of pointers.",
+        values=("packed", "c"), group="Boards", common=True,
     )
     unpacked_api: bool | None = _option(
         None,
         "Call operators with plain pointers instead of packed functions. Default: on for a "
         "board with executor aot.",
-        flag="--unpacked-api/--no-unpacked-api", kind="bool", group="Boards",
+        kind="bool", group="Boards",
+        choose=lambda request, _: request.runtime == "crt" and request.executor == "aot",
     )
     abi: str = _option(
         "packed",
         "ABI of a library for hosts: ``packed`` functions, or ``tvm-ffi``, which adds a "
         "function of input and output tensors for tvm_ffi, torch and JAX that needs no runtime. "
         "tvm-ffi implies executor aot.",
-        values=("packed", "tvm-ffi"), flag="--abi", group="Target",
-    )
-    runtime: str | None = _option(
-        None,
-        "Runtime on the target: ``host`` needs an operating system, ``crt`` needs none and uses "
-        "no heap and no threads. Default: host; crt for a board.",
-        values=("host", "crt"), flag="--runtime", group="Target", common=True,
+        values=("packed", "tvm-ffi"), group="Target",
     )
     target: str | None = _option(
         None,
-        "Processor to compile for. Default: the environment variable TVMRT_TARGET. Without it, "
-        "this machine's family on Linux (x86-64, aarch64-linux or armv7-linux); native on other "
-        "systems, for runtime crt, and in commands that run the network at once.",
+        "Processor to compile for. Default: the environment variable TVMRT_TARGET; without it, "
+        "this machine's family on Linux (x86-64, aarch64-linux or armv7-linux), or native: on "
+        "other systems, for runtime crt, and in commands that run the network.",
         table={
             "native": "this machine only",
             "host": "all machines of this machine's family, without vector extensions",
@@ -89,7 +115,8 @@ class Request:
             ", ".join(name for name in CROSS if name not in LEVELS): "by a cross compiler",
             ", ".join(FIRMWARE): "boards without an operating system",
         },
-        flag="--target", form="NAME", group="Target", common=True,
+        form="NAME", group="Target", common=True,
+        commands=MEASURE, complete=target_names, recorded=False,
     )
     levels: Sequence[str] = _option(
         (),
@@ -97,13 +124,14 @@ class Request:
         f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.opt_in)}; the bfloat16 "
         "levels only for precision bf16, v4amx also for int8 layers.",
         table={name: ", ".join(t.name for t in LEVELS[name]) for name in LEVELS},
-        flag="--levels", form="NAME[,NAME...]", repeated=True, group="Target",
+        form="NAME[,NAME...]", repeated=True, group="Target", recorded=False,
+        commands=MEASURE, parse=option_values.parse_names, complete=_level_names,
     )
     board: str | None = _option(
         None,
-        "A microcontroller family instead of a target; sets the processor and the memory "
-        f"limits: {', '.join(MCU_FAMILIES)}.",
-        flag="--board", form="NAME", group="Boards", common=True,
+        "Microcontroller family to compile for, instead of a target; sets the processor and the "
+        f"memory limits: {', '.join(MCU_FAMILIES)}.",
+        form="NAME", group="Boards", common=True, complete=lambda: list(MCU_FAMILIES),
     )
     devices: Sequence[str | Device] = _option(
         (),
@@ -112,11 +140,13 @@ class Request:
         python="Names or ``tvmrt.devices.Device``; ``nodes`` of the summary has the reason for "
             "nodes without a device.",
         flag="--device", form="NAME[,NAME...]", repeated=True, group="Devices", common=True,
+        commands=REPLAY, parse=option_values.parse_names, complete=_device_names,
     )
     require_device: Sequence[str] = _option(
         (),
         "Fail unless this device takes a node, or every node of an operator: npu:Conv.",
-        flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True, group="Devices",
+        form="NAME[:OPERATOR][,...]", repeated=True, group="Devices",
+        parse=option_values.parse_names, complete=_device_names,
     )
     device_fallback: bool = _option(
         False,
@@ -127,13 +157,13 @@ class Request:
         "sync",
         "Order of regions: ``async`` runs regions of different devices concurrently, which "
         "needs more memory.",
-        values=("sync", "async"), flag="--schedule", group="Devices",
+        values=("sync", "async"), group="Devices",
     )
     mixed_precision: str | None = _option(
         None,
         "Reduced precision for devices that support it; inputs and outputs of the network keep "
         "their types.",
-        values=("bf16", "fp16", "int8"), flag="--mixed-precision", group="Devices",
+        values=("bf16", "fp16", "int8"), group="Devices",
     )
     precision: str = _option(
         "float32",
@@ -142,7 +172,7 @@ class Request:
         "AVX512_BF16 or BFMMLA; as fast as float32 elsewhere. Depthwise layers and recurrent "
         "cells stay in float32.",
         python="``reduced`` of the summary lists the layers.",
-        values=("float32", "bf16"), flag="--precision", common=True,
+        values=("float32", "bf16"), common=True, commands=MEASURE,
     )
     weights: str | None = _option(
         None,
@@ -150,7 +180,7 @@ class Request:
         "scale each. Decoders, which are limited by memory bandwidth, become faster. Results "
         "are those of the rounded weights.",
         python="``narrowed`` of the summary has the error of each weight.",
-        values=("int8", "int4"), flag="--weights", common=True,
+        values=("int8", "int4"), common=True,
     )
     winograd: bool | None = _option(
         None,
@@ -158,14 +188,14 @@ class Request:
         "become 1.8 or 4 times as large; the relative error is about 1e-6. Default: float32 "
         "networks on hosts, until the weights grow by a quarter or 4 MiB.",
         python="``winograd`` of the summary has the error of each layer.",
-        flag="--winograd/--no-winograd", kind="bool",
+        kind="bool", commands=MEASURE,
     )
     row_chains: bool | None = _option(
         None,
         "Compute adjacent float32 convolutions and pooling a few rows at a time (row-wise "
         "fusion), so that intermediate results stay in the cache. Results are the same. "
         "Default: where it is faster on hosts; on boards as ``ram`` requires.",
-        flag="--row-chains/--no-row-chains", kind="bool",
+        kind="bool", commands=MEASURE,
     )
     max_error: float | None = _option(
         None,
@@ -177,26 +207,27 @@ class Request:
             "weights, winograd": "RMS of the difference relative to the RMS of the values",
         },
         python="UnsupportedError is raised if no region can be reduced.",
-        flag="--max-error", form="X", kind="float", group="Devices",
+        form="X", kind="float", group="Devices", unit="fraction",
     )
     calibration: Sequence[Mapping[str, Any]] = _option(
         (),
         "Inputs on which the error is measured.",
         python="One mapping of arrays by name for each sample.",
-        flag="--calibration", form="IN.npz", kind="path", repeated=True, group="Devices",
+        form="IN.npz", kind="path", repeated=True, group="Devices", recorded=False,
     )
     device_options: Mapping[str, Mapping[str, Any]] | None = _option(
         None,
         "Options of devices; see the page of the device.",
         python="Mappings by name of the device.",
         flag="--device-option", form="NAME:KEY=VALUE", repeated=True, group="Devices",
+        parse=option_values.parse_device_options, recorded=False,
     )
     operators: Sequence[Any] = _option(
         (),
         "Python file or shared library with custom operators. Those of installed packages are "
         "found automatically.",
         python="``tvmrt.custom`` operators and paths.",
-        flag="--operators", form="FILE", kind="path", repeated=True,
+        form="FILE", kind="path", repeated=True, commands=REPLAY, recorded=False,
     )
     shapes: Mapping[str, Sequence[int | str]] | None = _option(
         None,
@@ -204,6 +235,7 @@ class Request:
         "dynamic up to a bound: N<=8.",
         python="Shapes by input name.",
         flag="--shape", form="INPUT=DIM,...", repeated=True, common=True,
+        commands=REPLAY, parse=option_values.parse_shapes,
     )
     dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
         None,
@@ -213,6 +245,7 @@ class Request:
         python="By name: the maximum, (minimum, maximum), or an expression of other dimensions "
         "as text; an axis without a name is called by input and index, such as ``x_2``.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True, common=True,
+        commands=REPLAY, parse=option_values.parse_dims,
     )
     sequences: Mapping[str, int | None] | None = _option(
         None,
@@ -221,18 +254,20 @@ class Request:
         "maximum.",
         python="By input name; None omits it.",
         flag="--sequence", form="INPUT=COUNT", repeated=True,
+        commands=MEASURE, parse=option_values.parse_sequences,
     )
     requantize: str = _option(
         "float",
         "Requantisation: ``float`` multiplies in float32 as onnxruntime does, ``fixed-point`` "
         "uses integers only and differs by at most one step, for boards without floating point.",
-        values=("float", "fixed-point"), flag="--requantize",
+        values=("float", "fixed-point"),
     )
     params: str | None = _option(
         None,
         "Location of the weights: ``embed`` in the library, ``file`` next to it as a parameter "
         "file, ``flash`` as C arrays. Default: embed; flash for a board.",
-        values=("embed", "file", "flash"), flag="--params", group="Target",
+        values=("embed", "file", "flash"), group="Target",
+        choose=lambda r, hosted: "embed" if hosted and r.runtime == "host" else "flash",
     )
     pools: Mapping[str, int | tuple[int, str]] | None = _option(
         None,
@@ -241,13 +276,14 @@ class Request:
         "own memory.",
         python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
         flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True, group="Boards",
+        parse=option_values.parse_pools,
     )
     ram: int | None = _option(
         None,
-        "RAM limit for intermediate values on a board. If layer-by-layer execution needs more, "
-        "adjacent layers are computed a few rows at a time. Default: the memory of the board or "
-        "of the only pool.",
-        flag="--ram", form="BYTES", kind="int", least=1, group="Boards", common=True, unit="bytes",
+        "RAM limit for intermediate values on a board: 65536, 64KiB. If layer-by-layer "
+        "execution needs more, adjacent layers are computed a few rows at a time. Default: the "
+        "memory of the board or of the only pool.",
+        form="BYTES", kind="int", least=1, group="Boards", common=True, unit="bytes",
     )
     workspace_io: bool = _option(
         False,
@@ -259,19 +295,21 @@ class Request:
         "Place tensors or weights by name pattern in a pool; weights are copied there at start. "
         "flash: read in place; flash@SECTION: in place, in this linker section.",
         python="``{pattern: pool}``; ``tvmgen_<name>_load()`` copies.",
-        flag="--place", form="PATTERN=POOL", repeated=True, group="Boards",
+        form="PATTERN=POOL", repeated=True, group="Boards",
+        parse=option_values.parse_placements,
     )
     max_memory: int | None = _option(
         None,
-        "Limit in bytes for weights, inputs, outputs and intermediate values together; a "
-        "network that needs more is rejected. Default: 4294967296.",
-        flag="--max-memory", form="BYTES", kind="int", least=1, group="Inspection", unit="bytes",
+        "Limit for weights, inputs, outputs and intermediate values together; a network that "
+        "needs more is rejected. Default: 4GiB.",
+        form="BYTES", kind="int", least=1, group="Inspection", unit="bytes",
+        recorded=False,
     )
     module_name: str = _option(
         "default",
-        "Name of the network in the library, and part of its C names.",
-        python="C names begin with ``tvmgen_<name>_``.",
-        flag="--module-name", form="NAME",
+        "Name of the network in the library; C names begin with ``tvmgen_NAME_``. Default: "
+        "``default``; for several networks on the command line their file names.",
+        form="NAME[,NAME...]", recorded=False, common=True,
     )
     profile: bool = _option(
         False,
@@ -287,20 +325,21 @@ class Request:
     trace_records: int | None = _option(
         None,
         "Number of records kept by --profile and --record. Default: one run.",
-        flag="--trace-records", form="N", kind="int", least=1, group="Boards",
+        form="N", kind="int", least=1, group="Boards",
     )
     cc: str | None = _option(
         None,
         "C compiler to use instead of the detected one.",
-        flag="--cc", form="COMMAND", group="Target",
+        form="COMMAND", group="Target", commands=REPLAY, recorded=False,
     )
     dump_dir: str | os.PathLike[str] | None = _option(
         None,
         "Write the graph after each pass to this folder.",
-        flag="--dump", form="DIR", kind="path", group="Inspection",
+        flag="--dump", form="DIR", kind="path", group="Inspection", recorded=False,
     )
     progress: Callable[[str, int, int], None] | None = _option(
-        None, "Called with (stage, steps done, steps in all)."
+        None,
+        "Called with (stage, steps done, steps in all).", flag="", recorded=False, cached=False,
     )
     # names and values of options of plug-ins, sorted; the constructor takes each by its name
     added: tuple[tuple[str, Any], ...] = ()
@@ -316,7 +355,7 @@ class Request:
 
     def value_of(self, name: str) -> Any:
         """Return the value of an option, including options of plug-ins."""
-        if name in _OWN:
+        if name in _ROWS:
             return getattr(self, name)
         return dict(self.added).get(name, plugin_options()[name].default)
 
@@ -336,25 +375,33 @@ class Request:
 
     def with_defaults(self, hosted: bool) -> Request:
         """Return the request with defaults for a host or for a board in unset options."""
-        graph = hosted and self.abi == "packed"
-        executor = self.executor or ("graph" if graph else "aot")
-        runtime = self.runtime or ("host" if hosted else "crt")
-        params = self.params or ("embed" if hosted and runtime == "host" else "flash")
-        plain = self.unpacked_api
-        if plain is None:
-            plain = runtime == "crt" and executor == "aot"
-        chosen = {
-            name: row.choose(self, hosted)
-            for name, row in plugin_options().items()
-            if row.choose is not None and self.value_of(name) is None
-        }
-        return replace(
-            self, executor=executor, runtime=runtime, params=params, unpacked_api=plain,
-            **chosen,
-        )  # fmt: skip
+        request = self
+        for name, row in all_options().items():
+            if row.choose is not None and request.value_of(name) is None:
+                request = replace(request, **{name: row.choose(request, hosted)})
+        return request
+
+    def changed_target(self, target: Any) -> Any:
+        """Return the target after changes by options; their errors are passed on."""
+        for _, row, value in self.options():
+            if row.target is not None and value != row.default:
+                target = row.target(target, value)
+        return target
+
+    def options(self) -> Iterator[tuple[str, Option, Any]]:
+        """Yield name, row and value of the compiler's own options, and of those options of plug-ins
+        that are not at their default."""
+        for name, row in _ROWS.items():
+            yield name, row, getattr(self, name)
+        for name, value in self.added:
+            yield name, plugin_options()[name], value
 
 
-_OWN = {option.name: option for option in fields(Request) if option.name != "added"}
+_ROWS: dict[str, Option] = {
+    each.name: replace(each.metadata["row"], type=str(each.type)).named(each.name)
+    for each in fields(Request)
+    if each.name != "added"
+}
 _construct = Request.__init__
 
 
@@ -363,7 +410,7 @@ def _split_fields(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]
 
     Default values are left out, so that equal requests are equal records.
     """
-    own = {name: value for name, value in options.items() if name in _OWN or name == "added"}
+    own = {name: value for name, value in options.items() if name in _ROWS or name == "added"}
     more = {name: value for name, value in options.items() if name not in own}
     if more:
         rows = plugin_options()
@@ -387,35 +434,30 @@ def _construct_with_plugin_options(self: Request, *values: Any, **options: Any) 
 Request.__init__ = _construct_with_plugin_options  # type: ignore[method-assign]
 
 
-def rows() -> dict[str, tuple[Any, OptionDescription]]:
-    """Return default and help text of every option of the compiler itself, by name."""
-    return {name: (option.default, option.metadata["row"]) for name, option in _OWN.items()}
+def rows() -> dict[str, Option]:
+    """Return the options of the compiler itself, by name."""
+    return dict(_ROWS)
 
 
 def plugin_options() -> dict[str, Option]:
     """Return the options that plug-ins add, by name; reads the plug-ins."""
-    return plugin.options({*_OWN, "added"})
+    return plugin.options({*_ROWS, "added"})
 
 
-def all_options() -> dict[str, tuple[Any, OptionDescription, str]]:
-    """Return default, help text and type of every option, those of plug-ins last."""
-    own = {name: (default, row, str(_OWN[name].type)) for name, (default, row) in rows().items()}
-    added = {name: (row.default, row, row.type) for name, row in plugin_options().items()}
-    return {**own, **added}
+def all_options() -> dict[str, Option]:
+    """Return all options, those of plug-ins last."""
+    return {**_ROWS, **plugin_options()}
 
 
 def make(options: Mapping[str, Any]) -> Request:
     """Return a request with these options. Raise TypeError naming an unknown option, or one that
     is not a list, dict, number or bool as required, ValueError for a number that is too small."""
-    table = all_options() if options.keys() - _OWN.keys() else _OWN
+    table = all_options() if options.keys() - _ROWS.keys() else _ROWS
     for name, value in options.items():
         if name not in table:
             raise TypeError(_unknown(name))
-        if name in _OWN:
-            kind, row = str(_OWN[name].type), _OWN[name].metadata["row"]
-        else:
-            _, row, kind = table[name]
-        _check_kind(name, kind, value)
+        row = table[name]
+        _check_kind(name, row.type, value)
         for each in row.each(value):
             if each is not None:
                 _check_value(name, row, each)
@@ -429,15 +471,17 @@ def _unknown(name: str) -> str:
     return f"there is no option {name!r} of compile{hint}"
 
 
-def _check_value(name: str, row: OptionDescription, value: Any) -> None:
-    """Raise TypeError for a value that is not a bool or an integer as required: otherwise any text
+def _check_value(name: str, row: Option, value: Any) -> None:
+    """Raise TypeError for a value that is not a bool or a number as required: otherwise any text
     would count as true."""
     if row.kind == "bool" and value not in (True, False):
         raise TypeError(f"{name}: give True or False, not {value!r}")
-    if row.kind != "int":
+    if row.kind not in ("int", "float"):
         return
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: give a whole number, not {value!r}")
+    unit = f" of {row.unit}" if row.unit in ("bytes", "seconds") else ""
+    number, what = ("__index__", "whole number") if row.kind == "int" else ("__float__", "number")
+    if isinstance(value, bool) or not hasattr(value, number):
+        raise TypeError(f"{name}: give a {what}{unit}, not {value!r}")
     if row.least is not None and value < row.least:
         raise ValueError(f"{name}: give a number of at least {row.least}, not {value}")
 
@@ -449,35 +493,3 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         raise TypeError(f"{name}: give a list, [{value!r}]")
     if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
         raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
-
-
-def documented(function: _Function) -> _Function:
-    """Decorate a function: fill ``OPTIONS`` in its docstring, and add options to its signature."""
-    own = inspect.signature(function)
-    parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [
-        inspect.Parameter(
-            option.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=option.default,
-            annotation=option.type,
-        )
-        for option in _OWN.values()
-    ]
-    shown: Any = function
-    shown.__signature__ = own.replace(parameters=[*parameters, *options])
-    function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(OPTIONS, entries())
-    return function
-
-
-def entries(table: Mapping[str, Any] | None = None) -> str:
-    """Return options as entries of a docstring's parameters: ``table``, such as ``all_options()``,
-    or the compiler's own options and a reference to those of plug-ins, which are not read here."""
-    lines = []
-    for name, (_, row, *_more) in (table or rows()).items():
-        meanings = [f"``{key}``: {text}." for key, text in (row.table or {}).items()]
-        text = " ".join(filter(None, (row.text, *meanings, row.python)))
-        lines += [name, textwrap.fill(text, 96, initial_indent=INDENT, subsequent_indent=INDENT)]
-    if table is None:
-        lines += ["options", f"{INDENT}Those of plug-ins; ``tvmrt compile --help`` has them, too."]
-    return "\n".join(lines)

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmrt.units import BYTES
+
 FOLDER_VARIABLE = "TVMRT_CACHE"
 BYTES_VARIABLE = "TVMRT_CACHE_BYTES"
 MAX_BYTES = 4 << 30
@@ -256,6 +258,7 @@ def _max_bytes() -> int:
     text = os.environ.get(BYTES_VARIABLE, "")
     if not text:
         return MAX_BYTES
-    if not text.isdecimal():
-        raise ValueError(f"{BYTES_VARIABLE} is {text!r}; it must be a number of bytes")
-    return int(text)
+    try:
+        return int(BYTES.parse(text))
+    except ValueError as problem:
+        raise ValueError(f"{BYTES_VARIABLE}: {problem}") from None

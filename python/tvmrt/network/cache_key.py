@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,12 +15,10 @@ from typing import Any
 
 from tvmrt import plugins
 from tvmrt.compiler import processor
-from tvmrt.compiler.request import Request, plugin_options
+from tvmrt.compiler.request import Request
 from tvmrt.libinfo import __version__, find_include_path
 
 PACKAGE = Path(__file__).parents[1]
-# options without influence on the compiled library
-IGNORED_OPTIONS = ("progress",)
 
 
 class UncacheableOptionError(Exception):
@@ -58,14 +55,12 @@ def key_of(network: str, request: Request) -> str:
     """
     resolved = request.with_target()
     option_text = "".join(
-        f"{each.name}={_text(getattr(resolved, each.name))};"
-        for each in fields(resolved)
-        if each.name not in IGNORED_OPTIONS
+        f"{name}={_text(value)};" for name, row, value in resolved.options() if row.cached
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
-    for name, value in request.added:
-        row = plugin_options()[name]
-        if row.file is not None and (file := row.file(value)) is not None:
+    for _, row, value in resolved.options():
+        file = row.file(value) if row.file is not None and value != row.default else None
+        if file is not None:
             files.append(_text(Path(file)))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt import optional_dependencies
-from tvmrt.compiler.request import Request, documented, make
+from tvmrt.compiler.option_docs import documented
+from tvmrt.compiler.request import Request, make
 from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.network import cache_key
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError

@@ -14,7 +14,7 @@ from onnx import helper
 
 import tvmrt
 from tvmrt import devices
-from tvmrt.cli.options import parse_dims
+from tvmrt.compiler.option_values import parse_dims
 from tvmrt.compiler.devices.device_calls import RESULT_TYPES
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError

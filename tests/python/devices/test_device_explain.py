@@ -98,7 +98,7 @@ def test_unsupported_device_requests(compile_, arguments, problem):
     ids=["none", "of-every-kind"],
 )  # fmt: skip
 def test_device_options(texts, expected):
-    from tvmrt.cli.options import parse_device_options
+    from tvmrt.compiler.option_values import parse_device_options
 
     assert parse_device_options(texts) == expected
 

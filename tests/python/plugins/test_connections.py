@@ -151,8 +151,11 @@ def test_network_is_compiled_for_the_connection(there, command, capsys):
 def test_help_of_each_command_lists_the_options(there, capsys):
     for command in ("run", "verify", "bench"):
         assert main([command, "--help"]) == 0
+        text = capsys.readouterr().out  # the first option of each connection
+        assert text.index("Remote execution:") < text.index("--there TEXT") < text.index("--in-pl")
+        assert main([command, "--help-all"]) == 0
         assert "--there-word" in capsys.readouterr().out
-    assert main(["compile", "--help"]) == 0
+    assert main(["compile", "--help-all"]) == 0
     assert "--there" not in capsys.readouterr().out
 
 

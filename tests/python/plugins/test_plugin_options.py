@@ -8,13 +8,16 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
 import tvmrt
 from tvmrt import plugin
 from tvmrt.cli import main
+from tvmrt.cli.app import group
 from tvmrt.compiler import request
 from tvmrt.network import cache_key
+from tvmrt.units import SECONDS
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx")
 
@@ -31,6 +34,15 @@ COUNTS = plugin.Option(
     other_networks="counts are for foreign networks",
 )  # fmt: skip
 SHINY = plugin.Option("Whether it shines.", default=False, type="bool", kind="bool")
+ROOM = plugin.Option(
+    "How much room it has.", type="int | None", kind="int", unit="bytes", least=1, form="BYTES",
+    group="Boards", commands=("verify",),
+)  # fmt: skip
+LENGTHS = plugin.Option(
+    "How long its parts are.", type="Mapping[str, float] | None", repeated=True, form="PART=TIME",
+    parse=lambda texts: {k: SECONDS.parse(v) for k, _, v in (t.partition("=") for t in texts)},
+    complete=lambda: ["arm=", "leg="], common=True,
+)  # fmt: skip
 
 
 def name(request):
@@ -93,6 +105,43 @@ def test_option_values_reach_the_request(added, tmp_path):
 def test_unset_options_get_defaults(added, target, colour):
     found = tvmrt.compile(DIGITS, target=target).manifest["options"]
     assert found["colour"] == colour and "shiny" not in found
+
+
+def test_an_option_of_a_plugin_needs_its_row_only(monkeypatch, tmp_path, capsys):
+    _use(monkeypatch, _plugin("mine", room="ROOM", lengths="LENGTHS"))
+    given = tvmrt.compile(DIGITS, room=2048, lengths={"arm": 0.5}).manifest["options"]
+    assert (given["room"], given["lengths"]) == (2048, {"arm": 0.5})
+    assert _compile(tmp_path, "--room", "2KiB", "--lengths", "arm=500ms") == 0
+    assert {given["room"], str(given["lengths"])} <= {*map(str, _manifest(tmp_path).values()), 2048}
+    assert {name: request.all_options()[name].type for name in ("room", "lengths")} == {
+        "room": "int | None", "lengths": "Mapping[str, float] | None",
+    }  # fmt: skip
+    capsys.readouterr()
+    for command, words, flags in (
+        ("compile", ["--help"], ["--lengths PART=TIME"]),
+        ("compile", ["--help-all"], ["--lengths PART=TIME", "--room BYTES"]),
+        ("verify", ["--help-all"], ["--room BYTES"]),
+    ):
+        assert main([command, *words]) == 0
+        text = capsys.readouterr().out
+        assert [flag for flag in ("--lengths PART=TIME", "--room BYTES") if flag in text] == flags
+    for words, said in (
+        (["--room", "2 rooms"], "'--room': '2 rooms' is not a size in bytes; write 65536, 64KiB"),
+        (["--room", "0"], "'--room': 0 is too small; give at least 1"),
+        (["--lengths", "arm=5m"], "'--lengths': '5m' is not a time; write 10s, 500ms"),
+    ):
+        assert _compile(tmp_path, *words) == 2
+        assert said in capsys.readouterr().err
+    with pytest.raises(TypeError, match="room: give a whole number of bytes, not '2KiB'"):
+        tvmrt.compile(DIGITS, room="2KiB")
+    with pytest.raises(ValueError, match="room: give a number of at least 1, not 0"):
+        tvmrt.compile(DIGITS, room=0)
+    (option,) = (
+        p for p in group.get_command(None, "compile").get_params(click.Context(group))
+        if p.name == "lengths"
+    )  # fmt: skip
+    offered = option.shell_complete(click.Context(group), "le")
+    assert [each.value for each in offered] == ["leg="]
 
 
 def test_records_with_options_are_comparable(added):
@@ -183,7 +232,7 @@ def test_a_command_that_has_the_name_already_keeps_its_own(monkeypatch, capsys):
     assert main(["compile", "--help-all"]) == 0
     said = capsys.readouterr()
     assert "--shiny" in said.out
-    assert said.err.count("has no option output of a plug-in: the name is taken") == 1
+    assert said.err.count("output is left out: ValueError: the command already has the option") == 1
 
 
 def test_an_option_changes_the_target(monkeypatch):

@@ -18,7 +18,8 @@ from tvmrt.compiler.codegen.shared_workspace import plan_memory
 from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.limits import io_bytes
-from tvmrt.compiler.request import Request, documented, make
+from tvmrt.compiler.option_docs import documented
+from tvmrt.compiler.request import Request, make
 from tvmrt.compiler.symbols import prefix_of
 
 from .infer_dim_bounds import compile_with_inferred_bounds

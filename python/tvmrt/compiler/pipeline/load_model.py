@@ -13,7 +13,7 @@ from tvmrt.compiler.devices import Device
 from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.frontend import onnx
 from tvmrt.compiler.ir import Graph, Node
-from tvmrt.compiler.request import Request, plugin_options
+from tvmrt.compiler.request import Request
 from tvmrt.optional_dependencies import with_install_advice
 
 
@@ -34,8 +34,8 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
             f"a {type(model).__name__} is not a network that tvmrt reads; export it to ONNX, for "
             "example with torch.onnx.export(), and give the path of the file"
         )
-    for name, row in plugin_options().items():
-        if row.other_networks and name in dict(request.added):
+    for _, row, value in request.options():
+        if row.other_networks and value != row.default:
             raise ValueError(row.other_networks)
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)

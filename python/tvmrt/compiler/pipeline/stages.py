@@ -42,7 +42,6 @@ from tvmrt.compiler.transform import (
 from tvmrt.error import UnsupportedError
 
 from . import load_model, reduced_precision, resolve_options
-from .target_options import apply_plugin_options
 
 Progress = Callable[[str, int, int], None]
 STAGES = 7  # the last is the C compiler, when a library is built
@@ -52,7 +51,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     """Run the stages up to lowering."""
     family = None if requested.board is None else find_mcu_family(requested.board)
     request, machine = resolve_options.resolve_request(requested, family)
-    machine = apply_plugin_options(machine, request)
+    machine = request.changed_target(machine)
     chosen = resolve(request.devices)
     families = ("native", native_family()) if requested.target is None else ("native",)
     option_rules.check_required(request.require_device, chosen, machine.name in families)
@@ -71,7 +70,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         cuts = _partition_graph(graph, request, machine, chosen)
         if requested.target is None and machine.levels and _has_device_code(cuts):
             # C code of a device has one function, not one for each ISA level
-            machine = apply_plugin_options(get_target("native"), request)
+            machine = request.changed_target(get_target("native"))
         if expand_composed(graph):
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
@@ -79,7 +78,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
-            machine = apply_plugin_options(with_amx_level(machine, request), request)
+            machine = request.changed_target(with_amx_level(machine, request))
         _join(graph, machine)
         reduced = reduced_precision.mark_bfloat16(graph, request)
         infer_layouts(graph)
