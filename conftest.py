@@ -73,6 +73,9 @@ QUICK = (
 # (docs/test_pages.py), besides the tests of levels.
 DEFAULT_TARGET = ("examples", "levels", "platforms")
 
+# An error of a pass names it; this takes most of the time of the passes.
+os.environ["TVMRT_VERIFY_PASSES"] = "1"
+
 COSTS = costs.Costs()
 STARTED = pytest.StashKey[float]()
 

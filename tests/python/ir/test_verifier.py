@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from contract_samples import sample
@@ -110,6 +112,19 @@ def test_a_pass_that_breaks_the_graph_is_named(run, sentence):
     run(graph)
     with pytest.raises(ValueError, match=f"after some-pass: {sentence}"):
         verify(graph, "some-pass")
+
+
+@pytest.mark.parametrize(
+    "variable, stage", [("1", "break_attribute"), (None, "the passes")], ids=["each", "all"]
+)
+def test_every_pass_is_verified_where_the_environment_asks_for_it(monkeypatch, variable, stage):
+    module = importlib.import_module("tvmrt.compiler.transform.optimize")
+    passes = (("break_attribute", break_attribute), ("nothing", lambda graph: None))
+    monkeypatch.setattr(module, "PASSES", passes)
+    if variable is None:
+        monkeypatch.delenv("TVMRT_VERIFY_PASSES")
+    with pytest.raises(ValueError, match=f"after {stage}: <lstm cell>: attribute clip is -1.0"):
+        module.optimize(cell(), lambda name, graph: None)
 
 
 @pytest.mark.parametrize("run", [lose_attribute, add_attribute], ids=lambda f: f.__name__)

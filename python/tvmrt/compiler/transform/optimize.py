@@ -1,7 +1,8 @@
-"""Order of the passes, with the verifier between them."""
+"""Order of the passes, with the verifier before and after them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from tvmrt.compiler.ir import Graph
@@ -59,14 +60,19 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
     """Run every pass on the graph in place; ``observe`` is called with it after each.
 
-    Raises ValueError naming the pass if the graph is not valid after it.
+    Raises ValueError if the graph is not valid before or after the passes. TVMRT_VERIFY_PASSES,
+    which tests set, verifies it after each pass as well, and names the pass.
     """
     verify(graph, "import")
+    verify_each = os.environ.get("TVMRT_VERIFY_PASSES")
     for name, run in PASSES:
         with error_context([f"the pass {name}"]):
             run(graph)
-        verify(graph, name)
+        if verify_each:
+            verify(graph, name)
         observe(name, graph)
+    if not verify_each:
+        verify(graph, "the passes")
     for body in loop_bodies(graph):
         expand_composed(body)
         optimize(body, lambda name, graph: None)
