@@ -14,9 +14,9 @@ from onnx import helper
 
 import tvmrt
 from tvmrt import devices
-from tvmrt.compiler.option_values import parse_dims
 from tvmrt.compiler.devices.device_calls import RESULT_TYPES
 from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.option_values import parse_dims
 from tvmrt.error import UnsupportedError
 
 X = np.ones((2, 3), np.float32)

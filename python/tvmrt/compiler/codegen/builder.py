@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
-from tvmrt.compiler.ir.custom import c_refusal, shown_op
+from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Trait, Value, dense, get_op
+from tvmrt.compiler.ir.custom import c_refusal, kernel_record, shown_op
 from tvmrt.compiler.ir.extent import (
     Symbol,
     data_dependent_symbols,
@@ -36,6 +36,7 @@ from tvmrt.compiler.ir.program import (
     dense_access,
     satisfies,
 )
+from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.planner import plan_program
 from tvmrt.error import UnsupportedError
@@ -52,7 +53,7 @@ from .lowering_protocols import Nested
 from .operand_copies import insert_operand_copies
 from .target import Target
 from .tied_embeddings import tie_embeddings
-from .window.fused_residual import MATMUL_OPS, residual_operand
+from .window.fused_residual import residual_operand
 from .zero_copy_concat import remove_concat_copies
 
 KERNEL_ALIGN_BYTES = 16  # alignment of blocks from tvmrt_scratch_alloc() on boards
@@ -69,9 +70,9 @@ def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Pro
 def _main_name(group: Group) -> str:
     """Return the name of the node that does the main work of a group."""
     root = group.root
-    if root.op == "identity" and group.before:  # a copy of the result into another layout
+    if root.operator.is_copy and group.before:  # a copy of the result into another layout
         root = group.before[-1]
-    is_layer = any(word in root.op for word in ("conv", "matmul"))
+    is_layer = root.operator.is_product
     return work_name(shown_op(root), layer_name(root.name) if is_layer else root.name)
 
 
@@ -81,12 +82,12 @@ def _lowering_class(op: str) -> type[Lowering]:
 
 def _kernel_lowering(node: Node) -> type[Lowering] | None:
     """Return the lowering of a computed node, or None for views and concatenations."""
-    view = get_op(node.op).kind == VIEW or node.op == "concat"
+    view = node.operator.kind == VIEW or node.has(Trait.CONCATENATES)
     return None if view else _lowering_class(node.op)
 
 
 def _takes_epilogue(node: Node) -> bool:
-    return node.op != "concat" and _lowering_class(node.op).takes_epilogue
+    return not node.has(Trait.CONCATENATES) and _lowering_class(node.op).takes_epilogue
 
 
 class _ProgramBuilder:
@@ -156,7 +157,7 @@ class _ProgramBuilder:
     def _lower_group(self, group: Group) -> None:
         if get_op(group.root.op).kind == VIEW:
             self._lower_view(group.root)
-        elif group.root.op == "concat":
+        elif group.root.has(Trait.CONCATENATES):
             self._lower_concat(group.root)
         else:
             self._lower_kernel(group)
@@ -168,9 +169,9 @@ class _ProgramBuilder:
             if refused and not self.target.hosted:
                 problems.append(f"{', '.join(node.sources)} ({refused})")
                 continue
-            if get_op(node.op).kind in (VIEW, POINTWISE) or node.op == "concat":
+            if node.operator.kind in (VIEW, POINTWISE) or node.has(Trait.CONCATENATES):
                 continue
-            if node.op == "custom":
+            if kernel_record(node) is not None:
                 reason = c_refusal(node)
             else:
                 reason = None if has_lowering(node.op) else f"{node.op} has no kernel"
@@ -186,9 +187,10 @@ class _ProgramBuilder:
         row functions on microcontrollers, into tile epilogues, which end with the add, on hosts."""
         pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
         if BOARD_KERNELS.of(self.target):
-            return pointwise or (root.op in MATMUL_OPS and node.op in ("qadd", "qmul"))
+            is_layer = root.operator.is_integer_product and root.operator.weights is not None
+            return pointwise or (is_layer and node.operator.is_integer_pair)
         if pointwise:
-            return inside[-1] is root or inside[-1].op != "qadd"
+            return inside[-1] is root or not inside[-1].operator.is_integer_pair
         return inside[-1] is root and residual_operand(root, node) is not None
 
     def _fuses_only_pointwise(self, node: Node) -> bool:
@@ -299,7 +301,7 @@ class _ProgramBuilder:
     def _level_lowerings(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
         """Return the lowering for each ISA level of the target. Levels differ in tiles and scratch
         memory, not in tensor layouts."""
-        if group.root.op == "region":
+        if region_of(group.root) is not None:
             return {}  # a device function, the same for all processors of the family
         return {level.name: _lowering(kind, group, level) for level in self.target.levels}
 

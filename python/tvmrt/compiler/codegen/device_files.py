@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import CSource, ModuleBlob, Region
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.region import region_of
 
 
 def program_regions(program: Program) -> list[Region]:
     """Return the regions in the order of their steps."""
-    roots = (step.group.root for step in program.steps)
-    return [root.attrs["region"] for root in roots if root.op == "region"]
+    regions = (region_of(step.group.root) for step in program.steps)
+    return [region for region in regions if region is not None]
 
 
 def device_modules(program: Program) -> list[ModuleBlob]:

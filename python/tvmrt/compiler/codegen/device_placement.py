@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import DeviceMemory, ModuleBlob, Region
 from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Access, Buffer, Program, Step
+from tvmrt.compiler.ir.region import region_of
 
 
 def place_on_devices(program: Program) -> None:
@@ -55,8 +56,7 @@ def defer_regions(program: Program) -> None:
 
 def _region(step: Step) -> Region | None:
     """Return the region of a step if a module always runs it, without a fallback on the host."""
-    root = step.group.root
-    region = root.attrs["region"] if root.op == "region" else None
+    region = region_of(step.group.root)
     if region is None or region.reports_failure or step.guard is not None:
         return None
     return region if isinstance(region.code, ModuleBlob) else None

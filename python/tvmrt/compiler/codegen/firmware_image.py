@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.compiler.symbols import prefix_of
 
@@ -52,7 +53,7 @@ def share_operators(
     functions: list[Function] = []
     prefixes: list[str] = []
     for sources in networks:
-        own = [f for f in sources.functions if f.step.group.root.op != "custom"]
+        own = [f for f in sources.functions if kernel_record(f.step.group.root) is None]
         if own:
             first = f"{sources.prefix}_lib1.c"
             files[first] = sources.files[first]

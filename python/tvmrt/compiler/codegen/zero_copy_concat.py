@@ -48,7 +48,7 @@ def remove_concat_copies(program: Program, hosted: bool = False) -> None:
 
 
 def _is_plain_copy(step: Step) -> bool:
-    alone = step.group.root.op == "identity" and len(step.group.nodes) == 1
+    alone = step.group.root.operator.is_copy and len(step.group.nodes) == 1
     return alone and bool(step.reads) and not step.guard
 
 

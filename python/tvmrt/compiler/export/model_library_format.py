@@ -19,6 +19,8 @@ from pathlib import Path
 
 from tvmrt.compiler.codegen.entries.symbolic_dims import describe_dims
 from tvmrt.compiler.ir import ModuleBlob
+from tvmrt.compiler.ir.custom import kernel_record
+from tvmrt.compiler.ir.region import region_of
 from tvmrt.libinfo import __version__
 
 from . import blob
@@ -92,7 +94,8 @@ def write_archive(
 
 def has_foreign_code(library) -> bool:
     """Return whether it has foreign C code: bodies of custom operators, code of devices."""
-    return any(step.group.root.op in ("custom", "region") for step in library.program.steps)
+    roots = [step.group.root for step in library.program.steps]
+    return any(kernel_record(root) is not None or region_of(root) is not None for root in roots)
 
 
 def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:

@@ -32,7 +32,7 @@ def _concat_shape(axis: int, parts: Sequence[TensorType]) -> list[int]:
 class Concat(Op):
     """Concatenate along ``axis``."""
 
-    traits = frozenset({Trait.ANY_LAYOUT})
+    traits = frozenset({Trait.CONCATENATES, Trait.ANY_LAYOUT})
 
     contract = Contract(
         "parts+: E=any[*] -> y: E[*Y]",

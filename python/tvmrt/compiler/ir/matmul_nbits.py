@@ -16,6 +16,8 @@ class MatMulBlocks(Op):
     ``2 ** (bits - 1)``. Byte i of a block has numbers i, i + B, i + 2 B, ..., from the lowest bits.
     """
 
+    variant_of = "matmul"
+
     contract = Contract(
         "x: float32[M K], w: constant uint8[N G B], scales: constant float32[N G], "
         "points?: constant float32[N G] -> y: float32[M N]",

@@ -60,9 +60,25 @@ class Op:
     contract: Contract
 
     @property
+    def is_product(self) -> bool:
+        """Whether it is a convolution or matrix product, by any algorithm."""
+        own = self.has(Trait.CONVOLUTION, Trait.MATRIX_PRODUCT) or self.weights is not None
+        return own or bool(self.variant_of)
+
+    @property
     def is_integer_product(self) -> bool:
         """Whether it is a convolution or matrix product on 8-bit integers."""
         return bool(self.integer_of) and self.has(Trait.CONVOLUTION, Trait.MATRIX_PRODUCT)
+
+    @property
+    def is_integer_pair(self) -> bool:
+        """Whether it is an arithmetic operator on two 8-bit operands."""
+        return bool(self.integer_of and self.symbol)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether y equals x."""
+        return {Trait.ELEMENTWISE, Trait.REARRANGES} <= self.traits
 
     def has(self, *traits: Trait) -> bool:
         """Return whether the operator has one of these traits."""

@@ -31,6 +31,7 @@ class Trait(Enum):
     MOVES_ELEMENTS = (
         "an element of y is an element of x; which one does not depend on the elements of x"
     )
+    CONCATENATES = "y has the elements of all operands, one operand after another along an axis"
     REARRANGES = "y has each element of x exactly once, and no others"
     ELEMENTWISE = (
         "an element of y depends only on elements of the operands at the same (broadcast) index; "

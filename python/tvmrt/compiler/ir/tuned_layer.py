@@ -301,7 +301,7 @@ def layer_of(node: Node) -> Layer | None:
     """Return the layer that a node computes. Return None for layers without choices: other
     operators, computed weights, dynamic dimensions."""
     operator = node.operator
-    if operator.is_integer_product and operator.weights is None:
+    if operator.is_product and operator.weights is None and not operator.variant_of:
         return None
     op = operator.integer_of or operator.variant_of or node.op
     if node.has(Trait.RECURRENT) and node.attrs.get("linear_before_reset"):
@@ -311,6 +311,8 @@ def layer_of(node: Node) -> Layer | None:
         return None
     x, w = node.inputs[0], node.inputs[1]
     if x is None or w is None or not w.is_constant or w.keeps_layout:
+        return None
+    if operator.variant_of and w.dtype.name != FLOAT32:
         return None
     if symbols_of(x.shape, node.outputs[0].shape) or not all((*x.shape, *w.shape)):
         return None

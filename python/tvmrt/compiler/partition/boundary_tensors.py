@@ -34,7 +34,7 @@ def _device(step: Step) -> str:
 
 
 def _is_copy(step: Step) -> bool:
-    return step.group.root.op == "identity" and len(step.group.nodes) == 1 and not step.guard
+    return step.group.root.operator.is_copy and len(step.group.nodes) == 1 and not step.guard
 
 
 def _read_tensors(step: Step, writers) -> list[BoundaryTensor]:

@@ -8,6 +8,7 @@ is ``TVMDevice<Name>Activate`` for every device; ``Open``, the region, ``Close``
 from __future__ import annotations
 
 from tvmrt.compiler.ir.program import Program, Step
+from tvmrt.compiler.ir.region import region_of
 
 HOOKS = ("Activate", "Open", "Close", "Deactivate")
 
@@ -20,8 +21,7 @@ def hooked_devices(program: Program) -> list[str]:
 
 def device_of(step: Step) -> str | None:
     """Return the device of a region step, if it has hooks."""
-    root = step.group.root
-    region = root.attrs["region"] if root.op == "region" else None
+    region = region_of(step.group.root)
     return region.device if region is not None and region.hooks else None
 
 

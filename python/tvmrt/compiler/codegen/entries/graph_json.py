@@ -23,6 +23,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
+from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.symbols import PACKED_SUFFIX
 
 from ..c.formatting import GAP, any_null, bounds_check, reject_if, wrap
@@ -342,7 +343,7 @@ class _Graph:
         if program.dims():
             self._sizes()
         self.first_operator = len(self.nodes)
-        self.has_regions = any(s.group.root.op == "region" for s in program.steps)
+        self.has_regions = any(region_of(s.group.root) is not None for s in program.steps)
         if self.has_regions and program.concurrent:
             self.waits = dependencies(program)
         shapes = {b: t for b, t in zip(program.outputs, program.output_types)}
@@ -454,10 +455,9 @@ class _Graph:
 
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
         """Return attributes for a scheduler: device, region, and the nodes to wait for."""
-        root = step.group.root
+        region = region_of(step.group.root)
         attrs = {"device": "cpu"}
-        if root.op == "region":
-            region = root.attrs["region"]
+        if region is not None:
             attrs = {"device": region.device, "region": region.symbol}
         if not self.waits:
             return attrs

@@ -8,6 +8,7 @@ from tvmrt.compiler.ir import DTYPES, DeviceMemory
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
+from tvmrt.compiler.ir.region import region_of
 
 from .. import pools as pools_file
 from ..c.formatting import initializer, print_fields, rows, wrap
@@ -191,7 +192,7 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
     functions = [main]
     for number, function in enumerate(sources.functions):
         row = {"function_name": f'"{function.symbol}"'}
-        if function.step.group.root.op == "region":
+        if region_of(function.step.group.root) is not None:
             lines += _region_params(f"region{number}", function)
             row["params"] = f"region{number}_params"
             row["num_inputs"] = len(function.step.reads)

@@ -198,7 +198,7 @@ class PointwiseLowering(RowFusable):
     @property
     def _copies(self) -> bool:
         """Whether elements are copied unchanged."""
-        return all(n.op == "identity" for n in self.group.nodes) and not self._is_bit_packed
+        return all(n.operator.is_copy for n in self.group.nodes) and not self._is_bit_packed
 
     def _copies_short_segments(self, step: Step, operands: Operands, loops: Sequence[Loop]) -> bool:
         """Return whether the nest copies a dynamic number of short rows with memcpy: compilers

@@ -59,7 +59,7 @@ def print_pointwise_chain(
                     raise ValueError(f"{node!r}: no expression for {value!r}")
                 names[value] = text
         out = node.output
-        if node.op == "identity":
+        if node.operator.is_copy:
             names[out] = names[node.inputs[0]]
             continue
         variable = f.fresh(f"{node.op}_1")
@@ -118,7 +118,7 @@ def _attribute(value: object, dtype: DType) -> object:
 
 def quantized_binary_expression(node: Node, a: str, b: str) -> str:
     """Return the C expression (int32_t) of one element of an int8 sum or product."""
-    attrs, sign, scales = node.attrs, "+" if node.op == "qadd" else "*", binary_scales(node)
+    attrs, sign, scales = node.attrs, node.operator.symbol, binary_scales(node)
     terms = [
         call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), float_literal(scale))
         for k, v, scale in (("a", a, scales.a_scale), ("b", b, scales.b_scale))

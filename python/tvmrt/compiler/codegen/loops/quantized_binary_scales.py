@@ -35,12 +35,12 @@ def binary_scales(node: Node) -> BinaryScales:
     attrs = node.attrs
     operands = [storage_range(node.inputs[i].dtype) for i in (0, -1)]
     names = ("a_scale", "b_scale", "y_scale", "a_zero", "b_zero", "y_zero", "low", "high")
-    return _find_scales(node.op, *operands, *(attrs[name] for name in names))
+    return _find_scales(node.operator.symbol, *operands, *(attrs[name] for name in names))
 
 
 @lru_cache(maxsize=512)
 def _find_scales(
-    op: str, of_a: tuple[int, int], of_b: tuple[int, int], a_scale: float, b_scale: float,
+    symbol: str, of_a: tuple[int, int], of_b: tuple[int, int], a_scale: float, b_scale: float,
     y_scale: float, a_zero: int, b_zero: int, y_zero: int, low: int, high: int,
 ) -> BinaryScales:  # fmt: skip
     a = (np.arange(of_a[0], of_a[1] + 1) - a_zero).astype(np.float32)[:, None]
@@ -48,7 +48,7 @@ def _find_scales(
 
     def quotients(f: BinaryScales) -> np.ndarray:
         u, v = a * np.float32(f.a_scale), b * np.float32(f.b_scale)
-        combined = u + v if op == "qadd" else u * v * np.float32(f.scale)
+        combined = u + v if symbol == "+" else u * v * np.float32(f.scale)
         return combined if f.divisor == 1 else combined / np.float32(f.divisor)
 
     literal = BinaryScales(a_scale, b_scale, 1.0, y_scale)
@@ -59,16 +59,16 @@ def _find_scales(
         if not np.isfinite(exact).all():
             return literal
         expected = np.clip(np.rint(exact) + y_zero, low, high)
-        for candidate in _candidates(op, literal):
+        for candidate in _candidates(symbol, literal):
             if np.array_equal(np.clip(np.rint(quotients(candidate)) + y_zero, low, high), expected):
                 return candidate
     return literal
 
 
-def _candidates(op: str, literal: BinaryScales) -> list[BinaryScales]:
+def _candidates(symbol: str, literal: BinaryScales) -> list[BinaryScales]:
     """Return factors without a division, the nearest first."""
     steps = range(-NEIGHBOURS, NEIGHBOURS + 1)
-    if op == "qmul":
+    if symbol == "*":
         inverse = np.float32(1) / np.float32(literal.divisor)
         nearest = [_neighbour(inverse, i) for i in sorted(steps, key=abs)]
         return [BinaryScales(literal.a_scale, literal.b_scale, scale, 1.0) for scale in nearest]

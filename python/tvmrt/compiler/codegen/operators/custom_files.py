@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.compiler.ir.program import Program
 
 from ..c.formatting import include_guard
@@ -59,9 +60,9 @@ def split_functions(functions: Sequence[Function], count: int) -> list[list[Func
     own: dict[str, list[Function]] = {}
     others = []
     for function in functions:
-        root = function.step.group.root
-        if root.op == "custom":
-            own.setdefault(header_name(root.attrs["operator"]), []).append(function)
+        record = kernel_record(function.step.group.root)
+        if record is not None:
+            own.setdefault(header_name(record), []).append(function)
         else:
             others.append(function)
     return [*(others[i : i + count] for i in range(0, len(others), count)), *own.values()]
@@ -70,6 +71,6 @@ def split_functions(functions: Sequence[Function], count: int) -> list[list[Func
 def add_custom_files(program: Program, files: dict[str, str]) -> None:
     """Add the headers of all custom operators that the program calls."""
     for step in program.steps:
-        if step.group.root.op == "custom":
-            operator = step.group.root.attrs["operator"]
+        operator = kernel_record(step.group.root)
+        if operator is not None:
             files[header_name(operator)] = header_text(operator)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Node, Value
+from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 
 from ..c.formatting import times
 from ..c.writer import FunctionWriter, literal
-from ..loops.pointwise import print_pointwise_chain, scalar_literal
+from ..loops.pointwise import print_pointwise_chain
 from .epilogue_operands import RowFunction, read_operands, row_writer
 
 
@@ -70,18 +71,11 @@ def _is_sole_reader(value: Value, nodes: Sequence[Node], index: int) -> bool:
 
 def _fold_into_bounds(epilogue: Epilogue, node: Node, current: Value) -> bool:
     """Fold relu, or max or min with a constant, into the bounds. Return whether it was possible."""
-    if node.op == "relu":
-        bound, op = 0.0, "max"
-    elif node.op in ("min", "max"):
-        other = [v for v in node.inputs if v is not current]
-        if len(other) != 1 or scalar_literal(other[0]) is None:
-            return False
-        bound, op = float(other[0].data.reshape(-1)[0]), node.op
-    else:
+    clamp = clamp_of(node)
+    if clamp is None or clamp.x is not current:
         return False
-    if np.isnan(bound):
-        return False
-    if op == "max":
+    bound = float(clamp.limit)
+    if clamp.is_lower:
         epilogue.low, epilogue.high = max(epilogue.low, bound), max(epilogue.high, bound)
     else:
         epilogue.low, epilogue.high = min(epilogue.low, bound), min(epilogue.high, bound)

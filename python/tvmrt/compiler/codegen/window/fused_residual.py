@@ -8,7 +8,6 @@ from ..c.formatting import initializer
 from ..c.initializers import float_literal, range_initializer
 from ..loops.quantized_binary_scales import binary_scales
 
-MATMUL_OPS = ("qconv", "qmatmul")
 INT8_TYPES = ("int8", "uint8")
 MAX_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 2 ^ 21
 
@@ -16,7 +15,7 @@ MAX_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 
 def residual_operand(product: Node, node: Node) -> int | None:
     """Return which operand of a ``qadd`` tiles can add to the matmul's bytes, or None."""
     other = int8_residual_operand(product, node)
-    if other is None or product.op not in MATMUL_OPS or _is_depthwise(product):
+    if other is None or product.operator.weights is None or _is_depthwise(product):
         return None
     value, operand = node.inputs[other], "ba"[other]
     factors = binary_scales(node)
@@ -31,13 +30,17 @@ def residual_operand(product: Node, node: Node) -> int | None:
 
 def int8_residual_operand(product: Node, node: Node) -> int | None:
     """Return which computed 8-bit operand of a ``qadd`` is added to the matmul's bytes, or None."""
-    if node.op != "qadd" or product.attrs["to"] not in INT8_TYPES:
+    if not _is_sum(node) or product.attrs["to"] not in INT8_TYPES:
         return None
     others = [i for i, value in enumerate(node.inputs) if value is not product.output]
     if len(others) != 1 or node.inputs[others[0]].is_constant:
         return None
     kinds = {node.inputs[others[0]].dtype.name, node.output.dtype.name}
     return others[0] if kinds.issubset(INT8_TYPES) else None
+
+
+def _is_sum(node: Node) -> bool:
+    return node.operator.is_integer_pair and node.operator.symbol == "+"
 
 
 def _is_depthwise(product: Node) -> bool:

@@ -103,7 +103,7 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
         x, scale, zero = (known[v] for v in node.inputs)
         low, high = storage_range(node.output.dtype)
         text = f"tvmrt_quantize_and_clamp({x}, {scale}, {zero}, {low}, {high})"
-    elif node.op in ("qadd", "qmul"):
+    elif node.operator.is_integer_pair:
         text = quantized_binary_expression(node, *(known[v] for v in node.inputs))
     else:
         text, header = expression(node, known)
