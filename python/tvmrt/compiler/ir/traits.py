@@ -18,8 +18,8 @@ class Trait(Enum):
         "[OC C/groups *K], the second operand; attributes as of conv"
     )
     MATRIX_PRODUCT = (
-        "y [*Y M N] is the matrix product of x [*A M K] and the second operand [*B K N]; leading "
-        "axes broadcast"
+        "y [*Y M N] is the matrix product of x [*A M K] and the second operand [*B K N], whose last "
+        "axes `weights` may swap; leading axes broadcast"
     )
     POOL = (
         "an element of y [N C *Y] depends on a sliding window of one channel of x [N C *S]; y is "

@@ -30,9 +30,12 @@ def _permute(b: Builder, node: Node, flat: Node) -> Value | None:
     if all(n == 1 for n in x.shape[2:]) or x.shape[1] == 1 or not _is_channels_last(x):
         return None
     order = channels_last_order(rank)
-    spatial = weights.data.reshape(*x.shape[1:], weights.shape[1])
+    _, *channels = node.operator.weights
+    columns = np.moveaxis(weights.data, channels, (1, 0))
+    spatial = columns.reshape(*x.shape[1:], columns.shape[1])
     axes = [d - 1 for d in order[1:]]
-    moved = np.transpose(spatial, [*axes, len(axes)]).reshape(weights.shape)
+    moved = np.transpose(spatial, [*axes, len(axes)]).reshape(columns.shape)
+    moved = np.ascontiguousarray(np.moveaxis(moved, (1, 0), channels))
     y = b.emit("transpose", [x], flat.name, perm=order)
     y = b.emit("reshape", [y], flat.name, shape=rows)
     constant = b.const(moved, weights.name)
