@@ -49,9 +49,8 @@ def command(
     found = run_checks(target, checks or CHECKS, tolerance, only=only, seconds=seconds)
     failed = [finding for finding in found if not finding.passed]
     if as_json:
-        rows = [vars(finding) for finding in found]
         console.print_json(
-            "device-test", {"device": target, "passed": not failed, "findings": rows}
+            "device-test", {"device": target, "passed": not failed, "findings": found}
         )
     else:
         rows = [(f.check, f.subject, "pass" if f.passed else "FAIL", f.detail) for f in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -84,9 +84,7 @@ def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
                 )
         uses += found
     if as_json:
-        console.print_json(
-            "migrate-headers", {"rewritten": rewrite, "uses": [asdict(use) for use in uses]}
-        )
+        console.print_json("migrate-headers", {"rewritten": rewrite, "uses": uses})
     else:
         _print(uses, rewrite)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.cli.schema_types import by_name, integer, list_of, of, record, seconds, size, text
-from tvmrt.cli.schemas import FOOTPRINT, SHAPE, WORDS
+from tvmrt.cli.schemas import SHAPE, WORDS, footprint
 
 TENSOR = record(
     name=text(), shape=SHAPE, dtype=text(),
@@ -53,6 +53,6 @@ REPORT = (
         edges=list_of(list_of(integer()), "Pairs of producer and consumer, numbered: inputs, "
         "operators, outputs."),
         stages=by_name(seconds(), "Seconds of each stage of the compiler."),
-        footprint_=FOOTPRINT,
+        footprint_=footprint(),
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ def command(
     rows = _rows(layers, database.read(path) if path.exists() else [])
     if as_json:
         found = {"database": str(path), "measured": len(wanted), "layers": rows}
-        console.print_json("tune", {**found, "networks": [asdict(each) for each in gains]})
+        console.print_json("tune", {**found, "networks": gains})
     elif not layers:
         console.note(
             "nothing to search: tuning knows convolutions, products and recurrent layers with "

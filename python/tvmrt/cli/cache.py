@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,15 @@ from tvmrt.units import SECONDS
 DAY = 24 * 3600
 # A time is given in the longest unit with a count of at least two: "36 hours", not "1 day".
 UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """Entry of the cache. ``unused_seconds``: Time since the last use."""
+
+    name: str
+    nbytes: int
+    unused_seconds: float
 
 
 @click.command("cache")
@@ -83,12 +93,9 @@ def _nbytes(entries: Sequence[Any]) -> int:
     return sum(entry.nbytes for entry in entries)
 
 
-def _rows(entries: Sequence[Any]) -> list[dict[str, Any]]:
+def _rows(entries: Sequence[Any]) -> list[CacheEntry]:
     now = time.time()
-    return [
-        {"name": e.folder.name, "nbytes": e.nbytes, "unused_seconds": max(0, round(now - e.used))}
-        for e in entries
-    ]
+    return [CacheEntry(e.folder.name, e.nbytes, max(0, round(now - e.used))) for e in entries]
 
 
 def _count(count: int, one: str, more: str) -> str:

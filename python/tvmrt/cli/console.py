@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any, Callable
 
 import click
@@ -38,15 +39,18 @@ def _console(stderr: bool = False):
     )
 
 
-def print_json(form: str, value: Mapping[str, Any]) -> None:
-    """Print a result as JSON that conforms to the named schema."""
+def print_json(form: str, value: Any) -> None:
+    """Print a result, a mapping or a dataclass, as JSON that conforms to the named schema."""
     from tvmrt.cli.schema_types import tag
 
     click.echo(json.dumps({"schema": tag(form), **_plain(value)}, indent=2, allow_nan=False))
 
 
 def _plain(item: Any) -> Any:
-    """Convert a value for JSON: NumPy scalars become numbers, NaN and infinities become strings."""
+    """Convert a value for JSON: dataclasses become objects, NumPy scalars numbers, and NaN and
+    infinities strings."""
+    if is_dataclass(item):
+        item = {field.name: getattr(item, field.name) for field in fields(item)}
     if isinstance(item, Mapping):
         return {str(name): _plain(each) for name, each in item.items()}
     if isinstance(item, (list, tuple)):

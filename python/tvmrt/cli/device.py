@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from tvmrt.cli import console, options
 from tvmrt.cli.plugin_commands import PluginGroup
+
+
+@dataclass(frozen=True)
+class KnownDevice:
+    """Device known to the compiler.
+
+    ``absent``: Reason why this machine cannot run it, or null.
+    """
+
+    name: str
+    layout: str = "-"
+    precisions: Sequence[str] = ()
+    text: str = ""
+    absent: str | None = None
 
 
 @click.group("device", cls=PluginGroup)
@@ -26,33 +42,27 @@ def list_devices(as_json: bool) -> None:
         console.print_json("device-list", {"devices": rows})
         return
     columns = ("device", "layout", "precisions", "description")
-    table = [
-        (row["name"], row["layout"], ", ".join(row["precisions"]) or "-", _shown(row))
-        for row in rows
-    ]
+    table = [(row.name, row.layout, ", ".join(row.precisions) or "-", _shown(row)) for row in rows]
     console.print_table("devices", columns, table, columns)
 
 
-def described() -> list[dict]:
+def described() -> list[KnownDevice]:
     """Describe every device known to the compiler."""
     from tvmrt.compiler import devices
 
     return [_describe(name) for name in devices.names()]
 
 
-def _describe(name: str) -> dict:
-    """Describe a device; ``absent`` is the reason why it cannot run here, or None if it can."""
+def _describe(name: str) -> KnownDevice:
     from tvmrt.compiler import devices
 
-    row = {"name": name, "layout": "-", "precisions": [], "text": "", "absent": None}
     try:
         device = devices.get(name)
         absent = device.absent()
     except Exception as problem:  # third-party code may raise anything
-        return {**row, "text": f"cannot be used: {problem}", "absent": str(problem)}
+        return KnownDevice(name, text=f"cannot be used: {problem}", absent=str(problem))
     text = _first_sentence(type(device).__doc__ or "")
-    details = {"layout": device.layout, "precisions": list(device.precisions), "text": text}
-    return {**row, **details, "absent": absent}
+    return KnownDevice(name, device.layout, list(device.precisions), text, absent)
 
 
 def _first_sentence(text: str) -> str:
@@ -60,8 +70,8 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.) (?=[A-Z])", words)[0]
 
 
-def _shown(row: dict) -> str:
-    return row["text"] if row["absent"] is None else f"absent: {row['absent']}"
+def _shown(row: KnownDevice) -> str:
+    return row.text if row.absent is None else f"absent: {row.absent}"
 
 
 @command.command("new")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -51,7 +51,7 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
         objects += known["libtvm_runtime.so"]
     findings = examine(objects, known)
     if as_json:
-        console.print_json("doctor-files", {"findings": [asdict(finding) for finding in findings]})
+        console.print_json("doctor-files", {"findings": findings})
     elif findings:
         rows = [
             (f.symbol, f.state, ", ".join(f.needed_by) or "-", ", ".join(f.supplied_by))
@@ -69,7 +69,7 @@ def _machine(as_json: bool) -> int:
 
     checks = environment.examine()
     if as_json:
-        console.print_json("doctor", {"checks": [asdict(check) for check in checks]})
+        console.print_json("doctor", {"checks": checks})
     else:
         columns = ("item", "state", "found", "remedy")
         rows = [(c.what, c.state, c.found, c.remedy) for c in checks]

@@ -169,11 +169,11 @@ def _devices() -> Iterator[Check]:
     from tvmrt.cli.device import described
 
     for row in described():
-        what = f"device {row['name']}"
-        if row["absent"] is None:
-            yield Check(what, "ok", row["text"])
+        what = f"device {row.name}"
+        if row.absent is None:
+            yield Check(what, "ok", row.text)
         else:
-            yield Check(what, "absent", "cannot run here", row["absent"])
+            yield Check(what, "absent", "cannot run here", row.absent)
 
 
 def _plugins() -> Iterator[Check]:

@@ -7,7 +7,7 @@ target's C compiler, if it is installed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,47 @@ from tvmrt.error import CompileError
 
 MAX_PLANS = 6  # maximum number of memory plans in one line
 MAX_NAMES = 6  # maximum number of functions with unknown stack in one line
+
+
+@dataclass
+class FunctionSize:
+    """C function; its stack is null if it has no bound."""
+
+    name: str
+    code_bytes: int
+    frame_bytes: int
+    stack_bytes: int | None
+
+
+@dataclass
+class StackDepth:
+    """``bytes``: null if no bound is known. ``path``: Call path."""
+
+    bytes: int | None
+    path: list[str]
+
+
+@dataclass
+class FootprintSummary:
+    """Code, constants and stack on the target, by its C compiler.
+
+    ``run_code_bytes``: Code used by a run, by network. ``code_bytes``: Code including entry points
+    that a run does not use. ``constant_bytes``: Constants other than weights. ``stack``: Deepest
+    call path, by network. ``stack_not_counted``: External functions whose stack is not counted.
+    ``left_out``: C files that were not measured, and the reason.
+    """
+
+    compiler: str
+    run_code_bytes: dict[str, int]
+    code_bytes: int
+    constant_bytes: int
+    run_constant_bytes: int
+    data_bytes: int
+    bss_bytes: int
+    stack: dict[str, StackDepth]
+    stack_not_counted: list[str]
+    left_out: dict[str, str]
+    functions: list[FunctionSize]
 
 
 @dataclass
@@ -286,31 +327,20 @@ def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
     if found is None:
         return {"measured": False, "reason": result.reason}
     stacks = {name: result.stack(module) for name, module in modules.items()}
-    return {
-        "measured": True,
-        "compiler": found.compiler,
-        "run_code_bytes": {
-            name: result.code_bytes({name: module}) for name, module in modules.items()
-        },
-        "code_bytes": found.code_bytes,
-        "constant_bytes": found.constant_bytes,
-        "run_constant_bytes": found.run_constant_bytes,
-        "data_bytes": found.data_bytes,
-        "bss_bytes": found.bss_bytes,
-        "stack": {
-            name: {"bytes": depth.nbytes, "path": list(depth.path)}
-            for name, depth in stacks.items()
-            if depth is not None
-        },
-        "stack_not_counted": found.outside,
-        "left_out": found.left_out,
-        "functions": [
-            {
-                "name": c.name,
-                "code_bytes": c.code_bytes,
-                "frame_bytes": c.frame_bytes,
-                "stack_bytes": c.stack.nbytes,
-            }
+    summary = FootprintSummary(
+        compiler=found.compiler,
+        run_code_bytes={n: result.code_bytes({n: module}) for n, module in modules.items()},
+        code_bytes=found.code_bytes,
+        constant_bytes=found.constant_bytes,
+        run_constant_bytes=found.run_constant_bytes,
+        data_bytes=found.data_bytes,
+        bss_bytes=found.bss_bytes,
+        stack={n: StackDepth(d.nbytes, list(d.path)) for n, d in stacks.items() if d is not None},
+        stack_not_counted=found.outside,
+        left_out=found.left_out,
+        functions=[
+            FunctionSize(c.name, c.code_bytes, c.frame_bytes, c.stack.nbytes)
             for c in found.functions.values()
         ],
-    }
+    )
+    return {"measured": True, **asdict(summary)}

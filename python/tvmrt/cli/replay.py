@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +81,8 @@ def command(
     rows = _rows(library, noted, records, host)
     text, wrong = _finding(rows, host is not None)
     if as_json:
-        listed = [asdict(row) for row in rows]
         console.print_json("replay", {"run": number, "runs": len(noted.runs), "finding": text,
-                            "wrong": wrong, "records": listed})  # fmt: skip
+                            "wrong": wrong, "records": rows})  # fmt: skip
     else:
         _print(rows, noted, host is not None)
         click.echo(f"run {number} of {len(noted.runs)} in {dump}, on {noted.target}: {text}")

@@ -19,7 +19,6 @@ from tvmrt.cli.schema_types import (
     list_of,
     number,
     of,
-    or_null,
     record,
     seconds,
     size,
@@ -79,40 +78,10 @@ def schema(name: str) -> Schema:
 
 
 WORDS = list_of(text())
-CACHE_ENTRY = record(name=text(), nbytes=size(), unused_seconds=seconds("Time since the last use."))
+CACHE_ENTRY = "tvmrt.cli.cache:CacheEntry"
 SHAPE = list_of(
     {"type": ["integer", "string"]}, "Dimensions; a dynamic one as its name or expression."
 )
-DEPTH = record(
-    bytes=or_null(size(), "null if no bound is known."), path=list_of(text(), "Call path.")
-)
-FOOTPRINT = {
-    "oneOf": [
-        record(measured={"const": False}, reason=text()),
-        record(
-            measured={"const": True},
-            compiler=text(),
-            run_code_bytes=by_name(size(), "Code used by a run, by network."),
-            code_bytes=size("Code including entry points that a run does not use."),
-            constant_bytes=size("Constants other than weights."),
-            run_constant_bytes=size(),
-            data_bytes=size(),
-            bss_bytes=size(),
-            stack=by_name(DEPTH, "Deepest call path, by network."),
-            stack_not_counted=list_of(text(), "External functions whose stack is not counted."),
-            left_out=by_name(text(), "C files that were not measured, and the reason."),
-            functions=list_of(
-                record(
-                    name=text(),
-                    code_bytes=size(),
-                    frame_bytes=size(),
-                    stack_bytes=or_null(size()),
-                )
-            ),
-        ),
-    ],
-    "description": "Code, constants and stack on the target, by its C compiler.",
-}
 ROOFLINE = record(
     name=text(), symbol=text(), operator=text(), nodes=WORDS, device=text(),
     precision=text("Type of the multiplied operands: `float32`, `bfloat16` or `int8`."),
@@ -151,13 +120,7 @@ FORMS: dict[str, Form] = {
     )),
     "verify-operators": ("tvmrt verify --json of a file with operators.", lambda: record(
         wrong=integer(),
-        bodies=list_of(
-            record(
-                operator=text(), body=text(), judge=text(), operands=text(), output=text(),
-                skipped=text("Reason why it was not checked, or empty."), problem=text(),
-                error=number(), allowed=number(), right=flag(),
-            )
-        ),
+        bodies=list_of(of("tvmrt.cli.verify_operators:BodyResult")),
     )),
     "bench": ("tvmrt bench --json.", lambda: record(
         threads=integer(),
@@ -201,7 +164,7 @@ FORMS: dict[str, Form] = {
                 ),
                 "RAM of an archive for a board, by network.",
             ),
-            footprint_=FOOTPRINT,
+            footprint_=footprint(),
         ),
     ),
     "doctor": ("tvmrt doctor --json of this machine.", lambda: record(
@@ -215,31 +178,33 @@ FORMS: dict[str, Form] = {
     "cache": ("tvmrt cache --json.", lambda: record(
         folder=text(), max_bytes=size(),
         nbytes=size("Size of all entries."),
-        entries=list_of(CACHE_ENTRY, "Entries, least recently used first."),
-        unfinished=list_of(CACHE_ENTRY, "Incomplete entries of killed processes."),
-        removed_=list_of(CACHE_ENTRY, "Removed entries, with --clear or --clear-older-than."),
+        entries=list_of(of(CACHE_ENTRY), "Entries, least recently used first."),
+        unfinished=list_of(of(CACHE_ENTRY), "Incomplete entries of killed processes."),
+        removed_=list_of(of(CACHE_ENTRY), "Removed entries, with --clear or --clear-older-than."),
     )),
     "config": ("tvmrt config --json: all values, or the requested ones.", lambda: record(
         cflags_=text(), libs_=text(), includes_=text(), prefix_=text(), backend_lib_=text(),
         firmware_sources_=text(), cmake_=text(),
     )),
-    "explain": ("tvmrt explain CODE --json.", lambda: record(
-        error=text(), cause=text(), remedy=text()
-    )),
+    "explain": ("tvmrt explain CODE --json.", lambda: of("tvmrt.cli.explain:ExplainedError")),
     "replay": ("tvmrt replay --json.", lambda: record(
         run=integer(), runs=integer(), finding=text(), wrong=flag(),
         records=list_of(of("tvmrt.cli.replay:RecordComparison")),
     )),
     "device-list": ("tvmrt device list --json.", lambda: record(
-        devices=list_of(
-            record(
-                name=text(), layout=text(), precisions=WORDS, text=text(),
-                absent=or_null(text(), "Reason why this machine cannot run it, or null."),
-            )
-        ),
+        devices=list_of(of("tvmrt.cli.device:KnownDevice")),
     )),
     "device-new": ("tvmrt device new --json.", lambda: record(files=WORDS)),
 }  # fmt: skip
+
+
+def footprint() -> Schema:
+    """Return the schema of sizes by the target's C compiler, or of the reason for none."""
+    measured = of("tvmrt.cli.memory_report:FootprintSummary", measured={"const": True})
+    return {
+        "oneOf": [record(measured={"const": False}, reason=text()), measured],
+        "description": "Code, constants and stack on the target, by its C compiler.",
+    }
 
 
 def _compile(summary: Schema) -> Schema:
@@ -251,6 +216,6 @@ def _compile(summary: Schema) -> Schema:
         seconds={"anyOf": [seconds(), stages]},
         networks_=by_name(summary),
         image_={"type": "object", "description": "Memory and code that the networks share."},
-        footprint_=FOOTPRINT,
+        footprint_=footprint(),
         **own,
     )

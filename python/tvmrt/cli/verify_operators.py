@@ -6,8 +6,9 @@ Also provides the reference for networks with such operators.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +21,25 @@ if TYPE_CHECKING:
     from tvmrt.compiler.custom import Catalogue, Operator
 
 SUFFIXES = (".py", ".so", ".dylib", ".dll")  # files that define operators
+
+
+@dataclass(frozen=True)
+class BodyResult:
+    """Result of one body of an operator on one case of random operands.
+
+    ``skipped``: Reason why it was not checked, or empty.
+    """
+
+    operator: str
+    body: str
+    judge: str
+    operands: str
+    output: str
+    skipped: str
+    problem: str
+    error: float
+    allowed: float
+    right: bool
 
 
 def check(path: Path, as_json: bool) -> int:
@@ -41,7 +61,7 @@ def check(path: Path, as_json: bool) -> int:
     if as_json:
         console.print_json(
             "verify-operators",
-            {"wrong": len(wrong), "bodies": [_as_dict(*pair) for pair in judged]},
+            {"wrong": len(wrong), "bodies": [_result(*pair) for pair in judged]},
         )
     else:
         _print(judged, len(wrong))
@@ -66,12 +86,11 @@ def _verdict(row: Comparison) -> tolerance.Verdict:
     return tolerance.judge(row.found, row.right, noise)
 
 
-def _as_dict(row: Comparison, verdict: tolerance.Verdict) -> dict[str, Any]:
-    return {
-        "operator": row.operator, "body": row.body, "judge": row.judge, "operands": row.case,
-        "output": row.output, "skipped": row.skipped, "problem": verdict.problem,
-        "error": verdict.error, "allowed": verdict.allowed, "right": verdict.right,
-    }  # fmt: skip
+def _result(row: Comparison, verdict: tolerance.Verdict) -> BodyResult:
+    return BodyResult(
+        row.operator, row.body, row.judge, row.case, row.output, row.skipped, verdict.problem,
+        verdict.error, verdict.allowed, verdict.right,
+    )  # fmt: skip
 
 
 def _print(judged: Sequence[tuple[Comparison, tolerance.Verdict]], wrong: int) -> None:

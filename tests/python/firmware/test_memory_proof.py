@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
 import boards
@@ -184,6 +185,6 @@ CODES = [
 def test_explain_decodes_the_codes(name):
     from tvmrt.cli.explain import explain
 
-    title, cause, remedy = explain(name)
+    title, cause, remedy = astuple(explain(name))
     assert title.startswith(f"kTvmError{name} (0x11")
     assert cause and remedy
