@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 from tvmrt.plugin import resolve
@@ -28,22 +28,30 @@ def of(owner: Any, text: str = "", /, **members: Schema) -> Schema:
 
     Its fields have the types of their annotations, and the descriptions of the docstring's
     sentences ````field``: text.``. ``members`` replaces and adds members, as ``record`` takes them.
+    Raises TypeError for an annotation that has no schema.
     """
     owner = resolve(owner) if isinstance(owner, str) else owner
-    names = vars(sys.modules[owner.__module__])
     words = iter(re.split(r"``(\w+)``: ", " ".join((inspect.getdoc(owner) or "").split()))[1:])
     texts = {name: text.strip() for name, text in zip(words, words)}
-    own = {
-        field.name: described(_annotated(field.name, field.type, names), texts.get(field.name, ""))
-        for field in fields(owner)
-        if f"{field.name}_" not in members
-    }
+    own = {}
+    for field in fields(owner):
+        key = f"{field.name}_" if f"{field.name}_" in members else field.name
+        own[key] = members.get(key) or described(_typed(owner, field), texts.get(field.name, ""))
     return record(text, **{**own, **members})
 
 
-def _annotated(name: str, type: Any, names: Mapping[str, Any]) -> Schema:
-    """Return the schema of an annotation, which may be newer than this Python's ``typing``."""
-    node = ast.parse(type, mode="eval").body if isinstance(type, str) else type
+def _typed(owner: type, field: Field[Any]) -> Schema:
+    kind = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+    names = vars(sys.modules[owner.__module__])
+    try:
+        return _annotated(field.name, ast.parse(kind, mode="eval").body, names)
+    except LookupError as error:
+        text = f"{owner.__qualname__}.{field.name}: {kind} has no schema"
+        raise TypeError(text) from error
+
+
+def _annotated(name: str, node: ast.expr, names: Mapping[str, Any]) -> Schema:
+    """Return the schema of an annotation, which this Python may be too old to evaluate."""
     if isinstance(node, ast.BinOp):
         return {"anyOf": [_annotated(name, side, names) for side in (node.left, node.right)]}
     if isinstance(node, ast.Subscript):
@@ -57,7 +65,9 @@ def _annotated(name: str, type: Any, names: Mapping[str, Any]) -> Schema:
         "float": seconds() if _TIME.search(name) else number(),
     }  # fmt: skip
     kind = ast.unparse(node)
-    return simple[kind] if kind in simple else of(names[kind])
+    if kind not in simple and not is_dataclass(names.get(kind)):
+        raise LookupError(kind)
+    return simple.get(kind) or of(names[kind])
 
 
 def described(of: Schema, text: str) -> Schema:

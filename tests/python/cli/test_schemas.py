@@ -202,6 +202,9 @@ def test_dataclass_defines_its_record():
     for change in wrong:
         assert not validator.is_valid({**valid, "parts": [{**part, **change}]})
     assert not validator.is_valid({**valid, "error": "much"})
+    opaque = dataclasses.make_dataclass("Opaque", [("path", Path)])
+    with pytest.raises(TypeError, match=r"Opaque\.path: pathlib\.Path has no schema"):
+        schema_types.of(opaque)
 
 
 def test_schemas_need_no_compiler():
