@@ -31,7 +31,7 @@ def test_servers_end_by_the_signal_itself(command):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize(
     "command",
-    [["rpc-server", "--idle-seconds"], ["rpc-proxy", "--client-seconds"]],
+    [["rpc-server", "--idle-seconds"], ["rpc-server", "--session-seconds"]],
     ids=" ".join,
 )
 def test_no_finite_number(capsys, command, value):
