@@ -27,7 +27,7 @@ def float_literal(value: float) -> str:
 
 
 # Names of the type codes of dlpack.h; its codes of the eight-bit floats have none.
-_DTYPE_CODES = {0: "kDLInt", 1: "kDLUInt", 2: "kDLFloat", 4: "kDLBfloat", 6: "kDLBool"}
+_DTYPE_CODES = {0: "kDLInt", 1: "kDLUInt", 2: "kDLFloat", 4: "kDLBfloat"}
 
 
 def dtype_initializer(dtype: DType) -> str:
