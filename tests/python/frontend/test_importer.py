@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from onnx_graph import model
 from small_network import small_network
 
-from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx import import_model, registry, string_tensors
+from tvmrt.compiler.frontend.onnx.import_state import ImportRequest, ImportState
+from tvmrt.compiler.frontend.onnx.sequence_values import TensorList
 from tvmrt.error import UnsupportedError
 
 X = {"x": np.zeros((2, 3), np.float32)}
@@ -250,3 +254,86 @@ def test_added_operator_does_not_hide_built_in_ones():
         "assert find('', 'Mul') is mine and find('', 'Own') is mine\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# Importers that know nothing of ONNX's element types.
+
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21, "made.up" : 1]> net '
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Parts returns the two halves of a vector as a sequence; Calls counts its imports."""
+    calls = []
+
+    def parts(ctx):
+        x = ctx.required(0)
+        size = x.shape[0] // 2
+        return [TensorList([ctx.slice_axis(x, 0, i * size, size) for i in range(2)])]
+
+    def count(ctx):
+        calls.append(ctx.name)
+        return ctx.emit("neg", [ctx.required(0)])
+
+    registry.find("", "Relu")  # fills the table
+    monkeypatch.setitem(registry._TABLE, ("made.up", "Parts"), parts)
+    monkeypatch.setitem(registry._TABLE, ("made.up", "Calls"), count)
+    supported = {*string_tensors._SUPPORTED, ("made.up", "Parts")}
+    monkeypatch.setattr(string_tensors, "_SUPPORTED", supported)
+    return calls
+
+
+@pytest.mark.parametrize("kind, small", [("float16", 2**-11), ("bfloat16", 2**-8)])
+def test_half_precision_passes_through_any_importer(made_up, kind, small):
+    """Cast rounds the sum, which is exact in float32, because the elements are half precision."""
+    network = parser.parse_model(
+        HEAD
+        + """() => (float[1] y) <int64 i = {0}, int64 j = {1}> {
+            parts = made.up.Parts(h)
+            a = SequenceAt(parts, i)
+            b = SequenceAt(parts, j)
+            sum = Add(a, b)
+            y = Cast<to = 1>(sum)
+        }"""
+    )
+    code = getattr(TensorProto, kind.upper())
+    network.graph.initializer.append(helper.make_tensor("h", code, [2], [1.0, small]))
+    (y,) = import_model(network).outputs
+    h = np.asarray([1.0, small]).astype(helper.tensor_dtype_to_np_dtype(code))
+    assert y.data == (h[:1] + h[1:]).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "string"])
+def test_other_types_pass_through_any_importer(made_up, kind):
+    """An output of the declared type is refused unless the elements have it."""
+    text = "({0}[4] x) => ({0}[2] y) <int64 j = {{1}}> {{"
+    text += "parts = made.up.Parts(x) last = SequenceAt(parts, j) y = Identity(last) }}"
+    graph = import_model(parser.parse_model(HEAD + text.format(kind)))
+    assert graph.outputs[0].dtype == graph.inputs[0].dtype
+    assert graph.inputs[0].dtype.name == {"string": "handle"}.get(kind, kind)
+
+
+def test_trial_values_import_only_what_reads_them(made_up):
+    """The branch that reads no trial value is imported twice: before and after the search."""
+    network = parser.parse_model(
+        HEAD
+        + """(float[4] x, int32 n) => (float[4] y, float[6] z) <float zero = {0}, float one = {1}> {
+            y = made.up.Calls(x)
+            many = Cast<to = 1>(n)
+            ramp = Range(zero, many, one)
+            z = Cos(ramp)
+        }"""
+    )
+    graph = import_model(network)
+    assert [value.shape for value in graph.outputs] == [(4,), (6,)]
+    assert len(made_up) == 2
+
+
+def test_the_state_of_an_import_is_small_and_set_by_itself():
+    state = ImportState(ImportRequest(relu()))
+    assert len(vars(state)) <= 12
+    package = Path(registry.__file__).parent
+    assigned = re.compile(rf"\b(?:importer|state)\.(?:{'|'.join(vars(state))}) =[^=]")
+    files = [*package.glob("*.py"), *package.parents[4].glob("plugins/onnx_*/**/operators/*.py")]
+    assert not [path.name for path in files if assigned.search(path.read_text())]

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.indexing import checked_indices
+from tvmrt.compiler.frontend.onnx.legalize_types import stored_type
 from tvmrt.compiler.frontend.onnx.matmul import emit_matmul
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
@@ -104,7 +105,7 @@ def gather_block_quantized(ctx: NodeContext) -> Value:
     if block < 16 or block & (block - 1):
         raise ValueError(f"block_size is {block}; it must be a power of two, at least 16")
     taken = checked_indices(ctx, indices, data.shape[axis])
-    count, kind = len(indices.shape), ctx.half_of(data)
+    count, kind = len(indices.shape), stored_type(data)
     if kind is not None and bits != DTYPES[kind].bits:
         raise ValueError(f"a table of {kind} has no elements of {bits} bits")
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from tvmrt.compiler.frontend.onnx.activation import softmax_along
 from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.legalize_types import retype
+from tvmrt.compiler.frontend.onnx.string_table import table_type
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 
@@ -33,7 +35,7 @@ def map_to_labels(ctx: NodeContext, class_index: Value, labels: ClassLabels) -> 
     """Map class indices to int64 labels; string labels stay indices with their names attached."""
     ids, names = labels
     if names:
-        ctx.importer.string_tables[class_index] = names
+        retype(class_index, table_type(names))
     if (ids == np.arange(ids.size)).all():
         return class_index
     return ctx.emit("gather", [ctx.const(ids), class_index], axis=0)

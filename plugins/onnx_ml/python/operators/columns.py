@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.legalize_types import retype
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.frontend.onnx.string_tensors import string_op
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir import SourceType, Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators import classifier_outputs
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
@@ -26,9 +27,6 @@ def array_feature_extractor(ctx: NodeContext) -> Value:
     result = ctx.emit("gather", [x, flat], axis=len(x.shape) - 1)
     if len(x.shape) == 1:
         result = ctx.reshape(result, (1, indices.type.size))
-    names = ctx.importer.string_tables.get(x)
-    if names is not None:
-        ctx.importer.string_tables[result] = names
     return result
 
 
@@ -57,8 +55,7 @@ def zip_map(ctx: NodeContext) -> Value:
     x = ctx.emit("identity", [ctx.required(0)])
     if x.shape[-1] != numbers.size:
         raise ValueError(f"there are {numbers.size} labels for {x.shape[-1]} columns")
-    ctx.importer.columns[x] = names or [str(label) for label in numbers]
-    return x
+    return retype(x, SourceType("seq(map)", tuple(names or map(str, numbers))))
 
 
 @onnx_op("DictVectorizer", "CastMap", domain=DOMAIN)

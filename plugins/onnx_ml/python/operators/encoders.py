@@ -8,8 +8,9 @@ import numpy as np
 
 from tvmrt.compiler.frontend.onnx import string_tensors
 from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.legalize_types import retype
 from tvmrt.compiler.frontend.onnx.registry import onnx_op
-from tvmrt.compiler.frontend.onnx.string_table import decode_string
+from tvmrt.compiler.frontend.onnx.string_table import decode_string, table_type
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
@@ -41,21 +42,16 @@ def _keys_as_numbers(
     """Return x and the keys as numbers. String keys become indices into the strings that x may
     contain, or into the keys."""
     if kind != "strings":
-        if _has_strings(ctx, x):
+        if x.type.is_string:
             raise ValueError("the keys are numbers, the input has strings")
         return x, keys
-    if x in ctx.importer.texts:
-        x, names = string_tensors.find_strings(ctx, x, keys.tolist())
-    else:
-        names = ctx.importer.string_tables.get(x)
-    if names is None:
+    if not x.type.is_string:
         raise ValueError(f"the keys are strings, the input has {x.dtype} elements")
+    names = x.type.labels
+    if names is None:
+        x, names = string_tensors.find_strings(ctx, x, keys.tolist())
     index_of = {name: i for i, name in enumerate(names)}
     return x, np.array([index_of.get(key, -1) for key in keys], np.int64)
-
-
-def _has_strings(ctx: NodeContext, x: Value) -> bool:
-    return x in ctx.importer.string_tables or x in ctx.importer.texts
 
 
 def _default(ctx: NodeContext, kind: str):
@@ -130,7 +126,7 @@ def category_mapper(ctx: NodeContext) -> Value:
 
 def _map_categories(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -> Value:
     """Map strings to integers or integers to strings, depending on the type of x."""
-    if _has_strings(ctx, x):
+    if x.type.is_string:
         x, keys = _keys_as_numbers(ctx, x, "strings", np.asarray(names, object))
         return map_keys(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
     return _map_to_strings(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
@@ -144,8 +140,7 @@ def _map_to_strings(
     index_of = {name: i for i, name in enumerate(names)}
     numbers = np.array([index_of[value] for value in values], np.int64)
     result = map_keys(ctx, x, np.asarray(keys), numbers, index_of[default])
-    ctx.importer.string_tables[result] = names
-    return result
+    return retype(result, table_type(names))
 
 
 @onnx_op("OneHotEncoder", domain=DOMAIN)

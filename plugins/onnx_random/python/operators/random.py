@@ -16,7 +16,7 @@ def _element_type(ctx: NodeContext, like: Value | None) -> str:
     code = ctx.attr("dtype")
     if code is not None:
         return element_type(code)
-    return "float32" if like is None else ctx.half_of(like) or like.dtype.name
+    return "float32" if like is None else like.type.element
 
 
 def _draw_random(ctx: NodeContext, like: Value | None) -> Value:

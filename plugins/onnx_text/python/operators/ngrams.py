@@ -24,11 +24,11 @@ def _pool(ctx: NodeContext, x: Value) -> tuple[Value, np.ndarray]:
     if (words is None) == (numbers is None):
         raise ValueError("give one of pool_int64s and pool_strings")
     if numbers is not None:
-        if x in ctx.importer.texts:
+        if string_tensors.is_text(x):
             raise ValueError("pool_int64s is given, the input has strings")
         return ctx.cast(x, "int64"), np.asarray(numbers, np.int64)
-    x = string_tensors.to_handles(ctx.importer, x)
-    if x not in ctx.importer.texts:
+    x = string_tensors.to_handles(ctx.builder, x)
+    if not string_tensors.is_text(x):
         raise ValueError(f"pool_strings is given, the input has {x.dtype} elements")
     found, kept = string_tensors.find_strings(ctx, x, words)
     positions = {word: i for i, word in enumerate(kept)}

@@ -8,7 +8,6 @@ from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.frontend.onnx.string_tensors import (
     check_no_nul,
     emit_strings,
-    mark_strings,
     string_op,
     string_operand,
 )
@@ -85,7 +84,7 @@ def string_normalizer(ctx: NodeContext) -> Value:
     if action != "NONE":
         flat = emit_strings(ctx, "text_case", flat, to=action.lower())
     shape = flat.shape if len(x.shape) == 1 else (1, *flat.shape)
-    return mark_strings(ctx.importer, ctx.reshape(flat, shape))
+    return ctx.reshape(flat, shape)
 
 
 def _remove_stop_words(ctx: NodeContext, x: Value, stops: list[str]) -> Value:

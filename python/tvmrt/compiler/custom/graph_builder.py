@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from tvmrt.compiler.frontend.onnx.import_state import ImportRequest
 from tvmrt.compiler.frontend.onnx.importer import GraphImporter
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.compiler.ir.custom import copy_graph
@@ -48,10 +49,10 @@ class GraphBuilder(OperatorGraph):
             helper.make_graph([], name, [], []), opset_imports=[helper.make_opsetid("", opset)]
         )
         self._catalogue = Catalogue(operators)
-        self._importer = GraphImporter(empty, "", {}, self._catalogue)
+        self._importer = GraphImporter(ImportRequest(empty, operators=self._catalogue))
         for operator in self._catalogue:
             if operator.domain:
-                versions = self._importer.opsets
+                versions = self._importer.functions.opsets
                 versions[operator.domain] = max(operator.version, versions.get(operator.domain, 1))
         self._count = 0
         self._values: set[Value] = set()  # values that nodes of this graph may read
@@ -126,7 +127,7 @@ class GraphBuilder(OperatorGraph):
         values = [
             self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
         ]
-        num_outputs = outputs or _outputs_of(op_type, domain, self._importer.opsets)
+        num_outputs = outputs or _outputs_of(op_type, domain, self._importer.functions.opsets)
         node = helper.make_node(
             op_type,
             ["" if v is None else f"{i}" for i, v in enumerate(values)],
@@ -177,7 +178,7 @@ class GraphBuilder(OperatorGraph):
         builder.sources = (name,)
         elements = tuple(map(as_extent, array.reshape(-1).tolist()))
         value = builder.emit("extents", [], name, values=elements, shape=array.shape)
-        self._importer.extents[value] = array
+        self._importer.sizes.extents[value] = array
         return value
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:

@@ -32,6 +32,11 @@ class OperatorContext:
         self.name = name
         self.inputs = inputs
 
+    @property
+    def extents(self) -> dict[Value, np.ndarray]:
+        """Integer tensors made of extents, element by element."""
+        return self.importer.extents
+
     def input(self, index: int) -> Value | None:
         """Return the operand at an index, or None if it is omitted."""
         return self.inputs[index] if 0 <= index < len(self.inputs) else None
@@ -62,7 +67,7 @@ class OperatorContext:
             return self.const(array.astype(dtype))
         value = self.emit("extents", [], values=tuple(elements), shape=array.shape)
         value = self.cast(value, dtype)
-        self.importer.extents[value] = array
+        self.extents[value] = array
         return value
 
     def data_dependent_extent(self, scalar: Value, low: int, high: SymInt, what: str) -> SymInt:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TypeVar
 
 import numpy as np
 
 from tvmrt.compiler.ir import Builder
-from tvmrt.compiler.ir.assumptions import Assumptions, Condition, collect_assumptions, is_implied_by
+from tvmrt.compiler.ir.assumptions import Assumptions, Condition, is_implied_by
 from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
@@ -22,69 +21,49 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
-from tvmrt.error import SizesWarning, TvmrtWarning, UnsupportedError
+from tvmrt.error import SizesWarning, TvmrtWarning
 
 from .dims import ValidSizes
 
-MAX_IMPORTS = 12
 MAX_RANGES = 6  # number of ranges in an error text
 MAX_PERIOD = 512  # maximum period of the valid sizes
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class SizeConstraints:
     """Known restrictions of sizes: narrower dimensions by name, and conditions that a run checks
-    first."""
+    first. ``reasons``: the node that requires a narrower dimension, by its name."""
 
     narrowed: Mapping[str, ValidSizes] = field(default_factory=dict)
     checked: tuple[Condition, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-def import_at_valid_sizes(attempt: Callable[[SizeConstraints], T]) -> T:
-    """Call ``attempt`` with the known restrictions until all conditions on sizes are resolved.
-
-    ``attempt`` imports the network with them. Its error is raised if no sizes satisfy the
-    conditions.
-    """
-    constraints = SizeConstraints()
-    reasons: dict[str, str] = {}
-    for _ in range(MAX_IMPORTS):
-        result, problem = None, None
-        with collect_assumptions() as assumed:
-            try:
-                result = attempt(constraints)
-            except (ValueError, UnsupportedError) as error:
-                problem = error
-        found = solve_conditions(assumed.conditions)
-        _add_bounds(found, assumed)
-        if assumed.unbounded and problem is None and not found:
-            raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
-        checked = () if found else _satisfiable_conditions(assumed.conditions)
-        if assumed.conditions and not (found or checked):
-            return attempt(constraints)  # raises the error
-        if problem is not None and not (found or checked):
-            try:
-                raise problem
-            finally:
-                problem = None  # its traceback holds this frame and all weights of the file
-        if not (found or checked):
-            _warn(constraints, reasons)
-            return result  # type: ignore[return-value]
-        narrowed = {name: sizes for name, (sizes, _) in found.items()}
-        reasons.update((name, node) for name, (_, node) in found.items() if node)
-        # conditions refer to the current dimensions: after narrowing they are found again
-        known = () if narrowed else constraints.checked
-        constraints = SizeConstraints({**constraints.narrowed, **narrowed}, (*known, *checked))
-    return attempt(constraints)
+def narrow_sizes(constraints: SizeConstraints, assumed: Assumptions) -> SizeConstraints | None:
+    """Return the restrictions with those that the assumptions of an import add; None if they add
+    none."""
+    found = solve_conditions(assumed.conditions)
+    _add_bounds(found, assumed)
+    checked = () if found else _satisfiable_conditions(assumed.conditions)
+    if not (found or checked):
+        return None
+    narrowed = {name: sizes for name, (sizes, _) in found.items()}
+    reasons = {name: node for name, (_, node) in found.items() if node}
+    # conditions refer to the current dimensions: after narrowing they are found again
+    known = () if narrowed else constraints.checked
+    return SizeConstraints(
+        {**constraints.narrowed, **narrowed},
+        (*known, *checked),
+        {**constraints.reasons, **reasons},
+    )
 
 
-def _warn(constraints: SizeConstraints, reasons: Mapping[str, str]) -> None:
+def warn_of_constraints(constraints: SizeConstraints) -> None:
+    """Warn that a network is valid at fewer sizes than were requested."""
     messages = [
-        f"the dimension {name} {sizes}, as node {reasons[name]} requires"
+        f"the dimension {name} {sizes}, as node {constraints.reasons[name]} requires"
         for name, sizes in constraints.narrowed.items()
-        if not sizes.node and name in reasons
+        if not sizes.node and name in constraints.reasons
     ]
     for text in messages:
         warnings.warn(text, TvmrtWarning, stacklevel=3)

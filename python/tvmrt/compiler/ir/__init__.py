@@ -34,7 +34,7 @@ from . import (  # noqa: F401  (fill the table)
     winograd,
 )
 from .builder import Builder
-from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text
+from .dtype import DTYPES, HANDLE, STRING, DType, SourceType, dtype_of, dtype_of_text
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import (
     IR_VERSION,
@@ -76,6 +76,7 @@ __all__ = [
     "PACKED_PARAMETERS",
     "POINTWISE",
     "REDUCE",
+    "STRING",
     "VIEW",
     "Builder",
     "CSource",
@@ -88,6 +89,7 @@ __all__ = [
     "Op",
     "Packaged",
     "Region",
+    "SourceType",
     "States",
     "Strided",
     "TensorType",

@@ -60,7 +60,10 @@ class Builder:
             raise ContractError(f"{node}: {problem}") from problem
         folded = self._fold(rule, inputs, attrs, types)
         if folded is not None:
-            values = [constant(a, f"{name}_{i}") for i, a in enumerate(folded)]
+            values = [
+                constant(a, f"{name}_{i}", type.source)
+                for i, (a, type) in enumerate(zip(folded, types))
+            ]
             link_integer_sources(op, inputs, attrs, values)
             return values
         node = Node(op, inputs, attrs, name, self.sources, self.guard)

@@ -132,6 +132,22 @@ DTYPES = {
 HANDLE = DType("handle", np.dtype("uint64"), "uint64_t", _HANDLE, 64)
 
 
+@dataclass(frozen=True)
+class SourceType:
+    """Element type that a tensor has in the network's file, where the graph stores another one.
+
+    ``name``: "float16", "int4", "string" ..., or "seq(map)" for the columns of a map. ``labels``:
+    the strings that the elements are indices of, or the names of the columns; None for strings that
+    are handles.
+    """
+
+    name: str
+    labels: tuple[str, ...] | None = None
+
+
+STRING = SourceType("string")  # elements are handles of strings
+
+
 def dtype_of_text(text: str) -> DType:
     """Return the type with this name in the classic ABI. Raise KeyError if there is none."""
     named = {row.text: row for row in (*DTYPES.values(), HANDLE)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .bundle import Bundle
-from .dtype import DType, dtype_of
+from .dtype import DType, SourceType, dtype_of
 from .extent import SymInt, data_dependent_symbols, extent_text, upper_bound
 from .mmap_constants import mmap_array
 from .registry import OPS
@@ -22,10 +22,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TensorType:
-    """Logical shape (ONNX order) and element type of a tensor; symbolic extents have bounds."""
+    """Logical shape (ONNX order) and element type of a tensor; symbolic extents have bounds.
+
+    ``source``: the element type in the network's file if the graph stores another one, see
+    ``SourceType``. Kernels do not depend on it, so types that differ only in it are equal.
+    """
 
     shape: tuple[SymInt, ...]
     dtype: DType
+    source: SourceType | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def element(self) -> str:
+        """Name of the element type in the network's file."""
+        return self.dtype.name if self.source is None else self.source.name
+
+    @property
+    def is_string(self) -> bool:
+        """Whether its elements are strings: handles, or indices of strings known at import."""
+        return self.source is not None and self.source.name == "string"
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """Strings that its elements or columns stand for; None if there are none."""
+        return None if self.source is None else self.source.labels
+
+    def with_shape(self, shape: Iterable[SymInt]) -> TensorType:
+        """Return the type of a tensor of the same elements in another shape."""
+        return replace(self, shape=tuple(shape))
+
+    def with_source(self, source: SourceType | None) -> TensorType:
+        """Return the type with another element type in the network's file."""
+        return replace(self, source=source)
 
     @property
     def rank(self) -> int:
@@ -204,11 +232,12 @@ class Graph:
         return [v for v in dict.fromkeys([*read, *self.outputs]) if v.is_constant]
 
 
-def constant(array: np.ndarray, name: str) -> Value:
-    """Return a constant value. The array is kept; if it is large, it is written to a file."""
+def constant(array: np.ndarray, name: str, source: SourceType | None = None) -> Value:
+    """Return a constant value. The array is kept; if it is large, it is written to a file.
+    ``source``: its element type in the network's file, as for ``TensorType``."""
     # ascontiguousarray would turn a scalar into a vector of length one
     data = mmap_array(np.asarray(array, order="C"))
-    return Value(name, TensorType(tuple(data.shape), dtype_of(data)), data=data)
+    return Value(name, TensorType(tuple(data.shape), dtype_of(data), source), data=data)
 
 
 def walk_back(values: Iterable[Value]) -> set[Node]:

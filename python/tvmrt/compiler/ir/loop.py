@@ -76,7 +76,10 @@ class Loop(Op):
             raise ValueError("a loop-carried value changes its type in an iteration")
         collected = [_stack_type(type, upper_bound) for type in body_types[carried:]]
         scalar = TensorType((), DTYPES["int64"])
-        left = [_max_type(type, i, grows) for i, type in enumerate(inside[:carried])]
+        left = [
+            _max_type(type.with_source(after.source), i, grows)
+            for i, (type, after) in enumerate(zip(inside[:carried], body_types))
+        ]
         by_name = {s.name: s for s in symbols_of(known["extents"])}
         outside = [_type_outside_body(type, by_name) for type in (*left, *collected)]
         return [*outside, scalar, *[scalar] * len(grows)]
@@ -95,11 +98,11 @@ def _type_outside_body(type: TensorType, by_name: Mapping[str, Symbol]) -> Tenso
         else n
         for n in type.shape
     )
-    return TensorType(tuple(shape), type.dtype)
+    return type.with_shape(shape)
 
 
 def _stack_type(type: TensorType, iterations: SymInt) -> TensorType:
-    return TensorType((iterations, *type.shape), type.dtype)
+    return type.with_shape((iterations, *type.shape))
 
 
 def _with_extents(
@@ -107,9 +110,7 @@ def _with_extents(
 ) -> list[TensorType]:
     """Return the types with these extents at (index of the tensor, axis)."""
     return [
-        TensorType(
-            tuple(extents.get((i, axis), n) for axis, n in enumerate(type.shape)), type.dtype
-        )
+        type.with_shape(extents.get((i, axis), n) for axis, n in enumerate(type.shape))
         for i, type in enumerate(types)
     ]
 
@@ -125,4 +126,4 @@ def _max_type(type: TensorType, index: int, grows: tuple[Growth, ...]) -> Tensor
     if not large:
         return type
     shape = (large.get(axis, upper_bound(n)) for axis, n in enumerate(type.shape))
-    return TensorType((prod(shape),), type.dtype)
+    return type.with_shape((prod(shape),))

@@ -13,6 +13,7 @@ from .contract import Contract, ContractError
 from .extent import Extent, extent_text
 from .graph import TensorType, Value
 from .registry import INTEGER_FORMS, OPS
+from .source_types import propagate_sources
 from .traits import Trait, Weights
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) index
@@ -152,7 +153,9 @@ def result_types(
     """Return the types of a node's outputs after checking the operator's contract."""
     types = [None if v is None else v.type for v in inputs]
     data = [None if v is None else v.data for v in inputs]
-    return get_op(op).infer(types, attrs, data, open)
+    rule = get_op(op)
+    results = rule.infer(types, attrs, data, open)
+    return results and propagate_sources(rule.contract, types, results)
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,11 +3,15 @@ number; only the operators in this module access the text."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from .contract import Contract, holds, let
+from .dtype import STRING
+from .graph import TensorType
 from .op import Op, register
 
 
@@ -17,8 +21,15 @@ class TextOp(Op):
     host_only = "it handles strings, which are not supported on boards; do that before the network"
 
 
+class StringsOp(TextOp):
+    """String operator that returns strings."""
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        return [type.with_source(STRING) for type in self.contract.result_types(known)]
+
+
 @register("text_in")
-class TextIn(TextOp):
+class TextIn(StringsOp):
     """Handles of the strings of an input."""
 
     contract = Contract("x: handle[*S] -> y: int64[*S]")
@@ -32,7 +43,7 @@ class TextOut(TextOp):
 
 
 @register("texts")
-class Texts(TextOp):
+class Texts(StringsOp):
     """Constant strings. ``values``: a tuple of them in row-major order."""
 
     contract = Contract(
@@ -81,21 +92,21 @@ class TextFind(TextOp):
 
 
 @register("text_join")
-class TextJoin(TextOp):
+class TextJoin(StringsOp):
     """Concatenate a and b."""
 
     contract = Contract("heap: uint8[_], a: int64[*S], b: int64[*S] -> y: int64[*S]")
 
 
 @register("text_case")
-class TextCase(TextOp):
+class TextCase(StringsOp):
     """Convert to upper or lower case, code point by code point."""
 
     contract = Contract("heap: uint8[_], x: int64[*S] -> y: int64[*S]", "to: upper|lower")
 
 
 @register("text_keep")
-class TextKeep(TextOp):
+class TextKeep(StringsOp):
     """Select the strings for which ``kept`` is true, filled up to ``count`` with empty strings."""
 
     contract = Contract(
@@ -111,7 +122,7 @@ class TextParts(TextOp):
 
 
 @register("text_split")
-class TextSplit(TextOp):
+class TextSplit(StringsOp):
     """Split at delimiters, or at white space for an empty one; part ``most`` has the remainder.
 
     Rows of ``width`` are filled up with empty strings.
@@ -178,7 +189,7 @@ class TextTokensCount(_Tokens):
 
 
 @register("text_tokens")
-class TextTokens(_Tokens):
+class TextTokens(StringsOp):
     """Tokens that an automaton accepts in each string, from the left, each as long as possible.
     Tokens below ``least`` code points are dropped. Rows of ``width`` are filled up with ``pad``.
 
@@ -206,7 +217,7 @@ class TextToNumber(TextOp):
 
 
 @register("number_to_text")
-class NumberToText(TextOp):
+class NumberToText(StringsOp):
     """Format numbers in decimal with as few digits as identify them; ``single``: identify them
     among float32 numbers."""
 

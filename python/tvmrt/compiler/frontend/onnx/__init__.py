@@ -1,6 +1,30 @@
-"""ONNX importer. One module per operator family; each function's name is the operator's."""
+"""ONNX importer. One module per operator family; each function's name is the operator's.
 
-from .importer import import_model
+The stages of an import, see ``import_passes``::
+
+    file or model in memory
+      |  load_lazily              model_file: untrusted file, large weights stay in the file
+      |  1 sanitize               correct what exporters are known to write wrongly
+      |  2 flatten_sequences      inputs that are sequences or maps become tensors
+      |  3 check_ssa              one producer for each tensor, before its readers
+      |  4 name_dimensions        shapes given by the caller, names for dynamic axes
+      |  5 convert_version        operators of old versions
+      |  6 import_at_valid_sizes  import the nodes; narrow the dimensions; import again
+      |  7 infer_shape_operands   trial values, if a node needs a constant that is an input
+      v
+    Graph
+
+Importing the nodes once (6 and 7, ``GraphImporter.run``)::
+
+    weights, inputs   legalize_types: half precision, packed types and strings get a C type
+    each node         schema and constraints -> data propagation, or the operator's importer
+                      (once per candidate value: speculative_import) -> constant folding
+                      -> propagate_types: results get the ONNX type of the operands
+    outputs           restore_type: the declared element type
+    whole graph       check_model: the declared types and shapes
+"""
+
+from .import_passes import import_model
 from .model_file import data_files
 
 __all__ = ["data_files", "import_model"]

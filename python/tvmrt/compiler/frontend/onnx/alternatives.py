@@ -20,7 +20,7 @@ from tvmrt.error import TvmrtWarning, UnsupportedError
 
 from .conditionals import guards
 from .context import NodeContext
-from .import_state import ImportState
+from .import_state import Checkpoint, ImportState
 from .outline_subgraph import captured_names
 from .select import select_any_rank
 from .sequence_values import Alternatives, OnnxValue
@@ -46,13 +46,12 @@ def import_alternatives(ctx: NodeContext, found: Alternatives) -> Results:
     sides: list[Results] = []
     for taken, guard in zip((True, False), guards(ctx, found.condition)):
         scope = {name: _pick_side(value, found, taken) for name, value in ctx.scope.items()}
-        made = importer.graph.nodes, importer.problems, importer.unsupported_nodes
-        before = [len(each) for each in made]
+        start = Checkpoint(importer)
         ctx.builder.guard = (guard, True)
         try:
             importer.import_nodes([ctx.node], scope)
             results = [scope[key] if key else None for key in ctx.node.output]
-            problem = "; ".join(importer.problems[before[1] :])
+            problem = "; ".join(start.problems)
         except ValueError as error:
             results, problem = (), str(error)
         finally:
@@ -60,8 +59,7 @@ def import_alternatives(ctx: NodeContext, found: Alternatives) -> Results:
         if problem:
             if not taken and not sides:
                 raise ValueError(problem)
-            for each, count in zip(made, before):
-                del each[count:]
+            start.undo()
             _leave_out(ctx, found, taken, problem)
             continue
         sides.append(results)
@@ -87,7 +85,7 @@ def _merge_results(
 def _select(ctx: NodeContext, found: Alternatives, yes: Value, no: Value) -> Value:
     """Return one value of two that have equally many elements if the condition holds."""
     both = ctx.emit("choice", [found.condition, yes, no], shape=tuple(no.shape))
-    return ctx.alike(both, no)
+    return both
 
 
 def _substitute_one(value: SymInt, extent: SymInt) -> SymInt:
@@ -105,7 +103,7 @@ def _drop_axis(ctx: NodeContext, x: Value, axis: int) -> Value:
     if lower_bound(x.shape[axis]) > 0:
         return ctx.reshape(ctx.slice_axis(x, axis, 0, 1), shape)
     whole = ctx.const(np.asarray(True))
-    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
+    return ctx.emit("choice", [whole, x, x], shape=shape)
 
 
 def _nested_alternatives(onnx_value: Any) -> Iterator[Alternatives]:
@@ -161,7 +159,7 @@ def _pick_side(value: Any, found: Alternatives, taken: bool) -> Any:
 
 def _leave_out(ctx: NodeContext, found: Alternatives, taken: bool, problem: str) -> None:
     """Warn that a side is invalid, and restrict runs to the other side."""
-    ctx.importer.is_partial = True
+    ctx.importer.problems.leave_out_branch()
     warnings.warn(
         f"node {found.name} ({found.op}): its {found.side(taken)} is invalid at these shapes, so "
         f"a run that takes it fails; {problem}",

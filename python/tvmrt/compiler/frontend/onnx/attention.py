@@ -237,7 +237,7 @@ def linear_attention(ctx: NodeContext) -> list[Value]:
     batch, _, steps, width = key.shape
     if steps > MAX_STEPS:
         raise UnsupportedError(f"{steps} steps of linear attention; the maximum is {MAX_STEPS}")
-    ctx.importer.unroll_budget.add(steps * NODES_PER_STEP)
+    ctx.importer.functions.budget.add(steps * NODES_PER_STEP)
     query = ctx.reshape(query, (batch, heads, query_heads // heads, steps, width))
     query = scale_by(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
     decay = split_heads(ctx, ctx.required(4), heads) if "gated" in rule else None

@@ -32,7 +32,7 @@ def import_bounded_loop(ctx: NodeContext, max_trips: int) -> list[OnnxValue | No
     total = TensorExpr(ctx, ctx.const(0, np.int64))
     running = ctx.const(True)
     initial_lengths = [len(v.values) if isinstance(v, TensorList) else 0 for v in carried]
-    for iteration in ctx.importer.unroll_budget.iterations("Loop", max_trips, body):
+    for iteration in ctx.importer.functions.budget.iterations("Loop", max_trips, body):
         running = _and(ctx, running, condition)
         if limit is not None:
             running = _and(ctx, running, (limit > iteration).value)

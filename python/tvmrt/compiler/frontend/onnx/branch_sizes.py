@@ -122,7 +122,7 @@ class BranchSizes:
                 value = self.scope.get(name)
                 if not isinstance(value, Value) or value.data is not None:
                     continue
-                known = ctx.importer.extents.get(value)
+                known = ctx.extents.get(value)
                 shape = tuple(_at(n, sizes) for n in value.shape)
                 if known is not None:
                     numbers = [_at(n, sizes) for n in known.reshape(-1).tolist()]
@@ -132,7 +132,7 @@ class BranchSizes:
                 elif shape != tuple(value.shape):
                     whole = ctx.const(np.asarray(True))
                     copy = ctx.emit("choice", [whole, value, value], shape=shape)
-                    result[name] = ctx.alike(copy, value)
+                    result[name] = copy
         finally:
             builder.guard = outer
         return result

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import onnx
 
@@ -22,6 +21,7 @@ from tvmrt.error import TvmrtWarning
 
 from .branch_sizes import BranchSizes
 from .context import NodeContext
+from .import_state import Checkpoint
 from .registry import onnx_op
 from .select import select_any_rank
 from .tensor_expressions import TensorExpr, require
@@ -58,8 +58,7 @@ def import_if_valid(
     Raises any other error of the branch.
     """
     importer, sizes = ctx.importer, BranchSizes(ctx, branch, which, guard)
-    made = importer.graph.nodes, importer.problems, importer.unsupported_nodes
-    start = before = [len(each) for each in made]
+    start = before = Checkpoint(importer)
     first: ValueError | None = None
     while True:
         try:
@@ -71,17 +70,11 @@ def import_if_valid(
         else:
             sizes.warn()
             return found, None
-        _truncate_lists(made, before)
+        before.undo()
         if not sizes.restrict():
-            _truncate_lists(made, start)
+            start.undo()
             return [], first
-        before = [len(each) for each in made]
-
-
-def _truncate_lists(made: Sequence[list[Any]], counts: Sequence[int]) -> None:
-    """Truncate each list to a count."""
-    for each, count in zip(made, counts):
-        del each[count:]
+        before = Checkpoint(importer)
 
 
 def is_operand_mismatch(problem: BaseException | None) -> bool:
@@ -96,7 +89,7 @@ def require_branch(
 ) -> None:
     """Restrict runs to the valid branch; others end with an error that includes
     ``branch_error``."""
-    ctx.importer.is_partial = True
+    ctx.importer.problems.leave_out_branch()
     branch = "else" if taken else "then"
     warnings.warn(
         f"node {ctx.name} (If): its {branch} branch is invalid at the shapes that the network is "

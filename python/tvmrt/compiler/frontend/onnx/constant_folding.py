@@ -15,10 +15,10 @@ import onnx.shape_inference
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tvmrt.compiler.ir import DTYPES, Value, constant
+from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
 
-from .half_precision import widen_half
+from .legalize_types import typed_constant
 
 _RANDOM = frozenset(
     "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
@@ -77,9 +77,7 @@ def fold_node(
         return None
     if any(np.asarray(a).dtype.name not in _FOLDED for a in named.values()):
         return None
-    return [
-        constant(widen_half(np.asarray(named[key])), key) if key else None for key in node.output
-    ]
+    return [typed_constant(np.asarray(named[key]), key) if key else None for key in node.output]
 
 
 def _is_random(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value, limits
+from tvmrt.compiler.ir import SourceType, Value
 from tvmrt.compiler.ir.extent import SymInt, as_extent, symbols_of, upper_bound
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
 
 from . import runtime_operands
 from .dynamic_sizes import evaluate_extents, is_computed
-from .half_precision import HALF, STORAGE_TYPES, round_to_half, to_storage_type
+from .legalize_types import HALF, legalize_types, retype, round_to_half, stored_type
 from .onnx_node import OnnxNode
 
 
@@ -45,7 +45,7 @@ class NodeContext(OnnxNode):
     def int_operand(self, index: int, what: str) -> list[SymInt] | None:
         """Return an input like constant_operand, as a flat list that may include extents."""
         value = self.input(index)
-        data = self.importer.extents.get(value)
+        data = self.importer.sizes.extents.get(value)
         if data is None and value is not None and value.data is None:
             data = evaluate_extents(self, value)
         if data is None:
@@ -78,19 +78,17 @@ class NodeContext(OnnxNode):
 
         ``saturate`` and ``rounding`` apply to 8-bit and smaller floats, see operator ``narrow``.
         """
-        source = self.half_of(x)
+        source = stored_type(x)
         if source in HALF:
             x = round_to_half(self.builder, x, source)
         elif source is not None:
-            x = self.emit("identity", [x])  # a tensor other than the packed one
+            x = retype(self.emit("identity", [x]), None)  # a tensor other than the packed one
         x = self.widen(x)
         if to in WIDER:
             return self._narrow(x, to, saturate, rounding)
         if to not in HALF:
             return self.cast(x, to)
-        result = round_to_half(self.builder, self.cast(x, "float32"), to)
-        self.importer.onnx_types[result] = to
-        return result
+        return retype(round_to_half(self.builder, self.cast(x, "float32"), to), SourceType(to))
 
     def widen(self, x: Value) -> Value:
         """Widen elements of unpacked small types; other values are returned unchanged."""
@@ -102,10 +100,7 @@ class NodeContext(OnnxNode):
             x = self.cast(x, "int32")  # integers are truncated to their lowest bits
         x = self.cast(x, WIDER[to])
         x = self.emit("narrow", [x], to=to, saturate=saturate, rounding=rounding)
-        if to in STORAGE_TYPES:
-            x = to_storage_type(self.builder, x)
-            self.importer.onnx_types[x] = to
-        return x
+        return legalize_types(self.builder, x)
 
     def require_float32(self, *values: Value) -> None:
         """Raise UnsupportedError unless all values are float32, the only type with kernels."""
@@ -124,11 +119,5 @@ class NodeContext(OnnxNode):
 
         The tables of all nodes together are limited, too. ``width``: elements per row.
         """
-        limits.check_table(count, what, width)
-        self.importer.table_elements += count * width
-        if self.importer.table_elements > limits.MAX_TABLES:
-            raise ValueError(
-                f"with {what} of {count} elements the network's tables have "
-                f"{self.importer.table_elements} elements; the maximum is {limits.MAX_TABLES}"
-            )
+        self.importer.tables.add(count, what, width)
         return count

@@ -42,7 +42,7 @@ def compress(ctx: NodeContext) -> Value:
         return take(ctx, x, kept, axis)
     positions = _nonzero(ctx, condition)
     indices = ctx.reshape(positions, (positions.shape[1],))
-    return ctx.alike(ctx.emit("gather", [x, indices], axis=axis), x)
+    return ctx.emit("gather", [x, indices], axis=axis)
 
 
 @onnx_op("Unique")
@@ -65,7 +65,7 @@ def unique_slices(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[V
         number, min(1, lower_bound(x.shape[axis])), x.shape[axis], "count"
     )
     first, counts = (ctx.slice_axis(v, 0, 0, kept) for v in (first, counts))
-    values = ctx.alike(ctx.emit("gather", [x, first], axis=axis), x)
+    values = ctx.emit("gather", [x, first], axis=axis)
     return [values, first, inverse, counts]
 
 

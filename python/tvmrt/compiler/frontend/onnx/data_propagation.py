@@ -33,7 +33,7 @@ from .context import NodeContext
 def propagate(ctx: NodeContext) -> list[Value] | None:
     """Return the results of a node on extents; None if it is not shape arithmetic."""
     rule = RULES.get(ctx.op) if ctx.node.domain in ("", "ai.onnx") else None
-    known = ctx.importer.extents
+    known = ctx.extents
     if rule is None or not any(v in known for v in ctx.inputs):
         return None
     operands = [known_elements(v, known) for v in ctx.inputs]

@@ -11,7 +11,7 @@ import numpy as np
 from tvmrt.compiler.ir import Value
 
 from .context import NodeContext
-from .half_precision import HALF
+from .legalize_types import HALF
 from .registry import onnx_op
 
 

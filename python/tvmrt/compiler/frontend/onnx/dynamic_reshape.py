@@ -46,7 +46,7 @@ def import_reshape(ctx: NodeContext) -> Value:
             f"operand has {given.shape[0]} elements"
         )
     sizes = _requested_extents(ctx, x, TensorExpr.from_integer(ctx, given).reshape(len(named)))
-    of_inputs = symbols_of(*(type.shape for type in ctx.importer.types.values()))
+    of_inputs = ctx.importer.declarations.symbols()
     is_declared = [symbols_of(n) <= of_inputs for n in named]
     fits = sizes.reduce("reduce_prod").equals([prod(x.shape)]).reshape()
     for d, n in enumerate(named):
@@ -57,7 +57,7 @@ def import_reshape(ctx: NodeContext) -> Value:
     require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
     shape = _result_shape(ctx, x, fits.where(sizes, -1), named, is_declared)
     whole = ctx.const(np.asarray(True))
-    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
+    return ctx.emit("choice", [whole, x, x], shape=shape)
 
 
 def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymInt]) -> Value | None:
@@ -87,7 +87,7 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
     if ctx.builder.guard is None:  # later nodes read the result, so its shape is known to be valid
         for symbol in data_dependent_symbols(shape):
             symbol.zeros.append(primitive_part(missing))
-    return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
+    return ctx.emit("choice", [fits, x, x], shape=tuple(shape))
 
 
 def _requested_extents(ctx: NodeContext, x: Value, requested: TensorExpr) -> TensorExpr:

@@ -63,14 +63,14 @@ def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> Elem
 def is_computed(ctx: OnnxNode, index: int) -> bool:
     """Return whether an input is present and its elements are known only at run time."""
     value = ctx.input(index)
-    if value is None or value.data is not None or value in ctx.importer.extents:
+    if value is None or value.data is not None or value in ctx.extents:
         return False
     return evaluate_extents(ctx, value) is None
 
 
 def max_value(ctx: OnnxNode, value: Value) -> int | None:
     """Return the maximum of a data-dependent number; None if it is unbounded."""
-    _, high = interval(value, ctx.importer.intervals)
+    _, high = interval(value, ctx.importer.sizes.intervals)
     return max(int(high), 0) if -inf < high <= MAX_BOUND else None
 
 
@@ -87,7 +87,10 @@ def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
     Later nodes have to confirm the bound: a mask made of lengths is combined with the sequence.
     None if the network has no dynamic sizes that could bound it.
     """
-    dims, shapes = ctx.importer.dims, (type.shape for type in ctx.importer.types.values())
+    dims, shapes = (
+        ctx.importer.dims,
+        (type.shape for type in ctx.importer.declarations.inputs.values()),
+    )
     largest_dynamic = max(
         (upper_bound(n) for shape in shapes for n in shape if symbols_of(n)), default=None
     )
@@ -128,8 +131,8 @@ class _ElementEvaluator:
             return None
         if value.data is not None:
             return np.asarray(value.data.tolist(), object)
-        if value in self.ctx.importer.extents:
-            return self.ctx.importer.extents[value]
+        if value in self.ctx.extents:
+            return self.ctx.extents[value]
         found, node = None, value.producer
         if node is not None and value.type.size == 1:
             found = self._count_nonzero_extent(value, node)
@@ -155,7 +158,7 @@ class _ElementEvaluator:
     def _bounded_extents(self, value: Value, is_size: bool) -> list[Extent | int] | None:
         """Return each element as a data-dependent size, if none can be too large. A possibly
         negative number is valid if it is alone, since each run checks it."""
-        low, _ = interval(value, self.ctx.importer.intervals)
+        low, _ = interval(value, self.ctx.importer.sizes.intervals)
         high = max_value(self.ctx, value)
         if low < 0 and not is_size:
             return None

@@ -262,4 +262,4 @@ def _require_extent(ctx: NodeContext, x: Value, axis: int, extent: SymInt) -> Va
     number = TensorExpr(ctx, ctx.integer_tensor(np.asarray([x.shape[axis]], object)))
     require(number, [extent], number.value, f"axis {axis}", f"{extent} elements")
     shape = [extent if d == axis else n for d, n in enumerate(x.shape)]
-    return ctx.alike(ctx.emit("take_at", [x, None, *map(ctx.iota, shape)]), x)
+    return ctx.emit("take_at", [x, None, *map(ctx.iota, shape)])

@@ -50,7 +50,7 @@ def unary(ctx: NodeContext) -> Value:
 
 @onnx_op(*_BINARY)
 def binary(ctx: NodeContext) -> Value:
-    if ctx.op == "Equal" and string_tensors.indices_of(ctx.importer, ctx.inputs):
+    if ctx.op == "Equal" and any(map(string_tensors.is_text, ctx.inputs)):
         return string_tensors.equal(ctx)
     return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
 
@@ -92,8 +92,8 @@ def identity(ctx: NodeContext) -> Value:
 def cast(ctx: NodeContext) -> Value:
     x, to = ctx.required(0), ctx.attr("to")
     if to == onnx.TensorProto.STRING:
-        return x if x in ctx.importer.string_tables else string_tensors.cast_to_text(ctx, x)
-    if x in ctx.importer.texts:
+        return x if x.type.is_string else string_tensors.cast_to_text(ctx, x)
+    if string_tensors.is_text(x):
         return string_tensors.cast_from_text(ctx, x, element_type(to))
     return _converted(ctx, element_type(to))
 
@@ -101,7 +101,7 @@ def cast(ctx: NodeContext) -> Value:
 @onnx_op("CastLike")
 def cast_like(ctx: NodeContext) -> Value:
     like = ctx.required(1)
-    return _converted(ctx, ctx.half_of(like) or like.dtype.name)
+    return _converted(ctx, like.type.element)
 
 
 def _converted(ctx: NodeContext, to: str) -> Value:
@@ -114,7 +114,7 @@ def _converted(ctx: NodeContext, to: str) -> Value:
 @onnx_op("BitCast")
 def bit_cast(ctx: NodeContext) -> Value:
     x, to = ctx.required(0), element_type(ctx.attr("to"))
-    x = ctx.cast(x, ctx.half_of(x) or x.dtype.name)
+    x = ctx.cast(x, x.type.element)
     result = ctx.emit("bit_cast", [x], to=to)
     return ctx.convert(ctx.cast(result, "float32"), to) if result.dtype.is_half else result
 

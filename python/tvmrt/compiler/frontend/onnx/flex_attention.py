@@ -12,6 +12,7 @@ from tvmrt.error import UnsupportedError
 from .activation import softmax_along
 from .context import NodeContext
 from .elementwise import element_type
+from .legalize_types import retype
 from .matmul import emit_matmul
 from .registry import onnx_op
 
@@ -36,10 +37,9 @@ def flex_attention(ctx: NodeContext) -> Value:
     wide = "float64" if q.dtype.name == "float64" else "float32"
     scores = ctx.convert(scores, element_type(code) if code else wide)
     scores = _apply_subgraph(ctx, "score_mod", scores)
-    probabilities = _apply_subgraph(
-        ctx, "prob_mod", ctx.alike(softmax_along(ctx, scores, 3), scores)
-    )
-    probabilities = ctx.convert(probabilities, ctx.half_of(v) or v.dtype.name)
+    weights = retype(softmax_along(ctx, scores, 3), scores.type.source)
+    probabilities = _apply_subgraph(ctx, "prob_mod", weights)
+    probabilities = ctx.convert(probabilities, v.type.element)
     weights = ctx.reshape(probabilities, (batch, shared, heads // shared * length, k.shape[2]))
     y = emit_matmul(ctx, weights, v)
     return ctx.reshape(y, (batch, heads, length, v.shape[3]))

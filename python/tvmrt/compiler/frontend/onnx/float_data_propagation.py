@@ -25,13 +25,13 @@ from tvmrt.compiler.frontend.size_expressions import (
     exact_extent,
     leaf,
 )
-from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir import Value, constant
 from tvmrt.compiler.ir.extent import SymInt, UndecidedExtent
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
 from .data_propagation import RULES
-from .half_precision import round_to_half
+from .legalize_types import round_to_half, stored_type
 from .tensor_expressions import TensorExpr
 
 MAX_ROOT = 1 << 22  # smaller integers have an integer float32 root only if it is exact
@@ -63,7 +63,7 @@ def _integers_of(ctx: NodeContext) -> str | None:
     """Return the type of a node's result if it is an integer type tracked here."""
     if ctx.op == "Div" and ctx.required(0).dtype.is_int:
         return ctx.required(0).dtype.name
-    if not any(v in ctx.importer.size_expressions for v in ctx.inputs):
+    if not any(v in ctx.importer.sizes.expressions for v in ctx.inputs):
         return None
     if ctx.op == "Cast":
         return _INTEGERS.get(ctx.attr("to"))
@@ -92,8 +92,8 @@ def _record_size(ctx: NodeContext, value: Value, found: Elements) -> Value:
     fixed = [_constant_size(expr) for expr in found.reshape(-1)]
     if all(each is not None for each in fixed):
         array = np.asarray(fixed, value.dtype.numpy).reshape(found.shape)
-        return ctx.alike(ctx.const(array), value)
-    ctx.importer.size_expressions[value] = found
+        return constant(array, value.name, value.type.source)
+    ctx.importer.sizes.expressions[value] = found
     return value
 
 
@@ -110,11 +110,11 @@ def _constant_size(expr: SizeExpr) -> float | bool | None:
 def _result(ctx: NodeContext) -> Any:
     """Return the elements of a node's result; None if they do not follow from sizes."""
     rule = _RULES.get(ctx.op)
-    known = ctx.importer.size_expressions
+    known = ctx.importer.sizes.expressions
     reads_floats = any(v in known for v in ctx.inputs)
     if rule is None or ctx.node.domain not in ("", "ai.onnx"):
         return None
-    if not reads_floats and not any(v in ctx.importer.extents for v in ctx.inputs):
+    if not reads_floats and not any(v in ctx.extents for v in ctx.inputs):
         return None
     operands = [_elements(ctx, v) for v in ctx.inputs]
     if any(v is not None and o is None for v, o in zip(ctx.inputs, operands)):
@@ -127,12 +127,12 @@ def _result(ctx: NodeContext) -> Any:
 
 def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
     """Return the elements of an operand as numbers if all are known."""
-    if value is None or ctx.half_of(value) not in (None, "float16"):
+    if value is None or stored_type(value) not in (None, "float16"):
         return None
-    result = ctx.importer.size_expressions.get(value)
+    result = ctx.importer.sizes.expressions.get(value)
     if result is not None:
         return result
-    found = known_elements(value, ctx.importer.extents)
+    found = known_elements(value, ctx.extents)
     if found is None and value.data is not None and value.dtype.name in FLOATS:
         data = value.data
         found = data.astype(object) if data.size <= MAX_TRACKED_ELEMENTS else None
@@ -158,7 +158,7 @@ def to_extent(ctx: NodeContext, expr: SizeExpr) -> SymInt | None:
     result = exact_extent(expr)
     if result is not None:
         return result
-    counts = ctx.importer.expression_extents
+    counts = ctx.importer.sizes.expression_extents
     key = (expr.key, ctx.builder.guard, ctx.importer.graph)
     if key not in counts:
         ends = bounds(expr)
@@ -196,7 +196,7 @@ def scale_keeping_ratio(
 
 def range_length(ctx: NodeContext) -> SymInt | None:
     """Return the length of a Range whose operands are floats computed from sizes."""
-    if not any(v in ctx.importer.size_expressions for v in ctx.inputs):
+    if not any(v in ctx.importer.sizes.expressions for v in ctx.inputs):
         return None
     operands = [_elements(ctx, v) for v in ctx.inputs]
     if any(o is None or o.size != 1 for o in operands):
@@ -306,7 +306,7 @@ def _cast(ctx: NodeContext, x: Elements) -> Elements | None:
     if to not in _TYPES and to not in _INTEGERS:
         return None
     kinds = ["int64" if to in _INTEGERS else _TYPES[to]]
-    if ctx.half_of(ctx.required(0)) is not None:
+    if stored_type(ctx.required(0)) is not None:
         kinds.insert(0, "float16")
     if kinds[-1] == "float16":
         kinds.append("float32")

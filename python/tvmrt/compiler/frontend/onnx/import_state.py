@@ -2,85 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
 
 from tvmrt.compiler.frontend.dims import Dims
+from tvmrt.compiler.frontend.size_constraints import SizeConstraints
 from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
-from tvmrt.compiler.ir.assumptions import Condition
+from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.extent import SymInt, symbols_of
 from tvmrt.compiler.ir.value_ranges import Interval
+from tvmrt.error import UnsupportedError
 
 from .device_fallback import FallbackHandler
-from .half_precision import HALF
-from .inputs import declared_shapes
-from .model_file import licence, opsets
-from .string_table import StringTables
-from .unroll_limits import UnrollBudget
+from .inputs import declared_shapes, input_types, overrides_declared
+from .model_file import licence
+from .model_functions import ModelFunctions
+from .unroll_limits import TableBudget
 
 Known = Mapping[str, np.ndarray]  # values that inputs must have, by name
 
 
-class ImportState:
-    """State of a network while its nodes are imported.
+@dataclass(frozen=True)
+class ImportRequest:
+    """A network and how to import it.
 
-    ``GraphImporter`` implements the methods without a body; importers of nodes with subgraphs call
-    them. ``problems`` collects error texts of unsupported nodes.
+    ``folder``: folder of the model's external data. ``lazy_weights``: large weights that are not in
+    the model, by name. ``shapes``, ``dims``, ``operators`` and ``fallback_handlers``: as for
+    ``import_model``. ``bundles``: inputs that were sequences, by name. ``max_sequence_lengths``:
+    maximum length of each output sequence. ``constraints``: the sizes at which the network is
+    valid. ``known``: values that inputs must have, by name.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        folder: str,
-        shapes: dict,
-        operators: Any = None,
-        dims: Dims | None = None,
-        known: Known | None = None,
-    ) -> None:
-        self.known = known or {}  # values that inputs must have, by name
-        self.operators = operators
-        self.model = model
-        self.folder = folder
-        self.lazy_weights: dict[str, np.ndarray] = {}  # large weights, not in the model
-        self.shapes = shapes
-        self.dims = dims or Dims()
-        # integer tensors made of extents, element by element
-        self.extents: dict[Value, np.ndarray] = {}
-        # intervals of loop-invariant values in loop bodies
-        self.intervals: dict[Value, Interval] = {}
-        # float and boolean tensors computed from extents, and the counts that they became
-        self.size_expressions: dict[Value, np.ndarray] = {}
-        self.expression_extents: dict[tuple, SymInt] = {}
-        self.opsets = opsets(self.model)
-        self.active_functions: list[tuple[str, str]] = []
-        self.functions = {(f.domain, f.name): f for f in self.model.functions}
-        self.graph = Graph(self.model.graph.name or "graph")
-        self.graph.licence = licence(self.model)
-        self.builder = Builder(self.graph)
-        self.types: dict[str, TensorType] = {}
-        self.problems: list[str] = []
-        self.unsupported_nodes: list[onnx.NodeProto] = []  # the nodes of unsupported operators
-        self.fallback_handlers: dict[str, FallbackHandler] = {}
-        self.max_sequence_lengths: dict[str, int] = {}  # maximum length of each output sequence
-        # ONNX types of half-precision and packed tensors, which have a wider type here
-        self.onnx_types: dict[Value, str] = {}
-        self.string_tables = StringTables()
-        self.texts: set[Value] = set()  # values whose elements stand for strings
-        self.text_heap: Value | None = None  # memory for strings created by a run
-        self.columns: dict[Value, list[str]] = {}  # names of an output's columns
-        self.unroll_budget = UnrollBudget(self.functions)
-        self._declared_shapes: dict[str, tuple] | None = None
-        self.is_partial = False  # whether a branch was left out, as it is invalid at these extents
-        self.checked: tuple[Condition, ...] = ()  # conditions checked at the start of a run
-        self.table_elements = 0  # number of elements of tables so far
+    model: onnx.ModelProto
+    folder: str = ""
+    lazy_weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    dims: Mapping[str, int | str | Sequence[int]] | None = None
+    operators: Any = None
+    fallback_handlers: Mapping[str, FallbackHandler] = field(default_factory=dict)
+    bundles: Mapping[str, Bundle] = field(default_factory=dict)
+    max_sequence_lengths: Mapping[str, int] = field(default_factory=dict)
+    constraints: SizeConstraints = field(default_factory=SizeConstraints)
+    known: Known = field(default_factory=dict)
 
-    def packed(self, value: Value) -> str | None:
-        """Return the packed ONNX type of a tensor that is wider here; else None."""
-        kind = self.onnx_types.get(value)
-        return None if kind in HALF else kind
+
+class KnownSizes:
+    """Tensors whose elements follow from the sizes of a run.
+
+    ``extents``: integer tensors made of extents, element by element. ``expressions``: float and
+    boolean tensors computed from extents; ``expression_extents``: the counts that they became.
+    ``intervals``: intervals of loop-invariant values in loop bodies.
+    """
+
+    def __init__(self) -> None:
+        self.extents: dict[Value, np.ndarray] = {}
+        self.expressions: dict[Value, np.ndarray] = {}
+        self.expression_extents: dict[tuple, SymInt] = {}
+        self.intervals: dict[Value, Interval] = {}
+
+
+class Declarations:
+    """Types of the network's inputs by name, and declared shapes of its inner tensors."""
+
+    def __init__(self, request: ImportRequest, dims: Dims) -> None:
+        self.inputs: dict[str, TensorType] = {}
+        self._request = request
+        self._dims = dims
+        self._are_valid = True
+
+    def bind_inputs(self, infos: Sequence[onnx.ValueInfoProto]) -> dict[str, TensorType]:
+        """Return the types of these inputs, with the requested shapes and dimensions."""
+        proto = self._request.model.graph
+        results = [*proto.output, *proto.value_info]
+        self.inputs = input_types(infos, self._request.shapes, self._dims, results)
+        self._are_valid = not overrides_declared(infos, self.inputs)
+        return self.inputs
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple]:
+        """Declared shapes by name; none if the request overrides declared shapes of inputs."""
+        graph = self._request.model.graph
+        return declared_shapes(graph, self._dims) if self._are_valid else {}
+
+    def symbols(self) -> set:
+        """Return the symbolic dimensions of the inputs."""
+        return symbols_of(*(type.shape for type in self.inputs.values()))
+
+
+class Problems:
+    """What an import could not do.
+
+    ``texts``: errors of unsupported nodes; ``nodes``: those of them whose operator has an importer.
+    ``is_partial``: whether a branch was left out because it is invalid at these extents.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.nodes: list[onnx.NodeProto] = []
+        self.is_partial = False
+
+    def add(self, text: str, node: onnx.NodeProto | None = None) -> None:
+        """Record an error, and the unsupported node that it is about."""
+        self.texts.append(text)
+        self.nodes += [] if node is None else [node]
+
+    def leave_out_branch(self) -> None:
+        """Record that a branch was left out."""
+        self.is_partial = True
+
+    def raise_error(self) -> None:
+        """Raise UnsupportedError with all errors, if there are any."""
+        count = len(self.texts)
+        if count:
+            raise UnsupportedError(
+                f"{count} node{'s' if count > 1 else ''} of the network cannot be compiled: "
+                + "; ".join(self.texts)
+            )
+
+
+class Checkpoint:
+    """A point of the import to return to. ``problems``: the errors since then."""
+
+    def __init__(self, state: ImportState) -> None:
+        self._lists: list[list] = [state.graph.nodes, state.problems.texts, state.problems.nodes]
+        self._counts = [len(each) for each in self._lists]
+        self._problems, self._was_partial = state.problems, state.problems.is_partial
+
+    @property
+    def problems(self) -> list[str]:
+        return self._problems.texts[self._counts[1] :]
+
+    @property
+    def left_out_branch(self) -> bool:
+        """Whether the first branch was left out since then."""
+        return self._problems.is_partial != self._was_partial
+
+    def undo(self) -> None:
+        """Drop the nodes and errors since then."""
+        self._problems.is_partial = self._was_partial
+        for each, count in zip(self._lists, self._counts):
+            del each[count:]
+
+
+class ImportState:
+    """State of a network while its nodes are imported; nothing outside sets its attributes.
+
+    ``GraphImporter`` implements the methods without a body; importers of nodes with subgraphs call
+    them.
+    """
+
+    def __init__(self, request: ImportRequest) -> None:
+        zeros = [condition.zero for condition in request.constraints.checked]
+        self.request = request
+        self.dims = Dims(request.dims, request.constraints.narrowed, zeros)
+        self.sizes = KnownSizes()
+        self.functions = ModelFunctions(request.model)
+        self.declarations = Declarations(request, self.dims)
+        self.problems = Problems()
+        self.tables = TableBudget()
+        self.graph = Graph(request.model.graph.name or "graph")
+        self.graph.licence = licence(request.model)
+        self.graph.bundles.update(request.bundles)
+        self.builder = Builder(self.graph)
 
     def declared(self, name: str) -> tuple | None:
         """Return the shape that the network declares of an inner tensor; None if there is none, or
@@ -88,15 +177,26 @@ class ImportState:
         shape = self.declared_bounds(name)
         if shape is None:
             return None
-        sizes = symbols_of(*(type.shape for type in self.types.values()))
-        return shape if symbols_of(shape) <= sizes else None
+        return shape if symbols_of(shape) <= self.declarations.symbols() else None
 
     def declared_bounds(self, name: str) -> tuple | None:
         """Return the declared shape of a tensor, including dimensions that no input has; these have
         bounds, and the run computes their sizes."""
-        if self._declared_shapes is None:
-            self._declared_shapes = declared_shapes(self.model.graph, self.dims)
-        return None if self.active_functions else self._declared_shapes.get(name)
+        return None if self.functions.is_inside else self.declarations.shapes.get(name)
+
+    @contextmanager
+    def separate_graph(self, name: str) -> Iterator[Graph]:
+        """Import nodes to a graph of their own. Errors of its nodes are dropped at the end."""
+        outer = self.graph, self.builder
+        count = len(self.problems.texts)
+        self.graph = Graph(name)
+        self.graph.op_types = outer[0].op_types
+        self.builder = Builder(self.graph, outer[1].sources)
+        try:
+            yield self.graph
+        finally:
+            del self.problems.texts[count:]
+            self.graph, self.builder = outer
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
         """Import nodes in order; ``scope`` maps names to values and receives the results."""

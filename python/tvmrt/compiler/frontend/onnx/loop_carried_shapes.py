@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.extent import SymInt, extent_text, lower_bound, symbols_of, upper_bound
@@ -125,7 +126,7 @@ def body_types(carried: Sequence[Value], changing: Sequence[ChangingAxis]) -> li
     shapes = [list(v.shape) for v in carried]
     for each in changing:
         shapes[each.index][each.axis] = each.symbol
-    return [TensorType(tuple(shape), v.dtype) for shape, v in zip(shapes, carried)]
+    return [v.type.with_shape(shape) for shape, v in zip(shapes, carried)]
 
 
 def axis_growths(
@@ -166,6 +167,5 @@ def reshape_results(
             )
         shapes[each.index][each.axis] = last
     for index, shape in shapes.items():
-        type = TensorType(tuple(shape), types[index].dtype)
-        flat = ctx.slice_axis(results[index], 0, 0, type.size)
-        results[index] = ctx.reshape(flat, type.shape)
+        flat = ctx.slice_axis(results[index], 0, 0, prod(shape))
+        results[index] = ctx.reshape(flat, shape)

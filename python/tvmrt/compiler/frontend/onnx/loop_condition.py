@@ -89,7 +89,7 @@ class _LinearFunctions:
     ) -> None:
         self.trip_count = trip_count
         carried = ctx.inputs[2:] if carried is None else carried
-        self.extents: Mapping[Value, np.ndarray] = ctx.importer.extents
+        self.extents: Mapping[Value, np.ndarray] = ctx.extents
         self.scope: Mapping[str, Value | None] = ctx.scope
         self.producers = {node.output[0]: node for node in body.node if node.output}
         self.initializers = {t.name: t for t in body.initializer}

@@ -29,6 +29,8 @@ from tvmrt.error import UnsupportedError
 from .bounded_loop import import_bounded_loop
 from .context import NodeContext
 from .dynamic_sizes import max_value
+from .import_state import Checkpoint
+from .legalize_types import retype
 from .loop_carried_shapes import (
     ChangingAxis,
     axis_growths,
@@ -59,9 +61,8 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     infer_trip_count(ctx)
     limit = None if ctx.is_computed(0) else ctx.int_operand(0, "the trip count")
     trip_count = limit[0] if limit else None
-    max_lengths = [
-        n for n in map(ctx.importer.max_sequence_lengths.get, ctx.node.output) if n is not None
-    ]
+    given = ctx.importer.request.max_sequence_lengths
+    max_lengths = [given[name] for name in ctx.node.output if name in given]
     count = len(ctx.importer.graph.nodes)
     try:
         return _unroll_or_loop(
@@ -174,7 +175,7 @@ def _import_body(
 ) -> tuple[OutlinedGraph, list[ChangingAxis]]:
     """Import the body with loop-carried values of shapes that hold in every iteration."""
     importer = ctx.importer
-    count, was_partial = len(importer.graph.nodes), importer.is_partial
+    start = Checkpoint(importer)
     counting = _with_induction_variables(ctx, body, carried, number, bound)
     attempt = partial(_with_shapes, ctx, body, carried, outputs, number, bound)
     if counting == carried:
@@ -183,15 +184,14 @@ def _import_body(
         warnings.simplefilter("always")
         try:
             result = attempt(carried)
-            fits = importer.is_partial == was_partial
+            fits = not start.left_out_branch
         except (UnsupportedError, ValueError):
             fits = False
     if fits:
         for remark in remarks:
             warnings.warn(remark.message, stacklevel=2)
         return result
-    importer.is_partial = was_partial
-    del importer.graph.nodes[count:]
+    start.undo()
     return attempt(counting)
 
 
@@ -203,12 +203,12 @@ def _with_induction_variables(
     bound: SymInt | None,
 ) -> list[Value]:
     """Return the loop-carried values, with induction variables as extents."""
-    found, known = list(carried), ctx.importer.extents.get(number)
+    found, known = list(carried), ctx.extents.get(number)
     if known is None or bound is None or len(carried) != len(body.input) - 2:
         return found
     for position, extent in induction_variables(ctx, body, carried, bound, known.item()).items():
         found[position] = Value(carried[position].name, carried[position].type)
-        ctx.importer.extents[found[position]] = np.full(carried[position].shape, extent, object)
+        ctx.extents[found[position]] = np.full(carried[position].shape, extent, object)
     return found
 
 
@@ -271,7 +271,7 @@ def _iteration_number(ctx: NodeContext, bound: SymInt | None) -> Value:
     value = Value(name, INT64)
     last = bound - 1 if lower_bound(bound) > 0 else max(upper_bound(bound) - 1, 0)
     extent = dims.declare_symbol(name, 0, last, None)
-    ctx.importer.extents[value] = np.asarray(extent, object)
+    ctx.extents[value] = np.asarray(extent, object)
     return value
 
 
@@ -279,7 +279,7 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     sliced = [move_axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
     carried = layout.carried
     like = [(v, v.type) for v in carried]
-    like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
+    like += [(v, v.type.with_shape(v.shape[1:])) for v in sliced]
     inside = outline_subgraph(ctx.importer, layout.body, ctx.scope, like)
     graph = inside.graph
     iteration = Value("iteration", INT64)
@@ -313,7 +313,7 @@ def _emit(
             )
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]
     collected = len(made) - len(carried)
-    known_as = ctx.importer.extents.get(number)
+    known_as = ctx.extents.get(number)
     numbered = {} if known_as is None else {"round": next(iter(symbols_of(known_as.item())))}
     grows = axis_growths(changing, body, ends.conditional)
     own = {*numbered.values(), *(each.symbol for each in grows)}
@@ -347,7 +347,7 @@ def _emit(
     if not ends.known and collected:
         found = ctx.data_dependent_extent(trip_count, 0, ends.upper_bound, "iterations")
         results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
-    return [ctx.alike(v, inner) for v, inner in zip(results, made)]
+    return results
 
 
 def _symbols(body: Graph) -> list:
@@ -376,7 +376,7 @@ def _unrolled_loop(ctx: NodeContext, trip_count: int) -> list[Value | None]:
     condition = ctx.input(1)
     carried: list[Value | None] = list(ctx.inputs[2:])
     scanned: list[list[Value | None]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    for number in ctx.importer.unroll_budget.iterations("Loop", trip_count, body):
+    for number in ctx.importer.functions.budget.iterations("Loop", trip_count, body):
         if condition is not None and not _constant_condition(condition):
             break
         inputs = [ctx.const(number, np.int64), condition or ctx.const(True), *carried]
@@ -403,8 +403,8 @@ def _empty_scan_outputs(
     )
     made = inside.graph.outputs[1 + len(carried) :]
     types = [inside.to_outer_type(v.type) for v in made]
-    empty = (ctx.expand(ctx.const(0, t.dtype.numpy), (0, *t.shape)) for t in types)
-    return [ctx.alike(*pair) for pair in zip(empty, made)]
+    zeros = [ctx.builder.const(np.zeros((), t.dtype.numpy), f"{ctx.name}_const") for t in types]
+    return [ctx.expand(retype(zero, t.source), (0, *t.shape)) for zero, t in zip(zeros, types)]
 
 
 def _constant_condition(condition: Value) -> bool:
@@ -434,11 +434,11 @@ def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     body, trip_count = layout.body, layout.trip_count
     carried: list[Value | None] = list(layout.carried)
     columns: list[list[Value | None]] = [[] for _ in layout.out_axes]
-    for number in ctx.importer.unroll_budget.iterations("Scan", trip_count, body):
+    for number in ctx.importer.functions.budget.iterations("Scan", trip_count, body):
         inputs = list(carried)
         for value, axis, reverse in zip(layout.sequences, layout.axes, layout.backward):
             position = trip_count - 1 - number if reverse else number
-            inputs.append(ctx.alike(ctx.element(value, axis, position), value))
+            inputs.append(ctx.element(value, axis, position))
         results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
         carried = results[: len(carried)]
         for column, value in zip(columns, results[len(carried) :]):

@@ -11,8 +11,8 @@ from onnx import helper
 from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import Builder, Value
 
-from .half_precision import STORAGE_TYPES, to_storage_type, widen_half
 from .import_state import ImportState
+from .legalize_types import legalize_types, typed_constant
 from .tensors import array_of
 
 
@@ -37,6 +37,11 @@ class OnnxNode(OperatorContext):
         self._attrs = {a.name: a for a in node.attribute}
 
     @property
+    def extents(self) -> dict[Value, np.ndarray]:
+        """Integer tensors made of extents, element by element."""
+        return self.importer.sizes.extents
+
+    @property
     def op(self) -> str:
         return self.node.op_type
 
@@ -49,7 +54,7 @@ class OnnxNode(OperatorContext):
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if isinstance(value, onnx.TensorProto):
-            return array_of(value, self.importer.folder)
+            return array_of(value, self.importer.request.folder)
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
             return [v.decode("utf-8", "replace") for v in value]
         if isinstance(value, (onnx.GraphProto, str, int, float)):
@@ -62,23 +67,5 @@ class OnnxNode(OperatorContext):
 
     def const(self, array: Any, dtype: Any = None) -> Value:
         """Add a constant named after this node."""
-        elements = np.asarray(array, dtype)
-        value = self.builder.const(widen_half(elements), f"{self.name}_const")
-        if elements.dtype.name in STORAGE_TYPES:
-            value = to_storage_type(self.builder, value)
-            self.importer.onnx_types[value] = elements.dtype.name
-        return value
-
-    def half_of(self, value: Value) -> str | None:
-        """Return the half-precision or packed ONNX type of a tensor that is wider here; else
-        None."""
-        return self.importer.onnx_types.get(value)
-
-    def alike(self, result: Value, source: Value) -> Value:
-        """Give a result the ONNX type of the source: half precision, packed type or strings."""
-        if source in self.importer.texts:
-            self.importer.texts.add(result)
-        kind = self.half_of(source)
-        if kind is not None:
-            self.importer.onnx_types[result] = kind
-        return result
+        value = typed_constant(np.asarray(array, dtype), f"{self.name}_const")
+        return legalize_types(self.builder, value)

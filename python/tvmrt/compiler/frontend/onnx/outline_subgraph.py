@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx
 
-from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, data_dependent_symbols
 from tvmrt.compiler.ir.value_ranges import interval
 from tvmrt.error import UnsupportedError
 
-from .import_state import ImportState
+from .import_state import Checkpoint, ImportState
 from .tensors import subgraphs
 
 
@@ -29,7 +29,7 @@ class OutlinedGraph:
 
     def to_outer_type(self, type: TensorType) -> TensorType:
         """Translate a type of the graph to the outer scope."""
-        return TensorType(tuple(_replace_symbols(n, self.counts) for n in type.shape), type.dtype)
+        return type.with_shape(_replace_symbols(n, self.counts) for n in type.shape)
 
 
 def outline_subgraph(
@@ -44,12 +44,9 @@ def outline_subgraph(
 
     Raises UnsupportedError if one of the nodes cannot be compiled.
     """
-    saved, known = (importer.graph, importer.builder), len(importer.problems)
-    graph = importer.graph = Graph(proto.name or "body")
-    graph.op_types = saved[0].op_types
-    importer.builder = Builder(graph, saved[1].sources)
     counts: dict[Symbol, Symbol] = {}
-    try:
+    with importer.separate_graph(proto.name or "body") as graph:
+        start = Checkpoint(importer)
         names = [info.name for info in proto.input]
         given = [
             _mirror_input(importer, v, n, t, v in numbers, counts)
@@ -63,14 +60,11 @@ def outline_subgraph(
         scope.update(zip(names, given))
         importer.import_body(proto, scope)
         found = [scope.get(info.name) for info in proto.output]
-        if len(importer.problems) > known or any(v is None for v in found):
-            reasons = importer.problems[known:] or ["one of its results cannot be compiled"]
+        if start.problems or any(v is None for v in found):
+            reasons = start.problems or ["one of its results cannot be compiled"]
             raise UnsupportedError("; ".join(reasons))
         graph.outputs = found
         return OutlinedGraph(graph, captured, counts)
-    finally:
-        del importer.problems[known:]
-        importer.graph, importer.builder = saved
 
 
 def _mirror_input(
@@ -83,20 +77,18 @@ def _mirror_input(
 ) -> Value:
     """Return an input of a subgraph that mirrors an outer value; ``same``: it is loop-invariant.
     Outer data-dependent sizes become parameters of the body and are added to ``counts``."""
-    elements = importer.extents.get(value) if same else None
+    elements = importer.sizes.extents.get(value) if same else None
     known = [] if elements is None else elements.reshape(-1).tolist()
     outer = data_dependent_symbols(type.shape, known)
     inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
     counts.update(zip(inner.values(), outer))
     shape = tuple(_replace_symbols(n, inner) for n in type.shape)
-    result = Value(name, TensorType(shape, type.dtype))
+    result = Value(name, type.with_shape(shape).with_source(value.type.source))
     if elements is not None:
         local = [_replace_symbols(n, inner) for n in known]
-        importer.extents[result] = np.asarray(local, object).reshape(elements.shape)
+        importer.sizes.extents[result] = np.asarray(local, object).reshape(elements.shape)
     if same:
-        importer.intervals[result] = interval(value, importer.intervals)
-    if value in importer.onnx_types:
-        importer.onnx_types[result] = importer.onnx_types[value]
+        importer.sizes.intervals[result] = interval(value, importer.sizes.intervals)
     return result
 
 

@@ -25,7 +25,7 @@ def limit_to_declared_bounds(
     names = [d.dim_param for d in tensor.shape.dim]
     if not info.type.HasField("tensor_type") or len(names) != len(value.shape):
         return value
-    of_inputs = symbols_of(*(type.shape for type in importer.types.values()))
+    of_inputs = importer.declarations.symbols()
     for axis, (name, extent) in enumerate(zip(names, value.shape)):
         if not name or name not in importer.dims:
             continue

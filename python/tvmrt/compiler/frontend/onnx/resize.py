@@ -45,7 +45,7 @@ def resize(ctx: NodeContext) -> Value:
         bool(ctx.attr("exclude_outside", 0)),
         bool(ctx.attr("antialias", 0)),
     )
-    if ctx.input(2) in ctx.importer.size_expressions and mode.coordinates != "tf_crop_and_resize":
+    if ctx.input(2) in ctx.importer.sizes.expressions and mode.coordinates != "tf_crop_and_resize":
         result = _resize_by_symbolic_scales(ctx, x, axes, 2, mode)
         if result is not None:
             return result
@@ -91,7 +91,7 @@ def _resize_by_symbolic_scales(
     """Resize by scales that are computed from dynamic sizes; None if they do not determine the size
     of the result."""
     given = TensorExpr(ctx, ctx.cast(ctx.required(index), "float32"))
-    factors = ctx.importer.size_expressions[ctx.required(index)].reshape(-1)
+    factors = ctx.importer.sizes.expressions[ctx.required(index)].reshape(-1)
     if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
         return None
     out = [float_data_propagation.scale_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
@@ -155,7 +155,7 @@ def upsample(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     name = ctx.attr("mode", "nearest")
     mode = ResizeMode("linear" if name == "bilinear" else name, "asymmetric", "simple")
-    if ctx.input(1) in ctx.importer.size_expressions:
+    if ctx.input(1) in ctx.importer.sizes.expressions:
         result = _resize_by_symbolic_scales(ctx, x, range(len(x.shape)), 1, mode)
         if result is not None:
             return result

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir import DTYPES, SourceType, Value
 from tvmrt.compiler.ir.low_bit_types import WIDER, widen_constants
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
+from .legalize_types import retype
 
 
 def align_parameters(
@@ -107,7 +108,7 @@ def quantize(
     scale = align_parameters(ctx, scale, x.shape, axis, block)
     if zero is None:
         zero = ctx.const(np.zeros((), DTYPES[default].numpy))
-    kind = ctx.half_of(zero) or zero.dtype.name
+    kind = zero.type.element
     if WIDER.get(kind) == "float32":
         x = ctx.emit("div", [ctx.cast(x, "float32"), ctx.cast(scale, "float32")])
         if kind == "float4_e2m1fn":
@@ -124,6 +125,4 @@ def _clamp_to_type(ctx: NodeContext, q: Value, kind: str) -> Value:
     """Clamp quantised elements to the range of a packed type."""
     count = 1 << DTYPES[kind].bits
     low = -count // 2 if q.dtype.is_signed else 0
-    q = ctx.clamp(q, low, low + count - 1)
-    ctx.importer.onnx_types[q] = kind
-    return q
+    return retype(ctx.clamp(q, low, low + count - 1), SourceType(kind))

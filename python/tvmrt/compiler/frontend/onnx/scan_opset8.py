@@ -29,7 +29,7 @@ def import_batched_scan(
     ctx.check_table_size(count, "the batch")
     node, columns = _opset9_node(ctx), []
     for index in range(count):
-        rows = [None if v is None else ctx.alike(ctx.element(v, 0, index), v) for v in operands]
+        rows = [None if v is None else ctx.element(v, 0, index) for v in operands]
         inner = NodeContext(node, ctx.name, rows, 9, ctx.builder, ctx.importer)
         inner.scope = ctx.scope
         columns.append(scan(inner))

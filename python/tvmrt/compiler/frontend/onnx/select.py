@@ -38,15 +38,15 @@ def select(
         )
     if a is b:
         return a
-    a, b = string_tensors.unify_strings(ctx.importer, a, b)
+    a, b = string_tensors.unify_strings(ctx.builder, a, b)
     if a.type == b.type:
-        return ctx.alike(ctx.emit("where", [condition, a, b]), a)
+        return ctx.emit("where", [condition, a, b])
     if a.dtype != b.dtype or a.type.rank != b.type.rank:
         raise UnsupportedError(
             f"the branches return {a.type} and {b.type}; element type and rank must be the same"
         )
     shape = tuple(_selected_extent(ctx, condition, *pair) for pair in zip(a.shape, b.shape))
-    return ctx.alike(ctx.emit("choice", [condition, a, b], shape=shape), a)
+    return ctx.emit("choice", [condition, a, b], shape=shape)
 
 
 def select_any_rank(
@@ -73,7 +73,7 @@ def select_any_rank(
 def _elements(ctx: NodeContext, value: Value) -> np.ndarray | None:
     if value.data is not None:
         return np.asarray(value.data, object) if value.data.size <= 64 else None
-    return ctx.importer.extents.get(value)
+    return ctx.extents.get(value)
 
 
 def _selected_extent(ctx: NodeContext, condition: Value, a: SymInt, b: SymInt) -> SymInt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Union
 
@@ -91,3 +92,16 @@ OnnxValue = Union[
     Alternatives,
 ]
 NON_TENSOR_TYPES = (TensorList, DynamicTensorList, StackedSequence, AbsentOptional, DynamicOptional)
+
+
+def tensors_of(values: Iterable[OnnxValue | None]) -> Iterator[Value]:
+    """Yield the tensors in values, except for run-time counts and conditions."""
+    for value in values:
+        if isinstance(value, Value):
+            yield value
+        elif isinstance(value, (TensorList, DynamicTensorList)):
+            yield from tensors_of(value.values)
+        elif isinstance(value, (StackedSequence, DynamicOptional)):
+            yield from tensors_of([value.value])
+        elif isinstance(value, Alternatives):
+            yield from tensors_of([value.yes, value.no])

@@ -91,7 +91,7 @@ def extend_sequence(
         return StackedSequence(more)
     if first.shape[1:] != more.shape[1:]:
         raise UnsupportedError("the elements of the sequence have different types")
-    return StackedSequence(ctx.alike(ctx.emit("concat", [first, more], axis=0), more))
+    return StackedSequence(ctx.emit("concat", [first, more], axis=0))
 
 
 @onnx_op("SequenceEmpty")
@@ -149,8 +149,7 @@ def at(ctx: NodeContext) -> list:
     if stack is None:
         raise ValueError("an empty sequence has no elements")
     index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
-    alike = stack if isinstance(given, StackedSequence) else given.values[0]
-    return [ctx.alike(ctx.emit("gather", [stack, index], axis=0), alike)]
+    return [ctx.emit("gather", [stack, index], axis=0)]
 
 
 @onnx_op("SequenceLength")
@@ -165,7 +164,7 @@ def length(ctx: NodeContext) -> Value:
 def insert_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
     """Insert a new axis of extent 1."""
     axis = normalize_axis(axis, len(value.shape) + 1)
-    return ctx.alike(ctx.unsqueeze(value, axis), value)
+    return ctx.unsqueeze(value, axis)
 
 
 def stack_iterations(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
@@ -175,12 +174,12 @@ def stack_iterations(ctx: NodeContext, values: Sequence[Value | None], axis: int
     if any(v is None for v in values):
         return None
     axis = normalize_axis(axis, len(values[0].shape) + 1)
-    return ctx.alike(ctx.concat([insert_axis(ctx, v, axis) for v in values], axis), values[0])
+    return ctx.concat([insert_axis(ctx, v, axis) for v in values], axis)
 
 
 def move_axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
     others = [d for d in range(len(value.shape)) if d != axis]
-    return ctx.alike(ctx.transpose(value, (axis, *others)), value)
+    return ctx.transpose(value, (axis, *others))
 
 
 @onnx_op("ConcatFromSequence")
@@ -194,7 +193,7 @@ def concatenate(ctx: NodeContext) -> Value:
     if ctx.attr("new_axis", 0):
         values = [insert_axis(ctx, v, axis) for v in values]
     axis = normalize_axis(axis, len(values[0].shape))
-    return ctx.alike(ctx.concat(values, axis), values[0])
+    return ctx.concat(values, axis)
 
 
 def move_first_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -202,7 +201,7 @@ def move_first_axis(ctx: NodeContext, value: Value, axis: int) -> Value:
     rank = len(value.shape)
     order = list(range(1, rank))
     order.insert(normalize_axis(axis, rank), 0)
-    return ctx.alike(ctx.transpose(value, order), value)
+    return ctx.transpose(value, order)
 
 
 def _concat_stacked(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -215,7 +214,7 @@ def _concat_stacked(ctx: NodeContext, value: Value, axis: int) -> Value:
         moved = ctx.reshape(
             moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
         )
-    return ctx.alike(moved, value)
+    return moved
 
 
 @onnx_op("SplitToSequence")
@@ -232,7 +231,7 @@ def split(ctx: NodeContext) -> list:
         part = ctx.slice_axis(x, axis, start, size)
         if ctx.input(1) is None and not ctx.attr("keepdims", 1):
             part = ctx.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]))
-        parts.append(ctx.alike(part, x))
+        parts.append(part)
         start += size
     return [TensorList(parts)]
 
@@ -244,7 +243,7 @@ def _split_dynamic(ctx: NodeContext, x: Value, axis: int) -> StackedSequence:
     first = move_axis_first(ctx, x, axis)
     if ctx.input(1) is not None or ctx.attr("keepdims", 1):
         first = insert_axis(ctx, first, axis + 1)
-    return StackedSequence(ctx.alike(first, x))
+    return StackedSequence(first)
 
 
 def _split_sizes(ctx: NodeContext, extent: int) -> list[int]:
@@ -263,7 +262,7 @@ def _split_sizes(ctx: NodeContext, extent: int) -> list[int]:
 def sequence_map(ctx: NodeContext) -> list:
     body, count = ctx.attr("body"), len(known_sequence(ctx).values)
     columns: list[list] = [[] for _ in body.output]
-    for index in ctx.importer.unroll_budget.iterations("SequenceMap", count, body):
+    for index in ctx.importer.functions.budget.iterations("SequenceMap", count, body):
         inputs = [v.values[index] if isinstance(v, TensorList) else v for v in ctx.inputs]
         results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
         for column, value in zip(columns, results):

@@ -73,7 +73,7 @@ def size(ctx: NodeContext) -> Value:
 def constant_of_shape(ctx: NodeContext) -> Value:
     value = np.asarray(ctx.attr("value", np.zeros(1, np.float32)))
     number = ctx.const(value.reshape(()))
-    return ctx.alike(ctx.expand(number, ctx.int_operand(0, "the shape")), number)
+    return ctx.expand(number, ctx.int_operand(0, "the shape"))
 
 
 @onnx_op("Range")
@@ -147,7 +147,7 @@ def eye_like(ctx: NodeContext) -> Value:
         ctx.check_table_size(rows * columns, "the matrix")
         ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
     dtype = ctx.attr("dtype")
-    like = ctx.half_of(x) or x.dtype.name
+    like = x.type.element
     return ctx.convert(ones, like if dtype is None else element_type(dtype))
 
 
@@ -186,7 +186,7 @@ def reshape(ctx: NodeContext) -> Value:
     if shape == requested:
         return ctx.reshape(x, requested)
     whole = ctx.const(np.asarray(True))
-    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
+    return ctx.emit("choice", [whole, x, x], shape=tuple(shape))
 
 
 def _match_symbols(x: Value, requested: Sequence[SymInt]) -> list[SymInt]:

@@ -1,23 +1,24 @@
 """Infer run-time integer operands from the declared output shapes.
 
-The network is imported with two sets of trial values for these operands. If an output extent equals
-the same element in both imports, the declared extent is the value of that element. Each run checks
-it.
+The part of the network that reads these operands is imported with two sets of trial values. If an
+output extent equals the same element in both imports, the declared extent is the value of that
+element. Each run checks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Optional
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 from tvmrt.compiler.frontend.dims import MAX_DIM
-from tvmrt.compiler.ir import Graph, Value, constant
+from tvmrt.compiler.ir import Value, constant
 from tvmrt.compiler.ir.extent import Extent
-from tvmrt.error import TVMError
 
 from .import_state import ImportState, Known
 from .outline_subgraph import captured_names
@@ -33,44 +34,111 @@ MAX_NODES = 256  # maximum size of a network that is imported once per input ext
 _TRIAL_VALUES = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
 
 
-def infer_shape_operands(
-    model: onnx.ModelProto,
-    refused: Sequence[onnx.NodeProto],
-    attempt: Callable[[Known], Graph],
-) -> dict[str, np.ndarray]:
-    """Return the input values implied by the declared output shapes, by name; ``ANY`` for an
-    element without one. Inputs without any are omitted, and so are inputs that no ``refused`` node
-    depends on. ``attempt`` imports the network with some inputs known."""
+# Returns the shapes of the outputs for some values of inputs; None if the import fails.
+OutputShapes = Callable[[Known], Optional[Sequence[tuple]]]
+
+
+@dataclass(frozen=True)
+class ShapeOperandSearch:
+    """Search of the values that the declared output shapes imply for some inputs.
+
+    ``model``: the part of the network that computes the outputs that depend on these inputs, whose
+    ``declared`` shapes are constant. ``candidates``: type and shape of the inputs by name.
+    """
+
+    model: onnx.ModelProto
+    declared: list[tuple[int, ...]]
+    candidates: Mapping[str, tuple[np.dtype, tuple[int, ...]]]
+
+    def run(self, output_shapes: OutputShapes) -> dict[str, np.ndarray]:
+        """Return the values of inputs by name; ``ANY`` for an element without one. Inputs without
+        any value are omitted."""
+        trials = [_trial_values(self.candidates, values) for values in _TRIAL_VALUES]
+        shapes = _shapes_of_trials(trials, output_shapes)
+        if shapes is None:
+            with_pin = _pin_one_element(self.model.graph, trials, output_shapes)
+            if with_pin is None:
+                return {}
+            trials, shapes = with_pin
+        found = {
+            name: _solve(*(t[name] for t in trials), shapes, self.declared)
+            for name in self.candidates
+        }
+        return {name: values for name, values in found.items() if (values != ANY).any()}
+
+
+def search_operands(
+    model: onnx.ModelProto, refused: Sequence[onnx.NodeProto]
+) -> ShapeOperandSearch | None:
+    """Return the search of the inputs that the ``refused`` nodes depend on; None if no input is a
+    candidate, or if an output has no constant declared shape."""
     declared = _declared_output_shapes(model.graph)
-    candidates = (
-        {}
-        if declared is None
-        else _candidate_inputs(model.graph, _dependencies(model.graph, refused))
-    )
-    if not candidates:
-        return {}
-    trials = [_trial_values(candidates, values) for values in _TRIAL_VALUES]
-    shapes = _output_shapes(trials, attempt)
-    if shapes is None:
-        with_pin = _pin_one_element(model.graph, trials, attempt)
-        if with_pin is None:
-            return {}
-        trials, shapes = with_pin
-    found = {name: _solve(*(t[name] for t in trials), shapes, declared) for name in candidates}
-    return {name: values for name, values in found.items() if (values != ANY).any()}
-
-
-def _output_shapes(trials: Trials, attempt: Callable[[Known], Graph]) -> list[list[tuple]] | None:
-    """Return the output shapes for trial values; None if the network cannot be imported."""
-    try:
-        return [[value.shape for value in attempt(known).outputs] for known in trials]
-    except (TVMError, ValueError, KeyError, MemoryError):
+    if declared is None:
         return None
+    candidates = _candidate_inputs(model.graph, _dependencies(model.graph, refused))
+    if not candidates:
+        return None
+    needed = _dependents(model.graph, candidates)
+    outputs = [info.name for info in model.graph.output]
+    part = _extract(model, [name for name in outputs if name in needed])
+    names = {name for node in part.graph.node for name in node.output}
+    if not all(name in names for node in refused for name in node.output if name):
+        part = model  # a refused node of a subgraph, or one that no such output needs
+    kept = {info.name for info in part.graph.output}
+    return ShapeOperandSearch(
+        part, [shape for name, shape in zip(outputs, declared) if name in kept], candidates
+    )
+
+
+def _dependents(graph: onnx.GraphProto, names: Collection[str]) -> set[str]:
+    """Return the names that depend on some names, directly or not."""
+    found = set(names)
+    for node in graph.node:
+        if not found.isdisjoint(_names_read_by(node)):
+            found.update(node.output)
+    return found
+
+
+def _extract(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
+    """Return the part of a network that computes some of its outputs; its inputs stay."""
+    graph = model.graph
+    read = set(outputs)
+    kept = []
+    for node in reversed(graph.node):
+        if not read.isdisjoint(node.output):
+            kept.append(node)
+            read.update(_names_read_by(node))
+    if len(kept) == len(graph.node):
+        return model
+    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    part.functions.extend(model.functions)
+    part.graph.name = graph.name
+    part.graph.node.extend(reversed(kept))
+    part.graph.input.extend(graph.input)
+    part.graph.value_info.extend(graph.value_info)
+    part.graph.output.extend(info for info in graph.output if info.name in outputs)
+    inputs = read | {info.name for info in graph.input}
+    part.graph.initializer.extend(t for t in graph.initializer if t.name in inputs)
+    part.graph.sparse_initializer.extend(
+        t for t in graph.sparse_initializer if t.values.name in inputs
+    )
+    return part
+
+
+def _shapes_of_trials(trials: Trials, output_shapes: OutputShapes) -> list[Sequence[tuple]] | None:
+    """Return the output shapes for trial values; None if the network cannot be imported."""
+    found: list[Sequence[tuple]] = []
+    for known in trials:
+        shapes = output_shapes(known)
+        if shapes is None:
+            return None
+        found.append(shapes)
+    return found
 
 
 def _pin_one_element(
-    graph: onnx.GraphProto, trials: Trials, attempt: Callable[[Known], Graph]
-) -> tuple[Trials, list[list[tuple]]] | None:
+    graph: onnx.GraphProto, trials: Trials, output_shapes: OutputShapes
+) -> tuple[Trials, list[Sequence[tuple]]] | None:
     """Fix one element to an extent of an input. Return the trials and output shapes if exactly one
     such choice can be imported; else None."""
     if len(graph.node) > MAX_NODES:
@@ -81,7 +149,7 @@ def _pin_one_element(
         for index in range(values.size):
             for extent in sorted(extents - {0}):
                 changed = [_with_element(known, name, index, extent) for known in trials]
-                shapes = _output_shapes(changed, attempt)
+                shapes = _shapes_of_trials(changed, output_shapes)
                 fitting += [] if shapes is None else [(changed, shapes)]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -198,7 +266,7 @@ def require_values(importer: ImportState, value: Value, known: np.ndarray) -> Va
         _element_extent(importer, emit, flat, index) if n == ANY else n
         for index, n in enumerate(values)
     ]
-    importer.extents[value] = np.asarray(elements, object).reshape(known.shape)
+    importer.sizes.extents[value] = np.asarray(elements, object).reshape(known.shape)
     return value
 
 

@@ -135,14 +135,14 @@ def _append_conjugate_half(ctx: NodeContext, x: Value, length: int) -> Value:
 @onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
 def constant_table(ctx: NodeContext) -> Value:
     """Fold a table of known size by the reference evaluator."""
-    if ctx.input(0) in ctx.importer.extents:
+    if ctx.input(0) in ctx.extents:
         return _window(ctx, *ctx.int_operand(0, "the size"))
     extents = [ctx.constant_operand(i, "the size") for i in range(len(ctx.inputs))]
     # a window's length, or the numbers of mel bins and of transform elements
     ctx.check_table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
     if any(v.data is None for v in ctx.inputs):
         sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
-        found = constant_folding.fold_node(ctx.node, sizes, ctx.importer.model)
+        found = constant_folding.fold_node(ctx.node, sizes, ctx.importer.request.model)
         if found is not None:
             return found[0]
     raise UnsupportedError("the table could not be computed; check its sizes and element type")

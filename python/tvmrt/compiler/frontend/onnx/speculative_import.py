@@ -49,5 +49,5 @@ def _select_result(
             raise UnsupportedError(
                 f"a run-time operand chooses between results of {result.type} and {merged.type}"
             )
-        merged = ctx.alike(ctx.emit("where", [condition, result, merged]), result)
+        merged = ctx.emit("where", [condition, result, merged])
     return merged

@@ -1,16 +1,16 @@
 """String tables: strings that a network only selects, as indices into a compile-time list.
 
-Class labels are an example. The network computes and returns the index; the caller has the list.
+Class labels are an example. The network computes and returns the index; the caller has the list,
+which is part of the tensor's type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import onnx
 
-from tvmrt.compiler.ir import Value, constant
+from tvmrt.compiler.ir import STRING, SourceType, Value, constant
 
 # Operators that pass string indices from their first input to their result.
 _PASS_THROUGH = frozenset(
@@ -22,35 +22,29 @@ LOOKUP_OPERATORS = frozenset(
 )
 
 
-class StringTables(dict):
-    """The string table of each value whose elements are indices into one."""
+def table_type(strings: Any) -> SourceType:
+    """Return the ONNX type of indices into a list of strings."""
+    return SourceType(STRING.name, tuple(strings))
 
-    def constant(self, array: np.ndarray, key: str) -> Value:
-        """Return a constant of strings as indices into the table of its distinct strings."""
-        texts = [decode_string(element) for element in array.reshape(-1).tolist()]
-        names = list(dict.fromkeys(texts))
-        index_of = {name: i for i, name in enumerate(names)}
-        indices = np.array([index_of[text] for text in texts], np.int64)
-        value = constant(indices.reshape(array.shape), key)
-        self[value] = names
-        return value
 
-    def indices_of(self, values: Sequence[Value | None]) -> list[int]:
-        """Return the indices of those values that have a string table."""
-        return [i for i, value in enumerate(values) if value is not None and value in self]
+def table_of(value: object) -> tuple[str, ...] | None:
+    """Return the strings that a tensor's elements are indices of; None if they are not indices."""
+    return value.type.labels if isinstance(value, Value) and value.type.is_string else None
 
-    def passes_through(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> bool:
-        """Return whether an operator passes the string indices of its first input to its result
-        unchanged."""
-        ours = node.domain in ("", "ai.onnx") and node.op_type in _PASS_THROUGH
-        return ours and self.indices_of(inputs) == [0]
 
-    def propagate_strings(
-        self, node: onnx.NodeProto, inputs: Sequence[Value | None], outputs: Sequence[Value | None]
-    ) -> None:
-        """Copy the string table of the first input to the result of such an operator."""
-        if self.passes_through(node, inputs) and outputs and outputs[0] is not None:
-            self.setdefault(outputs[0], self[inputs[0]])
+def string_constant(array: np.ndarray, name: str) -> Value:
+    """Return a constant of strings as indices into the table of its distinct strings."""
+    texts = [decode_string(element) for element in array.reshape(-1).tolist()]
+    names = list(dict.fromkeys(texts))
+    index_of = {name: i for i, name in enumerate(names)}
+    indices = np.array([index_of[text] for text in texts], np.int64)
+    return constant(indices.reshape(array.shape), name, table_type(names))
+
+
+def passes_through(domain: str, op: str) -> bool:
+    """Return whether an operator passes the string indices of its first input to its result
+    unchanged."""
+    return domain in ("", "ai.onnx") and op in _PASS_THROUGH
 
 
 def decode_string(element: object) -> str:

@@ -1,8 +1,8 @@
 """Strings that are inputs of a run or computed by it.
 
 In the graph a string is an int64 handle, so nodes that only move or select strings are imported as
-for numbers. ``ImportState.texts`` has the values with handles. Compile-time strings stay indices
-into a string table as long as that is sufficient, see ``string_table``.
+for numbers; the type of a tensor of handles is ``STRING``. Compile-time strings stay indices into a
+string table as long as that is sufficient, see ``string_table``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 
 import onnx
 
-from tvmrt.compiler.ir import DTYPES, Value, broadcast, constant
+from tvmrt.compiler.ir import DTYPES, Builder, Value, broadcast, constant
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .half_precision import HALF
 from .import_state import ImportState
-from .operator_schemas import find_schema, formal_parameter, formal_type
+from .legalize_types import HALF
+from .operator_schemas import find_schema, formal_parameter
 from .registry import Importer, find, onnx_op
-from .string_table import LOOKUP_OPERATORS
+from .string_table import LOOKUP_OPERATORS, passes_through, table_of
 from .tensors import nodes
 
 HEAP_BYTES = 1 << 20  # memory for the strings created by a run
@@ -54,46 +54,43 @@ def string_op(
 
 def reserve(state: ImportState) -> None:
     """Reserve memory for strings in the network's first node, if any node creates strings."""
-    if any(map(_creates_strings, nodes(state.model))):
-        state.text_heap = state.builder.emit("text_heap", [], "strings", bytes=HEAP_BYTES)
+    if any(map(_creates_strings, nodes(state.request.model))):
+        state.builder.emit("text_heap", [], "strings", bytes=HEAP_BYTES)
 
 
 def heap_of(state: ImportState) -> Value:
     """Return the memory for strings created by a run; it is empty when the run begins."""
-    if state.text_heap is None or state.text_heap.producer not in state.graph.nodes:
+    first = state.graph.nodes[0] if state.graph.nodes else None
+    if first is None or first.op != "text_heap":
         raise UnsupportedError("it produces strings in a loop body; do that before the loop")
-    return state.text_heap
+    return first.output
 
 
-def indices_of(state: ImportState, values: Sequence[object]) -> list[int]:
-    """Return the indices of those values that are strings."""
-    return [i for i, v in enumerate(values) if isinstance(v, Value) and v in state.texts]
+def is_string(value: object) -> bool:
+    """Return whether a value is a tensor of strings: handles or indices into a string table."""
+    return isinstance(value, Value) and value.type.is_string
 
 
-def mark_strings(state: ImportState, value: Value) -> Value:
-    """Mark a value whose elements are string handles."""
-    state.texts.add(value)
-    return value
+def is_text(value: object) -> bool:
+    """Return whether a value is a tensor of string handles."""
+    return is_string(value) and table_of(value) is None
 
 
-def to_handles(state: ImportState, value: Value) -> Value:
+def to_handles(builder: Builder, value: Value) -> Value:
     """Convert string table indices to string handles; other values are returned unchanged."""
-    names = state.string_tables.get(value)
+    names = table_of(value)
     if names is None:
         return value
     check_no_nul(names)
-    emit = state.builder.emit
-    table = emit("texts", [], "texts", values=tuple(names), shape=(len(names),))
+    table = builder.emit("texts", [], "texts", values=names, shape=(len(names),))
     if value.data is not None:
         value = constant(value.data, f"{value.name}_places")
-    return mark_strings(state, emit("gather", [table, value], value.name, axis=0))
+    return builder.emit("gather", [table, value], value.name, axis=0)
 
 
-def unify_strings(state: ImportState, a: Value, b: Value) -> tuple[Value, Value]:
+def unify_strings(builder: Builder, a: Value, b: Value) -> tuple[Value, Value]:
     """Convert two values, one of which is selected at run time, to strings if one is a string."""
-    if not indices_of(state, [a, b]) and not state.string_tables.indices_of([a, b]):
-        return a, b
-    return to_handles(state, a), to_handles(state, b)
+    return to_handles(builder, a), to_handles(builder, b)
 
 
 def prepare_inputs(
@@ -101,40 +98,17 @@ def prepare_inputs(
 ) -> list[Value | None]:
     """Return the inputs as the node's importer expects them. Raises UnsupportedError if the
     operator does not support strings."""
-    names = state.string_tables
-    table_inputs, string_inputs = names.indices_of(inputs), indices_of(state, inputs)
-    if not table_inputs and not string_inputs:
+    strings = [i for i, value in enumerate(inputs) if is_string(value)]
+    if not strings or state.functions.find(node):
         return list(inputs)
     if node.domain == "ai.onnx.ml" and node.op_type in LOOKUP_OPERATORS:
         return list(inputs)
-    if not string_inputs and names.passes_through(node, inputs):
-        return list(inputs)
-    if (node.domain, node.op_type) in state.functions:
+    if strings == [0] and not is_text(inputs[0]) and passes_through(node.domain, node.op_type):
         return list(inputs)
     definition = find_schema(node.op_type, opset, node.domain)
-    if not all(_supports_strings(node, definition, i) for i in (*table_inputs, *string_inputs)):
+    if not all(_supports_strings(node, definition, i) for i in strings):
         raise UnsupportedError("it handles strings; do that before or after the network")
-    return [
-        to_handles(state, v) if v is not None and i in table_inputs else v
-        for i, v in enumerate(inputs)
-    ]
-
-
-def propagate_strings(
-    state: ImportState,
-    node: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Value | None],
-    outputs: Sequence[Value | None],
-) -> None:
-    """Mark outputs that have the type of a string input."""
-    definition = find_schema(node.op_type, opset, node.domain)
-    if definition is None:
-        return
-    string_inputs = {formal_type(definition.inputs, i) for i in indices_of(state, inputs)}
-    for i, value in enumerate(outputs):
-        if isinstance(value, Value) and formal_type(definition.outputs, i) in string_inputs:
-            state.texts.add(value)
+    return [to_handles(state.builder, v) if i in strings else v for i, v in enumerate(inputs)]
 
 
 def _creates_strings(node: onnx.NodeProto) -> bool:
@@ -174,15 +148,14 @@ def check_no_nul(texts: Sequence[str]) -> None:
 def string_operand(ctx: NodeContext, index: int) -> Value:
     """Return an operand of strings by index."""
     value = ctx.required(index)
-    if value not in ctx.importer.texts:
+    if not is_text(value):
         raise ValueError(f"input {index} has {value.dtype} elements; strings are expected")
     return value
 
 
 def emit_strings(ctx: NodeContext, op: str, *operands: Value, **attrs) -> Value:
     """Emit an operator whose results are strings that take memory."""
-    heap = heap_of(ctx.importer)
-    return mark_strings(ctx.importer, ctx.emit(op, [heap, *operands], **attrs))
+    return ctx.emit(op, [heap_of(ctx.importer), *operands], **attrs)
 
 
 def equal(ctx: NodeContext) -> Value:
@@ -194,10 +167,8 @@ def equal(ctx: NodeContext) -> Value:
 
 def cast_to_text(ctx: NodeContext, x: Value) -> Value:
     """Import ONNX's Cast to strings."""
-    if x in ctx.importer.texts:
-        return x
     if x.dtype.is_float:
-        single = x.dtype.name == "float32" and ctx.half_of(x) is None
+        single = x.type.element == "float32"
         wide = ctx.cast(x, "float64")
         return emit_strings(ctx, "number_to_text", wide, single=single)
     if not x.dtype.is_int or x.dtype.name == "uint64":

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.frontend.dims import MAX_DIM
-from tvmrt.compiler.ir import Builder, Graph, Value
+from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 
@@ -98,11 +98,7 @@ def _evaluate_trip_count(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
         return None
     importer = ctx.importer
     max_trip_count = MAX_UNROLLED_ITERATIONS + 1 if limit is None else int(limit.data.item())
-    saved, known = (importer.graph, importer.builder), len(importer.problems)
-    importer.graph = Graph("counting")
-    importer.graph.op_types = saved[0].op_types
-    importer.builder = Builder(importer.graph, saved[1].sources)
-    try:
+    with importer.separate_graph("counting"):
         carried_values, go = list(ctx.inputs[2:]), condition is None or bool(condition.data.item())
         number = 0
         while go and number < min(max_trip_count, MAX_UNROLLED_ITERATIONS + 1):
@@ -112,9 +108,6 @@ def _evaluate_trip_count(ctx: NodeContext, body: onnx.GraphProto) -> int | None:
                 return None
             number, go = number + 1, bool(verdict.data.item())
         return number if number <= MAX_UNROLLED_ITERATIONS else None
-    finally:
-        del importer.problems[known:]
-        importer.graph, importer.builder = saved
 
 
 def _without_condition(body: onnx.GraphProto) -> onnx.GraphProto:

@@ -1,4 +1,4 @@
-"""Limits for unrolling of loops and inlining of functions.
+"""Limits for unrolling of loops, inlining of functions, and tables.
 
 A few bytes of a file can expand to any number of nodes: nested loops, or a function that calls
 another one twice, which calls a third one twice. The nodes are counted before expansion.
@@ -10,8 +10,27 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 
+from tvmrt.compiler.ir import limits
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_NODES
 from tvmrt.error import UnsupportedError
+
+
+class TableBudget:
+    """The number of elements of all tables that the importers of a network make."""
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def add(self, count: int, what: str, width: int = 1) -> None:
+        """Add a table of ``count`` rows. Raises ValueError, which names ``what``, if the table or
+        all tables together are too large. ``width``: elements per row."""
+        limits.check_table(count, what, width)
+        self._total += count * width
+        if self._total > limits.MAX_TABLES:
+            raise ValueError(
+                f"with {what} of {count} elements the network's tables have "
+                f"{self._total} elements; the maximum is {limits.MAX_TABLES}"
+            )
 
 
 class UnrollBudget:
