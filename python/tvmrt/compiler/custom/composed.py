@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Trait, Value
 from tvmrt.compiler.ir.custom import enter_operator, evaluate_graph
 
 from .graph_builder import GraphBuilder
@@ -64,7 +64,9 @@ class Composed(Operator):
         if sources != list(inputs):
             inside = self.inside([None if v is None else v.type for v in sources], values)
             half_types = {v for v in inside.inputs if v.dtype.is_half}
-            if any(n.op != "cast" and half_types & set(n.operands()) for n in inside.nodes):
+            if any(
+                not n.has(Trait.CONVERTS) and half_types & set(n.operands()) for n in inside.nodes
+            ):
                 return sources, inside
         return inputs, self.inside([None if v is None else v.type for v in inputs], values)
 

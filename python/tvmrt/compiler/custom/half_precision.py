@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tvmrt.compiler.ir import Builder, Value, constant
+from tvmrt.compiler.ir import Builder, Trait, Value, constant
 
 
 def convert_to_half(
@@ -46,7 +46,7 @@ def widen(builder: Builder, values: Sequence[Value]) -> list[Value]:
 
 def half_source(value: Value | None) -> Value | None:
     """Return the caller's half-precision tensor that a value was widened from; else None."""
-    if value is None or value.producer is None or value.producer.op != "cast":
+    if value is None or value.producer is None or not value.producer.has(Trait.CONVERTS):
         return None
     source = value.producer.inputs[0]
     return (

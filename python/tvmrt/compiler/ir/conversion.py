@@ -29,7 +29,7 @@ class Cast(Op):
 
     name = "cast"
     kind = POINTWISE
-    traits = frozenset({Trait.EXACT})
+    traits = frozenset({Trait.CONVERTS, Trait.EXACT})
 
     contract = Contract(
         "x: E=computed|half[*S] -> y: to[*S]",

@@ -8,7 +8,7 @@ import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .graph import TensorType
+from .graph import Node, TensorType, Value
 from .op import Op, register
 from .traits import Trait
 
@@ -53,6 +53,12 @@ class Concat(Op):
 
     def evaluate(self, arrays, attrs):
         return [np.concatenate(arrays, attrs["axis"])]
+
+
+def concat_of(value: Value | None) -> Node | None:
+    """Return the node that concatenates parts to this value; None if it is not concatenated."""
+    node = None if value is None else value.producer
+    return node if node is not None and node.op == "concat" else None
 
 
 @register("pad")

@@ -64,6 +64,7 @@ class Widen(Op):
     """Convert elements of small types exactly to the type in :data:`WIDER`."""
 
     kind = POINTWISE
+    traits = frozenset({Trait.CONVERTS})
 
     contract = Contract(
         "x: E=float8|packed[*S] -> y: to[*S]",
@@ -98,6 +99,7 @@ class Narrow(Op):
     """
 
     kind = POINTWISE
+    traits = frozenset({Trait.CONVERTS})
 
     contract = Contract(
         "x: float32|int8|uint8[*S] -> y: to[*S]",

@@ -187,6 +187,12 @@ class QMatMulComputed(Op):
     )
 
 
+def dequantize_of(value: Value) -> Node | None:
+    """Return the node that dequantises integers to this value; None if it is not dequantised."""
+    node = value.producer
+    return node if node is not None and node.op == "dequantize" else None
+
+
 def is_per_tensor(node: Node) -> bool:
     """Return whether a quantize or dequantize node has a constant scalar scale and zero point."""
     return all(v.is_constant and v.type.size == 1 for v in node.inputs[1:])

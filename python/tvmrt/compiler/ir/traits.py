@@ -18,8 +18,8 @@ class Trait(Enum):
         "[OC C/groups *K], the second operand; attributes as of conv"
     )
     MATRIX_PRODUCT = (
-        "y [*Y M N] is the matrix product of x [*A M K] and the second operand [*B K N], whose last "
-        "axes `weights` may swap; leading axes broadcast"
+        "y [*Y M N] is the matrix product of x [*A M K] and the second operand [*B K N], whose "
+        "last axes may be swapped according to `weights`; leading axes broadcast"
     )
     POOL = (
         "an element of y [N C *Y] depends on a sliding window of one channel of x [N C *S]; y is "
@@ -33,6 +33,7 @@ class Trait(Enum):
     )
     CONCATENATES = "y has the elements of all operands, one operand after another along an axis"
     REARRANGES = "y has each element of x exactly once, and no others"
+    CONVERTS = "y has the elements of x in another element type"
     ELEMENTWISE = (
         "an element of y depends only on elements of the operands at the same (broadcast) index; "
         "of small operands without that index, as lookup tables, on all elements"

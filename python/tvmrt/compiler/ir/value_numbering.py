@@ -174,17 +174,24 @@ def _keeps_integer(node: Node) -> bool:
     """Return whether the node returns its integer scalar unchanged."""
     if node.has(Trait.REARRANGES):
         return True
-    return node.op == "cast" and node.inputs[0].dtype.is_int and node.outputs[0].dtype.bits >= 32  # type: ignore[union-attr]
+    return (
+        node.has(Trait.CONVERTS)
+        and node.inputs[0].dtype.is_int
+        and node.outputs[0].dtype.bits >= 32
+    )  # type: ignore[union-attr]
 
 
 def counted_mask(node: Node) -> Value | None:
     """Return the tensor whose nonzero elements a node counts; None if it does not count."""
-    if node.op == "count_nonzero":
-        return node.inputs[0]
-    x = node.inputs[0] if node.op == "reduce_sum" else None
+    rule = _COUNTS.get(node.op)
+    return None if rule is None else rule(node)
+
+
+def _summed_mask(node: Node) -> Value | None:
+    x = node.inputs[0]
     if x is None or len(node.attrs["axes"]) != len(x.shape):
         return None
-    while x.producer is not None and (x.producer.has(Trait.REARRANGES) or x.producer.op == "cast"):
+    while x.producer is not None and x.producer.has(Trait.REARRANGES, Trait.CONVERTS):
         x = x.producer.inputs[0]
         if x is None or x.dtype.name == "bool":
             return x
@@ -237,6 +244,10 @@ _SOURCES: dict[str, Callable[[Node], Value]] = {
     "reshape": _source,
 }
 _NEUTRAL = {"logical_and": True, "logical_or": False}  # operand that returns the other one
+_COUNTS: dict[str, Callable[[Node], Value | None]] = {
+    "count_nonzero": _first_operand,
+    "reduce_sum": _summed_mask,
+}
 # How many elements of the node's result, a mask, each element of its operand stands for.
 _MASK_RULES: dict[str, Callable[[Value, Node], SymInt | None]] = {
     "cast": _keeps_zero,

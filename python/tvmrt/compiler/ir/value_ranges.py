@@ -12,6 +12,7 @@ from typing import Union
 
 import numpy as np
 
+from .data_movement import concat_of
 from .extent import bounds, lower_bound, upper_bound
 from .graph import Node, Value
 from .traits import Trait
@@ -234,9 +235,8 @@ def _min_interval(node: Node, x: Operand) -> Interval:
 
 
 def _by_parts(node: Node, x: Operand, function: Callable) -> Interval:
-    operand = node.inputs[0]
-    joined = None if operand is None else operand.producer
-    if joined is None or joined.op != "concat" or len(joined.outputs[0].shape) != 1:
+    joined = concat_of(node.inputs[0])
+    if joined is None or len(joined.outputs[0].shape) != 1:
         return x(0)
     parts = [x(0, v) for v in joined.inputs]
     return function(p[0] for p in parts), function(p[1] for p in parts)

@@ -12,6 +12,7 @@ from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .extent import Extent, SymInt, lower_bound, statically_known_true, symbols_of, upper_bound
 from .extent_bounds import all_sizes
+from .graph import Node, Value
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
 from .traits import Trait
@@ -124,6 +125,12 @@ class Slice(ViewOp):
 
     def access(self, source, attrs):
         return source.slice(attrs["starts"], attrs["steps"], attrs["sizes"])
+
+
+def slice_of(value: Value) -> Node | None:
+    """Return the node that slices a tensor to this value; None if it is not a slice."""
+    node = value.producer
+    return node if node is not None and node.op == "slice" else None
 
 
 @register("expand")

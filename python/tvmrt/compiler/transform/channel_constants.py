@@ -64,6 +64,21 @@ def find_absorber(value: Value, readers: ValueUsers) -> Node | None:
     return node
 
 
+def scaled_side(node: Node | None) -> int | None:
+    """Return the index of the operand that a node multiplies by a constant scalar; None if there is
+    none. The scalar is the other operand."""
+    if node is None or node.op != "mul" or node.guard is not None:
+        return None
+    for side, scale in enumerate(reversed(node.inputs)):
+        if (
+            node.inputs[side].shape == node.output.shape
+            and scale.is_constant
+            and scale.type.size == 1
+        ):
+            return side
+    return None
+
+
 def per_channel_f64(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:
     """Return :func:`per_channel` in double precision; None without an array."""
     row = None if array is None else per_channel(value, array, axis)

@@ -16,7 +16,7 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value, constant
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.value_users import ValueUsers
 
-from .channel_constants import find_absorber, is_float_matmul
+from .channel_constants import find_absorber, is_float_matmul, scaled_side
 from .rewrite import rewrite
 
 
@@ -81,16 +81,11 @@ def _rewrite_node(
 
 def _find_scale(value: Value, readers: ValueUsers) -> _Scaled | None:
     """Return the constant scalar multiplication of a value, if the value has one reader."""
-    node = value.producer
-    if node is None or node.op != "mul" or node.guard is not None or not value.dtype.is_float:
+    side = scaled_side(value.producer)
+    if side is None or not value.dtype.is_float or readers.only(value) is None:
         return None
-    if readers.only(value) is None:
-        return None
-    for side, scale in enumerate(reversed(node.inputs)):
-        of_one = scale.is_constant and scale.type.size == 1 and np.isfinite(scale.data).all()
-        if of_one and node.inputs[side].shape == value.shape:
-            return _Scaled(node, side, scale)
-    return None
+    scale = value.producer.inputs[1 - side]
+    return _Scaled(value.producer, side, scale) if np.isfinite(scale.data).all() else None
 
 
 def _first_view(value: Value, readers: ValueUsers) -> Node | None:

@@ -15,7 +15,7 @@ import numpy as np
 from tvmrt.compiler.ir import VIEW, Graph, Node, Value, get_op
 from tvmrt.compiler.ir.value_users import ValueUsers
 
-from .channel_constants import is_float_matmul
+from .channel_constants import is_float_matmul, scaled_side
 from .fold_scale import absorb_scale, scale_tables
 
 MAX_ELEMENTS = 1 << 24  # maximum elements of a result whose channels are followed
@@ -108,11 +108,7 @@ def _is_view(node: Node) -> bool:
 
 def _scale_of(reader: _Reader) -> float | None:
     """Return the constant scalar that multiplies the value in a reader; None without one."""
-    node, value = reader.node, reader.value
-    if node is None or node.op != "mul" or node.guard is not None:
+    side = scaled_side(reader.node)
+    if side is None or reader.node.inputs[side] is not reader.value:
         return None
-    for side, scale in enumerate(reversed(node.inputs)):
-        same = node.inputs[side] is value and node.output.shape == value.shape
-        if same and scale.is_constant and scale.type.size == 1:
-            return float(scale.data.reshape(()))
-    return None
+    return float(reader.node.inputs[1 - side].data.reshape(()))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.view import slice_of
 
 from .rewrite import at, rewrite
 
@@ -54,15 +55,15 @@ def _fold(b: Builder, node: Node, joined: Node) -> Value | None:
 def _phase(part: Value) -> _Phase | None:
     """Return the phase that the preceding slices take of an image; None if there is none."""
     starts, steps = np.zeros(4, int), np.ones(4, int)
-    value, node = part, part.producer
-    while node is not None and node.op == "slice" and len(value.shape) == 4:
+    value, node = part, slice_of(part)
+    while node is not None and len(value.shape) == 4:
         attrs = node.attrs
         bounds = (*attrs["starts"], *attrs["steps"])
         if not all(isinstance(n, int) for n in bounds) or node.guard is not None:
             return None
         starts = np.array(attrs["starts"]) + starts * attrs["steps"]
         steps = steps * attrs["steps"]
-        value, node = node.inputs[0], node.inputs[0].producer
+        value, node = node.inputs[0], slice_of(node.inputs[0])
     if len(value.shape) != 4 or not all(isinstance(n, int) for n in (*value.shape, *part.shape)):
         return None
     step = int(steps[2])

@@ -5,9 +5,9 @@ An embedding in int4 has tens of thousands of rows, and a run reads a few of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from .rewrite import at, rewrite
 
 SIGNED = {"int4": 8, "int2": 2}  # with the sign bit
 UNSIGNED = ("uint4", "uint2")
-SCALING = ("dequantize", "mul")  # a table with parameters, which are the later operands
 
 
 def gather_before_widen(graph: Graph) -> None:
@@ -38,19 +37,27 @@ def _gather_first(b: Builder, node: Node) -> Value | None:
 
 def _is_made_of_table(value: Value, axis: int) -> bool:
     """Return whether a value is computed row by row, along the axis, from a small table."""
-    source_node = value.producer
-    if source_node is None:
-        return False
-    x = source_node.inputs[0] if source_node.inputs else None
-    if source_node.op == "widen" and x.is_constant:
-        kind = x.dtype.name
-        return not x.dtype.is_packed or kind in SIGNED or kind in UNSIGNED
-    if source_node.op == "reshape":
-        same = x.shape[: axis + 1] == value.shape[: axis + 1]
-    else:
-        parameters = [p for p in source_node.inputs[1:] if p is not None]
-        same = source_node.op in SCALING and x.shape == value.shape
-        same = same and all(_has_rows(p, x, axis) for p in parameters)
+    node = value.producer
+    rule = None if node is None else _RULES.get(node.op)
+    return rule is not None and rule.keeps_rows(node, axis)
+
+
+def _widens_table(node: Node, axis: int) -> bool:
+    table = node.inputs[0]
+    is_known = not table.dtype.is_packed or table.dtype.name in (*SIGNED, *UNSIGNED)
+    return table.is_constant and is_known
+
+
+def _reshapes_rows(node: Node, axis: int) -> bool:
+    x = node.inputs[0]
+    same = x.shape[: axis + 1] == node.output.shape[: axis + 1]
+    return same and _is_made_of_table(x, axis)
+
+
+def _scales_rows(node: Node, axis: int) -> bool:
+    x, *parameters = node.inputs
+    same = x.shape == node.output.shape
+    same = same and all(p is None or _has_rows(p, x, axis) for p in parameters)
     return same and _is_made_of_table(x, axis)
 
 
@@ -80,14 +87,16 @@ class _GatherRewriter:
         return (*before[: self.axis], *self.indices.shape, *before[self.axis + 1 :])
 
     def of(self, value: Value) -> Value:
-        source_node = value.producer
-        x = source_node.inputs[0]
-        if source_node.op == "widen":
-            return self.widen(x, source_node.attrs["to"])
-        if source_node.op == "reshape":
-            return self.emit("reshape", [self.of(x)], shape=self.shape(value.shape))
-        parameters = [self.parameter(p) for p in source_node.inputs[1:]]
-        return self.emit(source_node.op, [self.of(x), *parameters], **source_node.attrs)
+        return _RULES[value.producer.op].rewrite(self, value.producer)
+
+    def reshape(self, node: Node) -> Value:
+        rows = self.of(node.inputs[0])
+        return self.emit("reshape", [rows], shape=self.shape(node.output.shape))
+
+    def scale(self, node: Node) -> Value:
+        x, *parameters = node.inputs
+        operands = [self.of(x), *map(self.parameter, parameters)]
+        return self.emit(node.op, operands, **node.attrs)
 
     def parameter(self, p: Value | None) -> Value | None:
         if p is None or not p.shape:
@@ -98,7 +107,8 @@ class _GatherRewriter:
         shape = (*p.shape[: self.axis], *ones, *p.shape[self.axis + 1 :])
         return self.emit("reshape", [p], shape=shape)
 
-    def widen(self, table: Value, to: str) -> Value:
+    def widen(self, node: Node) -> Value:
+        table, to = node.inputs[0], node.attrs["to"]
         kind, axis = table.dtype.name, self.axis
         if not table.dtype.is_packed:
             return self.emit("widen", [self.gather_rows(table)], to=to)
@@ -132,3 +142,19 @@ def _pad_to_bytes(table: np.ndarray, axis: int, each: int) -> np.ndarray:
     spare = [(0, 0)] * (axis + 1) + [(0, -width % each)]
     filled = np.pad(rows.view(np.uint8), spare).view(table.dtype)
     return to_memory_format(filled).reshape(*table.shape[: axis + 1], -1)
+
+
+class _Rule(NamedTuple):
+    """Whether a node computes its rows from those of a table, and the same on gathered rows."""
+
+    keeps_rows: Callable[[Node, int], bool]
+    rewrite: Callable[[_GatherRewriter, Node], Value]
+
+
+_SCALE = _Rule(_scales_rows, _GatherRewriter.scale)
+_RULES = {
+    "dequantize": _SCALE,
+    "mul": _SCALE,
+    "reshape": _Rule(_reshapes_rows, _GatherRewriter.reshape),
+    "widen": _Rule(_widens_table, _GatherRewriter.widen),
+}

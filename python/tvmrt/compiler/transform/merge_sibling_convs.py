@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Builder, Graph, Node, Value
+from tvmrt.compiler.ir.view import slice_of
 
 from .rewrite import rewrite
 
@@ -85,8 +86,8 @@ def _depthwise(graph: Graph) -> list[Family]:
     """Return groups of depthwise convolutions that read slices of one tensor, in order."""
     families: dict[tuple, Family] = {}
     for node in graph.nodes:
-        part = node.inputs[0].producer if node.inputs and node.inputs[0] is not None else None
-        if part is None or part.op != "slice" or not _is_mergeable(node) or not _is_depthwise(node):
+        part = slice_of(node.inputs[0]) if _is_mergeable(node) else None
+        if part is None or not _is_depthwise(node):
             continue
         of, attrs = part.inputs[0].shape, part.attrs
         sizes = (*attrs["sizes"][:1], *attrs["sizes"][2:])

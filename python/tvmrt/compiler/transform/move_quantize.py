@@ -14,6 +14,7 @@ from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.quantized import (
     dequantize_array,
+    dequantize_of,
     is_per_tensor,
     quantize_array,
     same_parameters,
@@ -98,10 +99,8 @@ def _hoist(b: Builder, node: Node, readers: ValueUsers) -> Value | None:
 
 def dequantizing(value: Value, reader: Node) -> Node | None:
     """Return the dequantize node of ``value``, if it runs whenever its reader does."""
-    node = value.producer
-    if node is None or node.op != "dequantize" or node.guard not in (None, reader.guard):
-        return None
-    return node
+    node = dequantize_of(value)
+    return node if node is not None and node.guard in (None, reader.guard) else None
 
 
 @at(Trait.MOVES_ELEMENTS, Trait.EXTREMUM)

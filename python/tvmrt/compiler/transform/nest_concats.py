@@ -11,6 +11,7 @@ Contract: bit-equal, no additional copies, no longer lifetimes than readers need
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.view import slice_of
 
 from .rewrite import at, rewrite
 
@@ -69,13 +70,13 @@ def _replace_slices(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
 
 def _sliced_tensor(parts: tuple[Value, ...], axis: int) -> tuple[Value, int] | None:
     """Return the tensor whose slices are the first parts, and their number; None if none."""
-    first, end = parts[0].producer, 0
-    if first is None or first.op != "slice":
+    first, end = slice_of(parts[0]), 0
+    if first is None:
         return None
     x = first.inputs[0]
     for count, part in enumerate(parts, 1):
-        node = part.producer
-        if node is None or node.op != "slice" or node.inputs[0] is not x or node.guard is not None:
+        node = slice_of(part)
+        if node is None or node.inputs[0] is not x or node.guard is not None:
             return None
         starts, sizes = list(node.attrs["starts"]), list(node.attrs["sizes"])
         if starts.pop(axis) != end or set(node.attrs["steps"]) != {1}:

@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.matmul_nbits import pack_interleaved
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.compiler.ir.weight_quantization import WeightQuantization
 
-from .rewrite import rewrite
+from .rewrite import at, rewrite
 
 BITS = {"int8": 8, "int4": 4}
 BLOCK = {8: 128, 4: 32}  # weights with one scale
@@ -91,15 +91,9 @@ class _Layers:
         self.cache: dict[bytes, _Layer] = {}
 
     def replace_node(self, b: Builder, node: Node) -> Value | None:
-        if _is_matmul(node):
-            packed = self._packed_weights(b, node, node.inputs[1], node.inputs[1].data.T)
-            return None if packed is None else _emit_matmul(b, node, packed)
-        if _is_table(node):
-            packed = self._packed_weights(b, node, node.inputs[0], node.inputs[0].data)
-            return None if packed is None else _emit_gather(b, node, packed)
-        return None
+        return _matmul(b, node, self) or _gather(b, node, self)
 
-    def _packed_weights(
+    def packed_weights(
         self, b: Builder, node: Node, weights: Value, rows: np.ndarray
     ) -> _Packed | None:
         rows = np.ascontiguousarray(rows)
@@ -136,12 +130,22 @@ def _is_matrix(value: Value) -> bool:
     return value.data.size >= MIN_ELEMENTS and bool(np.isfinite(value.data).all())
 
 
-def _is_matmul(node: Node) -> bool:
-    return node.op == "matmul" and not node.inputs[0].is_constant and _is_matrix(node.inputs[1])
+@at("matmul")
+def _matmul(b: Builder, node: Node, layers: _Layers) -> Value | None:
+    x, weights = node.inputs[:2]
+    if x.is_constant or not _is_matrix(weights):
+        return None
+    packed = layers.packed_weights(b, node, weights, weights.data.T)
+    return None if packed is None else _emit_matmul(b, node, packed)
 
 
-def _is_table(node: Node) -> bool:
-    return node.op == "gather" and node.attrs["axis"] == 0 and _is_matrix(node.inputs[0])
+@at("gather")
+def _gather(b: Builder, node: Node, layers: _Layers) -> Value | None:
+    table = node.inputs[0]
+    if node.attrs["axis"] != 0 or not _is_matrix(table):
+        return None
+    packed = layers.packed_weights(b, node, table, table.data)
+    return None if packed is None else _emit_gather(b, node, packed)
 
 
 def _emit_matmul(b: Builder, node: Node, packed: _Packed) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.limits import MAX_SEPARATE_TAPS
+from tvmrt.compiler.ir.quantized import dequantize_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -94,7 +95,7 @@ def conv(ctx: NodeContext) -> Value:
 def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
     """Emit a convolution; with weights computed at run time it becomes a matmul."""
     ctx.require_float32(x)
-    if x.producer is not None and x.producer.op == "dequantize":
+    if dequantize_of(x) is not None:
         w = unpack_weights(ctx, w)
     if w.is_constant and (bias is None or bias.is_constant):
         inputs = [x, w] if bias is None else [x, w, bias]

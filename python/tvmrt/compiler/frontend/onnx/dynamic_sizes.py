@@ -21,9 +21,10 @@ from tvmrt.compiler.frontend.data_propagation import (
     equal,
 )
 from tvmrt.compiler.frontend.dims import size_name
-from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
 from tvmrt.compiler.ir.comparison import comparison_of
+from tvmrt.compiler.ir.data_movement import concat_of
 from tvmrt.compiler.ir.extent import (
     Extent,
     SymInt,
@@ -77,7 +78,7 @@ def max_value(ctx: OnnxNode, value: Value) -> int | None:
 def strip_cast(value: Value) -> Value:
     """Return the integer operand of a cast; any other value unchanged."""
     node = value.producer
-    cast = node.inputs[0] if node is not None and node.op == "cast" else None
+    cast = node.inputs[0] if node is not None and node.has(Trait.CONVERTS) else None
     return cast if cast is not None and cast.dtype.is_int else value
 
 
@@ -271,8 +272,9 @@ def _slice_rule(node: Node, find: Find) -> Elements | None:
     size, step = node.attrs["sizes"][0], node.attrs["steps"][0]
     if x is None or more:
         return None
-    if x.producer is not None and x.producer.op == "concat" and step == 1:
-        for part in x.producer.inputs:
+    joined = concat_of(x) if step == 1 else None
+    if joined is not None:
+        for part in joined.inputs:
             extent = part.shape[0]  # type: ignore[union-attr]
             if isinstance(extent, int) and start + size <= extent:
                 found = find(part)  # type: ignore[arg-type]

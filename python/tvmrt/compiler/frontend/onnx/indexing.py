@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Value, get_op
 from tvmrt.compiler.ir.assumptions import is_at_least
+from tvmrt.compiler.ir.data_movement import concat_of
 from tvmrt.compiler.ir.extent import SymInt, lower_bound, statically_known_true, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
 
@@ -168,13 +169,13 @@ def _must_be_copied(x: Value) -> bool:
     """Return whether x is an input of the network, a constant, or a concat."""
     while x.producer is not None and get_op(x.producer.op).kind == VIEW:
         x = x.producer.inputs[0]
-    return x.producer is None or x.producer.op == "concat"
+    return x.producer is None or concat_of(x) is not None
 
 
 def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Value:
     """Replace a range of x along one axis. Parts of a concat that are replaced vanish."""
-    joined = x.producer is not None and x.producer.op == "concat"
-    parts = x.producer.inputs if joined and x.producer.attrs["axis"] == axis else [x]
+    joined = concat_of(x)
+    parts = joined.inputs if joined is not None and joined.attrs["axis"] == axis else [x]
     end = start + new.shape[axis]
     before, after, position = [], [], 0
     for part in parts:

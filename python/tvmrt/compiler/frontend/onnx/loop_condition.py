@@ -219,7 +219,7 @@ def _constant_node(node: onnx.NodeProto) -> _LinearFunction | None:
 
 def _forwards(node: Node) -> bool:
     """Return whether a node returns its scalar, possibly in another type."""
-    return node.op == "cast" or node.has(Trait.REARRANGES)
+    return node.has(Trait.CONVERTS, Trait.REARRANGES)
 
 
 def _preserves_value(node: onnx.NodeProto) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from tvmrt.compiler.ir import DTYPES, SourceType, Value
 from tvmrt.compiler.ir.low_bit_types import WIDER, widen_constants
 from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.quantized import dequantize_of
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
 
@@ -69,8 +70,8 @@ def dequantize(
 def unpack_weights(ctx: NodeContext, x: Value) -> Value:
     """Unpack the constant of a dequantised packed tensor to one byte per element, which integer
     kernels read. Other values are returned unchanged."""
-    node = x.producer
-    if node is None or node.op != "dequantize":
+    node = dequantize_of(x)
+    if node is None:
         return x
     q = widen_constants(ctx.builder, node.inputs[0])
     return ctx.emit("dequantize", [q, *node.inputs[1:]]) if q.is_constant else x
