@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.frontend.onnx import quantize
 from tvmrt.compiler.frontend.onnx.context import NodeContext
-from tvmrt.compiler.frontend.onnx.convolution import convolution, crop_negative_pads, window_attrs
+from tvmrt.compiler.frontend.onnx.convolution import convolution, convolution_window
 from tvmrt.compiler.frontend.onnx.pooling import pool, pool_window
 from tvmrt.compiler.ir import Value
 from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
@@ -26,8 +26,8 @@ def channels_last(ctx: NodeContext, x: Value) -> Value:
 
 
 def _convolve(ctx: NodeContext, x: Value, w: Value, bias: Value | None) -> Value:
-    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    return convolution(ctx, crop_negative_pads(ctx, x, attrs), w, bias, ctx.attr("group", 1), attrs)
+    attrs = convolution_window(ctx, x, w)
+    return convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
 
 
 def _apply_activation(ctx: NodeContext, y: Value) -> Value:

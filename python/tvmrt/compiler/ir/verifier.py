@@ -1,8 +1,4 @@
-"""Verifier: checks that a graph is well formed after import, the passes and the partition.
-
-Contracts check each node when it is created. The verifier finds what they cannot see: wrong
-changes of existing nodes, of their order or of the graph's inputs and outputs.
-"""
+"""Verifier: checks that a graph is well formed after import, passes, partition and devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of a complete model by the onnx package, for errors between nodes.
+"""Check of a complete model by the onnx package, for errors between nodes: end of the file gate.
 
 It finds errors in half-precision types (float32 in the IR), declared types, loop bodies and
 functions. The package checks a copy without weights. Deviations that only onnxruntime accepts are
@@ -15,8 +15,9 @@ from onnx import TensorProto, checker, helper, shape_inference
 
 from tvmrt.compiler.ir import TensorType
 
+from .check_node import clean_error_text
 from .check_ssa import label
-from .operator_schemas import clean_error_text, declared, find_schema, onnx_element_type
+from .operator_schemas import declared, find_schema, onnx_element_type
 from .tensors import graphs, nodes
 
 _UNCHECKED_DOMAIN = "tvmrt.unchecked"  # a domain that the onnx package does not know

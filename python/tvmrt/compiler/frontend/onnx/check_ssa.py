@@ -1,4 +1,7 @@
-"""SSA check: every name of a network is defined once, and before it is read."""
+"""SSA check: every name of a network is defined once, and before it is read.
+
+It is the beginning of the file gate; ``check_node`` and ``check_model`` follow.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import are_equal
+from tvmrt.compiler.ir.contract import LIMIT
 from tvmrt.compiler.ir.limits import MAX_SEPARATE_TAPS
 from tvmrt.compiler.ir.quantized import dequantize_of
 from tvmrt.compiler.ir.rounding import ceil_div
@@ -25,23 +27,45 @@ def same_pads(total: Sequence[int], mode: str) -> tuple[tuple[int, ...], tuple[i
     return (small, large) if mode == "SAME_UPPER" else (large, small)
 
 
-def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[int, ...]:
-    """Return an attribute with one number per spatial axis."""
-    values = ctx.attr(name) or [default] * rank
-    if len(values) != rank:
-        raise ValueError(f"{name} {values} does not fit {rank} spatial axes")
+def window_ints(
+    ctx: NodeContext, name: str, count: int, default: int, minimum: int = 1
+) -> tuple[int, ...]:
+    """Return an attribute with ``count`` numbers, which belong to the spatial axes."""
+    values = ctx.attr(name) or [default] * count
+    if len(values) != count or not all(minimum <= n <= LIMIT for n in values):
+        raise ValueError(
+            f"attribute {name} is {values}, expected {count} integers from {minimum} to {LIMIT}"
+        )
     return tuple(values)
 
 
 def _window_params(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
     """Return strides, dilations, and the node's explicit padding before and after."""
-    strides, dilations = (spatial_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
-    pads = ctx.attr("pads") or [0] * 2 * rank
-    if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
+    strides, dilations = (window_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
+    pads = window_ints(ctx, "pads", 2 * rank, 0, 0)
+    mode = ctx.attr("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
         raise ValueError(
-            f"strides {strides}, dilations {dilations}, pads {pads} do not define a window"
+            f"attribute auto_pad is {mode!r}, expected one of NOTSET, SAME_UPPER, SAME_LOWER, VALID"
         )
-    return strides, dilations, tuple(pads[:rank]), tuple(pads[rank:])
+    return strides, dilations, pads[:rank], pads[rank:]
+
+
+def convolution_window(ctx: NodeContext, x: Value, w: Value) -> dict:
+    """Return the attributes of a convolution's window."""
+    _check_kernel(ctx, w)
+    return window_attrs(ctx, x.shape[2:], w.shape[2:])
+
+
+def _check_kernel(ctx: NodeContext, w: Value) -> None:
+    """Raise ValueError for attributes of a convolution that contradict its weights or another."""
+    kernel, mode = ctx.attr("kernel_shape"), ctx.attr("auto_pad", "NOTSET")
+    if kernel and not (
+        len(kernel) == len(w.shape) - 2 and all(map(are_equal, kernel, w.shape[2:]))
+    ):
+        raise ValueError(f"attribute kernel_shape is {kernel}, the weights are {w.type}")
+    if ctx.attr("pads") and mode.startswith("SAME"):
+        raise ValueError(f"attribute pads is {ctx.attr('pads')}, but auto_pad is {mode}")
 
 
 def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
@@ -57,8 +81,6 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
             for n, k, s, d in zip(spatial, kernel, strides, dilations)
         ]
         before, after = same_pads(total, mode)
-    elif mode != "NOTSET":
-        raise ValueError(f"unknown auto_pad {mode}")
     return {
         "strides": strides,
         "dilations": dilations,
@@ -87,8 +109,7 @@ def with_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
 @onnx_op("Conv")
 def conv(ctx: NodeContext) -> Value:
     x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
-    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    x = crop_negative_pads(ctx, x, attrs)
+    attrs = convolution_window(ctx, x, w)
     return convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
 
 
@@ -161,6 +182,7 @@ def _im2col_slices(ctx: NodeContext, x: Value, kernel, extents, groups: int, att
 def conv_transpose(ctx: NodeContext) -> Value:
     x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
     ctx.require_float32(x)
+    _check_kernel(ctx, w)
     attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])
     if w.data is None:
         x = _insert_zeros(ctx, x, attrs["strides"])
@@ -220,7 +242,12 @@ def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence
     """Return strides, dilations, elements cropped at the start, and extents of the result."""
     rank = len(spatial)
     strides, dilations, before, after = _window_params(ctx, rank)
-    output_padding = spatial_ints(ctx, "output_padding", rank, 0)
+    output_padding = window_ints(ctx, "output_padding", rank, 0, 0)
+    if any(extra >= max(s, d) for extra, s, d in zip(output_padding, strides, dilations)):
+        raise ValueError(
+            f"attribute output_padding is {list(output_padding)}, expected numbers below the "
+            "stride or the dilation of the axis"
+        )
     mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
     full = [
         s * (n - 1) + e + (k - 1) * d + 1

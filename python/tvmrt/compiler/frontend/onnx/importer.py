@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from . import (
     string_tensors,
 )
 from .check_model import check_complete_model
+from .check_node import checked_import
 from .check_ssa import name_of
 from .context import NodeContext
 from .custom_operators import custom_importer
@@ -41,8 +43,6 @@ from .legalize_types import (
     typed_constant,
 )
 from .model_functions import expand_call
-from .operator_constraints import check_constraints
-from .operator_schemas import check_inference, check_inputs, check_node
 from .output_bounds import limit_to_declared_bounds
 from .registry import Importer, find, why_missing
 from .sequence_values import Alternatives
@@ -289,17 +289,19 @@ class GraphImporter(ImportState):
         # onnx would read string handles as numbers, and does not know our sequence values
         has_strings_or_sequences = has_strings or sequences.is_sequence_node(node.op_type, inputs)
         checked = record is None and not has_strings_or_sequences and not self._is_custom(node)
-        if checked:
-            check_node(node, context.opset)
-            check_inputs(node, context.opset, inputs, packed_type)
-            check_constraints(node, context.opset, inputs)
+        gate = (
+            checked_import(node, self.functions.opsets, inputs, packed_type)
+            if checked
+            else nullcontext()
+        )
         try:
-            followed = checked and (
-                data_propagation.propagate(context) or float_data_propagation.propagate(context)
-            )
-            outputs = followed or self._import_by_rule(context, record)
-            if checked and not followed:
-                outputs = float_data_propagation.record_sizes(context, outputs)
+            with gate:
+                followed = checked and (
+                    data_propagation.propagate(context) or float_data_propagation.propagate(context)
+                )
+                outputs = followed or self._import_by_rule(context, record)
+                if checked and not followed:
+                    outputs = float_data_propagation.record_sizes(context, outputs)
         except UnsupportedError:
             del self.graph.nodes[count:]
             folded = (
@@ -310,21 +312,13 @@ class GraphImporter(ImportState):
             if folded is None:
                 raise
             return folded
-        except (ValueError, MemoryError):
-            raise
-        except Exception:
-            if checked:  # the error of type inference is more specific
-                check_inference(node, self.functions.opsets, context.opset, inputs, packed_type)
-            raise
         if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
             return outputs
-        if checked:
-            check_inference(node, self.functions.opsets, context.opset, inputs, packed_type)
-            if outputs is None or any(v is not None and v.data is None for v in outputs):
-                folded = constant_folding.fold_node(node, inputs, self.request.model, outputs or ())
-                if folded is not None:
-                    del self.graph.nodes[count:]
-                    return folded
+        if checked and (outputs is None or any(v is not None and v.data is None for v in outputs)):
+            folded = constant_folding.fold_node(node, inputs, self.request.model, outputs or ())
+            if folded is not None:
+                del self.graph.nodes[count:]
+                return folded
         return outputs
 
     def _import_by_rule(self, context: NodeContext, record: Any) -> list[Value | None] | None:

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.extent import sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
-from .convolution import crop_negative_pads, window_attrs
+from .convolution import window_attrs, window_ints
 from .registry import onnx_op
 
 
@@ -39,11 +39,13 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
 
 def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
     """Return the input and the attributes shared by all pools."""
-    kernel = tuple(ctx.attr("kernel_shape"))
-    if len(kernel) != len(x.shape) - 2:
-        raise ValueError(f"a window {list(kernel)} does not fit {x.type}")
+    kernel = window_ints(ctx, "kernel_shape", len(x.shape) - 2, 0)
+    pads = ctx.attr("pads") or ()
+    if any(pad >= k for pad, k in zip(pads, kernel * 2)):
+        raise ValueError(
+            f"attribute pads is {pads}, expected numbers below {list(kernel)}, the window"
+        )
     attrs = window_attrs(ctx, x.shape[2:], kernel)
-    x = crop_negative_pads(ctx, x, attrs)
     attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
     return x, {"kernel": kernel, **attrs}
 
@@ -119,7 +121,7 @@ def global_lp_pool(ctx: NodeContext) -> Value:
 @onnx_op("MaxUnpool")
 def max_unpool(ctx: NodeContext) -> Value:
     x, indices = ctx.required(0), ctx.required(1)
-    kernel = tuple(ctx.attr("kernel_shape"))
+    kernel = window_ints(ctx, "kernel_shape", len(x.shape) - 2, 0)
     attrs = window_attrs(ctx, x.shape[2:], kernel)
     natural = [
         (n - 1) * s - b - a + k

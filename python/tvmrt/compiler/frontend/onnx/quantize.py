@@ -16,7 +16,7 @@ from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .convolution import convolution, crop_negative_pads, window_attrs
+from .convolution import convolution, convolution_window
 from .matmul import numpy_matmul
 from .registry import onnx_op
 from .scales import align_parameters, dequantize, quantize
@@ -96,12 +96,11 @@ def emit_qlinear_conv(ctx: NodeContext, q: Value) -> Value:
     """Emit the node's convolution of ``q``, [N, C, ...], which is its first operand, possibly
     transposed."""
     w, bias = ctx.required(3), ctx.input(8)
-    attrs = window_attrs(ctx, q.shape[2:], w.shape[2:])
+    attrs = convolution_window(ctx, q, w)
     x = dequantize(ctx, q, ctx.required(1), ctx.input(2))
     w = dequantize(ctx, w, ctx.required(4), ctx.input(5), 0)
     if bias is not None:
         bias = int_bias(ctx, bias, ctx.required(1), ctx.required(4))
-    x = crop_negative_pads(ctx, x, attrs)
     out = convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
     return quantize(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
 
@@ -198,8 +197,7 @@ def _subtract_zero_point(ctx: NodeContext, q: Value, zero: Value | None) -> Valu
 @onnx_op("ConvInteger")
 def conv_integer(ctx: NodeContext) -> Value:
     x, w, x_zero, w_zero = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
-    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    x = crop_negative_pads(ctx, x, attrs)
+    attrs = convolution_window(ctx, x, w)
     if x_zero is not None and x_zero.type.size != 1:
         raise UnsupportedError("a zero point for each channel of ConvInteger's input")
     if not w.is_constant or not (w_zero is None or w_zero.is_constant):

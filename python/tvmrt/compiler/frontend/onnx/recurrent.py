@@ -47,8 +47,6 @@ _CELLS = {
 def recurrent(ctx: NodeContext) -> list[Value | None]:
     cell = _CELLS[ctx.op]
     direction = ctx.attr("direction", "forward")
-    if direction not in ("forward", "reverse", "bidirectional"):
-        raise ValueError(f"unknown direction {direction}")
     directions = 2 if direction == "bidirectional" else 1
     batch_first = bool(ctx.attr("layout", 0))
     x = ctx.required(0)

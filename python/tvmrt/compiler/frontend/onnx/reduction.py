@@ -24,7 +24,10 @@ def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
     rank = len(x.shape)
     if not axes:
         return [] if ctx.attr("noop_with_empty_axes", 0) else list(range(rank))
-    return sorted({normalize_axis(a, rank) for a in axes})
+    found = {normalize_axis(a, rank) for a in axes}
+    if len(found) != len(axes):
+        raise ValueError(f"axes {axes} name an axis twice")
+    return sorted(found)
 
 
 def _reduce(ctx: NodeContext, op: str, x: Value, axes: list[int]) -> Value:

@@ -20,7 +20,6 @@ from tvmrt.compiler.ir.extent import extent_text, symbols_of, upper_bound
 
 from .dynamic_sizes import evaluate_extents, is_computed
 from .onnx_node import OnnxNode
-from .operator_constraints.layout import REDUCTIONS
 from .tensor_expressions import TensorExpr, require
 
 MAX_CANDIDATES = 8  # maximum number of values per operand in a speculative import
@@ -379,8 +378,10 @@ def _frame_operand(ctx: OnnxNode, index: int, value: Value) -> np.ndarray | None
 
 _WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
 
+_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
+
 _RULES: dict[tuple[str, int], Callable] = {
-    **{(op, 1): _rule_by_axes(_reduces_to, _reduced_axes) for op in REDUCTIONS},
+    **{(f"Reduce{op}", 1): _rule_by_axes(_reduces_to, _reduced_axes) for op in _REDUCTIONS},
     **{(op, 0): _rule_by_shape(lambda ctx, y: y) for op in _WINDOWS},
     ("AffineGrid", 1): _rule_by_shape(lambda ctx, y: [y[0], None, *y[1:-1]]),
     ("CenterCropPad", 1): _rule_by_shape(

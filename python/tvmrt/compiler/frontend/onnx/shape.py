@@ -242,16 +242,9 @@ def transpose(ctx: NodeContext) -> Value:
     return ctx.transpose(x, ctx.attr("perm", list(range(len(x.shape)))[::-1]))
 
 
-def _block_size(ctx: NodeContext) -> int:
-    block = ctx.attr("blocksize")
-    if block < 1:
-        raise ValueError(f"a block of {block} x {block} is invalid")
-    return block
-
-
 @onnx_op("DepthToSpace")
 def depth_to_space(ctx: NodeContext) -> Value:
-    x, block = ctx.required(0), _block_size(ctx)
+    x, block = ctx.required(0), ctx.attr("blocksize")
     n, c, h, w = x.shape
     if c % (block * block):
         raise ValueError(f"{c} channels are not a multiple of the block's {block} x {block}")
@@ -266,7 +259,7 @@ def depth_to_space(ctx: NodeContext) -> Value:
 
 @onnx_op("SpaceToDepth")
 def space_to_depth(ctx: NodeContext) -> Value:
-    x, block = ctx.required(0), _block_size(ctx)
+    x, block = ctx.required(0), ctx.attr("blocksize")
     n, c, h, w = x.shape
     if h % block or w % block:
         raise ValueError(f"{h} x {w} pixels are not a multiple of the block's {block} x {block}")

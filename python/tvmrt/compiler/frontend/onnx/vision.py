@@ -11,7 +11,7 @@ from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
-from .convolution import convolution, crop_negative_pads, window_attrs, with_bias
+from .convolution import convolution, convolution_window, with_bias
 from .matmul import emit_matmul
 from .registry import onnx_op
 
@@ -29,14 +29,11 @@ _SAMPLE_MODES = {
 def grid_sample(ctx: NodeContext) -> Value:
     x, grid = ctx.required(0), ctx.required(1)
     ctx.require_float32(x, grid)
-    mode, padding = ctx.attr("mode", "linear"), ctx.attr("padding_mode", "zeros")
-    if mode not in _SAMPLE_MODES or padding not in ("zeros", "border", "reflection"):
-        raise ValueError(f"unknown mode {mode} with padding_mode {padding}")
     return ctx.emit(
         "grid_sample",
         [x, grid],
-        mode=_SAMPLE_MODES[mode],
-        padding=padding,
+        mode=_SAMPLE_MODES[ctx.attr("mode", "linear")],
+        padding=ctx.attr("padding_mode", "zeros"),
         align_corners=bool(ctx.attr("align_corners", 0)),
     )
 
@@ -71,16 +68,13 @@ def _element_coordinates(count: int, corners: bool) -> np.ndarray:
 def roi_align(ctx: NodeContext) -> Value:
     x, regions = ctx.required(0), ctx.required(1)
     ctx.require_float32(x, regions)
-    mode = ctx.attr("mode", "avg")
-    if mode not in ("avg", "max"):
-        raise ValueError(f"mode {mode} is not avg or max")
     default = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
     coordinates = ctx.attr("coordinate_transformation_mode", default)
     return ctx.emit(
         "roi_align",
         [x, regions, ctx.cast(ctx.required(2), "int64")],
         out=(ctx.attr("output_height", 1), ctx.attr("output_width", 1)),
-        largest=mode == "max",
+        largest=ctx.attr("mode", "avg") == "max",
         ratio=ctx.attr("sampling_ratio", 0),
         scale=float(ctx.attr("spatial_scale", 1.0)),
         half_pixel=coordinates == "half_pixel",
@@ -102,8 +96,7 @@ def deform_conv(ctx: NodeContext) -> Value:
     if len(x.shape) != 4:
         raise UnsupportedError("deformable convolution supports only 2-D images")
     groups, kernel = ctx.attr("group", 1), w.shape[2:]
-    attrs = window_attrs(ctx, x.shape[2:], kernel)
-    x = crop_negative_pads(ctx, x, attrs)
+    attrs = convolution_window(ctx, x, w)
     inputs = [x, offset] if ctx.input(4) is None else [x, offset, ctx.required(4)]
     columns = ctx.emit(
         "deform_columns",

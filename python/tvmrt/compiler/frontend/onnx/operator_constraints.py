@@ -1,0 +1,377 @@
+"""Constraints of ONNX operators that no other check knows, as onnxruntime enforces them.
+
+A row has an operator's name, its first opset, and a contract in the notation of
+``tvmrt.compiler.ir.contract``. It states only what neither the operator's schema and inference of
+the onnx package nor the contracts of the IR's operators and the importers refuse in good words.
+Rows describe malformed nodes, not the limits of tvmrt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from tvmrt.compiler.ir import TensorType
+from tvmrt.compiler.ir.assumptions import are_equal
+from tvmrt.compiler.ir.contract import Contract, Rule, holds
+from tvmrt.compiler.ir.rounding import ceil_div
+
+Row = tuple[str, str, tuple[Rule, ...]]  # operands, attributes, rules
+
+_ANY = "operand*: any[*]"
+
+
+def _row(operands: str, attributes: str = "", *rules: Rule) -> Row:
+    return operands, attributes, rules
+
+
+def _scalar(name: str) -> Rule:
+    """Return the rule for a scalar, or a vector of one element as many exporters write it."""
+
+    def test(type: TensorType | None) -> bool:
+        return type is None or prod(type.shape) == 1
+
+    return Rule(f"{name} has one element", test, (name,))
+
+
+def _broadcasts_to(small: TensorType | None, large: Sequence[int]) -> bool:
+    """Return whether a shape broadcasts to another one without a change of the latter."""
+    return small is None or (
+        len(small.shape) <= len(large)
+        and all(n in (1, m) for n, m in zip(reversed(small.shape), reversed(large)))
+    )
+
+
+_LENGTHS = holds(
+    "lengths are from 0 to the number of steps",
+    lambda x, lengths_data, time_axis: (
+        (lengths_data >= 0) & (lengths_data <= x.shape[time_axis])
+    ).all(),
+)
+
+
+def _batch(layout: int | None) -> int:
+    return 0 if layout else 1
+
+
+def _state(name: str) -> Rule:
+    """Return the rule of an initial state: [D batch H], or [batch D H] with the batch first."""
+
+    def fits(state, x, layout, D, H) -> bool:
+        if state is None:
+            return True
+        batch = x.shape[_batch(layout)]
+        return state.shape == ((batch, D, H) if layout else (D, batch, H))
+
+    words = f"{name} has H numbers for each direction and sample"
+    return Rule(words, fits, (name, "x", "layout", "D", "H"))
+
+
+_CELL_RULES = (
+    holds("hidden_size is H", lambda hidden_size, H: hidden_size in (None, H)),
+    holds(
+        "D is 2 where the direction is bidirectional, else 1",
+        lambda direction, D: (D == 2) == (direction == "bidirectional") and D in (1, 2),
+    ),
+    holds(
+        "lengths has one number for each sample",
+        lambda x, lengths, layout: (
+            lengths is None or are_equal(lengths.shape[0], x.shape[_batch(layout)])
+        ),
+    ),
+    holds(
+        "lengths are from 0 to the number of steps",
+        lambda x, lengths_data, layout: _LENGTHS.function(x, lengths_data, 1 - _batch(layout)),
+    ),
+)
+
+
+def _cell(gates: int, biases: int, more: str = "", states: tuple[str, ...] = ("h0",)) -> Row:
+    """Return the row of a recurrent cell: weights [D gates*H features], D directions of H units."""
+    initial = ", ".join(f"{name}?: any[_ _ _]" for name in states)
+    return _row(
+        f"x: any[_ _ _], w: any[D {gates}*H _], r: any[D {gates}*H H], b?: any[D {biases}*H], "
+        f"lengths?: int32[_], {initial}, {more}",
+        "hidden_size?: int, direction: forward|reverse|bidirectional, layout?: int",
+        *_CELL_RULES,
+        *map(_state, states),
+    )
+
+
+def _scale_fits(x, scale, axis, block_size) -> bool:
+    """Whether the scale is one number, one per element of the axis, or one per block of it."""
+    shape, rank = scale.shape, len(x.shape)
+    if prod(shape) == 1 and len(shape) <= 1 and not block_size:
+        return True
+    axis = axis or 0
+    if not -rank <= axis < rank:
+        return False
+    axis %= rank
+    if not block_size:
+        return shape == (x.shape[axis],)
+    blocked = list(x.shape)
+    blocked[axis] = ceil_div(blocked[axis], block_size)
+    return list(shape) == blocked
+
+
+def _have_equal_shapes(scale, zero_point) -> bool:
+    """Return whether the shapes are equal; a scalar equals a vector of one element."""
+    if zero_point is None or scale.shape == zero_point.shape:
+        return True
+    return all(prod(p.shape) == 1 and len(p.shape) <= 1 for p in (scale, zero_point))
+
+
+_SAME_SHAPE = holds("scale and zero_point have one shape", _have_equal_shapes)
+_QUANTIZED = "x: any[*], scale: any[*], zero_point?: any[*]"
+_PER_AXIS = _row(
+    _QUANTIZED,
+    "axis: int, block_size?: int 0..",
+    _SAME_SHAPE,
+    holds(
+        "scale is one number, one for each index along axis, or one for each block of it",
+        _scale_fits,
+    ),
+)
+
+
+def _normalized(*parameters: str) -> Row:
+    """Return the row of a normalisation from an axis on."""
+    rules = (
+        Rule(f"{name} broadcasts to the axes of x from axis on", _broadcasts_to, (name, "X"))
+        for name in parameters
+    )
+    stash = holds("stash_type is a floating type", lambda stash_type: stash_type in (1, 10, 11, 16))
+    operands = ", ".join(f"{name}?: any[*]" for name in parameters)
+    return _row(f"x: any[*X], {operands}", "stash_type: int", *rules, stash)
+
+
+def _zero_point_fits(matrix, point, axis: int) -> bool:
+    """Whether a zero point is one number, or one per row (or column), also per batch element."""
+    if point is None or point.size == 1:
+        return True
+    extent = matrix.shape[axis] if len(matrix.shape) > 1 else 1
+    return point.shape[-1 if axis == -1 or len(point.shape) == 1 else -2] == extent
+
+
+_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
+_CONV, _GROUP = "x: any[N C *S{1..}], w: any[M C/group *K{S}]", "group: int 1.."
+_BY_CHANNEL = "x: any[N C *S], scale: any[C], bias: any[C]"
+_CUMULATIVE = _row("x: any[_ *], axis: index[*{0..1}]", "", _scalar("axis"))
+
+_COORDINATES = "half_pixel|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize"
+_POLICY = "keep_aspect_ratio_policy: stretch|not_larger|not_smaller"
+
+
+def _given(operand: TensorType | None) -> bool:
+    """Whether an operand is present; exporters also write an omitted one as an empty tensor."""
+    return operand is not None and operand.size > 0
+
+
+_ABOVE_0 = holds("scales are above 0", lambda scales_data: (scales_data > 0).all())
+
+
+def _resize(coordinates: str, more: str = "") -> Row:
+    return _row(
+        "x: any[*], roi?: any[*], scales?: float32[_], sizes?: int64[_]",
+        f"coordinate_transformation_mode: {coordinates}, mode: nearest|linear|cubic, "
+        f"nearest_mode: round_prefer_floor|round_prefer_ceil|floor|ceil, {more}",
+        holds(
+            "either scales or sizes is given",
+            lambda scales, sizes: _given(scales) != _given(sizes),
+        ),
+        _ABOVE_0,
+    )
+
+
+_UPSAMPLE = "mode: nearest|linear"
+_PADDING_MODE = "padding_mode: zeros|border|reflection"
+
+ROWS: dict[tuple[str, int], Row] = {
+    # lists of numbers: rank
+    **dict.fromkeys(
+        (
+            *((f"Reduce{op}", 18) for op in _REDUCTIONS),
+            ("ReduceSum", 13),
+            ("Squeeze", 13),
+        ),
+        _row("x: any[*], axes?: int64[_]"),
+    ),
+    **dict.fromkeys(
+        (("Reshape", 5), ("Expand", 8)),
+        _row("x: any[*], shape: int64[_]"),
+    ),
+    ("Tile", 6): _row("x: any[*], repeats: int64[_]"),
+    ("Split", 13): _row("x: any[*], split?: int64[_]"),
+    # layout, index and scan operators
+    **dict.fromkeys((("CumSum", 1), ("CumProd", 1)), _CUMULATIVE),
+    ("Compress", 1): _row("x: any[*], condition: bool[_]"),
+    ("Slice", 10): _row(
+        "x: any[*], starts: index[A], ends: index[A], axes?: index[A], steps?: index[A]"
+    ),
+    ("Unsqueeze", 13): _row("x: any[*], axes: int64[*{0..1}]"),
+    **dict.fromkeys(
+        (("DepthToSpace", 1), ("SpaceToDepth", 1)),
+        _row("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
+    ),
+    ("Pad", 11): _row(
+        "x: any[*], pads: int64[_], value?: any[*], axes?: index[_]", "", _scalar("value")
+    ),
+    ("OneHot", 1): _row(
+        "indices: any[*], depth: any[*], values: any[2]",
+        "axis: int",
+        _scalar("depth"),
+        holds("depth is above 0", lambda depth_data: (depth_data > 0).all()),
+    ),
+    ("ScatterElements", 16): _row("x: any[*X], indices: index[*{X}], updates: any[*]"),
+    ("TensorScatter", 1): _row(
+        "cache: any[*], update: any[*], indices?: int64[_]", "mode: linear|circular"
+    ),
+    ("Scan", 1): _row(_ANY, "num_scan_inputs: int 1.."),
+    ("Celu", 1): _row(
+        "x: any[*]", "alpha: float", holds("alpha is not 0", lambda alpha: alpha != 0)
+    ),
+    ("ReverseSequence", 1): _row(
+        "x: any[_ _ *], lengths: int64[_]", "time_axis: int 0..1", _LENGTHS
+    ),
+    # matrix products and PRelu
+    ("Gemm", 1): _row(
+        "a: any[_ _], b: any[_ _], c?: any[*]",
+        "transA: int, transB: int",
+        holds(
+            "c broadcasts to the product",
+            lambda a, b, c, transA, transB: _broadcasts_to(
+                c, (a.shape[1 if transA else 0], b.shape[0 if transB else 1])
+            ),
+        ),
+    ),
+    ("PRelu", 1): _row(
+        "x: any[*X], slope: any[*]",
+        "",
+        Rule("slope broadcasts to x", _broadcasts_to, ("slope", "X")),
+    ),
+    # recurrent cells
+    ("LSTM", 1): _cell(4, 8, "p?: any[D 3*H]", states=("h0", "c0")),
+    ("GRU", 1): _cell(3, 6),
+    ("RNN", 1): _cell(1, 2),
+    # scales and zero points
+    **dict.fromkeys(
+        (("QuantizeLinear", 10), ("DequantizeLinear", 10)),
+        _row(_QUANTIZED, "", _scalar("scale"), _SAME_SHAPE),
+    ),
+    **dict.fromkeys((("QuantizeLinear", 13), ("DequantizeLinear", 13)), _PER_AXIS),
+    ("MatMulInteger", 1): _row(
+        "a: any[*], b: any[*], a_zero_point?: any[*], b_zero_point?: any[*]",
+        "",
+        holds(
+            "a_zero_point has one element, or one for each row of a",
+            lambda a, a_zero_point: _zero_point_fits(a, a_zero_point, -2),
+        ),
+        holds(
+            "b_zero_point has one element, or one for each column of b",
+            lambda b, b_zero_point: _zero_point_fits(b, b_zero_point, -1),
+        ),
+    ),
+    # convolutions
+    ("Conv", 1): _row(f"{_CONV}, b?: any[M]", _GROUP),
+    ("QLinearConv", 1): _row(
+        "x: any[N C *S{1..}], x_scale: any[*], x_zero_point: any[*], w: any[M C/group *K{S}], "
+        "w_scale: any[*], w_zero_point: any[*], y_scale: any[*], y_zero_point: any[*], b?: any[M]",
+        _GROUP,
+    ),
+    ("ConvTranspose", 1): _row("x: any[N C *S{1..}], w: any[C M *K{S}], b?: any[group*M]", _GROUP),
+    ("DeformConv", 1): _row(
+        f"{_CONV}, offset: any[N _ *O{{S}}], b?: any[M], mask?: any[N _ *O{{S}}]",
+        f"{_GROUP}, offset_group: int 1..",
+    ),
+    ("CausalConvWithState", 1): _row(
+        "x: any[N C L], w: any[C 1 K], b?: any[C], past?: any[N C K-1]"
+    ),
+    ("ConvInteger", 1): _row(
+        f"{_CONV}, x_zero_point?: any[*], w_zero_point?: any[*]",
+        _GROUP,
+        _scalar("x_zero_point"),
+        holds(
+            "w_zero_point has one element, or one for each of the M channels",
+            lambda w_zero_point, M: w_zero_point is None or w_zero_point.size in (1, M),
+        ),
+    ),
+    # normalisations
+    ("BatchNormalization", 9): _row(f"{_BY_CHANNEL}, mean: any[C], var: any[C]"),
+    ("InstanceNormalization", 1): _row(_BY_CHANNEL),
+    ("GroupNormalization", 18): _row(
+        "x: any[N C *S], scale: any[num_groups], bias: any[num_groups]", "num_groups: int 1.."
+    ),
+    ("GroupNormalization", 21): _row(_BY_CHANNEL),
+    ("LayerNormalization", 1): _normalized("scale", "bias"),
+    ("RMSNormalization", 1): _normalized("scale"),
+    ("LRN", 1): _row(
+        "x: any[*]",
+        "size: int, alpha: float, beta: float",
+        holds("size is odd", lambda size: size % 2 == 1),
+        holds("alpha and beta are above 0", lambda alpha, beta: alpha > 0 and beta > 0),
+    ),
+    # pools
+    ("MaxPool", 1): _row("x: any[N C *S{1..}]"),
+    ("AveragePool", 1): _row("x: any[N C *S{1..}]"),
+    ("LpPool", 1): _row("x: any[N C *S{1..}]"),
+    ("MaxUnpool", 1): _row("x: any[N C *S{1..}], places: int64[N C *S], output_shape?: int64[_]"),
+    **dict.fromkeys((("GlobalAveragePool", 1), ("GlobalMaxPool", 1)), _row("x: any[N C *S]")),
+    ("GlobalLpPool", 1): _row("x: any[N C *S]", "p: int 1.."),
+    # resizing, sampling, signals and attention
+    ("Resize", 10): _row("x: any[*], scales: float32[_]", _UPSAMPLE, _ABOVE_0),
+    ("Resize", 11): _resize(f"{_COORDINATES}|tf_half_pixel_for_nn"),
+    ("Resize", 18): _resize(_COORDINATES, _POLICY),
+    ("Resize", 19): _resize(f"{_COORDINATES}|half_pixel_symmetric", _POLICY),
+    ("Upsample", 1): _row(
+        "x: any[*]",
+        f"{_UPSAMPLE}, scales: floats",
+        holds("scales are not below 1", lambda scales: all(s >= 1 for s in scales)),
+    ),
+    ("Upsample", 9): _row(
+        "x: any[*], scales: float32[_]",
+        _UPSAMPLE,
+        holds("scales are not below 1", lambda scales_data: (scales_data >= 1).all()),
+    ),
+    ("GridSample", 16): _row(
+        "x: any[N C H W], grid: any[N _ _ 2]", f"mode: bilinear|nearest|bicubic, {_PADDING_MODE}"
+    ),
+    ("GridSample", 20): _row(
+        "x: any[N C *S{1..}], grid: any[N *{S} _]",
+        f"mode: linear|nearest|cubic, {_PADDING_MODE}",
+        holds(
+            "grid has one coordinate for each axis of S",
+            lambda grid, S: are_equal(grid.shape[-1], len(S)),
+        ),
+    ),
+    ("RoiAlign", 10): _row(_ANY, "mode: avg|max"),
+    ("RoiAlign", 16): _row(
+        _ANY, "mode: avg|max, coordinate_transformation_mode: half_pixel|output_half_pixel"
+    ),
+    ("STFT", 17): _row(
+        "signal: any[_ _ *], step: index[*], window?: any[_], length?: index[*]",
+        "",
+        _scalar("step"),
+        _scalar("length"),
+    ),
+    ("Attention", 1): _row(
+        "q: any[N *], k: any[N *], v: any[N *], mask?: any[*], past_key?: any[N *], "
+        "past_value?: any[N *], lengths?: int64[N]",
+        "q_num_heads?: int 1.., kv_num_heads?: int 1.., qk_matmul_output_mode: int 0..3, "
+        "scale?: float, softcap: float 0..",
+        holds("scale is above 0", lambda scale: scale is None or scale > 0),
+        holds("q, k and v have elements", lambda q, k, v: all(x.size > 0 for x in (q, k, v))),
+    ),
+    ("RotaryEmbedding", 23): _row(
+        "x: any[_ _ *], cos: any[_ _ *], sin: any[_ _ *], positions?: int64[_ _]",
+        "rotary_embedding_dim: int 0.., num_heads?: int 0..",
+        holds("cos and sin have one shape", lambda cos, sin: cos.shape == sin.shape),
+    ),
+}
+
+
+@lru_cache(maxsize=512)
+def contract_of(op: str, opset: int) -> Contract | None:
+    """Return the constraints of an operator in an opset; None if it has none."""
+    rows = {first: row for (name, first), row in ROWS.items() if name == op and first <= opset}
+    return Contract(*rows[max(rows)]) if rows else None
