@@ -25,8 +25,7 @@ from tvmrt.compiler.codegen.window.boards.requant_multipliers import (
     requant_multipliers,
 )
 from tvmrt.compiler.codegen.window.boards.shape import MicroShape
-from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
+from tvmrt.compiler.codegen.window.layer_i8 import LayerI8
 
 TRIES = 400  # shapes that are tried until one fits a kernel
 MAX_MACS = 2e5
@@ -100,7 +99,7 @@ def drawn(layers: Layers, kernel: MicroKernel):
             q = replace(
                 q, w=np.maximum(q.w, -127)
             )  # 16 bits cannot represent -128 above a negative one
-        conv = ConvI8(FORMATS["plain"], window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero)
+        conv = LayerI8(window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero)
         shape = micro_shape(conv, q.scale)
         if shape is None:
             continue

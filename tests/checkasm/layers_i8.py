@@ -8,9 +8,23 @@ import numpy as np
 from layers import Layers, Random, Shape, spread, struct
 from layers_f32 import window_of
 
-from tvmrt.compiler.codegen.window import amx
-from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.packing_i8 import pack_conv, pad_channels
+from tvmrt.compiler.codegen.c.formatting import initializer
+from tvmrt.compiler.codegen.window.choose_i8 import (
+    ChoiceI8,
+    amx_readings,
+    find_overflow,
+    tile_choices,
+    with_tile,
+)
+from tvmrt.compiler.codegen.window.layer_i8 import ConstantsI8, LayerI8, Reading, VariantI8
+from tvmrt.compiler.codegen.window.packing_i8 import pack, pad_channels
+from tvmrt.compiler.codegen.window.plan_i8 import PlanI8, make_plan
+from tvmrt.compiler.codegen.window.print_i8 import (
+    amx_members,
+    layer_members,
+    tile_definitions,
+    tile_headers,
+)
 from tvmrt.compiler.codegen.window.quantized_computed import packing_bytes
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, WeightFormat
 
@@ -113,42 +127,51 @@ BODY = """{layer}
   static const tvmrt_i8_range range = {range};
 {plus}  const tvmrt_i8_requantize_ctx requantize = {{t->scales, {range}}};
   const tvmrt_conv_i8_data data = {{t->x, t->w, t->bias, t->scale, t->shift, t->y, {used},
-      {epilogue}, {ctx}, {bytes}, {by}, NULL, t->residual, {added}}};
+      {epilogue}, {ctx}, {bytes}, {by}, t->residual, {added}}};
   (void)range, (void)requantize;
   return tvmrt_conv_i8_run(&layer, &data);"""
 
 
-def fitted(
-    layers: Layers, fmt: WeightFormat, s: Shape, q: Quantised, plus: str, epilogue: bool
-) -> ConvI8:
-    """Return the layer planned by the product for these weights, with any of its tiles."""
-    random, target = layers.random, layers.target
-    depthwise = s.groups > 1 and s.groups == s.channels[0] == s.channels[1]
+def random_choice(
+    layers: Layers, fmt: WeightFormat, constants: ConstantsI8, epilogue: bool
+) -> ChoiceI8:
+    """Return a random variant and tile for a layer with these constants."""
+    random, target, layer = layers.random, layers.target, constants.layer
     widest = None
-    if target.widest is not None and random.chance(0.5) and not depthwise:
+    if target.widest is not None and random.chance(0.5) and not layer.depthwise:
         widest, name = FORMATS[target.widest.int8], fmt.name
         fmt = FORMATS[SHARED.get(widest.name, {}).get(name, name)]
         widest = None if fmt is widest else widest
-    elif fmt.uses_amx and random.chance(0.5) and not depthwise:
+    elif fmt.uses_amx and random.chance(0.5) and not layer.depthwise:
         widest = FORMATS[fmt.vector_format]
-    layer = ConvI8(fmt, window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero, widest=widest)
-    layer = layer.fit(q.w, q.w_zero, allow_overflow_quads=widest is None)
+    variant = VariantI8(layer, fmt, widest)
+    variant = replace(variant, overflow=find_overflow(variant, constants, widest is None))
     if fmt.uses_amx and not layer.depthwise:
-        kinds = [{}]
-        if amx._can_use_im2col(layer):
-            kinds.append({"im2col_rows": True})
-        if not epilogue and amx._can_copy_padded(layer):
-            kinds += [{"padded_copy": True}] * 2
-        fits = pack_conv(layer, q.w, q.w_zero).shift is None
-        if fits and widest is not None and amx._can_pad_segments(layer):
-            kinds.append({"quad_padded": True})
-        if fits and widest is not None and amx._can_pair_rows(layer):
-            kinds += [{"quad_padded": True, "row_pairs": True}] * 2
-        return replace(layer, **random.one(*kinds), residual_type=plus)
-    options = layer.options()
-    if random.chance(0.5):
-        layer = layer.by(options[random.int(0, len(options) - 1)])
-    return replace(layer, residual_type=plus)
+        readings = [Reading.ROWS]
+        own_order = variant.shifts(constants) is None and widest is not None
+        for reading in amx_readings(variant, allow_padded_copy=not epilogue):
+            if reading is Reading.IM2COL_ROWS:
+                readings.append(reading)
+            elif reading is Reading.PADDED_QUADS and own_order:
+                readings.append(reading)
+            elif reading is Reading.PADDED_COPY or own_order:
+                readings += [reading] * 2
+        choice = with_tile(replace(variant, reading=random.one(*readings)))
+    else:
+        tiles = [tuned.tile[1:] for tuned in tile_choices(variant)]
+        tile = tiles[random.int(0, len(tiles) - 1)] if random.chance(0.5) else None
+        choice = with_tile(variant, tile)
+    return replace(choice, shifted=variant.shifts(constants) is not None)
+
+
+def layer_structs(plan: PlanI8) -> str:
+    """Return the structs of a layer as C declarations."""
+    members = layer_members(plan)
+    if plan.amx is None:
+        return struct("tvmrt_conv_i8", "layer", initializer(members))
+    amx = struct("tvmrt_conv_i8_amx", "amx", initializer(amx_members(plan.amx)))
+    members["amx"] = "&amx"
+    return amx + "\n" + struct("tvmrt_conv_i8", "layer", initializer(members))
 
 
 def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
@@ -160,9 +183,12 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
     added_signed = random.chance(0.5)
     plus = ("s8" if added_signed else "u8") if output == "CK_PLUS" else ""
     epilogue = output not in ("CK_BYTES", "CK_PLUS")
-    layer = fitted(layers, fmt, s, q, plus, epilogue)
-    packed = pack_conv(layer, q.w, q.w_zero, q.bias)
-    shifted = packed.shift is not None
+    window = window_of(s).in_longest_rows()
+    layer = LayerI8(window, *s.channels, s.groups, q.x_signed, q.x_zero)
+    constants = ConstantsI8(layer, q.w, q.w_zero, q.bias)
+    choice = random_choice(layers, fmt, constants, epilogue)
+    plan = make_plan(replace(choice, requantizes=not epilogue), plus)
+    packed = pack(plan, constants)
     function, ctx, used, size = OUTPUTS[output]
     own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
     fields = {
@@ -173,28 +199,25 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
     if output == "CK_PLUS":
         text = add_plus(random, fields, own, added_signed)
     body = BODY.format(
-        layer=struct(
-            "tvmrt_conv_i8", "layer", layer.initializer(shifted=shifted, epilogue=epilogue)
-        ),
+        layer=layer_structs(plan),
         range=own, used=used, epilogue=function, ctx=ctx, bytes=size, plus=text,
         by="&plus" if text else "NULL", added=s.channels[1],
     )  # fmt: skip
-    layers.need(["depthwise_i8.h", "tile/requantize.h", *layer.headers], layer.definitions())
-    name = f"{'depthwise' if layer.depthwise else 'conv'}_i8_{layer.fmt.name}"
-    kinds = (
-        "shares",
-        "im2col_rows",
-        "padded_copy",
-        "quad_padded",
-        "row_pairs",
-        "overflow_quads",
-        "residual_type",
-    )
-    words = [kind for kind in kinds if getattr(layer, kind)] + ["shifted"] * shifted
-    scale = pad_channels(layer, q.scale)
+    headers = ["depthwise_i8.h", "tile/requantize.h", *tile_headers(plan)]
+    layers.need(headers, tile_definitions(plan))
+    variant = plan.variant
+    name = f"{'depthwise' if layer.depthwise else 'conv'}_i8_{variant.fmt.name}"
+    words = [
+        "shares" * variant.shares,
+        "" if variant.reading is Reading.ROWS else variant.reading.name.lower(),
+        "overflow_quads" * bool(variant.overflow.quads),
+        "residual_type" * bool(plus),
+        "shifted" * plan.shifted,
+    ]
+    scale = pad_channels(plan, q.scale)
     arrays = [q.w.astype(np.int16), q.zeros, packed.weights, q.bias, packed.bias, q.scale, scale,
               packed.shift]  # fmt: skip
-    layers.add(" ".join([name, *words]), s, body, fields, arrays)
+    layers.add(" ".join([name, *filter(None, words)]), s, body, fields, arrays)
 
 
 def add_plus(random: Random, fields: dict[str, object], own: str, signed: bool) -> str:
@@ -219,7 +242,7 @@ DYNAMIC = """{layer}
   static const int32_t zero = {zero};
   const tvmrt_matmul_i8_b right = {{t->w, {strides}, {signed}, zero, {scratch}}};
   const tvmrt_conv_i8_data data = {{
-      t->x, NULL, NULL, NULL, NULL, t->y, NULL, tvmrt_i8_rows_int32, NULL, 4, NULL, NULL, NULL, 0}};
+      t->x, NULL, NULL, NULL, NULL, t->y, NULL, tvmrt_i8_rows_int32, NULL, 4, NULL, NULL, 0}};
   return tvmrt_matmul_i8_dynamic(&layer, &data, &right, {x_zero});"""
 
 
@@ -231,17 +254,18 @@ def add_product(layers: Layers, number: int, fmt: WeightFormat) -> None:
     q = Quantised.random(random, s, (0, 1)[number % 2])
     zero = int(q.w_zero)
     m, (k, n) = s.size[2], s.channels
-    layer = ConvI8.matmul(fmt, m, k, n, x_signed=q.x_signed)
+    variant = VariantI8(LayerI8.matmul(m, k, n, x_signed=q.x_signed), fmt)
+    plan = make_plan(replace(with_tile(variant), shifted=True, requantizes=False))
     stored = q.w.reshape(n, k) if number % 4 < 2 else np.ascontiguousarray(q.w.reshape(n, k).T)
     body = DYNAMIC.format(
-        layer=struct("tvmrt_conv_i8", "layer", layer.initializer(shifted=True, epilogue=True)),
+        layer=layer_structs(plan),
         zero=zero, strides=f"1, {k}" if number % 4 < 2 else f"{n}, 1",
-        signed=int(q.w.dtype == np.int8), scratch="{}, {}".format(*packing_bytes(layer)),
+        signed=int(q.w.dtype == np.int8), scratch="{}, {}".format(*packing_bytes(plan)),
         x_zero=q.x_zero,
     )  # fmt: skip
     fields = {"type": "CK_I8", "output": "CK_INT32", "y": "{0, 0, 0, 0}",
               "x": ck_range(q.x_zero, q.x_signed), "extremes": int(q.extremes)}  # fmt: skip
-    layers.need(["matmul_i8.h", "depthwise_i8.h", *layer.headers], layer.definitions())
+    layers.need(["matmul_i8.h", "depthwise_i8.h", *tile_headers(plan)], tile_definitions(plan))
     arrays = [q.w.astype(np.int16), q.zeros, stored, None, None, None, None, None]
     layers.add(f"matmul_i8_{fmt.name} computed", s, body, fields, arrays)
 

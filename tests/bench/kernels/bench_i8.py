@@ -11,6 +11,7 @@ import ctypes
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,17 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "kernels"))
 from i8_case import FLAGS, Shape, int8_range, layer, random_bytes, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.compiler.codegen.window.packing_i8 import pack_conv, pad_channels
+from tvmrt.compiler.codegen.c.formatting import initializer
+from tvmrt.compiler.codegen.window.choose_i8 import find_overflow, with_tile
+from tvmrt.compiler.codegen.window.layer_i8 import ConstantsI8, VariantI8
+from tvmrt.compiler.codegen.window.packing_i8 import pack, pad_channels
+from tvmrt.compiler.codegen.window.plan_i8 import PlanI8, make_plan
+from tvmrt.compiler.codegen.window.print_i8 import (
+    amx_members,
+    layer_members,
+    tile_definitions,
+    tile_headers,
+)
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
@@ -112,21 +123,37 @@ def network(
     return model.SerializeToString()
 
 
-def chain_source(layers: list) -> str:
-    definitions = dict.fromkeys(line for conv in layers for line in conv.definitions())
-    structs = "\n".join(
-        f"static const tvmrt_conv_i8 conv{i} = {c.initializer(shifted=True, epilogue=False)};"
-        for i, c in enumerate(layers)
-    )
+def plan_of(fmt: str, constants: ConstantsI8) -> PlanI8:
+    """Return the plan of a layer in a weight format, row by row."""
+    variant = VariantI8(constants.layer, FORMATS[fmt])
+    variant = replace(variant, overflow=find_overflow(variant, constants))
+    choice = with_tile(variant)
+    return make_plan(replace(choice, shifted=variant.shifts(constants) is not None))
+
+
+def layer_structs(i: int, plan: PlanI8) -> str:
+    members, text = layer_members(plan), ""
+    if plan.amx is not None:
+        text = f"static const tvmrt_conv_i8_amx amx{i} = {initializer(amx_members(plan.amx))};\n"
+        members["amx"] = f"&amx{i}"
+    return f"{text}static const tvmrt_conv_i8 conv{i} = {initializer(members)};"
+
+
+def chain_source(plans: list[PlanI8]) -> str:
+    definitions = dict.fromkeys(line for plan in plans for line in tile_definitions(plan))
+    headers = dict.fromkeys(header for plan in plans for header in tile_headers(plan))
+    includes = "\n".join(f"#include <tvm/runtime/kernels/{header}>" for header in headers)
+    structs = "\n".join(layer_structs(i, plan) for i, plan in enumerate(plans))
     calls = "\n".join(
         f"  {{ const tvmrt_conv_i8_data d = {{b[{i % 2}], w[{i}], bias[{i}], scale[{i}], "
         f"shift[{i}], b[{(i + 1) % 2}], r,"
         f" NULL, NULL, 1}};\n    if (tvmrt_conv_i8_run(&conv{i}, &d) != 0) return -1; }}"
-        for i in range(len(layers))
+        for i in range(len(plans))
     )
     return f"""
-#define TVMRT_I8_FORMAT {layers[0].fmt.macro}
+#define TVMRT_I8_FORMAT {plans[0].variant.fmt.macro}
 #include <tvm/runtime/kernels/depthwise_i8.h>
+{includes}
 {chr(10).join(definitions)}
 {structs}
 int run(void** b, const int8_t** w, const int32_t** bias, const float** scale, const int32_t**
@@ -149,12 +176,12 @@ class Ours:
     ) -> None:
         zero = 0 if types[0] else 128
         kind = np.int8 if types[0] else np.uint8
-        layers = [
-            layer(FORMATS[fmt], s, types[0], zero, threads=1).fit(w, types[2])
-            for s, w in zip(shapes, weights)
-        ]
-        packed = [pack_conv(conv, w, types[2]) for conv, w in zip(layers, weights)]
-        scales = [pad_channels(conv, np.float32(scale)) for conv in layers]
+        layers = [layer(s, types[0], zero, threads=1) for s in shapes]
+        layers = [replace(each, window=each.window.in_longest_rows()) for each in layers]
+        constants = [ConstantsI8(each, w, types[2]) for each, w in zip(layers, weights)]
+        plans = [plan_of(fmt, each) for each in constants]
+        packed = [pack(plan, each) for plan, each in zip(plans, constants)]
+        scales = [pad_channels(plan, np.float32(scale)) for plan in plans]
         most = max(
             max(int(np.prod(s.size)) * s.in_c, int(np.prod(s.out)) * s.out_c) for s in shapes
         )
@@ -177,7 +204,7 @@ class Ours:
         ]
         folder = Path(tempfile.gettempdir()) / "tvmrt_bench_i8"
         folder.mkdir(exist_ok=True)
-        self.library = build(folder, chain_source(layers), FLAGS[fmt])
+        self.library = build(folder, chain_source(plans), FLAGS[fmt])
 
     def __call__(self) -> None:
         self.library.run(*self.arguments)

@@ -12,8 +12,7 @@ from kernel_build import OPTIMISE
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.geometry import Window
-from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
-from tvmrt.compiler.codegen.window.tiles_i8 import WeightFormat
+from tvmrt.compiler.codegen.window.layer_i8 import LayerI8
 
 AMX = "amx_int8" in processor.flags()
 FLAGS = {
@@ -74,7 +73,7 @@ def three(values: tuple[int, ...], fill: int) -> tuple[int, int, int]:
     return (*([fill] * (3 - len(values))), *values)  # type: ignore[return-value]
 
 
-def layer(fmt: WeightFormat, s: Shape, x_signed: bool, x_zero: int, **more: object) -> ConvI8:
+def layer(s: Shape, x_signed: bool, x_zero: int, threads: int = 0) -> LayerI8:
     pads = tuple(p[0] for p in s.pad)
     window = Window(
         s.batch,
@@ -87,7 +86,7 @@ def layer(fmt: WeightFormat, s: Shape, x_signed: bool, x_zero: int, **more: obje
         three(s.dilation, 1),
         three(pads, 0),
     )
-    return ConvI8(fmt, window, s.in_c, s.out_c, s.groups, x_signed, x_zero, **more)  # type: ignore[arg-type]
+    return LayerI8(window, s.in_c, s.out_c, s.groups, x_signed, x_zero, threads)
 
 
 def random_bytes(rng: np.random.Generator, signed: bool, shape: tuple[int, ...]) -> np.ndarray:

@@ -13,7 +13,6 @@ from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.codegen.window.boards.float32 import KERNELS as FLOATS
 from tvmrt.compiler.codegen.window.boards.int8 import KERNELS
 from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayerI8, micro_shape
-from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 SHAPES = {
     "3x3": Shape(in_c=5, out_c=7),
@@ -63,7 +62,7 @@ POINT = {"kernel": (1, 1), "pad": ((0, 0), (0, 0))}
 
 
 def described(shape: Shape, x_signed: bool, x_zero: int, w, *more, scale=None) -> MicroLayerI8:
-    conv = layer(FORMATS["plain"], shape, x_signed, x_zero)
+    conv = layer(shape, x_signed, x_zero)
     return MicroLayerI8(micro_shape(conv, scale), conv, w, *more)
 
 

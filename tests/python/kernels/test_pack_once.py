@@ -12,7 +12,9 @@ import pytest
 from tvmrt.compiler.codegen.c.formatting import initializer
 from tvmrt.compiler.codegen.geometry import Window
 from tvmrt.compiler.codegen.window import packing_f32, packing_i8, tiles_f32
-from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
+from tvmrt.compiler.codegen.window.choose_i8 import choose
+from tvmrt.compiler.codegen.window.layer_i8 import ConstantsI8, LayerI8, VariantI8
+from tvmrt.compiler.codegen.window.plan_i8 import make_plan
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED
 
 RNG = np.random.default_rng(4)
@@ -69,11 +71,11 @@ def bytes_():
             low = np.iinfo(kind).min
             w = RNG.integers(low, low + 256, (outputs * groups, inputs, *kernel)).astype(kind)
             zeros = RNG.integers(low, low + 256, outputs * groups).astype(np.int32)
-            layer = ConvI8(window=window, in_c=inputs * groups, out_c=outputs * groups,
-                           groups=groups, **chosen).fit(
-                                w, zeros, allow_overflow_quads=False)  # fmt: skip
-            packed = packing_i8.pack_conv(layer, w, zeros)
-            order = packing_i8.PackingOrderI8(layer, int(np.prod(kernel)), False, signed)
+            layer = LayerI8(window, inputs * groups, outputs * groups, groups)
+            constants = ConstantsI8(layer, w, zeros)
+            plan = make_plan(choose(VariantI8(layer, **chosen), constants))
+            packed = packing_i8.pack(plan, constants)
+            order = packing_i8.PackingOrderI8(plan, int(np.prod(kernel)), False, signed)
             if packed.shift is not None:
                 zeros = zeros + packed.shift.reshape(groups, -1)[:, :outputs].reshape(-1)
             yield (order,), w, zeros.astype(np.int32), packed.weights
@@ -91,7 +93,9 @@ def test_runtime_packing_matches_the_compiler(tmp_path):
         found = np.full(order.elements, 99, np.int16 if order.wide else np.int8)
         made.pack_i8(number, kb.pointer(w), kb.pointer(zeros), kb.pointer(found))
         np.testing.assert_array_equal(found.view(np.int8), packed)
-        sizes = (order.channels, order.inputs, order.taps, order.layer.groups)
+        layer = order.plan.layer
+        inputs = layer.in_c // layer.groups
+        sizes = (order.channels, inputs, order.taps, layer.groups)
         assert found.nbytes <= packing_i8.max_packed_bytes(*sizes)
 
 

@@ -18,7 +18,7 @@
 
 #include <tvm/runtime/c_backend_api.h>
 
-#include "conv_i8_row_pairs_amx.h"
+#include "conv_i8_amx.h"
 #include "parallel.h"
 #include "tile/epilogue_i8.h"
 #include "tile/gemm_i8.h"
@@ -28,7 +28,7 @@
 #define TVMRT_NO_ROW (-1)
 
 /*! \brief A layer and its tiling, precomputed by the compiler
- * (tvmrt.compiler.codegen.window.layer_i8). */
+ * (tvmrt.compiler.codegen.window.plan_i8). */
 typedef struct tvmrt_conv_i8 {
   tvmrt_window window; /*!< In maximally long rows; elements are bytes. */
   tvmrt_row_plan rows;
@@ -61,13 +61,7 @@ typedef struct tvmrt_conv_i8 {
   int64_t work;      /*!< In the unit of tvmrt_launch(). */
   int32_t by_blocks; /*!< 1: threads divide the blocks of channels, 0: the pixels. */
   int32_t threads;   /*!< 1: calling thread only; n: at most n threads for enough work; 0: any. */
-  int32_t im2col_across_rows; /*!< 1: im2col across rows, so that all pixels form one row. */
-  int32_t ahead; /*!< AMX: weight prefetch distance in bytes, into the next layers too; 0: none. */
-  int32_t
-      padded_pitch;  /*!< AMX: row pitch in pixels of a padded image copy (a single row); else 0. */
-  int32_t pairs;     /*!< 1: rows are read in pairs, see conv_i8_row_pairs_amx.h; 0: one by one. */
-  int32_t words;     /*!< Quads per AMX instruction. */
-  void (*end)(void); /*!< Release the tile registers at the end of a task, or NULL. */
+  const tvmrt_conv_i8_amx* amx; /*!< NULL: all tiles but those of tile/gemm_i8_amx.h. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -83,9 +77,8 @@ typedef struct tvmrt_conv_i8_data {
   const void* ctx;                  /*!< Context of the epilogue. */
   int32_t y_bytes;                  /*!< Size of one element of y: 1 or 4. */
   const tvmrt_add_i8* residual_add; /*!< Scales of a fused residual add; not with an epilogue. */
-  const struct tvmrt_fused_add_i8* fused_add; /*!< Its constants for quick AMX tiles. */
-  const void* added;                          /*!< Residual bytes, indexed like y; may be y. */
-  int64_t added_stride;                       /*!< Pixel stride of it in bytes. */
+  const void* added;                /*!< Residual bytes, indexed like y; may be y. */
+  int64_t added_stride;             /*!< Pixel stride of it in bytes. */
 } tvmrt_conv_i8_data;
 
 /*! \brief State of one task. */
@@ -101,10 +94,7 @@ typedef struct tvmrt_conv_i8_task_state {
   int32_t* sums;           /* scratch: window sums of a chunk */
   int32_t* acc;            /* scratch: int32 accumulators of a chunk */
   int64_t acc_stride;
-  uintptr_t ahead;     /* address of the next weights to prefetch, also in other layers */
-  uintptr_t ahead_end; /* end of the weights to prefetch */
-  int32_t image;       /* index of the image in the padded copy */
-  int32_t configured;  /* pixels for which the AMX registers are configured */
+  tvmrt_tile_i8_amx amx; /* only if conv->amx is not NULL */
 } tvmrt_conv_i8_task_state;
 
 /*!
@@ -140,19 +130,19 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_task_state* w, const tvmrt_c
   w->args.num_overflow_quads = c->num_overflow_quads;
   w->args.range = data->epilogue != NULL ? NULL : data->range;
   w->args.residual_add = data->residual_add;
-  w->args.fused_add = data->fused_add;
   w->args.added_step = data->added_stride;
-  w->args.words = c->words;
-  w->args.configured = &w->configured;
-  w->args.ahead = &w->ahead;
-  w->ahead = w->ahead_end = 0;
-  w->configured = 0;
-  w->args.padded_pitch = c->padded_pitch;
-  w->args.valid = c->window.out[2];
-  w->image = -1;
+  if (c->amx != NULL) {
+    tvmrt_conv_i8_begin_amx(&w->amx, c->amx, c->window.out[2]);
+    w->args.amx = &w->amx;
+  }
   memset(p + c->at_padding_row, c->x_zero, (size_t)(c->at_im2col - c->at_padding_row));
   tvmrt_row_reader_init(&w->reader, &c->window, rows, data->x, p);
   return 0;
+}
+
+/*! \brief Row pitch in pixels of a padded image copy, or 0 without one. */
+static inline int32_t tvmrt_conv_i8_padded_pitch(const tvmrt_conv_i8* c) {
+  return c->amx != NULL ? c->amx->padded_pitch : 0;
 }
 
 /*! \brief Make the padded copy of an image, unless it is there already. */
@@ -163,8 +153,8 @@ static inline void tvmrt_conv_i8_copy_padded_image(tvmrt_conv_i8_task_state* w, 
   for (int32_t kh = 0; kh < window->kernel[1]; kh++) {
     w->segment[kh] = to + (int64_t)kh * rows->pitch;
   }
-  if (w->image == image) return;
-  w->image = image;
+  if (w->amx.image == image) return;
+  w->amx.image = image;
   for (int32_t h = -window->pad[1]; h < rows->slots[1] - window->pad[1]; h++, to += rows->pitch) {
     if (h < 0 || h >= window->in[1]) {
       memset(to, rows->fill, (size_t)rows->pitch);
@@ -181,11 +171,11 @@ static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_task_state* w, int32
   const tvmrt_row_plan* rows = &w->conv->rows;
   const tvmrt_row_position at = tvmrt_locate_row(window, row);
   const uint8_t** segment = w->segment;
-  if (w->conv->padded_pitch > 0) {
+  if (tvmrt_conv_i8_padded_pitch(w->conv) > 0) {
     tvmrt_conv_i8_copy_padded_image(w, row);
     return;
   }
-  if (w->conv->pairs) {
+  if (w->conv->amx != NULL && w->conv->amx->row_pairs) {
     tvmrt_read_row_pairs(&w->reader, w->none, at, segment);
     return;
   }
@@ -209,14 +199,14 @@ static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_task_state* w, int32
 /*! \brief Rows and row length of a task's loops. All pixels are one row with im2col across rows,
  * the pixels of an image with a padded image copy. */
 static inline int64_t tvmrt_conv_i8_rows(const tvmrt_conv_i8* c) {
-  return c->im2col_across_rows ? 1
-         : c->padded_pitch > 0 ? c->window.batch
-                               : tvmrt_window_rows(&c->window);
+  if (c->amx != NULL && c->amx->im2col_across_rows) return 1;
+  return tvmrt_conv_i8_padded_pitch(c) > 0 ? c->window.batch : tvmrt_window_rows(&c->window);
 }
 static inline int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
   const tvmrt_window* s = &c->window;
-  if (c->padded_pitch > 0) return (s->out[1] - 1) * c->padded_pitch + s->out[2];
-  return c->im2col_across_rows ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
+  if (c->amx == NULL) return s->out[2];
+  if (c->amx->padded_pitch > 0) return (s->out[1] - 1) * c->amx->padded_pitch + s->out[2];
+  return c->amx->im2col_across_rows ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
 }
 
 /*! \brief Copy the window columns from x on of an input row, for one group; `from` is the row's
@@ -269,7 +259,7 @@ static inline void tvmrt_conv_i8_im2col(tvmrt_conv_i8_task_state* w, int32_t row
 
 /*! \brief Index of an output pixel; with a padded image copy, of pixel 0 of the image. */
 static inline int64_t tvmrt_conv_i8_pixel(const tvmrt_conv_i8* c, int32_t row, int32_t pixel) {
-  if (c->padded_pitch > 0) return (int64_t)row * c->window.out[1] * c->window.out[2];
+  if (tvmrt_conv_i8_padded_pitch(c) > 0) return (int64_t)row * c->window.out[1] * c->window.out[2];
   return (int64_t)row * c->window.out[2] + pixel;
 }
 
@@ -296,14 +286,14 @@ static inline void tvmrt_conv_i8_set_vectors(tvmrt_conv_i8_task_state* w, int32_
   for (int32_t i = 0; i < 4 && i * 16 < c->block && channel < c->padded; i++, channel += 16) {
     const int32_t inside = channel % packed, channels_left = c->padded - (channel - inside);
     const int64_t first = (int64_t)group * c->padded + channel - inside;
-    w->args.vector[i].weights = w->data->weights + first * c->channel_bytes + 4 * inside;
-    w->args.vector[i].step = 4 * (channels_left < packed ? channels_left : packed);
+    w->amx.vector[i].weights = w->data->weights + first * c->channel_bytes + 4 * inside;
+    w->amx.vector[i].step = 4 * (channels_left < packed ? channels_left : packed);
   }
 }
 
 /*! \brief Set the weights that AMX tiles prefetch, in equal parts per product, while a task
  * multiplies `blocks` of weights from `block` on. They prefetch as many bytes as these blocks
- * have, from c->ahead bytes after them, so that layers with few weights prefetch for layers with
+ * have, from prefetch_bytes after them, so that layers with few weights prefetch for layers with
  * many. A task with a part of the blocks prefetches its own blocks only, one block ahead. */
 static inline void tvmrt_conv_i8_set_prefetch(tvmrt_conv_i8_task_state* w, int32_t block,
                                               int32_t blocks, int64_t chunks) {
@@ -312,15 +302,16 @@ static inline void tvmrt_conv_i8_set_prefetch(tvmrt_conv_i8_task_state* w, int32
   const int64_t one = packed * c->channel_bytes, tiles = (c->chunk + c->mr - 1) / c->mr;
   const int64_t from = (int64_t)(block / c->blocks) * c->padded + block % c->blocks * c->block;
   const int64_t parameter_bytes = 8 * (int64_t)c->groups * c->padded;
-  const int64_t by = blocks < all && one < c->ahead ? one : c->ahead;
+  const int64_t distance = c->amx->prefetch_bytes;
+  const int64_t by = blocks < all && one < distance ? one : distance;
   const int64_t bytes =
       (int64_t)blocks * c->block * c->channel_bytes + (blocks < all ? -by : parameter_bytes);
   if (bytes <= 0) return;
-  w->ahead = (uintptr_t)w->data->weights + (uintptr_t)(from * c->channel_bytes + by);
-  w->ahead_end = w->ahead + (uintptr_t)bytes;
-  const int32_t products = c->rows.segments * (c->rows.run / (4 * c->words));
+  w->amx.ahead = (uintptr_t)w->data->weights + (uintptr_t)(from * c->channel_bytes + by);
+  w->amx.ahead_end = w->amx.ahead + (uintptr_t)bytes;
+  const int32_t products = c->rows.segments * (c->rows.run / (4 * c->amx->words));
   const int64_t parts = chunks * tiles * blocks * (2 * products + c->mr * c->block / 64);
-  w->args.ahead_lines = (int32_t)((bytes / 32 + parts - 1) / parts);
+  w->amx.ahead_lines = (int32_t)((bytes / 32 + parts - 1) / parts);
 }
 
 /*! \brief All pixels of a chunk with AMX tiles. */
@@ -329,10 +320,10 @@ static inline void tvmrt_conv_i8_amx_rows(tvmrt_conv_i8_task_state* w, const tvm
                                           const int32_t* sums) {
   const tvmrt_conv_i8* c = w->conv;
   const int is_partial = pixels < c->mr;
-  w->args.tiles = !is_partial ? pixels / c->mr : c->tail > 0 ? pixels / c->tail : 1;
-  w->args.left = is_partial ? 0 : pixels % c->mr;
+  w->amx.tiles = !is_partial ? pixels / c->mr : c->tail > 0 ? pixels / c->tail : 1;
+  w->amx.left = is_partial ? 0 : pixels % c->mr;
   tile[is_partial](&w->args, offset, y, sums);
-  if (w->ahead >= w->ahead_end) w->args.ahead_lines = 0;
+  if (w->amx.ahead >= w->amx.ahead_end) w->amx.ahead_lines = 0;
 }
 
 /*! \brief All pixels of a chunk for one block of channels. */
@@ -352,7 +343,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_task_state* w, int32_t row,
   int64_t y_step;
   w->args.weights = data->weights + (padded - inside) * c->channel_bytes + 4 * inside;
   w->args.w_step = 4 * (channels_left < c->packed ? channels_left : c->packed);
-  if (c->words > 0) tvmrt_conv_i8_set_vectors(w, group, channel);
+  if (c->amx != NULL) tvmrt_conv_i8_set_vectors(w, group, channel);
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
@@ -377,7 +368,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_task_state* w, int32_t row,
   }
   const int64_t added_step = data->added_stride;
   int32_t p = 0;
-  if (c->words > 0) {
+  if (c->amx != NULL) {
     w->args.added = added;
     tvmrt_conv_i8_amx_rows(w, tile, pixels, offset, y, sums);
     return;
@@ -457,7 +448,9 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
   }
   if (chunk0 == chunk1 || block0 == block1) return 0;
   if (tvmrt_conv_i8_begin(&w, c, data, &scratch) != 0) return -1;
-  if (c->ahead > 0) tvmrt_conv_i8_set_prefetch(&w, block0, block1 - block0, chunk1 - chunk0);
+  if (c->amx != NULL && c->amx->prefetch_bytes > 0) {
+    tvmrt_conv_i8_set_prefetch(&w, block0, block1 - block0, chunk1 - chunk0);
+  }
   for (int32_t b = block0; b < block1; b += c->blocks_at_once) {
     const int32_t end = block1 - b < c->blocks_at_once ? block1 : b + c->blocks_at_once;
     int32_t row = -1;
@@ -469,7 +462,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
       tvmrt_conv_i8_chunk(&w, row, (int32_t)(chunk % c->chunks) * c->chunk, b, end);
     }
   }
-  if (c->end != NULL) c->end();
+  if (c->amx != NULL) c->amx->end();
   return tvmrt_scratch_free(scratch);
 }
 

@@ -79,7 +79,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   }
 #endif
 
-#if TVMRT_I8_FORMAT != TVMRT_I8_X86_AVX2
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI
 #define TVMRT_DW_DOT(B, V, M)                                     \
   TVMRT_INLINE V tvmrt_dw##B##_dot(V acc, V x, const int8_t* w) { \
     V quads;                                                      \
@@ -87,7 +87,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
     return M##dpbusd_epi32(acc, x, quads);                        \
   }
 #define TVMRT_DW_QUARTER_SIZE(B) (B)
-#else
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
 #define TVMRT_DW_DOT(B, V, M)                                              \
   TVMRT_INLINE V tvmrt_dw##B##_dot(V acc, V x, const int8_t* w) {          \
     V even, odd;                                                           \
@@ -97,6 +97,8 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
     return M##add_epi32(acc, M##madd_epi16(M##srli_epi16(x, 8), odd));     \
   }
 #define TVMRT_DW_QUARTER_SIZE(B) (2 * (B))
+#else
+#error "depthwise_i8.h lacks this TVMRT_I8_FORMAT: define its dot products."
 #endif
 
 /* Blocks of B channels in vectors V of B bytes with the intrinsics M. */
@@ -210,8 +212,10 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_PLAIN
 #define TVMRT_DW_BLOCK 4
-#else
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 || TVMRT_I8_ANY_NEON || TVMRT_I8_FORMAT == TVMRT_I8_RVV
 #define TVMRT_DW_BLOCK 16
+#else
+#error "depthwise_i8.h lacks this TVMRT_I8_FORMAT: define its channels of a block."
 #endif
 
 /* One tap for a block of channels: acc += x * w. */

@@ -23,6 +23,18 @@ typedef struct tvmrt_matmul_i8_b {
   int64_t table, packed;
 } tvmrt_matmul_i8_b;
 
+/* Offset that the kernel adds to int8 and to uint8 inputs, as WeightFormat.offset in Python. */
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 || \
+    TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+#define TVMRT_I8_X_OFFSET(is_signed) ((is_signed) ? 128 : 0)
+#elif TVMRT_I8_ANY_NEON
+#define TVMRT_I8_X_OFFSET(is_signed) ((is_signed) ? 0 : -128)
+#elif TVMRT_I8_FORMAT == TVMRT_I8_PLAIN || TVMRT_I8_FORMAT == TVMRT_I8_RVV
+#define TVMRT_I8_X_OFFSET(is_signed) 0
+#else
+#error "matmul_i8.h lacks this TVMRT_I8_FORMAT: define the offset of its inputs."
+#endif
+
 /*! \brief Write one weight minus the zero point into a quad of LANES channels. */
 TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
@@ -30,14 +42,16 @@ TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
   memcpy(quad + 32 * (i & 1) + 4 * lane + 2 * (i >> 1), &wide, 2);
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON
   quad[8 * (i >> 1) + 2 * lane + (i & 1)] = (int8_t)value;
-#else
+#elif TVMRT_I8_QUAD_BYTES == 4 * TVMRT_I8_LANES
   quad[4 * lane + i] = (int8_t)value;
+#else
+#error "matmul_i8.h lacks this TVMRT_I8_FORMAT: write its order of a quad of weights."
 #endif
 }
 
 /*! \brief Offset subtracted from b to make it a packed weight; the shift corrects the remainder. */
 TVMRT_INLINE int32_t tvmrt_i8_b_offset(const tvmrt_matmul_i8_b* b) {
-  if (TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2) return b->b_zero;
+  if (TVMRT_I8_QUAD_BYTES > 4 * TVMRT_I8_LANES) return b->b_zero; /* int16 */
   return b->b_signed ? 0 : 128;
 }
 
@@ -109,7 +123,7 @@ static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8
 /*!
  * \brief y = x * b with both operands computed at run time.
  *
- * \param c       [in] The matmul as a convolution (ConvI8.matmul in Python), without its x_zero.
+ * \param c       [in] The matmul as a convolution (LayerI8.matmul in Python), without its x_zero.
  * \param data    [in] The tensors. weights, bias and shift are set here; scale is an array of one
  * scale per padded channel, or NULL with an epilogue that needs none.
  * \param b       [in] The right operand.
@@ -121,15 +135,8 @@ static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8
 static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
                                           const tvmrt_matmul_i8_b* b, int32_t x_zero) {
   const int32_t shift = tvmrt_i8_b_offset(b) - b->b_zero;
-  int32_t offset = 0;
-  if (c->words > 0) {
-    /* AMX multiplies bytes as stored */
-  } else if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 ||
-             TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41) {
-    offset = c->x_signed ? 128 : 0;
-  } else if (TVMRT_I8_FORMAT != TVMRT_I8_PLAIN && TVMRT_I8_FORMAT != TVMRT_I8_RVV) {
-    offset = c->x_signed ? 0 : -128;
-  }
+  /* AMX multiplies bytes as stored */
+  const int32_t offset = c->amx != NULL ? 0 : TVMRT_I8_X_OFFSET(c->x_signed);
   tvmrt_conv_i8_data own = *data;
   uint8_t* scratch = (uint8_t*)tvmrt_scratch_alloc(2 * b->table + b->packed);
   int rc;

@@ -68,6 +68,22 @@ typedef struct tvmrt_i8_vector {
 
 struct tvmrt_fused_add_i8;
 
+/*! \brief State of a task for AMX tiles, see tile/gemm_i8_amx.h. */
+typedef struct tvmrt_tile_i8_amx {
+  tvmrt_i8_vector vector[4]; /*!< Replaces weights and w_step of the tile's arguments. */
+  int32_t words;             /*!< Quads per instruction. */
+  int32_t configured;        /*!< Pixels that the registers are configured for, initially 0. */
+  int32_t tiles;             /*!< Tiles of a call. */
+  int32_t left;        /*!< Tail pixels of a call; an additional tile overlaps preceding pixels. */
+  uintptr_t ahead;     /*!< Address of the next weights to prefetch; tiles advance it. */
+  uintptr_t ahead_end; /*!< End of the weights to prefetch. */
+  int32_t ahead_lines; /*!< Lines to prefetch per product, half as many per stored line; 0: none. */
+  int32_t padded_pitch; /*!< If y is pixel 0 of an image: row pitch in pixels. */
+  int32_t valid;        /*!< Valid pixels of such a row. */
+  int32_t image;        /*!< Index of the image in the padded copy. */
+  const struct tvmrt_fused_add_i8* fused_add; /*!< Constants of a quick residual add. */
+} tvmrt_tile_i8_amx;
+
 /*! \brief Shared data of the tiles of one block of channels; borrowed for the call. */
 typedef struct tvmrt_tile_i8_args {
   const uint8_t* const* segment; /*!< Start of every segment for the pixel at offset 0. */
@@ -86,19 +102,9 @@ typedef struct tvmrt_tile_i8_args {
   int64_t y_step;                /*!< Pixel stride of the output in elements. */
   int32_t channels; /*!< Channels to store; 1 to NR * LANES. Always all for int32 sums. */
   const tvmrt_add_i8* residual_add; /*!< Residual add of `added`; divisor 1. NULL: none. */
-  const struct tvmrt_fused_add_i8* fused_add; /*!< Its constants for quick AMX tiles. */
-  const uint8_t* added;      /*!< First channel of the block in the tile's first pixel. */
-  int64_t added_step;        /*!< Pixel stride of `added` in bytes. */
-  int32_t words;             /*!< Quads per AMX instruction; see tile/gemm_i8_amx.h. */
-  int32_t* configured;       /*!< AMX: pixels that the registers are configured for, initially 0. */
-  int32_t tiles;             /*!< AMX: tiles of a call. */
-  int32_t left;              /*!< AMX: tail pixels; an additional tile overlaps preceding pixels. */
-  tvmrt_i8_vector vector[4]; /*!< AMX: replaces weights and w_step. */
-  uintptr_t* ahead;          /*!< AMX: address of the next weights to prefetch; tiles advance it. */
-  int32_t ahead_lines;  /*!< AMX: lines to prefetch per product, half as many per stored line; 0:
-                            none. */
-  int32_t padded_pitch; /*!< AMX, if y is pixel 0 of an image: row pitch in pixels. */
-  int32_t valid;        /*!< AMX: valid pixels of such a row. */
+  const uint8_t* added;             /*!< First channel of the block in the tile's first pixel. */
+  int64_t added_step;               /*!< Pixel stride of `added` in bytes. */
+  tvmrt_tile_i8_amx* amx;           /*!< NULL for all other tiles. */
 } tvmrt_tile_i8_args;
 
 /*!
@@ -132,7 +138,7 @@ TVMRT_INLINE void tvmrt_tile_i8_quad(int nr, int mr, int is_signed, int is_share
 #define TVMRT_RESIDUAL_U8 1
 #define TVMRT_RESIDUAL_S8 2
 #define TVMRT_RESIDUAL_TYPE_MASK 3 /* mask of these */
-/*! \brief Residual of AMX tiles with a->fused_add, see tile/requantize_i8_amx.h. */
+/*! \brief Residual of AMX tiles with a->amx->fused_add, see tile/requantize_i8_amx.h. */
 #define TVMRT_RESIDUAL_FUSED 4
 #define TVMRT_RESIDUAL_U8_FUSED (TVMRT_RESIDUAL_U8 | TVMRT_RESIDUAL_FUSED)
 #define TVMRT_RESIDUAL_S8_FUSED (TVMRT_RESIDUAL_S8 | TVMRT_RESIDUAL_FUSED)

@@ -43,12 +43,12 @@ static inline void tvmrt_amx_i8_end(void) { _tile_release(); }
  * see below, they are pixels and sums, and weights. */
 TVMRT_INLINE void tvmrt_amx_i8_ready(int mr, int is_single, const tvmrt_tile_i8_args* a) {
   const int ready = mr + (is_single ? TVMRT_AMX_I8_SINGLES : 0);
-  if (*a->configured == ready) return;
+  if (a->amx->configured == ready) return;
   const int first = mr < TVMRT_AMX_ROWS ? mr : TVMRT_AMX_ROWS;
   const int more = mr > TVMRT_AMX_ROWS ? mr - TVMRT_AMX_ROWS : first;
   const int four = is_single ? TVMRT_AMX_ROWS : first, five = is_single ? TVMRT_AMX_ROWS : more;
-  tvmrt_amx_configure(first, more, four, five, a->words);
-  *a->configured = ready;
+  tvmrt_amx_configure(first, more, four, five, a->amx->words);
+  a->amx->configured = ready;
 }
 
 /* sums += x * w, by register numbers */
@@ -154,10 +154,10 @@ TVMRT_INLINE void tvmrt_amx_i8_quad(int nr, int mr, int is_signed, const uint8_t
 TVMRT_INLINE void tvmrt_amx_i8_add_tails(
     int nr, int mr, int is_signed, const tvmrt_tile_i8_args* a, int64_t offset,
     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_MR][TVMRT_TILE_I8_MAX_NR]) {
-  const int32_t bytes = 4 * a->words, run = a->run, whole = run / bytes * bytes;
+  const int32_t bytes = 4 * a->amx->words, run = a->run, whole = run / bytes * bytes;
   const int64_t step = a->x_step;
   tvmrt_i8_vector w[4];
-  TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) w[o] = a->vector[o];
+  TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) w[o] = a->amx->vector[o];
   for (int32_t s = 0; s < a->segments; s++) {
     const uint8_t* x = a->segment[s] + offset;
     TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) w[o].weights += whole / 4 * w[o].step;
@@ -226,7 +226,7 @@ TVMRT_INLINE uintptr_t tvmrt_amx_i8_fetch(uintptr_t ahead, int32_t lines) {
 TVMRT_INLINE void tvmrt_amx_i8_multiply(int nr, int mr, int is_signed, int exceeds_l1,
                                         const tvmrt_tile_i8_args* a, int64_t from,
                                         uintptr_t* ahead) {
-  const int32_t words = a->words, bytes = 4 * words, run = a->run, lines = a->ahead_lines;
+  const int32_t words = a->amx->words, bytes = 4 * words, run = a->run, lines = a->amx->ahead_lines;
   const int64_t quads = (run + 3) / 4;
   uintptr_t line = *ahead;
   tvmrt_amx_i8_begin(nr, mr, a->bias);
@@ -235,7 +235,7 @@ TVMRT_INLINE void tvmrt_amx_i8_multiply(int nr, int mr, int is_signed, int excee
     int64_t quad = s * quads;
     for (int32_t k = 0; k + bytes <= run; k += bytes, quad += words) {
       line = tvmrt_amx_i8_fetch(line, lines);
-      tvmrt_amx_i8_step(nr, mr, is_signed, exceeds_l1, x + k, a->x_step, a->vector, quad);
+      tvmrt_amx_i8_step(nr, mr, is_signed, exceeds_l1, x + k, a->x_step, a->amx->vector, quad);
     }
   }
   *ahead = line;
@@ -247,11 +247,11 @@ TVMRT_INLINE void tvmrt_amx_i8_general(int nr, int mr, int is_signed, int residu
                                        const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                                        const int32_t* sums, uintptr_t* ahead) {
   int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
-  const int has_tail = a->num_overflow_quads > 0 || a->run % (4 * a->words) != 0;
-  const int32_t left = a->left < mr ? a->left : 0; /* always less, for the compiler */
+  const int has_tail = a->num_overflow_quads > 0 || a->run % (4 * a->amx->words) != 0;
+  const int32_t left = a->amx->left < mr ? a->amx->left : 0; /* always less, for the compiler */
   tvmrt_amx_i8_ready(mr, 0, a);
-  for (int32_t i = 0; i < a->tiles + (left > 0); i++) {
-    const int32_t skip = i < a->tiles ? 0 : mr - left, first = i * mr - skip;
+  for (int32_t i = 0; i < a->amx->tiles + (left > 0); i++) {
+    const int32_t skip = i < a->amx->tiles ? 0 : mr - left, first = i * mr - skip;
     const int64_t from = offset + first * a->x_step;
     tvmrt_amx_i8_multiply(nr, mr, is_signed, exceeds_l1, a, from, ahead);
     tvmrt_amx_i8_store_accumulators(nr, mr, all);
@@ -278,15 +278,16 @@ TVMRT_INLINE void tvmrt_amx_i8_tiles(int nr, int mr, int is_signed, int residual
                                      uintptr_t* ahead) {
   int32_t both[2][2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
   const tvmrt_amx_i8_out out = tvmrt_amx_i8_make_out(nr, residual_type, a, y);
-  const int32_t left = a->left < mr ? a->left : 0;
-  const int32_t lines = a->ahead_lines;
-  const int32_t tiles = a->tiles + (left > 0), steps = a->segments * (a->run / (4 * a->words));
+  const int32_t left = a->amx->left < mr ? a->amx->left : 0;
+  const int32_t lines = a->amx->ahead_lines;
+  const int32_t tiles = a->amx->tiles + (left > 0),
+                steps = a->segments * (a->run / (4 * a->amx->words));
   const int is_late = residual_type == TVMRT_RESIDUAL_NONE && !is_padded_copy &&
                       steps <= TVMRT_AMX_I8_FEW_STEPS && tiles > 2;
   tvmrt_amx_i8_cursor last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
   tvmrt_amx_i8_ready(mr, 0, a);
   for (int32_t i = 0; i < tiles + is_late; i++) {
-    const int32_t skip = i < a->tiles ? 0 : mr - left, first = i * mr - skip;
+    const int32_t skip = i < a->amx->tiles ? 0 : mr - left, first = i * mr - skip;
     if (i < tiles) {
       tvmrt_amx_i8_multiply(nr, mr, is_signed, exceeds_l1, a, offset + first * a->x_step, ahead);
     }
@@ -323,16 +324,16 @@ TVMRT_INLINE void tvmrt_amx_i8_singles(int mr, int is_signed, int residual_type,
   enum { nr = 4 };
   int32_t both[2][TVMRT_AMX_ROWS * nr * 16] __attribute__((aligned(64)));
   const tvmrt_amx_i8_out out = tvmrt_amx_i8_make_out(nr, residual_type, a, y);
-  const int32_t left = a->left < mr ? a->left : 0;
-  const int32_t tiles = a->tiles + (left > 0), lines = a->ahead_lines;
+  const int32_t left = a->amx->left < mr ? a->amx->left : 0;
+  const int32_t tiles = a->amx->tiles + (left > 0), lines = a->amx->ahead_lines;
   tvmrt_amx_i8_cursor last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
   tvmrt_amx_i8_ready(mr, 1, a);
-  _tile_loadd(4, a->vector[0].weights, a->vector[0].step);
-  _tile_loadd(5, a->vector[1].weights, a->vector[1].step);
-  _tile_loadd(6, a->vector[2].weights, a->vector[2].step);
-  _tile_loadd(7, a->vector[3].weights, a->vector[3].step);
+  _tile_loadd(4, a->amx->vector[0].weights, a->amx->vector[0].step);
+  _tile_loadd(5, a->amx->vector[1].weights, a->amx->vector[1].step);
+  _tile_loadd(6, a->amx->vector[2].weights, a->amx->vector[2].step);
+  _tile_loadd(7, a->amx->vector[3].weights, a->amx->vector[3].step);
   for (int32_t i = 0; i < tiles; i++) {
-    const int32_t skip = i < a->tiles ? 0 : mr - left, first = i * mr - skip;
+    const int32_t skip = i < a->amx->tiles ? 0 : mr - left, first = i * mr - skip;
     int32_t* all = both[i & 1];
     *ahead = tvmrt_amx_i8_fetch(*ahead, lines);
     _tile_loadd(3, a->segment[0] + offset + first * a->x_step, a->x_step);
@@ -354,7 +355,7 @@ TVMRT_INLINE void tvmrt_amx_i8_singles(int mr, int is_signed, int residual_type,
 
 /* Whether a call computes bytes of whole vectors, from whole products only. */
 TVMRT_INLINE int tvmrt_amx_i8_is_fast(int nr, const tvmrt_tile_i8_args* a, const int32_t* sums) {
-  const int has_tail = a->num_overflow_quads > 0 || a->run % (4 * a->words) != 0;
+  const int has_tail = a->num_overflow_quads > 0 || a->run % (4 * a->amx->words) != 0;
   return !has_tail && sums == NULL && a->range != NULL && a->channels >= nr * TVMRT_I8_LANES;
 }
 
@@ -366,7 +367,7 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int residual_
                                     const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                                     const int32_t* sums) {
   const int is_plain = mode == TVMRT_AMX_I8_PLAIN;
-  uintptr_t ahead = *a->ahead;
+  uintptr_t ahead = a->amx->ahead;
   if (mode == TVMRT_AMX_I8_GENERAL) {
     tvmrt_amx_i8_general(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1, a, offset, y,
                          sums, &ahead);
@@ -376,11 +377,11 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int residual_
     tvmrt_amx_i8_tiles(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1, is_plain, a,
                        offset, (uint8_t*)y, &ahead);
   }
-  *a->ahead = ahead;
+  a->amx->ahead = ahead;
 }
 
 /*! \brief Like TVMRT_DEFINE_TILE_I8_OF, for 1 to 16 pixels, or up to 32 with one or two vectors.
- * is_padded_copy: y and a->added are those of pixel 0 of an image, see a->padded_pitch. exceeds_l1: the weights
+ * is_padded_copy: y and a->added are those of pixel 0 of an image, see a->amx->padded_pitch. exceeds_l1: the weights
  * exceed the L1 cache. */
 #define TVMRT_DEFINE_TILE_I8_AMX(name, nr, mr, is_signed, residual_type, is_padded_copy,   \
                                  exceeds_l1)                                               \

@@ -71,15 +71,16 @@ TVMRT_INLINE tvmrt_amx_i8_cursor tvmrt_amx_i8_cursor_of(int mr, int is_padded_co
                                                         const int32_t* sums) {
   tvmrt_amx_i8_cursor p = {sums, skip, mr, first + skip, 0, INT32_MAX, 0};
   if (!is_padded_copy) return p;
-  const int32_t from = (int32_t)(offset / a->x_step) + first + skip, row = from / a->padded_pitch;
-  p.column = from % a->padded_pitch;
-  p.valid = a->valid;
-  p.gap = a->padded_pitch - a->valid;
-  p.pixel_index = row * a->valid + p.column;
-  if (p.column > a->valid) {
-    p.pixel += a->padded_pitch - p.column;
+  const int32_t pitch = a->amx->padded_pitch, valid = a->amx->valid;
+  const int32_t from = (int32_t)(offset / a->x_step) + first + skip, row = from / pitch;
+  p.column = from % pitch;
+  p.valid = valid;
+  p.gap = pitch - valid;
+  p.pixel_index = row * valid + p.column;
+  if (p.column > valid) {
+    p.pixel += pitch - p.column;
     p.column = 0;
-    p.pixel_index = (row + 1) * a->valid;
+    p.pixel_index = (row + 1) * valid;
   }
   return p;
 }
@@ -155,7 +156,7 @@ TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_make_out(int nr, int residual_type,
   p.is_signed = (residual_type & TVMRT_RESIDUAL_TYPE_MASK) == TVMRT_RESIDUAL_S8;
   if (residual_type == TVMRT_RESIDUAL_NONE) return p;
   if (residual_type & TVMRT_RESIDUAL_FUSED) {
-    tvmrt_amx_i8_set_fused_add(&p, a->fused_add);
+    tvmrt_amx_i8_set_fused_add(&p, a->amx->fused_add);
     return p;
   }
   p.lo = _mm512_set1_ps((float)(a->range->lo - a->range->zero));
@@ -187,7 +188,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(int is_plain, __m512 q, const tvmrt_a
   return is_plain ? _mm512_castps_si512(_mm512_add_ps(u, round)) : _mm512_cvtps_epi32(u);
 }
 
-/* tvmrt_amx_i8_add() with a->fused_add. */
+/* tvmrt_amx_i8_add() with a->amx->fused_add. */
 TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_fused_add(__m512 q, const tvmrt_amx_i8_out* p, __m512i bytes,
                                                  int o) {
   enum { LEAST_WITH_SIGN = 2 }; /* the smaller absolute value, with the sign of the first */

@@ -118,6 +118,11 @@ TVMRT_INLINE int32_t tvmrt_i8_clamp_to_range(int32_t q, const tvmrt_i8_range* ra
   return v < range->lo ? range->lo : v > range->hi ? range->hi : v;
 }
 
+/* Whether the format is one of NEON's. */
+#define TVMRT_I8_ANY_NEON                                                      \
+  (TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT || \
+   TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM || TVMRT_I8_FORMAT == TVMRT_I8_NEON32)
+
 /* Code for boards uses no processor-specific instructions, wherever it is compiled: their headers
  * may be missing. */
 #ifndef TVMRT_BOARD
@@ -227,7 +232,7 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero
   memcpy(&four, p, sizeof(four));
   const __m128i v = _mm_cvtsi32_si128(four);
   wide = (tvmrt_i8_ints)(is_signed ? _mm_cvtepi8_epi32(v) : _mm_cvtepu8_epi32(v));
-#else
+#else /* of any processor */
   if (is_signed) {
     tvmrt_i8_signed_bytes v;
     memcpy(&v, p, sizeof(v));
@@ -253,8 +258,10 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
 #elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
   return (tvmrt_i8_floats)tvmrt_f32x8_min(tvmrt_f32x8_max((tvmrt_f32x8)v, tvmrt_f32x8_splat(lo)),
                                           tvmrt_f32x8_splat(hi));
-#else
+#elif TVMRT_I8_ANY_NEON
   return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
+#else
+#error "tile/simd_i8.h: tvmrt_i8_floats_clamp() lacks this TVMRT_I8_FORMAT: add its operations."
 #endif
 }
 /*! \brief Convert integers to floats. */
@@ -269,7 +276,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(tvmrt_i8_floats v) {
   return _mm256_cvtps_epi32((__m256)v);
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
   return _mm_cvtps_epi32((__m128)v);
-#else
+#else /* of any processor */
   return (tvmrt_i8_acc)((tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - 0x4B400000);
 #endif
 }

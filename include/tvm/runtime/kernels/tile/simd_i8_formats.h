@@ -142,8 +142,7 @@
 
 /* ---- ARM: 4 lanes ---- */
 
-#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT || \
-    TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM || TVMRT_I8_FORMAT == TVMRT_I8_NEON32
+#elif TVMRT_I8_ANY_NEON
 
 #include "simd_i8_neon.h"
 

@@ -8,9 +8,7 @@
 #ifndef TVM_RUNTIME_KERNELS_TILE_SIMD_I8_NEON_H_
 #define TVM_RUNTIME_KERNELS_TILE_SIMD_I8_NEON_H_
 
-#if !defined(TVMRT_I8_CAN_VNNI) ||                                               \
-    (TVMRT_I8_FORMAT != TVMRT_I8_NEON && TVMRT_I8_FORMAT != TVMRT_I8_NEON_DOT && \
-     TVMRT_I8_FORMAT != TVMRT_I8_NEON_I8MM && TVMRT_I8_FORMAT != TVMRT_I8_NEON32)
+#if !defined(TVMRT_I8_CAN_VNNI) || !TVMRT_I8_ANY_NEON
 #error "tile/simd_i8_neon.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
 #else
 

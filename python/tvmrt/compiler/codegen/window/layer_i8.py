@@ -1,296 +1,360 @@
-"""Int8 layers (``kernels/conv_i8.h``): requirements of their weights, and C text.
+"""Int8 layers (``kernels/conv_i8.h``): their facts, and the variants that tiles can compute.
 
-Describe a convolution or a matmul by :class:`ConvI8`, ``fit`` it to its weights, print its
-``definitions()`` once per file and its ``initializer()`` once per layer. ``tiles_i8`` has the
-tiles, ``geometry_i8`` the geometry, ``amx`` the selection of AMX; ``packing_i8`` packs the
-weights.
+Five modules turn a layer into C, in this order; each imports only modules before it:
+
+1. ``layer_i8``: :class:`LayerI8` and :class:`ConstantsI8`, the facts of the network;
+   :class:`VariantI8`, a layer in one weight format with its windows read in one way.
+2. ``choose_i8``: choose the variant and the tile for a target.
+3. ``plan_i8``: compute all numbers of the layer once, as a ``PlanI8``.
+4. ``packing_i8``: pack the weights according to the plan.
+5. ``print_i8``: print the plan.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, upper_bound
+from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
-from ..c.formatting import braces, initializer, wrap
-from .amx import amx_members, exceeds_l1, prefetches_weights
-from .dot4_packing import split_into_quads, split_into_segments, weights_minus_zero_point
-from .geometry_i8 import LINE, LayerI8
-from .layer_f32 import parallel_work
+from ..geometry import Window
+from .tiles_i8 import FORMATS, WeightFormat, pad_im2col_segment
+from .window_plan import WindowPlan, line_buffer_of, plan_row_pairs, plan_rows, plan_window
 
-# Bytes of input or int32 accumulators that a sweep over the channels reuses from the L1 cache.
-CHUNK_BYTES = 16 * 1024
-# Bytes of packed weights that stay in the L2 cache while the image streams past.
-WEIGHTS_IN_CACHE = 512 * 1024
-CHUNK_MULTIPLE = 4  # chunks of a one-row layer are a multiple of it, for equal thread loads
-MAX_CHUNKS = 32  # enough to balance over any number of threads
-STACK_BYTES = 64  # of scratch that are on the stack of a task: a few segments
+LINE = 64  # alignment of parts of scratch memory in bytes
 
 
 @dataclass(frozen=True)
-class ConvI8(LayerI8):
-    """A layer that can be fitted to its weights and printed; ``tvmrt_conv_i8`` in C."""
+class LayerI8:
+    """Convolution of 8-bit channels-last tensors, as the network has it.
 
-    def fit(
-        self, weights: np.ndarray, w_zero: np.ndarray | int = 0, allow_overflow_quads: bool = True
-    ) -> ConvI8:
-        """Return this layer in long rows, prepared for weights that exceed int8 minus their zero
-        point.
+    ``in_c`` and ``out_c`` count the channels of all groups.
+    """
 
-        Call it before anything is printed or packed. Without ``allow_overflow_quads`` all weights
-        of a dense layer are shifted instead.
+    window: Window
+    in_c: int
+    out_c: int
+    groups: int = 1
+    x_signed: bool = False
+    x_zero: int = 0
+    threads: int = 0
+
+    @classmethod
+    def matmul(
+        cls, m: int, k: int, n: int, *, lda: int | None = None, ldc: int | None = None,
+        **more: object,
+    ) -> LayerI8:  # fmt: skip
+        """Return y[m, n] = x[m, k] * w[k, n] as a 1 x 1 convolution; pack the weights as [n, k]."""
+        strides = (k if lda is None else lda, n if ldc is None else ldc)
+        return cls(Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
+
+    @cached_property
+    def depthwise(self) -> bool:
+        """Whether every channel has its own kernel, so that ``depthwise_i8.h`` applies."""
+        return self.groups > 1 and self.groups == self.in_c == self.out_c
+
+    @cached_property
+    def depthwise_taps(self) -> tuple[int, int]:
+        """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
+        kernel = self.window.kernel
+        rows, columns = kernel[0] * kernel[1], kernel[2]
+        return (columns, 1) if rows == 1 else (rows, columns)
+
+    @cached_property
+    def window_bytes(self) -> int:
+        """Bytes of a window in a group."""
+        return self.window.taps * self.in_c // self.groups
+
+
+def wrap_int32(values: np.ndarray) -> np.ndarray:
+    """Convert int64 to int32 modulo 2 ** 32, as the kernels' accumulators wrap."""
+    return values.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+def shifts_into_int8(weights: np.ndarray) -> np.ndarray:
+    """Return the smallest shift per channel [out_c, ...] that makes all weights fit into int8."""
+    flat = weights.reshape(len(weights), -1)
+    high = np.maximum(flat.max(axis=1) - 127, 0)
+    return np.where(high > 0, high, np.minimum(flat.min(axis=1) + 128, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantsI8:
+    """Constants of a layer as the network has them.
+
+    Parameters
+    ----------
+    weights
+        int8 or uint8 [out_c, in_c / groups, *kernel], 0 to 3 kernel extents.
+    w_zero
+        Zero point of the weights: one, or one per output channel.
+    bias
+        int32 [out_c], in units of x_scale * w_scale; None for none.
+    """
+
+    layer: LayerI8
+    weights: np.ndarray
+    w_zero: np.ndarray | int = 0
+    bias: np.ndarray | None = None
+
+    @cached_property
+    def centred(self) -> np.ndarray:
+        """weights - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
+        layer = self.layer
+        values = self.weights.reshape(layer.out_c, -1, *layer.window.kernel).astype(np.int64)
+        return values - np.asarray(self.w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
+
+    def folded_bias(self, offset: int, shift: np.ndarray | int = 0) -> np.ndarray:
+        """Return the int32 biases minus the contribution of the input's zero point.
+
+        ``offset``: the kernel adds it to activations before it multiplies them; ``shift``: of the
+        weights of each channel.
         """
-        layer = replace(self, window=self.window.in_longest_rows())
-        if layer.fmt.wide or not (allow_overflow_quads or layer.depthwise):
-            return layer
-        return layer._with_overflow_groups(weights_minus_zero_point(layer, weights, w_zero))
+        flat = self.centred.reshape(self.layer.out_c, -1)
+        bias = 0 if self.bias is None else np.asarray(self.bias, np.int64).reshape(-1)
+        sums = (self.layer.x_zero + offset) * flat.sum(axis=1)
+        return wrap_int32(bias - sums + shift * flat.shape[1] * offset)
 
-    def _with_overflow_groups(self, centred: np.ndarray) -> ConvI8:
-        """Return this layer with overflow quads, parts or a spare row for weights beyond int8."""
-        excess = centred - np.clip(centred, -128, 127)
-        if not excess.any():
-            return self
-        exceeds_two_summands = excess > 127  # a weight of 255 needs at least three int8 summands
-        if not self.depthwise:
-            overflow_quads = [
-                *self._quads_containing(excess != 0),
-                *self._quads_containing(exceeds_two_summands),
-            ]
-            max_quads = min(max(2, self.segment_quads * self.plan.segments // 8), 16)
-            return (
-                replace(self, overflow_quads=self.quad_offsets(overflow_quads))
-                if len(overflow_quads) <= max_quads
-                else self
-            )
-        if not self.fmt.interleaves:
-            return replace(self, parts=2)
-        if exceeds_two_summands.any():
-            return replace(self, parts=3)
-        rows = np.argwhere(excess.reshape(self.out_c, *self.depthwise_taps).any(axis=(0, 2)))[:, 0]
-        if len(rows) == 1 and self.depthwise_taps[0] % 4:
-            return replace(self, overflow_row=int(rows[0]))
-        return replace(self, parts=2)
 
-    def _quads_containing(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the quads that hold a chosen weight of any channel."""
-        quads = split_into_quads(
-            split_into_segments(self, chosen.astype(np.int64)), self.plan.im2col
+class RowExtent(Enum):
+    """Output pixels that tiles see as one row."""
+
+    ROW = "a row of an image"
+    IMAGE = "an image"
+    ALL = "all images"
+
+
+class Reading(Enum):
+    """How AMX tiles read the windows of a layer; all other tiles read ROWS.
+
+    Parameters
+    ----------
+    pads_quads
+        Whether segments in the line buffer are read to whole quads, with zero weights past the end.
+    pairs_rows
+        Whether input rows are read in pairs.
+    """
+
+    ROWS = ("row by row", RowExtent.ROW, False, False)
+    IM2COL_ROWS = ("im2col across rows", RowExtent.ALL, False, False)
+    PADDED_COPY = ("images are copied with their padding", RowExtent.IMAGE, False, False)
+    PADDED_QUADS = ("row by row, in whole quads", RowExtent.ROW, True, False)
+    ROW_PAIRS = ("pairs of rows, in whole quads", RowExtent.ROW, True, True)
+
+    def __init__(self, text: str, row: RowExtent, pads_quads: bool, pairs_rows: bool) -> None:
+        self.text, self.row = text, row
+        self.pads_quads, self.pairs_rows = pads_quads, pairs_rows
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """Weights of a layer that exceed int8: ``parts`` of each depthwise weight, the depthwise kernel
+    row that is read twice (or -1), or (segment, first byte) of the overflow quads."""
+
+    parts: int = 1
+    row: int = -1
+    quads: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class VariantI8:
+    """A layer in one weight format, with its windows read in one way: everything but the tile.
+
+    ``widest`` is the format for which dense weights are packed if it differs from the tiles'.
+    """
+
+    layer: LayerI8
+    fmt: WeightFormat
+    widest: WeightFormat | None = None
+    reading: Reading = Reading.ROWS
+    overflow: Overflow = field(default_factory=Overflow)
+
+    @cached_property
+    def windows(self) -> WindowPlan:
+        """Plan for reading the windows."""
+        return (
+            _plan_depthwise(self.layer)
+            if self.layer.depthwise
+            else _PLANS[self.reading](self.layer)
         )
-        return np.flatnonzero(quads.any(axis=(0, 2)))
+
+    @property
+    def width(self) -> Extent | int:
+        """Output pixels of a row."""
+        window = self.layer.window
+        return {
+            RowExtent.ROW: window.out[2],
+            RowExtent.IMAGE: (window.out[1] - 1) * window.padded_extent(2) + window.out[2],
+            RowExtent.ALL: window.pixels,
+        }[self.reading.row]
+
+    @property
+    def rows(self) -> Extent | int:
+        """Rows of output pixels."""
+        window = self.layer.window
+        return {RowExtent.ROW: window.rows, RowExtent.IMAGE: window.batch, RowExtent.ALL: 1}[
+            self.reading.row
+        ]
+
+    @cached_property
+    def offset(self) -> int:
+        """Offset that the kernel adds to every activation before it multiplies."""
+        fmt, depthwise = self.fmt, self.layer.depthwise
+        if depthwise and not fmt.interleaves:
+            return 0
+        fmt = FORMATS[fmt.vector_format] if depthwise and fmt.uses_amx else fmt
+        return fmt.offset(self.layer.x_signed)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the tiles read parts of blocks that are packed for wider ones."""
+        return self.widest is not None and not self.layer.depthwise
+
+    @cached_property
+    def order(self) -> VariantI8:
+        """Variant whose tiles define the packing order: this one, or one of wider tiles."""
+        if not self.shares:
+            return self
+        return replace(self, fmt=self.widest, widest=None, reading=Reading.ROWS)
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a group."""
+        return ceil_div(self.layer.out_c // self.layer.groups, self.fmt.lanes)
+
+    @cached_property
+    def depthwise_block(self) -> int:
+        """Channels in a block of a depthwise convolution."""
+        return min(self.fmt.depthwise, self.block_width(self.layer.out_c))
+
+    def block_width(self, channels: int) -> int:
+        """Return the channels in the vectors that hold ``channels`` of the last block."""
+        if not self.fmt.interleaves:
+            return self.fmt.depthwise
+        return 64 if channels > 32 else 32 if channels > 16 else 16
+
+    @cached_property
+    def depthwise_rows(self) -> int:
+        """Rows that a depthwise tile reads: those of the kernel and the overflow row."""
+        return self.layer.depthwise_taps[0] + (self.overflow.row >= 0)
+
+    @cached_property
+    def padded(self) -> int:
+        """Output channels of a group, padded to its whole last vector or block."""
+        if self.layer.depthwise:
+            return round_up(self.layer.out_c, self.depthwise_block)
+        return self.order.vectors * self.order.fmt.lanes
+
+    @property
+    def segment_quads(self) -> int:
+        """Quads of a segment, rounded up."""
+        return ceil_div(self.windows.segment, 4)
+
+    @cached_property
+    def channel_bytes(self) -> int:
+        """Bytes of the packed weights of an output channel."""
+        size = 1 + self.fmt.wide
+        if not self.layer.depthwise:
+            quads = self.windows.segments * self.segment_quads + len(self.overflow.quads)
+            return quads * 4 * size
+        rows, columns = self.depthwise_rows, self.layer.depthwise_taps[1]
+        rows = round_up(rows, 4) * size if self.fmt.interleaves else rows
+        return rows * columns * self.overflow.parts
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        return self.layer.groups * self.padded * self.channel_bytes
+
+    def quads_of(self, weights: np.ndarray) -> np.ndarray:
+        """Reorder weights [out_c, in_c / groups, kd, kh, kw] to [out_c, segment and quad, 4]. A
+        partial last quad is aligned to the end of its segment; where the input is read to whole
+        quads (im2col, padded quads), zeros follow it instead."""
+        segments = self._segments_of(weights)
+        tail = segments.shape[2] % 4
+        if tail:
+            whole, last = segments[:, :, :-tail], segments[:, :, -tail:]
+            zeros = np.zeros((*segments.shape[:2], 4 - tail), segments.dtype)
+            zeros_last = self.windows.im2col or self.reading.pads_quads
+            parts = [whole, last, zeros] if zeros_last else [whole, zeros, last]
+            segments = np.concatenate(parts, axis=2)
+        return segments.reshape(segments.shape[0], -1, 4)
+
+    def _segments_of(self, weights: np.ndarray) -> np.ndarray:
+        """Reorder weights to [out_c, segment, byte of the segment]."""
+        out_c = self.layer.out_c
+        if self.reading.pairs_rows:
+            rows, columns = self.layer.window.kernel[1:]
+            even = np.pad(weights, ((0, 0), (0, 0), (0, 0), (0, rows % 2), (0, 0)))
+            weights = even.reshape(out_c, self.layer.in_c, -1, 2, columns).transpose(0, 2, 4, 3, 1)
+        else:
+            weights = np.transpose(weights, (0, 2, 3, 4, 1))
+        return weights.reshape(out_c, self.windows.segments, -1)
 
     def quad_offsets(self, quads: np.ndarray | list) -> tuple[tuple[int, int], ...]:
         """Return (segment, first byte) of quads that are numbered over all segments."""
-        per_run = self.segment_quads
-        last = max(0, self.plan.segment - 4)
-        return tuple((int(q) // per_run, min(int(q) % per_run * 4, last)) for q in quads)
+        per_segment = self.segment_quads
+        last = max(0, self.windows.segment - 4)
+        return tuple((int(q) // per_segment, min(int(q) % per_segment * 4, last)) for q in quads)
 
-    @cached_property
-    def tile_sizes(self) -> list[list[tuple[int, int]]]:
-        """Sizes of the four tile functions, with a 0 for unused tiles.
-
-        (nr, mr), or (channels, mr) for depthwise tiles.
-        """
-        (nr, mr), width = self.tiling, self.width
-        is_shared = self.shares and not self.fmt.uses_amx
-        blocks = (nr if self.vectors >= nr else 0, 0 if is_shared else self.vectors % nr)
-        if self.depthwise:
-            block = self.depthwise_block
-            blocks = (block if self.out_c >= block else 0, self.out_c % block)
-        widths = (mr if upper_bound(width) >= mr else 0, self.rest)
-        return [[(block, width) for width in widths] for block in blocks]
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        """Headers of the tiles that the kernels do not include themselves."""
-        return ("tile/gemm_i8_amx.h",) if self.fmt.uses_amx else ()
-
-    def _tile_name(self, size: tuple[int, int]) -> str:
-        kind = "s8" if self.x_signed else "u8"
-        if not self.depthwise:
-            part = "_shared" if self.shares else ""
-            if self.fmt.uses_amx:
-                part = f"_amx{'_padded' * self.padded_copy}{'_l2' * exceeds_l1(self)}"
-            plus = f"_add_{self.residual_type}" if self.residual_type else ""
-            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
-        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
-        steps = f"s{self.window.stride[2]}d{self.window.dilation[2]}"
-        parts = ("", "_wide", "_wider")[self.parts - 1]
-        return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
-
-    def _definition(self, size: tuple[int, int]) -> str:
-        macro, numbers = self._macro(size)
-        return "\n".join(wrap(macro, [self._tile_name(size), *numbers], ""))
-
-    def _macro(self, size: tuple[int, int]) -> tuple[str, tuple[object, ...]]:
-        """Return the macro that defines a tile, and its arguments after the tile's name."""
-        signed, plus = int(self.x_signed), f"TVMRT_RESIDUAL_{self.residual_type.upper() or 'NONE'}"
-        if self.depthwise:
-            shape = (self.depthwise_rows, self.depthwise_taps[1])
-            steps = (self.window.stride[2], self.window.dilation[2])
-            sizes = (*shape, *steps, size[1], size[0], self.parts)
-            return "TVMRT_DEFINE_DEPTHWISE_I8", (*sizes, signed)
-        if self.fmt.uses_amx:
-            kind = (signed, plus, int(self.padded_copy), int(exceeds_l1(self)))
-            return "TVMRT_DEFINE_TILE_I8_AMX", (*size, *kind)
-        if self.residual_type:
-            return "TVMRT_DEFINE_TILE_I8_OF", (*size, signed, int(self.shares), plus)
-        part = "_SHARED" if self.shares else ""
-        return f"TVMRT_DEFINE_TILE_I8{part}", (*size, signed)
-
-    def definitions(self) -> list[str]:
-        """Return the C lines that define the tile functions; a file has each line once."""
-        sizes = [size for row in self.tile_sizes for size in row if all(size)]
-        return [self._definition(size) for size in sizes]
-
-    def members(self, *, shifted: bool, epilogue: bool) -> dict[str, object]:
-        """Return the members of the layer's ``tvmrt_conv_i8`` as C text; see :meth:`scratch`."""
-        scratch = self.scratch(shifted=shifted, epilogue=epilogue)
-        tiles = [
-            braces([self._tile_name(size) if all(size) else "NULL" for size in row])
-            for row in self.tile_sizes
-        ]
-        groups = 1 if self.depthwise else self.groups
-        of_group, width = self.out_c // groups, self.width
-        filled = of_group if self.depthwise else self.padded
-        blocks, full_blocks = ceil_div(self.padded, self.block), filled // self.block
-        if self.shares and not self.fmt.uses_amx:
-            blocks = full_blocks = ceil_div(of_group, self.block)
-        return {
-            "window": self.window.members(),
-            "rows": self.plan.members(scratch.rows, scratch.total),
-            "groups": groups,
-            "in_c": self.in_c // groups,
-            "out_c": of_group,
-            "padded": self.padded,
-            "x_signed": int(self.x_signed),
-            "x_zero": self.x_zero,
-            "depthwise": int(self.depthwise),
-            "overflow_row": "TVMRT_NO_ROW" if self.overflow_row < 0 else self.overflow_row,
-            "overflow_quads": braces([braces(quad) for quad in self.overflow_quads or ((0, 0),)]),
-            "num_overflow_quads": len(self.overflow_quads),
-            "block": self.block,
-            "blocks": blocks,
-            "full_blocks": full_blocks,
-            "blocks_at_once": self.at_once or self._blocks_in_cache(),
-            "channel_bytes": self.channel_bytes,
-            **({"packed": self.order.block} if self.shares else {}),
-            "mr": self.tiling[1],
-            **({"tail": self.rest} if isinstance(width, Extent) else {}),
-            "chunk": scratch.chunk,
-            "chunks": ceil_div(width, scratch.chunk),
-            "tile": braces(tiles),
-            "at_padding_row": scratch.padding_row,
-            "at_im2col": scratch.im2col_buffer,
-            "at_window_sums": scratch.sums,
-            "at_acc": scratch.acc,
-            "work": self._work,
-            "by_blocks": int(self._by_blocks),
-            "threads": self.threads,
-            **amx_members(self),
-        }
-
-    def initializer(self, *, shifted: bool, epilogue: bool) -> str:
-        """Return the C initialiser of the layer's ``tvmrt_conv_i8``."""
-        return initializer(self.members(shifted=shifted, epilogue=epilogue))
-
-    def scratch(self, *, shifted: bool, epilogue: bool) -> ScratchI8:
-        """Return the layout of the scratch that a task requests from ``TVMBackendAllocWorkspace``.
-
-        Parameters
-        ----------
-        shifted
-            Whether :func:`pack_conv` returned a shift.
-        epilogue
-            Whether the sums go to an epilogue.
-        """
-        plan, window, chunk = self.plan, self.window, self._chunk(epilogue)
-        rows = round_up((plan.segments + (self.overflow_row >= 0)) * 8, LINE)
-        padding_row = (
-            plan.scratch_offsets(rows)[2] + LINE * self.quad_padded if plan.line_buffer else rows
-        )
-        outside = not plan.im2col and (
-            window.overlaps_padding(0) or window.overlaps_padding(1) or self.row_pairs
-        )
-        row = plan.pitch if plan.line_buffer else window.in_[2] * window.x_stride
-        im2col_buffer = padding_row + (
-            round_up(row, LINE) + LINE * self.quad_padded if outside else 0
-        )
-        sums = im2col_buffer + (round_up(chunk * plan.segment, LINE) if plan.im2col else 0)
-        acc = sums + (round_up(chunk * 4, LINE) if shifted else 0)
-        total = acc + (chunk * self._acc_stride * 4 if epilogue else 0)
-        rest = 0 if upper_bound(total) <= STACK_BYTES else total
-        return ScratchI8(chunk, rows, padding_row, im2col_buffer, sums, acc, rest)
-
-    def _blocks_in_cache(self) -> int:
-        """Return the blocks whose weights stay in the cache while the image streams past."""
-        if prefetches_weights(self):
-            return ceil_div(self.padded, self.block)
-        return max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block))
-
-    @property
-    def _acc_stride(self) -> int:
-        return self.padded * (1 if self.depthwise else self.groups)
-
-    def _chunk(self, epilogue: bool) -> int:
-        """Return the pixels that the kernel finishes for all channels before it continues."""
-        window, mr = self.window, self.tiling[1]
-        bytes_per_pixel = window.kernel[0] * window.kernel[1] * window.stride[2] * self.in_c
-        bytes_per_pixel = (
-            1 if self.depthwise else self.plan.segment if self.plan.im2col else bytes_per_pixel
-        )
-        bytes_per_pixel = (
-            max(bytes_per_pixel, self._acc_stride * 4) if epilogue else bytes_per_pixel
-        )
-        if self.pixels:
-            return min(round_up(self.pixels, mr), upper_bound(self.width))
-        pixels = upper_bound(self.width)
-        min_chunk = mr if self.fmt.uses_amx else 2 * mr
-        if prefetches_weights(self):
-            return pixels
-        chunk = min(max(CHUNK_BYTES // bytes_per_pixel // mr * mr, min_chunk), pixels)
-        chunks = ceil_div(pixels, chunk)
-        if self.threads == 1 or upper_bound(self.rows) > 1 or chunks >= MAX_CHUNKS:
-            return chunk
-        return min(round_up(ceil_div(pixels, round_up(chunks, CHUNK_MULTIPLE)), mr), chunk)
-
-    @property
-    def _work(self) -> int:
-        """Work of the layer in float multiply-adds."""
-        of_group = self.in_c // self.groups
-        macs = self.window.pixels * self.out_c * self.window.taps * of_group
-        work = self.fmt.float_macs(macs, self.groups > 1)
-        return work if self.threads < 2 else max(work, parallel_work(self.threads))
-
-    @property
-    def _by_blocks(self) -> bool:
-        """Whether threads divide the blocks of channels instead of the pixels.
-
-        Each thread reads the undivided operand completely, so that should be the smaller one.
-        """
-        window = self.window
-        blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
-        few_rows = upper_bound(self.rows) < 4 and upper_bound(self.width) < 16 * self.tiling[1]
-        weights = window.taps * self.in_c // self.groups * self.out_c
-        image = upper_bound(window.batch * prod(window.in_)) * self.in_c
-        return blocks >= 4 and (weights > image or few_rows)
+    def shifts(self, constants: ConstantsI8) -> np.ndarray | None:
+        """Return the shift of the weights of each channel; None if all are 0."""
+        if self.layer.depthwise or self.fmt.wide or self.overflow.quads:
+            return None
+        shifts = shifts_into_int8(constants.centred)
+        return shifts if shifts.any() else None
 
 
-@dataclass(frozen=True)
-class ScratchI8:
-    """Scratch layout of one task: pixels of a chunk, offsets of the parts, total bytes.
+def _plan_depthwise(layer: LayerI8) -> WindowPlan:
+    window = layer.window
+    taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
+    line_buffer = line_buffer_of(window) if window.overlaps_padding(2) else None
+    return plan_rows(
+        window, 1, 1, copied=layer.in_c, segment=4, taps=taps, line_buffer=line_buffer, unit=LINE,
+        fill=layer.x_zero,
+    )  # fmt: skip
 
-    Parts: segments, line buffer, a row of padding, im2col windows, window sums, int32 accumulators.
-    """
 
-    chunk: int
-    rows: int
-    padding_row: int
-    im2col_buffer: int
-    sums: int
-    acc: int
-    total: int
+def _plan_by_rows(layer: LayerI8) -> WindowPlan:
+    return plan_window(
+        layer.window, layer.in_c // layer.groups, element=1, copied=layer.in_c, min_segment=4,
+        contiguous_columns=True, unit=LINE, fill=layer.x_zero,
+    )  # fmt: skip
+
+
+def _plan_padded_quads(layer: LayerI8) -> WindowPlan:
+    plan = _plan_by_rows(layer)
+    return replace(plan, segment=round_up(plan.segment, 4))
+
+
+def _plan_im2col(layer: LayerI8) -> WindowPlan:
+    segment = pad_im2col_segment(layer.window_bytes)
+    return WindowPlan(layer.window, 1, segment, segment, segment, 1, im2col=True, unit=LINE)
+
+
+def _plan_padded_copy(layer: LayerI8) -> WindowPlan:
+    window, in_c = layer.window, layer.in_c
+    line_buffer = replace(line_buffer_of(window), slots=(1, window.padded_extent(1)))
+    return plan_rows(
+        window, in_c, 1, copied=in_c, segment=window.kernel[2] * in_c, taps=1,
+        line_buffer=line_buffer, unit=LINE, fill=layer.x_zero,
+    )  # fmt: skip
+
+
+def _plan_row_pairs(layer: LayerI8) -> WindowPlan:
+    return plan_row_pairs(layer.window, layer.in_c, LINE, layer.x_zero)
+
+
+_PLANS = {
+    Reading.ROWS: _plan_by_rows,
+    Reading.IM2COL_ROWS: _plan_im2col,
+    Reading.PADDED_COPY: _plan_padded_copy,
+    Reading.PADDED_QUADS: _plan_padded_quads,
+    Reading.ROW_PAIRS: _plan_row_pairs,
+}
+if set(_PLANS) != set(Reading):
+    raise TypeError("a member of Reading has no plan in _PLANS")

@@ -8,9 +8,8 @@ import numpy as np
 
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
-from .dot4_packing import split_into_quads, split_into_segments, weights_minus_zero_point
-from .geometry_i8 import LayerI8
-from .layer_i8 import ConvI8
+from .layer_i8 import ConstantsI8, Reading, VariantI8
+from .plan_i8 import PlanI8
 from .tiles_i8 import WeightFormat
 
 
@@ -32,48 +31,45 @@ class PackingOrderI8:
     """Layout of weights that a run packs: ``[groups, channels, inputs, taps]`` of a dense layer, or
     ``[inputs, channels]`` of a matmul; see ``pack_i8.h``."""
 
-    layer: ConvI8
+    plan: PlanI8
     taps: int
     is_product: bool
     is_signed: bool
 
     @property
     def wide(self) -> bool:
-        return self.layer.fmt.wide
+        return self.plan.variant.fmt.wide
 
     @property
     def channels(self) -> int:
         """Output channels of a group."""
-        return self.layer.out_c // self.layer.groups
-
-    @property
-    def inputs(self) -> int:
-        return self.layer.in_c // self.layer.groups
+        return self.plan.layer.out_c // self.plan.layer.groups
 
     @property
     def segment(self) -> int:
-        return self.taps * self.inputs // self.layer.plan.segments
+        return self.plan.layer.window_bytes // self.plan.variant.windows.segments
 
     @property
     def elements(self) -> int:
         """Number of packed elements."""
-        quads = self.layer.plan.segments * ceil_div(self.segment, 4)
-        return self.layer.groups * self.layer.padded * quads * 4
+        quads = self.plan.variant.windows.segments * ceil_div(self.segment, 4)
+        return self.plan.layer.groups * self.plan.padded * quads * 4
 
     def members(self) -> dict[str, object]:
         """Return the members of a ``tvmrt_pack_i8``."""
-        order, window = self.layer.order, self.inputs * self.taps
+        layer, order = self.plan.layer, self.plan.variant.order
+        window = layer.window_bytes
         strides = (1, self.channels) if self.is_product else (window, self.taps)
         return {
-            "groups": order.groups,
+            "groups": layer.groups,
             "channels": self.channels,
-            "inputs": self.inputs,
+            "inputs": layer.in_c // layer.groups,
             "taps": self.taps,
             "run": self.segment,
-            "gathered": int(self.layer.plan.im2col),
+            "gathered": int(self.plan.variant.windows.im2col),
             "vectors": order.vectors,
             "lanes": order.fmt.lanes,
-            "block": order.tiling[0],
+            "block": self.plan.order_nr,
             "pairs": PAIRS[order.fmt.split_pairs],
             "wide": int(order.fmt.wide),
             "is_signed": int(self.is_signed),
@@ -88,137 +84,99 @@ def max_packed_bytes(channels: int, inputs: int, taps: int, groups: int) -> int:
     return groups * round_up(channels, MAX_LANES) * taps * round_up(inputs, 4) * 2
 
 
-def pack_conv(
-    layer: ConvI8,
-    weights: np.ndarray,
-    w_zero: np.ndarray | int = 0,
-    bias: np.ndarray | None = None,
-) -> PackedI8:
-    """Pack the weights and fold the bias of a convolution.
-
-    Parameters
-    ----------
-    weights
-        int8 or uint8 [out_c, in_c / groups, *kernel], 0 to 3 kernel extents.
-    w_zero
-        Zero point of the weights: one, or one per output channel.
-    bias
-        int32 [out_c], in units of x_scale * w_scale; None for none.
-    """
-    fmt = layer.fmt
-    out_c = layer.out_c
-    centred = weights_minus_zero_point(layer, weights, w_zero)
-    taps = int(np.prod(centred.shape[1:]))
-    folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
-    folded = folded - (layer.x_zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
-    if layer.depthwise:
-        return PackedI8(
-            _pack_depthwise(layer, centred), pad_channels(layer, wrap_int32(folded)), None
-        )
-    segments = split_into_segments(layer, centred)
-    plain = fmt.wide or len(layer.overflow_quads) > 0
-    shift = np.zeros(out_c, np.int64) if plain else _shifts(segments.reshape(out_c, -1))
-    folded = folded + shift * taps * layer.offset
-    quads = split_into_quads(
-        segments - shift.reshape(-1, 1, 1), layer.plan.im2col or layer.quad_padded
-    )
-    if layer.im2col_rows:
-        more = layer.segment_quads - quads.shape[1]
+def pack(plan: PlanI8, constants: ConstantsI8) -> PackedI8:
+    """Pack the weights and fold the bias of a layer."""
+    variant, centred = plan.variant, constants.centred
+    shifts = variant.shifts(constants)
+    bias = constants.folded_bias(variant.offset, 0 if shifts is None else shifts)
+    if plan.layer.depthwise:
+        return PackedI8(_pack_depthwise(variant, centred), pad_channels(plan, bias), None)
+    if shifts is not None:
+        centred = centred - shifts.reshape(-1, 1, 1, 1, 1)
+    quads = variant.quads_of(centred)
+    if variant.reading is Reading.IM2COL_ROWS:
+        more = variant.segment_quads - quads.shape[1]
         quads = np.pad(quads, ((0, 0), (0, more), (0, 0)))
-    if layer.overflow_quads:
-        quads = _with_overflow_quads(layer, quads)
+    if variant.overflow.quads:
+        quads = _with_overflow_quads(variant, quads)
     return PackedI8(
-        _interleave(layer.order, quads),
-        pad_channels(layer, wrap_int32(folded)),
-        pad_channels(layer, shift.astype(np.int32)) if shift.any() else None,
+        _interleave(variant.order, plan.order_nr, quads),
+        pad_channels(plan, bias),
+        None if shifts is None else pad_channels(plan, shifts.astype(np.int32)),
     )
 
 
-def _with_overflow_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
-    """Clip quads to int8 and append the layer's overflow quads."""
+def _with_overflow_quads(variant: VariantI8, quads: np.ndarray) -> np.ndarray:
+    """Clip quads to int8 and append the variant's overflow quads."""
     bounded = np.clip(quads, -128, 127)
     excess = quads - bounded
-    offsets = layer.quad_offsets(np.arange(quads.shape[1]))
+    offsets = variant.quad_offsets(np.arange(quads.shape[1]))
     overflow = []
-    for place in layer.overflow_quads:
+    for place in variant.overflow.quads:
         at = offsets.index(place)
         overflow.append(np.clip(excess[:, at], -128, 127))
         excess[:, at] -= overflow[-1]
     if excess.any():
-        raise ValueError("the layer was not fitted to these weights: call fit() before pack_conv()")
+        raise ValueError("the overflow quads of the layer are those of other weights")
     return np.concatenate([bounded, np.stack(overflow, axis=1)], axis=1)
 
 
-def accumulators_fit(packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
-    """Return whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles require.
-
-    Any sensible scale satisfies this. Otherwise use an epilogue that clamps the product
-    (``tvmrt_i8_rows_requantize``).
-    """
-    taps = weights[0].size
-    largest = taps * 255 * 255 + np.abs(packed.bias.astype(np.float64)).max()
-    return bool(min(largest, 2.0**31) * np.abs(scale.astype(np.float64)).max() < 2.0**31)
-
-
-def wrap_int32(values: np.ndarray) -> np.ndarray:
-    """Convert int64 to int32 modulo 2 ** 32, as the kernels' accumulators wrap."""
-    return values.astype(np.uint64).astype(np.uint32).view(np.int32)
-
-
-def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
+def pad_channels(plan: PlanI8, values: np.ndarray) -> np.ndarray:
     """Zero-pad values per channel (or one for all) to whole vectors in each group."""
+    layer, variant = plan.layer, plan.variant
     full = np.broadcast_to(np.asarray(values).reshape(-1), (layer.out_c,))
     if layer.depthwise:
         return np.concatenate(
-            [_depthwise_lanes(layer, part) for part in _depthwise_blocks(layer, full)]
+            [_depthwise_lanes(variant, part) for part in _depthwise_blocks(variant, full)]
         )
     full = full.reshape(layer.groups, -1)
-    out = np.zeros((layer.groups, layer.padded), full.dtype)
+    out = np.zeros((layer.groups, plan.padded), full.dtype)
     out[:, : full.shape[1]] = full
     return out.reshape(-1)
 
 
-def _depthwise_blocks(layer: ConvI8, values: np.ndarray) -> list[np.ndarray]:
+def _depthwise_blocks(variant: VariantI8, values: np.ndarray) -> list[np.ndarray]:
     """Split the first axis into blocks, each padded to the width of its vectors."""
     blocks = []
-    for first in range(0, layer.out_c, layer.depthwise_block):
-        part = values[first : first + layer.depthwise_block]
-        block = np.zeros((layer.block_width(len(part)), *values.shape[1:]), values.dtype)
+    for first in range(0, variant.layer.out_c, variant.depthwise_block):
+        part = values[first : first + variant.depthwise_block]
+        block = np.zeros((variant.block_width(len(part)), *values.shape[1:]), values.dtype)
         block[: len(part)] = part
         blocks.append(block)
     return blocks
 
 
-def _depthwise_lanes(layer: ConvI8, block: np.ndarray) -> np.ndarray:
+def _depthwise_lanes(variant: VariantI8, block: np.ndarray) -> np.ndarray:
     """Return the channels of a block in the order of the kernel's accumulators."""
-    if not layer.fmt.interleaves:
+    if not variant.fmt.interleaves:
         return block
     return block.reshape(-1, 4, 4, *block.shape[1:]).swapaxes(0, 1).reshape(block.shape)
 
 
-def _pack_depthwise(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
+def _pack_depthwise(variant: VariantI8, centred: np.ndarray) -> np.ndarray:
     """Pack weights [channel, 1, kd, kh, kw] as ``depthwise_i8.h`` specifies."""
-    rows, columns = layer.depthwise_taps
-    taps = centred.reshape(layer.out_c, rows, columns)
-    packed = [_pack_depthwise_block(layer, block) for block in _depthwise_blocks(layer, taps)]
+    rows, columns = variant.layer.depthwise_taps
+    taps = centred.reshape(variant.layer.out_c, rows, columns)
+    packed = [_pack_depthwise_block(variant, block) for block in _depthwise_blocks(variant, taps)]
     return np.concatenate(packed)
 
 
-def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
+def _pack_depthwise_block(variant: VariantI8, block: np.ndarray) -> np.ndarray:
     channels, rows, columns = block.shape
-    if not layer.fmt.interleaves:
-        kind = np.int8 if layer.parts == 1 else np.int16
+    if not variant.fmt.interleaves:
+        kind = np.int8 if variant.overflow.parts == 1 else np.int16
         return np.ascontiguousarray(block.transpose(1, 2, 0), kind).reshape(-1).view(np.int8)
-    quads = np.zeros((channels, ceil_div(layer.depthwise_rows, 4) * 4, columns), np.int64)
+    quads = np.zeros((channels, ceil_div(variant.depthwise_rows, 4) * 4, columns), np.int64)
     quads[:, :rows] = block
-    if layer.overflow_row >= 0:
+    if variant.overflow.row >= 0:
         bounded = np.clip(block, -128, 127)
-        quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, layer.overflow_row]
-    parts = np.stack([_depthwise_lanes(layer, part) for part in _split_to_int8(quads, layer.parts)])
+        quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, variant.overflow.row]
+    count = variant.overflow.parts
+    parts = np.stack([_depthwise_lanes(variant, part) for part in _split_to_int8(quads, count)])
     # [part, quarter, lane, row / 4, row % 4, column]
     # -> [row / 4, column, part, quarter, lane, row % 4]
-    parts = parts.reshape(layer.parts, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
-    return lane_order(layer.fmt, parts).reshape(-1)
+    parts = parts.reshape(count, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
+    return lane_order(variant.fmt, parts).reshape(-1)
 
 
 def _split_to_int8(weights: np.ndarray, count: int) -> list[np.ndarray]:
@@ -232,16 +190,9 @@ def _split_to_int8(weights: np.ndarray, count: int) -> list[np.ndarray]:
     return parts
 
 
-def _shifts(flat: np.ndarray) -> np.ndarray:
-    """Return the smallest shift per channel that makes all weights fit into int8."""
-    high = np.maximum(flat.max(axis=1) - 127, 0)
-    low = np.minimum(flat.min(axis=1) + 128, 0)
-    return np.where(high > 0, high, low)
-
-
-def _interleave(layer: LayerI8, quads: np.ndarray) -> np.ndarray:
-    """Interleave quads [out_c, n, 4] in blocks of channels, as bytes."""
-    fmt, vectors, nr = layer.fmt, layer.vectors, layer.tiling[0]
+def _interleave(variant: VariantI8, nr: int, quads: np.ndarray) -> np.ndarray:
+    """Interleave quads [out_c, n, 4] in blocks of ``nr`` vectors of channels, as bytes."""
+    fmt, vectors, layer = variant.fmt, variant.vectors, variant.layer
     per_group = layer.out_c // layer.groups
     count = quads.shape[1]
     padded = np.zeros((layer.groups, vectors * fmt.lanes, count, 4), np.int64)

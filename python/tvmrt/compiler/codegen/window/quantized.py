@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -14,6 +13,7 @@ from tvmrt.compiler.ir.program import (
     CHANNELS_LAST,
     ROWS,
     Access,
+    Group,
     Step,
     channels_last_order,
     pixel_stride,
@@ -24,8 +24,6 @@ from tvmrt.compiler.ir.tuned import Choice
 from ..c.formatting import GAP
 from ..c.initializers import (
     PARALLEL_WORK,
-    print_layer,
-    print_struct,
     print_tensors,
     share_layer,
 )
@@ -35,8 +33,6 @@ from ..kernel_features import BOARD_KERNELS, HELIUM
 from ..lowering import ANY, DENSE, ResultLayout, Scratch, lowers, same_offsets
 from ..lowering_protocols import Tunable
 from ..target import Target
-from . import packing_i8 as packing
-from .amx import choose_variant
 from .boards.board_lowering import BoardLowering
 from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
@@ -44,11 +40,15 @@ from .boards.kernel import MicroKernel
 from .boards.layer_i8 import LAYER_NOTE, MicroLayerI8, micro_shape
 from .boards.requant_multipliers import all_fixed_point, requant_multipliers
 from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
+from .choose_i8 import choose, choose_variant, tile_choices
 from .epilogue_operands import fits_rows, row_strides
 from .first_run_packing import print_pack_once_i8
 from .fused_requant_add import FusedRequantAdd, find_fused_requant_add
 from .fused_residual import residual_initializer, residual_operand
-from .layer_i8 import ConvI8
+from .layer_i8 import ConstantsI8, LayerI8, VariantI8
+from .packing_i8 import PackedI8, PackingOrderI8, max_packed_bytes, pack, pad_channels
+from .plan_i8 import PlanI8, make_plan
+from .print_i8 import print_call_data, print_plan, tile_headers
 from .quantized_epilogue import emit_rows
 from .tiles_i8 import FORMATS, SHARED, WeightFormat, define_weight_format
 
@@ -82,11 +82,15 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
     kernels = BOARDS
     struct = "tvmrt_micro_conv_i8"
 
+    def __init__(self, group: Group, target: Target) -> None:
+        super().__init__(group, target)
+        self._plans: dict[tuple[object, ...], PlanI8] = {}
+
     @property
     def order(self) -> tuple[int, ...]:
         raise NotImplementedError
 
-    def layer(self, step: Step) -> ConvI8:
+    def layer(self, step: Step) -> LayerI8:
         raise NotImplementedError
 
     def weights(self) -> np.ndarray:
@@ -96,17 +100,17 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         weights = self.weights()
         return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
 
-    def formats(self, shares: bool) -> dict[str, WeightFormat]:
+    def formats(self, shares: bool) -> tuple[WeightFormat, WeightFormat | None]:
         """Return the format of the tiles, and the packing format if a wider ISA level shares the
         weights."""
         widest = self.target.widest
         own = self.target.int8
         if self.target.int8_tiles and shares:
-            return {"fmt": FORMATS[self.target.int8_tiles], "widest": FORMATS[own]}
+            return FORMATS[self.target.int8_tiles], FORMATS[own]
         readers = SHARED.get(widest.int8, {}) if widest is not None and shares else {}
         if widest is None or own not in readers:
-            return {"fmt": FORMATS[own]}
-        return {"fmt": FORMATS[readers[own]], "widest": FORMATS[widest.int8]}
+            return FORMATS[own], None
+        return FORMATS[readers[own]], FORMATS[widest.int8]
 
     @property
     def threads(self) -> int:
@@ -186,9 +190,7 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         return MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)
 
     def tile_scratch(self, step: Step) -> Scratch:
-        tiled, packed, requantizes_in_kernel = self._packed(step)
-        kernel = tiled.scratch(shifted=packed.shift is not None, epilogue=not requantizes_in_kernel)
-        return Scratch(self._packed_bytes(), (kernel.total,))
+        return Scratch(self._packed_bytes(), (self.plan(step).scratch.total,))
 
     def print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayerI8, kernel: MicroKernel
@@ -240,35 +242,39 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         low, high = storage_range(dtype)
         return attrs.get("low", low), attrs.get("high", high), dtype.is_signed
 
-    def _packed(self, step: Step) -> tuple[ConvI8, packing.PackedI8, bool]:
-        """Return the layer for tiles, its constants, and whether the kernel itself requantises the
-        result, which requires that no sum can overflow."""
-        weights = self.weights()
-        layer = self._fitted_layer(step).by(self.tuned_choice(step))
-        if layer.widest is not None:
-            widest_tile = self.widest_choice(step).tile
-            layer = replace(layer, widest_tile=widest_tile and widest_tile[1:])
-        packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
-        if packed.shift is not None and layer.quad_padded:  # window sums cover exactly a run
-            layer = replace(layer, quad_padded=False, row_pairs=False)
-            packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
-        fits = self.requantizes_in_kernel and packing.accumulators_fit(packed, self.scale, weights)
-        if not fits:
-            layer = replace(layer, padded_copy=False)
-        if fits and self.residual is not None:
-            plus = "s8" if self.residual.dtype.is_signed else "u8"
-            quick = layer.fmt.uses_amx and self._fused_requant_add() is not None
-            layer = replace(layer, residual_type=f"{plus}_fused" if quick else plus)
-        return layer, packed, fits
+    def plan(self, step: Step) -> PlanI8:
+        """Return the plan for tiles, which is made once for each placement of the operands."""
+        layer = self.layer(step)
+        key = (layer, *self.group.after)
+        if key not in self._plans:
+            self._plans[key] = self._make_plan(step)
+        return self._plans[key]
 
-    def _fitted_layer(self, step: Step) -> ConvI8:
-        layer = self.layer(step).fit(
-            self.weights(), self.w_zero, allow_overflow_quads=not self.packs_at_run_time
-        )
-        return choose_variant(layer, not self.packs_at_run_time, self.requantizes_in_kernel)
+    def _make_plan(self, step: Step) -> PlanI8:
+        variant, constants = self._variant(step)
+        widest = None if variant.widest is None else self.widest_choice(step).tile
+        scale = self.scale if self.requantizes_in_kernel else None
+        tuned = self.tuned_choice(step)
+        choice = choose(variant, constants, scale, tuned, widest and widest[1:])
+        if self.residual is None or not choice.requantizes:
+            return make_plan(choice)
+        signed = "s8" if self.residual.dtype.is_signed else "u8"
+        fused = choice.variant.fmt.uses_amx and self._fused_requant_add() is not None
+        return make_plan(choice, f"{signed}_fused" if fused else signed)
+
+    def _constants(self, layer: LayerI8) -> ConstantsI8:
+        return ConstantsI8(layer, self.weights(), self.w_zero, self.bias)
+
+    def _variant(self, step: Step) -> tuple[VariantI8, ConstantsI8]:
+        """Return the layer in its best variant, and its constants."""
+        layer = self.layer(step)
+        layer = replace(layer, window=layer.window.in_longest_rows())
+        constants, formats = self._constants(layer), self.formats(not layer.depthwise)
+        by_run, requantizes = self.packs_at_run_time, self.requantizes_in_kernel
+        return choose_variant(layer, *formats, constants, by_run, requantizes), constants
 
     def options(self, step: Step) -> list[Choice]:
-        return [] if BOARD_KERNELS.of(self.target) else self._fitted_layer(step).options()
+        return [] if BOARD_KERNELS.of(self.target) else tile_choices(self._variant(step)[0])
 
     @property
     def packs_at_run_time(self) -> bool:
@@ -282,30 +288,29 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         if not self.packs_at_run_time:
             return 0
         outputs, inputs, *window = self.weights().shape
-        return packing.max_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
+        return max_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
 
-    def _print_weights(self, f: FunctionWriter, layer: ConvI8, packed: packing.PackedI8) -> str:
+    def _print_weights(self, f: FunctionWriter, plan: PlanI8, packed: PackedI8) -> str:
         """Return the pointer to packed weights."""
         if not self.packs_at_run_time:
             return f.constant("weights", packed.weights)
         w, is_product = self.node.inputs[1], self.node.op == "qmatmul"
-        order = packing.PackingOrderI8(
-            layer, prod(self.weights().shape[2:]), is_product, w.dtype.is_signed
-        )
-        zero_points = np.broadcast_to(self.w_zero.reshape(-1), (layer.out_c,))
+        taps = prod(self.weights().shape[2:])
+        order = PackingOrderI8(plan, taps, is_product, w.dtype.is_signed)
+        zero_points = np.broadcast_to(self.w_zero.reshape(-1), (plan.layer.out_c,))
         if packed.shift is not None:
-            padded = packed.shift.reshape(layer.groups, -1)
+            padded = packed.shift.reshape(plan.layer.groups, -1)
             zero_points = zero_points + padded[:, : order.channels].reshape(-1)
         names = (f.constant("weights", w.data), f.constant("zeros", zero_points.astype(np.int32)))
         return print_pack_once_i8(f, order, *names, f.scratch())
 
     def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
-        node, scale = self.node, self.scale
-        layer, packed, requantizes_in_kernel = self._packed(step)
+        node, scale, plan = self.node, self.scale, self.plan(step)
+        packed = pack(plan, self._constants(plan.layer))
         x = f.name_read(step.read_values.index(node.inputs[0]), "in")
         fields = {
             "x": x,
-            "weights": self._print_weights(f, layer, packed),
+            "weights": self._print_weights(f, plan, packed),
             "bias": f.constant("bias", packed.bias),
             "y": f.write(),
             "y_bytes": step.writes[0].dtype.itemsize,
@@ -313,21 +318,22 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         define_weight_format(f, self.target)
-        kernel = "depthwise_i8.h" if layer.depthwise else "conv_i8.h"
-        f.include(kernel, "tile/requantize.h", *layer.headers)
-        if requantizes_in_kernel:
-            fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
+        kernel = "depthwise_i8.h" if plan.layer.depthwise else "conv_i8.h"
+        f.include(kernel, "tile/requantize.h", *tile_headers(plan))
+        fused_add = "NULL"
+        if plan.requantizes:
+            fields["scale"] = f.constant("scale", pad_channels(plan, scale))
             fields["range"] = "&range"
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
-            if layer.residual_type:
+            if plan.residual_type:
                 fields.update(self._print_residual(step, f))
-            if layer.residual_type.endswith("fused"):
+            if plan.residual_type.endswith("fused"):
                 quick = self._fused_requant_add().initializer
                 f.line(f"static const tvmrt_fused_add_i8 fused_add ={GAP}{quick};")
-                fields["fused_add"] = "&fused_add"
+                fused_add = "&fused_add"
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
-        print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
+        print_plan(f, plan, fused_add)
         print_call_data(f, fields)
         f.result("tvmrt_conv_i8_run(&layer, &data)")
 
@@ -366,27 +372,6 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
 
 
-# Member order of the struct, as C++ requires.
-CALL_DATA = (
-    "x", "weights", "bias", "scale", "shift", "y", "range", "epilogue", "ctx", "y_bytes",
-    "residual_add", "fused_add", "added", "added_stride",
-)  # fmt: skip
-
-
-def print_call_data(f: FunctionWriter, fields: Mapping[str, object]) -> None:
-    """Print the tensors of one call as a struct; ``fields`` may be in any order."""
-    ordered = {name: fields[name] for name in sorted(fields, key=CALL_DATA.index)}
-    print_struct(f, "const tvmrt_conv_i8_data data", ordered)
-
-
-def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:
-    """Print the layer for tiles as a struct, and the definitions of its tiles."""
-    for line in layer.definitions():
-        f.define(line)
-    members = layer.members(shifted=shifted, epilogue=epilogue)
-    print_layer(f, "tvmrt_conv_i8", members)
-
-
 @lowers("qconv")
 class QConvLowering(IntegerMatMulLowering):
     """Direct convolution by tiles, dense, grouped or depthwise; channels last."""
@@ -408,14 +393,11 @@ class QConvLowering(IntegerMatMulLowering):
     def groups(self) -> int:
         return self.node.attrs["groups"]
 
-    def layer(self, step: Step) -> ConvI8:
+    def layer(self, step: Step) -> LayerI8:
         x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
         strides = pixel_stride(self.read_at(step, x)), pixel_stride(step.writes[0].at)
         window = Window.of(x.shape, y.shape, self.weights().shape[2:], attrs, *strides)
-        groups = attrs["groups"]
-        formats = self.formats(not groups == x.shape[1] == y.shape[1] > 1)
-        sizes = {"window": window, "in_c": x.shape[1], "out_c": y.shape[1], "groups": groups}
-        return ConvI8(**formats, **sizes, **self.common())
+        return LayerI8(window, x.shape[1], y.shape[1], attrs["groups"], **self.common())
 
 
 @lowers("qmatmul")
@@ -437,14 +419,13 @@ class QMatMulLowering(IntegerMatMulLowering):
     def weights(self) -> np.ndarray:
         return self.node.inputs[1].data.T
 
-    def layer(self, step: Step) -> ConvI8:
+    def layer(self, step: Step) -> LayerI8:
         x, y = self.node.inputs[0], self.node.output
         rows, depth, columns = prod(x.shape[:-1]), x.shape[-1], y.shape[-1]
-        return ConvI8.matmul(
-            **self.formats(True),
-            m=rows,
-            k=depth,
-            n=columns,
+        return LayerI8.matmul(
+            rows,
+            depth,
+            columns,
             lda=row_step(self.read_at(step, x), depth),
             ldc=row_step(step.writes[0].at, columns),
             **self.common(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tvmrt.compiler.ir import Strided, Value
@@ -13,16 +15,19 @@ from ..c.initializers import print_struct, range_initializer
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..lowering import Lowering, ResultLayout, Scratch, lowers
-from . import packing_i8 as packing
-from .amx import choose_variant
-from .layer_i8 import ConvI8
-from .quantized import print_call_data, print_tiles_layer, row_step, threads_for
+from .choose_i8 import choose_variant, with_tile
+from .layer_i8 import LayerI8
+from .packing_i8 import pad_channels
+from .plan_i8 import PlanI8, make_plan
+from .print_i8 import print_call_data, print_plan, tile_headers
+from .quantized import row_step, threads_for
 from .tiles_i8 import FORMATS, define_weight_format
 
 
-def packing_bytes(layer: ConvI8) -> tuple[int, int]:
+def packing_bytes(plan: PlanI8) -> tuple[int, int]:
     """Return the scratch bytes for packing a right operand: (per-column values, packed operand)."""
-    return round_up(layer.padded * 4, 64), round_up(layer.padded * layer.channel_bytes, 64)
+    packed = plan.padded * plan.variant.channel_bytes
+    return round_up(plan.padded * 4, 64), round_up(packed, 64)
 
 
 @lowers("qmatmul_computed")
@@ -47,13 +52,9 @@ class QMatMulComputedLowering(Lowering):
         return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
 
     def scratch(self, step: Step) -> Scratch:
-        layer = self._layer(self._factors(step)[0], step.writes[0].at)
-        table, packed = packing_bytes(layer)
-        epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._accumulator_fits(
-            layer
-        )
-        kernel = layer.scratch(shifted=True, epilogue=epilogue).total
-        return Scratch(kernel_blocks=(2 * table + packed, kernel))
+        plan = self._plan(self._factors(step)[0], step.writes[0].at)
+        table, packed = packing_bytes(plan)
+        return Scratch(kernel_blocks=(2 * table + packed, plan.scratch.total))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         a, b = self._factors(step)
@@ -62,22 +63,20 @@ class QMatMulComputedLowering(Lowering):
         rank = len(batch)
         strides = [at.strides[:rank] for at in (a, b, y)]
         loops = merge_loops(batch, range(rank), strides)
-        layer = self._layer(a, y)
+        plan = self._plan(a, y)
         define_weight_format(f, self.target)
-        f.include("matmul_i8.h", "tile/requantize.h", *layer.headers)
-        finish = self._finish(f, layer)
-        table, packed = packing_bytes(layer)
-        print_tiles_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
+        f.include("matmul_i8.h", "tile/requantize.h", *tile_headers(plan))
+        finish = self._finish(f, plan)
+        table, packed = packing_bytes(plan)
+        print_plan(f, plan)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with open_loops(f, loops, names):
             at = [index(loops, names, k) for k in range(3)]
             self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
 
-    def _layer(self, a, y) -> ConvI8:
+    def _plan(self, a: Strided, y: Strided) -> PlanI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
-        threads = threads_for(self.target, rows * depth * columns)
-        layer = ConvI8.matmul(
-            FORMATS[self.target.int8_tiles or self.target.int8],
+        layer = LayerI8.matmul(
             rows,
             depth,
             columns,
@@ -85,21 +84,25 @@ class QMatMulComputedLowering(Lowering):
             ldc=row_step(y, columns),
             x_signed=self.node.inputs[0].dtype.is_signed,
             x_zero=self.node.attrs["x_zero"],
-            threads=threads,
+            threads=threads_for(self.target, rows * depth * columns),
         )
-        return choose_variant(layer)
+        fmt = FORMATS[self.target.int8_tiles or self.target.int8]
+        is_int8 = self.node.attrs["to"] not in ("int32", "float32")
+        requantizes = is_int8 and self._accumulator_fits(layer)
+        choice = with_tile(choose_variant(layer, fmt))
+        return make_plan(replace(choice, shifted=True, requantizes=requantizes))
 
-    def _scale(self, layer: ConvI8) -> np.ndarray:
+    def _scale(self, layer: LayerI8) -> np.ndarray:
         return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
 
-    def _accumulator_fits(self, layer: ConvI8) -> bool:
+    def _accumulator_fits(self, layer: LayerI8) -> bool:
         """Return whether the scaled sums fit into 32 bits."""
         largest = layer.in_c * 255.0 * 255.0 * float(self._scale(layer).max())
         return not largest >= 2.0**31
 
-    def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
+    def _finish(self, f: FunctionWriter, plan: PlanI8) -> dict[str, str]:
         """Return the epilogue as members of the call's data."""
-        attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(layer)
+        attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(plan.layer)
         if to == "int32":
             return {"epilogue": "tvmrt_i8_rows_int32", "ctx": "NULL", "y_bytes": "4"}
         if to == "float32":
@@ -109,13 +112,13 @@ class QMatMulComputedLowering(Lowering):
                 "y_bytes": "4",
             }
         text = range_initializer(attrs)
-        if not self._accumulator_fits(layer):
+        if not plan.requantizes:
             f.line(
                 f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
             )
             return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
         f.line(f"static const tvmrt_i8_range range = {text};")
-        padded = f.constant("scale", packing.pad_channels(layer, scale))
+        padded = f.constant("scale", pad_channels(plan, scale))
         return {"scale": padded, "range": "&range", "y_bytes": "1"}
 
     def _print_product(

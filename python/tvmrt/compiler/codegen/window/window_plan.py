@@ -237,7 +237,7 @@ def plan_window(
 
 def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> WindowPlan:
     """Return the plan of a dense int8 layer that reads pairs of rows with interleaved pixels, in
-    runs of whole quads (``conv_i8_row_pairs_amx.h``)."""
+    runs of whole quads (``conv_i8_amx.h``)."""
     rows, columns = ceil_div(window.kernel[1], 2), window.kernel[2]
     kernel, stride = (1, rows, columns), (1, 1, window.stride[2])
     pair_window = replace(window, kernel=kernel, stride=stride, pad=(0, 0, window.pad[2]))

@@ -11,9 +11,7 @@ import numpy as np
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.rounding import round_up
 
-from ..dot4_packing import weights_minus_zero_point
-from ..layer_i8 import ConvI8
-from ..packing_i8 import wrap_int32
+from ..layer_i8 import ConstantsI8, LayerI8, shifts_into_int8
 from .kernel import MicroKernel, MicroWeights, pad_to_multiple
 from .shape import Im2colBuffer, MicroShape
 
@@ -52,15 +50,19 @@ class MicroLayerI8:
     """
 
     shape: MicroShape
-    layer: ConvI8
+    layer: LayerI8
     w: np.ndarray
     w_zero: np.ndarray | int = 0
     bias: np.ndarray | None = None
 
     @cached_property
+    def constants(self) -> ConstantsI8:
+        return ConstantsI8(self.layer, self.w, self.w_zero, self.bias)
+
+    @cached_property
     def weights(self) -> np.ndarray:
         """w - w_zero as int64 [out_c, element of the window], channels innermost."""
-        centred = weights_minus_zero_point(self.layer, self.w, self.w_zero)
+        centred = self.constants.centred
         return centred.transpose(0, 2, 3, 4, 1).reshape(len(centred), -1)
 
     @property
@@ -78,16 +80,13 @@ class MicroLayerI8:
 
         ``offset``: added to activations by the kernel before it multiplies them.
         """
-        bias = 0 if self.bias is None else self.bias.astype(np.int64).reshape(-1)
-        sums = self.weights.sum(axis=1)
-        return pad_to_multiple(wrap_int32(bias - (self.layer.x_zero + offset) * sums), unit)
+        return pad_to_multiple(self.constants.folded_bias(offset), unit)
 
     def shifted_weights(self, unit: int) -> tuple[np.ndarray, np.ndarray]:
         """Return weights shifted into int8, padded to pairs of channels and to a multiple of
         ``unit``, and the shift of each channel: the smallest that makes them fit."""
         flat = self.weights
-        high = np.maximum(flat.max(axis=1) - 127, 0)
-        shift = np.where(high > 0, high, np.minimum(flat.min(axis=1) + 128, 0))
+        shift = shifts_into_int8(flat)
         full = np.zeros((round_up(len(flat), 2), round_up(flat.shape[1], unit)), np.int64)
         full[: len(flat), : flat.shape[1]] = flat - shift[:, None]
         return full, shift
@@ -113,7 +112,7 @@ class MicroLayerI8:
         }
 
 
-def micro_shape(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
+def micro_shape(layer: LayerI8, scale: np.ndarray | None) -> MicroShape | None:
     """Return a layer's shape for these kernels, or None if they do not support it.
 
     ``scale``: the multipliers of the sums, None if an epilogue takes the sums.

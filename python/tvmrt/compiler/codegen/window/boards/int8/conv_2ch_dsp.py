@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...packing_i8 import wrap_int32
+from ...layer_i8 import wrap_int32
 from ..kernel import MicroWeights
 from ..layer_i8 import QUAD_ORDER, MicroLayerI8, dense_kernel, padded_shifts
 from . import conv
