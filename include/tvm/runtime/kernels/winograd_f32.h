@@ -45,8 +45,16 @@ typedef struct tvmrt_winograd_job {
   const tvmrt_data_f32* data;
 } tvmrt_winograd_job;
 
+/* Output extents of Winograd tiles. For each of them, X is expanded to the transforms of an axis,
+ * tvmrt_winograd_in_SIZE and tvmrt_winograd_out_SIZE, to their selection, and to a task: a size
+ * without one of these does not compile. */
+#define TVMRT_WINOGRAD_SIZES(X) X(2) X(4)
+
 /* Maximum input pixels of a Winograd tile along an axis. */
 enum { TVMRT_WINOGRAD_EDGE = 6 };
+#define TVMRT_WINOGRAD_FITS(size) \
+  typedef char tvmrt_winograd_fits_##size[(size) + 2 <= TVMRT_WINOGRAD_EDGE ? 1 : -1];
+TVMRT_WINOGRAD_SIZES(TVMRT_WINOGRAD_FITS)
 
 /* Position of a Winograd tile, clipped to the input and output. */
 typedef struct tvmrt_winograd_tile {
@@ -108,20 +116,16 @@ TVMRT_INLINE void tvmrt_winograd_out_4(tvmrt_f32v* m) {
 }
 
 /* `size` is a constant wherever these are inlined; the arrays of an axis then stay in registers. */
+#define TVMRT_WINOGRAD_IN(n) \
+  if (size == (n)) tvmrt_winograd_in_##n(d);
 TVMRT_INLINE void tvmrt_winograd_in(int size, tvmrt_f32v* d) {
-  if (size == 2) {
-    tvmrt_winograd_in_2(d);
-  } else {
-    tvmrt_winograd_in_4(d);
-  }
+  TVMRT_WINOGRAD_SIZES(TVMRT_WINOGRAD_IN);
 }
 
+#define TVMRT_WINOGRAD_OUT(n) \
+  if (size == (n)) tvmrt_winograd_out_##n(m);
 TVMRT_INLINE void tvmrt_winograd_out(int size, tvmrt_f32v* m) {
-  if (size == 2) {
-    tvmrt_winograd_out_2(m);
-  } else {
-    tvmrt_winograd_out_4(m);
-  }
+  TVMRT_WINOGRAD_SIZES(TVMRT_WINOGRAD_OUT);
 }
 
 TVMRT_INLINE tvmrt_f32v tvmrt_winograd_load(const float* from, int n) {
@@ -397,13 +401,12 @@ TVMRT_INLINE int tvmrt_winograd_task(int size, const tvmrt_winograd_job* job, in
   return rc;
 }
 
-static inline int tvmrt_winograd_task_2(int task, TVMParallelGroupEnv* env, void* closure) {
-  return tvmrt_winograd_task(2, (const tvmrt_winograd_job*)closure, task, env->num_task);
-}
-
-static inline int tvmrt_winograd_task_4(int task, TVMParallelGroupEnv* env, void* closure) {
-  return tvmrt_winograd_task(4, (const tvmrt_winograd_job*)closure, task, env->num_task);
-}
+#define TVMRT_WINOGRAD_TASK(size)                                                              \
+  static inline int tvmrt_winograd_task_##size(int task, TVMParallelGroupEnv* env,             \
+                                               void* closure) {                                \
+    return tvmrt_winograd_task(size, (const tvmrt_winograd_job*)closure, task, env->num_task); \
+  }
+TVMRT_WINOGRAD_SIZES(TVMRT_WINOGRAD_TASK)
 
 /*!
  * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue, with Winograd tiles of

@@ -102,9 +102,13 @@ class ConvWinograd(Op):
     contract = Contract(
         "x: float32[N C H W], w: constant float32[OC C 3 3], bias?: constant float32[OC] -> "
         "y: float32[N OC *Y]",
-        "size: int 2..4, pads_before: ints[2] 0.., pads_after: ints[2] 0..",
+        f"size: int {min(TILE_SIZES)}..{max(TILE_SIZES)}, "
+        "pads_before: ints[2] 0.., pads_after: ints[2] 0..",
         rules=[
-            holds("squares have 2 or 4 results an axis", lambda size: size in TILE_SIZES),
+            holds(
+                f"squares have {' or '.join(map(str, TILE_SIZES))} results an axis",
+                lambda size: size in TILE_SIZES,
+            ),
             let(
                 "*Y",
                 "extent + pads_before + pads_after - 2",
