@@ -107,7 +107,7 @@ class Option:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind {self.kind!r} of an option is not one of {', '.join(KINDS)}")
-        if self.unit not in UNITS:
+        if self.unit and self.unit not in UNITS:
             raise ValueError(f"unit {self.unit!r} of an option is not one of {', '.join(UNITS)}")
 
     def named(self, name: str) -> Option:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_VALUE = re.compile(r"(?=\.?\d)(\d*)\.?(\d*)(e[+-]?\d+)? ?([a-z%]*)", re.IGNORECASE)
+_VALUE = re.compile(r"(-?)(?=\.?\d)(\d*)\.?(\d*)(e[+-]?\d+)? ?([a-z%]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Unit:
         Maps the suffixes in lower case to their value in this unit; "" is a plain number.
     is_whole
         Whether a value is a whole number of units.
+    is_signed
+        Whether a value may be negative.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Unit:
     forms: str
     factors: Mapping[str, float]
     is_whole: bool = False
+    is_signed: bool = False
 
     def parse(self, text: str, default: str = "") -> int | float:
         """Return the value of a text; ``default`` is the suffix of a plain number.
@@ -43,14 +46,16 @@ class Unit:
             For another text; the error names the accepted forms.
         """
         if found := _VALUE.fullmatch(text.strip()):
-            number, decimals, exponent, suffix = found.groups(default="")
+            sign, number, decimals, exponent, suffix = found.groups(default="")
             factor = self.factors.get(suffix.lower() or default)
+            if sign and not self.is_signed:
+                factor = None
             if factor is not None and not self.is_whole:
-                value = float(f"{number}.{decimals}{exponent}") * factor
+                value = float(f"{sign}{number}.{decimals}{exponent}") * factor
                 if math.isfinite(value):
                     return value
             elif factor is not None and not exponent:
-                count, scale = int(number + decimals) * int(factor), 10 ** len(decimals)
+                count, scale = int(sign + number + decimals) * int(factor), 10 ** len(decimals)
                 if count % scale == 0:
                     return count // scale
         raise ValueError(f"{text!r} is not {self.kind}; write {self.forms}")
@@ -72,5 +77,8 @@ SECONDS = Unit(
     {"": 1, "s": 1, "us": 1e-6, "ms": 1e-3, "min": 60, "h": 3600, "d": 86400},
 )
 FRACTION = Unit("fraction", "a fraction", "0.01, 1e-2 or 1%", {"": 1, "%": 0.01})
-NUMBER = Unit("", "a number", "2, 0.5 or 1e-2", {"": 1})
-UNITS = {unit.name: unit for unit in (BYTES, SECONDS, FRACTION, NUMBER)}
+NUMBER = Unit("number", "a number", "2, 0.5 or 1e-2", {"": 1}, is_signed=True)
+COUNT = Unit(
+    "count", "a whole number", "digits, such as 12", {"": 1}, is_whole=True, is_signed=True
+)
+UNITS = {unit.name: unit for unit in (BYTES, SECONDS, FRACTION, NUMBER, COUNT)}

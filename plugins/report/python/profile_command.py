@@ -13,6 +13,7 @@ import click
 from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.units import COUNT
 
 if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=options.PATH)
 @options.inputs_option
 @click.option(
-    "--runs", type=click.IntRange(min=1), default=20, show_default=True,
+    "--runs", type=options.Quantity(COUNT, 1), default=20, show_default=True,
     help="Number of runs; the table shows the median of each operator.",
 )  # fmt: skip
 @click.option(

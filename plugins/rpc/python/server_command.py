@@ -7,7 +7,7 @@ from typing import Any, Callable
 import click
 
 from tvmrt.cli import console, options
-from tvmrt.units import SECONDS
+from tvmrt.units import COUNT, SECONDS
 
 ANYONE = "anyone who reaches this port can run code here"
 
@@ -18,11 +18,13 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in (
             click.option(
-                "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
+                "--port-end", type=options.Quantity(COUNT, 1, most=65536), default=9199,
+                show_default=True,
                 help="End of the port range (exclusive).",
             ),
             click.option(
-                "--port", type=click.IntRange(0, 65535), default=first_port, show_default=True,
+                "--port", type=options.Quantity(COUNT, most=65535), default=first_port,
+                show_default=True,
                 help="First port to try; 0: any free port.",
             ),
             click.option(
@@ -45,7 +47,7 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
 )  # fmt: skip
 @click.option("--custom-addr", metavar="HOST", help="Address that the tracker gives to clients.")
 @click.option(
-    "--sessions", type=click.IntRange(1, 64), default=1, show_default=True,
+    "--sessions", type=options.Quantity(COUNT, 1, most=64), default=1, show_default=True,
     help="Maximum number of clients at a time; further ones wait.",
 )  # fmt: skip
 @click.option(

@@ -14,7 +14,7 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import GroupedCommand
-from tvmrt.units import SECONDS
+from tvmrt.units import COUNT, SECONDS
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned_layer import Layer
@@ -55,7 +55,7 @@ class NetworkGain:
     "folder.",
 )  # fmt: skip
 @click.option(
-    "--candidates", type=click.IntRange(min=2), default=12, show_default=True,
+    "--candidates", type=options.Quantity(COUNT, 2), default=12, show_default=True,
     help="Number of candidates to try per layer, the most promising first.",
 )  # fmt: skip
 @click.option(

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import connections, console, files, options
+from tvmrt.units import COUNT
 
 # Flags of tvmc without effect here, and the reason.
 IGNORED_FLAGS = {
@@ -274,15 +275,15 @@ def _write_package(path: Path, library: Path) -> None:
     "--fill-mode", type=click.Choice(("random", "zeros", "ones")), default="random",
     show_default=True, help="Values of the inputs that are not given.",
 )  # fmt: skip
-@click.option("--print-top", type=click.IntRange(min=1), metavar="N",
+@click.option("--print-top", type=options.Quantity(COUNT, 1), metavar="N",
     help="Print the N largest values of each output.",
 )  # fmt: skip
 @click.option("--print-time", is_flag=True, help="Tell the times.")
 @click.option("--profile", is_flag=True, help="Report the time of every operator.")
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--repeat", type=options.Quantity(COUNT, 1), default=1, show_default=True,
     help="Number of measurements.",
 )  # fmt: skip
-@click.option("--number", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--number", type=options.Quantity(COUNT, 1), default=1, show_default=True,
     help="Runs per measurement.",
 )  # fmt: skip
 @click.option("--project-dir", hidden=True)

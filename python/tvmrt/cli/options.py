@@ -14,7 +14,7 @@ import click
 from tvmrt import plugin
 from tvmrt.compiler.export import formats
 from tvmrt.option import Option
-from tvmrt.units import UNITS, Unit
+from tvmrt.units import COUNT, UNITS, Unit
 
 HELP_COLUMNS = 44  # width of click's second column in a terminal of 80
 
@@ -40,7 +40,7 @@ class Quantity(click.ParamType):
         self, unit: Unit, least: float | None = 0, *, above: bool = False,
         most: float | None = None, default: str = "",
     ) -> None:  # fmt: skip
-        self.name = unit.name or "number"
+        self.name = "n" if unit is COUNT else unit.name  # the placeholder in the help
         self.unit, self._default = unit, default
         self._least, self._above, self._most = least, above, most
 
@@ -170,15 +170,13 @@ def help_text(row: Option) -> str:
 def _type_of(row: Option) -> Any:
     if row.values:
         return click.Choice(row.values)
-    if row.unit or row.kind == "float":
-        return Quantity(UNITS[row.unit], row.least)
-    if row.kind == "int":
-        return click.IntRange(min=None if row.least is None else int(row.least))
+    if row.unit or row.kind in ("int", "float"):
+        return Quantity(UNITS[row.unit or {"int": "count", "float": "number"}[row.kind]], row.least)
     return PATH if row.kind == "path" else str
 
 
 threads = grouped(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, group="Target",
+    "--threads", type=Quantity(COUNT, 1), default=1, show_default=True, group="Target",
     help="Maximum number of threads for one operator.",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import click
 from tvmrt.cli import app, console, files, onnx_reference, options, trace_dump
 from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.cli.trace_dump import Dump, Record
+from tvmrt.units import COUNT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ class RecordComparison:
 @click.option(
     "--run",
     "run_number",
-    type=click.IntRange(min=1),
+    type=options.Quantity(COUNT, 1),
     metavar="N",
     help="Number of the run in the dump, 1 is the oldest. Default: the latest.",
 )

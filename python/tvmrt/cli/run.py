@@ -21,6 +21,7 @@ from tvmrt.cli import (
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
+from tvmrt.units import COUNT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,14 +61,14 @@ VALUES_SHOWN = 8
 )
 @click.option(
     "--repeat",
-    type=click.IntRange(min=1),
+    type=options.Quantity(COUNT, 1),
     default=1,
     show_default=True,
     help="Number of runs; reports their times.",
 )
 @click.option("--profile", is_flag=True, help="Report the time of every operator.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), help="Maximum number of threads for one operator."
+    "--threads", type=options.Quantity(COUNT, 1), help="Maximum number of threads for one operator."
 )
 @console.json_option
 def command(

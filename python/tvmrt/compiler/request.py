@@ -120,7 +120,7 @@ class Request:
     )
     levels: Sequence[str] = _option(
         (),
-        "ISA levels to generate code for. Default: "
+        "Instruction-set levels to generate code for, by target. Default: "
         f"all but {', '.join(t.name for t in LEVELS['x86-64'] if t.opt_in)}; the bfloat16 "
         "levels only for precision bf16, v4amx also for int8 layers.",
         table={name: ", ".join(t.name for t in LEVELS[name]) for name in LEVELS},
@@ -135,8 +135,8 @@ class Request:
     )
     devices: Sequence[str | Device] = _option(
         (),
-        "Devices that may compute parts of the network, in order of preference. The CPU "
-        "computes the rest.",
+        "Devices that may compute parts of the network, in order of preference; ``tvmrt device "
+        "list`` shows them. The CPU computes the rest.",
         python="Names or ``tvmrt.devices.Device``; ``nodes`` of the summary has the reason for "
             "nodes without a device.",
         flag="--device", form="NAME[,NAME...]", repeated=True, group="Devices", common=True,
@@ -199,25 +199,26 @@ class Request:
     )
     max_error: float | None = _option(
         None,
-        "Maximum relative error of a layer. Layers with a larger error stay in float32, or are "
-        "computed by direct convolution. The error depends on the option that is given with it.",
+        "Maximum relative error of a layer: 0.01 or 1%. Layers with a larger error stay in "
+        "float32, or use direct convolution. The error depends on the option that is given with "
+        "it.",
         table={
             "mixed-precision, precision": "largest difference relative to the largest value, on "
                 "the calibration inputs",
             "weights, winograd": "RMS of the difference relative to the RMS of the values",
         },
         python="UnsupportedError is raised if no region can be reduced.",
-        form="X", kind="float", group="Devices", unit="fraction",
+        form="FRACTION", kind="float", unit="fraction",
     )
     calibration: Sequence[Mapping[str, Any]] = _option(
         (),
-        "Inputs on which the error is measured.",
+        "Inputs on which errors are measured; one file for each sample.",
         python="One mapping of arrays by name for each sample.",
-        form="IN.npz", kind="path", repeated=True, group="Devices", recorded=False,
+        form="IN.npz", kind="path", repeated=True, recorded=False,
     )
     device_options: Mapping[str, Mapping[str, Any]] | None = _option(
         None,
-        "Options of devices; see the page of the device.",
+        "Option of a device, such as npu:threads=2; the page of the device lists them.",
         python="Mappings by name of the device.",
         flag="--device-option", form="NAME:KEY=VALUE", repeated=True, group="Devices",
         parse=option_values.parse_device_options, recorded=False,
