@@ -25,6 +25,14 @@ def reasons(model, **options) -> set[str]:
     return {row.reason for row in summary.nodes if row.op_type == "Conv"}
 
 
+def test_sizes_have_units():
+    found = vela.arguments({"arena_cache_size": "384KiB"})
+    assert found[-2:] == ("--arena-cache-size", "393216")
+    assert vela.arguments({"arena_cache_size": 393216}) == found
+    with pytest.raises(ValueError, match="option arena_cache_size: '384 kilo' is not a size"):
+        vela.arguments({"arena_cache_size": "384 kilo"})
+
+
 def test_without_vela_layers_run_on_the_cpu_and_extra_is_named(monkeypatch):
     monkeypatch.setattr(vela, "_command", lambda: None)
     model, _ = layers()

@@ -35,7 +35,7 @@ def _names(folder: Path) -> list[str]:
 
 def test_cache_contents_are_listed(folder, capsys, monkeypatch):
     monkeypatch.setenv("TVMRT_CACHE", str(folder))
-    monkeypatch.setenv("TVMRT_CACHE_BYTES", "9000")
+    monkeypatch.setenv("TVMRT_CACHE_BYTES", "9kB")
     assert main(["cache"]) == 0
     lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     assert [[cell.strip() for cell in line if cell] for line in lines if any(line)] == [
@@ -56,7 +56,7 @@ def test_cache_contents_are_listed(folder, capsys, monkeypatch):
     [
         (["--clear"], []),
         (["--clear-older-than", "3"], ["young"]),
-        (["--clear-older-than", "39.5"], ["older", "young"]),
+        (["--clear-older-than", "948h"], ["older", "young"]),  # 39.5 days
         (["--clear-older-than", "400"], ["older", "oldest", "young"]),
     ],
 )
@@ -76,6 +76,14 @@ def test_missing_cache_is_reported(tmp_path, capsys):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+def test_wrong_sizes_and_times_are_refused(folder, capsys, monkeypatch):
+    assert main(["cache", "--clear-older-than", "5 weeks"]) == 2
+    assert "'5 weeks' is not a time; write 10s, 500ms" in capsys.readouterr().err
+    monkeypatch.setenv("TVMRT_CACHE_BYTES", "9 kilo")
+    assert main(["cache", "--folder", str(folder)]) == 2
+    assert "TVMRT_CACHE_BYTES: '9 kilo' is not a size in bytes" in capsys.readouterr().err
+
+
 def test_cache_folder_of_another_user_is_refused(folder, capsys, monkeypatch):
     folder.chmod(0o777)
     other = folder.stat().st_uid + 1
