@@ -26,6 +26,7 @@ import operator_reference
 from tvmrt import plugin
 from tvmrt.cli import app
 from tvmrt.cli.option_groups import GROUPS, group_of
+from tvmrt.units import BYTES, FRACTION, SECONDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,6 +45,12 @@ standard error if it is a terminal. Exit codes:
 
 Bash completes commands, options and their values after
 `eval "$(_TVMRT_COMPLETE=bash_source tvmrt)"`, zsh and fish with `zsh_source` and `fish_source`.
+
+Values with a unit have these forms; a plain time is in seconds:
+
+| value | forms |
+|---|---|
+{units}
 
 Set `TVMRT_TRACEBACK=1` to print the Python traceback of an error.
 
@@ -128,7 +135,10 @@ def _command_page(head: str, names: Iterable[str]) -> str:
 def command_line() -> str:
     """Return the page of the command line: the commands that no plug-in adds."""
     added = plugin.keys("commands")
-    return _command_page(HEAD, (name for name in _commands() if name not in added))
+    units = "\n".join(f"| {unit.kind} | {unit.forms} |" for unit in (BYTES, SECONDS, FRACTION))
+    return _command_page(
+        HEAD.replace("{units}", units), (name for name in _commands() if name not in added)
+    )
 
 
 PAGES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from tvmrt.compiler.codegen.mcu_families import McuFamily
 from tvmrt.compiler.codegen.options import Options, Provenance
 from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.compiler.ir.program import MemoryPool
-from tvmrt.compiler.request import Request
+from tvmrt.compiler.request import Request, rows
 from tvmrt.error import TvmrtWarning
 
 
@@ -64,10 +64,8 @@ def memory_pools(request: Request, family: McuFamily | None) -> list[MemoryPool]
 
 
 def print_options(model: Any, request: Request, provenance: Provenance) -> Options:
+    """Return the options of the printer: those of the request that it has, and the origin."""
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    resolved = cast(Any, request)  # with_defaults() has set all options
-    return Options(
-        request.module_name, resolved.executor, resolved.params, origin, resolved.runtime,
-        request.interface_api, resolved.unpacked_api, request.profile, request.record,
-        request.trace_records, abi=request.abi, provenance=provenance,
-    )  # fmt: skip
+    shared = rows().keys() & {each.name for each in fields(Options)}
+    chosen: dict[str, Any] = {name: getattr(request, name) for name in shared}
+    return Options(**chosen, origin=origin, provenance=provenance)
