@@ -7,7 +7,9 @@ from functools import cache
 import numpy as np
 from contract_samples import TABLED, sample
 
-from tvmrt.compiler.ir import OPS, Op, Trait, Weights, get_op, integer_form
+from tvmrt.compiler.ir import OPS, Node, Op, TensorType, Trait, Value, Weights, get_op, integer_form
+from tvmrt.compiler.ir.dtype import dtype_of
+from tvmrt.compiler.ir.value_ranges import interval
 
 RUNS = 4
 
@@ -78,6 +80,27 @@ def test_no_commutative_operator_is_forgotten():
         swapped = [again(op, arrays[::-1], attrs) for arrays, attrs, _ in found]
         equal = not any(differs(y, s) for (_, _, (y, *_)), s in zip(found, swapped))
         assert equal == op.has(Trait.COMMUTATIVE), name
+
+
+def test_results_are_in_their_interval():
+    """Also those of the logarithm of softmax, which are negative."""
+    softmax = [([a], {**at, "log": True}) for (a,), at, _ in applications("softmax")]
+    rows = [("softmax", *row) for row in softmax]
+    rows += [(name, *row[:2]) for name in TABLED for row in applications(name)]
+    for name, arrays, attrs in rows:
+        types = [TensorType(a.shape, dtype_of(a)) for a in arrays if a is not None]
+        values = [Value(f"x{i}", each) for i, each in enumerate(types)]
+        known = {v: (a.min(), a.max()) for v, a in zip(values, arrays) if a.size}
+        with np.errstate(all="ignore"):
+            results = OPS[name].evaluate(arrays, attrs)
+        if len(values) < len(arrays) or len(known) < len(arrays) or len(results) != 1:
+            continue
+        node = Node(name, values, attrs, name)
+        node.set_outputs([Value("y", TensorType(results[0].shape, dtype_of(results[0])))])
+        low, high = interval(node.output, known)
+        y = results[0].astype(np.float64)
+        y = y[np.isfinite(y)]
+        assert low - 1e-5 <= y.min(initial=low) and y.max(initial=high) <= high + 1e-5, name
 
 
 def test_weights_of_an_output_channel_change_only_that_channel():

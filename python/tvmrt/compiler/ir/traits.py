@@ -1,4 +1,4 @@
-"""Traits: facts about the mathematics of operators, by which passes and devices select nodes.
+"""Traits: facts about the mathematics of operators; passes and devices select nodes with them.
 
 An operator declares the traits that are true of it, whatever uses them. A pass asks
 ``node.has(Trait.POOL)``, so a new operator takes part in all passes without a change of theirs.
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 
 class Trait(Enum):
-    """Fact about an operator. x is its first operand, y its first result."""
+    """Fact about an operator. x is its first operand, y its first result. Elements of quantised
+    tensors are the numbers that their integers stand for."""
 
     CONVOLUTION = (
         "y [N OC *Y] sums products of a sliding window of x [N C *S] with weights "
@@ -27,7 +28,7 @@ class Trait(Enum):
     )
     RECURRENT = "y holds a state after each step, computed from x of the step and the last state"
     EXTREMUM = "an element of y is the maximum, or is the minimum, of some elements of x"
-    MEAN = "an element of y is the mean of some elements of x"
+    MEAN = "an element of y is the mean of some elements of x, and of zeros for counted padding"
     MOVES_ELEMENTS = (
         "an element of y is an element of x; which one does not depend on the elements of x"
     )
@@ -52,6 +53,7 @@ class Weights(NamedTuple):
 
     Element c of the result along the operator's ``channel_axis`` sums products of elements of x
     with the weights of output channel c, plus element c of the bias. Axes may count from the end.
+    The operands after the weights are an optional bias; for an integer form scale, bias and w_zero.
     """
 
     operand: int  # index of the operand
