@@ -55,7 +55,7 @@ class Unit:
                 if math.isfinite(value):
                     return value
             elif factor is not None and not exponent:
-                count, scale = int(sign + number + decimals) * int(factor), 10 ** len(decimals)
+                count, scale = int(sign + number + decimals) * int(factor), int(10 ** len(decimals))
                 if count % scale == 0:
                     return count // scale
         raise ValueError(f"{text!r} is not {self.kind}; write {self.forms}")
