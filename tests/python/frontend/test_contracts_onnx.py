@@ -306,6 +306,18 @@ def test_error_names_operand_expected_and_actual_value(name):
         import_model(sample.model())
 
 
+def test_axis_of_a_split_shape_beyond_32_bits_is_refused():
+    """The onnx package reads 2**40 as axis 0."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Split", ["shape"], ["a", "b"], "bad", axis=2**40, num_outputs=2),
+    ]
+    network = model(nodes, {"x": IMAGE}, ["a", "b"], opset=18)
+    network.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    with pytest.raises(ValueError, match=r"node bad .*axis 1099511627776 is outside"):
+        import_model(network, dims={"n": (1, 9)})
+
+
 def test_weights_at_run_time_that_contradict_kernel_shape_are_refused():
     sample = Sample("Conv", ones(1, 1, 7, 5), ones(1, 1, 3, 7), kernel_shape=[3, 3])
     network = sample.model()

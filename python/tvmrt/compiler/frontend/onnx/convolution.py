@@ -89,7 +89,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
     }
 
 
-def crop_negative_pads(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+def _crop_negative_pads(ctx: NodeContext, x: Value, attrs: dict) -> Value:
     """Crop x by its negative padding, and set that padding to zero."""
     for i, (before, after) in enumerate(zip(attrs["pads_before"], attrs["pads_after"])):
         start, stop = max(-before, 0), x.shape[i + 2] - max(-after, 0)
@@ -234,7 +234,7 @@ def _transposed_as_plain(
     )
     pads = {"pads_before": before, "pads_after": after}
     window = default_window(len(kernel), dilations=attrs["dilations"], **pads)
-    x = crop_negative_pads(ctx, x, window)
+    x = _crop_negative_pads(ctx, x, window)
     return convolution(ctx, x, weights, bias, groups, window)
 
 

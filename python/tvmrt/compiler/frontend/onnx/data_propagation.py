@@ -105,12 +105,12 @@ def _reduced(function: Callable) -> Callable:
 
 
 def _split(ctx: NodeContext, x: Elements, sizes: Elements | None = None) -> list[Elements] | None:
-    wanted = _numbers(ctx, "split", sizes)
+    wanted, axis = _numbers(ctx, "split", sizes), normalize_axis(ctx.attr("axis", 0), x.ndim)
     if wanted is None:
-        count, axis = len(ctx.node.output), ctx.attr("axis", 0)
+        count = len(ctx.node.output)
         size = ceil_div(x.shape[axis], count)  # the last part may be smaller
         return np.split(x, [size * i for i in range(1, count)], axis)
-    return np.split(x, np.cumsum(wanted)[:-1], ctx.attr("axis", 0))
+    return np.split(x, np.cumsum(wanted)[:-1], axis)
 
 
 def _power(ctx: NodeContext, x: Elements, by: Elements) -> Elements | None:
