@@ -6,8 +6,6 @@ Their modules form a line: facts, choice, plan, packed weights, C text.
 from __future__ import annotations
 
 import ast
-import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from i8_case import Shape, layer
-from kernel_build import ROOT
 from onnx import helper
 from onnx_graph import model
 
@@ -214,26 +211,3 @@ def test_printing_a_convolution_plans_and_packs_it_once(monkeypatch):
     assert calls == 2 * ["choose_variant", "choose", "make_plan", "pack", "print_plan"]
     package = str(Path(quantized.__file__).parent)
     assert len({file for file in files if file.startswith(package)}) <= 8
-
-
-def test_a_new_weight_format_without_its_code_does_not_compile(tmp_path):
-    """A format whose own header is complete lacks what other kernels do for each format."""
-    kernels = tmp_path / "tvm" / "runtime" / "kernels"
-    shutil.copytree(ROOT / "include", tmp_path, dirs_exist_ok=True)
-    for name, old, new in (
-        ("simd_i8_formats.h", "I8_X86_SSE41\n\n", "I8_X86_SSE41 || TVMRT_I8_FORMAT == 99\n"),
-        ("simd_i8_sse41.h", "TVMRT_I8_FORMAT != TVMRT_I8_X86_SSE41", "0"),
-    ):
-        text = (kernels / "tile" / name).read_text()
-        assert text.count(old) == 1
-        (kernels / "tile" / name).write_text(text.replace(old, new))
-    source = tmp_path / "new.c"
-    for header in ("tile/simd_i8", "matmul_i8", "depthwise_i8"):
-        source.write_text(f"#include <tvm/runtime/kernels/{header}.h>\n")
-        command = ["gcc", "-std=c99", "-msse4.1", "-fsyntax-only", f"-I{tmp_path}", str(source)]
-        subprocess.run(command, check=True)
-        failed = subprocess.run(
-            [*command, "-DTVMRT_I8_FORMAT=99"], capture_output=True, text=True, check=False
-        )
-        assert f"{header}.h" in failed.stderr
-        assert "lacks this TVMRT_I8_FORMAT" in failed.stderr

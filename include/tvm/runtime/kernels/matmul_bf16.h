@@ -43,6 +43,7 @@ static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, c
                                           int c, int count, int block, int32_t* panel) {
   enum { kAtOnce = 32 };
   int32_t pairs[kAtOnce / 2];
+  TVMRT_HANDLES(TVMRT_B_ORDERS, 3);
   if (layer->b_order == TVMRT_B_ROWS) {
     for (int k = 0; k < layer->k; k += 2) {
       const float* row = b + (int64_t)k * layer->b_stride + c;

@@ -21,7 +21,7 @@
 #include "conv_f32.h"
 #include "tile/transpose.h"
 
-typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
+typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS, TVMRT_B_ORDERS } tvmrt_b_order;
 
 /*! \brief A matmul over two batch dimensions (1 if not needed); all strides are in floats and may
  * be 0. */
@@ -99,6 +99,7 @@ static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* l
 /* Pack columns [c, c + count) of b at panel; count <= block. */
 static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, const float* b, int c,
                                          int count, int block, float* panel) {
+  TVMRT_HANDLES(TVMRT_B_ORDERS, 3);
   if (layer->b_order == TVMRT_B_ROWS) {
     tvmrt_matmul_f32_pack_rows(layer, b, c, count, block, panel);
   } else {

@@ -157,6 +157,7 @@ TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   tvmrt_f32v total[TVMRT_POOL_VECTORS];
   float root[kLanes];
+  TVMRT_HANDLES(TVMRT_POOL_KINDS, 4);
   if (layer->kind == TVMRT_POOL_MAX) {
     tvmrt_pool_f32_max(window, x, spacing, count, n, total);
   } else if (layer->kind != TVMRT_POOL_LP) {

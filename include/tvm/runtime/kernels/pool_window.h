@@ -15,7 +15,8 @@ typedef enum {
   /*! \brief The mean of the elements inside the input and its padding, which counts as zeros. */
   TVMRT_POOL_AVERAGE_PADDED,
   /*! \brief The p-th root of the sum of the p-th powers of the absolute values; floats only. */
-  TVMRT_POOL_LP
+  TVMRT_POOL_LP,
+  TVMRT_POOL_KINDS
 } tvmrt_pool_kind;
 
 /*! \brief A pooling layer; its elements are floats or bytes. */
@@ -85,6 +86,7 @@ static inline void tvmrt_pool_column(const tvmrt_pool_layer* layer, int32_t colu
   const tvmrt_window* w = &layer->window;
   const int32_t first = tvmrt_pool_dim(layer, 2, column * w->stride[2] - w->pad[2], window);
   window->at = window->row + (intptr_t)first * w->x_stride;
+  TVMRT_HANDLES(TVMRT_POOL_KINDS, 4);
   if (layer->kind == TVMRT_POOL_AVERAGE || layer->kind == TVMRT_POOL_AVERAGE_PADDED) {
     const intptr_t elements = (intptr_t)window->among[0] * window->among[1] * window->among[2];
     window->divisor = elements > 0 ? (float)elements : 1.0f;

@@ -16,15 +16,16 @@
 #include <string.h>
 
 #include "../parallel.h"
+#include "../scalar/compiler.h"
 
 /*! \brief Concurrent traversals, and steps between two checks whether all have ended. */
 enum { TVMRT_FOREST_WALKS = 8, TVMRT_FOREST_STEPS = 4 };
 
 /*! \brief How leaf values are aggregated. */
-enum { TVMRT_FOREST_SUM, TVMRT_FOREST_MIN, TVMRT_FOREST_MAX };
+enum { TVMRT_FOREST_SUM, TVMRT_FOREST_MIN, TVMRT_FOREST_MAX, TVMRT_FOREST_FOLDS };
 
 /*! \brief Branch of NaN: right everywhere, left everywhere, or as given by each node. */
-enum { TVMRT_FOREST_NAN_RIGHT, TVMRT_FOREST_NAN_LEFT, TVMRT_FOREST_NAN_BOTH };
+enum { TVMRT_FOREST_NAN_RIGHT, TVMRT_FOREST_NAN_LEFT, TVMRT_FOREST_NAN_BOTH, TVMRT_FOREST_NANS };
 
 /*! \brief Order-preserving integer key of a float; both zeros have the same key, NaN has `nan`. */
 static inline uint32_t tvmrt_forest_key_f32(float x, uint32_t nan) {
@@ -102,6 +103,7 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
                                                                                                    \
   static inline void tvmrt_forest_prepare_##NAME(const tvmrt_forest_##NAME* forest, const REAL* x, \
                                                  KEY* keys, double* sums) {                        \
+    TVMRT_HANDLES(TVMRT_FOREST_NANS, 3);                                                           \
     const KEY nan = forest->nan == TVMRT_FOREST_NAN_RIGHT ? GREATEST : 0;                          \
     const double start = forest->fold == TVMRT_FOREST_SUM   ? 0.0                                  \
                          : forest->fold == TVMRT_FOREST_MIN ? (double)INFINITY                     \
@@ -126,6 +128,7 @@ static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
     memcpy(&number, &given, sizeof(number));                                                       \
     const REAL* const value = width == 1 ? &number : forest->values + (int64_t)given * width;      \
     if (forest->targets) sums += forest->targets[tree];                                            \
+    TVMRT_HANDLES(TVMRT_FOREST_FOLDS, 3);                                                          \
     for (int32_t i = 0; i < width; i++) {                                                          \
       if (forest->fold == TVMRT_FOREST_SUM) {                                                      \
         sums[i] += value[i];                                                                       \

@@ -11,8 +11,18 @@
 
 #include "../scalar/compiler.h"
 
-typedef enum { TVMRT_SAMPLE_NEAREST, TVMRT_SAMPLE_LINEAR, TVMRT_SAMPLE_CUBIC } tvmrt_sample_mode;
-typedef enum { TVMRT_OUTSIDE_ZERO, TVMRT_OUTSIDE_BORDER, TVMRT_OUTSIDE_REFLECT } tvmrt_outside;
+typedef enum {
+  TVMRT_SAMPLE_NEAREST,
+  TVMRT_SAMPLE_LINEAR,
+  TVMRT_SAMPLE_CUBIC,
+  TVMRT_SAMPLE_MODES
+} tvmrt_sample_mode;
+typedef enum {
+  TVMRT_OUTSIDE_ZERO,
+  TVMRT_OUTSIDE_BORDER,
+  TVMRT_OUTSIDE_REFLECT,
+  TVMRT_OUTSIDE_MODES
+} tvmrt_outside;
 
 /*! \brief Sizes of a layer; triples are {depth, height, width}, strides are in floats. */
 typedef struct tvmrt_grid_sample_f32_layer {
@@ -53,6 +63,7 @@ static inline float tvmrt_sample_reflect(float x, float low, float high) {
 /* The index of the element that replaces element i of n; -1 for zero. */
 static inline int32_t tvmrt_sample_element(const tvmrt_grid_sample_f32_layer* layer, int64_t i,
                                            int n) {
+  TVMRT_HANDLES(TVMRT_OUTSIDE_MODES, 3);
   if (i >= 0 && i < n) return (int32_t)i;
   if (layer->outside == TVMRT_OUTSIDE_ZERO) return -1;
   if (layer->outside == TVMRT_OUTSIDE_REFLECT) {
@@ -82,6 +93,7 @@ static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32
                                  : (from_edge * (float)n - 1.0f) * 0.5f;
   float fraction;
   int64_t first;
+  TVMRT_HANDLES(TVMRT_SAMPLE_MODES, 3);
   /* coordinates beyond the integer range are outside */
   x = x > -far ? x : -far;
   x = x < far ? x : far;

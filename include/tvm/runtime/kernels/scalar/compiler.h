@@ -98,6 +98,9 @@
 #define TVMRT_SIMD_LANES_F32 1
 #endif
 
+/*! \brief Do not compile unless an enumeration has the `number` of members that the code handles. */
+#define TVMRT_HANDLES(members, number) ((void)sizeof(char[(int)(members) == (number) ? 1 : -1]))
+
 /*! \brief Number of vector registers of the processor. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TVMRT_SIMD_REGISTERS 32
