@@ -78,6 +78,28 @@ def _is_zero(value: object) -> bool:
     return isinstance(value, (int, str)) and str(value) in ("0", "NULL", "{{0, 0}}")
 
 
+# Comments in front of a file's first layer of a kind.
+_HOST_NOTE = """\
+/* Layers. Triples are {depth, height, width}, strides are in elements. `rows` is how the rows below
+ * a window are read, in place or through scratch; `at_` are byte offsets in a task's scratch. */"""
+_BOARD_NOTE = """\
+/* Layers. Pairs are {height, width}, strides are in elements, scratch is in bytes."""
+_NOTES = {
+    "tvmrt_layer_f32": _HOST_NOTE,
+    "tvmrt_conv_i8": _HOST_NOTE,
+    "tvmrt_micro_conv_f32": f"{_BOARD_NOTE} */",
+    "tvmrt_micro_conv_i8": f"""\
+{_BOARD_NOTE} A sum of
+ * products becomes a byte of `range` by the multiplier of its channel: a float scale, or the bits
+ * of a negative integer, about -2 ^ 36 times the scale. */""",
+}
+
+
+def _explain(f: FunctionWriter, kind: str) -> None:
+    if kind in _NOTES:
+        f.define(_NOTES[kind])
+
+
 # From this many constant members on, copying a static struct is less code than writing each member.
 MIN_COPIED_MEMBERS = 12
 
@@ -99,6 +121,7 @@ def print_layer(
     struct, and the symbolic dimensions are written to a copy of it. If the kernel is inlined
     because ``work`` is always small, the struct needs no memory.
     """
+    _explain(f, kind)
     symbolic = dict(_symbolic_members(fields))
     work = fields.get("work") if work is None else work
     inlined = f.threads and isinstance(work, (int, Extent)) and upper_bound(work) < PARALLEL_WORK
@@ -153,6 +176,7 @@ def share_layer(
         print_struct(f, f"const {kind} layer", fields)
         return "&layer"
     lines = tuple(f"    {member}," for member in members(without_zeros(fields)))
+    _explain(f, kind)
     struct = LayerStruct(kind, lines, f.common.symbols.layer(layer))
     f.define(struct)
     return f"&{struct.placeholder}"

@@ -37,7 +37,7 @@ from .boards.board_lowering import BoardLowering
 from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
-from .boards.layer_i8 import LAYER_NOTE, MicroLayerI8, micro_shape
+from .boards.layer_i8 import MicroLayerI8, micro_shape
 from .boards.requant_multipliers import all_fixed_point, requant_multipliers
 from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
 from .choose_i8 import choose, choose_variant, tile_choices
@@ -197,7 +197,6 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
     ) -> str:
         define_weight_format(f, self.target)
         f.include(kernel.header)
-        f.define(LAYER_NOTE)
         packed = kernel.pack(layer)
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),

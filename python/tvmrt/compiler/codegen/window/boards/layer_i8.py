@@ -16,11 +16,6 @@ from .kernel import MicroKernel, MicroWeights, pad_to_multiple
 from .shape import Im2colBuffer, MicroShape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
-# Comment of the layers in generated C.
-LAYER_NOTE = """\
-/* Integer layers. Pairs are {height, width}, strides are in elements, scratch is in bytes. A sum of
- * products becomes a byte of `range` by the multiplier of its channel: a float scale, or the bits
- * of a negative integer, about -2 ^ 36 times the scale. */"""
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
 # Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
