@@ -143,23 +143,15 @@ class ProductDevice(Device):
         return CSource("")
 
 
-def optimized():
+def test_a_new_operator_is_optimized_like_a_matmul_and_taken_by_devices():
     graph = import_model(model())
     optimize(graph, lambda name, graph: None)
-    return graph
-
-
-def test_a_new_operator_is_optimized_like_a_matmul():
-    graph = optimized()
     assert [node.op for node in graph.nodes] == ["linear", "relu", "qlinear"]
     first, _, second = graph.nodes
     np.testing.assert_allclose(first.inputs[1].data, W * FACTORS[:, None], rtol=1e-6)
     np.testing.assert_array_equal(first.inputs[2].data, BIAS)
     assert (second.attrs["low"], second.attrs["high"]) == (POINTS["y"], 127)
-
-
-def test_devices_take_a_new_operator_by_its_traits():
-    report = partition(optimized(), [ProductDevice()], Context())
+    report = partition(graph, [ProductDevice()], Context())
     assert [row.operators for row in report.region_rows()] == [["linear"], ["qlinear"]]
 
 

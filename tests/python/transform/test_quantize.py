@@ -100,7 +100,7 @@ def test_sums_that_could_overflow_stay_in_float():
     assert operators(net)["qmatmul"] == 0
 
 
-def test_views_and_pools_between_convolutions_work_on_int8():
+def test_views_and_pools_between_convolutions_work_on_int8(tmp_path):
     net = Layers()
     y = net.again(net.conv(net.start(1, 4, 8, 8), 8, 4))
     y = net.again(net.node("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]))
@@ -112,6 +112,17 @@ def test_views_and_pools_between_convolutions_work_on_int8():
     assert {"quantize", "dequantize", "conv", "matmul"}.isdisjoint(found)
     assert (found["qconv"], found["qmatmul"]) == (1, 1)
     assert (found["qmax_pool"], found["qavg_pool"]) == (1, 1)
+
+    # operators that select elements by constant or computed indices move integers, too
+    net = Layers()
+    lengths = net.input(np.array([2, 3], np.int64))
+    y = net.node("ReverseSequence", net.start(4, 2, 6), lengths, time_axis=0, batch_axis=1)
+    net.output(net.end(y), "sequences")
+    scales = np.array([1, 1, 2, 2], np.float32)
+    y = net.node("Resize", net.start(1, 3, 4, 4), None, scales, mode="nearest")
+    net.output(net.end(y), "nearest")
+    assert not {"quantize", "dequantize"} & operators(net).keys()
+    net.check(tmp_path, steps=0)
 
 
 def test_residual_add_has_an_int8_kernel():
