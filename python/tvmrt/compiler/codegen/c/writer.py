@@ -239,7 +239,7 @@ class FunctionWriter:
     def scratch(self) -> str:
         """Return the pointer to the step's scratch bytes (uint8_t)."""
         if self.scratch_parameter is None:
-            raise ValueError(f"{self.symbol}: scratch_bytes() is 0, but emit() uses scratch memory")
+            raise ValueError(f"{self.symbol}: scratch() has no arena bytes, but emit() uses them")
         return self.scratch_parameter.name
 
     def constant(self, name: str, array: np.ndarray) -> str:

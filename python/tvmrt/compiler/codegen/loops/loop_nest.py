@@ -9,8 +9,9 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir import Strided, Value, dense
+from tvmrt.compiler.ir import DType, Strided, Value, dense
 from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
+from tvmrt.compiler.ir.low_bit_types import LOW_BIT_HEADER
 from tvmrt.compiler.ir.program import Access, Step
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
@@ -18,7 +19,6 @@ from ..c.formatting import GAP, byte_size, call, plus, times
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ResultLayout, lowers, same_offsets
 from ..lowering_protocols import RowFusable
-from .element_access import element, store
 from .pointwise import has_moderate_angle_form, print_pointwise_chain, scalar_literal
 from .row_fusion_layers import elementwise_row_layer, single_row_step
 
@@ -315,6 +315,23 @@ def pointwise_order(value: Value, accesses: dict[Value, Access]):
         if v.shape == value.shape and v.type.nbytes > best_bytes:
             best, best_bytes = access.at.order(), v.type.nbytes
     return best
+
+
+def element(f: FunctionWriter, dtype: DType, pointer: str, index: str) -> str:
+    """Return the expression of an element; for a bit-packed type, its code."""
+    if not dtype.is_packed:
+        return f"{pointer}[{index}]"
+    f.include(LOW_BIT_HEADER)
+    return call(f"tvmrt_get_{dtype.bits}bits", pointer, index)
+
+
+def store(f: FunctionWriter, dtype: DType, index: str, value: str) -> None:
+    """Print the assignment of ``value`` to an element of the result."""
+    if not dtype.is_packed:
+        f.line(f"{f.write()}[{index}] ={GAP}{value};")
+        return
+    f.include(LOW_BIT_HEADER)
+    f.line(f"{call(f'tvmrt_put_{dtype.bits}bits', f.write(), index, value)};")
 
 
 def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value, str]) -> None:

@@ -43,8 +43,13 @@ def reduction_row_layer(
 
 def with_accumulators(step: Step, nbytes: int) -> Step:
     """Return the step with the accumulators as its scratch memory."""
-    sums = Buffer(f"{step.name}_sums", DTYPES["uint8"], nbytes, ARENA)
-    return replace(step, scratch=sums, scratch_bytes=nbytes, kernel_bytes=0)
+    return with_scratch(step, "sums", nbytes)
+
+
+def with_scratch(step: Step, name: str, nbytes: int) -> Step:
+    """Return the step with a buffer of this name as its scratch memory."""
+    scratch = Buffer(f"{step.name}_{name}", DTYPES["uint8"], nbytes, ARENA) if nbytes else None
+    return replace(step, scratch=scratch, scratch_bytes=nbytes, kernel_bytes=0)
 
 
 def single_row_step(step: Step) -> Step:

@@ -23,7 +23,10 @@ CACHE_SHARE = 0.5  # of the L2 cache, for intermediate results of a chain
 
 
 class DepthFirstLowering(Lowering):
-    """Depth-first execution of ``steps``, each of which reads the result of the previous one."""
+    """Depth-first execution of ``steps``, each of which reads the result of the previous one.
+    ``tile_sizes``: rows of a tile to try."""
+
+    tile_sizes = range(1, MAX_TILE_ROWS + 1)
 
     def __init__(self, group: Group, target: Target, steps: Sequence[Step]) -> None:
         super().__init__(group, target)
@@ -31,15 +34,21 @@ class DepthFirstLowering(Lowering):
         self.layers = [s.lowering.depth_first_layer(s) for s in steps]
         self.rows, self.plan = self._plan()
 
+    @property
+    def max_bytes(self) -> float:
+        """Maximum bytes of intermediate results."""
+        return CACHE_SHARE * self.target.l2_bytes
+
     def _plan(self) -> tuple[int, DepthFirstPlan]:
-        """Return the plan with the most rows that fit into the cache."""
-        widths = [s.lowering.depth_first_width(s) for s in self.steps]
-        best = 1, plan_depth_first(self.layers, widths, 1)
-        for rows in range(2, MAX_TILE_ROWS + 1):
-            plan = plan_depth_first(self.layers, widths, rows)
-            if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
+        """Return the plan with the largest tiles that fit into ``max_bytes``."""
+        widths, sizes = [s.lowering.depth_first_width(s) for s in self.steps], iter(self.tile_sizes)
+        first = next(sizes)
+        best = first, plan_depth_first(self.layers, widths, first)
+        for size in sizes:
+            plan = plan_depth_first(self.layers, widths, size)
+            if plan.nbytes > self.max_bytes:
                 break
-            best = rows, plan
+            best = size, plan
         return best
 
     @property

@@ -17,6 +17,7 @@ from tvmrt.compiler.ir import (
 from tvmrt.compiler.ir.extent import Symbol
 from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, PACKED
+from tvmrt.error import UnsupportedError
 
 from ..c.formatting import wrap
 from ..c.writer import FunctionWriter, Parameter
@@ -173,3 +174,15 @@ def _device(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
         return f.device_of(parameter)
     memory = access.buffer.memory
     return "{kDLCPU, 0}" if memory is None else memory.c
+
+
+@lowers("onnx_node")
+class ForeignLowering(Lowering):
+    """Node without C code; it was imported for a device."""
+
+    def operands(self):
+        raise UnsupportedError(
+            f"{', '.join(self.node.sources)}: tvmrt has no C code for this operator, and no "
+            "device supports it here (boards, loop bodies and --device-fallback need C code); "
+            "choose such a device with --device, or declare the operator with --operators"
+        )

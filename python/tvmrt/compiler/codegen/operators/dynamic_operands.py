@@ -5,9 +5,9 @@ from __future__ import annotations
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import call, wrap
+from ..c.inputs import value_pointer
 from ..c.writer import FunctionWriter, c_string, comment_text, error_location
 from ..lowering import Lowering, lowers
-from .operand_pointers import OperandPointers
 
 
 @lowers("take_at")
@@ -19,10 +19,8 @@ class TakeAtLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/dynamic_operands.h")
         x, value, *tables = self.node.inputs
-        operands = OperandPointers(step, f)
-        data = operands.pointer(x, "x")
-        fill = "NULL" if value is None else operands.pointer(value, "value")
-        names = [operands.pointer(t, f"places{d}") for d, t in enumerate(tables)]
+        data, fill = value_pointer(f, x, "x"), value_pointer(f, value, "value")
+        names = [value_pointer(f, t, f"places{d}") for d, t in enumerate(tables)]
         for name, extents in (("extents", x.shape), ("counts", self.node.output.shape)):
             for line in wrap(f"{f.storage} int64_t {name}[] = ", extents, ";", brackets="{}"):
                 f.line(line)
@@ -45,8 +43,7 @@ class RequireLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/dynamic_operands.h")
         actual, given = self.node.inputs
-        operands = OperandPointers(step, f)
-        pointers = [operands.pointer(actual, "found"), operands.pointer(given, "given")]
+        pointers = [value_pointer(f, actual, "found"), value_pointer(f, given, "given")]
         attrs = self.node.attrs
         expected = attrs["expected"] or (0,)
         for line in wrap(f"{f.storage} int64_t expected[] = ", expected, ";", brackets="{}"):

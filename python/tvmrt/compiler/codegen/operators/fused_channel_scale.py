@@ -21,7 +21,6 @@ from ..geometry import FLOAT, DepthFirstLayer, Window
 from ..lowering_protocols import DepthFirstFusable
 from ..target import Target
 from ..window.conv import print_data_f32
-from ..window.depth_first_plan import DepthFirstPlan, plan_depth_first
 from .depth_first_chain import DepthFirstLowering
 
 MIN_TILES = 2  # minimum micro-tiles per step: weights pass through the cache once per step
@@ -65,16 +64,8 @@ class ChannelScaleLowering(DepthFirstFusable):
 class ScaledConvLowering(DepthFirstLowering):
     """Depth-first chain of channel scaling and a 1x1 convolution."""
 
-    def _plan(self) -> tuple[int, DepthFirstPlan]:
-        """Return the plan with the most tiles that leave space in the L1 cache."""
-        widths = [s.lowering.depth_first_width(s) for s in self.steps]
-        best = MIN_TILES, plan_depth_first(self.layers, widths, MIN_TILES)
-        for tiles in range(MIN_TILES + 1, MAX_TILES + 1):
-            plan = plan_depth_first(self.layers, widths, tiles)
-            if plan.nbytes > MAX_TILE_BYTES:
-                break
-            best = tiles, plan
-        return best
+    tile_sizes = range(MIN_TILES, MAX_TILES + 1)  # in micro-tiles
+    max_bytes = MAX_TILE_BYTES
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
         if k > 0:

@@ -12,11 +12,12 @@ from tvmrt.compiler.ir.extent import Extent, SymInt, lower_bound, symbols_of
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import GAP, call, plus, times
+from ..c.inputs import value_layout, value_pointer
 from ..c.writer import FunctionWriter, error_location
 from ..loops.loop_nest import emit_nest, index, max_iterations, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers
 from ..window.packing_f32 import PackedMatrix
-from .operand_pointers import OperandPointers, StridedBlock
+from .strided_block import StridedBlock
 
 
 def print_checked_index(f: FunctionWriter, expression: str, extent: int, where: str | None) -> str:
@@ -50,9 +51,7 @@ def are_in_bounds(indices: np.ndarray | None, extent: SymInt | np.ndarray) -> bo
     return bool(((-extents <= indices) & (indices < extents)).all())
 
 
-def index_operand(
-    f: FunctionWriter, operands: OperandPointers, node: Node, extent: SymInt
-) -> tuple[str, str | None]:
+def index_operand(f: FunctionWriter, node: Node, extent: SymInt) -> tuple[str, str | None]:
     """Return the pointer to a node's indices, and the location for error texts or None.
 
     Constants in bounds are stored non-negative and need no check. Importers reject constants out of
@@ -64,7 +63,7 @@ def index_operand(
         inside = False  # negative indices depend on the dynamic extent
     where = None if inside else error_location(node, "indices")
     if not indices.is_constant:
-        return operands.pointer(indices, "indices"), where
+        return value_pointer(f, indices, "indices"), where
     return f.constant(
         "indices",
         narrow_indices(
@@ -87,12 +86,11 @@ class GatherLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices = self.node.inputs
         axis = self.node.attrs["axis"]
-        operands = OperandPointers(step, f)
         panels = self.tied()
-        x = operands.pointer(data, "data") if panels is None else f.constant("data", panels.data)
+        x = value_pointer(f, data, "data") if panels is None else f.constant("data", panels.data)
         extent = data.shape[axis]
-        (ids, where), y = index_operand(f, operands, self.node, extent), f.write()
-        at, out = operands.at(data), step.writes[0].at
+        (ids, where), y = index_operand(f, self.node, extent), f.write()
+        at, out = value_layout(step, data), step.writes[0].at
         inner = at.strides[axis + 1 :] if panels is None else (panels.packed,)
         lead, last = axis, axis + indices.type.rank
         ids_strides = dense_strides(indices.shape)
@@ -133,15 +131,13 @@ class GatherElementsLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices = self.node.inputs
         axis = self.node.attrs["axis"]
-        operands = OperandPointers(step, f)
-        x = operands.pointer(data, "data")
+        x = value_pointer(f, data, "data")
         extent = data.shape[axis]
-        (ids, where), y = index_operand(f, operands, self.node, extent), f.write()
-        at, out = operands.at(data), step.writes[0].at
+        (ids, where), y = index_operand(f, self.node, extent), f.write()
+        at, out = value_layout(step, data), step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(at.strides)]
-        loops = merge_loops(
-            out.shape, range(len(out.shape)), [moving, operands.at(indices).strides, out.strides]
-        )
+        strides = [moving, value_layout(step, indices).strides, out.strides]
+        loops = merge_loops(out.shape, range(len(out.shape)), strides)
 
         def body(names) -> None:
             k = print_checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
@@ -192,10 +188,10 @@ class IndexTuples:
             terms.append(times(k, stride))
         return " + ".join(terms)
 
-    def pointer(self, f: FunctionWriter, operands: OperandPointers) -> str:
+    def pointer(self, f: FunctionWriter) -> str:
         if self.offsets is not None:
             return f.constant("offsets", narrow_indices(self.offsets))
-        return operands.pointer(self.indices, "indices")
+        return value_pointer(f, self.indices, "indices")
 
 
 @lowers("gather_nd")
@@ -210,15 +206,14 @@ class GatherNdLowering(Lowering):
         batch, named = prod(data.shape[:first]), data.shape[first:]
         depth = indices.shape[-1]
         block = prod(named[depth:])
-        operands = OperandPointers(step, f)
-        x, y = operands.pointer(data, "data"), f.write()
+        x, y = value_pointer(f, data, "data"), f.write()
         strides = dense_strides(named)[:depth]
         tuples = IndexTuples(self.node, named[:depth], strides, block)
         count = prod(indices.shape[first:-1])
         if tuples.run > 1 and count % tuples.run:
             tuples.run = 1  # a merged block must not cross samples
             tuples.offsets = None
-        ids = tuples.pointer(f, operands)
+        ids = tuples.pointer(f)
         block *= tuples.run
         count //= tuples.run
         width = 1 if tuples.offsets is not None else depth
@@ -247,8 +242,7 @@ class ReverseSequenceLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, lengths = self.node.inputs
         batch, time = self.node.attrs["batch_axis"], self.node.attrs["time_axis"]
-        operands = OperandPointers(step, f)
-        source, ids, y = operands.pointer(x, "x"), operands.pointer(lengths, "lengths"), f.write()
+        source, ids, y = value_pointer(f, x, "x"), value_pointer(f, lengths, "lengths"), f.write()
         strides, steps = dense_strides(x.shape), x.shape[time]
         block = StridedBlock((strides[1],), (1,), (1,), x.dtype)
         f.include("op/index_bounds.h")

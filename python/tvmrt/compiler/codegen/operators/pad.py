@@ -8,11 +8,12 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import plus, times
+from ..c.inputs import value_layout, value_pointer
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..loops.pointwise import scalar_literal
 from ..lowering import ANY, Lowering, ResultLayout, lowers
-from .operand_pointers import OperandPointers, StridedBlock
+from .strided_block import StridedBlock
 
 
 @lowers("pad")
@@ -39,17 +40,16 @@ class _PadPrinter:
         self.dtype = self.data.dtype
         self.mode = node.attrs["mode"]
         self.before, self.after = node.attrs["before"], node.attrs["after"]
-        pointers = OperandPointers(step, f)
-        self.x = pointers.pointer(self.data, "data")
+        self.x = value_pointer(f, self.data, "data")
         self.y = f.write()
-        self.source, self.target = pointers.at(self.data), step.writes[0].at
+        self.source, self.target = value_layout(step, self.data), step.writes[0].at
         self.order = self.target.order()
         padded = [p for p, d in enumerate(self.order) if self._pads(d)]
         self.last = padded[-1] if padded else -1
         self.value = "0"
         if self.mode == "constant" and len(node.inputs) > 1:
             literal = scalar_literal(node.inputs[1])
-            pointer = literal or pointers.pointer(node.inputs[1], "value")
+            pointer = literal or value_pointer(f, node.inputs[1], "value")
             self.value = literal or f"*{pointer}"
         self.maps = {d: self._map(d) for d in self._mapped_axes()}
 

@@ -196,18 +196,13 @@ class RecurrentLowering(Tunable):
         matmul = self.matmuls.index(gates)
         offset = _floats(f, self._packed_floats(tiles, self.matmuls[:matmul]))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
-        source = plus(self._operand(f, 1, "r"), str(first))
+        source = plus(input_pointer(f, 1, "r"), str(first))
         if self.node.inputs[1].is_constant:
             order = packing.PackingOrder(rows, self.hidden, 1)
             name = f"order{matmul or ''}"
             return print_pack_once(f, order, tiles.packed, source, offset, name)
         f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, offset)};")
         return offset
-
-    def _operand(self, f: FunctionWriter, index: int, name: str) -> str:
-        if self.node.inputs[index].is_constant:
-            return f.constant(name, self.node.inputs[index].data)
-        return f.name_read(f.step.read_values.index(self.node.inputs[index]), name)
 
 
 def _floats(f: FunctionWriter, offset: int) -> str:
@@ -275,7 +270,7 @@ class GruLowering(RecurrentLowering):
         offset = _floats(f, self._packed_bytes(tiles) // 4 - self._bias_floats(tiles))
         f.line(f"memset({offset}, 0, {4 * self._bias_floats(tiles)});")
         hidden = plus(offset, str(2 * self.hidden))
-        f.line(f"memcpy({hidden}, {self._operand(f, 3, 'bias')}, {4 * self.hidden});")
+        f.line(f"memcpy({hidden}, {input_pointer(f, 3, 'bias')}, {4 * self.hidden});")
         return {**job, "bias": offset}
 
 

@@ -10,11 +10,12 @@ from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import byte_size, plus, times
+from ..c.inputs import value_layout, value_pointer
 from ..c.writer import FunctionWriter, error_location
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..lowering import ANY, DENSE, Lowering, in_place_pair, lowers
 from .gather import IndexTuples, dense_strides, index_operand, print_checked_index
-from .operand_pointers import OperandPointers, StridedBlock
+from .strided_block import StridedBlock
 
 
 class ScatterLowering(Lowering):
@@ -46,15 +47,14 @@ class ScatterElementsLowering(ScatterLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices, updates = self.node.inputs
         axis = self.node.attrs["axis"]
-        pointers = OperandPointers(step, f)
-        x, y = pointers.pointer(data, "data"), f.write()
+        x, y = value_pointer(f, data, "data"), f.write()
         extent = data.shape[axis]
-        ids, where = index_operand(f, pointers, self.node, extent)
-        new = pointers.pointer(updates, "updates")
+        ids, where = index_operand(f, self.node, extent)
+        new = value_pointer(f, updates, "updates")
         out = step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(out.strides)]
-        operands = [moving, pointers.at(indices).strides, pointers.at(updates).strides]
-        loops = merge_loops(indices.shape, range(indices.type.rank), operands)
+        read = [value_layout(step, value).strides for value in (indices, updates)]
+        loops = merge_loops(indices.shape, range(indices.type.rank), [moving, *read])
         element = StridedBlock((), (), (), data.dtype)
         self.copy_data(f, x, y, data.type.size, data.dtype.c)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
@@ -73,11 +73,10 @@ class ScatterNdLowering(ScatterLowering):
         data, indices, updates = self.node.inputs
         depth = indices.shape[-1]
         block = prod(data.shape[depth:])
-        pointers = OperandPointers(step, f)
-        x, y = pointers.pointer(data, "data"), f.write()
+        x, y = value_pointer(f, data, "data"), f.write()
         strides = dense_strides(data.shape)[:depth]
         tuples = IndexTuples(self.node, data.shape[:depth], strides, block)
-        ids, new = tuples.pointer(f, pointers), pointers.pointer(updates, "updates")
+        ids, new = tuples.pointer(f), value_pointer(f, updates, "updates")
         count = prod(indices.shape[:-1]) // tuples.run
         block *= tuples.run
         width = 1 if tuples.offsets is not None else depth
@@ -98,9 +97,8 @@ class TensorScatterLowering(ScatterLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         cache, update, start = self.node.inputs
         axis = self.node.attrs["axis"]
-        pointers = OperandPointers(step, f)
-        x, y = pointers.pointer(cache, "cache"), f.write()
-        new, begin = pointers.pointer(update, "update"), pointers.pointer(start, "start")
+        x, y = value_pointer(f, cache, "cache"), f.write()
+        new, begin = value_pointer(f, update, "update"), value_pointer(f, start, "start")
         extent, steps, block = cache.shape[axis], update.shape[axis], prod(cache.shape[axis + 1 :])
         rows = prod(cache.shape[1:axis])
         self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
@@ -135,8 +133,7 @@ class SumIntoLowering(Lowering):
         rows, count = x.shape
         size = self.node.attrs["size"]
         used = np.flatnonzero(table.data >= 0)
-        pointers = OperandPointers(step, f)
-        source, y = pointers.pointer(x, "x"), f.write()
+        source, y = value_pointer(f, x, "x"), f.write()
         to = f.constant("to", table.data[used].astype(np.int32))
         of = f.constant("of", used.astype(np.int32))
         r, i = f.fresh("r"), f.fresh("i")

@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import upper_bound
-from tvmrt.compiler.ir.program import ARENA, Buffer, Step
+from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ...c.formatting import braces
 from ...c.writer import FunctionWriter
 from ...geometry import Window
+from ...loops.row_fusion_layers import with_scratch
 from ...lowering import Scratch
 from ...lowering_protocols import RowCosts, RowFusable, element_instructions
 from .kernel import BoardLayer, KernelRegistry, MicroKernel
@@ -153,11 +154,7 @@ def row_dependencies(window: Window, x_bytes: int, y_bytes: int) -> RowLayer:
 
 def with_line_buffer(step: Step, layer: BoardLayer, kernel: MicroKernel) -> Step:
     """Return the step with a depthwise layer's line buffer as its scratch memory."""
-    if not layer.shape.depthwise:
-        return replace(step, scratch=None, scratch_bytes=0, kernel_bytes=0)
-    nbytes = kernel.scratch(layer).bytes
-    line_buffer = Buffer(f"{step.name}_ring", DTYPES["uint8"], nbytes, ARENA)
-    return replace(step, scratch=line_buffer, scratch_bytes=nbytes, kernel_bytes=0)
+    return with_scratch(step, "ring", kernel.scratch(layer).bytes if layer.shape.depthwise else 0)
 
 
 def print_pool_rows(f: FunctionWriter) -> str:

@@ -1,38 +1,14 @@
-"""Operands of explicitly printed loops: pointers, strides, and copies of blocks."""
+"""Copies of blocks in explicitly printed loops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.compiler.ir import DType, Strided, Value, dense, get_op
-from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir import DType, get_op
 
 from ..c.formatting import byte_size
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
-
-
-class OperandPointers:
-    """Pointers and layouts of a step's operands. Constants are stored row-major."""
-
-    def __init__(self, step: Step, f: FunctionWriter) -> None:
-        self._step = step
-        self._f = f
-        self._names: dict[Value, str] = {}
-
-    def pointer(self, value: Value, role: str) -> str:
-        """Return the C pointer to the operand's first element, named after its role."""
-        if value not in self._names:
-            if value.is_constant:
-                self._names[value] = self._f.constant(role, value.data)
-            else:
-                self._names[value] = self._f.name_read(self._step.read_values.index(value), role)
-        return self._names[value]
-
-    def at(self, value: Value) -> Strided:
-        if value.is_constant:
-            return dense(value.shape)
-        return self._step.reads[self._step.read_values.index(value)].at
 
 
 class StridedBlock:
