@@ -35,7 +35,7 @@ from . import (  # noqa: F401  (fill the table)
 )
 from .builder import Builder
 from .dtype import DTYPES, HANDLE, STRING, DType, SourceType, dtype_of, dtype_of_text
-from .graph import Graph, Node, TensorType, Value, constant, walk_back
+from .graph import Graph, Node, Value, constant, walk_back
 from .op import (
     IR_VERSION,
     KERNEL,
@@ -64,6 +64,7 @@ from .region import (
 )
 from .state import States
 from .strided import Strided, compact, dense
+from .tensor_type import TensorType
 from .traits import Trait, Weights
 
 __all__ = [

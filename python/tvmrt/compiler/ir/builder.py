@@ -13,6 +13,8 @@ from .extent import symbols_of
 from .graph import Graph, Node, Value, constant
 from .limits import MAX_FOLDED_BYTES, MAX_GROWN_BYTES
 from .quantized import link_integer_sources
+from .source_types import propagate_sources
+from .tensor_type import TensorType
 
 
 class Builder:
@@ -53,7 +55,7 @@ class Builder:
         rule = ops.get_op(op)
         name = name or (self.sources[0] if self.sources else op)
         try:
-            types = ops.result_types(op, inputs, attrs)
+            types = result_types(op, inputs, attrs)
         except ContractError as problem:
             # where the network's node is known, the importer names it
             node = op if self.sources else f'{op} "{name}"'
@@ -89,3 +91,14 @@ class Builder:
         if arrays is None:
             return None
         return [np.asarray(a, dtype=t.dtype.numpy).reshape(t.shape) for a, t in zip(arrays, types)]
+
+
+def result_types(
+    op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], open: bool = False
+) -> list[TensorType] | None:
+    """Return the types of a node's outputs after checking the operator's contract."""
+    types = [None if v is None else v.type for v in inputs]
+    data = [None if v is None else v.data for v in inputs]
+    rule = ops.get_op(op)
+    results = rule.infer(types, attrs, data, open)
+    return results and propagate_sources(rule.contract, types, results)

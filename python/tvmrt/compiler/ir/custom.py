@@ -12,8 +12,9 @@ import numpy as np
 
 from .contract import Contract
 from .dtype import DTYPES
-from .graph import Graph, Node, TensorType, Value
+from .graph import Graph, Node, Value
 from .op import Op, register
+from .tensor_type import TensorType
 
 
 class Record(Protocol):

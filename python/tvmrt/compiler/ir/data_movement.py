@@ -8,8 +8,9 @@ import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .graph import Node, TensorType, Value
+from .graph import Node, Value
 from .op import Op, register
+from .tensor_type import TensorType
 from .traits import Trait
 
 

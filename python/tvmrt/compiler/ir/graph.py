@@ -3,74 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .bundle import Bundle
 from .dtype import DType, SourceType, dtype_of
-from .extent import SymInt, data_dependent_symbols, extent_text, upper_bound
+from .extent import SymInt, data_dependent_symbols
 from .mmap_constants import mmap_array
-from .registry import OPS
-
-if TYPE_CHECKING:
-    from .op import Op
-    from .traits import Trait
-
-
-@dataclass(frozen=True)
-class TensorType:
-    """Logical shape (ONNX order) and element type of a tensor; symbolic extents have bounds.
-
-    ``source``: the element type in the network's file if the graph stores another one, see
-    ``SourceType``. Kernels do not depend on it, so types that differ only in it are equal.
-    """
-
-    shape: tuple[SymInt, ...]
-    dtype: DType
-    source: SourceType | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def element(self) -> str:
-        """Name of the element type in the network's file."""
-        return self.dtype.name if self.source is None else self.source.name
-
-    @property
-    def is_string(self) -> bool:
-        """Whether its elements are strings: handles, or indices of strings known at import."""
-        return self.source is not None and self.source.name == "string"
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """Strings that its elements or columns stand for; None if there are none."""
-        return None if self.source is None else self.source.labels
-
-    def with_shape(self, shape: Iterable[SymInt]) -> TensorType:
-        """Return the type of a tensor of the same elements in another shape."""
-        return replace(self, shape=tuple(shape))
-
-    def with_source(self, source: SourceType | None) -> TensorType:
-        """Return the type with another element type in the network's file."""
-        return replace(self, source=source)
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> SymInt:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Maximum number of bytes of its elements."""
-        return self.dtype.nbytes(upper_bound(self.size))
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(extent_text, self.shape))}]"
+from .op import OPS, Op
+from .tensor_type import TensorType
+from .traits import Trait
 
 
 class Value:

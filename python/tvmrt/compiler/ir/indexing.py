@@ -13,8 +13,8 @@ import numpy as np
 from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .dtype import DType
-from .graph import TensorType
 from .op import Op, get_op, register
+from .tensor_type import TensorType
 from .traits import Trait
 
 _REDUCTION = "reduction: none|add|mul|max|min"

@@ -10,8 +10,9 @@ from typing import Any
 from .contract import Contract
 from .dtype import DTYPES
 from .extent import Symbol, SymInt, symbols_of, upper_bound
-from .graph import Graph, TensorType
+from .graph import Graph
 from .op import Op, register
+from .tensor_type import TensorType
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from .contract import Contract
 from .custom import types_of_text
-from .graph import TensorType
 from .op import Op, register
+from .tensor_type import TensorType
 
 
 @register("onnx_node")

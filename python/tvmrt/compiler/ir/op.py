@@ -11,9 +11,7 @@ import numpy as np
 from .assumptions import are_equal
 from .contract import Contract, ContractError
 from .extent import Extent, extent_text
-from .graph import TensorType, Value
-from .registry import INTEGER_FORMS, OPS
-from .source_types import propagate_sources
+from .tensor_type import TensorType
 from .traits import Trait, Weights
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) index
@@ -109,6 +107,10 @@ class Op:
         return None
 
 
+OPS: dict[str, Op] = {}
+INTEGER_FORMS: dict[str, list[Op]] = {}  # operators by the name in their ``integer_of``
+
+
 def register(name: str):
     """Decorate a class: register an instance of it as operator ``name``."""
 
@@ -145,17 +147,6 @@ def integer_form(op: Op, weights: bool | None = None) -> Op | None:
 def get_op(name: str) -> Op:
     """Return the operator of that name. Raise KeyError if there is none."""
     return OPS[name]
-
-
-def result_types(
-    op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], open: bool = False
-) -> list[TensorType] | None:
-    """Return the types of a node's outputs after checking the operator's contract."""
-    types = [None if v is None else v.type for v in inputs]
-    data = [None if v is None else v.data for v in inputs]
-    rule = get_op(op)
-    results = rule.infer(types, attrs, data, open)
-    return results and propagate_sources(rule.contract, types, results)
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

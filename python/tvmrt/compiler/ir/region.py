@@ -17,8 +17,9 @@ import numpy as np
 from .contract import Contract
 from .dtype import DTYPES
 from .extent import Symbol
-from .graph import Graph, Node, TensorType, Value
+from .graph import Graph, Node, Value
 from .op import Op, register
+from .tensor_type import TensorType
 
 POINTERS, PACKED = "pointers", "packed"
 DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"

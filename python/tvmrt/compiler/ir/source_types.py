@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from .contract import FAMILIES, Contract
-from .graph import TensorType
+from .tensor_type import TensorType
 
 _UNCOMPUTED = frozenset(FAMILIES["half"])
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from .contract import Contract
 from .dtype import DTYPES
-from .graph import Graph, Node, TensorType, Value
+from .graph import Graph, Node, Value
 from .op import Op, register
+from .tensor_type import TensorType
 
 
 @register("begin_state")

@@ -11,8 +11,8 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .dtype import STRING
-from .graph import TensorType
 from .op import Op, register
+from .tensor_type import TensorType
 
 
 class TextOp(Op):

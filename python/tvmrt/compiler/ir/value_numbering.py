@@ -14,7 +14,7 @@ import numpy as np
 
 from .extent import SymInt, exact_quotient
 from .graph import Node, Value
-from .registry import OPS
+from .op import OPS
 from .traits import Trait
 
 _MAX_CONSTANT = 1 << 16  # bytes of a constant that is compared by its elements

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from .builder import result_types
 from .contract.extent_formula import size_problem
-from .graph import Graph, Node, TensorType, Value
-from .op import result_types
+from .graph import Graph, Node, Value
+from .tensor_type import TensorType
 
 
 def verify(graph: Graph, after: str, open: bool = False) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DTYPES, DeviceMemory
 from tvmrt.compiler.ir.extent import upper_bound
-from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 from tvmrt.compiler.ir.region import region_of
+from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools as pools_file
 from ..c.formatting import initializer, print_fields, rows, wrap

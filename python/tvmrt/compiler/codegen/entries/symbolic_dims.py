@@ -22,8 +22,8 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Access, Buffer, Program
+from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.formatting import LINE, call, print_fields, rows, wrap
 from ..c.writer import Parameter, c_string

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, extent_text
-from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.tensor_type import TensorType
 
 from .. import pools
 from ..c.formatting import GAP, OUT_OF_RANGE, Declaration, bounds_check, reject_if, wrap

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.naming import make_unique, member
 from . import link_guard

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tvmrt.compiler.ir import Node, Value
-from tvmrt.compiler.ir.graph import TensorType
 from tvmrt.compiler.ir.program import Access, Group, Step, Strided, pixel_stride
+from tvmrt.compiler.ir.tensor_type import TensorType
 from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, RowLayer, RowSources
 
 from ..lowering_protocols import RowCosts

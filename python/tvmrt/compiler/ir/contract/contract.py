@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..extent import Extent, extent_text
-from ..graph import TensorType
+from ..tensor_type import TensorType
 from .attributes import Attribute
 from .element_types import Elements, ResultElements
 from .extent_formula import ContractError, size_problem
