@@ -10,6 +10,7 @@ import onnx_graph
 from onnx import helper
 
 import tvmrt
+from tvmrt.compiler.codegen.c.inputs import input_pointers
 from tvmrt.compiler.codegen.lowering import Lowering, lowers
 from tvmrt.compiler.codegen.window.epilogue import split_epilogue
 from tvmrt.compiler.frontend.onnx import import_model
@@ -79,7 +80,7 @@ class LinearLowering(_Loops):
 
     def emit(self, step, f) -> None:
         low, high = split_epilogue(self.node.output, self.group.after).bounds()
-        _, w, bias = self.pointers(step, f, "x", "w", "bias")
+        w, bias = input_pointers(f, "w", "bias", first=1)
         term = f"{f.read(0)}X * {w}[j * {self.node.inputs[0].shape[1]} + k]"
         f.include("scalar/math.h")
         result = f"tvmrt_min_f32(tvmrt_max_f32(sum, {low}), {high})"
@@ -90,7 +91,7 @@ class LinearLowering(_Loops):
 class QLinearLowering(_Loops):
     def emit(self, step, f) -> None:
         at = self.node.attrs
-        _, w, scale, bias = self.pointers(step, f, "x", "w", "scale", "bias")
+        w, scale, bias = input_pointers(f, "w", "scale", "bias", first=1)
         depth, single = self.node.inputs[0].shape[1], self.node.inputs[2].type.size == 1
         term = f"({f.read(0)}X - {at['x_zero']}) * {w}[j * {depth} + k]"
         f.include("scalar/quant.h")
