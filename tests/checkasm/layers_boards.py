@@ -123,10 +123,8 @@ def add_integers(kernel: MicroKernel, name: str, layers: Layers, _number: int) -
         low, high = low + 40, low + 130
     packed, multipliers = kernel.pack(one), requant_multipliers(q.scale, zero, low, high)
     fixed = packed.shift is None and all_fixed_point(multipliers)
-    numbers = (1, zero, low, high, signed)
-    members = one.members(
-        kernel, *((4, 0, 0, 0, True) if is_accumulator else numbers), fixed_point_only=fixed
-    )
+    bounds = (0, 0, 0, False) if is_accumulator else (zero, low, high, signed)
+    members = one.members(kernel, 4 if is_accumulator else 1, bounds, fixed_point_only=fixed)
     call, scratch = kernel.call(one, "&layer"), kernel.scratch(one).bytes
     data = (
         "{t->x, t->w, (const int32_t*)t->bias, t->scale, (const int32_t*)t->shift, t->y, %s, NULL}"

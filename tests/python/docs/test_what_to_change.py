@@ -30,9 +30,9 @@ def test_every_file_of_the_table_exists():
     for what, files in rows.items():
         assert files, what
         for file in files:
-            name = file.replace("<name>", "examplejson")
-            assert (ROOT / name).exists(), f"{what}: {file}"
-            assert name.endswith("/") == (ROOT / name).is_dir(), f"{what}: {file}"
+            found = [*ROOT.glob(file.replace("<name>", "*"))]
+            assert found, f"{what}: {file}"
+            assert all(file.endswith("/") == place.is_dir() for place in found), f"{what}: {file}"
 
 
 PROGRAM = """
