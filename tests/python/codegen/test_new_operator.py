@@ -52,9 +52,29 @@ class QLinear(_Linear):
     )
 
 
+@register("plain_linear")
+class PlainLinear(Linear):
+    """``linear`` that declares its weights only."""
+
+    traits = frozenset()
+
+
+@register("plain_qlinear")
+class PlainQLinear(QLinear):
+    """``plain_linear`` on 8-bit integers."""
+
+    traits = frozenset()
+    integer_of = "plain_linear"
+
+
 @onnx_op("Linear", domain="made.up")
 def import_linear(ctx):
     return ctx.emit("linear", [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("PlainLinear", domain="made.up")
+def import_plain_linear(ctx):
+    return ctx.emit("plain_linear", [ctx.required(0), ctx.required(1)])
 
 
 class _Loops(Lowering):
@@ -112,17 +132,17 @@ SCALES["y"] = np.float32(0.1)
 POINTS = {"x": np.int8(3), "w": np.zeros(6, np.int8), "y": np.int8(-5)}
 
 
-def model():
+def model(op="Linear"):
     """Return a float layer with a scale, a bias and a relu, and one between conversions."""
     node = helper.make_node
     nodes = [
-        node("Linear", ["x", "w"], ["a"], name="first", domain="made.up"),
+        node(op, ["x", "w"], ["a"], name="first", domain="made.up"),
         node("Mul", ["a", "factors"], ["b"], name="scale"),
         node("Add", ["b", "bias"], ["c"], name="add"),
         node("Relu", ["c"], ["y"], name="relu"),
         node("DequantizeLinear", ["q", "x_scale", "x_zero"], ["f"]),
         node("DequantizeLinear", ["qw", "w_scale", "w_zero"], ["g"], axis=0),
-        node("Linear", ["f", "g"], ["h"], name="second", domain="made.up"),
+        node(op, ["f", "g"], ["h"], name="second", domain="made.up"),
         node("Relu", ["h"], ["i"], name="bound"),
         node("QuantizeLinear", ["i", "y_scale", "y_zero"], ["z"]),
     ]
@@ -154,6 +174,13 @@ def test_a_new_operator_is_optimized_like_a_matmul_and_taken_by_devices():
     assert (second.attrs["low"], second.attrs["high"]) == (POINTS["y"], 127)
     report = partition(graph, [ProductDevice()], Context())
     assert [row.operators for row in report.region_rows()] == [["linear"], ["qlinear"]]
+
+
+def test_weights_alone_make_an_operator_quantised_and_fused():
+    graph = import_model(model("PlainLinear"))
+    optimize(graph, lambda name, graph: None)
+    assert [node.op for node in graph.nodes] == ["plain_linear", "relu", "plain_qlinear"]
+    assert graph.nodes[2].attrs["to"] == "int8"
 
 
 def test_a_new_operator_is_compiled(tmp_path):

@@ -60,14 +60,14 @@ class Op:
 
     @property
     def is_product(self) -> bool:
-        """Whether it is a convolution or matrix product, by any algorithm."""
+        """Whether it is a convolution, a matrix product or the like, by any algorithm."""
         own = self.has(Trait.CONVOLUTION, Trait.MATRIX_PRODUCT) or self.weights is not None
         return own or bool(self.variant_of)
 
     @property
     def is_integer_product(self) -> bool:
-        """Whether it is a convolution or matrix product on 8-bit integers."""
-        return bool(self.integer_of) and self.has(Trait.CONVOLUTION, Trait.MATRIX_PRODUCT)
+        """Whether it is a convolution, a matrix product or the like on 8-bit integers."""
+        return bool(self.integer_of) and self.is_product
 
     @property
     def is_integer_pair(self) -> bool:
