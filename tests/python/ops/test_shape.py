@@ -250,9 +250,27 @@ def test_computed_shape_is_refused(op):
 
 WRONG = {
     "reshape": ("Reshape", [f32(4), i64(3)], [1], {}, "as many elements as x"),
+    "two-inferred": ("Reshape", [f32(4), i64(-1, -1)], [1], {}, r"\[-1, -1\].* one may be -1"),
+    "below-1": ("Reshape", [f32(4), i64(-2, 2)], [1], {}, r"\[-2, 2\].* 0 or more"),
+    "short-perm": ("Transpose", [f32(2, 3, 4)], [], {"perm": [0, 1]}, r"perm is \[0, 1\]"),
     "squeeze": ("Squeeze", [f32(4), i64(0)], [1], {}, "extent 1"),
     "split": ("Split", [f32(4), i64(1, 2)], [1], {}, "do not add up"),
     "zero-step": ("Slice", [f32(4), i64(0), i64(4), i64(0), i64(0)], [1, 2, 3, 4], {}, "is 0"),
+    "run-time-zero-step": (
+        "Slice",
+        [f32(4), i64(0), i64(4), i64(0), i64(0)],
+        [3, 4],
+        {},
+        "none may be 0",
+    ),
+    "run-time-axis": ("Slice", [f32(4), i64(0), i64(4), i64(1)], [3], {}, "axis 1 is outside"),
+    "run-time-twice": (
+        "Slice",
+        [f32(4), i64(0, 0), i64(4, 4), i64(0, -1)],
+        [3],
+        {},
+        "an axis twice",
+    ),
     "blocks": ("DepthToSpace", [f32(1, 3, 2, 2)], [], {"blocksize": 2}, "not a multiple"),
     "over-cut": ("Pad", [f32(4), i64(-3, -3)], [1], {}, "cut more"),
     "mirror-nothing": ("Pad", [f32(0), i64(1, 1)], [1], {"mode": "edge"}, "no element"),

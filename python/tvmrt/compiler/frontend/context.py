@@ -90,7 +90,7 @@ class OperatorContext:
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         perm = tuple(perm)
-        return x if perm == tuple(range(len(perm))) else self.emit("transpose", [x], perm=perm)
+        return x if perm == tuple(range(len(x.shape))) else self.emit("transpose", [x], perm=perm)
 
     def swap_last_axes(self, x: Value) -> Value:
         """Transpose a matrix or a batch of matrices."""

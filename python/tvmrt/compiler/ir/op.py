@@ -168,3 +168,11 @@ def normalize_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < max(rank, 1):
         raise ValueError(f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank if axis < 0 else axis
+
+
+def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
+    """Return axes counted from the front. Raise ValueError for one outside the rank or twice."""
+    found = {normalize_axis(axis, rank) for axis in axes}
+    if len(found) != len(axes):
+        raise ValueError(f"axes {axes} name an axis twice")
+    return found

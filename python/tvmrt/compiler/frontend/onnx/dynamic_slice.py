@@ -16,6 +16,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.extent_bounds import bounds
+from tvmrt.compiler.ir.op import distinct_axes
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -108,6 +109,10 @@ def import_slice(ctx: NodeContext) -> Value:
     """Slice with run-time operands."""
     x, axes, steps = ctx.required(0), ctx.input(3), ctx.input(4)
     rank = len(x.shape)
+    if axes is not None and axes.is_constant:
+        distinct_axes(axes.data.tolist(), rank)
+    if steps is not None and steps.is_constant and not steps.data.all():
+        raise ValueError(f"steps are {steps.data.tolist()}; none may be 0")
     starts, ends = (TensorExpr.from_integer(ctx, ctx.required(i)) for i in (1, 2))
     extents = np.asarray(x.shape, object)
     first = scatter_axes(ctx, starts, axes, rank, [0] * rank)

@@ -337,7 +337,7 @@ ROWS: dict[tuple[str, int], Row] = {
         "x: any[N C H W], grid: any[N _ _ 2]", f"mode: bilinear|nearest|bicubic, {_PADDING_MODE}"
     ),
     ("GridSample", 20): _row(
-        "x: any[N C *S{1..}], grid: any[N *{S} _]",
+        "x: any[N C *S{1..}], grid: any[N *O{S} _]",
         f"mode: linear|nearest|cubic, {_PADDING_MODE}",
         holds(
             "grid has one coordinate for each axis of S",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.op import distinct_axes, normalize_axis
 
 from .context import NodeContext
 from .registry import onnx_op
@@ -24,9 +24,7 @@ def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
     rank = len(x.shape)
     if not axes:
         return [] if ctx.attr("noop_with_empty_axes", 0) else list(range(rank))
-    found = {normalize_axis(a, rank) for a in axes}
-    if len(found) != len(axes):
-        raise ValueError(f"axes {axes} name an axis twice")
+    found = distinct_axes(axes, rank)
     return sorted(found)
 
 

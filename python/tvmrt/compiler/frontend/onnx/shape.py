@@ -163,6 +163,8 @@ def reshape(ctx: NodeContext) -> Value:
     requested = ctx.attr_or_input("shape", 1)
     if requested is None:
         raise ValueError("the shape is missing")
+    if requested.count(-1) > 1 or any(isinstance(n, int) and n < -1 for n in requested):
+        raise ValueError(f"shape is {requested}; extents are 0 or more, and one may be -1")
     copies = not ctx.attr("allowzero", 0)
     if copies:
         requested = [x.shape[i] if n == 0 else n for i, n in enumerate(requested)]
