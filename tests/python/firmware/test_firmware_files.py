@@ -241,6 +241,14 @@ def test_header_accepts_any_name_in_c_and_cpp(tmp_path, name):
             ValueError, "memory pools need runtime crt", id="hosted-pool",
         ),
         pytest.param(
+            {"target": "cortex-m4", "pools": {"a": "12k"}, **C},
+            TypeError, "pool a: give a whole number of bytes, or .*, not '12k'", id="pool-text",
+        ),
+        pytest.param(
+            {"target": "cortex-m4", "pools": {"a": (4096, 5)}, **C},
+            TypeError, r"pool a: give .*, not \(4096, 5\)", id="pool-section",
+        ),
+        pytest.param(
             {"target": "cortex-m4", "pools": {"a": 1, "A": 1}, **C},
             ValueError, "differ only in case", id="pool-case",
         ),

@@ -22,17 +22,21 @@ def make_pools(requested: Mapping[str, int | tuple[int, str]] | None) -> list[Me
     (part of the image), in order. Raises ValueError for invalid ones."""
     if not requested:
         return [MemoryPool(pools_file.WORKSPACE)]
-    if len({name.lower() for name in requested}) < len(requested):
+    if len({str(name).lower() for name in requested}) < len(requested):
         raise ValueError(f"memory pools ({', '.join(requested)}) differ only in case; rename one")
     return [_make_pool(name, value) for name, value in requested.items()]
 
 
 def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or is_word(name) or name == FLASH:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", str(name)) or is_word(name) or name == FLASH:
         raise ValueError(
             f"pool name {name!r} is not a C identifier, or is reserved; choose another"
         )
-    nbytes, section = value if isinstance(value, tuple) else (value, None)
+    nbytes, section = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    is_count = hasattr(nbytes, "__index__") and not isinstance(nbytes, bool)
+    if not (is_count and isinstance(section, (str, type(None)))):
+        form = "a whole number of bytes, or (bytes, section)"
+        raise TypeError(f"pool {name}: give {form}, not {value!r}")
     if nbytes < 0:
         raise ValueError(f"pool {name}: the size {nbytes} is negative")
     if section is not None and not _SECTION.fullmatch(section):
