@@ -65,10 +65,8 @@ def print_residual_epilogue(
     zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
     multipliers = f.constant("multipliers", requant_multipliers(scale, zero, low, high))
     f.include("board/residual_add_i8.h")
-    f.define(
-        "/* Residual adds: (q * own_multiplier + other * other_multiplier + offset) >> shift,\n"
-        " * clamped to lo and hi, where q is the layer's own byte. */"
-    )
+    f.line("/* y = (q * own_multiplier + other * other_multiplier + offset) >> shift, clamped to")
+    f.line(" * lo and hi; q is the byte of `range` that the layer has without the add. */")
     print_struct(f, "static const tvmrt_micro_residual residual", {
         "range": micro_range(zero, low, high, low < 0), "own_multiplier": add.own,
         "other_multiplier": add.other, "offset": add.add, "shift": add.shift,
