@@ -451,8 +451,8 @@ def all_options() -> dict[str, Option]:
 
 
 def make(options: Mapping[str, Any]) -> Request:
-    """Return a request with these options. Raise TypeError naming an unknown option, or one that
-    is not a list, dict, number or bool as required, ValueError for a number that is too small."""
+    """Return a request with these options. Raise TypeError naming an unknown option, or one of
+    another type than required, ValueError for a number that is too small."""
     table = all_options() if options.keys() - _ROWS.keys() else _ROWS
     for name, value in options.items():
         if name not in table:
@@ -473,8 +473,10 @@ def _unknown(name: str) -> str:
 
 
 def _check_value(name: str, row: Option, value: Any) -> None:
-    """Raise TypeError for a value that is not a bool or a number as required: otherwise any text
-    would count as true."""
+    """Raise TypeError for a value that is not text, a bool or a number as required: otherwise any
+    text would count as true."""
+    if row.type in ("str", "str | None", "Sequence[str]") and not isinstance(value, str):
+        raise TypeError(f"{name}: give text, not {value!r}")
     if row.kind == "bool" and value not in (True, False):
         raise TypeError(f"{name}: give True or False, not {value!r}")
     if row.kind not in ("int", "float"):
@@ -488,9 +490,10 @@ def _check_value(name: str, row: Option, value: Any) -> None:
 
 
 def _check_kind(name: str, kind: str, value: Any) -> None:
-    """Raise TypeError for text instead of a list, which would be read letter by letter, and for
-    other types than mappings. Options of any type accept a single value."""
-    if kind.startswith("Sequence") and kind != "Sequence[Any]" and isinstance(value, str):
+    """Raise TypeError for a single value instead of a list, text too, which would be read letter by
+    letter, and for other types than mappings. Options of any type accept a single value."""
+    is_list = value is None or (hasattr(value, "__iter__") and not isinstance(value, str))
+    if kind.startswith("Sequence") and kind != "Sequence[Any]" and not is_list:
         raise TypeError(f"{name}: give a list, [{value!r}]")
     if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
         raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
