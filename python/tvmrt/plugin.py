@@ -162,25 +162,30 @@ class Importer:
 
 
 class Exporter:
-    """A writer of an output format; implement :meth:`export` in a subclass."""
+    """A writer of an output format; implement :meth:`export` or :meth:`files` in a subclass."""
 
     def export(self, library: Any, path: Any) -> None:
-        """Write a compiled network.
+        """Write a compiled network, a ``tvmrt.compiler.export.library.CompiledLibrary``.
 
-        Parameters
-        ----------
-        library
-            The ``tvmrt.compiler.export.library.CompiledLibrary``.
-        path
-            A file, which has a temporary name until it is complete, or an empty folder, whose
-            files are moved to the user's destination.
-
-        Raises
-        ------
-        ValueError, tvmrt.error.UnsupportedError
-            If the format cannot represent the network; the text names an alternative.
+        ``path`` is a file, which has a temporary name until it is complete, or an empty folder,
+        whose files are moved to the user's destination. Raises ValueError or
+        ``tvmrt.error.UnsupportedError`` if the format cannot represent the network; the text names
+        an alternative.
         """
         raise NotImplementedError(f"{type(self).__name__} has no export()")
+
+    def defaults(self, name: str) -> Mapping[str, Any]:
+        """Return the options that ``tvmrt compile`` uses for a file ``name`` where none are
+        given."""
+        return {}
+
+    def files(self, library: Any, name: str) -> Mapping[str, str] | None:
+        """Return the texts of the files of a compiled network by name, or None to use ``export``.
+
+        All files are written to the folder of the file ``name``, which is one of them. Raises the
+        errors of :meth:`export`.
+        """
+        return None
 
 
 @dataclass(frozen=True)

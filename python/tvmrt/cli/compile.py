@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import time
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.option_groups import GroupedCommand
+from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, FIRMWARE, default_target
 from tvmrt.compiler.export import formats
 from tvmrt.compiler.option_values import parse_names
 
@@ -92,13 +95,10 @@ def command(
     if memory_plan:
         files.check_target(memory_plan)
     start = time.perf_counter()
+    default_name = _set_defaults(output, requested)
+    module_name = module_name or (default_name if len(models) == 1 else None)
     groups = [parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
-    is_default = requested["target"] is None and requested["board"] is None
-    if is_default and output.suffix not in LIBRARIES:
-        from tvmrt.compiler.codegen.target import default_target
-
-        requested["target"] = default_target(as_sources=True, levels=requested["levels"])
     with console.progress(not as_json) as report:
         compiled = _compile(
             network_names(models, module_name),
@@ -143,6 +143,22 @@ def _is_file(output: Path) -> bool:
     """Return whether this output name is a file, in a plug-in's format or a built-in one."""
     suffix = output.suffix
     return suffix in FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
+
+
+def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
+    """Set the options of the output's format where none are given; return its network name."""
+    exporter = formats.exporter(output.suffix) if output.suffix else None
+    defaults = {} if exporter is None else dict(exporter.defaults(output.name))
+    if requested["board"] or os.environ.get(DEFAULT_VARIABLE) in FIRMWARE:
+        defaults.pop("target", None)
+    given = click.get_current_context().get_parameter_source
+    for name in defaults.keys() & requested.keys():
+        if given(name) == ParameterSource.DEFAULT:
+            requested[name] = defaults[name]
+    is_default = requested["target"] is None and requested["board"] is None
+    if is_default and output.suffix not in LIBRARIES:
+        requested["target"] = default_target(as_sources=True, levels=requested["levels"])
+    return defaults.get("module_name")
 
 
 def _check_output(output: Path) -> None:

@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tvmrt import plugin
 from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
@@ -130,10 +132,19 @@ class CompiledLibrary:
         elif suffix == ".elf":
             write_image(self, Path(path))
         elif suffix and (exporter := formats.exporter(suffix)) is not None:
-            with replacing(path) as aside:
-                exporter.export(self, aside)
+            self._export_by(exporter, Path(path))
         else:
             self.export_sources(path)
+
+    def _export_by(self, exporter: plugin.Exporter, path: Path) -> None:
+        """Write the file, or the files, of a plug-in's format."""
+        texts = exporter.files(self, path.name)
+        with ExitStack() as stack:
+            for name, text in (texts or {}).items():
+                aside = stack.enter_context(replacing(path.with_name(name)))
+                aside.write_text(text, encoding="utf-8")
+            if texts is None:
+                exporter.export(self, stack.enter_context(replacing(path)))
 
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Compile and link to a shared library in the classic layout; not for firmware.
