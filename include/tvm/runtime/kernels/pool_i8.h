@@ -197,7 +197,7 @@ TVMRT_INLINE void tvmrt_image_sums_i8(int32_t* sum, int32_t n, const uint8_t* fr
   for (; i + 4 <= n; i += 4, from += 4) {
     tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 4);
   }
-  for (; i < n; i++, from++) {
+  for (int32_t rest = n & 3; rest > 0; rest--, i++, from++) {
     tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 1);
   }
 #else
