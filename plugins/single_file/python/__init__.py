@@ -1,0 +1,1 @@
+"""Networks as two C files: ``net.c`` and ``net.h``."""

@@ -1,0 +1,190 @@
+"""A firmware network as one C file and its header, which need only the C standard library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from tvmrt.compiler.codegen.firmware import tensor_names
+from tvmrt.compiler.export.headers import runtime_headers
+from tvmrt.error import UnsupportedError
+from tvmrt.plugin import Exporter
+from tvmrt.plugins.single_file.items import (
+    CONDITIONALS,
+    Item,
+    Macros,
+    items_of,
+    macros_of,
+    plain,
+    words,
+)
+from tvmrt.plugins.single_file.preprocess import Preprocessor
+from tvmrt.plugins.single_file.reachable import needed
+
+_OWN = ("TVM", "tvm", "DLPACK", "DMLC")  # macros that only the network's texts define
+# Macros of compilers for instructions that a board has or lacks, by their names in the target.
+_INSTRUCTIONS = {
+    "dsp": ("__ARM_FEATURE_DSP", "__ARM_FEATURE_SIMD32"),
+    "mve": ("__ARM_FEATURE_MVE",),
+    "rvv": ("__riscv_zve32x", "__riscv_v"),
+}
+_LIBRARY = {"math.h", "stddef.h", "stdint.h", "string.h"}
+_SYMBOL = re.compile(r"\n[ \t]*TVM\w+_SYMBOL\(\"\w+\"\)")
+_GUARD = re.compile(r"^TVM\w+_GUARD\(\w+\);\n", re.MULTILINE)
+_CODES = "tvm/runtime/error_codes.h"
+_OPEN = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+_CLOSE = "\n#ifdef __cplusplus\n}\n#endif\n"
+_PRAGMA = """#if defined(__clang__) /* some processors need fewer functions than others */
+#pragma clang diagnostic ignored "-Wunused-function"
+#endif
+"""
+# tcc cannot negate an infinite constant; a larger double than any float becomes one.
+_INFINITY = "#ifdef __TINYC__\n#undef INFINITY\n#define INFINITY 1e39\n#endif\n\n"
+_INFINITE = re.compile(r"\.\w+ = -INFINITY")
+_FIRST = "#include <stddef.h>\n#include <stdint.h>\n"
+# Files of an archive that the two files leave out, by the end of their names.
+_OPTIONAL = ("_checked.c", "_step.c", "_metadata.c", "_system_lib.c")
+
+
+class SingleFile(Exporter):
+    """Writes ``net.c`` and ``net.h``."""
+
+    def defaults(self, name: str) -> dict[str, Any]:
+        """Return options for plain C without processor-specific instructions; the functions are
+        named after the file."""
+        return {
+            "target": "cortex-m0plus", "runtime": "crt", "executor": "aot", "unpacked_api": True,
+            "interface_api": "c",
+            "module_name": re.sub(r"\W", "_", name.removesuffix(".c"), flags=re.ASCII).lower(),
+        }  # fmt: skip
+
+    def files(self, library: Any, name: str) -> dict[str, str]:
+        """Return the texts of both files.
+
+        Raises ValueError for a network without the C interface, and UnsupportedError for one that
+        needs more than the C standard library.
+        """
+        _check(library, name)
+        sources, target = library.sources, library.target
+        texts = {k: v for k, v in sources.files.items() if not k.endswith(_OPTIONAL)}
+        own = tensor_names.header_name(sources.prefix)
+        public = f"{name.removesuffix('.c')}.h"
+        declared = _SYMBOL.sub("", texts.pop(own))
+        headers = {k: texts.pop(k) for k in [*texts] if k.endswith(".h")}
+        headers.update(runtime_headers([*texts.values(), *headers.values()], target))
+        joined = Preprocessor(headers, _OWN, _absent_instructions(target.board))
+        # operators first: they choose the forms of the kernels
+        for text in sorted(texts, key=lambda key: (not re.search(r"_lib[1-9]", key), key)):
+            joined.add(_GUARD.sub("", texts[text]))
+        _check_includes(joined.system.keys() - {own})
+        includes = "".join(f"#include <{each}>\n" for each in sorted(joined.system.keys() - {own}))
+        body = _body(joined.text, set(re.findall(rf"\b({sources.prefix}_\w+)\(", declared)))
+        header = _header(declared, headers[_CODES], body)
+        start = f'{_title(texts)}#include "{public}"\n{includes}\n{_PRAGMA}'
+        return {name: f"{start}\n{body}", public: header}
+
+
+def _check(library: Any, name: str) -> None:
+    if re.search(r'["\\\n]', name):
+        raise ValueError(f"{name!r}: C cannot include a header of this name; choose another name")
+    options, sources = library.options, library.sources
+    if not options.firmware or options.interface_api != "c":
+        raise ValueError(
+            f"{name}: a .c file needs runtime crt and interface-api c; in Python: "
+            'tvmrt.compile(model, target="cortex-m0plus", interface_api="c")'
+        )
+    if options.traced:
+        raise UnsupportedError(f"{name}: profile and record need a folder or a .tar, not a .c file")
+    if sources.objects or any(sources.flags.values()) or sources.vendors:
+        raise UnsupportedError(
+            f"{name}: devices or custom operators of the network need objects, compiler options or "
+            "libraries, which a .c file cannot have; write a folder or a .tar"
+        )
+
+
+def _check_includes(names: Iterable[str]) -> None:
+    if more := sorted(set(names) - _LIBRARY):
+        raise UnsupportedError(
+            f"operators of the network need {', '.join(f'<{each}>' for each in more)}, which a .c "
+            "file does not include; write a folder or a .tar"
+        )
+
+
+def _absent_instructions(board: Collection[str] | None) -> tuple[str, ...]:
+    """Return the compilers' macros for instructions that a board lacks; none for a host."""
+    lacking = _INSTRUCTIONS.keys() - board if board is not None else ()
+    return tuple(macro for each in lacking for macro in _INSTRUCTIONS[each])
+
+
+def _title(texts: Mapping[str, str]) -> str:
+    """Return the comment at the top of the generated files."""
+    return next(iter(texts.values())).split("*/", 1)[0] + "*/\n"
+
+
+def _header(text: str, error_codes: str, body: str) -> str:
+    """Return the public header: declarations that the C file uses, and macros about them."""
+    start, text = text.split(_OPEN, 1)
+    text, end = text.rsplit(_CLOSE, 1)
+    macros, used = macros_of(text), words(body)
+    items = items_of(text, macros)
+    functions = {name for each in items if "(" in plain(each.text) for name in each.names}
+    absent = re.compile("|".join(rf"\b{name}\(" for name in functions - used) or r"(?!)")
+    roots = {
+        name
+        for each in items
+        for name in each.names
+        if name in used or (_is_constant(name, macros) and not absent.search(each.text))
+    }
+    declarations = _joined(items, needed(items, macros, roots))
+    codes = set(re.findall(r"\bkTvmError\w+", declarations + body))
+    start = start.split(_FIRST, 1)[0] + _FIRST + "\n" + _error_codes(error_codes, codes)
+    return f"{start}{_OPEN}\n{declarations}{_CLOSE}{end}"
+
+
+def _is_constant(name: str, macros: Macros) -> bool:
+    return any(macro.parameters is None for macro in macros.get(name, ()))
+
+
+def _error_codes(text: str, names: Collection[str]) -> str:
+    """Return an enum of error codes, with the values of the runtime's header."""
+    categories = dict(re.findall(r"kTvmErrorCategory(\w+) = (\d+)", text))
+    rows = re.findall(r"X\((\w+), (\w+), (\d+)\)", text)
+    codes = {f"kTvmError{n}": int(categories[c]) << 8 | int(code) for n, c, code in rows}
+    lines = "".join(f"  {name} = {codes[name]:#06x},\n" for name in codes if name in names)
+    return (
+        "#ifndef TVM_RUNTIME_ERROR_CODES_H_\n"
+        f"/*! \\brief Error codes, as in {_CODES}. */\n"
+        f"enum {{\n{lines}}};\n#endif\n\n"
+    )
+
+
+def _body(text: str, roots: Iterable[str]) -> str:
+    """Return the items of a text that the roots need."""
+    macros = macros_of(text)
+    items = items_of(text, macros)
+    text = _joined(items, needed(items, macros, roots))
+    if found := _INFINITE.search(text):
+        table = text.rindex("\n\n", 0, found.start()) + 2
+        return text[:table] + _INFINITY + text[table:]
+    return text
+
+
+def _joined(items: Sequence[Item], kept: Collection[int]) -> str:
+    """Return the kept items in order."""
+    parts: list[str] = []
+    previous: Item | None = None
+    for item in (each for i, each in enumerate(items) if i in kept):
+        close = previous is not None and _belong_together(previous, item)
+        parts.append(("" if close or previous is None else "\n") + item.text)
+        previous = item
+    return "\n".join(parts) + "\n"
+
+
+def _belong_together(previous: Item, item: Item) -> bool:
+    """Return whether no blank line separates two items."""
+    return (
+        previous.kind in CONDITIONALS[:3]
+        or item.kind in ("endif", "else", "elif")
+        or (previous.kind == item.kind == "define" and item.text.count("\n") < 2)
+    )

@@ -1,0 +1,178 @@
+"""Test networks as two C files: they compile alone, and compute the same bits as the archive."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from firmware_call import Network
+from varied_networks import varied_networks
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.error import UnsupportedError
+from tvmrt.libinfo import find_include_path
+
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wmissing-prototypes"]
+PICOLIBC = "--specs=picolibc.specs"
+COMPILERS = {
+    "gcc": ["gcc"],
+    "clang": ["clang"],
+    "m4": ["arm-none-eabi-gcc", PICOLIBC, "-mcpu=cortex-m4", "-mthumb"],
+    "m0plus": ["arm-none-eabi-gcc", PICOLIBC, "-mcpu=cortex-m0plus", "-mthumb"],
+    "m55": ["arm-none-eabi-gcc", PICOLIBC, "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"],
+    "rv32": ["riscv64-unknown-elf-gcc", PICOLIBC, "-march=rv32imc", "-mabi=ilp32"],
+    "wasm32": [sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi"],
+    "lx106": ["xtensa-lx106-elf-gcc", "-mlongcalls"],
+}
+DIGITS = Path(__file__).parents[3] / "examples/digits/digits_int8.onnx"
+NETWORKS = ["digits", *varied_networks()]
+LIBRARY = {"math.h", "stddef.h", "stdint.h", "string.h"}
+OPTIONS = {"target": "cortex-m0plus", "interface_api": "c", "module_name": "net"}
+
+
+def _model(name: str) -> onnx.ModelProto:
+    return onnx.load(DIGITS) if name == "digits" else varied_networks()[name]
+
+
+def _run(command) -> None:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _shared(folder: Path, command, sources) -> ctypes.CDLL:
+    """Return a library with these sources; skip the test without the compiler."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    with tempfile.NamedTemporaryFile(suffix=".so", dir=folder, delete=False) as file:
+        _run([*command, "-fPIC", "-shared", *sorted(sources), "-lm", "-o", file.name])
+    return ctypes.CDLL(file.name)
+
+
+def _inputs(library) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return {
+        each.name: (rng.standard_normal(each.shape) * 2).astype(each.dtype)
+        for each in library.summary.inputs
+    }
+
+
+def _includes(text: str) -> set[str]:
+    return set(re.findall(r'^\s*#\s*include\s*[<"]([^>"]*)', text, re.MULTILINE))
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def written(request, tmp_path_factory):
+    """A network, its archive's C files, and its two files in a folder of their own."""
+    folder = tmp_path_factory.mktemp("single")
+    model = _model(request.param)
+    library = tvmrt.compile(model, **OPTIONS)
+    library.export_sources(folder / "many")
+    (folder / "two").mkdir()
+    library.export(folder / "two" / "net.c")
+    return model, library, folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_files_compile_alone_without_warnings(written, compiler, level):
+    command, folder = COMPILERS[compiler], written[2] / "two"
+    if compiler == "wasm32":
+        pytest.importorskip("ziglang")
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    _run([*command, *STRICT, level, "-c", folder / "net.c", "-o", folder / "net.o"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_results_are_those_of_the_archive(written, compiler, level):
+    _, library, folder = written
+    includes = [f"-I{each}" for each in (folder / "many", *find_include_path())]
+    two = _shared(folder, [compiler, *STRICT, level], [folder / "two" / "net.c"])
+    many = _shared(folder, [compiler, "-std=c11", level, *includes], (folder / "many").glob("*.c"))
+    inputs = _inputs(library)
+    results = Network(library, two).run(inputs)
+    for name, value in Network(library, many).run(inputs).items():
+        assert value.tobytes() == results[name].tobytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["gcc", "tcc"])
+def test_results_are_those_of_onnxruntime(written, compiler):
+    model, library, folder = written
+    inputs = _inputs(library)
+    results = Network(library, _shared(folder, [compiler], [folder / "two" / "net.c"])).run(inputs)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for each, value in zip(session.get_outputs(), session.run(None, inputs)):
+        np.testing.assert_allclose(results[each.name], value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_only_the_four_headers_are_included_and_the_names_are_c_plus_plus(written):
+    folder = written[2] / "two"
+    source, header = ((folder / f"net.{kind}").read_text() for kind in "ch")
+    assert _includes(source) <= {"net.h", *LIBRARY}
+    assert _includes(header) == {"stddef.h", "stdint.h"}
+    declared = set(re.findall(r"\b(tvmgen_net_\w+)\(", re.sub(r"/\*.*?\*/", "", header, flags=16)))
+    assert declared
+    for name in declared:  # nothing is declared that the file does not define
+        assert re.search(rf"^\w[\w ]*\b{name}\([^;]*?\) \{{", source, re.MULTILINE), name
+    (folder / "main.cpp").write_text('#include "net.h"\nint main() { return 0; }\n')
+    _run(["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", folder / "main.cpp"])
+
+
+def test_command_needs_no_options_and_names_functions_after_the_file(tmp_path):
+    assert main(["compile", str(DIGITS), "-o", str(tmp_path / "my digits.c")]) == 0
+    files = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert files.keys() == {"my digits.c", "my digits.h"}
+    assert "int32_t tvmgen_my_digits_run(" in files["my digits.h"]
+    assert _includes(files["my digits.c"]) <= {"my digits.h", *LIBRARY}
+    _run(["cc", *STRICT, "-fsyntax-only", tmp_path / "my digits.c"])
+
+
+@pytest.mark.slow
+def test_program_of_the_page_runs(tmp_path):
+    page = Path(__file__).parents[1] / "docs" / "c-file.md"
+    (program,) = re.findall(r"^```c\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "main.c").write_text(program)
+    assert main(["compile", str(DIGITS), "-o", str(tmp_path / "digits.c")]) == 0
+    files = [tmp_path / "main.c", tmp_path / "digits.c"]
+    _run(["cc", *STRICT, *files, "-lm", "-o", tmp_path / "main"])
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    zeros = np.zeros((1, 1, 8, 8), np.float32)
+    (scores,) = onnxruntime.InferenceSession(str(DIGITS)).run(None, {"image": zeros})
+    assert float(done.stdout.split(": ")[1]) == pytest.approx(scores[0, 0], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_given_options_are_kept(tmp_path):
+    command = ["compile", str(DIGITS), "-o", str(tmp_path / "a.c"), "--module-name", "other"]
+    assert main([*command, "--board", "nrf52"]) == 0
+    assert "tvmgen_other_run(" in (tmp_path / "a.h").read_text()
+    assert "__ARM_FEATURE_DSP" in (tmp_path / "a.c").read_text()
+
+
+def test_networks_without_the_c_interface_are_errors(tmp_path, capsys):
+    path = tmp_path / "net.c"
+    assert main(["compile", str(DIGITS), "-o", str(path), "--interface-api", "packed"]) == 2
+    assert "interface-api c" in capsys.readouterr().err
+    with pytest.raises(ValueError, match='interface_api="c"'):
+        tvmrt.compile(DIGITS).export(path)
+    library = tvmrt.compile(DIGITS, **OPTIONS, profile=True)
+    with pytest.raises(UnsupportedError, match="profile and record need a folder"):
+        library.export(path)
+    with pytest.raises(ValueError, match="choose another name"):
+        tvmrt.compile(DIGITS, **OPTIONS).export(tmp_path / 'n"et.c')
+    assert not [*tmp_path.iterdir()]
