@@ -218,11 +218,17 @@ def test_output_without_element_type_is_refused():
         tvmrt.compile(network)
 
 
-def test_out_of_range_attribute_is_refused():
-    heads = np.zeros((1, 2, 3, 4), np.float32)
-    attention = helper.make_node("Attention", ["x", "x", "x"], ["y"], "bad", softcap=np.nan)
-    network = model([attention], {"x": heads}, ["y"], opset=23)
-    with pytest.raises(ValueError, match="attribute softcap is nan, expected a number not below 0"):
+@pytest.mark.parametrize(
+    ("shape", "attributes", "words"),
+    [
+        ((1, 2, 3, 4), {"softcap": np.nan}, "softcap is nan, expected a number not below 0"),
+        ((1, 2, 3, 4, 1), {}, r"operand q is float32\[1, 2, 3, 4, 1\], expected any\[N,"),
+    ],
+)
+def test_malformed_attention_is_refused(shape, attributes, words):
+    attention = helper.make_node("Attention", ["x", "x", "x"], ["y"], "bad", **attributes)
+    network = model([attention], {"x": np.zeros(shape, np.float32)}, ["y"], opset=23)
+    with pytest.raises(ValueError, match=words):
         tvmrt.compile(network)
 
 

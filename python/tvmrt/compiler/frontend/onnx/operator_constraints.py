@@ -355,8 +355,8 @@ ROWS: dict[tuple[str, int], Row] = {
         _scalar("length"),
     ),
     ("Attention", 1): _row(
-        "q: any[N *], k: any[N *], v: any[N *], mask?: any[*], past_key?: any[N *], "
-        "past_value?: any[N *], lengths?: int64[N]",
+        "q: any[N *{2..3}], k: any[N *{2..3}], v: any[N *{2..3}], mask?: any[*], "
+        "past_key?: any[N _ _ _], past_value?: any[N _ _ _], lengths?: int64[N]",
         "q_num_heads?: int 1.., kv_num_heads?: int 1.., qk_matmul_output_mode: int 0..3, "
         "scale?: float, softcap: float 0..",
         holds("scale is above 0", lambda scale: scale is None or scale > 0),
