@@ -68,7 +68,7 @@ SHARES = {
     "python/frontend": Share(),
     "python/fuzz": Share(),
     "python/ir": Share(),
-    "python/kernels": Share(cases=30),
+    "python/kernels": Share(cases=10),
     "python/levels": Share("amx_i8"),
     "python/network": Share("load", 1),
     "python/networks": Share(),
