@@ -77,9 +77,13 @@ def items_of(text: str, macros: Macros) -> list[Item]:
     """Split a text into its items; positions in ``conditions`` are indices into the result."""
     items: list[Item] = []
     open_blocks: list[list[int]] = []
-    for kind, piece in _pieces(text, macros):
+    for kind, found in _pieces(text, macros):
+        piece = found
         if kind in ("elif", "else"):
             open_blocks[-1].append(len(items))
+        if kind == "code" and _closes_block(piece) and items and items[-1].kind == "if":
+            piece = f"{items.pop().text}\n{piece}"  # a condition within a declaration
+            open_blocks.pop()
         around = tuple(i for block in open_blocks for i in block)
         if kind == "if":
             open_blocks.append([len(items)])
@@ -88,6 +92,12 @@ def items_of(text: str, macros: Macros) -> list[Item]:
             _close(items, open_blocks.pop())
         items.append(Item(kind, piece, _names(kind, piece), words(piece), around))
     return items
+
+
+def _closes_block(code: str) -> bool:
+    """Return whether a directive in an item ends a block that begins before the item."""
+    kinds = [_directive_kind(line) for line in code.split("\n")]
+    return kinds.count("endif") > kinds.count("if")
 
 
 def _close(items: list[Item], block: list[int]) -> None:

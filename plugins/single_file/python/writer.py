@@ -163,11 +163,18 @@ def _body(text: str, roots: Iterable[str]) -> str:
     """Return the items of a text that the roots need."""
     macros = macros_of(text)
     items = items_of(text, macros)
-    text = _joined(items, needed(items, macros, roots))
+    text = _joined(items, needed(items, macros, roots) - _repeated(items))
     if found := _INFINITE.search(text):
         table = text.rindex("\n\n", 0, found.start()) + 2
         return text[:table] + _INFINITY + text[table:]
     return text
+
+
+def _repeated(items: Sequence[Item]) -> set[int]:
+    """Return the positions of items that an earlier file has, too, such as tables of offsets."""
+    code = [i for i, item in enumerate(items) if item.kind == "code" and not item.conditions]
+    first: dict[str, int] = {}
+    return {i for i in code if first.setdefault(items[i].text, i) != i}
 
 
 def _joined(items: Sequence[Item], kept: Collection[int]) -> str:

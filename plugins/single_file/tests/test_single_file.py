@@ -143,6 +143,24 @@ def test_command_needs_no_options_and_names_functions_after_the_file(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pools": {"ccm": 65536}, "workspace_io": True},
+        {"pools": {"ccm": 65536}, "place": {"*": "ccm"}},
+        {"shapes": {"image": ["N<=4", 1, 8, 8]}, "requantize": "fixed-point"},
+        {"ram": 2048},
+        {"target": "rv32imac_zve32x"},
+        {"target": "host", "runtime": "crt", "executor": "aot", "unpacked_api": True},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_files_of_networks_with_options_are_complete(options, tmp_path):
+    tvmrt.compile(DIGITS, **{**OPTIONS, **options}).export(tmp_path / "net.c")
+    _shared(tmp_path, ["gcc", *STRICT, "-O2", "-Wl,-z,defs"], [tmp_path / "net.c"])
+
+
+@pytest.mark.slow
 def test_program_of_the_page_runs(tmp_path):
     page = Path(__file__).parents[1] / "docs" / "c-file.md"
     (program,) = re.findall(r"^```c\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)

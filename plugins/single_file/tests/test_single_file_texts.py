@@ -80,10 +80,17 @@ static int unused(void) { return '}' + sizeof("{"); }
 
 int (*hook)(int);
 
+#if defined(__GNUC__)
+static inline
+#else
+static
+#endif
+int odd(int x) { return x & 1; }
+
 const int table[2] TVMGEN_RODATA = {1, 2};
 
 int run(const pair *p) {
-  return int_twice(p->a) + square(p->b[0]) + counter.n + table[0]; /* unused() */
+  return int_twice(p->a) + square(p->b[0]) + counter.n + table[odd(0)]; /* unused() */
 }
 """
 
@@ -92,12 +99,13 @@ def test_items_have_their_names_and_only_needed_ones_are_kept():
     macros = macros_of(TEXT)
     items = items_of(TEXT, macros)
     kept = needed(items, macros, ["run"])
+    assert not any(each.conditions for each in items if each.names & {"odd", "table", "run"})
     names = [sorted(each.names) for i, each in enumerate(items) if i in kept and each.names]
     assert names == [
         ["TWICE"], ["int_twice"], ["pair"], ["counter"], ["GREEN", "RED"], ["square"], ["square"],
-        ["table"], ["run"],
+        ["odd"], ["table"], ["run"],
     ]  # fmt: skip
     text = "\n".join(each.text for i, each in enumerate(items) if i in kept)
-    assert text.count("#if defined") == text.count("#else") == text.count("#endif") == 1
+    assert text.count("#if defined") == text.count("#else") == text.count("#endif") == 2
     assert "/* A pair" in text and "/* unused() */" in text
     assert not any(word in text for word in ("float", "hook", "__cplusplus"))
