@@ -32,6 +32,16 @@ class Box(plugin.Exporter):
         (path / "inner" / "name").write_text(library.module_name)
 
 
+class Pair(plugin.Exporter):
+    """Exporter of two files about the target and the name of a network."""
+
+    def defaults(self, name):
+        return {"target": "cortex-m0plus", "module_name": name.removesuffix(".pair")}
+
+    def files(self, library, name):
+        return {name: library.target.name, f"{name}.name": library.module_name}
+
+
 BOX = Box()
 
 
@@ -43,13 +53,23 @@ def _use(monkeypatch, *found: plugin.Plugin) -> None:
 @pytest.fixture
 def added(monkeypatch):
     """Install a plug-in with a file exporter, a class, and a valid and an invalid folder one."""
-    references = {".steps": "Steps", "box": "BOX", "wrong": "DIGITS"}
+    references = {".steps": "Steps", ".pair": "Pair", "box": "BOX", "wrong": "DIGITS"}
     exporters = {key: f"{__name__}:{name}" for key, name in references.items()}
     _use(monkeypatch, plugin.Plugin("mine", "for tests", exporters=exporters))
 
 
 def _compile(*words):
     return main(["compile", DIGITS, *map(str, words)])
+
+
+def test_several_files_are_written_with_the_defaults_of_the_format(added, tmp_path):
+    assert _compile("-o", tmp_path / "a.pair") == 0
+    assert (tmp_path / "a.pair").read_text() == "cortex-m0plus"
+    assert (tmp_path / "a.pair.name").read_text() == "a"
+    assert _compile("-o", tmp_path / "a.pair", "--target", "riscv32", "--module-name", "b") == 0
+    assert (tmp_path / "a.pair").read_text() == "riscv32"
+    assert (tmp_path / "a.pair.name").read_text() == "b"
+    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_file_is_written_by_its_suffix(added, tmp_path):
