@@ -30,6 +30,8 @@ def test_every_file_of_the_table_exists():
     for what, files in rows.items():
         assert files, what
         for file in files:
+            if "<name>" in file and not (ROOT / "plugins").exists():
+                continue
             found = [*ROOT.glob(file.replace("<name>", "*"))]
             assert found, f"{what}: {file}"
             assert all(file.endswith("/") == place.is_dir() for place in found), f"{what}: {file}"
