@@ -378,7 +378,7 @@ def test_row_fusion_cost_matches_the_plan(tmp_path):
         taken.append(boards.run_network(board, library, inputs, place, True).instructions)
     (plan,) = (p for p in plans if p.ram_bytes == nbytes)
     assert plan.chains
-    assert taken[1] - taken[0] == pytest.approx(plan.instructions, rel=0.2)
+    assert taken[1] - taken[0] == pytest.approx(plan.instructions, rel=0.3)
 
 
 def test_unlimited_plan_has_whole_layers_and_patches_report_recomputation():

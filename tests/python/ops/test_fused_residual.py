@@ -11,7 +11,7 @@ from quant_case import LAYERS, Net, scalar
 from tvmrt.compiler import pipeline
 from tvmrt.compiler.codegen.c.formatting import LINE
 from tvmrt.compiler.codegen.loops.quantized_binary_scales import binary_scales
-from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir import DTYPES, get_op
 
 # the layer, its channels, int8 or uint8, whether it is the second addend, whether a bound follows
 SUMS = {
@@ -90,6 +90,7 @@ def test_multiplication_replaces_exact_divisions(op):
         scales = [float(np.float32(s)) for s in rng.uniform(0.01, 0.09, 3)]
         node = SimpleNamespace(op=op, attrs=dict(zip(("a_scale", "b_scale", "y_scale"), scales)))
         node.attrs |= {"a_zero": 117, "b_zero": 3, "y_zero": 90, "low": 0, "high": 255}
+        node.operator = get_op(op)
         node.inputs = [SimpleNamespace(dtype=DTYPES["uint8"])] * 2
         by = binary_scales(node)
         divided += by.divisor != 1
