@@ -15,7 +15,7 @@ UNKNOWN = None
 
 
 class Macros:
-    """What is known of macros at one place of a text.
+    """Known values of macros at one position in a text.
 
     A macro that starts with one of ``own`` is undefined until a ``#define`` of the text is passed;
     those in ``undefined`` are too. Any other belongs to the compiler and is unknown.

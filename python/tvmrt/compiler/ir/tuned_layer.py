@@ -49,6 +49,7 @@ class Layer:
     kind: ClassVar[str] = DENSE
     depthwise: ClassVar[bool] = False  # whether each channel has its own window
     may_use_threads: ClassVar[bool] = True
+    ranks: ClassVar[tuple[int, ...]] = ()  # of x and w; empty if they follow from the window
 
     @property
     def operator(self) -> str:
@@ -100,6 +101,7 @@ class MatmulLayer(Layer):
     """Matrix product: x [rows, K], w [K, columns]."""
 
     elements = (FLOAT32, BFLOAT16, *BYTES)
+    ranks = (2, 2)
 
     @property
     def out(self) -> Extents:
@@ -126,6 +128,7 @@ class CellLayer(Layer):
     """
 
     kind = RECURRENT
+    ranks = (3, 2)
     may_use_threads = False
 
     @property
@@ -261,7 +264,6 @@ CLASSES: dict[str, type[Layer]] = {
     "matmul": MatmulLayer,
     **dict.fromkeys((*_CELLS, "gru" + _LINEAR), CellLayer),
 }
-_RANKS: dict[type[Layer], Extents] = {MatmulLayer: (2, 2), CellLayer: (3, 2)}  # of x and w
 
 
 def _join(extents: Sequence[int]) -> str:
@@ -276,7 +278,7 @@ def parse_layer(text: str) -> Layer:
     """Parse the signature of a layer. Raise ValueError for any other text."""
     match = _FORM.fullmatch(text)
     kind = CLASSES.get(match["op"]) if match else None
-    if match is None or kind is None or (kind in _RANKS) != (match["strides"] is None):
+    if match is None or kind is None or bool(kind.ranks) != (match["strides"] is None):
         raise ValueError(f"'{text}' is not a layer signature")
     if match["element"] not in kind.elements:
         raise ValueError(f"'{text}' is not a layer signature: unknown element type")
@@ -289,7 +291,7 @@ def parse_layer(text: str) -> Layer:
         positive = (*layer.x, *layer.w, *members[0], *members[1], layer.groups)
     else:
         layer = kind(*shapes)
-        ranks, positive = _RANKS[kind], (*layer.x, *layer.w)
+        ranks, positive = kind.ranks, (*layer.x, *layer.w)
     if (len(layer.x), len(layer.w)) != ranks or len(set(map(len, members))) > 1:
         raise ValueError(f"'{text}' is not a layer signature: its ranks differ")
     if not all(positive):

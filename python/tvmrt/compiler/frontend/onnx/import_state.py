@@ -96,7 +96,7 @@ class Declarations:
 
 
 class Problems:
-    """What an import could not do.
+    """Problems of an import: nodes that cannot be compiled, with reasons.
 
     ``texts``: errors of unsupported nodes; ``nodes``: those of them whose operator has an importer.
     ``is_partial``: whether a branch was left out because it is invalid at these extents.
