@@ -71,6 +71,9 @@ class Option:
     target
         A function that replaces the target, given the target and a non-default value. It may
         return ``target.by(guide)`` with a ``tvmrt.compiler.ir.tuned.Guide``.
+    graph
+        A function that changes the optimised ``tvmrt.compiler.ir.Graph`` of the network in place,
+        given the graph and a non-default value.
     file
         A function of a non-default value: the file that the result depends on, or None.
     recorded
@@ -100,6 +103,7 @@ class Option:
     refused: Callable[[Any], str | None] | None = None
     other_networks: str = ""
     target: Callable[[Any, Any], Any] | None = None
+    graph: Callable[[Any, Any], None] | None = None
     file: Callable[[Any], Any] | None = None
     recorded: bool = True
     cached: bool = True

@@ -65,7 +65,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     limits.check_tensors(graph, max_memory)
     dump.graph("import", graph)
     with clock.stage("transform"):
-        optimize(graph, dump.graph)
+        _optimize(graph, request, dump)
     with clock.stage("partition"):
         cuts = _partition_graph(graph, request, machine, chosen)
         if requested.target is None and machine.levels and _has_device_code(cuts):
@@ -107,6 +107,15 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     need = UnplannedNetwork(program, machine, settings, memory_pools)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
+    """Optimise the graph in place, with the changes that options of plug-ins make to it."""
+    optimize(graph, dump.graph)
+    for _, row, value in request.options():
+        if row.graph is not None and value != row.default:
+            row.graph(graph, value)
+            optimize(graph, dump.graph)
 
 
 def _copy_names(program: Program, graph: Graph) -> None:

@@ -1,0 +1,270 @@
+"""Networks that run hop by hop, compared with onnxruntime on each whole window."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tvmrt
+from tvmrt.error import UnsupportedError
+
+
+class Builder:
+    """ONNX network of one input under construction, with random weights."""
+
+    def __init__(self, shape, seed=0):
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.weights, self.shape = [], {}, shape
+
+    def const(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights[name] = np.asarray(array)
+        return name
+
+    def random(self, *shape, scale=None):
+        wide = scale or 1 / np.sqrt(max(np.prod(shape[1:]), 1))
+        return self.const((self.rng.standard_normal(shape) * wide).astype("f"))
+
+    def __getattr__(self, operator):
+        def add(*inputs, outputs=1, **attrs):
+            names = [f"{operator}_{len(self.nodes)}_{i}" for i in range(outputs)]
+            inputs = [self.const(i) if isinstance(i, np.ndarray) else i for i in inputs]
+            self.nodes.append(helper.make_node(operator, inputs, names, names[0], **attrs))
+            return names[0] if outputs == 1 else names
+
+        return add
+
+    def model(self, *outputs):
+        float32 = TensorProto.FLOAT
+        graph = helper.make_graph(
+            self.nodes,
+            "g",
+            [helper.make_tensor_value_info("x", float32, self.shape)],
+            [helper.make_tensor_value_info(name, float32, None) for name in outputs],
+            [numpy_helper.from_array(a, n) for n, a in self.weights.items()],
+        )
+        opset = [helper.make_opsetid("", 17)]
+        return helper.make_model(graph, opset_imports=opset, ir_version=8)
+
+    def conv(self, x, channels, inputs, *kernel, **attrs):
+        w = self.random(channels, inputs // attrs.get("group", 1), *kernel)
+        return self.Conv(x, w, self.random(channels), **attrs)
+
+    def quantized(self, x, scale, zero=0):
+        s, z = np.float32(scale), np.int8(zero)
+        q = self.QuantizeLinear(x, np.array(s), np.array(z))
+        return self.DequantizeLinear(q, np.array(s), np.array(z))
+
+    def quantized_conv(self, x, channels, inputs, *kernel, **attrs):
+        shape = (channels, inputs // attrs.get("group", 1), *kernel)
+        w = self.const(self.rng.integers(-127, 128, shape).astype(np.int8))
+        w = self.DequantizeLinear(w, np.array(np.float32(1 / 512)), np.array(np.int8(0)))
+        return self.quantized(self.Relu(self.Conv(x, w, **attrs)), 1 / 32, -128)
+
+
+def temporal_convolutions():
+    b = Builder((1, 4, 30))
+    a = b.Relu(b.conv("x", 8, 4, 3))
+    c = b.Relu(b.conv(a, 8, 8, 3, dilations=[3]))
+    skipped = b.Slice(a, np.array([6]), np.array([2**31]), np.array([2]))
+    d = b.Concat(b.Add(c, skipped), skipped, axis=1)
+    e = b.MaxPool(d, kernel_shape=[2], strides=[2])
+    f = b.Relu(b.conv(e, 6, 16, 3, strides=[2]))
+    return b.model(b.Gemm(b.Flatten(f), b.random(5, 30), transB=1)), 2, 4
+
+
+def all_results_of_causal_convolutions():
+    b = Builder((1, 3, 24))
+    a = b.Tanh(b.conv("x", 6, 3, 3, pads=[2, 0]))
+    padded = b.Pad(a, np.array([0, 0, 4, 0, 0, 0]))
+    c = b.Sigmoid(b.conv(padded, 6, 6, 3, dilations=[2]))
+    d = b.Mul(b.Add(a, c), b.random(6, 1))
+    norm = b.Softmax(b.ReduceMean(d, axes=[1], keepdims=0), axis=0)
+    return b.model(d, norm), 2, 1
+
+
+def spectrogram_image():
+    b = Builder((1, 20, 8))
+    a = b.Reshape("x", np.array([1, 1, 20, 8]))
+    c = b.Relu(b.conv(a, 8, 1, 4, 3, strides=[2, 2], pads=[0, 1, 0, 1]))
+    d = b.Relu(b.conv(c, 8, 8, 3, 3, pads=[0, 1, 0, 1], group=8))
+    e = b.AveragePool(b.conv(d, 6, 8, 1, 1), kernel_shape=[3, 2], strides=[1, 2])
+    f = b.GlobalAveragePool(e)
+    return b.model(b.Softmax(b.MatMul(b.Flatten(f), b.random(6, 4)), axis=1)), 1, 2
+
+
+def attention_over_time():
+    b = Builder((1, 16, 6))
+    a = b.LayerNormalization(b.MatMul("x", b.random(6, 8)), b.random(8), b.random(8), axis=-1)
+    scores = b.MatMul(a, b.Transpose(a, perm=[0, 2, 1]))
+    mixed = b.MatMul(b.Softmax(scores, axis=-1), a)
+    return b.model(b.Gather(mixed, np.array(15), axis=1)), 1, 1
+
+
+def last_step():
+    b = Builder((12, 1, 5))
+    a = b.Relu(b.MatMul("x", b.random(5, 7)))
+    return b.model(b.Gather(a, np.array(-1), axis=0), b.Gather(a, np.array([-3, 9]), axis=0)), 0, 1
+
+
+def gru():
+    b = Builder((10, 1, 5))
+    a = b.Relu(b.MatMul("x", b.random(5, 7)))
+    y, last = b.GRU(a, b.random(1, 12, 7), b.random(1, 12, 4), outputs=2, hidden_size=4)
+    return b.model(b.Squeeze(y, np.array([1])), last), 0, 1
+
+
+def lstm():
+    b = Builder((1, 4, 12))
+    a = b.Transpose(b.Relu(b.conv("x", 5, 4, 3)), perm=[2, 0, 1])
+    _, h, c = b.LSTM(a, b.random(1, 24, 5), b.random(1, 24, 6), outputs=3, hidden_size=6)
+    return b.model(h, c), 2, 1
+
+
+def quantized():
+    b = Builder((1, 6, 24))
+    a = b.quantized_conv(b.quantized("x", 1 / 32, 3), 8, 6, 3)
+    c = b.quantized_conv(a, 8, 8, 3, dilations=[2], group=8)
+    d = b.quantized_conv(c, 8, 8, 1)
+    skipped = b.Slice(a, np.array([4]), np.array([2**31]), np.array([2]))
+    e = b.quantized(b.Concat(b.quantized(b.Add(d, skipped), 1 / 16), skipped, axis=1), 1 / 16)
+    f = b.quantized(b.AveragePool(e, kernel_shape=[2], strides=[2]), 1 / 16)
+    w = b.const(b.rng.integers(-127, 128, (144, 3)).astype(np.int8))
+    w = b.DequantizeLinear(w, np.array(np.float32(1 / 512)), np.array(np.int8(0)))
+    return b.model(b.quantized(b.MatMul(b.Flatten(f), w), 1 / 8)), 2, 2
+
+
+NETWORKS = [
+    temporal_convolutions,
+    all_results_of_causal_convolutions,
+    spectrogram_image,
+    attention_over_time,
+    last_step,
+    gru,
+    lstm,
+    quantized,
+]
+
+
+def compiled(model, folder, **options):
+    path = folder / f"{len(list(folder.iterdir()))}.so"
+    tvmrt.compile(model, **options).export_library(path)
+    return tvmrt.load(path)
+
+
+def reference(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return lambda x: session.run(None, {"x": x})
+
+
+def outputs_of(net, x):
+    y = net(x)
+    return y if isinstance(y, (list, tuple)) else [y]
+
+
+def stream_of(shape, axis, extent, seed=7):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal([extent if d == axis else n for d, n in enumerate(shape)]).astype(
+        "f"
+    )
+
+
+def part(x, axis, start, end):
+    return x[tuple(slice(start, end) if d == axis else slice(None) for d in range(x.ndim))]
+
+
+def newest(array, shape):
+    """Return the last elements of an array along each axis."""
+    return array[tuple(slice(n - m, n) for n, m in zip(array.shape, shape))]
+
+
+def shape_of(model):
+    return [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda f: f.__name__)
+def test_each_hop_equals_the_whole_window(network, tmp_path):
+    model, axis, hop = network()
+    shape = shape_of(model)
+    window = shape[axis]
+    net, expected = compiled(model, tmp_path, stream=str(axis)), reference(model)
+    assert net.inputs[0].shape[axis] == hop
+    x = stream_of(shape, axis, 2 * window + 3 * hop)
+    tolerance = 0 if network is quantized else 2e-6
+    full = 0
+    for end in range(hop, x.shape[axis] + 1, hop):
+        found = outputs_of(net, part(x, axis, end - hop, end))
+        if end < window:
+            continue
+        full += 1
+        for y, whole in zip(found, expected(part(x, axis, end - window, end))):
+            np.testing.assert_allclose(y, newest(whole, y.shape), rtol=tolerance, atol=tolerance)
+    assert full > window // hop // 2
+    assert np.abs(y).max() > 0
+
+
+def same_padding(b, x, is_causal):
+    """Convolutions, a pool and a cell; ``is_causal``: with all padding at the start."""
+    a = b.Relu(b.conv(x, 6, 4, 3, pads=[2, 0] if is_causal else [1, 1]))
+    c = b.MaxPool(a, kernel_shape=[3], strides=[1], pads=[2, 0] if is_causal else [1, 1])
+    d = b.Relu(b.conv(c, 5, 6, 3, strides=[2], pads=[1, 0] if is_causal else [0, 1]))
+    steps = b.Transpose(d, perm=[2, 0, 1])
+    y, last = b.GRU(steps, b.random(1, 12, 5), b.random(1, 12, 4), outputs=2, hidden_size=4)
+    y = b.Squeeze(y, np.array([1]))
+    _, _, cell = b.LSTM(y, b.random(1, 24, 4), b.random(1, 24, 6), outputs=3, hidden_size=6)
+    return y, last, cell
+
+
+def test_causal_form_equals_the_network_on_the_whole_stream(tmp_path):
+    b = Builder((1, 4, 24))
+    net = compiled(b.model(*same_padding(b, "x", False)), tmp_path, stream="2=4,causal")
+    x = stream_of((1, 4, 24), 2, 60)
+    for end in range(4, 61, 4):
+        b = Builder((1, 4, end))
+        whole = reference(b.model(*same_padding(b, "x", True)))(x[:, :, :end])
+        found = outputs_of(net, x[:, :, end - 4 : end])
+        assert [y.shape for y in found] == [(2, 1, 4), (1, 1, 4), (1, 1, 6)]
+        for y, z in zip(found, whole):
+            np.testing.assert_allclose(y, newest(z, y.shape), atol=2e-6)
+
+
+def padded_at_the_end():
+    b = Builder((1, 4, 24))
+    return b.model(b.conv(b.conv("x", 6, 4, 3), 6, 6, 3, pads=[1, 1]))
+
+
+def padded_at_the_start():
+    b = Builder((1, 4, 24))
+    return b.model(b.GlobalAveragePool(b.conv("x", 6, 4, 3, pads=[2, 0])))
+
+
+def strided():
+    b = Builder((1, 4, 24))
+    return b.model(b.conv(b.conv("x", 6, 4, 3, strides=[2]), 6, 6, 3, strides=[3]))
+
+
+REFUSED = {
+    "end": (
+        padded_at_the_end,
+        "2",
+        'layer "Conv_1_0" pads the streamed axis by 1 at its end.*causal',
+    ),
+    "start": (padded_at_the_start, "2", 'layer "Conv_0_0" pads the start.*causal'),
+    "hop": (strided, "2=3", "do not divide a hop of 3.*multiple of 6"),
+    "long": (strided, "2=30", "hop of 30.*24 elements"),
+    "axis": (strided, "3", "axis 3 of the input 'x', which has 3 axes"),
+    "name": (strided, "z:1", "names the input 'z'; the network has x"),
+    "text": (strided, "time", "stream 'time' is not AXIS"),
+    "zero": (strided, "2=0", "stream '2=0' is not AXIS"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_name_the_layer_and_the_remedy(case):
+    network, text, words = REFUSED[case]
+    with pytest.raises((ValueError, UnsupportedError), match=words):
+        tvmrt.compile(network(), stream=text)
