@@ -9,7 +9,7 @@ from tvmrt.error import UnsupportedError
 
 from .moving import HopTooShortError, Moving, Network, name_of
 from .option import StreamedInput, StreamOption
-from .rules import rule_of
+from .rules import check_fill, rule_of
 
 
 def derive_stream(graph: Graph, option: StreamOption) -> None:
@@ -122,6 +122,7 @@ def _add(net: Network, node: Node) -> None:
     if not any(value in net.moving for value in node.operands()):
         net.compute_window(node)
         return
+    check_fill(net, node)
     rule = rule_of(node)
     moving = rule(net, node) if rule is not None else None
     if moving is not None:

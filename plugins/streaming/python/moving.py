@@ -28,6 +28,7 @@ class Moving:
 
     ``value`` has the newest ``hop`` of its ``extent`` elements along the axis. The first
     ``edge`` elements do not move with the others, because ``layer`` pads the window's start.
+    ``fill``: the number by which a causal stream is padded here, None if it is not.
     """
 
     value: Value
@@ -36,6 +37,7 @@ class Moving:
     hop: int
     edge: int = 0
     layer: str = ""
+    fill: float | None = None
 
 
 def divided(number: int, divisor: int) -> int:
@@ -84,6 +86,7 @@ class Network:
                 f'padding in every run; leave the padding out, or add ",causal" to the option '
                 f"stream, which pads the start of the stream once"
             )
+        fill = fill if x.fill is None else x.fill
         if count <= x.hop:
             return self._tail(x.value, x.axis, count)
         key = (value, fill)

@@ -128,6 +128,11 @@ def _window(net: Network, node: Node) -> Moving | None:
         return None
     count = reach + (hop - 1) * stride + max(-beyond, 0)
     fill = _fill(node, pool, before or beyond > 0) if net.causal else 0
+    if x.fill not in (None, fill) and (before or beyond > 0):
+        raise UnsupportedError(
+            f"{name_of(node)} pads a stream that is padded by another number, which has no causal "
+            f"form; pad once"
+        )
     newest = net.newest(node.inputs[0], count, fill)
     changes = {key: _at(node.attrs[key], d, 0) for key in ("pads_before", "pads_after")}
     if pool:
@@ -135,6 +140,19 @@ def _window(net: Network, node: Node) -> Moving | None:
     (new,) = net.emit(node, [newest, *node.inputs[1:]], **changes)
     layer = name_of(node) if before else x.layer
     return Moving(new, x.axis, extent, hop, edge, layer)
+
+
+def check_fill(net: Network, node: Node) -> None:
+    """Raise UnsupportedError for a causal stream that is padded before an operator that would
+    have to compute on the padding."""
+    if node.has(Trait.CONVOLUTION, Trait.POOL, Trait.MOVES_ELEMENTS) or rule_of(node) is _pad:
+        return
+    for value in node.inputs:
+        if value in net.moving and net.moving[value].fill is not None:
+            raise UnsupportedError(
+                f"{name_of(node)} reads a padded stream, which has no causal form; pad directly "
+                f"in front of a convolution or pool"
+            )
 
 
 def _at(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
@@ -194,9 +212,11 @@ def _padded_by_constants(net: Network, node: Node) -> Moving | None:
     if last not in net.moving or not all(v.is_constant for v in first):
         return None
     count = sum(v.shape[node.attrs["axis"]] for v in first)
-    if net.causal and any(v.data.any() for v in first):
+    numbers = {n.item() for v in first for n in np.unique(v.data)}
+    if net.causal and len(numbers) > 1:
         return None
-    return _after_padding(net, node, last, count)
+    padded = _after_padding(net, node, last, count)
+    return replace(padded, fill=numbers.pop()) if net.causal and numbers else padded
 
 
 def _after_padding(net: Network, node: Node, value: Value, before: int) -> Moving:
@@ -213,21 +233,24 @@ def _pad(net: Network, node: Node) -> Moving | None:
     before, after = node.attrs["before"], node.attrs["after"]
     if after[x.axis]:
         _refuse_end(net, node, after[x.axis])
-    fill = node.inputs[1] if len(node.inputs) > 1 else None
-    is_zero = node.attrs["mode"] == "constant" and (
-        fill is None or (fill.is_constant and not fill.data.any())
-    )
-    if net.causal and (before[x.axis] or after[x.axis]) and not is_zero:
-        raise UnsupportedError(
-            f"{name_of(node)} pads the streamed axis with other numbers than zero, which has no "
-            f"causal form; pad with zeros in front of a convolution"
-        )
+    number = _constant_padding(node) if net.causal and (before[x.axis] or after[x.axis]) else None
     value = x.value
     if any(n for d, n in enumerate([*before, *after]) if d % len(before) != x.axis):
         changes = {"before": _at(before, x.axis, 0), "after": _at(after, x.axis, 0)}
         (value,) = net.emit(node, [value, *node.inputs[1:]], **changes)
     padded = _after_padding(net, node, node.inputs[0], before[x.axis])
-    return replace(padded, value=value)
+    return replace(padded, value=value, fill=x.fill if number is None else number)
+
+
+def _constant_padding(node: Node) -> float:
+    """Return the number that pads a causal stream. Raise UnsupportedError for other padding."""
+    fill = node.inputs[1] if len(node.inputs) > 1 else None
+    if node.attrs["mode"] != "constant" or not (fill is None or fill.is_constant):
+        raise UnsupportedError(
+            f"{name_of(node)} pads the streamed axis by its own elements, which has no causal "
+            f"form; pad with a constant"
+        )
+    return 0 if fill is None else fill.data.reshape(()).item()
 
 
 @rule("transpose")

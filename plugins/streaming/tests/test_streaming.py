@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from firmware_call import Network, build_shared
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
+from tvmrt import plugin
+from tvmrt.cli import main
 from tvmrt.error import UnsupportedError
 
 
@@ -209,8 +215,11 @@ def test_each_hop_equals_the_whole_window(network, tmp_path):
 
 def same_padding(b, x, is_causal):
     """Convolutions, a pool and a cell; ``is_causal``: with all padding at the start."""
-    a = b.Relu(b.conv(x, 6, 4, 3, pads=[2, 0] if is_causal else [1, 1]))
-    c = b.MaxPool(a, kernel_shape=[3], strides=[1], pads=[2, 0] if is_causal else [1, 1])
+    ends = [2, 0] if is_causal else [1, 1]
+    a = b.Relu(b.conv(x, 6, 4, 3, pads=ends))
+    c = b.MaxPool(a, kernel_shape=[3], strides=[1], pads=ends)
+    c = b.Pad(c, np.array([0, 0, ends[0], 0, 0, ends[1]]), np.array(np.float32(0.5)))
+    c = b.Relu(b.conv(c, 6, 6, 3))
     d = b.Relu(b.conv(c, 5, 6, 3, strides=[2], pads=[1, 0] if is_causal else [0, 1]))
     steps = b.Transpose(d, perm=[2, 0, 1])
     y, last = b.GRU(steps, b.random(1, 12, 5), b.random(1, 12, 4), outputs=2, hidden_size=4)
@@ -247,7 +256,14 @@ def strided():
     return b.model(b.conv(b.conv("x", 6, 4, 3, strides=[2]), 6, 6, 3, strides=[3]))
 
 
+def padded_sigmoid():
+    b = Builder((1, 4, 24))
+    padded = b.Pad("x", np.array([0, 0, 2, 0, 0, 0]))
+    return b.model(b.conv(b.Sigmoid(padded), 6, 4, 3))
+
+
 REFUSED = {
+    "function": (padded_sigmoid, "2,causal", 'layer "Sigmoid_1_0" reads a padded stream'),
     "end": (
         padded_at_the_end,
         "2",
@@ -268,3 +284,42 @@ def test_refusals_name_the_layer_and_the_remedy(case):
     network, text, words = REFUSED[case]
     with pytest.raises((ValueError, UnsupportedError), match=words):
         tvmrt.compile(network(), stream=text)
+
+
+def test_a_reset_starts_the_stream_over(tmp_path):
+    model, axis, _ = temporal_convolutions()
+    net = compiled(model, tmp_path, stream=f"{axis}=12,causal")
+    x = stream_of(shape_of(model), axis, 36)
+    runs = []
+    for _ in range(2):
+        runs.append([net(part(x, axis, n, n + 12)) for n in (0, 12, 24)])
+        net.reset_state()
+    np.testing.assert_array_equal(runs[0], runs[1])
+
+
+def test_boards_compute_the_bits_of_hosts(tmp_path):
+    """With the C interface, from the command's archive."""
+    model, axis, _ = quantized()
+    onnx.save(model, tmp_path / "net.onnx")
+    main_of_command = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.so")]
+    assert main([*main_of_command, "--stream", str(axis)]) == 0
+    host = tvmrt.load(tmp_path / "net.so")
+    options = {"target": "cortex-m0plus", "interface_api": "c"}
+    library = tvmrt.compile(model, stream=str(axis), **options)
+    library.export_sources(tmp_path / "board")
+    board = Network(library, build_shared(tmp_path / "board"))
+    x = stream_of(shape_of(model), axis, 60)
+    for n in range(0, 60, 2):
+        y = board.run({"x": x[:, :, n : n + 2]})
+        np.testing.assert_array_equal(*y.values(), host(x[:, :, n : n + 2]))
+
+
+@pytest.mark.skipif(not plugin.has("importers", ".tflite"), reason="no plug-in reads the file")
+def test_tflite_network_computes_its_windows(tmp_path):
+    path = Path(__file__).parents[3] / "tests/data/tflite/attention_int8.tflite"
+    net, whole = compiled(path, tmp_path, stream="1=2"), compiled(path, tmp_path)
+    x = np.random.default_rng(0).integers(-128, 128, (1, 20, 12)).astype(net.inputs[0].dtype)
+    for end in range(2, 21, 2):
+        y = net(x[:, end - 2 : end])
+        if end >= 8:
+            np.testing.assert_array_equal(y, whole(x[:, end - 8 : end]))
