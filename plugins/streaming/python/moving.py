@@ -28,7 +28,7 @@ class Moving:
 
     ``value`` has the newest ``hop`` of its ``extent`` elements along the axis. The first
     ``edge`` elements do not move with the others, because ``layer`` pads the window's start.
-    ``fill``: the number by which a causal stream is padded here, None if it is not.
+    ``fill``: the number that pads a causal stream here, None if nothing does.
     """
 
     value: Value

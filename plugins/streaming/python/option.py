@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvmrt.plugin import Option
+from tvmrt.plugin import Option, resolve
 
 FORM = "AXIS[=HOP]"
+DERIVE = "tvmrt.plugins.streaming.derive:derive_stream"  # read by compilations with the option
 
 
 class StreamedInput(NamedTuple):
@@ -57,12 +58,6 @@ def _checked(text: Any) -> Any:
     return text
 
 
-def _derive(graph: Any, value: str) -> None:
-    from .derive import derive_stream  # read by compilations with the option only
-
-    derive_stream(graph, parse(value))
-
-
 def _refused(request: Any) -> str | None:
     parse(request.stream)
     return None
@@ -75,6 +70,6 @@ STREAM = Option(
     python='"AXIS[=HOP]", also "INPUT:AXIS[=HOP],...,causal"',
     form=FORM,
     parse=_checked,
-    graph=_derive,
+    graph=lambda graph, value: resolve(DERIVE)(graph, parse(value)),
     refused=lambda request: _refused(request) if request.stream is not None else None,
 )
