@@ -25,16 +25,16 @@ class StreamOption(NamedTuple):
     causal: bool
 
 
-def parse(text: str) -> StreamOption:
+def parse(text: str | int) -> StreamOption:
     """Return the value of a text. Raise ValueError for a malformed one."""
-    words = [word.strip() for word in text.split(",")] if isinstance(text, str) else [""]
+    words = [word.strip() for word in str(text).split(",")]
     inputs = tuple(_parse_input(word, text) for word in words if word != "causal")
     if not inputs:
         raise _malformed(text)
     return StreamOption(inputs, "causal" in words)
 
 
-def _parse_input(word: str, text: str) -> StreamedInput:
+def _parse_input(word: str, text: str | int) -> StreamedInput:
     place, equals, hop = word.partition("=")
     name, _, axis = place.rpartition(":")
     try:
@@ -69,6 +69,7 @@ STREAM = Option(
     "keeps recurrent states.",
     python='"AXIS[=HOP]", also "INPUT:AXIS[=HOP],...,causal"',
     form=FORM,
+    type="str | int | None",
     parse=_checked,
     graph=lambda graph, value: resolve(DERIVE)(graph, parse(value)),
     refused=lambda request: _refused(request) if request.stream is not None else None,
