@@ -55,15 +55,21 @@ def _same_place(net: Network, node: Node) -> Moving | None:
     for value in node.inputs:
         if value is None or value in net.moving:
             continue
-        if not value.is_constant or _has_axis(node, value, axis):
-            return None  # it differs from run to run, or along the axis
+        if not value.is_constant:
+            return None  # it differs from run to run
+        if _has_axis(node, value, axis) and not _is_even(value, axis):
+            return None
     edge = max(xs, key=lambda x: x.edge)
-    (new,) = net.emit(node, [_part(net, v) for v in node.inputs])
+    parts = [_part(net, v) for v in node.inputs]
+    for i, value in enumerate(node.inputs):
+        if value is not None and value.is_constant and _has_axis(node, value, axis):
+            parts[i] = net.part(value, axis + len(value.shape), 0, 1, 1)
+    (new,) = net.emit(node, parts)
     return Moving(new, axis + rank, xs[0].extent, xs[0].hop, edge.edge, edge.layer)
 
 
 def _has_axis(node: Node, constant: Value, axis: int) -> bool:
-    """Return whether elements of a constant differ along the axis of the result, from its end."""
+    """Return whether a constant has the axis of the result, which counts from the end."""
     shape, result = constant.shape, node.output.shape
     if len(shape) < -axis or shape[axis] == 1:
         return False

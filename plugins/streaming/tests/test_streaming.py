@@ -87,7 +87,8 @@ def all_results_of_causal_convolutions():
     a = b.Tanh(b.conv("x", 6, 3, 3, pads=[2, 0]))
     padded = b.Pad(a, np.array([0, 0, 4, 0, 0, 0]))
     c = b.Sigmoid(b.conv(padded, 6, 6, 3, dilations=[2]))
-    d = b.Mul(b.Add(a, c), b.random(6, 1))
+    every_step = np.broadcast_to(b.rng.standard_normal((6, 1)).astype("f"), (1, 6, 24))
+    d = b.Mul(b.Add(a, c), every_step)
     norm = b.Softmax(b.ReduceMean(d, axes=[1], keepdims=0), axis=0)
     return b.model(d, norm), 2, 1
 
@@ -309,6 +310,33 @@ def test_inputs_are_streamed_by_name_and_others_given_whole(tmp_path):
             whole = expected(x[:, :, end - 12 : end], z=z[:, :, end - 12 : end], c=c)
             for y, w in zip(found, whole):
                 assert_close(y, w)
+
+
+def keywords():
+    """Depthwise and pointwise int8 convolutions over 30 frames of 40 features."""
+    b = Builder((1, 40, 30))
+    a, channels = b.quantized("x", 1 / 32), 40
+    for taps, dilation in ((3, 1), (5, 1), (5, 2), (3, 2)):
+        a = b.quantized_conv(a, channels, channels, taps, group=channels, dilations=[dilation])
+        a = b.quantized_conv(a, 64, channels, 1)
+        channels = 64
+    return b.model(b.Flatten(b.quantized(b.GlobalAveragePool(a), 1 / 32)))
+
+
+def test_a_hop_needs_less_memory_than_the_window():
+    options = {"target": "cortex-m4", "interface_api": "c"}
+    whole, hop = (tvmrt.compile(keywords(), stream=s, **options).summary for s in (None, 2))
+    assert [t.shape for t in hop.inputs] == [(1, 40, 1)]
+    assert hop.arena_bytes < 0.6 * whole.arena_bytes
+
+
+def test_the_command_reports_a_refusal(tmp_path, capsys):
+    onnx.save(padded_at_the_end(), tmp_path / "net.onnx")
+    command = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.so")]
+    assert main([*command, "--stream", "2"]) == 2
+    assert 'layer "Conv_1_0" pads the streamed axis' in capsys.readouterr().err
+    assert main([*command, "--stream", "time"]) == 2
+    assert "--stream" in capsys.readouterr().err
 
 
 def test_a_reset_starts_the_stream_over(tmp_path):
