@@ -49,7 +49,7 @@ def divided(number: int, divisor: int) -> int:
 
 def name_of(node: Node) -> str:
     """Return the name of a node's layer for errors."""
-    return f'layer "{node.sources[-1]}"'
+    return f'layer "{node.name}"'
 
 
 class Network:

@@ -258,6 +258,12 @@ def padded_at_the_start():
     return b.model(b.GlobalAveragePool(b.conv("x", 6, 4, 3, pads=[2, 0])))
 
 
+def padded_and_quantized():
+    b = Builder((1, 4, 24))
+    a = b.quantized(b.Pad("x", np.array([0, 0, 2, 0, 0, 0])), 1 / 32)
+    return b.model(b.GlobalAveragePool(b.quantized_conv(a, 6, 4, 3)))
+
+
 def strided():
     b = Builder((1, 4, 24))
     return b.model(b.conv(b.conv("x", 6, 4, 3, strides=[2]), 6, 6, 3, strides=[3]))
@@ -277,6 +283,7 @@ REFUSED = {
         'layer "Conv_1_0" pads the streamed axis by 1 at its end.*causal',
     ),
     "start": (padded_at_the_start, "2", 'layer "Conv_0_0" pads the start.*causal'),
+    "quantized": (padded_and_quantized, "2", 'layer "Conv_\\d+_0" pads the start|"Pad_0_0" pads'),
     "hop": (strided, "2=3", "do not divide a hop of 3.*multiple of 6"),
     "long": (strided, "2=30", "hop of 30.*24 elements"),
     "axis": (strided, "3", "axis 3 of the input 'x', which has 3 axes"),
