@@ -28,6 +28,8 @@ def level(family: str, name: str) -> Target:
     """Return an ISA level of a family with the widest of those that share its weights."""
     if family == "plain":
         return Target("plain", (), 1, 12, l2_bytes=0)
+    if family not in LEVELS:
+        return get_target(family)
     names = [each.name for each in LEVELS[family]]
     usual = [n for n in names if n not in ("v3vnni", "v4amx")]
     known = get_target(family, [n for n in names if n in (name, usual[-1], name)])
@@ -74,7 +76,7 @@ def put(folder: Path, files: dict[str, str], arrays: bytes) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("level", help="such as x86-64:v3, board:cortex-m4 or board:host")
+    parser.add_argument("level", help="such as x86-64:v3, wasm32, board:cortex-m4 or board:host")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", type=float, default=1.0)

@@ -10,7 +10,7 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import GroupedCommand
-from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.codegen.target import UNHOSTED
 from tvmrt.compiler.request import all_options
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _verify(
     """Return the rows of ``tvmrt verify``; non-finite numbers become None."""
     from tvmrt.cli.verify import as_dict, compare_tensors
 
-    if requested["board"] or requested["runtime"] == "crt" or requested["target"] in FIRMWARE:
+    if requested["board"] or requested["runtime"] == "crt" or requested["target"] in UNHOSTED:
         raise click.UsageError(
             "--verify runs the network on this machine; for a board, omit it and use 'tvmrt "
             "replay' with the board's dump"

@@ -12,7 +12,7 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.option_groups import GroupedCommand
-from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.codegen.target import UNHOSTED
 from tvmrt.units import COUNT
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def command(
     files.check_file(model)
     if trace_file is not None:
         files.check_target(trace_file)
-    if requested["target"] in FIRMWARE:
+    if requested["target"] in UNHOSTED:
         raise click.UsageError(
             "this machine cannot profile boards; use 'tvmrt compile --profile' and 'tvmrt replay'"
         )

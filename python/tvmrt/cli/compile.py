@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from tvmrt import plugin
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.option_groups import GroupedCommand
-from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, FIRMWARE, default_target
+from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, UNHOSTED, default_target
 from tvmrt.compiler.export import formats
 from tvmrt.compiler.option_values import parse_names
 
@@ -149,7 +149,7 @@ def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
     """Set the options of the output's format where none are given; return its network name."""
     exporter = formats.exporter(output.suffix) if output.suffix else None
     defaults = {} if exporter is None else dict(exporter.defaults(output.name))
-    if requested["board"] or os.environ.get(DEFAULT_VARIABLE) in FIRMWARE:
+    if requested["board"] or os.environ.get(DEFAULT_VARIABLE) in UNHOSTED:
         defaults.pop("target", None)
     given = click.get_current_context().get_parameter_source
     for name in defaults.keys() & requested.keys():

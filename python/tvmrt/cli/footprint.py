@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tvmrt.cli.call_graph import CallGraph, Depth
 from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, part_of
-from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.codegen.target import VIRTUAL, Target
 from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
 from tvmrt.error import CompileError
 
@@ -110,6 +110,8 @@ def measure(
 
 def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     """Return the command of the target's C compiler, with options for a usable C library."""
+    if target.name in VIRTUAL:
+        raise CompileError(f"code for {target.name} has no sizes before it is linked")
     command = shlex.split(cc or tools_of(target.name)[0])
     if shutil.which(command[0]) is None:
         raise CompileError(

@@ -20,8 +20,8 @@ from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import (
     CROSS,
-    FIRMWARE,
     LEVELS,
+    UNHOSTED,
     default_target,
     local_target,
     target_names,
@@ -113,7 +113,7 @@ class Request:
             "host": "all machines of this machine's family, without vector extensions",
             ", ".join(LEVELS): "code for several ISA levels, selected at load time",
             ", ".join(name for name in CROSS if name not in LEVELS): "by a cross compiler",
-            ", ".join(FIRMWARE): "boards without an operating system",
+            ", ".join(UNHOSTED): "no operating system: boards; WebAssembly with SIMD",
         },
         form="NAME", group="Target", common=True,
         commands=MEASURE, complete=target_names, recorded=False,

@@ -21,7 +21,8 @@ import pytest
 from boards import BOARDS, link_image, run_image
 
 from tvmrt.compiler import processor
-from tvmrt.compiler.codegen.target import LEVELS, Target, native_family
+from tvmrt.compiler.codegen.target import LEVELS, Target, get_target, native_family
+from tvmrt.compiler.export.compiler_flags import zig
 from tvmrt.compiler.export.toolchain import OPTIMISE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -189,6 +190,33 @@ def test_board_kernels_match_plain_c(target, tmp_path):
     assert re.search(r"^[1-9]\d* checks, 0 failures", printed, re.M), printed
 
 
+WASI = """
+import { readFileSync } from "node:fs";
+import { WASI } from "node:wasi";
+const wasi = new WASI({
+  version: "preview1", args: ["checkasm", "--seed", process.argv[3]], preopens: { "/": "." },
+});
+const module = await WebAssembly.compile(readFileSync(process.argv[2]));
+wasi.start(await WebAssembly.instantiate(module, wasi.getImportObject()));
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O1", "-O3"])
+def test_webassembly_kernels_match_plain_c(level, tmp_path):
+    pytest.importorskip("ziglang")
+    generate("wasm32", tmp_path, 0.5)
+    (tmp_path / "run.mjs").write_text(WASI)
+    sources = [tmp_path / "layers.c", *(CHECKS / f"{name}.c" for name in HARNESS)]
+    flags = [*OPTIMISE, level, *get_target("wasm32").flags, *COMMON, "-DCK_BARE", "-std=c11"]
+    compiler = [*zig("wasm32-wasi"), *WARNINGS, "-Wno-unused-variable"]
+    call([*compiler, *flags, *sources, "-o", tmp_path / "checkasm.wasm"])
+    node = ["node", "--no-warnings", "run.mjs", "checkasm.wasm", SEED]
+    done = subprocess.run(node, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-4000:]}{done.stderr[-2000:]}"
+    assert re.search(r"^[1-9]\d* checks, 0 failures", done.stdout, re.M), done.stdout
+
+
 # ---- completeness ----
 
 KERNELS = ROOT / "include" / "tvm" / "runtime" / "kernels"
@@ -215,7 +243,7 @@ ELSEWHERE = {
 def sources(folder: Path) -> Iterator[Path]:
     """Return the generated files of all programs."""
     levels = [f"{family}:{level.name}" for family in ("x86-64", *QEMU) for level in LEVELS[family]]
-    for level in [*levels, "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]:
+    for level in [*levels, "wasm32", "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]:
         made = folder / level.replace(":", "-")
         generate(level, made, 0.5, seed="1")
         yield from sorted(made.glob("layers*.c"))

@@ -212,7 +212,8 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_PLAIN
 #define TVMRT_DW_BLOCK 4
-#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 || TVMRT_I8_ANY_NEON || TVMRT_I8_FORMAT == TVMRT_I8_RVV
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 || TVMRT_I8_ANY_NEON || \
+    TVMRT_I8_FORMAT == TVMRT_I8_RVV || TVMRT_I8_FORMAT == TVMRT_I8_WASM
 #define TVMRT_DW_BLOCK 16
 #else
 #error "depthwise_i8.h lacks this TVMRT_I8_FORMAT: define its channels of a block."

@@ -25,7 +25,7 @@ typedef struct tvmrt_matmul_i8_b {
 
 /* Offset that the kernel adds to int8 and to uint8 inputs, as WeightFormat.offset in Python. */
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 || \
-    TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+    TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 || TVMRT_I8_FORMAT == TVMRT_I8_WASM
 #define TVMRT_I8_X_OFFSET(is_signed) ((is_signed) ? 128 : 0)
 #elif TVMRT_I8_ANY_NEON
 #define TVMRT_I8_X_OFFSET(is_signed) ((is_signed) ? 0 : -128)

@@ -193,6 +193,14 @@ _CROSS_TARGETS = (
 )
 CROSS = {each.name: each for each in _CROSS_TARGETS}
 
+# Machines without an operating system that are no microcontrollers.
+VIRTUAL = {
+    "wasm32": Target(
+        "wasm32", ("-msimd128",), 4, 16, "simd128", hosted=False, triple="wasm32-wasi"
+    ),
+}
+UNHOSTED = (*FIRMWARE, *VIRTUAL)
+
 # Family of a Linux machine by its architecture. RISC-V has none by default, because the machine's
 # own compiler may not support vectors.
 _NATIVE_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
@@ -212,7 +220,7 @@ BOARDS = {
 
 def target_names() -> list[str]:
     """Return all target names, this machine first."""
-    return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *FIRMWARE]))
+    return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *UNHOSTED]))
 
 
 def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
@@ -307,6 +315,8 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
         )
     if name in CROSS:
         return CROSS[name]
+    if name in VIRTUAL:
+        return VIRTUAL[name]
     if name in ("native", "host", HERE):
         return _portable() if name == "host" else _native()
     if name in FIRMWARE:

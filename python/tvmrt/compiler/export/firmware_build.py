@@ -58,6 +58,7 @@ TOOLS = {
     "xtensa-lx106": ("xtensa-lx106-elf-gcc", "xtensa-lx106-elf-ar"),
     "xtensa-lx6": ("xtensa-esp32-elf-gcc", "xtensa-esp32-elf-ar"),
     "xtensa-lx7": ("xtensa-esp32s3-elf-gcc", "xtensa-esp32s3-elf-ar"),
+    "wasm32": ("python3 -m ziglang cc -target wasm32-wasi", "python3 -m ziglang ar"),
 }
 
 # Default options of the archive's Makefile.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.codegen.target import UNHOSTED
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.frontend.dimension_roles import (
     MAX_DEFAULT_BYTES,
@@ -261,7 +261,7 @@ def _name(model: Any) -> str:
 
 
 def _is_for_board(request: Request) -> bool:
-    return bool(request.board or request.runtime == "crt" or request.target in FIRMWARE)
+    return bool(request.board or request.runtime == "crt" or request.target in UNHOSTED)
 
 
 def _size(nbytes: int) -> str:

@@ -90,9 +90,9 @@
 #define TVMRT_SIMD_LANES_F32 16
 #elif defined(__AVX__) || defined(__riscv_v)
 #define TVMRT_SIMD_LANES_F32 8
-#elif defined(__GNUC__) &&                       \
-    (defined(__SSE2__) || defined(__ARM_NEON) || \
-     (defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)) || defined(__VSX__))
+#elif defined(__GNUC__) && (defined(__SSE2__) || defined(__ARM_NEON) ||                \
+                            (defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)) || \
+                            defined(__VSX__) || defined(__wasm_simd128__))
 #define TVMRT_SIMD_LANES_F32 4
 #else
 #define TVMRT_SIMD_LANES_F32 1

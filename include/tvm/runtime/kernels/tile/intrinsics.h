@@ -12,6 +12,8 @@
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_INTRINSICS_H_ */

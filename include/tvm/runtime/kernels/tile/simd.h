@@ -32,13 +32,16 @@
 
 #include "../scalar/compiler.h"
 
-/* Instructions used by name: x86 up to the level TVMRT_F32_X86, or NEON. */
+/* Instructions used by name: x86 up to the level TVMRT_F32_X86, NEON, or WebAssembly. */
 #ifdef TVMRT_BOARD
 /* none for boards, wherever the code is compiled: the headers may be missing */
 #elif defined(__AVX2__) || defined(__AVX512F__)
 #include "simd_f32_x86.h"
 #elif defined(__ARM_NEON)
 #define TVMRT_F32_NEON 1
+#include "intrinsics.h"
+#elif defined(__wasm_simd128__)
+#define TVMRT_F32_WASM 1
 #include "intrinsics.h"
 #endif
 #ifndef TVMRT_F32_X86
@@ -200,6 +203,17 @@ TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
 }
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
   return (tvmrt_f32x4)vminq_f32((float32x4_t)v, (float32x4_t)bound);
+}
+#elif defined(TVMRT_F32_WASM)
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
+  return a * b + c;
+}
+/* v < bound ? bound : v is the definition of pmax */
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
+  return (tvmrt_f32x4)wasm_f32x4_pmax((v128_t)v, (v128_t)bound);
+}
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
+  return (tvmrt_f32x4)wasm_f32x4_pmin((v128_t)v, (v128_t)bound);
 }
 #else
 TVMRT_DEFINE_GENERIC_ARITHMETIC(4)

@@ -23,6 +23,7 @@
  *     TVMRT_I8_NEON_I8MM       4  int8         int8 [lane][4]
  *     TVMRT_I8_NEON32          4  int8         int8 [lane][4]
  *     TVMRT_I8_RVV             8  as stored    int8 [lane][4]
+ *     TVMRT_I8_WASM            4  uint8        int8 [lane][4]
  *
  * "activations uint8" means that the format multiplies unsigned bytes: signed ones are shifted by
  * 128 while they are loaded (their top bit is flipped), and the folded bias compensates. "int8" is
@@ -56,6 +57,7 @@
 #define TVMRT_I8_NEON32 8
 #define TVMRT_I8_RVV 9
 #define TVMRT_I8_X86_AVX_VNNI 10
+#define TVMRT_I8_WASM 11
 
 /*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
  * the low bits. */
@@ -232,6 +234,10 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero
   memcpy(&four, p, sizeof(four));
   const __m128i v = _mm_cvtsi32_si128(four);
   wide = (tvmrt_i8_ints)(is_signed ? _mm_cvtepi8_epi32(v) : _mm_cvtepu8_epi32(v));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_WASM
+  const v128_t v = wasm_v128_load32_zero(p);
+  wide = (tvmrt_i8_ints)(is_signed ? wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(v))
+                                   : wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(v)));
 #else /* of any processor */
   if (is_signed) {
     tvmrt_i8_signed_bytes v;
@@ -255,6 +261,9 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
                                         _mm256_set1_ps(hi));
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
   return (tvmrt_i8_floats)_mm_min_ps(_mm_max_ps((__m128)v, _mm_set1_ps(lo)), _mm_set1_ps(hi));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_WASM
+  return (tvmrt_i8_floats)tvmrt_f32x4_min(tvmrt_f32x4_max((tvmrt_f32x4)v, tvmrt_f32x4_splat(lo)),
+                                          tvmrt_f32x4_splat(hi));
 #elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
   return (tvmrt_i8_floats)tvmrt_f32x8_min(tvmrt_f32x8_max((tvmrt_f32x8)v, tvmrt_f32x8_splat(lo)),
                                           tvmrt_f32x8_splat(hi));
@@ -301,7 +310,7 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_unfused_product(tvmrt_i8_floats pro
   __asm__("" : "+w"(product));
 #elif defined(__riscv)
   __asm__("" : "+m"(product));
-#else
+#elif !defined(__wasm__) /* which has no fused multiply-add */
   __asm__("" : "+v"(product));
 #endif
   return product;

@@ -65,6 +65,12 @@
 #define TVMRT_I8_CAN_RVV 0
 #endif
 
+#if defined(__wasm_simd128__)
+#define TVMRT_I8_CAN_WASM 1
+#else
+#define TVMRT_I8_CAN_WASM 0
+#endif
+
 #ifndef TVMRT_I8_FORMAT
 #if TVMRT_I8_CAN_VNNI
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
@@ -82,6 +88,8 @@
 #define TVMRT_I8_FORMAT TVMRT_I8_NEON32
 #elif TVMRT_I8_CAN_RVV
 #define TVMRT_I8_FORMAT TVMRT_I8_RVV
+#elif TVMRT_I8_CAN_WASM
+#define TVMRT_I8_FORMAT TVMRT_I8_WASM
 #else
 #define TVMRT_I8_FORMAT TVMRT_I8_PLAIN
 #endif
@@ -105,6 +113,8 @@
 #error "The weights are packed for NEON of 32-bit ARM: compile with -march=armv7-a+simd."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_RVV && !TVMRT_I8_CAN_RVV
 #error "The weights are packed for RISC-V's vectors: compile with -march=rv64gcv."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_WASM && !TVMRT_I8_CAN_WASM
+#error "The weights are packed for WebAssembly's vectors: compile with -msimd128."
 #endif
 
 /* tvmrt_i8_packed(): packs four vectors to bytes with intrinsics MM of BITS-wide vectors. The packs
@@ -151,6 +161,12 @@
 #elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
 
 #include "simd_i8_rvv.h"
+
+/* ---- WebAssembly: 4 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_WASM
+
+#include "simd_i8_wasm.h"
 
 #endif
 

@@ -144,6 +144,10 @@ _FORMATS = (
         "rvv", macro="TVMRT_I8_RVV", lanes=8, registers=16, wide=False, signed=None, depthwise=16,
         dot_cycles=4.0, min_cycles=8.0, widens=True,
     ),
+    WeightFormat(
+        "simd128", macro="TVMRT_I8_WASM", lanes=4, registers=16, wide=False, signed=False,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True,
+    ),
 )  # fmt: skip
 FORMATS = {each.name: each for each in _FORMATS}
 

@@ -1,0 +1,81 @@
+/*!
+ * \file tile/simd_i8_wasm.h
+ * \brief The vector operations of TVMRT_I8_WASM, 4 lanes; a part of tile/simd_i8.h.
+ *
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is TVMRT_I8_WASM.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_SIMD_I8_WASM_H_
+#define TVM_RUNTIME_KERNELS_TILE_SIMD_I8_WASM_H_
+
+#if !defined(TVMRT_I8_CAN_VNNI) || TVMRT_I8_FORMAT != TVMRT_I8_WASM
+#error "tile/simd_i8_wasm.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
+#else
+
+#include <stdint.h>
+#include <string.h>
+#include <wasm_simd128.h>
+
+#define TVMRT_I8_LANES 4
+#define TVMRT_I8_QUAD_BYTES 16
+typedef v128_t tvmrt_i8_acc;
+/* Bytes 0 and 2, and bytes 1 and 3 of the quad, widened to 16 bits. */
+typedef struct tvmrt_i8_quad {
+  v128_t even, odd;
+} tvmrt_i8_quad;
+typedef tvmrt_i8_quad tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return wasm_v128_load(p); }
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { wasm_v128_store(p, v); }
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  tvmrt_i8_quad quad;
+  v128_t x = wasm_v128_load32_splat(p);
+  if (is_signed) x = wasm_v128_xor(x, wasm_u8x16_const_splat(0x80));
+  quad.even = wasm_v128_and(x, wasm_u16x8_const_splat(0xFF));
+  quad.odd = wasm_u16x8_shr(x, 8);
+  return quad;
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  const v128_t v = wasm_v128_load(p);
+  tvmrt_i8_weights w;
+  w.even = wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8);
+  w.odd = wasm_i16x8_shr(v, 8);
+  return w;
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  acc = wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(x.even, w.even));
+  return wasm_i32x4_add(acc, wasm_i32x4_dot_i16x8(x.odd, w.odd));
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+  return wasm_i32x4_add(acc, wasm_i32x4_mul(wasm_v128_load(shift), wasm_i32x4_splat(sum)));
+}
+/* Conversions with saturation take several instructions on processors; an addition rounds values
+ * that are small enough. Values beyond a byte's range are clamped anyway. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  v128_t v = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(acc), wasm_v128_load(scale));
+  v = wasm_f32x4_pmax(v, wasm_f32x4_const_splat(-1048576.0f));
+  v = wasm_f32x4_pmin(v, wasm_f32x4_const_splat(1048576.0f));
+  v = wasm_f32x4_add(v, wasm_f32x4_const_splat(TVMRT_I8_ROUND));
+  return wasm_i32x4_sub(v, wasm_i32x4_const_splat(0x4B400000));
+}
+TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  const int offset = range->is_signed ? 128 : 0;
+  const v128_t zero = wasm_i16x8_splat((int16_t)(range->zero + offset));
+  const v128_t ab = wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(a, b), zero);
+  const v128_t cd = wasm_i16x8_add_sat(wasm_i16x8_narrow_i32x4(c, d), zero);
+  v128_t v = wasm_u8x16_narrow_i16x8(ab, cd);
+  v = wasm_u8x16_max(v, wasm_i8x16_splat((int8_t)(range->lo + offset)));
+  v = wasm_u8x16_min(v, wasm_i8x16_splat((int8_t)(range->hi + offset)));
+  v = wasm_v128_xor(v, wasm_i8x16_splat((int8_t)offset));
+  if (n == 16) {
+    wasm_v128_store(y, v);
+  } else {
+    uint8_t bytes[16];
+    wasm_v128_store(bytes, v);
+    memcpy(y, bytes, (size_t)n);
+  }
+}
+
+#endif /* required definitions */
+#endif /* TVM_RUNTIME_KERNELS_TILE_SIMD_I8_WASM_H_ */
