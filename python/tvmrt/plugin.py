@@ -179,8 +179,9 @@ class Exporter:
         given."""
         return {}
 
-    def files(self, library: Any, name: str) -> Mapping[str, str] | None:
-        """Return the texts of the files of a compiled network by name, or None to use ``export``.
+    def files(self, library: Any, name: str) -> Mapping[str, str | bytes] | None:
+        """Return the contents of the files of a compiled network by name, or None to use
+        ``export``.
 
         All files are written to the folder of the file ``name``, which is one of them. Raises the
         errors of :meth:`export`.

@@ -33,13 +33,13 @@ class Box(plugin.Exporter):
 
 
 class Pair(plugin.Exporter):
-    """Exporter of two files about the target and the name of a network."""
+    """Exporter of two files, a text and bytes, about the target and the name of a network."""
 
     def defaults(self, name):
         return {"target": "cortex-m0plus", "module_name": name.removesuffix(".pair")}
 
     def files(self, library, name):
-        return {name: library.target.name, f"{name}.name": library.module_name}
+        return {name: library.target.name, f"{name}.name": library.module_name.encode()}
 
 
 BOX = Box()

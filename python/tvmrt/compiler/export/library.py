@@ -69,6 +69,11 @@ class CompiledLibrary:
     def module_name(self) -> str:
         return self.options.module_name
 
+    @property
+    def compiler(self) -> str | None:
+        """Command of the C compiler that was requested; None for a default."""
+        return self._cc
+
     def get_graph_json(self) -> str:
         """Return the graph JSON. Raise ValueError for a network for the AOT executor."""
         if self._json is None:
@@ -138,12 +143,12 @@ class CompiledLibrary:
 
     def _export_by(self, exporter: plugin.Exporter, path: Path) -> None:
         """Write the file, or the files, of a plug-in's format."""
-        texts = exporter.files(self, path.name)
+        contents = exporter.files(self, path.name)
         with ExitStack() as stack:
-            for name, text in (texts or {}).items():
+            for name, content in (contents or {}).items():
                 aside = stack.enter_context(replacing(path.with_name(name)))
-                aside.write_text(text, encoding="utf-8")
-            if texts is None:
+                aside.write_bytes(content.encode() if isinstance(content, str) else content)
+            if contents is None:
                 exporter.export(self, stack.enter_context(replacing(path)))
 
     def export_library(self, path: str | os.PathLike[str]) -> None:

@@ -171,6 +171,11 @@ class _Calls:
                 process.terminate()
 
 
+def run_compiler(command: Sequence[str], folder: Path) -> None:
+    """Run a compiler in a folder. Raise CompileError with its first error."""
+    _Calls().call(command, folder)
+
+
 def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
     try:
         return subprocess.Popen(
