@@ -1,0 +1,1 @@
+"""Networks as WebAssembly modules with a loader in JavaScript."""

@@ -1,0 +1,30 @@
+/** Return the bytes of a file by its address. */
+async function read(address) {
+  const url = new URL(address, import.meta.url);
+  if (url.protocol === "file:" && globalThis.process?.versions?.node) {
+    const { readFile } = await import("node:fs/promises");
+    return readFile(url);
+  }
+  return body(await fetch(url));
+}
+
+function body(response) {
+  if (!response.ok) {
+    throw new Error(`${response.url}: the server answered ${response.status}`);
+  }
+  return response.arrayBuffer();
+}
+
+/**
+ * Load the network: from the .wasm file of the same name next to this one, or from another address,
+ * a Response of fetch(), bytes or a WebAssembly.Module.
+ */
+export async function load(source = FILE) {
+  if (typeof source === "string" || source instanceof URL) {
+    return start(await read(source));
+  }
+  const isResponse = typeof Response !== "undefined" && source instanceof Response;
+  return start(isResponse ? await body(source) : source);
+}
+
+export { Network };

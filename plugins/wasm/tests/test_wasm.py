@@ -1,0 +1,264 @@
+"""Test networks as WebAssembly in Node: results, sizes, the loader's errors, WASI, the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from varied_networks import varied_networks
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.plugins.wasm.typescript import ARRAYS
+
+pytest.importorskip("ziglang")
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+DIGITS = ROOT / "examples/digits/digits_int8.onnx"
+OPTIONS = {"target": "wasm32", "interface_api": "c", "module_name": "net"}
+MODELS = os.environ.get("TVMRT_MODELS", "")
+NAMES = sorted(path.stem for path in Path(MODELS).glob("*.onnx")) if MODELS else []
+
+
+def _node(*arguments) -> str:
+    command = ["node", "--no-warnings", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _run(folder: Path, library, inputs, dims=None) -> dict[str, np.ndarray]:
+    """Return the outputs of ``net.mjs`` of a folder."""
+    rows = []
+    for i, tensor in enumerate(library.summary.inputs):
+        (folder / f"in{i}").write_bytes(inputs[tensor.name].astype(tensor.dtype).tobytes())
+        rows.append([tensor.name, ARRAYS[tensor.dtype], f"in{i}"])
+    (folder / "job.json").write_text(json.dumps({"inputs": rows}))
+    names = json.loads(
+        _node(HERE / "run_network.mjs", folder / "net.mjs", folder, json.dumps(dims or {}))
+    )
+    assert names == [tensor.name for tensor in library.summary.outputs]
+    return {
+        tensor.name: np.frombuffer((folder / f"out{i}").read_bytes(), tensor.dtype)
+        for i, tensor in enumerate(library.summary.outputs)
+    }
+
+
+def _exported(model, folder: Path, **options):
+    library = tvmrt.compile(model, **{**OPTIONS, **options})
+    library.export(folder / "net.wasm")
+    return library
+
+
+def _reference(model, inputs) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs)))
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory) -> Path:
+    """Return a folder with the digits network, written by the command without options."""
+    folder = tmp_path_factory.mktemp("digits")
+    for name in ("digits.wasm", "digits.js"):
+        assert main(["compile", str(DIGITS), "-o", str(folder / name)]) == 0
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", varied_networks())
+def test_results_are_those_of_onnxruntime(name, tmp_path):
+    model = varied_networks()[name]
+    library = _exported(model, tmp_path)
+    rng = np.random.default_rng(3)
+    inputs = {
+        tensor.name: (rng.standard_normal(tensor.shape) * 2).astype(tensor.dtype)
+        for tensor in library.summary.inputs
+    }
+    found = _run(tmp_path, library, inputs)
+    for key, value in _reference(model, inputs).items():
+        np.testing.assert_allclose(found[key].reshape(value.shape), value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not NAMES, reason="TVMRT_MODELS is not set")
+@pytest.mark.parametrize("name", NAMES or [""])
+def test_real_networks_have_their_golden_outputs(name, tmp_path):
+    sys.path.insert(0, str(ROOT / "tests" / "python" / "networks"))
+    import golden_case as golden
+
+    inputs, outputs = golden.load(Path(MODELS), name)
+    library = _exported(Path(MODELS) / f"{name}.onnx", tmp_path)
+    found = _run(tmp_path, library, inputs)
+    for key, value in outputs.items():
+        noise = golden.noise(Path(MODELS), name)
+        golden.check(key, found[key].reshape(value.shape), value, noise)
+    if name == "resnet8_int8":
+        assert (tmp_path / "net.wasm").stat().st_size <= 130_000
+
+
+@pytest.mark.slow
+def test_each_run_has_its_own_sizes(tmp_path):
+    library = _exported(DIGITS, tmp_path, shapes={"image": ["N<=4", 1, 8, 8]})
+    for n in (3, 4, 1):
+        image = np.random.default_rng(n).random((n, 1, 8, 8), np.float32)
+        found = _run(tmp_path, library, {"image": image}, {"N": n})["probabilities"]
+        model = onnx.load(DIGITS)
+        for tensor in (*model.graph.input, *model.graph.output):
+            tensor.type.tensor_type.shape.dim[0].dim_param = "N"
+        expected = [_reference(onnx.load(DIGITS), {"image": each[None]}) for each in image]
+        expected = np.concatenate([each["probabilities"] for each in expected])
+        np.testing.assert_allclose(found.reshape(n, 10), expected, atol=1e-5)
+    types = (tmp_path / "net.d.ts").read_text()
+    assert '"N": number' in types and "dims: Dims" in types
+    program = f"""
+        import {{ load }} from {json.dumps((tmp_path / "net.mjs").as_uri())};
+        const net = await load(), image = new Float32Array(128);
+        for (const dims of [undefined, {{N: 5}}, {{N: 1.5}}, {{M: 2}}, {{N: 1}}]) {{
+          try {{ net.run({{image}}, dims); }} catch (error) {{ console.log(String(error)); }}
+        }}"""
+    (tmp_path / "dims.mjs").write_text(program)
+    lines = _node(tmp_path / "dims.mjs").splitlines()
+    assert lines == [
+        "TypeError: the dimension N is missing; run() needs {N: 1 to 4}",
+        "RangeError: the dimension N is 5; pass 1 to 4",
+        "RangeError: the dimension N is 1.5; pass 1 to 4",
+        "TypeError: there is no dimension M; run() needs {N: 1 to 4}",
+        "RangeError: the input image has 128 elements; its shape [1, 1, 8, 8] has 64",
+    ]
+
+
+WRONG = {
+    "": "run() needs an object of inputs: {image: Float32Array of shape [1, 1, 8, 8]}",
+    "new Float32Array(64)": "run() needs an object of inputs: ",
+    "{}": "the input image is missing; run() needs {image: Float32Array of shape [1, 1, 8, 8]}",
+    "{image: new Float64Array(64)}": "the input image is Float64Array; pass a Float32Array",
+    "{image: [1, 2]}": "the input image is Array; pass a Float32Array",
+    "{image: null}": "the input image is null; pass a Float32Array",
+    "{image: new Float32Array(63)}": "the input image has 63 elements; its shape [1, 1, 8, 8] has",
+    "{image: new Float32Array(64), x: 1}": "there is no input x; run() needs {image: ",
+}
+
+
+@pytest.mark.slow
+def test_wrong_inputs_are_one_sentence_and_change_nothing(digits):
+    lines = [
+        'import { load } from "./digits.mjs";',
+        "const net = await load(), image = new Float32Array(64).fill(0.5);",
+        "const first = net.run({ image }).probabilities;",
+        *(f"try {{ net.run({w}) }} catch (e) {{ console.log(e.message) }}" for w in WRONG),
+        "const last = net.run({ image }).probabilities;",
+        "console.log(first !== last && String(first) === String(last));",
+        "net.inputs[0].shape[0] = 9;",
+        "console.log(JSON.stringify([net.inputs, net.outputs, net.dims]));",
+        'await load("./absent.wasm").catch((e) => console.log(e.code));',
+        "await load(new Uint8Array(8)).catch((e) => console.log(e.name));",
+    ]
+    (digits / "wrong.mjs").write_text("\n".join(lines))
+    *errors, same, tensors, absent, damaged = _node(digits / "wrong.mjs").splitlines()
+    assert len(errors) == len(WRONG)
+    for found, words in zip(errors, WRONG.values()):
+        assert found.startswith(words), found
+    assert (same, absent, damaged) == ("true", "ENOENT", "CompileError")
+    assert json.loads(tensors) == [
+        [{"name": "image", "dtype": "float32", "shape": [1, 1, 8, 8]}],
+        [{"name": "probabilities", "dtype": "float32", "shape": [1, 10]}],
+        [],
+    ]
+    types = (digits / "digits.d.ts").read_text()
+    assert types == (digits / "digits.d.mts").read_text()
+    assert '"image": Float32Array' in types and "run(inputs: Inputs): Outputs" in types
+
+
+@pytest.mark.slow
+def test_module_needs_nothing_from_its_host_and_starts_as_a_wasi_reactor(digits):
+    program = """
+        import { readFileSync } from "node:fs";
+        import { WASI } from "node:wasi";
+        const module = new WebAssembly.Module(readFileSync(process.argv[2]));
+        console.log(JSON.stringify(WebAssembly.Module.imports(module)));
+        const instance = new WebAssembly.Instance(module, {});
+        new WASI({ version: "preview1" }).initialize(instance);
+        const { memory, tensor, run } = instance.exports;
+        new Float32Array(memory.buffer, tensor(0), 64).fill(0.5);
+        console.log(run());
+        console.log(JSON.stringify([...new Float32Array(memory.buffer, tensor(1), 10)]));"""
+    (digits / "wasi.mjs").write_text(program)
+    lines = _node(digits / "wasi.mjs", digits / "digits.wasm").splitlines()
+    imports, code, found = map(json.loads, lines)
+    assert (imports, code) == ([], 0)
+    image = np.full((1, 1, 8, 8), 0.5, np.float32)
+    expected = _reference(onnx.load(DIGITS), {"image": image})["probabilities"][0]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_page_reads_pictures_of_digits(digits):
+    """Its script, in Node: dark digits on light paper with margins, of the network's test set."""
+    page = (HERE.parent / "page" / "digits.html").read_text()
+    script = re.search(r'<script id="page">(.*?)</script>', page, re.DOTALL)[1]
+    assert '<script src="digits.js"></script>' in page
+    with np.load(DIGITS.with_name("digits_test.npz")) as data:
+        images, labels = data["images"][:200].astype(np.float32), data["labels"][:200]
+    light = 240 - 14 * np.kron(images, np.ones((1, 12, 12)))
+    light = np.pad(light, ((0, 0), (20, 30), (60, 40)), constant_values=240).astype(np.uint8)
+    (digits / "pictures").write_bytes(np.repeat(light[..., None], 4, axis=3).tobytes())
+    _, height, width = light.shape
+    (digits / "page.cjs").write_text(
+        f"""const digits = require("./digits.js");\n{script}
+        const all = new Uint8ClampedArray(require("fs").readFileSync(__dirname + "/pictures"));
+        all.forEach((_, i) => {{ if (i % 4 === 3) all[i] = 255; }});
+        const size = {4 * height * width}, found = [];
+        digits.load().then((net) => {{
+          for (let i = 0; i < all.length; i += size) {{
+            const input = toInput(all.subarray(i, i + size), {width}, {height});
+            found.push(classify(net, input).digit);
+          }}
+          console.log(JSON.stringify(found));
+        }});"""
+    )
+    found = json.loads(_node(digits / "page.cjs"))
+    assert (np.array(found) == labels).mean() > 0.95
+
+
+@pytest.mark.slow
+def test_page_works_from_a_file_in_a_browser(digits):
+    driver = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    shutil.copy(HERE.parent / "page" / "digits.html", digits)
+    shade = "rgb(20, 20, 20)"
+    picture = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="120"><rect width="90" '
+        f'height="120" fill="white"/><rect x="40" y="10" width="12" height="100" fill="{shade}"/>'
+        "</svg>"
+    )
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto((digits / "digits.html").as_uri())
+        page.wait_for_function("document.getElementById('answer').textContent === 'Ready.'")
+        file = {"name": "one.svg", "mimeType": "image/svg+xml", "buffer": picture.encode()}
+        page.set_input_files("#file", file)
+        page.wait_for_function("document.getElementById('answer').textContent.startsWith('It is')")
+        assert "It is a 1" in page.text_content("#answer")
+        browser.close()
+
+
+@pytest.mark.slow
+def test_program_of_the_page_about_it_runs(digits):
+    page = (HERE.parent / "docs" / "webassembly.md").read_text()
+    (program,) = re.findall(r"^```js\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (digits / "program.mjs").write_text(program)
+    zeros = np.zeros((1, 1, 8, 8), np.float32)
+    scores = _reference(onnx.load(DIGITS), {"image": zeros})["probabilities"]
+    assert float(_node(digits / "program.mjs").split(": ")[1]) == pytest.approx(scores[0, 0], 1e-4)
