@@ -271,6 +271,16 @@ TVMRT_INLINE void tvmrt_dw_finish(const tvmrt_depthwise_i8_shape s, const tvmrt_
     memcpy(y, acc, sizeof(int32_t) * TVMRT_DW_BLOCK);
     return;
   }
+#if TVMRT_I8_FORMAT == TVMRT_I8_WASM
+  if (s.channels == TVMRT_DW_BLOCK) {
+    tvmrt_i8_acc v[4];
+    TVMRT_UNROLL_ALL for (int i = 0; i < 4; i++) {
+      v[i] = tvmrt_i8_rescale(tvmrt_i8_acc_load(acc + 4 * i), a->scale + 4 * i);
+    }
+    tvmrt_i8_store_packed((uint8_t*)y, v[0], v[1], v[2], v[3], a->range, TVMRT_DW_BLOCK);
+    return;
+  }
+#endif
   for (int c = 0; c < s.channels; c++) {
     ((uint8_t*)y)[c] = (uint8_t)tvmrt_i8_clamp_to_range(
         tvmrt_i8_round_product((float)acc[c] * a->scale[c]), a->range);
