@@ -88,10 +88,13 @@ class Dequantize(Op):
         return Expression(f"(double)({steps}) * {scale}")
 
 
-_PRODUCT = "scale: constant float32[*], bias?: constant int32[*], w_zero?: constant int32[*]"
+_PRODUCT = (
+    "scale: constant float32|float64[*], bias?: constant int32[*], w_zero?: constant int32[*]"
+)
 _RESULT = (
     "to: dtype int8|uint8|int32|float32, y_zero?: int of to, low?: int of to, high?: int of to"
 )
+_ROUNDED = f"{_RESULT}, rounding?: even|twice|once"
 
 
 def _bounds_match_type(to: str, y_zero, low, high) -> bool:
@@ -102,6 +105,14 @@ def _bounds_match_type(to: str, y_zero, low, high) -> bool:
 _BOUNDED = holds(
     "y_zero, low and high, not below low, are given if to is int8 or uint8 and only then",
     _bounds_match_type,
+)
+_SCALED = holds(
+    "scale is float64 if rounding is twice or once, which need to int8 or uint8, else float32",
+    lambda scale, to, rounding: (
+        scale.dtype.name == "float32"
+        if rounding in (None, "even")
+        else scale.dtype.name == "float64" and to in ("int8", "uint8")
+    ),
 )
 _PER_CHANNEL = "scale, bias and w_zero have one number, or one for each output channel"
 
@@ -118,9 +129,12 @@ class _Product(Op):
 
     - ``to`` int32: acc
     - ``to`` float32: acc * scale
-    - ``to`` int8 or uint8: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``), ties to even
+    - ``to`` int8 or uint8: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``)
 
-    Without ``w_zero`` the zero point of the weights is 0.
+    ``rounding``: "even", the default, multiplies in float32 and rounds ties to even. The others
+    are for int8 and uint8, with a scale in float64 that is exactly m * 2 ** (-n - 31), m from
+    2 ** 30 to 2 ** 31 - 1, n from 0 to 31, for accumulators below 2 ** 30, see
+    ``requantization.py``. Without ``w_zero`` the zero point of the weights is 0.
     """
 
 
@@ -135,10 +149,11 @@ class QConv(_Product):
     contract = Contract(
         f"x: byte[N C *S{{1..3}}], w: constant byte[OC C/groups *K{{S}}], {_PRODUCT} -> "
         "y: to[N OC *Y]",
-        f"groups: int 1.., {WINDOW}, x_zero: int of x, {_RESULT}",
+        f"groups: int 1.., {WINDOW}, x_zero: int of x, {_ROUNDED}",
         rules=[
             *CONV_RULES,
             _BOUNDED,
+            _SCALED,
             holds(_PER_CHANNEL, _has_channel_count, "OC scale bias w_zero"),
         ],
         example={**CONV_EXAMPLE, "to": "int32"},
@@ -155,9 +170,10 @@ class QMatMul(_Product):
 
     contract = Contract(
         f"x: byte[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",
-        f"x_zero: int of x, {_RESULT}",
+        f"x_zero: int of x, {_ROUNDED}",
         rules=[
             _BOUNDED,
+            _SCALED,
             holds(_PER_CHANNEL, _has_channel_count, "N scale bias w_zero"),
         ],
         example={"to": "int32"},

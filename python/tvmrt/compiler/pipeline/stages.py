@@ -33,6 +33,7 @@ from tvmrt.compiler.provenance import provenance_of
 from tvmrt.compiler.request import Request
 from tvmrt.compiler.transform import (
     expand_composed,
+    fold_requantization,
     infer_layouts,
     merge_sibling_convs,
     nest_concats,
@@ -75,6 +76,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
             to_fixed_point(graph)
+        fold_requantization(graph)
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):

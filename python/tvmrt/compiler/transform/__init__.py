@@ -2,6 +2,7 @@
 
 from .expand_composed import expand_composed
 from .fixed_point_requantize import to_fixed_point
+from .fold_requantization import fold_requantization
 from .layout_inference import infer_layouts
 from .merge_sibling_convs import merge_sibling_convs
 from .nest_concats import nest_concats
@@ -12,6 +13,7 @@ from .winograd import to_winograd, to_winograd_within_limits
 
 __all__ = [
     "expand_composed",
+    "fold_requantization",
     "infer_layouts",
     "merge_sibling_convs",
     "nest_concats",

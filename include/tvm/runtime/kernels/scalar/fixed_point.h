@@ -49,6 +49,14 @@ static inline int32_t tvmrt_fixed_requantize(int32_t x, int32_t m, int32_t e, in
 #endif
 }
 
+/*! \brief tvmrt_fixed_requantize() rounded once, ties upwards; e is not positive, |x| < 2 ^ 30. */
+static inline int32_t tvmrt_fixed_requantize_once(int32_t x, int32_t m, int32_t e, int32_t zero,
+                                                  int32_t low, int32_t high) {
+  const int64_t product = (int64_t)x * m + ((int64_t)1 << (30 - e));
+  const int32_t moved = (int32_t)(product >> (31 - e)) + zero;
+  return moved < low ? low : moved > high ? high : moved;
+}
+
 /*! \brief x, within +-2 ^ 47, times the multiplier (m, e) rounded to 15 bits; e is below 15. */
 static inline int32_t tvmrt_fixed_scale_wide(int64_t x, int32_t m, int32_t e) {
   const int32_t narrow = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;

@@ -178,7 +178,8 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
     def requantizes_in_kernel(self) -> bool:
         """Whether the kernel itself requantises the result."""
         alone = not self.group.after or self.residual is not None
-        return self.node.attrs["to"] in ("int8", "uint8") and alone
+        is_float = self.node.attrs.get("rounding", "even") == "even"
+        return self.node.attrs["to"] in ("int8", "uint8") and alone and is_float
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerI8 | None:
         if not BOARD_KERNELS.of(self.target):

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tvmrt.compiler.ir import DTYPES, DType, Node, Value
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.requantization import split_scale
 
 from ..c.formatting import GAP, call, wrap
 from ..c.writer import FunctionWriter
@@ -19,6 +22,8 @@ from ..loops.pointwise import expression, quantized_binary_expression, scalar_li
 from .epilogue_operands import Operand, RowFunction, read_operands, row_writer
 
 SOFT_FLOAT = "scalar/soft_float.h"
+# C functions of an accumulator, its multiplier, zero point and bounds, by the product's rounding.
+FIXED = {"twice": "tvmrt_fixed_requantize", "once": "tvmrt_fixed_requantize_once"}
 
 
 def register_type(dtype: DType) -> str:
@@ -50,10 +55,16 @@ def emit_rows(
 
 
 def _scale(f: FunctionWriter, product: Node) -> list[Operand]:
-    """Return the scales of the channels if they differ."""
+    """Return the scales of the channels if they differ, or their multipliers and exponents."""
     scale = product.inputs[2]
     if product.attrs["to"] == "int32" or scalar_literal(scale) is not None:
         return []
+    if product.attrs.get("rounding") in FIXED:
+        m, n = split_scale(scale.data.reshape(-1))
+        return [
+            Operand(DTYPES["int32"], name, name, f.constant(name, row.astype(np.int32)), 0, 1)
+            for name, row in (("m", m), ("e", -n))
+        ]
     pointer = f.constant("scale", scale.data.reshape(-1))
     return [Operand(DTYPES["float32"], "scale", "scale", pointer, 0, 1)]
 
@@ -85,6 +96,8 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
     to = product.attrs["to"]
     if to == "int32":
         return "acc"
+    if product.attrs.get("rounding") in FIXED:
+        return _rescale_fixed(inner, product)
     scale = scalar_literal(product.inputs[2]) or "scale"
     inner.include(SOFT_FLOAT)
     inner.line(f"const float sum = tvmrt_mul_f32(tvmrt_int32_to_f32(acc), {scale});")
@@ -92,6 +105,18 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
         return "sum"
     bounds = ", ".join(str(product.attrs[k]) for k in ("y_zero", "low", "high"))
     inner.line(f"const int32_t q = tvmrt_round_and_add_zero_point(sum, {bounds});")
+    return "q"
+
+
+def _rescale_fixed(inner: FunctionWriter, product: Node) -> str:
+    """Print the requantisation of one accumulator by a multiplier and exponent."""
+    scale, attrs, pair = product.inputs[2], product.attrs, ("m", "e")
+    if scalar_literal(scale) is not None:
+        m, n = (int(part) for part in split_scale(scale.data.reshape(())))
+        pair = (str(m), str(-n))
+    inner.include("scalar/fixed_point.h")
+    arguments = ["acc", *pair, *(str(attrs[k]) for k in ("y_zero", "low", "high"))]
+    inner.line(f"const int32_t q ={GAP}{call(FIXED[attrs['rounding']], *arguments)};")
     return "q"
 
 

@@ -1,0 +1,156 @@
+"""Fold fixed-point requantisation into the integer products that it follows.
+
+A product to int32, its multiplier, zero point, bounds and cast become one node with a ``rounding``.
+Kernels then requantise as for float scales. Devices match the separate nodes, so this runs after
+the partition.
+
+Contract: bit-equal for all activations. If an accumulator may reach 2 ** 30, or a multiplier is one
+or more, the nodes stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.clamp import clamp_of
+from tvmrt.compiler.ir.fixed_point import float_scale
+from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.quantized_multiplier import multipliers
+from tvmrt.compiler.ir.requantization import (
+    MAX_ACCUMULATOR,
+    accumulator_range,
+    join_multipliers,
+    requantize,
+    thresholds,
+)
+from tvmrt.compiler.ir.value_users import ValueUsers
+
+from .channel_constants import per_channel
+from .dead_code import remove_dead_code
+from .rewrite import rewrite
+
+INT8_TYPES = ("int8", "uint8")
+Scaled = tuple[np.ndarray, str]  # scales in float64 and the rounding
+
+
+def fold_requantization(graph: Graph) -> int:
+    """Fold in place; return the number of products."""
+    readers = ValueUsers(graph)
+
+    def rule(b: Builder, node: Node) -> Value | None:
+        return _fold(b, node, readers) if node.op == "cast" else None
+
+    count = rewrite(graph, rule)
+    if count:
+        remove_dead_code(graph)
+    return count
+
+
+def _fold(b: Builder, cast: Node, readers: ValueUsers) -> Value | None:
+    """Return the product that replaces a cast and the nodes before it."""
+    if cast.attrs["to"] not in INT8_TYPES or cast.inputs[0].dtype.name != "int32":
+        return None
+    low, high = -(1 << 31), (1 << 31) - 1
+    value, zero = cast.inputs[0], 0
+    while (node := _sole(value, cast, readers)) is not None and (clamp := clamp_of(node)):
+        limit = int(clamp.limit)
+        low, high = (max(low, limit), high) if clamp.is_lower else (low, min(high, limit))
+        value = clamp.x
+    least, most = storage_range(cast.output.dtype)
+    if not least <= low <= high <= most:
+        return None
+    if node is not None and node.op == "add":
+        moved = _added_constant(node)
+        if moved is None:
+            return None
+        value, zero = moved
+        node = _sole(value, cast, readers)
+    if node is None or node.op not in _SCALES or not least <= zero <= most:
+        return None
+    product = _sole(node.inputs[0], cast, readers)
+    if product is None or not _gives_accumulators(product):
+        return None
+    scaled = _scaled(product, node, low - zero, high - zero)
+    if scaled is None:
+        return None
+    x, w, _, *rest = product.inputs
+    attrs = {**product.attrs, "to": cast.attrs["to"], "y_zero": zero, "low": low, "high": high}
+    b.sources = tuple(dict.fromkeys((*product.sources, *cast.sources)))
+    scale = b.const(scaled[0], f"{product.name}_scale")
+    return b.emit(product.op, [x, w, scale, *rest], product.name, **attrs, rounding=scaled[1])
+
+
+def _sole(value: Value, cast: Node, readers: ValueUsers) -> Node | None:
+    """Return the node that computes a value under the cast's guard, if it has one reader."""
+    node = value.producer
+    if node is None or readers.has_many(value) or node.guard != cast.guard:
+        return None
+    return node
+
+
+def _added_constant(node: Node) -> tuple[Value, int] | None:
+    """Return the computed operand of an ``add`` and the scalar constant added to it."""
+    constants = [v for v in node.inputs if v.is_constant and v.type.size == 1]
+    computed = [v for v in node.inputs if not v.is_constant]
+    if len(constants) != 1 or len(computed) != 1:
+        return None
+    return computed[0], int(constants[0].data.reshape(()))
+
+
+def _gives_accumulators(node: Node) -> bool:
+    """Return whether a node is an integer product with constant weights and an int32 result."""
+    of = node.operator
+    return of.is_integer_product and of.weights is not None and node.attrs["to"] == "int32"
+
+
+def _scaled(product: Node, node: Node, low: int, high: int) -> Scaled | None:
+    """Return the scales and the rounding of a product; None if it must stay apart."""
+    rows = [_per_channel(product, v) for v in node.inputs[1:]]
+    if any(row is None for row in rows):
+        return None
+    x_low, x_high = storage_range(product.inputs[0].dtype)
+    zero = product.attrs["x_zero"]
+    bias, w_zero = (v if v is None else v.data for v in product.inputs[3:5])
+    w = np.moveaxis(product.inputs[1].data, product.operator.weights.output_axis, 0)
+    reach = accumulator_range(
+        w, np.zeros(1) if w_zero is None else w_zero, (x_low - zero, x_high - zero), bias
+    )
+    if max(-reach[0].min(), reach[1].max()) > MAX_ACCUMULATOR:
+        return None
+    return _SCALES[node.op](rows, reach, (low, high))
+
+
+def _per_channel(product: Node, value: Value) -> np.ndarray | None:
+    """Return a constant of one number, or of one for each output channel, as a vector."""
+    data = value.data
+    if data is None or data.size == 1:
+        return None if data is None else data.reshape(-1)
+    return per_channel(product.output, data, product.operator.channel_axis)
+
+
+def _from_multipliers(rows, reach, bounds) -> Scaled | None:
+    scale = join_multipliers(rows[0].astype(np.int64), rows[1].astype(np.int64))
+    return None if scale is None else (scale, "twice")
+
+
+def _from_double(rows, reach, bounds) -> Scaled | None:
+    """Return the multipliers of one multiplication in double, ties away from zero, if they give the
+    same integers within the bounds."""
+    try:
+        m, e = multipliers(rows[0])
+    except ValueError:
+        return None
+    scale = join_multipliers(m.astype(np.int64), e.astype(np.int64))
+    if scale is None:
+        return None
+    steps = np.arange(bounds[0] + 1, bounds[1] + 1)
+    for side in (0, 1):  # both functions rise monotonically: compare them beside each step
+        acc = np.clip(thresholds(scale, "once", *bounds) - side, *(r.reshape(-1, 1) for r in reach))
+        by_double = float_scale(acc, rows[0].reshape(-1, 1)) >= steps
+        if not np.array_equal(by_double, requantize(acc, scale.reshape(-1, 1), "once") >= steps):
+            return None
+    return scale, "once"
+
+
+_SCALES = {"fixed_scale": _from_multipliers, "float_scale": _from_double}
