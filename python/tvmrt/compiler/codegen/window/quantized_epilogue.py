@@ -112,7 +112,7 @@ def _rescale_fixed(inner: FunctionWriter, product: Node) -> str:
     """Print the requantisation of one accumulator by a multiplier and exponent."""
     scale, attrs, pair = product.inputs[2], product.attrs, ("m", "e")
     if scalar_literal(scale) is not None:
-        m, n = (int(part) for part in split_scale(scale.data.reshape(())))
+        m, n = (int(part) for part in split_scale(scale.data.reshape(-1)[0]))
         pair = (str(m), str(-n))
     inner.include("scalar/fixed_point.h")
     arguments = ["acc", *pair, *(str(attrs[k]) for k in ("y_zero", "low", "high"))]
