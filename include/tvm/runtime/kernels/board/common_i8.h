@@ -52,6 +52,14 @@
 /*! \brief Values of tvmrt_micro_range.full_range: -128 to 127, 0 to 255. */
 enum { TVMRT_MICRO_FULL_INT8 = 1, TVMRT_MICRO_FULL_UINT8 = 2 };
 
+/*!
+ * \brief Values of tvmrt_micro_range.twice. TVMRT_MICRO_TWICE: a multiplier is a pair of integers,
+ * 2 * m - 2 ^ 32 and n - 1, and sums are rounded twice like in TensorFlow Lite: x = sum * m / 2 ^ 31
+ * to the nearest integer, then x / 2 ^ n, ties away from zero. TVMRT_MICRO_TWICE_UPWARDS: ties may
+ * be rounded upwards, because no byte is below the zero point. |sum| is below 2 ^ 30, n at least 1.
+ */
+enum { TVMRT_MICRO_TWICE = 1, TVMRT_MICRO_TWICE_UPWARDS = 2 };
+
 /*! \brief Range of a tensor's bytes. */
 typedef struct tvmrt_micro_range {
   int16_t zero;      /*!< Zero point. */
@@ -60,6 +68,7 @@ typedef struct tvmrt_micro_range {
   int8_t full_range; /*!< TVMRT_MICRO_FULL_INT8 or _UINT8; 0 for other bounds. */
   /*! 1: int8's full range, even channels, only fixed-point multipliers, no shift. */
   int8_t fixed_point_only;
+  int8_t twice; /*!< TVMRT_MICRO_TWICE or _UPWARDS; 0: multipliers as below, rounded once. */
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
@@ -90,12 +99,19 @@ typedef struct tvmrt_micro_data {
   const void* x;
   const void* weights;        /*!< Packed. */
   const int32_t* bias;        /*!< Folded, for each padded channel; NULL with joint weights. */
-  const void* multipliers;    /*!< tvmrt_micro_multiplier of the sums, laid out like bias. */
+  const void* multipliers;    /*!< tvmrt_micro_multiplier of the sums, laid out like bias; pairs of
+                                   them if range.twice is set. */
   const int32_t* shift;       /*!< Weight shifts per channel, times the sum of a window; or NULL. */
   void* y;                    /*!< May be x if the layer allows it. */
   tvmrt_i8_epilogue epilogue; /*!< NULL: y = requantised bytes. */
   const void* ctx;            /*!< Context of the epilogue. */
 } tvmrt_micro_data;
+
+/*! \brief The multipliers from a channel on. */
+TVMRT_INLINE const tvmrt_micro_multiplier* tvmrt_micro_multipliers_at(
+    const void* multipliers, const tvmrt_micro_range* range, int32_t channel) {
+  return (const tvmrt_micro_multiplier*)multipliers + (range->twice ? 2 * channel : channel);
+}
 
 /*! \brief Padding byte for kernels that convert uint8 to int8 by subtracting 128. */
 TVMRT_INLINE uint8_t tvmrt_micro_int8_padding(const tvmrt_micro_conv_i8* c) {
@@ -206,6 +222,23 @@ TVMRT_INLINE int32_t tvmrt_micro_requantize_one(int32_t sum, tvmrt_micro_multipl
     return ((int32_t)(((int64_t)sum * -factor.fixed) >> 32) + zero * 16 + 8) >> 4;
   }
   return tvmrt_micro_add_zero_point(tvmrt_micro_scale_and_round(sum, factor.scale), zero);
+}
+
+/*!
+ * \brief Requantise one sum with a pair of multipliers, without clamping: TVMRT_MICRO_TWICE.
+ *
+ * \param half [in] Twice the zero point, plus 1.
+ */
+TVMRT_INLINE int32_t tvmrt_micro_round_twice_fixed(int32_t sum, int32_t factor, int32_t shift,
+                                                   int32_t half) {
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
+  __asm("smmlar %0, %0, %1, %0" : "+r"(sum) : "r"(factor));
+#else
+  const int64_t product = (int64_t)sum * factor;
+  sum += (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
+#endif
+  sum += sum >> 31;
+  return ((sum >> shift) + half) >> 1;
 }
 
 /*!
@@ -320,6 +353,55 @@ TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
       : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
 #endif
 
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
+/* The byte in R of its sum, still to be halved and saturated; AWAY moves ties away from zero. */
+#define TVMRT_MICRO_TWICE_SUM(R, FACTOR, SHIFT, AWAY)                                             \
+  "smmlar " R ", " R ", " FACTOR ", " R "\n" AWAY(R) "asr " R ", " R ", " SHIFT "\nadd " R ", " R \
+                                                     ", %[half]\n"
+#define TVMRT_MICRO_AWAY(R) "add " R ", " R ", " R ", asr #31\n"
+#define TVMRT_MICRO_UPWARDS(R) ""
+#define TVMRT_MICRO_TWICE_BYTE(R, SATURATE, AWAY)                                             \
+  "ldrd %[f0], %[f1], [%[f]], #8\n" TVMRT_MICRO_TWICE_SUM(R, "%[f0]", "%[f1]", AWAY) SATURATE \
+      " " R ", #8, " R ", asr #1\nstrb " R ", [%[y]], #1\n"
+/* *y++ = the byte of *s++ and a pair of multipliers, n times; n is a positive multiple of 4. */
+#define TVMRT_MICRO_TWICE_ROW(SATURATE, AWAY) \
+  __asm volatile("1:\nldmia %[s]!, {r3-r6}\n" TVMRT_MICRO_TWICE_BYTE("r3", SATURATE, AWAY)       \
+                     TVMRT_MICRO_TWICE_BYTE("r4", SATURATE, AWAY)                                \
+                         TVMRT_MICRO_TWICE_BYTE("r5", SATURATE, AWAY)                            \
+                             TVMRT_MICRO_TWICE_BYTE("r6", SATURATE, AWAY) "subs %[n], %[n], "    \
+                                                                          "#4\nbgt 1b\n"         \
+                 : [y] "+r"(y), [s] "+r"(sums), [f] "+r"(multipliers), [n] "+r"(fours),          \
+                   [f0] "=&r"(f0), [f1] "=&r"(f1)                                                \
+                 : [half] "r"(half)                                                              \
+                 : "r3", "r4", "r5", "r6", "cc", "memory")
+#endif
+
+/*! \brief tvmrt_micro_requantize() with pairs of multipliers. */
+TVMRT_NOINLINE void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t* sums,
+                                                 const tvmrt_micro_multiplier* multipliers,
+                                                 int32_t n, const tvmrt_micro_range* range) {
+  const int32_t lo = range->lo, hi = range->hi, half = 2 * range->zero + 1;
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
+  int32_t fours = n & ~3;
+  if (fours > 0 && range->full_range > 0) {
+    uint32_t f0, f1;
+    if (range->full_range == TVMRT_MICRO_FULL_UINT8) {
+      TVMRT_MICRO_TWICE_ROW("usat", TVMRT_MICRO_AWAY);
+    } else if (range->twice == TVMRT_MICRO_TWICE) {
+      TVMRT_MICRO_TWICE_ROW("ssat", TVMRT_MICRO_AWAY);
+    } else {
+      TVMRT_MICRO_TWICE_ROW("ssat", TVMRT_MICRO_UPWARDS);
+    }
+    n &= 3;
+  }
+#endif
+  for (; n > 0; n--, multipliers += 2) {
+    const int32_t q =
+        tvmrt_micro_round_twice_fixed(*sums++, multipliers[0].fixed, multipliers[1].fixed, half);
+    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+  }
+}
+
 /*! \brief tvmrt_micro_requantize() of sums with fixed-point multipliers, float scales, or both. */
 TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
                                              const tvmrt_micro_multiplier* multipliers, int32_t n,
@@ -348,6 +430,10 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sum
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
                                            const tvmrt_micro_multiplier* multipliers, int32_t n,
                                            const tvmrt_micro_range* range) {
+  if (range->twice) {
+    tvmrt_micro_requantize_twice(y, sums, multipliers, n, range);
+    return;
+  }
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
   if (fours > 0 && range->full_range > 0) {
@@ -425,16 +511,16 @@ TVMRT_MICRO_FINISH void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c,
     return;
   }
   const tvmrt_micro_multiplier* const multipliers =
-      (const tvmrt_micro_multiplier*)data->multipliers;
+      tvmrt_micro_multipliers_at(data->multipliers, &c->range, channel);
   uint8_t* y = (uint8_t*)data->y + at;
 #if TVMRT_MICRO_MVE_REQUANTIZES
   for (; pixels >= 2; pixels -= 2, sums += 2 * stride, y += 2 * c->shape.y_stride) {
-    tvmrt_micro_requantize_two(y, c->shape.y_stride, sums, stride, multipliers + channel, channels,
+    tvmrt_micro_requantize_two(y, c->shape.y_stride, sums, stride, multipliers, channels,
                                &c->range);
   }
 #endif
   for (; pixels > 0; pixels--, sums += stride, y += c->shape.y_stride) {
-    tvmrt_micro_requantize(y, sums, multipliers + channel, channels, &c->range);
+    tvmrt_micro_requantize(y, sums, multipliers, channels, &c->range);
   }
 }
 

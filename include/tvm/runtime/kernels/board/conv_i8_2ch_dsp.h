@@ -93,7 +93,8 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_1px(int32_t* sums, const int32_t* end, const
 typedef struct tvmrt_micro_2ch_args {
   void* at;                  /* sums, or bytes of the first pixel */
   const void* multipliers;   /* NULL: sums are stored */
-  int32_t half, half_upper;  /* rounding offsets of the multiplications with factors */
+  int32_t half, half_upper;  /* rounding offsets of the products with factors; half_upper is 0 for
+                                pairs of multipliers */
   int32_t stride;            /* bytes from one pixel to the next */
   const void* end;           /* end of the range of `at` */
   const int16_t* window;     /* of both pixels */
@@ -121,12 +122,27 @@ typedef struct tvmrt_micro_2ch_args {
   "ldrd %[w0], %[w1], [r4], #8\n"                                   \
   "smmls %[u0], %[u0], %[w0], r5\nsmmls %[b0], %[b0], %[w1], r6\n"  \
   "smmls %[u1], %[u1], %[w0], r5\nsmmls %[b1], %[b1], %[w1], r6\n"  \
-  "ldrd %[w0], %[x], [%[run], #16]\n"                               \
   "ssat %[u0], #8, %[u0], asr #4\nssat %[b0], #8, %[b0], asr #12\n" \
-  "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #12\n" \
-  "strb %[u1], [r3, %[w0]]\nstrb %[u0], [r3], #1\n"                 \
-  "strb %[b1], [r3, %[w0]]\nstrb %[b0], [r3], #1\n"                 \
+  "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #12\n" TVMRT_MICRO_2CH_STORE
+#define TVMRT_MICRO_2CH_STORE                       \
+  "ldrd %[w0], %[x], [%[run], #16]\n"               \
+  "strb %[u1], [r3, %[w0]]\nstrb %[u0], [r3], #1\n" \
+  "strb %[b1], [r3, %[w0]]\nstrb %[b0], [r3], #1\n" \
   "strd r3, r4, [%[run]]\ncmp r3, %[x]\nblo 1b\n"
+
+/* TVMRT_MICRO_2CH_REQUANTIZE with pairs of multipliers, see TVMRT_MICRO_TWICE. */
+#define TVMRT_MICRO_2CH_TWICE(SUM0, SUM1)                                                       \
+  "ldrd %[w0], %[w1], [r4], #8\n" TVMRT_MICRO_2CH_SUM(SUM0)                                     \
+      TVMRT_MICRO_2CH_SUM(SUM1) "ssat " SUM0 ", #8, " SUM0 ", asr #1\nssat " SUM1 ", #8, " SUM1 \
+                                ", asr #1\n"
+#define TVMRT_MICRO_2CH_SUM(R)                              \
+  "smmlar " R ", " R ", %[w0], " R "\nadd " R ", " R ", " R \
+  ", asr #31\n"                                             \
+  "asr " R ", " R ", %[w1]\nadd " R ", " R ", r5\n"
+#define TVMRT_MICRO_2CH_REQUANTIZE_TWICE                                                 \
+  TVMRT_MICRO_2CH_TWICE("%[u0]", "%[u1]")                                                \
+  "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n" TVMRT_MICRO_2CH_TWICE("%[b0]", "%[b1]") \
+      TVMRT_MICRO_2CH_STORE
 
 /*!
  * \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; if y is not NULL,
@@ -136,12 +152,14 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmr
                                         const int16_t* window, int32_t channel, int32_t* sums,
                                         int32_t channels, uint8_t* y) {
   const int16_t* w = tvmrt_micro_2ch_weights(c, data, channel);
-  const int32_t half = c->range.zero * 16 + 8, n = c->shape.layout.windows.length;
+  const int32_t twice = c->range.twice;
+  const int32_t half = twice ? c->range.zero * 2 + 1 : c->range.zero * 16 + 8;
+  const int32_t n = c->shape.layout.windows.length;
   tvmrt_micro_2ch_args run = {
       .at = sums,
       .multipliers = NULL,
       .half = half,
-      .half_upper = half * 256,
+      .half_upper = twice ? 0 : half * 256,
       .stride = c->shape.y_stride,
       .end = sums + channels,
       .window = window,
@@ -154,16 +172,17 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmr
     run.end = y + channels;
   }
   uint32_t u0, u1, b0, b1, w0, w1, x;
-  __asm volatile(TVMRT_MICRO_2CH_DOT_PRODUCTS
-                 "ldmia %[run], {r3-r6}\ncbz r4, 7f\n" TVMRT_MICRO_2CH_REQUANTIZE
-                 "b 8f\n7:\nldrd %[w0], %[x], [%[run], #16]\n"
-                 "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n"
-                 "strd %[u1], %[b1], [r3, #128]\nstrd %[u0], %[b0], [r3], #8\n"
-                 "str r3, [%[run]]\ncmp r3, %[x]\nblo 1b\n8:\n"
-                 : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w),
-                   [w0] "=&r"(w0), [w1] "=&r"(w1), [x] "=&r"(x)
-                 : [run] "r"(&run)
-                 : "r3", "r4", "r5", "r6", "cc", "memory");
+  __asm volatile(
+      TVMRT_MICRO_2CH_DOT_PRODUCTS
+      "ldmia %[run], {r3-r6}\ncbz r4, 7f\ncbz r6, 9f\n" TVMRT_MICRO_2CH_REQUANTIZE
+      "b 8f\n7:\nldrd %[w0], %[x], [%[run], #16]\n"
+      "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n"
+      "strd %[u1], %[b1], [r3, #128]\nstrd %[u0], %[b0], [r3], #8\n"
+      "str r3, [%[run]]\ncmp r3, %[x]\nblo 1b\nb 8f\n9:\n" TVMRT_MICRO_2CH_REQUANTIZE_TWICE "8:\n"
+      : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w), [w0] "=&r"(w0),
+        [w1] "=&r"(w1), [x] "=&r"(x)
+      : [run] "r"(&run)
+      : "r3", "r4", "r5", "r6", "cc", "memory");
 }
 
 #else

@@ -94,7 +94,22 @@ def _epilogue_nodes(
             best = fused[1:]
     if best and _live_out([root, *best], readers) != [best[-1].output]:
         return []
-    return best
+    return _without_widening(root, best, readers)
+
+
+def _without_widening(root: Node, after: list[Node], readers: ValueUsers) -> list[Node]:
+    """Return the nodes up to the narrowest value if a reduction reads the last one: it computes the
+    others itself, and less is stored between the two."""
+    reader = readers.only(after[-1].output) if after else None
+    if reader is None or _kind(reader) != REDUCE:
+        return after
+    width, kept = after[-1].output.dtype.itemsize, len(after)
+    for count in reversed(range(len(after))):
+        last = (root, *after)[count].output
+        single = _live_out([root, *after[:count]], readers) == [last]
+        if single and last.dtype.itemsize < width:
+            width, kept = last.dtype.itemsize, count
+    return after[:kept]
 
 
 def _can_join(node: Node, shape, fused: list[Node], can_fuse, position) -> bool:

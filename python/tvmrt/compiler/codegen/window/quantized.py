@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -38,7 +39,7 @@ from .boards.dequantize_epilogue import print_dequantize_epilogue
 from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayerI8, micro_shape
-from .boards.requant_multipliers import all_fixed_point, requant_multipliers
+from .boards.requant_multipliers import RequantTable, requant_table
 from .boards.residual_epilogue import HARD_FLOAT_FLAGS, print_residual_epilogue
 from .choose_i8 import choose, choose_variant, tile_choices
 from .epilogue_operands import fits_rows, row_strides
@@ -178,8 +179,23 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
     def requantizes_in_kernel(self) -> bool:
         """Whether the kernel itself requantises the result."""
         alone = not self.group.after or self.residual is not None
-        is_float = self.node.attrs.get("rounding", "even") == "even"
-        return self.node.attrs["to"] in ("int8", "uint8") and alone and is_float
+        if self.node.attrs["to"] not in ("int8", "uint8") or not alone:
+            return False
+        return self._rounding == "even" or self.requant_table is not None
+
+    @property
+    def _rounding(self) -> str:
+        return self.node.attrs.get("rounding", "even")
+
+    @cached_property
+    def requant_table(self) -> RequantTable | None:
+        """Multipliers of a board's kernels for a product to bytes; None if they cannot have its
+        rounding."""
+        target = self.target
+        if not BOARD_KERNELS.of(target) or (self._rounding == "twice" and HELIUM.of(target)):
+            return None
+        bounds = (self.node.attrs["y_zero"], *self._bounds()[:2])
+        return requant_table(self.scale, self._rounding, *bounds)
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerI8 | None:
         if not BOARD_KERNELS.of(self.target):
@@ -203,20 +219,19 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
             "weights": f.constant("weights", packed.weights),
         }
-        y, bounds, fixed = f.write(), (0, 0, 0, False), False
+        y, bounds, table = f.write(), (0, 0, 0, False), None
         if packed.bias is not None:
             fields["bias"] = f.constant("bias", packed.bias)
         if self.requantizes_in_kernel:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
-            multipliers = requant_multipliers(self.scale, *bounds[:3])
-            fields["multipliers"] = f.constant("multipliers", multipliers)
-            fixed = all_fixed_point(multipliers) and packed.shift is None
+            table = self.requant_table
+            fields["multipliers"] = f.constant("multipliers", table.multipliers)
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
-        members = layer.members(
-            kernel, step.writes[0].dtype.itemsize, bounds, fixed_point_only=fixed
-        )
+        fixed = table is not None and table.fixed_point_only and packed.shift is None
+        twice = "" if table is None else table.twice
+        members = layer.members(kernel, step.writes[0].dtype.itemsize, bounds, fixed, twice)
         address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
         if not self.requantizes_in_kernel:
             row_epilogue = None

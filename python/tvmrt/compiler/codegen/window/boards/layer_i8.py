@@ -26,13 +26,14 @@ FULL_RANGE = {
 
 
 def micro_range(
-    zero: int, low: int, high: int, signed: bool, fixed_point_only: bool = False
+    zero: int, low: int, high: int, signed: bool, fixed_point_only: bool = False, twice: str = ""
 ) -> dict[str, object]:
-    """Return the members of a ``tvmrt_micro_range``."""
+    """Return the members of a ``tvmrt_micro_range``; ``twice``: see ``RequantTable``."""
     return {
         "zero": zero, "lo": low, "hi": high,
         "full_range": FULL_RANGE.get((signed, low, high), 0),
         "fixed_point_only": int(fixed_point_only),
+        **({"twice": twice} if twice else {}),
     }  # fmt: skip
 
 
@@ -88,13 +89,13 @@ class MicroLayerI8:
 
     def members(
         self, kernel: MicroKernel, y_bytes: int, bounds: tuple[int, int, int, bool],
-        fixed_point_only: bool = False,
+        fixed_point_only: bool = False, twice: str = "",
     ) -> dict[str, object]:  # fmt: skip
         """Return the members of the layer's ``tvmrt_micro_conv_i8``.
 
         ``bounds``: zero point, minimum and maximum of the output, and whether it is signed;
         zeros with an epilogue. ``fixed_point_only``: sums become bytes by fixed-point multipliers
-        alone.
+        alone. ``twice``: see ``RequantTable``.
         """
         is_int8 = bounds[1:] == (-128, 127, True)
         fixed_point_only = fixed_point_only and is_int8 and self.shape.out_c % 2 == 0
@@ -103,7 +104,7 @@ class MicroLayerI8:
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
-            "range": micro_range(*bounds, fixed_point_only),
+            "range": micro_range(*bounds, fixed_point_only, twice),
         }
 
 

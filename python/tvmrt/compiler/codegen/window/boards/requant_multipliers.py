@@ -3,11 +3,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.requantization import split_scale, thresholds
 
 from .kernel import pad_to_multiple
+
+# Values of tvmrt_micro_range.twice; if no byte is below the zero point, ties need not round away.
+TWICE, TWICE_UPWARDS = "TVMRT_MICRO_TWICE", "TVMRT_MICRO_TWICE_UPWARDS"
+
+
+@dataclass(frozen=True)
+class RequantTable:
+    """Multipliers of a layer; ``twice``: of ``tvmrt_micro_range``, or empty."""
+
+    multipliers: np.ndarray
+    twice: str = ""
+
+    @property
+    def fixed_point_only(self) -> bool:
+        """Whether all multipliers are fixed-point."""
+        return bool(self.twice) or all_fixed_point(self.multipliers)
+
+
+def requant_table(
+    scale: np.ndarray, rounding: str, zero: int, low: int, high: int
+) -> RequantTable | None:
+    """Return the multipliers for a ``rounding`` of products; None if board kernels cannot have
+    it."""
+    if rounding == "even":
+        return RequantTable(requant_multipliers(scale, zero, low, high))
+    if rounding == "once":
+        least = thresholds(scale, rounding, low - zero, high - zero)
+        fixed = _solve(least, np.arange(low - zero + 1, high - zero + 1), np.abs(least) < 1 << 29)
+        padded = np.ones(len(pad_to_multiple(fixed, 4)), np.int32)
+        padded[: len(fixed)] = fixed
+        return RequantTable((-padded).view(np.float32)) if fixed.all() else None
+    m, n = split_scale(scale)
+    if n.min() < 1:
+        return None
+    pairs = pad_to_multiple(np.stack([2 * m - (1 << 32), n - 1], axis=1).astype(np.int32), 4)
+    return RequantTable(pairs.reshape(-1), TWICE_UPWARDS if low >= zero else TWICE)
 
 
 def requant_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
@@ -41,6 +80,11 @@ def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -
     has_solution = (
         ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)
     )  # floats hold these sums
+    return _solve(least, q, has_solution)
+
+
+def _solve(least: np.ndarray, q: np.ndarray, has_solution: np.ndarray) -> np.ndarray:
+    """Return multipliers that map each ``least`` sum, and none below it, to at least q."""
     # least * m >= bound, and (least - 1) * m <= bound - 1
     bound = (2 * q - 1) << 35
     from_, to = np.zeros_like(least), np.full_like(least, (1 << 31) - 1)
@@ -54,5 +98,5 @@ def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -
             to = np.where(sums > 0, np.minimum(to, most // size), to)
             from_ = np.where(sums < 0, np.maximum(from_, -(most // size)), from_)
             has_solution &= (sums != 0) | (most >= 0)
-    first, last = from_.max(axis=1), to.min(axis=1)
+    first, last = from_.max(axis=1, initial=1), to.min(axis=1, initial=(1 << 31) - 1)
     return np.where(has_solution.all(axis=1) & (first <= last), (first + last) // 2, 0)
