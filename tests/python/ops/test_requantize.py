@@ -91,4 +91,4 @@ def test_board_operators_use_no_floats(options, floats):
     files = [text for name, text in library.sources.files.items() if re.search(r"_lib\d\.c$", name)]
     code = re.sub(r"/\*.*?\*/", "", "\n".join(files), flags=re.DOTALL)
     assert bool(re.search(r"\bfloat\b|\bdouble\b", code)) == floats
-    assert ("tvmrt_fixed_scale" in code) != floats
+    assert ("TVMRT_MICRO_TWICE" in code) != floats

@@ -60,6 +60,11 @@ enum { TVMRT_MICRO_FULL_INT8 = 1, TVMRT_MICRO_FULL_UINT8 = 2 };
  */
 enum { TVMRT_MICRO_TWICE = 1, TVMRT_MICRO_TWICE_UPWARDS = 2 };
 
+/*! \brief Whether the file has layers that round twice; other files do not contain that code. */
+#ifndef TVMRT_MICRO_ROUNDS_TWICE
+#define TVMRT_MICRO_ROUNDS_TWICE 0
+#endif
+
 /*! \brief Range of a tensor's bytes. */
 typedef struct tvmrt_micro_range {
   int16_t zero;      /*!< Zero point. */
@@ -107,10 +112,14 @@ typedef struct tvmrt_micro_data {
   const void* ctx;            /*!< Context of the epilogue. */
 } tvmrt_micro_data;
 
+/*! \brief Whether multipliers are pairs; see tvmrt_micro_range.twice. */
+#define TVMRT_MICRO_IS_TWICE(range) (TVMRT_MICRO_ROUNDS_TWICE && (range)->twice != 0)
+
 /*! \brief The multipliers from a channel on. */
 TVMRT_INLINE const tvmrt_micro_multiplier* tvmrt_micro_multipliers_at(
     const void* multipliers, const tvmrt_micro_range* range, int32_t channel) {
-  return (const tvmrt_micro_multiplier*)multipliers + (range->twice ? 2 * channel : channel);
+  return (const tvmrt_micro_multiplier*)multipliers +
+         (TVMRT_MICRO_IS_TWICE(range) ? 2 * channel : channel);
 }
 
 /*! \brief Padding byte for kernels that convert uint8 to int8 by subtracting 128. */
@@ -377,9 +386,9 @@ TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #endif
 
 /*! \brief tvmrt_micro_requantize() with pairs of multipliers. */
-TVMRT_NOINLINE void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t* sums,
-                                                 const tvmrt_micro_multiplier* multipliers,
-                                                 int32_t n, const tvmrt_micro_range* range) {
+TVMRT_RARELY_CALLED void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t* sums,
+                                                      const tvmrt_micro_multiplier* multipliers,
+                                                      int32_t n, const tvmrt_micro_range* range) {
   const int32_t lo = range->lo, hi = range->hi, half = 2 * range->zero + 1;
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
@@ -430,7 +439,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sum
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
                                            const tvmrt_micro_multiplier* multipliers, int32_t n,
                                            const tvmrt_micro_range* range) {
-  if (range->twice) {
+  if (TVMRT_MICRO_IS_TWICE(range)) {
     tvmrt_micro_requantize_twice(y, sums, multipliers, n, range);
     return;
   }

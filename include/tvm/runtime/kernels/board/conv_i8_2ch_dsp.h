@@ -139,10 +139,18 @@ typedef struct tvmrt_micro_2ch_args {
   "smmlar " R ", " R ", %[w0], " R "\nadd " R ", " R ", " R \
   ", asr #31\n"                                             \
   "asr " R ", " R ", %[w1]\nadd " R ", " R ", r5\n"
-#define TVMRT_MICRO_2CH_REQUANTIZE_TWICE                                                 \
-  TVMRT_MICRO_2CH_TWICE("%[u0]", "%[u1]")                                                \
-  "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n" TVMRT_MICRO_2CH_TWICE("%[b0]", "%[b1]") \
+#if TVMRT_MICRO_ROUNDS_TWICE
+#define TVMRT_MICRO_2CH_CHOOSE "cbz r6, 9f\n"
+#define TVMRT_MICRO_2CH_REQUANTIZE_TWICE                                                     \
+  "b 8f\n9:\n" TVMRT_MICRO_2CH_TWICE(                                                        \
+      "%[u0]",                                                                               \
+      "%[u1]") "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n" TVMRT_MICRO_2CH_TWICE("%[b0]", \
+                                                                                    "%[b1]") \
       TVMRT_MICRO_2CH_STORE
+#else
+#define TVMRT_MICRO_2CH_CHOOSE
+#define TVMRT_MICRO_2CH_REQUANTIZE_TWICE
+#endif
 
 /*!
  * \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; if y is not NULL,
@@ -152,7 +160,7 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmr
                                         const int16_t* window, int32_t channel, int32_t* sums,
                                         int32_t channels, uint8_t* y) {
   const int16_t* w = tvmrt_micro_2ch_weights(c, data, channel);
-  const int32_t twice = c->range.twice;
+  const int32_t twice = TVMRT_MICRO_IS_TWICE(&c->range);
   const int32_t half = twice ? c->range.zero * 2 + 1 : c->range.zero * 16 + 8;
   const int32_t n = c->shape.layout.windows.length;
   tvmrt_micro_2ch_args run = {
@@ -174,11 +182,11 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmr
   uint32_t u0, u1, b0, b1, w0, w1, x;
   __asm volatile(
       TVMRT_MICRO_2CH_DOT_PRODUCTS
-      "ldmia %[run], {r3-r6}\ncbz r4, 7f\ncbz r6, 9f\n" TVMRT_MICRO_2CH_REQUANTIZE
+      "ldmia %[run], {r3-r6}\ncbz r4, 7f\n" TVMRT_MICRO_2CH_CHOOSE TVMRT_MICRO_2CH_REQUANTIZE
       "b 8f\n7:\nldrd %[w0], %[x], [%[run], #16]\n"
       "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n"
       "strd %[u1], %[b1], [r3, #128]\nstrd %[u0], %[b0], [r3], #8\n"
-      "str r3, [%[run]]\ncmp r3, %[x]\nblo 1b\nb 8f\n9:\n" TVMRT_MICRO_2CH_REQUANTIZE_TWICE "8:\n"
+      "str r3, [%[run]]\ncmp r3, %[x]\nblo 1b\n" TVMRT_MICRO_2CH_REQUANTIZE_TWICE "8:\n"
       : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w), [w0] "=&r"(w0),
         [w1] "=&r"(w1), [x] "=&r"(x)
       : [run] "r"(&run)

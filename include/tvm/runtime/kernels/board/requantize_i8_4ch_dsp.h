@@ -142,9 +142,9 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_quad_8(const tvmrt_micro_conv_i8* c, 
 }
 
 /*! \brief tvmrt_micro_requantize_quad_twice() for both strides. */
-TVMRT_NOINLINE void tvmrt_micro_requantize_quad_pairs(const tvmrt_micro_conv_i8* c, uint8_t* y,
-                                                      const int32_t* sums, int32_t stride,
-                                                      const tvmrt_micro_multiplier* multipliers) {
+TVMRT_RARELY_CALLED void tvmrt_micro_requantize_quad_pairs(
+    const tvmrt_micro_conv_i8* c, uint8_t* y, const int32_t* sums, int32_t stride,
+    const tvmrt_micro_multiplier* multipliers) {
   if (stride == 4) {
     tvmrt_micro_requantize_quad_twice(c, y, sums, 4, multipliers);
   } else {
@@ -162,7 +162,7 @@ TVMRT_INLINE void tvmrt_micro_quad_finish(const tvmrt_micro_layer* d, const int3
     uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
     const tvmrt_micro_multiplier* const multipliers =
         tvmrt_micro_multipliers_at(data->multipliers, &d->conv->range, channel);
-    if (d->conv->range.twice) {
+    if (TVMRT_MICRO_IS_TWICE(&d->conv->range)) {
       tvmrt_micro_requantize_quad_pairs(d->conv, y, sums, stride, multipliers);
     } else if (stride == 4) {
       tvmrt_micro_requantize_quad_4(d->conv, y, sums, multipliers);

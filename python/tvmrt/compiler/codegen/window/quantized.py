@@ -225,7 +225,7 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         if self.requantizes_in_kernel:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
             table = self.requant_table
-            fields["multipliers"] = f.constant("multipliers", table.multipliers)
+            fields["multipliers"] = table.print(f)
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y

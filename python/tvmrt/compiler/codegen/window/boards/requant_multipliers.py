@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.requantization import split_scale, thresholds
 
+from ...c.writer import FunctionWriter
 from .kernel import pad_to_multiple
 
 # Values of tvmrt_micro_range.twice; if no byte is below the zero point, ties need not round away.
@@ -27,6 +28,12 @@ class RequantTable:
     def fixed_point_only(self) -> bool:
         """Whether all multipliers are fixed-point."""
         return bool(self.twice) or all_fixed_point(self.multipliers)
+
+    def print(self, f: FunctionWriter) -> str:
+        """Print the multipliers; return their C expression."""
+        if self.twice:
+            f.macro("TVMRT_MICRO_ROUNDS_TWICE", "1")
+        return f.constant("multipliers", self.multipliers)
 
 
 def requant_table(
