@@ -107,9 +107,37 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sum
   }
 }
 
+/*! \brief tvmrt_micro_requantize() with pairs of multipliers, see TVMRT_MICRO_TWICE. */
+TVMRT_RARELY_CALLED void tvmrt_micro_rvv_requantize_twice(uint8_t* y, const int32_t* sums,
+                                                          const void* multipliers, int32_t n,
+                                                          const tvmrt_micro_range* range) {
+  int32_t vl, bytes;
+  __asm volatile(
+      TVMRT_MICRO_RVV_ON
+      "1:\nvsetvli %[vl], %[n], e32, m4, ta, ma\nvlseg2e32.v v8, (%[multipliers])\n"
+      "vle32.v v4, (%[sums])\nslli %[bytes], %[vl], 2\nadd %[sums], %[sums], %[bytes]\n"
+      "slli %[bytes], %[vl], 3\nadd %[multipliers], %[multipliers], %[bytes]\n"
+      /* first rounding: the sum plus the upper half of the product, and its next bit */
+      "vmulh.vv v16, v4, v8\nvmul.vv v20, v4, v8\nvadd.vv v4, v4, v16\nvsrl.vi v20, v20, 31\n"
+      "vadd.vv v4, v4, v20\n"
+      "vsra.vi v16, v4, 31\nvadd.vv v4, v4, v16\nvsra.vv v4, v4, v12\nvadd.vx v4, v4, %[half]\n"
+      "vsra.vi v4, v4, 1\nvmax.vx v4, v4, %[lo]\nvmin.vx v4, v4, %[hi]\n"
+      "vsetvli zero, zero, e16, m2, ta, ma\nvnsrl.wi v4, v4, 0\n"
+      "vsetvli zero, zero, e8, m1, ta, ma\nvnsrl.wi v4, v4, 0\nvse8.v v4, (%[y])\n"
+      "sub %[n], %[n], %[vl]\nadd %[y], %[y], %[vl]\nbnez %[n], 1b\n" TVMRT_MICRO_RVV_OFF
+      : [vl] "=&r"(vl), [bytes] "=&r"(bytes), [y] "+r"(y), [sums] "+r"(sums), [n] "+r"(n),
+        [multipliers] "+r"(multipliers)
+      : [half] "r"(2 * range->zero + 1), [lo] "r"(range->lo), [hi] "r"(range->hi)
+      : TVMRT_MICRO_RVV_CHANGES);
+}
+
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
                                            const tvmrt_micro_multiplier* multipliers, int32_t n,
                                            const tvmrt_micro_range* range) {
+  if (TVMRT_MICRO_IS_TWICE(range)) {
+    if (n > 0) tvmrt_micro_rvv_requantize_twice(y, sums, multipliers, n, range);
+    return;
+  }
   while (n > 0) {
     const tvmrt_micro_vector_length strip = tvmrt_micro_rvv_requantize(
         y, sums, multipliers, n, range->zero * 16 + 8, range->lo, range->hi);

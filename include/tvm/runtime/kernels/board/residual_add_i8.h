@@ -26,7 +26,7 @@ typedef struct tvmrt_micro_residual {
 /*! \brief The context of tvmrt_micro_residual_rows(). */
 typedef struct tvmrt_micro_residual_ctx {
   const tvmrt_micro_residual* layer;
-  const void* multipliers; /*!< tvmrt_micro_multiplier per channel, to a multiple of four. */
+  const void* multipliers; /*!< Like those of tvmrt_micro_data, to a multiple of four. */
   const void* operand;     /*!< May be the address of the result. */
 } tvmrt_micro_residual_ctx;
 
@@ -81,7 +81,7 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
       const uint8_t* const b =
           (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->operand_stride;
       tvmrt_micro_requantize(q, rows->acc + p * (int32_t)rows->acc_stride + i,
-                             (const tvmrt_micro_multiplier*)to->multipliers + channel, n,
+                             tvmrt_micro_multipliers_at(to->multipliers, &s->range, channel), n,
                              &s->range);
       tvmrt_micro_rvv_add_residual(&k, (uint8_t*)rows->y + p * (int32_t)rows->y_stride + i, q,
                                    b + channel, n);
@@ -97,13 +97,20 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
   for (int32_t p = 0; p < rows->pixels; p++) {
     const int32_t* acc = rows->acc + p * (int32_t)rows->acc_stride;
     const tvmrt_micro_multiplier* multipliers =
-        (const tvmrt_micro_multiplier*)to->multipliers + rows->channel;
+        tvmrt_micro_multipliers_at(to->multipliers, &s->range, (int32_t)rows->channel);
     const uint8_t* b = (const uint8_t*)to->operand +
                        ((int32_t)rows->pixel + p) * s->operand_stride + rows->channel;
     uint8_t* y = (uint8_t*)rows->y + p * (int32_t)rows->y_stride;
     const uint8_t* const end = y + rows->channels;
     while (y != end) {
-      int32_t q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
+      int32_t q;
+      if (TVMRT_MICRO_IS_TWICE(&s->range)) {
+        q = tvmrt_micro_round_twice_fixed(*acc++, multipliers[0].fixed, multipliers[1].fixed,
+                                          2 * s->range.zero + 1);
+        multipliers += 2;
+      } else {
+        q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
+      }
       q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
       /* (v ^ 0x80) - 0x80 extends the sign */
       q = (q * s->own_multiplier + ((*b++ ^ flip) - flip) * s->other_multiplier + s->offset) >>
@@ -142,18 +149,44 @@ TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* 
   } while (y != end);
 }
 
+/*! \brief tvmrt_micro_residual_full_range() with pairs of multipliers. */
+TVMRT_RARELY_CALLED void tvmrt_micro_residual_twice(const tvmrt_micro_residual* s, uint8_t* y,
+                                                    const int32_t* acc,
+                                                    const tvmrt_micro_multiplier* multipliers,
+                                                    const int8_t* operand, int32_t n) {
+  const int32_t own = s->own_multiplier, other = s->other_multiplier, add = s->offset,
+                places = s->shift, half = 2 * s->range.zero + 1;
+  const uint8_t* const end = y + n;
+  for (; y != end; multipliers += 2) {
+    int32_t q = *acc++;
+    __asm(
+        "smmlar %0, %0, %1, %0\n\tadd %0, %0, %0, asr #31\n\tasr %0, %0, %2\n\t"
+        "add %0, %0, %3\n\tssat %0, #8, %0, asr #1"
+        : "+r"(q)
+        : "r"(multipliers[0].fixed), "r"(multipliers[1].fixed), "r"(half));
+    q = (q * own + (*operand++ * other + add)) >> places;
+    __asm("ssat %0, #8, %0" : "+r"(q));
+    *y++ = (uint8_t)q;
+  }
+}
+
 /*! \brief tvmrt_micro_residual_rows() for int8 bytes and the bounds -128 and 127. */
 static inline void tvmrt_micro_residual_full_range_rows(const tvmrt_i8_rows* rows,
                                                         const void* ctx) {
   const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
+  const tvmrt_micro_range* const range = &to->layer->range;
   const tvmrt_micro_multiplier* multipliers =
-      (const tvmrt_micro_multiplier*)to->multipliers + rows->channel;
+      tvmrt_micro_multipliers_at(to->multipliers, range, (int32_t)rows->channel);
   const int32_t pixel = to->layer->operand_stride;
   const int8_t* operand = (const int8_t*)to->operand + (int32_t)rows->pixel * pixel + rows->channel;
   const int32_t* acc = rows->acc;
   uint8_t* y = (uint8_t*)rows->y;
   for (int32_t p = rows->pixels; p > 0; p--) {
-    tvmrt_micro_residual_full_range(to->layer, y, acc, multipliers, operand, rows->channels);
+    if (TVMRT_MICRO_IS_TWICE(range)) {
+      tvmrt_micro_residual_twice(to->layer, y, acc, multipliers, operand, rows->channels);
+    } else {
+      tvmrt_micro_residual_full_range(to->layer, y, acc, multipliers, operand, rows->channels);
+    }
     acc += (int32_t)rows->acc_stride;
     operand += pixel;
     y += (int32_t)rows->y_stride;

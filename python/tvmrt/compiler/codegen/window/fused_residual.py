@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.fixed_point import FixedPair
 
 from ..c.formatting import initializer
 from ..c.initializers import float_literal, range_initializer
@@ -15,6 +16,8 @@ MAX_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 
 def residual_operand(product: Node, node: Node) -> int | None:
     """Return which operand of a ``qadd`` tiles can add to the matmul's bytes, or None."""
     other = int8_residual_operand(product, node)
+    if not node.operator.is_integer_pair:
+        return None
     if other is None or product.operator.weights is None or _is_depthwise(product):
         return None
     value, operand = node.inputs[other], "ba"[other]
@@ -29,7 +32,7 @@ def residual_operand(product: Node, node: Node) -> int | None:
 
 
 def int8_residual_operand(product: Node, node: Node) -> int | None:
-    """Return which computed 8-bit operand of a ``qadd`` is added to the matmul's bytes, or None."""
+    """Return which computed 8-bit operand of a sum is added to the matmul's bytes, or None."""
     if not _is_sum(node) or product.attrs["to"] not in INT8_TYPES:
         return None
     others = [i for i, value in enumerate(node.inputs) if value is not product.output]
@@ -40,7 +43,8 @@ def int8_residual_operand(product: Node, node: Node) -> int | None:
 
 
 def _is_sum(node: Node) -> bool:
-    return node.operator.is_integer_pair and node.operator.symbol == "+"
+    pair = node.operator.is_integer_pair or isinstance(node.operator, FixedPair)
+    return pair and node.operator.symbol == "+"
 
 
 def _is_depthwise(product: Node) -> bool:

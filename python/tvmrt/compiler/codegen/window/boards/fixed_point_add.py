@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,16 +25,19 @@ class FixedPointAdd:
 
 
 def find_fixed_point_add(
-    own: Mapping[str, float], other: Mapping[str, float], result: Mapping[str, float]
+    own: Mapping[str, float],
+    other: Mapping[str, float],
+    result: Mapping[str, float],
+    sums: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> FixedPointAdd | None:
-    """Find integers that give the byte of the float sum for every two bytes, or None.
+    """Find integers that give the byte of the sum for every two bytes, or None.
 
     ``own`` and ``other`` have ``scale``, ``zero``, ``low`` and ``high`` of the bytes, ``result``
-    those of the sum.
+    those of the sum. ``sums`` returns the sums of own and other bytes; by default in floats.
     """
     a, b = (np.arange(int(side["low"]), int(side["high"]) + 1) for side in (own, other))
     a, b = a[:, None], b[None]
-    expected = _float_results(a, b, own, other, result)
+    expected = sums(a, b) if sums else _float_results(a, b, own, other, result)
     real = [side["scale"] / result["scale"] for side in (own, other)]
     parts = [(x - side["zero"]) * r for x, side, r in zip((a, b), (own, other), real)]
     exact = parts[0] + parts[1] + result["zero"]

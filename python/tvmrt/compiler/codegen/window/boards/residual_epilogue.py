@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..epilogue_operands import row_strides
 from ..fused_residual import int8_residual_operand
 from .fixed_point_add import find_fixed_point_add
 from .layer_i8 import micro_range
-from .requant_multipliers import requant_multipliers
+from .requant_multipliers import requant_table
 
 HARD_FLOAT_FLAGS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # flags of targets with a float unit
 _INT8 = {"low": -128, "high": 127}
@@ -41,35 +42,40 @@ def print_residual_epilogue(
     residual = int8_residual_operand(product, after[0]) if len(after) == 1 else None
     if residual is None or not (scale.min() > 0 and scale.max() < 256):
         return None
-    node = after[0]
+    node, rounding = after[0], product.attrs.get("rounding", "even")
     value = node.inputs[residual]
     at = step.read_values.index(value)
     strides = row_strides(step.reads[at].at, product.output.shape, order)
     if strides is None or strides[1] != 1 or strides[0] >= MAX_PIXEL_STRIDE:
         return None
     own_bounds = _bounds(product)
+    scales = _scales(node)
     own, other = (
-        {"scale": node.attrs[f"{side}_scale"], "zero": node.attrs[f"{side}_zero"], **bounds}
+        {"scale": scales[side], "zero": node.attrs[f"{side}_zero"], **bounds}
         for side, bounds in (
             ("ba"[residual], own_bounds),
             ("ab"[residual], dict(zip(("low", "high"), storage_range(value.dtype)))),
         )
     )
     full_range = value.dtype.name == "int8" and own_bounds == _bounds(node) == _INT8
-    if floats and not full_range:
-        return None
-    add = find_fixed_point_add(own, other, {**_bounds(node), "scale": node.attrs["y_scale"],
-                                     "zero": node.attrs["y_zero"]})  # fmt: skip
-    if add is None:
+    if floats and not full_range and rounding == "even":
         return None
     zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
-    multipliers = f.constant("multipliers", requant_multipliers(scale, zero, low, high))
+    table = requant_table(scale, rounding, zero, low, high)
+    add = table and find_fixed_point_add(
+        own, other, {**_bounds(node), "scale": scales["y"], "zero": node.attrs["y_zero"]},
+        None if node.operator.is_integer_pair else partial(_fixed_sums, node, residual),
+    )  # fmt: skip
+    if add is None:
+        return None
+    multipliers = table.print(f)
     f.include("board/residual_add_i8.h")
     f.line("/* y = (q * own_multiplier + other * other_multiplier + offset) >> shift, clamped to")
     f.line(" * lo and hi; q is the byte of `range` that the layer has without the add. */")
     print_struct(f, "static const tvmrt_micro_residual residual", {
-        "range": micro_range(zero, low, high, low < 0), "own_multiplier": add.own,
-        "other_multiplier": add.other, "offset": add.add, "shift": add.shift,
+        "range": micro_range(zero, low, high, low < 0, twice=table.twice),
+        "own_multiplier": add.own, "other_multiplier": add.other,
+        "offset": add.add, "shift": add.shift,
         "other_signed": int(value.dtype.is_signed),
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"], "operand_stride": strides[0],
     })  # fmt: skip
@@ -77,6 +83,25 @@ def print_residual_epilogue(
         "layer": "&residual", "multipliers": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
     return f"tvmrt_micro_residual{'_full_range' if full_range else ''}_rows", "&addend"
+
+
+def _scales(node: Node) -> dict[str, float]:
+    """Return the scales of a sum's operands and result, by a, b and y; in fixed point the
+    multipliers of both operands, for a result in steps of 1."""
+    at = node.attrs
+    if node.operator.is_integer_pair:
+        return {side: at[f"{side}_scale"] for side in "aby"}
+    last = at["m"] * 2.0 ** (at["e"] - 31 + at["bits"])
+    return {side: at[f"{side}_m"] * 2.0 ** (at[f"{side}_e"] - 31) * last for side in "ab"} | {
+        "y": 1
+    }
+
+
+def _fixed_sums(node: Node, residual: int, own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the bytes of a sum in fixed point."""
+    pair = (other, own) if residual == 0 else (own, other)
+    operands = [x.astype(v.dtype.numpy) for x, v in zip(pair, node.inputs)]
+    return node.operator.evaluate(operands, node.attrs)[0].astype(np.int64)
 
 
 def _bounds(node: Node) -> dict[str, int]:
