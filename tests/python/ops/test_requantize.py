@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from boards import BOARDS, run_network
 from quant_case import LAYERS, TYPES, Net, bytes_overflow, run_for, scalar, zero
 
 import tvmrt
@@ -92,3 +93,95 @@ def test_board_operators_use_no_floats(options, floats):
     code = re.sub(r"/\*.*?\*/", "", "\n".join(files), flags=re.DOTALL)
     assert bool(re.search(r"\bfloat\b|\bdouble\b", code)) == floats
     assert ("TVMRT_MICRO_TWICE" in code) != floats
+
+
+def rounded_twice(sums: np.ndarray, w_scale: np.ndarray) -> np.ndarray:
+    """Return the bytes of channels-first sums with the scales and zero points of ``layers``."""
+    real = np.float32(0.02) * w_scale / np.float32(0.09)
+    found = [[scaled(int(s), r) + 5 for s in row.flat] for row, r in zip(sums, real)]
+    return np.clip(found, -128, 127).reshape(sums.shape)
+
+
+def window_sums(x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Return the exact sums of a convolution of one image with padding 1 or none; ``w`` with one
+    input channel is depthwise."""
+    pad, groups = w.shape[2] // 2, len(x) // w.shape[1]
+    padded = np.pad(x.astype(np.int64) - 5, [(0, 0), (pad, pad), (pad, pad)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (1, 2))
+    if groups > 1:
+        sums = np.einsum("chwij,cij->chw", windows, w[:, 0].astype(np.int64))
+    else:
+        sums = np.einsum("chwij,ocij->ohw", windows, w.astype(np.int64))
+    return sums + bias[:, None, None]
+
+
+def layers(channels: int) -> tuple[Net, dict[str, np.ndarray]]:
+    """Return a dense layer, a depthwise one and a dense one plus the first, and their bytes."""
+    net, expected = Net(41), {}
+    x = net.bytes("int8", 1, channels, 7, 6)
+    value, name, first = x[0], net.input(x), ""
+    for kind, shape in (("dense", (channels, channels, 1, 1)), ("depthwise", (channels, 1, 3, 3)),
+                        ("residual", (channels, channels, 1, 1))):  # fmt: skip
+        w = net.bytes("int8", *shape)
+        w_scale = np.exp2(net.rng.uniform(-9, -4, channels)).astype(np.float32)
+        bias = net.rng.integers(-3000, 3000, channels).astype(np.int32)
+        more = {"group": channels, "pads": [1, 1, 1, 1]} if kind == "depthwise" else {}
+        name = net.node(
+            "QLinearConv", name, scalar(0.02), zero("int8", 5), w, w_scale,
+            np.zeros(channels, np.int8), scalar(0.09), zero("int8", 5), bias, **more,
+        )  # fmt: skip
+        value = rounded_twice(window_sums(value, w, bias), w_scale)
+        # the next layer reads the bytes as if in steps of 0.02
+        if kind == "residual":
+            parts = zip((name, first), (0.09, 0.05))
+            total = net.node(
+                "Add", *(net.dequantize(q, scalar(s), zero("int8", 5)) for q, s in parts)
+            )
+            name = net.quantize(total, scalar(0.11), zero("int8", -3))
+            value = exact_sum(value, expected[first])
+        expected[name], first = value, first or name
+        net.output(name)
+    return net, expected
+
+
+def exact_sum(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the bytes of a sum of operands in steps of 0.09 and 0.05, in fixed point."""
+    scales = [float(np.float32(s)) for s in (0.09, 0.05, 0.11)]
+    twice, found = 2 * scales[0], []
+    for pair in zip(own.flat, other.flat):
+        total = sum(scaled((int(q) - 5) << 20, s / twice) for q, s in zip(pair, scales))
+        found.append(scaled(total, twice / (scales[2] * (1 << 20))) - 3)
+    return np.clip(found, -128, 127).reshape(own.shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channels", [12, 9])
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "riscv32", "rv32imac_zve32x"])
+def test_boards_equal_the_quantized_multiplier(target, channels, tmp_path):
+    if BOARDS[target].missing_tool():
+        pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
+    net, expected = layers(channels)
+    library = tvmrt.compile(
+        net.model(), target=target, interface_api="c", module_name="net", **FIXED
+    )
+    code = "".join(library.sources.files.values())
+    assert "tvmrt_micro_residual" in code and "tvmrt_fixed" not in code
+    found = run_network(BOARDS[target], library, net.feeds, tmp_path).outputs
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name][0], value, name)
+
+
+@pytest.mark.slow
+def test_fixed_point_takes_as_many_instructions_as_float_scales(tmp_path):
+    board = BOARDS["cortex-m4"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    counts = []
+    for i, options in enumerate((FIXED, {})):
+        net, _ = layers(32)
+        library = tvmrt.compile(
+            net.model(), target="cortex-m4", interface_api="c", module_name="net", **options
+        )
+        counts.append(run_network(board, library, net.feeds, tmp_path / str(i), counted=True))
+    fixed, floats = (outcome.instructions for outcome in counts)
+    assert fixed <= 1.1 * floats

@@ -111,6 +111,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sum
 TVMRT_RARELY_CALLED void tvmrt_micro_rvv_requantize_twice(uint8_t* y, const int32_t* sums,
                                                           const void* multipliers, int32_t n,
                                                           const tvmrt_micro_range* range) {
+  const int32_t half = 2 * range->zero + 1, lo = range->lo, hi = range->hi;
   int32_t vl, bytes;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
@@ -127,7 +128,7 @@ TVMRT_RARELY_CALLED void tvmrt_micro_rvv_requantize_twice(uint8_t* y, const int3
       "sub %[n], %[n], %[vl]\nadd %[y], %[y], %[vl]\nbnez %[n], 1b\n" TVMRT_MICRO_RVV_OFF
       : [vl] "=&r"(vl), [bytes] "=&r"(bytes), [y] "+r"(y), [sums] "+r"(sums), [n] "+r"(n),
         [multipliers] "+r"(multipliers)
-      : [half] "r"(2 * range->zero + 1), [lo] "r"(range->lo), [hi] "r"(range->hi)
+      : [half] "r"(half), [lo] "r"(lo), [hi] "r"(hi)
       : TVMRT_MICRO_RVV_CHANGES);
 }
 
