@@ -121,16 +121,25 @@ def layers(channels: int) -> tuple[Net, dict[str, np.ndarray]]:
     x = net.bytes("int8", 1, channels, 7, 6)
     value, name, first = x[0], net.input(x), ""
     for kind, shape in (("dense", (channels, channels, 1, 1)), ("depthwise", (channels, 1, 3, 3)),
+                        ("dequantised", (channels, channels, 1, 1)),
                         ("residual", (channels, channels, 1, 1))):  # fmt: skip
         w = net.bytes("int8", *shape)
         w_scale = np.exp2(net.rng.uniform(-9, -4, channels)).astype(np.float32)
         bias = net.rng.integers(-3000, 3000, channels).astype(np.int32)
+        if kind == "dequantised":
+            w_scale[:] = 0.01
         more = {"group": channels, "pads": [1, 1, 1, 1]} if kind == "depthwise" else {}
-        name = net.node(
+        y = net.node(
             "QLinearConv", name, scalar(0.02), zero("int8", 5), w, w_scale,
             np.zeros(channels, np.int8), scalar(0.09), zero("int8", 5), bias, **more,
         )  # fmt: skip
-        value = rounded_twice(window_sums(value, w, bias), w_scale)
+        result = rounded_twice(window_sums(value, w, bias), w_scale)
+        if kind == "dequantised":
+            y = net.dequantize(y, scalar(0.09), zero("int8", 5))
+            expected[y] = (result - 5).astype(np.float32) * np.float32(0.09)
+            net.output(y)
+            continue
+        name, value = y, result
         # the next layer reads the bytes as if in steps of 0.02
         if kind == "residual":
             parts = zip((name, first), (0.09, 0.05))
@@ -165,7 +174,7 @@ def test_boards_equal_the_quantized_multiplier(target, channels, tmp_path):
         net.model(), target=target, interface_api="c", module_name="net", **FIXED
     )
     code = "".join(library.sources.files.values())
-    assert "tvmrt_micro_residual" in code and "tvmrt_fixed" not in code
+    assert "tvmrt_micro_residual" in code and "tvmrt_fixed_scale" not in code
     found = run_network(BOARDS[target], library, net.feeds, tmp_path).outputs
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name][0], value, name)

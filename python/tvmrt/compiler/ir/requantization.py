@@ -14,10 +14,16 @@ from __future__ import annotations
 import numpy as np
 
 from .fixed_point_exp import shift
+from .graph import Node
 
 MAX_ACCUMULATOR = (1 << 30) - 1
 MAX_SHIFT = 31
 SEARCH_RADIUS = 4  # maximum error of an estimated threshold
+
+
+def rounding_of(product: Node) -> str:
+    """Return the rounding of a product; its scale is float32 only for "even"."""
+    return product.attrs.get("rounding", "even")
 
 
 def join_multipliers(m: np.ndarray, e: np.ndarray) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.compiler.ir import REDUCE, Node, Trait, Value, get_op
-from tvmrt.compiler.ir.requantization import requantize
+from tvmrt.compiler.ir.requantization import requantize, rounding_of
 
 from .channel_constants import per_channel
 
@@ -184,10 +184,10 @@ def _constant_result(
     scale = node.inputs[2].data.reshape(-1)
     if node.attrs["to"] == "float32":
         return total.astype(np.float32) * scale, certain
-    if node.attrs.get("rounding", "even") == "even":
+    if rounding_of(node) == "even":
         steps, certain = _round_with_mask(total * scale.astype(np.float64))
     else:
-        steps = requantize(total, scale, node.attrs["rounding"])
+        steps = requantize(total, scale, rounding_of(node))
     steps = np.clip(steps + node.attrs["y_zero"], node.attrs["low"], node.attrs["high"])
     return steps.astype(node.output.dtype.numpy), certain
 

@@ -20,6 +20,7 @@ from tvmrt.compiler.ir.program import (
     pixel_stride,
 )
 from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import GAP
@@ -181,21 +182,17 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         alone = not self.group.after or self.residual is not None
         if self.node.attrs["to"] not in ("int8", "uint8") or not alone:
             return False
-        return self._rounding == "even" or self.requant_table is not None
-
-    @property
-    def _rounding(self) -> str:
-        return self.node.attrs.get("rounding", "even")
+        return rounding_of(self.node) == "even" or self.requant_table is not None
 
     @cached_property
     def requant_table(self) -> RequantTable | None:
         """Multipliers of a board's kernels for a product to bytes; None if they cannot have its
         rounding."""
-        target = self.target
-        if not BOARD_KERNELS.of(target) or (self._rounding == "twice" and HELIUM.of(target)):
+        target, rounding = self.target, rounding_of(self.node)
+        if not BOARD_KERNELS.of(target) or (rounding == "twice" and HELIUM.of(target)):
             return None
         bounds = (self.node.attrs["y_zero"], *self._bounds()[:2])
-        return requant_table(self.scale, self._rounding, *bounds)
+        return requant_table(self.scale, rounding, *bounds)
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerI8 | None:
         if not BOARD_KERNELS.of(self.target):

@@ -14,7 +14,7 @@ import numpy as np
 from tvmrt.compiler.ir import DTYPES, DType, Node, Value
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.quantized import storage_range
-from tvmrt.compiler.ir.requantization import split_scale
+from tvmrt.compiler.ir.requantization import rounding_of, split_scale
 
 from ..c.formatting import GAP, call, wrap
 from ..c.writer import FunctionWriter
@@ -59,7 +59,7 @@ def _scale(f: FunctionWriter, product: Node) -> list[Operand]:
     scale = product.inputs[2]
     if product.attrs["to"] == "int32" or scalar_literal(scale) is not None:
         return []
-    if product.attrs.get("rounding") in FIXED:
+    if rounding_of(product) in FIXED:
         m, n = split_scale(scale.data.reshape(-1))
         return [
             Operand(DTYPES["int32"], name, name, f.constant(name, row.astype(np.int32)), 0, 1)
@@ -96,7 +96,7 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
     to = product.attrs["to"]
     if to == "int32":
         return "acc"
-    if product.attrs.get("rounding") in FIXED:
+    if rounding_of(product) in FIXED:
         return _rescale_fixed(inner, product)
     scale = scalar_literal(product.inputs[2]) or "scale"
     inner.include(SOFT_FLOAT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.requantization import rounding_of
 
 from ...c.initializers import print_struct
 from ...c.writer import FunctionWriter
@@ -17,8 +18,10 @@ def print_dequantize_epilogue(
 ) -> tuple[str, str] | None:
     """Print the context of ``tvmrt_micro_dequantize_rows``; return C expressions for the epilogue
     and its context. Return None if the matmul is followed by anything but a dequantize of the full
-    8-bit range, or if scales are per channel."""
-    if len(after) != 1 or after[0].op != "dequantize" or product.attrs["to"] not in INT8_TYPES:
+    8-bit range, or if scales are per channel or in fixed point."""
+    if rounding_of(product) != "even" or product.attrs["to"] not in INT8_TYPES:
+        return None
+    if len(after) != 1 or after[0].op != "dequantize":
         return None
     node = after[0]
     scales = [scalar_literal(value) for value in (product.inputs[2], node.inputs[1])]

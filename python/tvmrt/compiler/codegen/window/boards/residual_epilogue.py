@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.requantization import rounding_of
 
 from ...c.initializers import print_struct
 from ...c.writer import FunctionWriter
@@ -42,7 +43,7 @@ def print_residual_epilogue(
     residual = int8_residual_operand(product, after[0]) if len(after) == 1 else None
     if residual is None or not (scale.min() > 0 and scale.max() < 256):
         return None
-    node, rounding = after[0], product.attrs.get("rounding", "even")
+    node, rounding = after[0], rounding_of(product)
     value = node.inputs[residual]
     at = step.read_values.index(value)
     strides = row_strides(step.reads[at].at, product.output.shape, order)
