@@ -98,7 +98,9 @@ def test_rows_equal_exact_integers(bounds, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "riscv32", "rv32imac_zve32x"])
+@pytest.mark.parametrize(
+    "target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32", "rv32imac_zve32x"]
+)
 def test_rows_on_boards_equal_exact_integers(target, bounds, tmp_path):
     board = BOARDS[target]
     if board.missing_tool():

@@ -272,70 +272,20 @@ TVMRT_INLINE uint8_t tvmrt_micro_requantize_fixed(int32_t sum, int32_t factor, i
   "qadd r3, r3, %[zero]\nqadd r4, r4, %[zero]\nqadd r5, r5, %[zero]\nqadd r6, r6, %[zero]\n"
 #endif
 
+#if TVMRT_MICRO_CAN_DSP
+/* The byte in R of its sum, still to be halved and saturated; AWAY moves ties away from zero. */
+#define TVMRT_MICRO_TWICE_SUM(R, FACTOR, SHIFT, AWAY)                                             \
+  "smmlar " R ", " R ", " FACTOR ", " R "\n" AWAY(R) "asr " R ", " R ", " SHIFT "\nadd " R ", " R \
+                                                     ", %[half]\n"
+#define TVMRT_MICRO_AWAY(R) "add " R ", " R ", " R ", asr #31\n"
+#define TVMRT_MICRO_UPWARDS(R) ""
+#endif
+
 /* tvmrt_micro_requantize(y, sums, factors, n, range): y[i] = the byte of sums[i] and factors[i].
  * With Helium, whole vectors of sums and factors are read, which must exist. */
 #if TVMRT_MICRO_MVE_REQUANTIZES
 
-/*! \brief Requantise four sums that all have fixed-point multipliers, or none. */
-TVMRT_NOINLINE int32x4_t tvmrt_micro_requantize_four(const int32_t* sums,
-                                                     const tvmrt_micro_multiplier* multipliers,
-                                                     int32_t zero, int32x4_t low, int32x4_t high) {
-  int32x4_t q = vldrwq_s32(sums);
-  if (multipliers->fixed < 0) {
-    q = vmulhq_s32(q, vnegq_s32(vldrwq_s32(&multipliers->fixed)));
-    q = vshrq_n_s32(vaddq_n_s32(q, zero * 16 + 8), 4);
-  } else {
-    q = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), vldrwq_f32(&multipliers->scale)));
-    q = vqaddq_n_s32(q, zero);
-  }
-  return vminq_s32(vmaxq_s32(q, low), high);
-}
-
-/*!
- * \brief Requantise n channels of two pixels; their sums are `stride` apart and their bytes
- * `step`. Both are 0 for one pixel.
- */
-TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const int32_t* sums,
-                                               int32_t stride,
-                                               const tvmrt_micro_multiplier* multipliers, int32_t n,
-                                               const tvmrt_micro_range* range) {
-  const int32x4_t low = vdupq_n_s32(range->lo), high = vdupq_n_s32(range->hi);
-  const int32_t zero = range->zero;
-#if TVMRT_MICRO_ASM
-  /* groups of four channels with fixed-point multipliers, up to the first one without */
-  uint8_t* next = y + step;
-  const int32_t* second = sums + stride;
-  int32_t factor;
-  __asm volatile(
-      "subs %[n], %[n], #4\nblt 2f\n"
-      "1:\nldr %[factor], [%[f]]\nvldrw.32 q0, [%[f]]\ncmp %[factor], #0\nbge 2f\n"
-      "vldrw.32 q1, [%[s]], #16\nvneg.s32 q0, q0\nadds %[f], %[f], #16\n"
-      "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
-      "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[y]], #4\n"
-      "vldrw.32 q1, [%[second]], #16\n"
-      "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
-      "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[next]], #4\n"
-      "subs %[n], %[n], #4\nbge 1b\n"
-      "2:\nadds %[n], %[n], #4\n"
-      : [y] "+l"(y), [next] "+l"(next), [s] "+r"(sums), [second] "+r"(second),
-        [f] "+r"(multipliers), [n] "+r"(n), [factor] "=&r"(factor)
-      : [half] "r"(zero * 16 + 8), [low] "w"(low), [high] "w"(high)
-      : "q0", "q1", "cc", "memory");
-#endif
-  for (; n > 0; n -= 4, y += 4, sums += 4, multipliers += 4) {
-    const mve_pred16_t mask = vctp32q((uint32_t)n);
-    int32x4_t q = tvmrt_micro_requantize_four(sums + stride, multipliers, zero, low, high);
-    vstrbq_p_s32((int8_t*)y + step, q, mask);
-    q = tvmrt_micro_requantize_four(sums, multipliers, zero, low, high);
-    vstrbq_p_s32((int8_t*)y, q, mask);
-  }
-}
-
-TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
-                                         const tvmrt_micro_multiplier* multipliers, int32_t n,
-                                         const tvmrt_micro_range* range) {
-  tvmrt_micro_requantize_two(y, 0, sums, 0, multipliers, n, range);
-}
+#include "requantize_i8_mve.h"
 
 #else
 
@@ -363,12 +313,6 @@ TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #endif
 
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
-/* The byte in R of its sum, still to be halved and saturated; AWAY moves ties away from zero. */
-#define TVMRT_MICRO_TWICE_SUM(R, FACTOR, SHIFT, AWAY)                                             \
-  "smmlar " R ", " R ", " FACTOR ", " R "\n" AWAY(R) "asr " R ", " R ", " SHIFT "\nadd " R ", " R \
-                                                     ", %[half]\n"
-#define TVMRT_MICRO_AWAY(R) "add " R ", " R ", " R ", asr #31\n"
-#define TVMRT_MICRO_UPWARDS(R) ""
 #define TVMRT_MICRO_TWICE_BYTE(R, SATURATE, AWAY)                                             \
   "ldrd %[f0], %[f1], [%[f]], #8\n" TVMRT_MICRO_TWICE_SUM(R, "%[f0]", "%[f1]", AWAY) SATURATE \
       " " R ", #8, " R ", asr #1\nstrb " R ", [%[y]], #1\n"

@@ -47,6 +47,49 @@ TVMRT_INLINE void tvmrt_micro_mve_requantize(const tvmrt_micro_mve_quad* k, uint
   }
 }
 
+/* Requantise n pixels, whose sums are 8 apart, with pairs of multipliers. */
+#define TVMRT_MICRO_MVE_TWICE_PIXELS(AWAY) \
+  __asm volatile(                                                                         \
+      "vmsr p0, %[mask]\n1:\nvldrw.32 q0, [%[s]], #32\nvadd.i32 q0, q0, %q[bias]\n"      \
+      TVMRT_MICRO_MVE_TWICE("q0", "%q[m]", "%q[shift]", "q1", AWAY)                       \
+      "vadd.i32 q0, q0, %[zero]\nvmax.s32 q0, q0, %q[lo]\nvmin.s32 q0, q0, %q[hi]\n"     \
+      "vpst\nvstrbt.32 q0, [%[to]]\nsubs %[n], %[n], #1\nadd %[to], %[to], %[step]\n"    \
+      "bgt 1b\n"                                                                          \
+      : [to] "+l"(to), [s] "+r"(from), [n] "+r"(n)                                        \
+      : [bias] "w"(bias), [m] "w"(k.m), [shift] "w"(k.shift), [lo] "w"(lo), [hi] "w"(hi), \
+        [zero] "r"(zero), [step] "r"(c->shape.y_stride), [mask] "r"((uint32_t)mask) \
+      : "q0", "q1", "cc", "memory" TVMRT_MICRO_CHANGES_P0)
+
+/*! \brief tvmrt_micro_mve_rows() with pairs of multipliers. */
+TVMRT_NOINLINE void tvmrt_micro_mve_rows_twice(const tvmrt_micro_conv_i8* c,
+                                               const tvmrt_micro_data* data, const int32_t* sums,
+                                               int32_t top, int32_t rows, int32_t channel) {
+  const int32x4_t bias = vldrwq_s32(data->bias + channel);
+  const int32x4_t lo = vdupq_n_s32(c->range.lo), hi = vdupq_n_s32(c->range.hi);
+  const tvmrt_micro_mve_pairs k =
+      tvmrt_micro_mve_load_pairs(tvmrt_micro_multipliers_at(data->multipliers, &c->range, channel));
+  const mve_pred16_t mask = vctp32q((uint32_t)(c->shape.out_c - channel));
+  const int32_t zero = c->range.zero; /* of 32 bits, as assembly needs it */
+  uint8_t* to = (uint8_t*)data->y + top * c->shape.out[1] * c->shape.y_stride + channel;
+  for (; rows > 0; rows--, sums += 4) {
+    const int32_t* from = sums;
+    int32_t n = c->shape.out[1];
+#if TVMRT_MICRO_ASM
+    if (c->range.twice == TVMRT_MICRO_TWICE) {
+      TVMRT_MICRO_MVE_TWICE_PIXELS(TVMRT_MICRO_MVE_AWAY);
+    } else {
+      TVMRT_MICRO_MVE_TWICE_PIXELS(TVMRT_MICRO_MVE_UPWARDS);
+    }
+#else
+    for (; n > 0; n--, from += 8, to += c->shape.y_stride) {
+      int32x4_t q = tvmrt_micro_mve_round_twice(vaddq_s32(vldrwq_s32(from), bias), &k);
+      q = vminq_s32(vmaxq_s32(vaddq_n_s32(q, zero), lo), hi);
+      vstrbq_p_s32((int8_t*)to, q, mask);
+    }
+#endif
+  }
+}
+
 /*! \brief Requantise up to four channels of a step's output rows. */
 TVMRT_NOINLINE void tvmrt_micro_mve_rows(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                          const int32_t* sums, int32_t top, int32_t rows,
@@ -77,6 +120,10 @@ TVMRT_INLINE void tvmrt_micro_mve_finish(const tvmrt_micro_conv_i8* c, const tvm
   const tvmrt_micro_shape* const s = &c->shape;
   const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
 #if TVMRT_MICRO_MVE_REQUANTIZES
+  if (data->epilogue == NULL && TVMRT_MICRO_IS_TWICE(&c->range)) {
+    tvmrt_micro_mve_rows_twice(c, data, sums, top, rows, channel);
+    return;
+  }
   if (data->epilogue == NULL) {
     tvmrt_micro_mve_rows(c, data, sums, top, rows, channel);
     return;

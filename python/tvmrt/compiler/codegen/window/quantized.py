@@ -188,11 +188,10 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
     def requant_table(self) -> RequantTable | None:
         """Multipliers of a board's kernels for a product to bytes; None if they cannot have its
         rounding."""
-        target, rounding = self.target, rounding_of(self.node)
-        if not BOARD_KERNELS.of(target) or (rounding == "twice" and HELIUM.of(target)):
+        if not BOARD_KERNELS.of(self.target):
             return None
         bounds = (self.node.attrs["y_zero"], *self._bounds()[:2])
-        return requant_table(self.scale, rounding, *bounds)
+        return requant_table(self.scale, rounding_of(self.node), *bounds)
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayerI8 | None:
         if not BOARD_KERNELS.of(self.target):
