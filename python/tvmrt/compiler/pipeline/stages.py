@@ -74,9 +74,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             machine = request.changed_target(get_target("native"))
         if expand_composed(graph):
             optimize(graph, dump.graph)
-        if request.requantize == "fixed-point":
-            to_fixed_point(graph)
-        fold_requantization(graph)
+        _requantize(graph, request)
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
@@ -118,6 +116,13 @@ def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
         if row.graph is not None and value != row.default:
             row.graph(graph, value)
             optimize(graph, dump.graph)
+
+
+def _requantize(graph: Graph, request: Request) -> None:
+    """Requantise in fixed point as requested, as one node with the product where possible."""
+    if request.requantize == "fixed-point":
+        to_fixed_point(graph)
+    fold_requantization(graph)
 
 
 def _copy_names(program: Program, graph: Graph) -> None:
