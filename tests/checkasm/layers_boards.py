@@ -67,6 +67,11 @@ def random_shape(layers: Layers, depthwise: bool) -> Shape:
             size = (1, random.int(1, 9), random.int(1, 13))
             stride = random.one((1, 1), (1, 1), (2, 2), (1, 2), (2, 1))
             dilation = random.one((1, 1), (1, 1), (1, 1), random.pair(1, 2))
+            if random.chance(0.2):  # over time, in one row or one column
+                kernel, size, stride = (random.int(1, 30), 1), (1, random.int(1, 40), 1), (1, 1)
+                if random.chance(0.6):
+                    kernel, size = kernel[::-1], (size[0], *size[:0:-1])
+                pads = tuple((k // 2, (k - 1) // 2) for k in kernel)
             if random.chance(0.3):  # a result that may overwrite the input
                 pads = tuple((k // 2, (k - 1) // 2) for k in kernel)  # type: ignore[assignment]
                 stride = dilation = (1, 1)

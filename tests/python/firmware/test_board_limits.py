@@ -43,6 +43,22 @@ def test_costs_have_not_grown(name, target):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+TEMPORAL = ("tc_resnet", "wake_word_rows", "separable3", "separable3_rows", "tcn",
+            "dilated_separable", "matchbox", "matchbox_columns", "sensors_rows")  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEMPORAL)
+def test_convolutions_over_time_take_at_most_one_instruction_per_mac(name):
+    pytest.importorskip("onnxruntime")
+    if BOARDS["cortex-m55"].missing_tool():
+        pytest.skip(f"{BOARDS['cortex-m55'].missing_tool()} is not installed")
+    command = [sys.executable, str(BENCH.with_name("temporal.py")), name, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("error 0\n"), done.stdout
+
+
 # Clang 14 has no short calls on RV32, and no functions that save registers.
 CLANGS = [
     ("clang", "cortex-m4"),

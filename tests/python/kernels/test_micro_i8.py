@@ -54,6 +54,10 @@ SHAPES = {
     "depthwise-2x6-cropped": Shape(in_c=4, out_c=4, groups=4, kernel=(2, 6),
                                    pad=((0, 1), (-1, 3)), size=(4, 11)),
     "depthwise-cropped": Shape(in_c=4, out_c=4, groups=4, pad=((-1, 1), (-2, -1)), size=(8, 9)),
+    "depthwise-row-of-29": Shape(in_c=12, out_c=12, groups=12, size=(1, 40), kernel=(1, 29),
+                                 pad=((0, 0), (14, 14))),
+    "depthwise-column-of-9": Shape(in_c=9, out_c=9, groups=9, size=(20, 1), kernel=(9, 1),
+                                   pad=((8, 0), (0, 0)), dilation=(1, 1)),
     "depthwise-two-images": Shape(batch=2, in_c=4, out_c=4, groups=4, size=(5, 4)),
 }  # fmt: skip
 
@@ -107,3 +111,9 @@ def test_weights_beyond_16_bits_are_not_paired():
     w = w.copy()
     w[0, 3] = -1
     assert not KERNELS["conv_2ch_dsp"].supports(described(shape, True, 0, w))
+    over_time = Shape(in_c=8, out_c=8, groups=8, size=(1, 30), kernel=(1, 9), pad=((0, 0), (4, 4)))
+    w = np.full((8, 1, 1, 9), -127, np.int8)
+    w[3, 0, 0, 4] = -128
+    assert KERNELS["depthwise_8ch_mve"].supports(described(over_time, True, 0, w))
+    w[3, 0, 0, 5] = -128  # 2 * 128 * 128 is above 16 bits
+    assert not KERNELS["depthwise_8ch_mve"].supports(described(over_time, True, 0, w))

@@ -102,6 +102,11 @@ class Window:
         alone = self.batch == 1 and self.in_[0] == 1 and not symbols_of(*self.in_, *self.out)
         return alone and self.kernel == ONES and self.pad == ZEROS
 
+    @property
+    def has_one_column(self) -> bool:
+        """Whether images and windows have one column, without padding."""
+        return (self.in_[2], self.out[2], self.kernel[2], self.pad[2]) == (1, 1, 1, 0)
+
     def as_contiguous_row(self) -> Window:
         """Return the picked pixels as one contiguous row."""
         row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
@@ -130,8 +135,7 @@ class Window:
             return replace(self, batch=1, in_=row, out=row)
         window = self
         for _ in range(2):
-            last = (window.in_[2], window.out[2], window.kernel[2], window.pad[2])
-            if last == (1, 1, 1, 0):
+            if window.has_one_column:
                 window = window._rotated()
         return window
 

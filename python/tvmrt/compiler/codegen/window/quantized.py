@@ -197,7 +197,7 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         if not BOARD_KERNELS.of(self.target):
             return None
         layer = self.layer(step)
-        shape = micro_shape(layer, self.scale if self.requantizes_in_kernel else None)
+        shape = micro_shape(layer, self.scale if self.requantizes_in_kernel else None, by_rows)
         if shape is None:
             return None
         return MicroLayerI8(shape, layer, self.weights(), self.w_zero, self.bias)

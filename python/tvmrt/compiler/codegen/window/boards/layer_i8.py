@@ -108,16 +108,23 @@ class MicroLayerI8:
         }
 
 
-def micro_shape(layer: LayerI8, scale: np.ndarray | None) -> MicroShape | None:
+def micro_shape(
+    layer: LayerI8, scale: np.ndarray | None, by_rows: bool = False
+) -> MicroShape | None:
     """Return a layer's shape for these kernels, or None if they do not support it.
 
-    ``scale``: the multipliers of the sums, None if an epilogue takes the sums.
+    ``scale``: the multipliers of the sums, None if an epilogue takes the sums. ``by_rows``: for
+    some rows of the layer; else a dense layer's image of one column becomes one row, whose windows
+    are contiguous.
     """
     if not (layer.groups == 1 or layer.depthwise):
         return None
     if scale is not None and not (scale.min() > 0 and scale.max() < 256):
         return None
-    shape = MicroShape(layer.window, layer.in_c, layer.out_c, layer.depthwise)
+    window = layer.window
+    if window.has_one_column and not (by_rows or layer.depthwise):
+        window = window.in_longest_rows()
+    shape = MicroShape(window, layer.in_c, layer.out_c, layer.depthwise)
     return shape if shape.is_supported else None
 
 

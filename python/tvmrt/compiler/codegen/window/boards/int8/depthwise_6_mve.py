@@ -30,8 +30,8 @@ def mve_kernel(taps: int, cost: float) -> MicroKernel[MicroLayerI8]:
             or upper_bound(columns(layer)) > MAX_COLUMNS
         ):
             return False
-        if shape.kernel[0] > ROWS or shape.kernel[1] > taps:
-            return False
+        if shape.kernel[0] > ROWS or shape.kernel[1] > taps or shape.elements < 2 * taps:
+            return False  # vectors would hold mostly zeros
         return layer.fits_int8
 
     def pack(layer: MicroLayerI8) -> MicroWeights:
