@@ -60,6 +60,35 @@ TVMRT_INLINE void tvmrt_micro_store_quad(int32_t* sums, const int32_t acc[4]) {
   sums[3] = acc[3];
 }
 
+/*! \brief Accumulate n columns of a quad, `step` elements apart, in the quad's order. */
+TVMRT_INLINE void tvmrt_micro_accumulate_quad(int32_t acc[4], const int16_t* x, int32_t step,
+                                              const int16_t* w, int32_t n) {
+  int32_t a = acc[0], b = acc[1], c = acc[2], d = acc[3];
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_ASM
+  uint32_t x0, x1, w0, w1;
+  __asm volatile(
+      "1:\nldr %[x1], [%[x], #4]\nldr %[w1], [%[w], #4]\nldr %[x0], [%[x]]\n"
+      "ldr %[w0], [%[w]], #8\nadd %[x], %[x], %[step]\nsmlabb %[a], %[x0], %[w0], %[a]\n"
+      "smlatt %[b], %[x0], %[w0], %[b]\nsmlabb %[c], %[x1], %[w1], %[c]\n"
+      "smlatt %[d], %[x1], %[w1], %[d]\nsubs %[n], %[n], #1\nbgt 1b\n"
+      : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [x] "+r"(x), [w] "+r"(w), [n] "+r"(n),
+        [x0] "=&r"(x0), [x1] "=&r"(x1), [w0] "=&r"(w0), [w1] "=&r"(w1)
+      : [step] "r"(2 * step)
+      : "cc", "memory");
+#else
+  for (; n > 0; n--, x += step, w += 4) {
+    a += x[0] * w[0];
+    b += x[1] * w[1];
+    c += x[2] * w[2];
+    d += x[3] * w[3];
+  }
+#endif
+  acc[0] = a;
+  acc[1] = b;
+  acc[2] = c;
+  acc[3] = d;
+}
+
 /*! \brief Some quads of channels of some neighbouring pixels of an output row. */
 typedef struct tvmrt_micro_block {
   const int16_t* row[TVMRT_MICRO_MAX_ROWS]; /* of the kernel, in the line buffer */
@@ -81,10 +110,9 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
       const int32_t* const bias = b->bias + channel;
       int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
       for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-        const int16_t* x = b->row[kh] + at;
-        for (int32_t kw = 0; kw < s->kernel[1]; kw++, x += s->dilation[1] * 4, w += 4) {
-          TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) acc[i] += x[i] * w[i];
-        }
+        const int32_t columns = s->kernel[1], step = s->dilation[1] * 4;
+        tvmrt_micro_accumulate_quad(acc, b->row[kh] + at, step, w, columns);
+        w += 4 * columns;
       }
       tvmrt_micro_store_quad(b->sums + p * b->stride + channel, acc);
     }
