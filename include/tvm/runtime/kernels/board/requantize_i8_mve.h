@@ -19,12 +19,6 @@ TVMRT_INLINE tvmrt_micro_mve_pairs tvmrt_micro_mve_load_pairs(const void* multip
   return k;
 }
 
-/* Round the sums in Q twice; AWAY moves ties away from zero, with the temporary vector T. */
-#define TVMRT_MICRO_MVE_TWICE(Q, M, SHIFT, T, AWAY) \
-  "vqrdmulh.s32 " Q ", " Q ", " M "\n" AWAY(Q, T) "vrshl.s32 " Q ", " Q ", " SHIFT "\n"
-#define TVMRT_MICRO_MVE_AWAY(Q, T) "vshr.s32 " T ", " Q ", #31\nvadd.i32 " Q ", " Q ", " T "\n"
-#define TVMRT_MICRO_MVE_UPWARDS(Q, T) ""
-
 /*! \brief Round four sums twice, ties away from zero. */
 TVMRT_INLINE int32x4_t tvmrt_micro_mve_round_twice(int32x4_t q, const tvmrt_micro_mve_pairs* k) {
   q = vqrdmulhq_s32(q, k->m);
@@ -32,52 +26,29 @@ TVMRT_INLINE int32x4_t tvmrt_micro_mve_round_twice(int32x4_t q, const tvmrt_micr
 }
 
 #if TVMRT_MICRO_ASM
+/* Round the sums in Q twice; AWAY moves ties away from zero, with the temporary vector T. */
+#define TVMRT_MICRO_MVE_TWICE(Q, M, SHIFT, T, AWAY) \
+  "vqrdmulh.s32 " Q ", " Q ", " M "\n" AWAY(Q, T) "vrshl.s32 " Q ", " Q ", " SHIFT "\n"
+#define TVMRT_MICRO_MVE_AWAY(Q, T) "vshr.s32 " T ", " Q ", #31\nvadd.i32 " Q ", " Q ", " T "\n"
+#define TVMRT_MICRO_MVE_UPWARDS(Q, T) ""
 #define TVMRT_MICRO_MVE_TWICE_BYTES(SUMS, Y, AWAY) \
-  "vldrw.32 q2, [" SUMS "], #16\n" TVMRT_MICRO_MVE_TWICE("q2", "q0", "q1", "q3", AWAY)           \
-  "vadd.i32 q2, q2, %[zero]\nvmax.s32 q2, q2, %q[low]\nvmin.s32 q2, q2, %q[high]\n"             \
+  "vldrw.32 q2, [" SUMS "], #16\n" TVMRT_MICRO_MVE_TWICE("q2", "q0", "q1", "q3", AWAY) \
+  "vadd.i32 q2, q2, %[zero]\nvmax.s32 q2, q2, %q[low]\nvmin.s32 q2, q2, %q[high]\n" \
   "vstrb.32 q2, [" Y "], #4\n"
 /* Groups of four channels of two pixels. */
-#define TVMRT_MICRO_MVE_TWICE_ROWS(AWAY) \
-  __asm volatile(                                                                                \
-      "subs %[n], %[n], #4\nblt 2f\n"                                                            \
-      "1:\nvld20.32 {q0, q1}, [%[f]]\nvld21.32 {q0, q1}, [%[f]]!\n"                             \
-      "vshr.u32 q0, q0, #1\nvmvn q1, q1\n"                                                       \
-      TVMRT_MICRO_MVE_TWICE_BYTES("%[s]", "%[y]", AWAY)                                          \
-      TVMRT_MICRO_MVE_TWICE_BYTES("%[second]", "%[next]", AWAY)                                  \
-      "subs %[n], %[n], #4\nbge 1b\n"                                                            \
-      "2:\nadds %[n], %[n], #4\n"                                                                \
-      : [y] "+l"(y), [next] "+l"(next), [s] "+r"(sums), [second] "+r"(second),                   \
-        [f] "+r"(multipliers), [n] "+r"(n)                                                       \
-      : [zero] "r"(zero)      , [low] "w"(low), [high] "w"(high)                                \
+#define TVMRT_MICRO_MVE_TWICE_ROWS(AWAY)                                                     \
+  __asm volatile(                                                                            \
+      "subs %[n], %[n], #4\nblt 2f\n"                                                        \
+      "1:\nvld20.32 {q0, q1}, [%[f]]\nvld21.32 {q0, q1}, [%[f]]!\n"                          \
+      "vshr.u32 q0, q0, #1\nvmvn q1, q1\n" TVMRT_MICRO_MVE_TWICE_BYTES("%[s]", "%[y]", AWAY) \
+          TVMRT_MICRO_MVE_TWICE_BYTES(                                                       \
+              "%[second]", "%[next]",                                                        \
+              AWAY) "subs %[n], %[n], #4\nbge 1b\n2:\nadds %[n], %[n], #4\n"                 \
+      : [y] "+l"(y), [next] "+l"(next), [s] "+r"(sums), [second] "+r"(second),               \
+        [f] "+r"(multipliers), [n] "+r"(n)                                                   \
+      : [zero] "r"(zero), [low] "w"(low), [high] "w"(high)                                   \
       : "q0", "q1", "q2", "q3", "cc", "memory")
 #endif
-
-/*! \brief tvmrt_micro_requantize_two() with pairs of multipliers. */
-TVMRT_NOINLINE void tvmrt_micro_requantize_two_twice(uint8_t* y, int32_t step, const int32_t* sums,
-                                                     int32_t stride,
-                                                     const tvmrt_micro_multiplier* multipliers,
-                                                     int32_t n, const tvmrt_micro_range* range) {
-  const int32x4_t low = vdupq_n_s32(range->lo), high = vdupq_n_s32(range->hi);
-  const int32_t zero = range->zero; /* of 32 bits, as assembly needs it */
-#if TVMRT_MICRO_ASM
-  uint8_t* next = y + step;
-  const int32_t* second = sums + stride;
-  if (range->twice == TVMRT_MICRO_TWICE) {
-    TVMRT_MICRO_MVE_TWICE_ROWS(TVMRT_MICRO_MVE_AWAY);
-  } else {
-    TVMRT_MICRO_MVE_TWICE_ROWS(TVMRT_MICRO_MVE_UPWARDS);
-  }
-#endif
-  for (; n > 0; n -= 4, y += 4, sums += 4, multipliers += 8) {
-    const mve_pred16_t mask = vctp32q((uint32_t)n);
-    const tvmrt_micro_mve_pairs k = tvmrt_micro_mve_load_pairs(multipliers);
-    for (int32_t p = 1; p >= 0; p--) {
-      int32x4_t q = tvmrt_micro_mve_round_twice(vldrwq_s32(sums + p * stride), &k);
-      q = vminq_s32(vmaxq_s32(vaddq_n_s32(q, zero), low), high);
-      vstrbq_p_s32((int8_t*)y + p * step, q, mask);
-    }
-  }
-}
 
 /*! \brief Requantise four sums that all have fixed-point multipliers, or none. */
 TVMRT_NOINLINE int32x4_t tvmrt_micro_requantize_four(const int32_t* sums,
@@ -94,6 +65,19 @@ TVMRT_NOINLINE int32x4_t tvmrt_micro_requantize_four(const int32_t* sums,
   return vminq_s32(vmaxq_s32(q, low), high);
 }
 
+/*! \brief Requantise four sums with their multipliers; low and high are the range's. */
+TVMRT_INLINE int32x4_t tvmrt_micro_mve_requantize_four(const int32_t* sums,
+                                                       const tvmrt_micro_multiplier* multipliers,
+                                                       const tvmrt_micro_range* range,
+                                                       int32x4_t low, int32x4_t high) {
+  if (TVMRT_MICRO_IS_TWICE(range)) {
+    const tvmrt_micro_mve_pairs k = tvmrt_micro_mve_load_pairs(multipliers);
+    const int32x4_t q = tvmrt_micro_mve_round_twice(vldrwq_s32(sums), &k);
+    return vminq_s32(vmaxq_s32(vaddq_n_s32(q, range->zero), low), high);
+  }
+  return tvmrt_micro_requantize_four(sums, multipliers, range->zero, low, high);
+}
+
 /*!
  * \brief Requantise n channels of two pixels; their sums are `stride` apart and their bytes
  * `step`. Both are 0 for one pixel.
@@ -102,39 +86,41 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const i
                                                int32_t stride,
                                                const tvmrt_micro_multiplier* multipliers, int32_t n,
                                                const tvmrt_micro_range* range) {
-  if (TVMRT_MICRO_IS_TWICE(range)) {
-    tvmrt_micro_requantize_two_twice(y, step, sums, stride, multipliers, n, range);
-    return;
-  }
   const int32x4_t low = vdupq_n_s32(range->lo), high = vdupq_n_s32(range->hi);
-  const int32_t zero = range->zero;
 #if TVMRT_MICRO_ASM
-  /* groups of four channels with fixed-point multipliers, up to the first one without */
+  const int32_t zero = range->zero; /* of 32 bits, as assembly needs it */
   uint8_t* next = y + step;
   const int32_t* second = sums + stride;
-  int32_t factor;
-  __asm volatile(
-      "subs %[n], %[n], #4\nblt 2f\n"
-      "1:\nldr %[factor], [%[f]]\nvldrw.32 q0, [%[f]]\ncmp %[factor], #0\nbge 2f\n"
-      "vldrw.32 q1, [%[s]], #16\nvneg.s32 q0, q0\nadds %[f], %[f], #16\n"
-      "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
-      "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[y]], #4\n"
-      "vldrw.32 q1, [%[second]], #16\n"
-      "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
-      "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[next]], #4\n"
-      "subs %[n], %[n], #4\nbge 1b\n"
-      "2:\nadds %[n], %[n], #4\n"
-      : [y] "+l"(y), [next] "+l"(next), [s] "+r"(sums), [second] "+r"(second),
-        [f] "+r"(multipliers), [n] "+r"(n), [factor] "=&r"(factor)
-      : [half] "r"(zero * 16 + 8), [low] "w"(low), [high] "w"(high)
-      : "q0", "q1", "cc", "memory");
+  if (TVMRT_MICRO_IS_TWICE(range) && range->twice == TVMRT_MICRO_TWICE) {
+    TVMRT_MICRO_MVE_TWICE_ROWS(TVMRT_MICRO_MVE_AWAY);
+  } else if (TVMRT_MICRO_IS_TWICE(range)) {
+    TVMRT_MICRO_MVE_TWICE_ROWS(TVMRT_MICRO_MVE_UPWARDS);
+  } else { /* up to the first group without fixed-point multipliers */
+    int32_t factor;
+    __asm volatile(
+        "subs %[n], %[n], #4\nblt 2f\n"
+        "1:\nldr %[factor], [%[f]]\nvldrw.32 q0, [%[f]]\ncmp %[factor], #0\nbge 2f\n"
+        "vldrw.32 q1, [%[s]], #16\nvneg.s32 q0, q0\nadds %[f], %[f], #16\n"
+        "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
+        "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[y]], #4\n"
+        "vldrw.32 q1, [%[second]], #16\n"
+        "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
+        "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[next]], #4\n"
+        "subs %[n], %[n], #4\nbge 1b\n"
+        "2:\nadds %[n], %[n], #4\n"
+        : [y] "+l"(y), [next] "+l"(next), [s] "+r"(sums), [second] "+r"(second),
+          [f] "+r"(multipliers), [n] "+r"(n), [factor] "=&r"(factor)
+        : [half] "r"(zero * 16 + 8), [low] "w"(low), [high] "w"(high)
+        : "q0", "q1", "cc", "memory");
+  }
 #endif
-  for (; n > 0; n -= 4, y += 4, sums += 4, multipliers += 4) {
+  for (; n > 0; n -= 4, y += 4, sums += 4) {
     const mve_pred16_t mask = vctp32q((uint32_t)n);
-    int32x4_t q = tvmrt_micro_requantize_four(sums + stride, multipliers, zero, low, high);
+    int32x4_t q = tvmrt_micro_mve_requantize_four(sums + stride, multipliers, range, low, high);
     vstrbq_p_s32((int8_t*)y + step, q, mask);
-    q = tvmrt_micro_requantize_four(sums, multipliers, zero, low, high);
+    q = tvmrt_micro_mve_requantize_four(sums, multipliers, range, low, high);
     vstrbq_p_s32((int8_t*)y, q, mask);
+    multipliers += TVMRT_MICRO_IS_TWICE(range) ? 8 : 4;
   }
 }
 

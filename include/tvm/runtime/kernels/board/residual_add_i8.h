@@ -88,6 +88,46 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
     }
   }
 }
+#elif TVMRT_MICRO_MVE_REQUANTIZES
+/*! \brief Requantise n accumulators and add the residual b. */
+TVMRT_NOINLINE void tvmrt_micro_mve_residual_row(const tvmrt_micro_residual* s, uint8_t* y,
+                                                 const int32_t* acc,
+                                                 const tvmrt_micro_multiplier* multipliers,
+                                                 const uint8_t* b, int32_t n) {
+  /* bytes of the operand as uint8, which the flip makes of int8 */
+  const int32_t flip = s->other_signed ? 0x80 : 0;
+  const int32_t offset = s->offset - flip * s->other_multiplier;
+  const int32x4_t low = vdupq_n_s32(s->range.lo), high = vdupq_n_s32(s->range.hi);
+  for (; n > 0; n -= 4, y += 4, acc += 4, b += 4) {
+    int32x4_t q = tvmrt_micro_mve_requantize_four(acc, multipliers, &s->range, low, high);
+    const mve_pred16_t mask = vctp32q((uint32_t)n);
+    const uint32x4_t other = veorq_u32(vldrbq_z_u32(b, mask), vdupq_n_u32((uint32_t)flip));
+    q = vmulq_n_s32(q, s->own_multiplier);
+    q = vaddq_n_s32(vmlaq_n_s32(q, vreinterpretq_s32_u32(other), s->other_multiplier), offset);
+    q = vmaxq_s32(vshlq_r_s32(q, -s->shift), vdupq_n_s32(s->lo));
+    vstrbq_p_s32((int8_t*)y, vminq_s32(q, vdupq_n_s32(s->hi)), mask);
+    multipliers += TVMRT_MICRO_IS_TWICE(&s->range) ? 8 : 4;
+  }
+}
+
+/*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
+static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_micro_residual_ctx* const to = (const tvmrt_micro_residual_ctx*)ctx;
+  const tvmrt_micro_residual* const s = to->layer;
+  const int32_t channel = (int32_t)rows->channel;
+  const tvmrt_micro_multiplier* const multipliers =
+      tvmrt_micro_multipliers_at(to->multipliers, &s->range, channel);
+  const uint8_t* b =
+      (const uint8_t*)to->operand + (int32_t)rows->pixel * s->operand_stride + channel;
+  const int32_t* acc = rows->acc;
+  uint8_t* y = (uint8_t*)rows->y;
+  for (int32_t p = (int32_t)rows->pixels; p > 0; p--) {
+    tvmrt_micro_mve_residual_row(s, y, acc, multipliers, b, (int32_t)rows->channels);
+    acc += (int32_t)rows->acc_stride;
+    y += (int32_t)rows->y_stride;
+    b += s->operand_stride;
+  }
+}
 #else
 /*! \brief Epilogue (tvmrt_i8_epilogue): requantise the accumulators and add the residual. */
 static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const void* ctx) {
@@ -121,7 +161,7 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
 }
 #endif
 
-#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && !TVMRT_MICRO_MVE_REQUANTIZES
 /*! \brief Requantise n accumulators and add the operand's bytes. Not inlined, as its variables just
  * fit into the registers. */
 TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* s, uint8_t* y,

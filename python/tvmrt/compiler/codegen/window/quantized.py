@@ -230,14 +230,15 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         members = layer.members(kernel, step.writes[0].dtype.itemsize, bounds, fixed, twice)
         address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
         if not self.requantizes_in_kernel:
-            row_epilogue = None
-            if not HELIUM.of(self.target):  # its calls are already nested more deeply
+            row_epilogue, helium = None, HELIUM.of(self.target)
+            if not helium or self._rounding != "even":  # its calls are already nested more deeply
                 floats = any(each in HARD_FLOAT_FLAGS for each in self.target.flags)
                 after, order = self.group.after, self.order
                 row_epilogue = print_residual_epilogue(
                     f, step, self.node, after, order, self.scale, floats
                 )
-                if row_epilogue is None and floats:  # else a function of constants is smaller
+                if row_epilogue is None and floats and not helium:
+                    # else a function of constants is smaller
                     row_epilogue = print_dequantize_epilogue(f, self.node, after)
             if row_epilogue is None:
                 f.include("tile/requantize.h")
