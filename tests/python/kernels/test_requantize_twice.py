@@ -88,6 +88,7 @@ def case(bounds: tuple[int, int, int], rows: int):
     return sums.astype(np.int32), np.ascontiguousarray(pairs), expected, text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
 def test_rows_equal_exact_integers(bounds, tmp_path):
     sums, pairs, expected, text = case(bounds, 1500)

@@ -48,7 +48,7 @@ def requant_table(
         fixed = _solve(least, np.arange(low - zero + 1, high - zero + 1), np.abs(least) < 1 << 29)
         padded = np.ones(len(pad_to_multiple(fixed, 4)), np.int32)
         padded[: len(fixed)] = fixed
-        return RequantTable((-padded).view(np.float32)) if fixed.all() else None
+        return RequantTable(-padded) if fixed.all() else None
     m, n = split_scale(scale)
     if n.min() < 1:
         return None
