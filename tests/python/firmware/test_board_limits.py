@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from boards import BOARDS
+from boards import BOARDS, run_network
 from compilers import Build
+
+import tvmrt
 
 BENCH = Path(__file__).parents[2] / "bench" / "firmware" / "bench_firmware.py"
 EVERYDAY = [
@@ -57,6 +59,30 @@ def test_convolutions_over_time_take_at_most_one_instruction_per_mac(name):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("error 0\n"), done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kws_int8", "ic_int8"])
+def test_two_roundings_cost_at_most_a_tenth_more_on_helium(name, tmp_path):
+    pytest.importorskip("onnxruntime")
+    board = BOARDS["cortex-m55"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    sys.path.insert(0, str(BENCH.parent))
+    import own_networks
+
+    model = own_networks.build(name)
+    counts = []
+    for requantize in ("float", "fixed-point"):
+        library = tvmrt.compile(
+            model, target="cortex-m55", interface_api="c", unpacked_api=True, module_name="net",
+            requantize=requantize,
+        )  # fmt: skip
+        folder = tmp_path / requantize
+        folder.mkdir()
+        inputs = own_networks.example(model, 99)
+        counts.append(run_network(board, library, inputs, folder, True).instructions)
+    assert counts[1] <= 1.1 * counts[0], counts
 
 
 # Clang 14 has no short calls on RV32, and no functions that save registers.
