@@ -145,7 +145,7 @@ def _from_double(rows, reach, bounds) -> Scaled | None:
     if scale is None:
         return None
     steps = np.arange(bounds[0] + 1, bounds[1] + 1)
-    for side in (0, 1):  # both functions rise monotonically: compare them beside each step
+    for side in (0, 1):  # both functions rise monotonically: compare them next to each step
         acc = np.clip(thresholds(scale, "once", *bounds) - side, *(r.reshape(-1, 1) for r in reach))
         by_double = float_scale(acc, rows[0].reshape(-1, 1)) >= steps
         if not np.array_equal(by_double, requantize(acc, scale.reshape(-1, 1), "once") >= steps):
