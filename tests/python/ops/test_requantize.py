@@ -66,16 +66,28 @@ def scaled(total: int, real: float) -> int:
     return (abs(high) + (1 << (n - 1)) >> n) * (1 if high >= 0 else -1)
 
 
-def test_results_match_the_quantized_multiplier(tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("w_scale", [0.013, 2.7, 7.6], ids=["usual", "above a half", "above 1"])
+@pytest.mark.parametrize("target", ["native", "cortex-m4"])
+def test_results_match_the_quantized_multiplier(target, w_scale, tmp_path):
     net = Net(32)
     x, w = net.bytes("int8", 5, 16), net.bytes("int8", 16, 7)
+    w = w if w_scale < 1 else np.sign(w)
     y = net.node(
-        "QLinearMatMul", net.input(x), scalar(0.02), zero("int8", -3), w, scalar(0.013),
+        "QLinearMatMul", net.input(x), scalar(0.02), zero("int8", -3), w, scalar(w_scale),
         zero("int8"), scalar(0.09), zero("int8", 11),
     )  # fmt: skip
     net.output(y)
-    found = run_for("native", net.model(), net.feeds, tmp_path, **FIXED)[y]
-    real = np.float32(0.02) * np.float32(0.013) / np.float32(0.09)
+    if target == "native":
+        found = run_for(target, net.model(), net.feeds, tmp_path, **FIXED)[y]
+    elif BOARDS[target].missing_tool():
+        pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
+    else:
+        library = tvmrt.compile(
+            net.model(), target=target, interface_api="c", module_name="net", **FIXED
+        )
+        found = run_network(BOARDS[target], library, net.feeds, tmp_path).outputs[y]
+    real = np.float32(0.02) * np.float32(w_scale) / np.float32(0.09)
     sums = (x.astype(int) + 3) @ w.astype(int)
     wanted = np.array([[scaled(int(s), real) + 11 for s in row] for row in sums])
     np.testing.assert_array_equal(found, np.clip(wanted, -128, 127).astype(np.int8))
