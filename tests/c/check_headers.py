@@ -38,7 +38,7 @@ PARTS = {
     ),
     *(
         f"tile/simd_i8_{name}.h"
-        for name in ("avx2", "avx512vnni", "formats", "neon", "rvv", "sse41", "wasm")
+        for name in ("avx2", "avx512vnni", "formats", "neon", "rvv", "sse41", "wasm", "x86_fixed")
     ),
 }
 # Freestanding, so that no C library of the target is needed.

@@ -35,6 +35,10 @@ static void epilogue(float* out, int64_t pixel, int pixels, int channel, int cha
 
 static int is_float(const ck_layer* layer) { return layer->type != CK_I8; }
 
+static int is_fixed_point(const ck_layer* l) {
+  return l->output == CK_TWICE || l->output == CK_ONCE;
+}
+
 /* Bytes of an element of y. */
 static size_t element(const ck_layer* l) {
   return is_float(l) || l->output == CK_INT32 || l->output == CK_FLOATS ? 4 : 1;
@@ -171,6 +175,7 @@ static void finish_integers(layer_case* c) {
   const ck_layer* l = c->layer;
   const int32_t* bias = (const int32_t*)(const void*)c->arrays.bias.buffer.data;
   const float* scale = (const float*)(const void*)c->arrays.scale.buffer.data;
+  const int32_t* fixed = (const int32_t*)(const void*)scale; /* multipliers, then shifts */
   const int outs = l->shape.out_c, n = ck_pixels_out(&l->shape) * outs;
   for (int i = 0; i < n; i++) {
     const double sum = c->right[i] + (bias ? bias[i % outs] : 0);
@@ -180,7 +185,10 @@ static void finish_integers(layer_case* c) {
     } else if (l->output == CK_FLOATS) {
       c->right[i] = (double)ck_times((float)sum, scale[i % outs]);
     } else {
-      const int q = ck_requantized(sum, scale[i % outs], l->y.zero, l->y.low, l->y.high);
+      const int q = is_fixed_point(l)
+                        ? ck_fixed_point(sum, fixed[i % outs], fixed[outs + i % outs],
+                                         l->output == CK_TWICE, l->y.zero, l->y.low, l->y.high)
+                        : ck_requantized(sum, scale[i % outs], l->y.zero, l->y.low, l->y.high);
       c->right[i] = l->output == CK_PLUS ? with_added(l, q, c->residual.data[i]) : q;
     }
   }

@@ -80,6 +80,10 @@ double ck_ulps(float found, double right);
 /* x * scale in one float rounding, rounded to the nearest integer, ties to even, plus zero, in
  * [low, high]. */
 int ck_requantized(double sum, float scale, int zero, int low, int high);
+
+/* sum * m / 2^(31 + n) rounded to an integer, plus zero, in bounds. Rounded once: ties upwards;
+   twice: first to a multiple of 2^-n, ties upwards, then ties away from zero. */
+int ck_fixed_point(double sum, int32_t m, int n, int twice, int zero, int low, int high);
 /* The nearest bfloat16, ties to even. */
 float ck_bfloat16(float value);
 
@@ -103,8 +107,8 @@ ck_array ck_read(size_t size, size_t align);
 typedef enum { CK_F32, CK_BF16, CK_I8 } ck_type;
 
 /* Use of integer accumulators: int8; int8 with a residual add; themselves; floats; int8 by an
-   epilogue. */
-typedef enum { CK_BYTES, CK_PLUS, CK_INT32, CK_FLOATS, CK_REQUANTIZE } ck_output;
+   epilogue; int8 by fixed-point multipliers, rounded twice or once. */
+typedef enum { CK_BYTES, CK_PLUS, CK_INT32, CK_FLOATS, CK_REQUANTIZE, CK_TWICE, CK_ONCE } ck_output;
 
 /* The range of quantised numbers. */
 typedef struct ck_range {
@@ -133,9 +137,9 @@ typedef struct ck_layer {
   ck_range x, y, added, sum; /* the last two of CK_PLUS */
   float factors[2];
   int products[2]; /* of a batch of matrix products: how many, and whether all share one factor */
-  int extremes; /* 1: inputs are extremes; 2: accumulators are */
-  int in_place; /* whether the result may overwrite the input, which is checked, too */
-  int scratch;  /* bytes of scratch memory for layers of boards */
+  int extremes;    /* 1: inputs are extremes; 2: accumulators are */
+  int in_place;    /* whether the result may overwrite the input, which is checked, too */
+  int scratch;     /* bytes of scratch memory for layers of boards */
 } ck_layer;
 
 /* Reads the layer's arrays, runs it on 1, 2, 3 and 5 tasks and compares the results. */

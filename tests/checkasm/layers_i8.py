@@ -16,8 +16,9 @@ from tvmrt.compiler.codegen.window.choose_i8 import (
     tile_choices,
     with_tile,
 )
+from tvmrt.compiler.codegen.window.float_requantize import find_float_scales
 from tvmrt.compiler.codegen.window.layer_i8 import ConstantsI8, LayerI8, Reading, VariantI8
-from tvmrt.compiler.codegen.window.packing_i8 import pack, pad_channels
+from tvmrt.compiler.codegen.window.packing_i8 import pack
 from tvmrt.compiler.codegen.window.plan_i8 import PlanI8, make_plan
 from tvmrt.compiler.codegen.window.print_i8 import (
     amx_members,
@@ -26,7 +27,9 @@ from tvmrt.compiler.codegen.window.print_i8 import (
     tile_headers,
 )
 from tvmrt.compiler.codegen.window.quantized_computed import packing_bytes
+from tvmrt.compiler.codegen.window.requantize_i8 import RequantizationI8
 from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, WeightFormat
+from tvmrt.compiler.ir.requantization import accumulator_range, split_scale
 
 # groups of four weights whose dot product with extreme inputs is close to the limits of 16 bits
 LIMITS = np.array([
@@ -122,7 +125,10 @@ OUTPUTS = {
     "CK_INT32": ("tvmrt_i8_rows_int32", "NULL", "NULL", 4),
     "CK_FLOATS": ("tvmrt_i8_rows_float", "t->scales", "NULL", 4),
     "CK_REQUANTIZE": ("tvmrt_i8_rows_requantize", "&requantize", "NULL", 1),
+    "CK_TWICE": ("NULL", "NULL", "&range", 1),
+    "CK_ONCE": ("NULL", "NULL", "&range", 1),
 }
+IN_TILES = ("CK_BYTES", "CK_PLUS", "CK_TWICE", "CK_ONCE")
 BODY = """{layer}
   static const tvmrt_i8_range range = {range};
 {plus}  const tvmrt_i8_requantize_ctx requantize = {{t->scales, {range}}};
@@ -177,20 +183,25 @@ def layer_structs(plan: PlanI8) -> str:
 def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
     random = layers.random
     q = Quantised.random(random, s, random.turn())
-    output = random.one("CK_BYTES", "CK_BYTES", *OUTPUTS)
+    output = random.one("CK_BYTES", "CK_BYTES", "CK_TWICE", *OUTPUTS)
     depthwise = s.groups > 1 and s.groups == s.channels[0] == s.channels[1]
     output = "CK_BYTES" if output == "CK_PLUS" and depthwise else output
     added_signed = random.chance(0.5)
     plus = ("s8" if added_signed else "u8") if output == "CK_PLUS" else ""
-    epilogue = output not in ("CK_BYTES", "CK_PLUS")
+    epilogue = output not in IN_TILES
     window = window_of(s).in_longest_rows()
     layer = LayerI8(window, *s.channels, s.groups, q.x_signed, q.x_zero)
     constants = ConstantsI8(layer, q.w, q.w_zero, q.bias)
     choice = random_choice(layers, fmt, constants, epilogue)
-    plan = make_plan(replace(choice, requantizes=not epilogue), plus)
+    own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
+    requantization = RequantizationI8(q.scale)
+    if output in ("CK_TWICE", "CK_ONCE"):
+        requantization = fixed_point(random, q, output[3:].lower(), own, choice.variant.fmt.fuses)
+    plan = make_plan(
+        replace(choice, requantizes=not epilogue), plus, rounding=requantization.rounding
+    )
     packed = pack(plan, constants)
     function, ctx, used, size = OUTPUTS[output]
-    own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
     fields = {
         "type": "CK_I8", "output": output, "y": own, "extremes": int(q.extremes),
         "x": ck_range(q.x_zero, q.x_signed), "has_residual": int(output == "CK_PLUS"),
@@ -200,8 +211,8 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
         text = add_plus(random, fields, own, added_signed)
     body = BODY.format(
         layer=layer_structs(plan),
-        range=own, used=used, epilogue=function, ctx=ctx, bytes=size, plus=text,
-        by="&plus" if text else "NULL", added=s.channels[1],
+        range=moved(own, requantization.middle), used=used, epilogue=function, ctx=ctx, bytes=size,
+        plus=text, by="&plus" if text else "NULL", added=s.channels[1],
     )  # fmt: skip
     headers = ["depthwise_i8.h", "tile/requantize.h", *tile_headers(plan)]
     layers.need(headers, tile_definitions(plan))
@@ -213,11 +224,47 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
         "overflow_quads" * bool(variant.overflow.quads),
         "residual_type" * bool(plus),
         "shifted" * plan.shifted,
+        plan.rounding,
     ]
-    scale = pad_channels(plan, q.scale)
-    arrays = [q.w.astype(np.int16), q.zeros, packed.weights, q.bias, packed.bias, q.scale, scale,
+    scale = requantization.pack(plan)
+    scales = q.scale
+    if plan.rounding:
+        scales = np.concatenate(split_scale(requantization.scale)).astype(np.int32)
+    arrays = [q.w.astype(np.int16), q.zeros, packed.weights, q.bias, packed.bias, scales, scale,
               packed.shift]  # fmt: skip
     layers.add(" ".join([name, *filter(None, words)]), s, body, fields, arrays)
+
+
+def moved(own: str, middle: int) -> str:
+    """Return a range with a zero point that is ``middle`` higher."""
+    zero, rest = own.strip("{}").split(",", 1)
+    return f"{{{int(zero) + middle},{rest}}}"
+
+
+def fixed_point(
+    random: Random, q: Quantised, rounding: str, own: str, fuses: bool
+) -> RequantizationI8:
+    """Return random fixed-point multipliers, in one of the ways that compute them."""
+    zero, low, high = (int(each) for each in own.strip("{}").split(",")[:3])
+    bounds = low - zero, high - zero
+    exponents = np.clip(-np.frexp(q.scale)[1].astype(int), 1, 31)
+    kind = random.int(0, 3)
+    if kind == 0:  # any shift
+        exponents = random.rng.integers(1, 32, len(q.w))
+    m = random.rng.integers(1 << 30, 1 << 31, len(q.w))
+    if kind == 1:  # many ties
+        m[::2] = 1 << 30
+        m[1::3] = (1 << 31) - 1
+    scale = np.ldexp(m.astype(float), -31 - exponents)
+    if fuses and kind > 1 and bounds[0] < bounds[1]:
+        least = -128 if q.x_signed else 0
+        inputs = least - q.x_zero, least + 255 - q.x_zero
+        reach = accumulator_range(q.w, q.zeros, inputs, q.bias)
+        floats = find_float_scales(scale, rounding, bounds, reach)
+        if floats is not None:
+            return RequantizationI8(scale, "signed" if floats.signed else "float", floats)
+    is_positive = rounding == "twice" and bounds[0] >= 0
+    return RequantizationI8(scale, "positive" if is_positive else rounding)
 
 
 def add_plus(random: Random, fields: dict[str, object], own: str, signed: bool) -> str:

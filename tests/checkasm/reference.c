@@ -111,6 +111,25 @@ int ck_requantized(double sum, float scale, int zero, int low, int high) {
   return (int)(steps < low ? low : steps > high ? high : steps);
 }
 
+/* The dividend by a power of two, rounded down. */
+static double floor_divided(int64_t dividend, int power) {
+  const int64_t rest = dividend & (((int64_t)1 << power) - 1);
+  return (double)((dividend - rest) / ((int64_t)1 << power));
+}
+
+int ck_fixed_point(double sum, int32_t m, int n, int twice, int zero, int low, int high) {
+  const int64_t product = (int64_t)sum * m, half = (int64_t)1 << 30;
+  double q;
+  if (twice) {
+    const double x = floor_divided(product + half, 31) / (double)((int64_t)1 << n);
+    q = x < 0 ? -floor(0.5 - x) : floor(x + 0.5);
+  } else {
+    q = floor_divided(product + (half << n), 31 + n);
+  }
+  q += zero;
+  return q < low ? low : q > high ? high : (int)q;
+}
+
 float ck_bfloat16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));

@@ -69,7 +69,8 @@ typedef struct tvmrt_conv_i8_data {
   const void* x;
   const int8_t* weights; /*!< Packed, see tile/gemm_i8.h. */
   const int32_t* bias;   /*!< Folded; [groups][channels of a group padded to whole vectors]. */
-  const float* scale;    /*!< Laid out like bias; NULL with an epilogue that needs none. */
+  const float* scale;    /*!< Laid out like bias; NULL with an epilogue that needs none. Fixed-point
+                            tiles: the arrays of tile/simd_i8.h, each laid out like bias. */
   const int32_t* shift;  /*!< Laid out like bias, or NULL. */
   void* y;
   const tvmrt_i8_range* range;      /*!< Range of the output bytes. Not used with an epilogue. */
@@ -131,6 +132,7 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_task_state* w, const tvmrt_c
   w->args.range = data->epilogue != NULL ? NULL : data->range;
   w->args.residual_add = data->residual_add;
   w->args.added_step = data->added_stride;
+  w->args.fixed_stride = w->acc_stride;
   if (c->amx != NULL) {
     tvmrt_conv_i8_begin_amx(&w->amx, c->amx, c->window.out[2]);
     w->args.amx = &w->amx;

@@ -38,6 +38,7 @@ typedef struct tvmrt_depthwise_i8_shape {
   int channels;                        /* in this block */
   int parts;                           /* 1, or 2 or 3 if the weights need it */
   int is_signed;                       /* input is int8, else uint8 */
+  int epilogue;                        /* TVMRT_RESIDUAL_NONE or one of TVMRT_ROUND_* */
 } tvmrt_depthwise_i8_shape;
 
 /*! \brief The kernel column that output pixel t uses in input column `column`, or -1. */
@@ -123,7 +124,10 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
     quads[2] = M##unpacklo_epi16(hi01, hi23);                                                      \
     quads[3] = M##unpackhi_epi16(hi01, hi23);                                                      \
   }                                                                                                \
-  TVMRT_INLINE V tvmrt_dw##B##_rescale(V acc, const float* scale) {                                \
+  TVMRT_INLINE V tvmrt_dw##B##_rescale(int epilogue, V acc, const float* scale, int64_t stride) {  \
+    if (epilogue != TVMRT_RESIDUAL_NONE) {                                                         \
+      return tvmrt_i8_fixed_##B(epilogue, acc, (const int32_t*)(const void*)scale, stride);        \
+    }                                                                                              \
     return M##cvtps_epi32(M##mul_ps(M##cvtepi32_ps(acc), M##loadu_ps(scale)));                     \
   }                                                                                                \
   /* The packs work within 128 bits like the unpacks: the bytes come out in order. */              \
@@ -134,7 +138,8 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
     V zero = M##set1_epi16((short)(range->zero + offset));                                         \
     V q[4];                                                                                        \
     TVMRT_UNROLL_ALL for (int i = 0; i < 4; i++) {                                                 \
-      q[i] = tvmrt_dw##B##_rescale(acc[i], a->scale + i * ((B) / 4));                              \
+      const float* scale = a->scale + i * ((B) / 4);                                               \
+      q[i] = tvmrt_dw##B##_rescale(s.epilogue, acc[i], scale, a->fixed_stride);                    \
     }                                                                                              \
     V v = M##packus_epi16(M##adds_epi16(M##packs_epi32(q[0], q[1]), zero),                         \
                           M##adds_epi16(M##packs_epi32(q[2], q[3]), zero));                        \
@@ -271,16 +276,17 @@ TVMRT_INLINE void tvmrt_dw_finish(const tvmrt_depthwise_i8_shape s, const tvmrt_
     memcpy(y, acc, sizeof(int32_t) * TVMRT_DW_BLOCK);
     return;
   }
-#if TVMRT_I8_FORMAT == TVMRT_I8_WASM
-  if (s.channels == TVMRT_DW_BLOCK) {
+  if (s.epilogue != TVMRT_RESIDUAL_NONE ||
+      (TVMRT_I8_FORMAT == TVMRT_I8_WASM && s.channels == TVMRT_DW_BLOCK)) {
     tvmrt_i8_acc v[4];
     TVMRT_UNROLL_ALL for (int i = 0; i < 4; i++) {
-      v[i] = tvmrt_i8_rescale(tvmrt_i8_acc_load(acc + 4 * i), a->scale + 4 * i);
+      const int at = i * TVMRT_I8_LANES % TVMRT_DW_BLOCK;
+      v[i] = tvmrt_i8_requantize(s.epilogue, tvmrt_i8_acc_load(acc + at), a->scale + at,
+                                 a->fixed_stride);
     }
-    tvmrt_i8_store_packed((uint8_t*)y, v[0], v[1], v[2], v[3], a->range, TVMRT_DW_BLOCK);
+    tvmrt_i8_store_packed((uint8_t*)y, v[0], v[1], v[2], v[3], a->range, s.channels);
     return;
   }
-#endif
   for (int c = 0; c < s.channels; c++) {
     ((uint8_t*)y)[c] = (uint8_t)tvmrt_i8_clamp_to_range(
         tvmrt_i8_round_product((float)acc[c] * a->scale[c]), a->range);
@@ -322,15 +328,20 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
  * \param channels  to compute: the block, or the remainder in the last block.
  * \param parts     1, 2 or 3 as the weights were packed.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
+ * \param epilogue  of the second macro: one of TVMRT_ROUND_*, see tile/simd_i8.h.
  */
 #define TVMRT_DEFINE_DEPTHWISE_I8(name, rows, columns, stride, dilation, mr, channels, parts, \
                                   is_signed)                                                  \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,              \
-                           const int32_t* sums) {                                             \
-    const tvmrt_depthwise_i8_shape shape = {rows, columns,  stride, dilation,                 \
-                                            mr,   channels, parts,  is_signed};               \
-    (void)sums;                                                                               \
-    tvmrt_depthwise_i8_tile(shape, a, offset, y);                                             \
+  TVMRT_DEFINE_DEPTHWISE_I8_OF(name, rows, columns, stride, dilation, mr, channels, parts,    \
+                               is_signed, TVMRT_RESIDUAL_NONE)
+#define TVMRT_DEFINE_DEPTHWISE_I8_OF(name, rows, columns, stride, dilation, mr, channels, parts, \
+                                     is_signed, epilogue)                                        \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,                 \
+                           const int32_t* sums) {                                                \
+    const tvmrt_depthwise_i8_shape shape = {rows,     columns, stride,    dilation, mr,          \
+                                            channels, parts,   is_signed, epilogue};             \
+    (void)sums;                                                                                  \
+    tvmrt_depthwise_i8_tile(shape, a, offset, y);                                                \
   }
 
 #endif /* TVM_RUNTIME_KERNELS_DEPTHWISE_I8_H_ */

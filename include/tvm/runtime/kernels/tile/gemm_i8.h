@@ -45,7 +45,8 @@
  *
  * The output is y = clamp(round(float32(sum) * scale) + zero), ties to even: bit-identical to
  * ONNX's QLinearConv with scale = float32(x_scale * w_scale) / y_scale. |sum * scale| must be below
- * 2 ^ 31, which any sensible scale ensures.
+ * 2 ^ 31, which any sensible scale ensures. A tile with one of TVMRT_ROUND_* as its epilogue
+ * requantises by fixed-point multipliers instead, see tile/simd_i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_GEMM_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_GEMM_I8_H_
@@ -95,7 +96,8 @@ typedef struct tvmrt_tile_i8_args {
   int64_t w_step;                /*!< Bytes from quad to quad in tiles of shared weights. */
   const int32_t* bias;           /*!< Folded bias of this block's channels. */
   const float* scale;            /*!< Multiplier per channel; not used for int32 output. */
-  const int32_t* shift;          /*!< Weight shifts, multiplied with sum(x); NULL: all are 0. */
+  int64_t fixed_stride; /*!< Entries of an array of fixed-point constants, see tile/simd_i8.h. */
+  const int32_t* shift; /*!< Weight shifts, multiplied with sum(x); NULL: all are 0. */
   const int32_t* overflow_quads; /*!< {segment, first byte} of the overflow quads. */
   int32_t num_overflow_quads;    /*!< Number of those quads. */
   const tvmrt_i8_range* range;   /*!< Output in bytes; NULL: int32 sums. */
@@ -133,72 +135,73 @@ TVMRT_INLINE void tvmrt_tile_i8_quad(int nr, int mr, int is_signed, int is_share
   }
 }
 
-/*! \brief Type of a tile's residual, a literal in its functions. */
+/*! \brief Type of a tile's residual. A tile's epilogue, a literal in its functions, is such a type,
+ * one of TVMRT_ROUND_*, or both. */
 #define TVMRT_RESIDUAL_NONE 0
 #define TVMRT_RESIDUAL_U8 1
 #define TVMRT_RESIDUAL_S8 2
 #define TVMRT_RESIDUAL_TYPE_MASK 3 /* mask of these */
+#define TVMRT_HAS_RESIDUAL(epilogue) (((epilogue)&TVMRT_RESIDUAL_TYPE_MASK) != 0)
 /*! \brief Residual of AMX tiles with a->amx->fused_add, see tile/requantize_i8_amx.h. */
 #define TVMRT_RESIDUAL_FUSED 4
 #define TVMRT_RESIDUAL_U8_FUSED (TVMRT_RESIDUAL_U8 | TVMRT_RESIDUAL_FUSED)
 #define TVMRT_RESIDUAL_S8_FUSED (TVMRT_RESIDUAL_S8 | TVMRT_RESIDUAL_FUSED)
 
 /*! \brief Store the requantised sums of a tile with fewer than nr * LANES channels. */
-TVMRT_RARELY_CALLED void tvmrt_tile_i8_store_some(int nr, int mr, int residual_type,
+TVMRT_RARELY_CALLED void tvmrt_tile_i8_store_some(int nr, int mr, int epilogue,
                                                   const tvmrt_tile_i8_args* a, uint8_t* y,
                                                   tvmrt_i8_acc* q) {
   for (int t = 0; t < mr; t++, q += nr) {
-    if (residual_type != TVMRT_RESIDUAL_NONE) {
+    if (TVMRT_HAS_RESIDUAL(epilogue)) {
       uint8_t added[TVMRT_TILE_I8_MAX_NR * TVMRT_I8_LANES] = {0};
       memcpy(added, a->added + t * a->added_step, (size_t)a->channels);
       for (int o = 0; o < nr; o++) {
         const uint8_t* of = added + o * TVMRT_I8_LANES;
         q[o] = tvmrt_i8_add_residual(q[o], a->range, a->residual_add, of,
-                                     residual_type == TVMRT_RESIDUAL_S8);
+                                     (epilogue & TVMRT_RESIDUAL_TYPE_MASK) == TVMRT_RESIDUAL_S8);
       }
     }
     for (int o = 0; o < nr; o += 4) {
       const int max_lanes = (nr - o < 4 ? nr - o : 4) * TVMRT_I8_LANES;
       const int left = a->channels - o * TVMRT_I8_LANES;
       if (left <= 0) break;
-      tvmrt_i8_store_packed(
-          y + t * a->y_step + o * TVMRT_I8_LANES, q[o], q[o + 1 < nr ? o + 1 : o],
-          q[o + 2 < nr ? o + 2 : o], q[o + 3 < nr ? o + 3 : o],
-          residual_type != TVMRT_RESIDUAL_NONE ? &a->residual_add->range : a->range,
-          left < max_lanes ? left : max_lanes);
+      tvmrt_i8_store_packed(y + t * a->y_step + o * TVMRT_I8_LANES, q[o], q[o + 1 < nr ? o + 1 : o],
+                            q[o + 2 < nr ? o + 2 : o], q[o + 3 < nr ? o + 3 : o],
+                            TVMRT_HAS_RESIDUAL(epilogue) ? &a->residual_add->range : a->range,
+                            left < max_lanes ? left : max_lanes);
     }
   }
 }
 
-/*! \brief Store a tile as bytes; nr, mr and residual_type are literals. Four vectors are packed at once,
+/*! \brief Store a tile as bytes; nr, mr and epilogue are literals. Four vectors are packed at once,
  * from several pixels if one has fewer. */
-TVMRT_INLINE void tvmrt_tile_i8_store(int nr, int mr, int residual_type,
-                                      const tvmrt_tile_i8_args* a, uint8_t* y,
+TVMRT_INLINE void tvmrt_tile_i8_store(int nr, int mr, int epilogue, const tvmrt_tile_i8_args* a,
+                                      uint8_t* y,
                                       tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_MR][TVMRT_TILE_I8_MAX_NR]) {
   /* Copies: stored bytes might alias *a. */
   const float* scale = a->scale;
-  const int64_t step = a->y_step;
+  const int64_t step = a->y_step, stride = a->fixed_stride;
   const int pixels = nr == 1 ? 4 : nr == 2 ? 2 : 1;
   const int together = mr / pixels * pixels;
   tvmrt_i8_range range = *a->range;
   TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
     TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) q[t][o] =
-        tvmrt_i8_rescale(q[t][o], scale + o * TVMRT_I8_LANES);
+        tvmrt_i8_requantize(epilogue, q[t][o], scale + o * TVMRT_I8_LANES, stride);
   }
   if (a->channels < nr * TVMRT_I8_LANES) {
     tvmrt_i8_acc partial[TVMRT_TILE_I8_MAX_ACCUMULATORS];
     TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
       TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) partial[t * nr + o] = q[t][o];
     }
-    tvmrt_tile_i8_store_some(nr, mr, residual_type, a, y, partial);
+    tvmrt_tile_i8_store_some(nr, mr, epilogue, a, y, partial);
     return;
   }
-  if (residual_type != TVMRT_RESIDUAL_NONE) {
+  if (TVMRT_HAS_RESIDUAL(epilogue)) {
     const tvmrt_add_i8 by = *a->residual_add;
     TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
       TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) q[t][o] = tvmrt_i8_add_residual(
           q[t][o], &range, &by, a->added + t * a->added_step + o * TVMRT_I8_LANES,
-          residual_type == TVMRT_RESIDUAL_S8);
+          (epilogue & TVMRT_RESIDUAL_TYPE_MASK) == TVMRT_RESIDUAL_S8);
     }
     range = by.range;
   }
@@ -219,10 +222,10 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int nr, int mr, int residual_type,
   }
 }
 
-/*! \brief Store the sums of a tile as int32 or bytes, with the shift compensated; nr, mr and residual_type
+/*! \brief Store the sums of a tile as int32 or bytes, with the shift compensated; nr, mr and epilogue
  * are literals. */
 TVMRT_INLINE void tvmrt_tile_i8_finish(
-    int nr, int mr, int residual_type, const tvmrt_tile_i8_args* a, void* y, const int32_t* sums,
+    int nr, int mr, int epilogue, const tvmrt_tile_i8_args* a, void* y, const int32_t* sums,
     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_MR][TVMRT_TILE_I8_MAX_NR]) {
   if (sums != NULL) {
     TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
@@ -232,7 +235,7 @@ TVMRT_INLINE void tvmrt_tile_i8_finish(
     }
   }
   if (a->range != NULL) {
-    tvmrt_tile_i8_store(nr, mr, residual_type, a, (uint8_t*)y, acc);
+    tvmrt_tile_i8_store(nr, mr, epilogue, a, (uint8_t*)y, acc);
   } else {
     TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
       TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) {
@@ -278,10 +281,10 @@ TVMRT_INLINE void tvmrt_tile_i8_add(int nr, int mr, int is_signed, int is_shared
 #include "gemm_i8_i8mm.h"
 #endif
 
-/*! \brief The tile; nr, mr, is_signed, is_shared and residual_type are literals. */
-TVMRT_INLINE void tvmrt_tile_i8_body(int nr, int mr, int is_signed, int is_shared,
-                                     int residual_type, const tvmrt_tile_i8_args* a, int64_t offset,
-                                     void* y, const int32_t* sums) {
+/*! \brief The tile; nr, mr, is_signed, is_shared and epilogue are literals. */
+TVMRT_INLINE void tvmrt_tile_i8_body(int nr, int mr, int is_signed, int is_shared, int epilogue,
+                                     const tvmrt_tile_i8_args* a, int64_t offset, void* y,
+                                     const int32_t* sums) {
   tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_MR][TVMRT_TILE_I8_MAX_NR];
   TVMRT_UNROLL_ALL for (int t = 0; t < mr; t++) {
     TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) acc[t][o] =
@@ -296,7 +299,7 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int nr, int mr, int is_signed, int is_share
 #else
   tvmrt_tile_i8_add(nr, mr, is_signed, is_shared, a, offset, acc);
 #endif
-  tvmrt_tile_i8_finish(nr, mr, residual_type, a, y, sums, acc);
+  tvmrt_tile_i8_finish(nr, mr, epilogue, a, y, sums, acc);
 }
 
 /*!
@@ -309,12 +312,12 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int nr, int mr, int is_signed, int is_share
  * \param mr        pixels, 1 to 16.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
  * \param is_shared 1 for weights packed for a wider ISA level: a part of one of its blocks.
- * \param residual_type      type of the residual, TVMRT_RESIDUAL_*.
+ * \param epilogue  type of the residual, TVMRT_RESIDUAL_*, and rounding, TVMRT_ROUND_*.
  */
-#define TVMRT_DEFINE_TILE_I8_OF(name, nr, mr, is_signed, is_shared, residual_type)       \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,         \
-                           const int32_t* sums) {                                        \
-    tvmrt_tile_i8_body(nr, mr, is_signed, is_shared, residual_type, a, offset, y, sums); \
+#define TVMRT_DEFINE_TILE_I8_OF(name, nr, mr, is_signed, is_shared, epilogue)       \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,    \
+                           const int32_t* sums) {                                   \
+    tvmrt_tile_i8_body(nr, mr, is_signed, is_shared, epilogue, a, offset, y, sums); \
   }
 #define TVMRT_DEFINE_TILE_I8(name, nr, mr, is_signed) \
   TVMRT_DEFINE_TILE_I8_OF(name, nr, mr, is_signed, 0, TVMRT_RESIDUAL_NONE)

@@ -174,7 +174,7 @@ TVMRT_INLINE void tvmrt_amx_i8_add_tails(
 }
 
 /* Finish `mr` pixels, few enough for the vector registers. */
-TVMRT_INLINE void tvmrt_amx_i8_finish(int nr, int mr, int is_signed, int residual_type,
+TVMRT_INLINE void tvmrt_amx_i8_finish(int nr, int mr, int is_signed, int epilogue,
                                       const tvmrt_tile_i8_args* a, int64_t offset, int has_tail,
                                       const int32_t* from, void* y, const int32_t* sums) {
   tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_MR][TVMRT_TILE_I8_MAX_NR];
@@ -183,34 +183,33 @@ TVMRT_INLINE void tvmrt_amx_i8_finish(int nr, int mr, int is_signed, int residua
         tvmrt_i8_acc_load(from + (t * nr + o) * TVMRT_I8_LANES);
   }
   if (has_tail) tvmrt_amx_i8_add_tails(nr, mr, is_signed, a, offset, acc);
-  tvmrt_tile_i8_finish(nr, mr, residual_type, a, y, sums, acc);
+  tvmrt_tile_i8_finish(nr, mr, epilogue, a, y, sums, acc);
 }
 
 /* Finish `mr` pixels from pixel t of a tile on; `at` is their index in the output. */
-TVMRT_INLINE void tvmrt_amx_i8_part(int nr, int mr, int is_signed, int residual_type,
+TVMRT_INLINE void tvmrt_amx_i8_part(int nr, int mr, int is_signed, int epilogue,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int t, int at,
                                     int has_tail, const int32_t* from, void* y,
                                     const int32_t* sums) {
   tvmrt_tile_i8_args part = *a;
   const int64_t y_bytes = a->y_step * (a->range != NULL ? 1 : 4);
-  if (residual_type != TVMRT_RESIDUAL_NONE) part.added = a->added + at * a->added_step;
-  tvmrt_amx_i8_finish(nr, mr, is_signed, residual_type, &part, offset + t * a->x_step, has_tail,
+  if (TVMRT_HAS_RESIDUAL(epilogue)) part.added = a->added + at * a->added_step;
+  tvmrt_amx_i8_finish(nr, mr, is_signed, epilogue, &part, offset + t * a->x_step, has_tail,
                       from + t * nr * TVMRT_I8_LANES, (uint8_t*)y + at * y_bytes,
                       sums != NULL ? sums + t : NULL);
 }
 
 /* Finish an unusual tile: four pixels at a time, or one by one for a padded image copy. y is that
  * of the call, offset and sums are the tile's. */
-TVMRT_INLINE void tvmrt_amx_i8_some(int nr, int mr, int is_signed, int residual_type,
-                                    int is_padded_copy, const tvmrt_tile_i8_args* a, int64_t offset,
-                                    int has_tail, tvmrt_amx_i8_cursor p, void* y,
-                                    const int32_t* sums) {
+TVMRT_INLINE void tvmrt_amx_i8_some(int nr, int mr, int is_signed, int epilogue, int is_padded_copy,
+                                    const tvmrt_tile_i8_args* a, int64_t offset, int has_tail,
+                                    tvmrt_amx_i8_cursor p, void* y, const int32_t* sums) {
   for (; !is_padded_copy && p.pixel + 4 <= mr; p.pixel += 4, p.pixel_index += 4) {
-    tvmrt_amx_i8_part(nr, 4, is_signed, residual_type, a, offset, p.pixel, p.pixel_index, has_tail,
+    tvmrt_amx_i8_part(nr, 4, is_signed, epilogue, a, offset, p.pixel, p.pixel_index, has_tail,
                       p.sums, y, sums);
   }
   for (; tvmrt_amx_i8_more(&p); tvmrt_amx_i8_next(&p)) {
-    tvmrt_amx_i8_part(nr, 1, is_signed, residual_type, a, offset, p.pixel, p.pixel_index, has_tail,
+    tvmrt_amx_i8_part(nr, 1, is_signed, epilogue, a, offset, p.pixel, p.pixel_index, has_tail,
                       p.sums, y, sums);
   }
 }
@@ -242,7 +241,7 @@ TVMRT_INLINE void tvmrt_amx_i8_multiply(int nr, int mr, int is_signed, int excee
 }
 
 /* The unusual tiles of a call; all integers are literals. */
-TVMRT_INLINE void tvmrt_amx_i8_general(int nr, int mr, int is_signed, int residual_type,
+TVMRT_INLINE void tvmrt_amx_i8_general(int nr, int mr, int is_signed, int epilogue,
                                        int is_padded_copy, int exceeds_l1,
                                        const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                                        const int32_t* sums, uintptr_t* ahead) {
@@ -257,32 +256,32 @@ TVMRT_INLINE void tvmrt_amx_i8_general(int nr, int mr, int is_signed, int residu
     tvmrt_amx_i8_store_accumulators(nr, mr, all);
     tvmrt_amx_i8_cursor cursor =
         tvmrt_amx_i8_cursor_of(mr, is_padded_copy, a, offset, first, skip, all);
-    tvmrt_amx_i8_some(nr, mr, is_signed, residual_type & TVMRT_RESIDUAL_TYPE_MASK, is_padded_copy,
-                      a, from, has_tail, cursor, y, sums != NULL ? sums + first : NULL);
+    tvmrt_amx_i8_some(nr, mr, is_signed, epilogue & ~TVMRT_RESIDUAL_FUSED, is_padded_copy, a, from,
+                      has_tail, cursor, y, sums != NULL ? sums + first : NULL);
   }
 }
 
 /* Store up to `max_lines` lines of bytes, and prefetch weights. */
-#define TVMRT_AMX_I8_LINES(max_lines, with_bias)                             \
-  for (int n = 0; n < (max_lines) && tvmrt_amx_i8_more(&last); n++) {        \
-    *ahead = tvmrt_amx_i8_fetch(*ahead, (lines + 1) / 2);                    \
-    tvmrt_amx_i8_store(nr, residual_type, is_plain, with_bias, &out, &last); \
+#define TVMRT_AMX_I8_LINES(max_lines, with_bias)                        \
+  for (int n = 0; n < (max_lines) && tvmrt_amx_i8_more(&last); n++) {   \
+    *ahead = tvmrt_amx_i8_fetch(*ahead, (lines + 1) / 2);               \
+    tvmrt_amx_i8_store(nr, epilogue, is_plain, with_bias, &out, &last); \
   }
 
 /* Usual tiles; all integers and is_plain are literals. A tile of few products is finished while the
  * next one is multiplied. With many products this gains nothing, as both share one of the vector
  * units; the same holds with a residual add. */
-TVMRT_INLINE void tvmrt_amx_i8_tiles(int nr, int mr, int is_signed, int residual_type,
+TVMRT_INLINE void tvmrt_amx_i8_tiles(int nr, int mr, int is_signed, int epilogue,
                                      int is_padded_copy, int exceeds_l1, int is_plain,
                                      const tvmrt_tile_i8_args* a, int64_t offset, uint8_t* y,
                                      uintptr_t* ahead) {
   int32_t both[2][2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
-  const tvmrt_amx_i8_out out = tvmrt_amx_i8_make_out(nr, residual_type, a, y);
+  const tvmrt_amx_i8_out out = tvmrt_amx_i8_make_out(nr, epilogue, a, y);
   const int32_t left = a->amx->left < mr ? a->amx->left : 0;
   const int32_t lines = a->amx->ahead_lines;
   const int32_t tiles = a->amx->tiles + (left > 0),
                 steps = a->segments * (a->run / (4 * a->amx->words));
-  const int is_late = residual_type == TVMRT_RESIDUAL_NONE && !is_padded_copy &&
+  const int is_late = !TVMRT_HAS_RESIDUAL(epilogue) && !is_padded_copy &&
                       steps <= TVMRT_AMX_I8_FEW_STEPS && tiles > 2;
   tvmrt_amx_i8_cursor last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
   tvmrt_amx_i8_ready(mr, 0, a);
@@ -318,12 +317,12 @@ TVMRT_INLINE int tvmrt_amx_i8_is_single(int nr, int is_padded_copy, const tvmrt_
 /* Usual tiles of four vectors and single products: pixels in register 3, weights from 4 on, sums in
  * the others, without the bias. Storing a sum register takes as long as five lines, so it
  * alternates with storing lines of the previous tile. */
-TVMRT_INLINE void tvmrt_amx_i8_singles(int mr, int is_signed, int residual_type, int is_plain,
+TVMRT_INLINE void tvmrt_amx_i8_singles(int mr, int is_signed, int epilogue, int is_plain,
                                        const tvmrt_tile_i8_args* a, int64_t offset, uint8_t* y,
                                        uintptr_t* ahead) {
   enum { nr = 4 };
   int32_t both[2][TVMRT_AMX_ROWS * nr * 16] __attribute__((aligned(64)));
-  const tvmrt_amx_i8_out out = tvmrt_amx_i8_make_out(nr, residual_type, a, y);
+  const tvmrt_amx_i8_out out = tvmrt_amx_i8_make_out(nr, epilogue, a, y);
   const int32_t left = a->amx->left < mr ? a->amx->left : 0;
   const int32_t tiles = a->amx->tiles + (left > 0), lines = a->amx->ahead_lines;
   tvmrt_amx_i8_cursor last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
@@ -362,20 +361,19 @@ TVMRT_INLINE int tvmrt_amx_i8_is_fast(int nr, const tvmrt_tile_i8_args* a, const
 /* A call in one of three ways, a literal like the other integers: unusual tiles, usual tiles, or
  * usual plain tiles. */
 enum { TVMRT_AMX_I8_GENERAL, TVMRT_AMX_I8_FAST, TVMRT_AMX_I8_PLAIN };
-TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int residual_type,
-                                    int is_padded_copy, int exceeds_l1, int mode,
-                                    const tvmrt_tile_i8_args* a, int64_t offset, void* y,
-                                    const int32_t* sums) {
+TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int epilogue, int is_padded_copy,
+                                    int exceeds_l1, int mode, const tvmrt_tile_i8_args* a,
+                                    int64_t offset, void* y, const int32_t* sums) {
   const int is_plain = mode == TVMRT_AMX_I8_PLAIN;
   uintptr_t ahead = a->amx->ahead;
   if (mode == TVMRT_AMX_I8_GENERAL) {
-    tvmrt_amx_i8_general(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1, a, offset, y,
+    tvmrt_amx_i8_general(nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1, a, offset, y,
                          sums, &ahead);
   } else if (tvmrt_amx_i8_is_single(nr, is_padded_copy, a)) {
-    tvmrt_amx_i8_singles(mr, is_signed, residual_type, is_plain, a, offset, (uint8_t*)y, &ahead);
+    tvmrt_amx_i8_singles(mr, is_signed, epilogue, is_plain, a, offset, (uint8_t*)y, &ahead);
   } else {
-    tvmrt_amx_i8_tiles(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1, is_plain, a,
-                       offset, (uint8_t*)y, &ahead);
+    tvmrt_amx_i8_tiles(nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1, is_plain, a, offset,
+                       (uint8_t*)y, &ahead);
   }
   a->amx->ahead = ahead;
 }
@@ -383,27 +381,26 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int nr, int mr, int is_signed, int residual_
 /*! \brief Like TVMRT_DEFINE_TILE_I8_OF, for 1 to 16 pixels, or up to 32 with one or two vectors.
  * is_padded_copy: y and a->added are those of pixel 0 of an image, see a->amx->padded_pitch. exceeds_l1: the weights
  * exceed the L1 cache. */
-#define TVMRT_DEFINE_TILE_I8_AMX(name, nr, mr, is_signed, residual_type, is_padded_copy,   \
-                                 exceeds_l1)                                               \
-  TVMRT_NOINLINE void name##_general(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
-                                     const int32_t* sums) {                                \
-    tvmrt_amx_i8_call(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1,        \
-                      TVMRT_AMX_I8_GENERAL, a, offset, y, sums);                           \
-  }                                                                                        \
-  TVMRT_NOINLINE void name##_plain(const tvmrt_tile_i8_args* a, int64_t offset, void* y) { \
-    tvmrt_amx_i8_call(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1,        \
-                      TVMRT_AMX_I8_PLAIN, a, offset, y, NULL);                             \
-  }                                                                                        \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,           \
-                           const int32_t* sums) {                                          \
-    if (!tvmrt_amx_i8_is_fast(nr, a, sums)) {                                              \
-      name##_general(a, offset, y, sums);                                                  \
-    } else if (tvmrt_amx_i8_is_plain(residual_type, a)) {                                  \
-      name##_plain(a, offset, y);                                                          \
-    } else {                                                                               \
-      tvmrt_amx_i8_call(nr, mr, is_signed, residual_type, is_padded_copy, exceeds_l1,      \
-                        TVMRT_AMX_I8_FAST, a, offset, y, NULL);                            \
-    }                                                                                      \
+#define TVMRT_DEFINE_TILE_I8_AMX(name, nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1)    \
+  TVMRT_NOINLINE void name##_general(const tvmrt_tile_i8_args* a, int64_t offset, void* y,         \
+                                     const int32_t* sums) {                                        \
+    tvmrt_amx_i8_call(nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1,                     \
+                      TVMRT_AMX_I8_GENERAL, a, offset, y, sums);                                   \
+  }                                                                                                \
+  TVMRT_NOINLINE void name##_plain(const tvmrt_tile_i8_args* a, int64_t offset, void* y) {         \
+    tvmrt_amx_i8_call(nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1, TVMRT_AMX_I8_PLAIN, \
+                      a, offset, y, NULL);                                                         \
+  }                                                                                                \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,                   \
+                           const int32_t* sums) {                                                  \
+    if (!tvmrt_amx_i8_is_fast(nr, a, sums)) {                                                      \
+      name##_general(a, offset, y, sums);                                                          \
+    } else if (tvmrt_amx_i8_is_plain(epilogue, a)) {                                               \
+      name##_plain(a, offset, y);                                                                  \
+    } else {                                                                                       \
+      tvmrt_amx_i8_call(nr, mr, is_signed, epilogue, is_padded_copy, exceeds_l1,                   \
+                        TVMRT_AMX_I8_FAST, a, offset, y, NULL);                                    \
+    }                                                                                              \
   }
 
 #endif /* required definitions */

@@ -102,6 +102,8 @@ typedef struct tvmrt_amx_i8_out {
   __m512 scale[4], lo, hi, fa, fb, zero, low;
   __m512 round, max_sum, last; /* of quick sums */
   __m512i order[4], bias[4], high;
+  const float* constants; /* for fixed-point multipliers */
+  int64_t fixed_stride;
   int is_signed, is_byte;
   tvmrt_i8_range range;
   uint8_t* y;
@@ -109,17 +111,18 @@ typedef struct tvmrt_amx_i8_out {
   const uint8_t* added;
 } tvmrt_amx_i8_out;
 
-/* Whether a call is plain; residual_type is a literal. The sum then fits into 16 bits. So does any quick
+/* Whether a call is plain; epilogue is a literal. The sum then fits into 16 bits. So does any quick
  * sum. */
-TVMRT_INLINE int tvmrt_amx_i8_is_plain(int residual_type, const tvmrt_tile_i8_args* a) {
-  if (residual_type & TVMRT_RESIDUAL_FUSED) return 1;
-  const tvmrt_i8_range* range =
-      residual_type != TVMRT_RESIDUAL_NONE ? &a->residual_add->range : a->range;
+TVMRT_INLINE int tvmrt_amx_i8_is_plain(int epilogue, const tvmrt_tile_i8_args* a) {
+  if (epilogue & TVMRT_RESIDUAL_FUSED) return 1;
+  const tvmrt_i8_range* range = TVMRT_HAS_RESIDUAL(epilogue) ? &a->residual_add->range : a->range;
   if (range->is_signed || range->lo != 0 || range->hi != 255 || range->zero != 0) return 0;
-  if (residual_type == TVMRT_RESIDUAL_NONE) return 1;
+  if (!TVMRT_HAS_RESIDUAL(epilogue)) return 1;
   const float max_sum =
       255.0f * (__builtin_fabsf(a->residual_add->fa) + __builtin_fabsf(a->residual_add->fb));
-  return a->residual_add->b_zero + (residual_type == TVMRT_RESIDUAL_S8 ? 128 : 0) == 0 &&
+  return a->residual_add->b_zero +
+                 ((epilogue & TVMRT_RESIDUAL_TYPE_MASK) == TVMRT_RESIDUAL_S8 ? 128 : 0) ==
+             0 &&
          max_sum < 32000.0f;
 }
 
@@ -134,7 +137,7 @@ TVMRT_INLINE void tvmrt_amx_i8_set_fused_add(tvmrt_amx_i8_out* p, const tvmrt_fu
   p->high = _mm512_set1_epi32(by->high);
 }
 
-TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_make_out(int nr, int residual_type,
+TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_make_out(int nr, int epilogue,
                                                     const tvmrt_tile_i8_args* a, uint8_t* y) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512 none = _mm512_setzero_ps();
@@ -147,15 +150,17 @@ TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_make_out(int nr, int residual_type,
   }
   p.lo = p.hi = p.fa = p.fb = p.zero = p.low = p.round = p.max_sum = p.last = none;
   p.high = _mm512_set1_epi32(0x4B000000);
-  p.range = residual_type != TVMRT_RESIDUAL_NONE ? a->residual_add->range : *a->range;
+  p.range = TVMRT_HAS_RESIDUAL(epilogue) ? a->residual_add->range : *a->range;
   p.is_byte = !p.range.is_signed && p.range.lo == 0 && p.range.hi == 255;
+  p.constants = a->scale;
+  p.fixed_stride = a->fixed_stride;
   p.y = y;
   p.y_step = a->y_step;
   p.added = a->added;
   p.added_step = a->added_step;
-  p.is_signed = (residual_type & TVMRT_RESIDUAL_TYPE_MASK) == TVMRT_RESIDUAL_S8;
-  if (residual_type == TVMRT_RESIDUAL_NONE) return p;
-  if (residual_type & TVMRT_RESIDUAL_FUSED) {
+  p.is_signed = (epilogue & TVMRT_RESIDUAL_TYPE_MASK) == TVMRT_RESIDUAL_S8;
+  if (!TVMRT_HAS_RESIDUAL(epilogue)) return p;
+  if (epilogue & TVMRT_RESIDUAL_FUSED) {
     tvmrt_amx_i8_set_fused_add(&p, a->amx->fused_add);
     return p;
   }
@@ -262,7 +267,7 @@ TVMRT_INLINE void tvmrt_amx_i8_store_line(int nr, uint8_t* const* y, __m512i v) 
 
 /* Store whole vectors of the next pixels as bytes: enough pixels to fill a line, or the tail.
  * with_bias: the bias is not in the sums yet; both that and is_plain are literals. */
-TVMRT_INLINE void tvmrt_amx_i8_store(int nr, int residual_type, int is_plain, int with_bias,
+TVMRT_INLINE void tvmrt_amx_i8_store(int nr, int epilogue, int is_plain, int with_bias,
                                      const tvmrt_amx_i8_out* out, tvmrt_amx_i8_cursor* p) {
   const int pixels = nr == 1 ? 4 : nr == 2 ? 2 : 1;
   tvmrt_i8_acc q[4];
@@ -278,25 +283,34 @@ TVMRT_INLINE void tvmrt_amx_i8_store(int nr, int residual_type, int is_plain, in
     const int32_t* sums = p->sums + pixel * nr * 16;
     __m512i bytes = _mm512_setzero_si512();
     y[i] = out->y + pixel_index * out->y_step;
-    if (residual_type != TVMRT_RESIDUAL_NONE) {
+    if (TVMRT_HAS_RESIDUAL(epilogue)) {
       bytes = tvmrt_amx_i8_requantize(nr, out, out->added + pixel_index * out->added_step);
     }
     TVMRT_UNROLL_ALL for (int o = 0; o < nr; o++) {
       tvmrt_i8_acc whole = tvmrt_i8_acc_load(sums + o * 16);
       if (with_bias) whole = _mm512_add_epi32(whole, out->bias[o]);
-      const __m512 scaled = (__m512)tvmrt_i8_floats_unfused_product(
-          (tvmrt_i8_floats)_mm512_mul_ps(_mm512_cvtepi32_ps(whole), out->scale[o]));
+      __m512 scaled;
+      if (epilogue & TVMRT_ROUND_MASK) {
+        const __m512i rounded =
+            tvmrt_i8_requantize(epilogue, whole, out->constants + 16 * o, out->fixed_stride);
+        q[i * nr + o] = rounded;
+        if (!TVMRT_HAS_RESIDUAL(epilogue)) continue;
+        scaled = _mm512_cvtepi32_ps(rounded);
+      } else {
+        scaled = (__m512)tvmrt_i8_floats_unfused_product(
+            (tvmrt_i8_floats)_mm512_mul_ps(_mm512_cvtepi32_ps(whole), out->scale[o]));
+      }
       q[i * nr + o] =
-          residual_type & TVMRT_RESIDUAL_FUSED   ? tvmrt_amx_i8_fused_add(scaled, out, bytes, o)
-          : residual_type != TVMRT_RESIDUAL_NONE ? tvmrt_amx_i8_add(is_plain, scaled, out, bytes, o)
-                                                 : _mm512_cvtps_epi32(scaled);
+          epilogue & TVMRT_RESIDUAL_FUSED ? tvmrt_amx_i8_fused_add(scaled, out, bytes, o)
+          : TVMRT_HAS_RESIDUAL(epilogue)  ? tvmrt_amx_i8_add(is_plain, scaled, out, bytes, o)
+                                          : _mm512_cvtps_epi32(scaled);
     }
   }
   const tvmrt_i8_acc last = nr == 3 ? q[2] : q[3];
-  __m512i line = is_plain && residual_type != TVMRT_RESIDUAL_NONE
+  __m512i line = is_plain && TVMRT_HAS_RESIDUAL(epilogue)
                      ? tvmrt_amx_i8_pack_words(q[0], q[1], q[2], last)
                      : tvmrt_amx_i8_pack(is_plain, q[0], q[1], q[2], last, out);
-  if (residual_type & TVMRT_RESIDUAL_FUSED && out->range.is_signed) {
+  if (epilogue & TVMRT_RESIDUAL_FUSED && out->range.is_signed) {
     line = _mm512_xor_si512(line, _mm512_set1_epi8((char)-128));
   }
   tvmrt_amx_i8_store_line(nr, y, line);

@@ -59,6 +59,34 @@
 #define TVMRT_I8_X86_AVX_VNNI 10
 #define TVMRT_I8_WASM 11
 
+/*! \brief Rounding of requantisation by fixed-point multipliers, a literal in the functions of a tile;
+ * without one of them it multiplies floats.
+ *
+ * A multiplier is m * 2 ^ (-31 - n), m from 2 ^ 30 to 2 ^ 31 - 1, n from 1 to 31. TWICE: the product
+ * is rounded to the nearest multiple of 2 ^ -n, ties upwards, and that to an integer, ties away
+ * from zero, as TensorFlow Lite does. POSITIVE: the same, but negative results are arbitrary: the
+ * range starts at the zero point. ONCE: to the nearest integer, ties upwards. The constants are
+ * arrays of 32-bit words, `stride` words apart, with an entry per channel:
+ *
+ *     0     m
+ *     1     n - 1; for SSE4.1 and WebAssembly, which shift all lanes alike, 2 ^ (31 - n)
+ *     2, 3  AVX2 and later only: the 64-bit addend of the product of each even channel, of each odd
+ *           channel: 2 ^ (30 + n), plus 2 ^ 30 if the product is rounded twice
+ *
+ * FLOAT, with AVX2 and later only: sum * scale + addend in float32, rounded once, then to the
+ * nearest integer; the arrays are the scales and the addends, for which a compiler has proved the
+ * same results. SIGNED: the addend is negated for negative sums.
+ */
+#define TVMRT_ROUND_TWICE 8
+#define TVMRT_ROUND_POSITIVE 16
+#define TVMRT_ROUND_ONCE 32
+#define TVMRT_ROUND_FLOAT 64
+#define TVMRT_ROUND_SIGNED 128
+#define TVMRT_ROUND_MASK 248 /* of these */
+/*! \brief Addend of the product before the first rounding; 0: it is rounded down. */
+#define TVMRT_I8_FIRST_HALF(rounding) \
+  ((rounding) == TVMRT_ROUND_ONCE ? (int64_t)0 : (int64_t)1 << 30)
+
 /*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
  * the low bits. */
 #define TVMRT_I8_ROUND 12582912.0f
@@ -183,9 +211,25 @@ TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc
   if (n > 3) y[3] = (uint8_t)tvmrt_i8_clamp_to_range(d, range);
 }
 
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
+                                                 const int32_t* fixed, int64_t stride) {
+  int32_t x = (int32_t)(((int64_t)acc * fixed[0] + TVMRT_I8_FIRST_HALF(rounding)) >> 31);
+  if (rounding == TVMRT_ROUND_TWICE) x += x >> 31;
+  return ((x >> fixed[stride]) + 1) >> 1;
+}
+
 #elif !defined(TVMRT_I8_LANES)
 #error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
 #endif
+
+/*! \brief Requantise the sums of LANES channels to integers without zero point: by float scales, or by
+ * the fixed-point constants in their place if the epilogue, a literal, is one of TVMRT_ROUND_*. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_requantize(int epilogue, tvmrt_i8_acc acc, const float* scale,
+                                              int64_t stride) {
+  const int rounding = epilogue & TVMRT_ROUND_MASK;
+  if (rounding == 0) return tvmrt_i8_rescale(acc, scale);
+  return tvmrt_i8_rescale_fixed(rounding, acc, (const int32_t*)(const void*)scale, stride);
+}
 
 /*! \brief Store four vectors with the bytes of 2 or 4 pixels. */
 #ifndef tvmrt_i8_store_pixels

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "simd_i8_x86_fixed.h"
+
 #define TVMRT_I8_LANES 8
 typedef __m256i tvmrt_i8_acc;
 
@@ -100,6 +102,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale)));
 }
+#define tvmrt_i8_rescale_fixed tvmrt_i8_fixed_32
 TVMRT_DEFINE_X86_PACKED(_mm256, 256)
 TVMRT_INLINE __m256i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
                                    const tvmrt_i8_range* range) {

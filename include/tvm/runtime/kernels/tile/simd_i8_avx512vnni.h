@@ -12,6 +12,8 @@
 #error "tile/simd_i8_avx512vnni.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
 #else
 
+#include "simd_i8_x86_fixed.h"
+
 #define TVMRT_I8_LANES 16
 #define TVMRT_I8_QUAD_BYTES 64
 typedef __m512i tvmrt_i8_acc;
@@ -41,6 +43,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));
 }
+#define tvmrt_i8_rescale_fixed tvmrt_i8_fixed_64
 TVMRT_DEFINE_X86_PACKED(_mm512, 512)
 TVMRT_INLINE __m512i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
                                    const tvmrt_i8_range* range) {

@@ -101,6 +101,13 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale)
   return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(acc), vld1q_f32(scale)));
 }
 #endif
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
+                                                 const int32_t* fixed, int64_t stride) {
+  const int32x4_t m = vld1q_s32(fixed), n = vmvnq_s32(vld1q_s32(fixed + stride)); /* -n */
+  int32x4_t x = rounding == TVMRT_ROUND_ONCE ? vqdmulhq_s32(acc, m) : vqrdmulhq_s32(acc, m);
+  if (rounding == TVMRT_ROUND_TWICE) x = vsraq_n_s32(x, x, 31);
+  return vrshlq_s32(x, n);
+}
 TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                         tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
   int offset = range->is_signed ? 128 : 0;

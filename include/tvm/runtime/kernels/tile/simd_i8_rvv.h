@@ -64,6 +64,15 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale)
   v = tvmrt_f32x8_max(tvmrt_f32x8_min(v, bound), -bound);
   return (tvmrt_i32x8)(v + TVMRT_I8_ROUND) - 0x4B400000;
 }
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
+                                                 const int32_t* fixed, int64_t stride) {
+  typedef int64_t wide __attribute__((vector_size(64)));
+  const wide m = __builtin_convertvector(tvmrt_i32x8_load(fixed), wide);
+  const wide product = __builtin_convertvector(acc, wide) * m + TVMRT_I8_FIRST_HALF(rounding);
+  tvmrt_i32x8 x = __builtin_convertvector(product >> 31, tvmrt_i32x8);
+  if (rounding == TVMRT_ROUND_TWICE) x += x >> 31;
+  return ((x >> tvmrt_i32x8_load(fixed + stride)) + 1) >> 1;
+}
 /* Add the zero point, clamp, and store n of LANES values. */
 TVMRT_INLINE void tvmrt_rvv_store(uint8_t* y, tvmrt_i8_acc v, const tvmrt_i8_range* range, int n) {
   const tvmrt_i32x8 lo = tvmrt_i32x8_splat(range->lo), hi = tvmrt_i32x8_splat(range->hi);

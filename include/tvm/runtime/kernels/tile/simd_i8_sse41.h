@@ -60,6 +60,21 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm_cvtps_epi32(_mm_mul_ps(_mm_cvtepi32_ps(acc), _mm_loadu_ps(scale)));
 }
+/* (a * b + half) >> 31 */
+TVMRT_INLINE __m128i tvmrt_sse41_fixed_product(__m128i a, __m128i b, int64_t half) {
+  const __m128i addend = _mm_set1_epi64x(half);
+  const __m128i even = _mm_add_epi64(_mm_mul_epi32(a, b), addend);
+  const __m128i odd =
+      _mm_add_epi64(_mm_mul_epi32(_mm_srli_epi64(a, 32), _mm_srli_epi64(b, 32)), addend);
+  return _mm_blend_epi16(_mm_srli_epi64(even, 31), _mm_add_epi64(odd, odd), 0xCC);
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
+                                                 const int32_t* fixed, int64_t stride) {
+  const __m128i m = tvmrt_i8_acc_load(fixed), power = tvmrt_i8_acc_load(fixed + stride);
+  __m128i x = tvmrt_sse41_fixed_product(acc, m, TVMRT_I8_FIRST_HALF(rounding));
+  if (rounding == TVMRT_ROUND_TWICE) x = _mm_add_epi32(x, _mm_srai_epi32(x, 31));
+  return tvmrt_sse41_fixed_product(x, power, (int64_t)1 << 30);
+}
 TVMRT_DEFINE_X86_PACKED(_mm, 128)
 TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                         tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {

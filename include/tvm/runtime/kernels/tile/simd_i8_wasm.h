@@ -58,6 +58,21 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale)
   v = wasm_f32x4_add(v, wasm_f32x4_const_splat(TVMRT_I8_ROUND));
   return wasm_i32x4_sub(v, wasm_i32x4_const_splat(0x4B400000));
 }
+/* (a * b + half) >> 31 */
+TVMRT_INLINE v128_t tvmrt_wasm_fixed_product(v128_t a, v128_t b, int64_t half) {
+  v128_t low = wasm_i64x2_add(wasm_i64x2_extmul_low_i32x4(a, b), wasm_i64x2_splat(half));
+  v128_t high = wasm_i64x2_add(wasm_i64x2_extmul_high_i32x4(a, b), wasm_i64x2_splat(half));
+  low = wasm_i64x2_shl(low, 1);
+  high = wasm_i64x2_shl(high, 1);
+  return wasm_i32x4_shuffle(low, high, 1, 3, 5, 7);
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
+                                                 const int32_t* fixed, int64_t stride) {
+  const int64_t half = TVMRT_I8_FIRST_HALF(rounding);
+  v128_t x = tvmrt_wasm_fixed_product(acc, wasm_v128_load(fixed), half);
+  if (rounding == TVMRT_ROUND_TWICE) x = wasm_i32x4_add(x, wasm_i32x4_shr(x, 31));
+  return tvmrt_wasm_fixed_product(x, wasm_v128_load(fixed + stride), (int64_t)1 << 30);
+}
 TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                         tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
   const int offset = range->is_signed ? 128 : 0;

@@ -70,6 +70,9 @@ class PlanI8:
     residual_type
         Type of the residual that dense tiles add, ``u8`` or ``s8``; for AMX also ``u8_fused`` or
         ``s8_fused`` (:mod:`.fused_requant_add`); else empty.
+    rounding
+        Rounding of requantisation by fixed-point multipliers (``TVMRT_ROUND_*`` of
+        ``tile/simd_i8.h``); empty for float scales.
     """
 
     variant: VariantI8
@@ -94,13 +97,14 @@ class PlanI8:
     requantizes: bool
     residual_type: str
     amx: AmxPlan | None
+    rounding: str = ""
 
     @property
     def layer(self) -> LayerI8:
         return self.variant.layer
 
 
-def make_plan(choice: ChoiceI8, residual_type: str = "") -> PlanI8:
+def make_plan(choice: ChoiceI8, residual_type: str = "", rounding: str = "") -> PlanI8:
     """Compute the plan of a layer."""
     variant, (nr, mr) = choice.variant, choice.tile
     layer, fmt = variant.layer, variant.fmt
@@ -131,6 +135,7 @@ def make_plan(choice: ChoiceI8, residual_type: str = "") -> PlanI8:
         requantizes=choice.requantizes,
         residual_type=residual_type,
         amx=_amx_plan(variant, block, prefetches),
+        rounding=rounding,
     )  # fmt: skip
 
 

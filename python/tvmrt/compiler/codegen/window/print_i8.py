@@ -55,31 +55,39 @@ def _definition(plan: PlanI8, size: tuple[int, int]) -> str:
 def _tile_name(plan: PlanI8, size: tuple[int, int]) -> str:
     layer, variant, amx = plan.layer, plan.variant, plan.amx
     kind = "s8" if layer.x_signed else "u8"
+    rounding = f"_{plan.rounding}" if plan.rounding else ""
     if not layer.depthwise:
         part = "_shared" if variant.shares else ""
         if amx is not None:
             part = f"_amx{'_padded' * bool(amx.padded_pitch)}{'_l2' * amx.exceeds_l1}"
         plus = f"_add_{plan.residual_type}" if plan.residual_type else ""
-        return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
+        return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}{rounding}"
     rows, columns = variant.depthwise_rows, layer.depthwise_taps[1]
     steps = f"s{layer.window.stride[2]}d{layer.window.dilation[2]}"
     parts = ("", "_wide", "_wider")[variant.overflow.parts - 1]
-    return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
+    return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}{rounding}"
 
 
 def _macro(plan: PlanI8, size: tuple[int, int]) -> tuple[str, tuple[object, ...]]:
     """Return the macro that defines a tile, and its arguments after the tile's name."""
     layer, variant, amx = plan.layer, plan.variant, plan.amx
-    signed, plus = int(layer.x_signed), f"TVMRT_RESIDUAL_{plan.residual_type.upper() or 'NONE'}"
+    signed, parts = int(layer.x_signed), []
+    if plan.residual_type or not plan.rounding:
+        parts.append(f"TVMRT_RESIDUAL_{plan.residual_type.upper() or 'NONE'}")
+    if plan.rounding:
+        parts.append(f"TVMRT_ROUND_{plan.rounding.upper()}")
+    plus = " | ".join(parts)
     if layer.depthwise:
         shape = (variant.depthwise_rows, layer.depthwise_taps[1])
         steps = (layer.window.stride[2], layer.window.dilation[2])
         sizes = (*shape, *steps, size[1], size[0], variant.overflow.parts)
+        if plan.rounding:
+            return "TVMRT_DEFINE_DEPTHWISE_I8_OF", (*sizes, signed, plus)
         return "TVMRT_DEFINE_DEPTHWISE_I8", (*sizes, signed)
     if amx is not None:
         kind = (signed, plus, int(bool(amx.padded_pitch)), int(amx.exceeds_l1))
         return "TVMRT_DEFINE_TILE_I8_AMX", (*size, *kind)
-    if plan.residual_type:
+    if plan.residual_type or plan.rounding:
         return "TVMRT_DEFINE_TILE_I8_OF", (*size, signed, int(variant.shares), plus)
     part = "_SHARED" if variant.shares else ""
     return f"TVMRT_DEFINE_TILE_I8{part}", (*size, signed)

@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.program import (
     pixel_stride,
 )
 from tvmrt.compiler.ir.quantized import storage_range
-from tvmrt.compiler.ir.requantization import rounding_of
+from tvmrt.compiler.ir.requantization import accumulator_range, rounding_of
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import GAP
@@ -48,10 +48,16 @@ from .first_run_packing import print_pack_once_i8
 from .fused_requant_add import FusedRequantAdd, find_fused_requant_add
 from .fused_residual import residual_initializer, residual_operand
 from .layer_i8 import ConstantsI8, LayerI8, VariantI8
-from .packing_i8 import PackedI8, PackingOrderI8, max_packed_bytes, pack, pad_channels
+from .packing_i8 import (
+    PackedI8,
+    PackingOrderI8,
+    max_packed_bytes,
+    pack,
+)
 from .plan_i8 import PlanI8, make_plan
 from .print_i8 import print_call_data, print_plan, tile_headers
 from .quantized_epilogue import emit_rows
+from .requantize_i8 import RequantizationI8, requantization_of
 from .tiles_i8 import FORMATS, SHARED, WeightFormat, define_weight_format
 
 _DATA = (
@@ -182,7 +188,22 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         alone = not self.group.after or self.residual is not None
         if self.node.attrs["to"] not in ("int8", "uint8") or not alone:
             return False
-        return rounding_of(self.node) == "even" or self.requant_table is not None
+        table = self.requant_table if BOARD_KERNELS.of(self.target) else self.requantization
+        return table is not None
+
+    @cached_property
+    def requantization(self) -> RequantizationI8 | None:
+        """How the tiles of hosts requantise a result of bytes; None if they cannot."""
+        fuses = FORMATS[self.target.int8].fuses
+        has_residual = self.residual is not None
+        return requantization_of(
+            self.node, self.scale, self._accumulator_range, fuses, has_residual
+        )
+
+    def _accumulator_range(self) -> tuple[np.ndarray, np.ndarray]:
+        low, high = storage_range(self.node.inputs[0].dtype)
+        zero = self.node.attrs["x_zero"]
+        return accumulator_range(self.weights(), self.w_zero, (low - zero, high - zero), self.bias)
 
     @cached_property
     def requant_table(self) -> RequantTable | None:
@@ -268,11 +289,12 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         scale = self.scale if self.requantizes_in_kernel else None
         tuned = self.tuned_choice(step)
         choice = choose(variant, constants, scale, tuned, widest and widest[1:])
+        rounding = self.requantization.rounding if choice.requantizes else ""
         if self.residual is None or not choice.requantizes:
-            return make_plan(choice)
+            return make_plan(choice, rounding=rounding)
         signed = "s8" if self.residual.dtype.is_signed else "u8"
         fused = choice.variant.fmt.uses_amx and self._fused_requant_add() is not None
-        return make_plan(choice, f"{signed}_fused" if fused else signed)
+        return make_plan(choice, f"{signed}_fused" if fused else signed, rounding)
 
     def _constants(self, layer: LayerI8) -> ConstantsI8:
         return ConstantsI8(layer, self.weights(), self.w_zero, self.bias)
@@ -334,7 +356,10 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         f.include(kernel, "tile/requantize.h", *tile_headers(plan))
         fused_add = "NULL"
         if plan.requantizes:
-            fields["scale"] = f.constant("scale", pad_channels(plan, scale))
+            packed_scales = self.requantization.pack(plan)
+            scales = f.constant("scale", packed_scales)
+            cast = "" if packed_scales.dtype == np.float32 else "(const float *)"
+            fields["scale"] = cast + scales
             fields["range"] = "&range"
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
             if plan.residual_type:
@@ -368,7 +393,7 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
 
     def _range(self) -> str:
         low, high, signed = self._bounds()
-        zero = self.node.attrs["y_zero"]
+        zero = self.node.attrs["y_zero"] + self.requantization.middle
         return f"{{.zero = {zero}, .lo = {low}, .hi = {high}, .is_signed = {int(signed)}}}"
 
     def _epilogue(self, step: Step, f: FunctionWriter, scale: np.ndarray) -> tuple[str, str]:

@@ -54,6 +54,8 @@ class WeightFormat:
     pixel_cycles
         Cycles per quad of a pixel in addition to the dot products, for broadcasting it and
         flipping its sign bits in the same unit.
+    shifts_lanes
+        Whether an instruction shifts each lane by its own number.
     """
 
     name: str
@@ -72,6 +74,13 @@ class WeightFormat:
     widens: bool = False
     vector_format: str = ""
     pixel_cycles: float = 0.0
+    shifts_lanes: bool = True
+
+    @property
+    def fuses(self) -> bool:
+        """Whether float requantisation fuses a multiplication and an addition, and fixed-point
+        requantisation has 64-bit addends (``tile/simd_i8.h``)."""
+        return self.interleaves
 
     @property
     def uses_amx(self) -> bool:
@@ -118,7 +127,7 @@ _FORMATS = (
     ),
     WeightFormat(
         "sse41", macro="TVMRT_I8_X86_SSE41", lanes=4, registers=16, wide=False, signed=False,
-        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True, shifts_lanes=False,
     ),
     WeightFormat(
         "neon", macro="TVMRT_I8_NEON", lanes=4, registers=32, wide=False, signed=True, depthwise=16,
@@ -146,7 +155,7 @@ _FORMATS = (
     ),
     WeightFormat(
         "simd128", macro="TVMRT_I8_WASM", lanes=4, registers=16, wide=False, signed=False,
-        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True, shifts_lanes=False,
     ),
 )  # fmt: skip
 FORMATS = {each.name: each for each in _FORMATS}
