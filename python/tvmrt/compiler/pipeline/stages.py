@@ -17,6 +17,7 @@ from tvmrt.compiler.codegen.depth_first_tiling import tile_depth_first
 from tvmrt.compiler.codegen.device_placement import defer_regions, place_on_devices
 from tvmrt.compiler.codegen.entries import graph_json as graph_file
 from tvmrt.compiler.codegen.entries import tvm_ffi
+from tvmrt.compiler.codegen.kernel_features import BOARD_KERNELS
 from tvmrt.compiler.codegen.mcu_families import McuFamily, find_mcu_family
 from tvmrt.compiler.codegen.options import SharedImage
 from tvmrt.compiler.codegen.shared_workspace import PlacedNetwork, UnplannedNetwork
@@ -38,6 +39,7 @@ from tvmrt.compiler.transform import (
     merge_sibling_convs,
     nest_concats,
     optimize,
+    sums_in_float,
     to_fixed_point,
 )
 from tvmrt.error import UnsupportedError
@@ -74,7 +76,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             machine = request.changed_target(get_target("native"))
         if expand_composed(graph):
             optimize(graph, dump.graph)
-        _requantize(graph, request)
+        _requantize(graph, request, machine)
         narrowed = reduced_precision.apply_weight_quantization(graph, request)
         winograd_rows = reduced_precision.apply_winograd(graph, request, machine)
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
@@ -118,11 +120,13 @@ def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
             optimize(graph, dump.graph)
 
 
-def _requantize(graph: Graph, request: Request) -> None:
+def _requantize(graph: Graph, request: Request, machine: Target) -> None:
     """Requantise in fixed point as requested, as one node with the product where possible."""
     if request.requantize == "fixed-point":
         to_fixed_point(graph)
     fold_requantization(graph)
+    if not BOARD_KERNELS.of(machine):
+        sums_in_float(graph)
 
 
 def _copy_names(program: Program, graph: Graph) -> None:

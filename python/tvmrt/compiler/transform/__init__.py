@@ -2,6 +2,7 @@
 
 from .expand_composed import expand_composed
 from .fixed_point_requantize import to_fixed_point
+from .float_sums import sums_in_float
 from .fold_requantization import fold_requantization
 from .layout_inference import infer_layouts
 from .merge_sibling_convs import merge_sibling_convs
@@ -20,6 +21,7 @@ __all__ = [
     "optimize",
     "quantize_weights",
     "reduce_matmul_precision",
+    "sums_in_float",
     "to_fixed_point",
     "to_winograd",
     "to_winograd_within_limits",
