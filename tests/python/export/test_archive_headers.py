@@ -17,7 +17,9 @@ import tvmrt
 
 # Headers that the C may include with other options of the board's compiler.
 MORE = {
-    "cortex-m0plus": {"board/im2col_i8_2px.h"},  # for processors with unaligned loads
+    # for processors with unaligned loads, with Helium
+    "cortex-m0plus": {"board/im2col_i8_2px.h", "board/requantize_i8_mve.h"},
+    "cortex-m4": {"board/requantize_i8_mve.h"},
     "riscv32": {"board/rvv.h", "board/requantize_i8_rvv.h"},  # with vector instructions
 }
 ANYWHERE = ["x86-64", "x86-64-v4"]

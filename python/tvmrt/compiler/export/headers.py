@@ -23,11 +23,11 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
     below the include folder.
 
     Conditions that only a compiler can decide are followed both ways, so that any compiler can
-    build the C code. Code for boards does not use host instructions, nor RISC-V vectors on others.
+    build the C code. Code for boards does not use host instructions, nor vectors of another family.
     """
     boards, others = {_BOARD: True, _TILE: True}, {_BOARD: False, _TILE: True}
-    if "rv32" not in (target.board or ()):
-        boards["TVMRT_MICRO_RVV"] = False
+    is_riscv = "rv32" in (target.board or ())
+    boards["TVMRT_MICRO_MVE_REQUANTIZES" if is_riscv else "TVMRT_MICRO_RVV"] = False
     board_headers: dict[str, str] = {}
     other_headers: dict[str, str] = {}
     for text in texts:
