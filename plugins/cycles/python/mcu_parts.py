@@ -42,6 +42,8 @@ PARTS = {
     "stm32f3": Mcu(72 * _MHZ, 2, 8, prefetch=True, manual="ST RM0316"),
     "stm32f4": Mcu(168 * _MHZ, 5, 16, 1 * _KIB, 128, True, picojoules=785, manual="ST RM0090"),
     "stm32l4": Mcu(80 * _MHZ, 4, 8, 1 * _KIB, 256, True, picojoules=300, manual="ST RM0351"),
+    # in single-bank mode; 64-bit lines in dual-bank mode
+    "stm32l4plus": Mcu(120 * _MHZ, 5, 16, 1 * _KIB, 256, True, manual="ST RM0432"),
     "stm32f7": Mcu(216 * _MHZ, 7, 32, 4 * _KIB, 4 * _KIB, manual="ST RM0385"),
     "stm32h7": Mcu(480 * _MHZ, 10, 32, 16 * _KIB, 16 * _KIB, manual="ST RM0433"),
     "stm32u5": Mcu(160 * _MHZ, 4, 16, 8 * _KIB, 8 * _KIB, True, picojoules=64,

@@ -86,6 +86,7 @@ MCU_FAMILIES = {row.name: row for row in (
            {"sram": 128 * KIB, "ccm": 64 * KIB}),
     McuFamily("stm32l4", "STM32L476", "cortex-m4f", 1 * MIB,
            {"sram": 96 * KIB, "sram2": 32 * KIB}),
+    McuFamily("stm32l4plus", "STM32L4R5", "cortex-m4f", 2 * MIB, {"sram": 640 * KIB}),
     McuFamily("stm32f7", "STM32F746", "cortex-m7", 1 * MIB,
            {"sram": 256 * KIB, "dtcm": 64 * KIB}, _M7_SINGLE),
     McuFamily("stm32h7", "STM32H743", "cortex-m7", 2 * MIB,
