@@ -34,6 +34,7 @@ class BoardOptions:
     picojoules: float | None
     scale: float
     inputs_file: Path | None
+    kernels_in_ram: bool = False
 
 
 def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
@@ -230,7 +231,8 @@ def _estimate_network(
     from tvmrt.plugins.cycles.estimate import estimate_layers
     from tvmrt.plugins.cycles.qemu_run import run
 
-    counted = run(network, machine, part, _inputs(network, board_options), folder)
+    inputs = _inputs(network, board_options)
+    counted = run(network, machine, part, inputs, folder, board_options.kernels_in_ram)
     rows = estimate_layers(network, counted, core, part, board_options.scale)
     measured = memory_report.measure_footprint(network.sources, network.includes, machine)
     stack = measured.stack(network.module)

@@ -20,6 +20,7 @@ from tvmrt.libinfo import find_boards_path
 from tvmrt.plugins.cycles import disassembly
 from tvmrt.plugins.cycles.mcu_parts import Mcu
 
+KERNEL_SECTION = ".RamFunc"  # which examples/firmware/boards/sections.ld places in RAM
 SECONDS = 600  # time limit of one run in QEMU
 # QEMU board for targets without a board; its core supports all instructions of the target.
 _FALLBACK_BOARDS = {
@@ -104,9 +105,16 @@ class CountedRun:
 
 
 def run(
-    network: ArchiveNetwork, target: Target, part: Mcu, inputs: Sequence[Input], folder: Path
+    network: ArchiveNetwork,
+    target: Target,
+    part: Mcu,
+    inputs: Sequence[Input],
+    folder: Path,
+    kernels_in_ram: bool = False,
 ) -> CountedRun:
     """Build the program, run it once in QEMU and read the counts.
+
+    ``kernels_in_ram``: place the kernels' functions in the section ``KERNEL_SECTION``.
 
     Raises
     ------
@@ -116,7 +124,8 @@ def run(
         If the network fails, or cannot be called by a generic program.
     """
     board = board_tools(target.name)
-    path = _build(network, target, board, inputs, folder)
+    options = [f'-DTVMRT_KERNEL_SECTION="{KERNEL_SECTION}"'] if kernels_in_ram else []
+    path = _build(network, target, board, inputs, folder, options)
     dumper = f"{board.tool}-objdump"
     image = _read_image_sizes(path, _run_command([dumper, "-ht", str(path)]), network, inputs)
     text = _run_command([dumper, "-d", "--no-show-raw-insn", str(path)])
@@ -164,7 +173,12 @@ def _read_image_sizes(
 
 
 def _build(
-    network: ArchiveNetwork, target: Target, board: Board, inputs: Sequence[Input], folder: Path
+    network: ArchiveNetwork,
+    target: Target,
+    board: Board,
+    inputs: Sequence[Input],
+    folder: Path,
+    options: Sequence[str],
 ) -> Path:
     boards_folder = Path(find_boards_path())
     main = folder / "count_network.c"
@@ -173,7 +187,7 @@ def _build(
     found = _run_command([compiler, "-print-file-name=picolibc.specs"]).strip()
     specs = ["--specs=picolibc.specs"] if "/" in found else []
     includes = [*network.includes, boards_folder.parent]
-    usual = [compiler, *specs, "-std=gnu11", *CFLAGS, *(f"-I{path}" for path in includes)]
+    usual = [compiler, *specs, "-std=gnu11", *CFLAGS, *options, *(f"-I{path}" for path in includes)]
     link_flags = board.flags if board.target == target.name else target.flags
     clock = [flag for flag in board.flags if flag.startswith("-D")]
     image = folder / "count.elf"
@@ -201,6 +215,7 @@ def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path)
     """Return C code that fills the inputs and calls the network once, through its interface."""
     header = network.header()
     by_struct = f"struct {network.prefix}_inputs" in header
+    has_weights_in_pools = f"{network.prefix}_load(" in header
     if f"struct {network.prefix}_devices" in header:
         raise ValueError(
             f"{network.name} calls code of devices; compile the network without --device"
@@ -225,10 +240,21 @@ def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path)
         lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")
     rows = [[name for name, _ in each] for each in (names, outputs, pools)]
     body = _struct_call(network.prefix, *rows) if by_struct else _packed_call(network.prefix, *rows)
+    if has_weights_in_pools:
+        fills += _load_call(network.prefix, rows[2])
     return "\n".join([
         *lines, "void count_inputs(void);", "void count_inputs(void) {", *fills, "}",
         "int count_run(void);", "int count_run(void) {", *body, "}", "",
     ])  # fmt: skip
+
+
+def _load_call(prefix: str, pools: list[str]) -> list[str]:
+    """Return C code that copies the weights to their pools, as a program does once."""
+    if not pools:
+        return [f"  {prefix}_load();"]
+    given = ", ".join(f"(void *){name}" for name in pools)
+    pools_struct = f"struct {prefix}_workspace_pools pools = {{{given}}};"
+    return [f"  {pools_struct}", f"  {prefix}_load(&pools);"]
 
 
 def _struct_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:

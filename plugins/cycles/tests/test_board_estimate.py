@@ -137,6 +137,29 @@ def test_a_network_is_compiled_for_the_board(capsys, digits):
     assert re.search(r"^conv2 +[\d,]+ +[\d,]+ +[\d,]+ +[\d.]+ % +[\d.]+$", printed, re.MULTILINE)
 
 
+@pytest.mark.slow
+@needs("cortex-m4")
+@pytest.mark.parametrize("lent", [False, True])
+def test_weights_and_kernels_in_ram_wait_less(capsys, digits, tmp_path, lent):
+    """The image's own pool and the program's pool get the weights before the run."""
+    pool = 100_000 if lent else (100_000, ".bss.ram")
+    library = tvmrt.compile(
+        str(digits / "digits_int8.onnx"), target="cortex-m4f", interface_api="c",
+        pools={"sram": pool}, place={"*_weights": "sram"},
+    )  # fmt: skip
+    library.export(str(tmp_path / "ram.tar"))
+    board = ("--board", "stm32f3")
+    flash = only(estimate(capsys, digits / "digits_int8.onnx", *board))
+    kernels = only(estimate(capsys, digits / "digits_int8.onnx", *board, "--kernels-in-ram"))
+    weights = only(estimate(capsys, tmp_path / "ram.tar", *board))
+    both = only(estimate(capsys, tmp_path / "ram.tar", *board, "--kernels-in-ram"))
+    assert both["wait_cycles"] < weights["wait_cycles"] < flash["wait_cycles"]
+    assert both["wait_cycles"] < kernels["wait_cycles"] < flash["wait_cycles"]
+    assert kernels["ram"]["static_bytes"] > flash["ram"]["static_bytes"]
+    # veneers of calls between memories
+    assert kernels["instructions"] == pytest.approx(flash["instructions"], rel=0.02)
+
+
 class Page(HTMLParser):
     """Parsed page: cells of tables by row, headings, widths of bars."""
 
@@ -253,7 +276,7 @@ def test_impossible_estimates_have_a_one_line_error(
     model, archive = digits / "digits_int8.onnx", tmp_path / "net.tar"
     digits_net("cortex-m4").export(str(archive))
     assert "did you mean nrf" in refused(capsys, model, "--board", "nrf25")
-    for option in (("--clock", 100), ("-o", tmp_path / "x.html")):
+    for option in (("--clock", 100), ("--kernels-in-ram",), ("-o", tmp_path / "x.html")):
         assert "are for --board" in refused(capsys, model, *option)
     wrong = ("--board", "nrf52", "-o", tmp_path / "x.pdf")
     assert "is written as .html or .json" in refused(capsys, model, *wrong)

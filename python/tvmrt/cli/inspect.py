@@ -49,6 +49,11 @@ from tvmrt.units import NUMBER
     help="With --board: ratio of measured to modelled cycles.",
 )
 @click.option(
+    "--kernels-in-ram",
+    is_flag=True,
+    help="With --board: build the kernels with TVMRT_KERNEL_SECTION, so that they run from RAM.",
+)
+@click.option(
     "--inputs",
     "inputs_file",
     type=options.PATH,
@@ -67,6 +72,7 @@ def command(
     clock: float | None,
     picojoules: float | None,
     scale: float,
+    kernels_in_ram: bool,
     inputs_file: Path | None,
     output: Path | None,
     as_json: bool,
@@ -82,12 +88,14 @@ def command(
         tell(
             file, output, as_json, board=board, wait_states=wait_states, clock=clock,
             picojoules=picojoules, scale=scale, inputs_file=inputs_file,
+            kernels_in_ram=kernels_in_ram,
         )  # fmt: skip
         return
     board_options = (wait_states, clock, picojoules, inputs_file, output)
-    if any(each is not None for each in board_options) or scale != 1:
+    if any(each is not None for each in board_options) or scale != 1 or kernels_in_ram:
         raise click.UsageError(
-            "--wait-states, --clock, --picojoules, --scale, --inputs and --output are for --board"
+            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --inputs and "
+            "--output are for --board"
         )
     description = describe(file)
     if as_json:

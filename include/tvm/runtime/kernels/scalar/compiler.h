@@ -34,13 +34,21 @@
 #define TVMRT_SIMD
 #endif
 
+/*! \brief Section of the kernels' functions, such as ".RamFunc", if the compiler is called with
+ * -DTVMRT_KERNEL_SECTION='"NAME"'. A linker script can place it in RAM. */
+#if defined(TVMRT_KERNEL_SECTION)
+#define TVMRT_IN_KERNEL_SECTION __attribute__((section(TVMRT_KERNEL_SECTION)))
+#else
+#define TVMRT_IN_KERNEL_SECTION
+#endif
+
 #if defined(__GNUC__)
 /*! \brief A function that is always inlined, so that literal arguments become constants. */
 #define TVMRT_INLINE static inline __attribute__((always_inline))
 /*! \brief A function that is compiled once per file, however often it is called. */
-#define TVMRT_NOINLINE static __attribute__((noinline))
+#define TVMRT_NOINLINE static TVMRT_IN_KERNEL_SECTION __attribute__((noinline))
 /*! \brief TVMRT_NOINLINE for a function that not every file calls. */
-#define TVMRT_RARELY_CALLED static __attribute__((noinline, unused))
+#define TVMRT_RARELY_CALLED static TVMRT_IN_KERNEL_SECTION __attribute__((noinline, unused))
 /*! \brief A function for error paths: small, and placed away from hot code. */
 #define TVMRT_COLD static __attribute__((noinline, cold, unused))
 /*! \brief TVMRT_NOINLINE for a function whose assembly uses every register but the frame pointer:
@@ -48,7 +56,7 @@
 #if defined(__clang__)
 #define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE
 #else
-#define TVMRT_NOINLINE_TIGHT static __attribute__((noinline, optimize("ira-region=one")))
+#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE __attribute__((optimize("ira-region=one")))
 #endif
 /*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
