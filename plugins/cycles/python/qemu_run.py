@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.compiler.codegen.pools import pool_symbol
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.export.board_image import Board, boards, object_commands
 from tvmrt.compiler.export.firmware_build import CFLAGS
+from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path
 from tvmrt.plugins.cycles import disassembly
@@ -156,8 +158,9 @@ def _read_image_sizes(
     flash -= sum(len(each.data) for each in inputs)
     addresses: dict[str, int] = {}
     static = 0
-    own = {pool["name"] for pool in network.memory["pools"] if not pool["lent"]}
-    pools = {f"{network.prefix}_{name}" for name in own}
+    # of the network, or of an image of several, whose names end in a hash
+    names = [pool_symbol(MemoryPool(pool["name"]), "") for pool in network.memory["pools"]]
+    pools = re.compile(rf".*({'|'.join(map(re.escape, names))})(_[0-9a-f]{{8}})?$")
     for address, section, size, name in _SYMBOL.findall(text):
         addresses[name] = int(address, 16)
         is_harness = _HARNESS_SYMBOLS.match(name) is not None
@@ -166,7 +169,7 @@ def _read_image_sizes(
         if (
             section in (".data", ".bss", ".noinit", ".tbss")
             and not is_harness
-            and name not in pools
+            and not (names and pools.match(name))
         ):
             static += int(size, 16)
     return Image(path, flash, static, (addresses["data_begin"], addresses["stack_top"]))

@@ -156,8 +156,24 @@ def test_weights_and_kernels_in_ram_wait_less(capsys, digits, tmp_path, lent):
     assert both["wait_cycles"] < weights["wait_cycles"] < flash["wait_cycles"]
     assert both["wait_cycles"] < kernels["wait_cycles"] < flash["wait_cycles"]
     assert kernels["ram"]["static_bytes"] > flash["ram"]["static_bytes"]
+    # the pool counts once, as the arena
+    assert weights["ram"]["arena_bytes"] > flash["ram"]["arena_bytes"]
+    assert weights["ram"]["static_bytes"] < flash["ram"]["static_bytes"] + 16
     # veneers of calls between memories
     assert kernels["instructions"] == pytest.approx(flash["instructions"], rel=0.02)
+
+
+@pytest.mark.slow
+@needs("cortex-m4")
+def test_the_memory_of_an_image_is_no_variable(capsys, digits, tmp_path):
+    """The workspace that two networks share counts as the arena of each, and not again."""
+    files = [str(digits / f"digits_{kind}.onnx") for kind in ("int8", "f32")]
+    archive = str(tmp_path / "both.tar")
+    options = ("--target", "cortex-m4", "--interface-api", "c", "--module-name", "small,large")
+    assert main(["compile-together", *files, "-o", archive, *options]) == 0
+    found = estimate(capsys, archive, "--board", "stm32f4")
+    for network in found["networks"].values():
+        assert network["ram"]["static_bytes"] < 64 < network["ram"]["arena_bytes"]
 
 
 class Page(HTMLParser):
