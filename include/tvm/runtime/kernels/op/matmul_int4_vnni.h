@@ -20,6 +20,17 @@
 #define TVMRT_HAS_INT4_VNNI 0
 #endif
 
+/*!
+ * \brief Blocks of weights from the current ones of some columns to those to prefetch.
+ *
+ * They belong to later columns, which are read in the same order: memory answers too late for the
+ * next columns if these have few bytes.
+ */
+TVMRT_INLINE uintptr_t tvmrt_blocks_ahead(int columns, int blocks, int bytes) {
+  const uintptr_t together = (uintptr_t)columns * (uintptr_t)blocks;
+  return (8192 / (together * (uintptr_t)bytes) + 1) * together;
+}
+
 /*! \brief The bits of the largest absolute value; they order like floats. */
 TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
   uint32_t max_bits = 0;
@@ -30,11 +41,19 @@ TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
   return max_bits;
 }
 
+/*! \brief The unit of some finite floats, a power of 2: the largest has 23 bits and a sign. */
+TVMRT_INLINE float tvmrt_unit_24_bits(const float* x, int32_t count) {
+  const uint32_t max_bits = tvmrt_largest_bits(x, count);
+  /* Three signed bytes hold 0.996 * 2^23: larger values take the next larger unit. */
+  const uint32_t power = (max_bits + 0x10200u) >> 23;
+  return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
+}
+
 #if TVMRT_HAS_INT4_VNNI
 enum {
   TVMRT_INT4_VNNI_BYTES =
       64,                   /*!< Bytes of weights per vector, for as many pairs of row elements. */
-  TVMRT_INT4_VNNI_MAX = 32, /*!< Vectors that are reordered at a time. */
+  TVMRT_INT4_VNNI_MAX = 64, /*!< Vectors that are reordered at a time. */
   TVMRT_INT4_VNNI_COLUMNS = 4 /*!< Maximum columns that are computed together. */
 };
 
@@ -43,20 +62,13 @@ typedef struct tvmrt_int4_vnni_block {
   /*! \brief Highest first; for the elements of the low bits, and of the high bits. */
   int8_t digit[3][2][TVMRT_INT4_VNNI_BYTES];
   float unit;
-} tvmrt_int4_vnni_block;
+} __attribute__((aligned(64)))
+tvmrt_int4_vnni_block; /* loads that cross lines take twice as long */
 
 /*! \brief Part of a reordered row. */
 typedef struct tvmrt_int4_vnni_row {
   tvmrt_int4_vnni_block at[TVMRT_INT4_VNNI_MAX];
 } tvmrt_int4_vnni_row;
-
-/*! \brief The unit of 128 finite floats: a power of 2. */
-TVMRT_INLINE float tvmrt_int4_vnni_unit(const float* x) {
-  const uint32_t max_bits = tvmrt_largest_bits(x, 2 * TVMRT_INT4_VNNI_BYTES);
-  /* Three signed bytes hold 0.996 * 2^23: larger values take the next larger unit. */
-  const uint32_t power = (max_bits + 0x10200u) >> 23;
-  return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
-}
 
 /*! \brief Split 128 integers into bytes. */
 TVMRT_INLINE void tvmrt_int4_vnni_split_bytes(int32_t whole[2][TVMRT_INT4_VNNI_BYTES],
@@ -84,7 +96,7 @@ TVMRT_INLINE void tvmrt_int4_vnni_pack_row(int bytes, int vectors, const float* 
                                            tvmrt_int4_vnni_row* row) {
   for (int v = 0; v < vectors; v++, x += 2 * TVMRT_INT4_VNNI_BYTES) {
     int32_t whole[2][TVMRT_INT4_VNNI_BYTES];
-    const float unit = tvmrt_int4_vnni_unit(x), times = 1.0f / unit;
+    const float unit = tvmrt_unit_24_bits(x, 2 * TVMRT_INT4_VNNI_BYTES), times = 1.0f / unit;
     for (int first = 0; first < TVMRT_INT4_VNNI_BYTES; first += bytes) {
       for (int high = 0; high < 2; high++) {
         const float* from = x + 2 * first + high * bytes;
@@ -94,6 +106,13 @@ TVMRT_INLINE void tvmrt_int4_vnni_pack_row(int bytes, int vectors, const float* 
     tvmrt_int4_vnni_split_bytes(whole, &row->at[v]);
     row->at[v].unit = unit;
   }
+}
+
+/*! \brief Load into a register: compilers would load again for each instruction. */
+TVMRT_INLINE __m512i tvmrt_int4_vnni_load(const void* p) {
+  __m512i v = _mm512_loadu_si512(p);
+  __asm__("" : "+v"(v));
+  return v;
 }
 
 /*! \brief The scales of a vector's lanes, each times the unit of the row's elements. */
@@ -116,7 +135,7 @@ TVMRT_INLINE void tvmrt_int4_vnni_accumulate(const uint8_t* w, const float* scal
                                              int blocks, int vectors, int columns,
                                              const tvmrt_int4_vnni_row* row, __m512* sums) {
   const __m512i mask = _mm512_set1_epi8(15);
-  const uintptr_t next_columns = (uintptr_t)columns * (uintptr_t)blocks; /* the next columns */
+  const uintptr_t ahead = tvmrt_blocks_ahead(columns, blocks, bytes);
   for (int v = 0; v < vectors; v++, w += TVMRT_INT4_VNNI_BYTES) {
     const tvmrt_int4_vnni_block* x = &row->at[v];
     __m512i low[TVMRT_INT4_VNNI_COLUMNS], high[TVMRT_INT4_VNNI_COLUMNS],
@@ -124,16 +143,16 @@ TVMRT_INLINE void tvmrt_int4_vnni_accumulate(const uint8_t* w, const float* scal
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const uint8_t* from = w + (int64_t)j * blocks * bytes;
-      TVMRT_PREFETCH_L1((uintptr_t)from + next_columns * (uintptr_t)bytes);
-      const __m512i word = _mm512_loadu_si512(from);
+      TVMRT_PREFETCH_L1((uintptr_t)from + ahead * (uintptr_t)bytes);
+      const __m512i word = tvmrt_int4_vnni_load(from);
       low[j] = _mm512_and_si512(word, mask);
       high[j] = _mm512_and_si512(_mm512_srli_epi32(word, 4), mask);
       found[j] = _mm512_setzero_si512();
     }
     TVMRT_UNROLL(4)
     for (int i = 0; i < 3; i++) {
-      const __m512i a = _mm512_loadu_si512(x->digit[i][0]);
-      const __m512i b = _mm512_loadu_si512(x->digit[i][1]);
+      const __m512i a = tvmrt_int4_vnni_load(x->digit[i][0]);
+      const __m512i b = tvmrt_int4_vnni_load(x->digit[i][1]);
       TVMRT_UNROLL(4)
       for (int j = 0; j < columns; j++) {
         if (i > 0) found[j] = _mm512_slli_epi32(found[j], 8);
@@ -145,7 +164,7 @@ TVMRT_INLINE void tvmrt_int4_vnni_accumulate(const uint8_t* w, const float* scal
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const float* own = scales + (int64_t)j * blocks + v * TVMRT_INT4_VNNI_BYTES / bytes;
-      TVMRT_PREFETCH_L1((uintptr_t)own + next_columns * sizeof(*own));
+      if (bytes != 16 || v % 4 == 0) TVMRT_PREFETCH_L1((uintptr_t)own + ahead * sizeof(*own));
       const __m512 whole = _mm512_cvtepi32_ps(_mm512_add_epi32(found[j], offset));
       sums[j] = _mm512_fmadd_ps(whole, tvmrt_int4_vnni_scales(own, bytes, x->unit), sums[j]);
     }

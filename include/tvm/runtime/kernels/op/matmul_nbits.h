@@ -196,7 +196,7 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_nbits_job* job, const f
 #if TVMRT_BLOCK_WORDS
 enum {
   TVMRT_WORD_BYTES = 4 * TVMRT_SIMD_LANES_F32, /*!< Size of a vector of words. */
-  TVMRT_WORDS_MAX = 4096                       /*!< Elements of x that are reordered at a time. */
+  TVMRT_WORDS_MAX = 8192                       /*!< Elements of x that are reordered at a time. */
 };
 typedef uint32_t tvmrt_block_word __attribute__((vector_size(TVMRT_WORD_BYTES)));
 
@@ -248,7 +248,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_nbits_job* job, int bits, i
                                   int vectors, int blocks, int32_t c, int columns,
                                   const tvmrt_block_row* row, tvmrt_f32v* sums) {
   const int bytes = block * bits / 8, each = 32 / bits;
-  const uintptr_t next_columns = (uintptr_t)columns * (uintptr_t)blocks;
+  const uintptr_t ahead = tvmrt_blocks_ahead(columns, blocks, bytes);
   const float* x = row->at;
   const uint8_t* w = job->w + ((int64_t)c * blocks + g) * bytes;
   const float* scales = job->scales + (int64_t)c * blocks + g;
@@ -258,7 +258,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_nbits_job* job, int bits, i
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const uint8_t* from = w + (int64_t)j * blocks * bytes;
-      TVMRT_PREFETCH_L1((uintptr_t)from + next_columns * (uintptr_t)bytes);
+      TVMRT_PREFETCH_L1((uintptr_t)from + ahead * (uintptr_t)bytes);
       memcpy(&word[j], from, sizeof word[j]);
       found[j] = TVMRT_F32V(load)(x);
     }
@@ -278,7 +278,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_nbits_job* job, int bits, i
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const float* own = scales + (int64_t)j * blocks + v * TVMRT_WORD_BYTES / bytes;
-      TVMRT_PREFETCH_L1((uintptr_t)own + next_columns * sizeof(*own));
+      TVMRT_PREFETCH_L1((uintptr_t)own + ahead * sizeof(*own));
       sums[j] = TVMRT_F32V(fma)(found[j], tvmrt_word_scales(own, bytes), sums[j]);
     }
   }
@@ -331,9 +331,11 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_nbits_job* job, int bits,
   int done = 0;
   if (job->points != NULL || !tvmrt_fits_words(bytes)) return 0;
   for (;;) {
-    const int left = (whole - done) * bytes / TVMRT_WORD_BYTES,
-              vectors = left < max_words ? left : max_words;
-    if (vectors == 0) return done;
+    /* parts of about the same size: few vectors per column are read slowly */
+    const int left = (whole - done) * bytes / TVMRT_WORD_BYTES;
+    const int parts = (left + max_words - 1) / max_words;
+    if (left == 0) return done;
+    const int vectors = (left + parts - 1) / parts;
     tvmrt_reorder_row(bits, block, vectors, x + (int64_t)done * block, &row);
     for (int32_t c = first, columns = 0; c < end; c += columns) {
       tvmrt_f32v sums[TVMRT_BLOCK_COLUMNS];
