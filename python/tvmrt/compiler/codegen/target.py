@@ -77,8 +77,8 @@ class Target:
 
     @property
     def digits(self) -> bool:
-        """Whether 4-bit weights of float32 matmuls are multiplied as integers
-        (matmul_int4_vnni.h)."""
+        """Whether block-quantised weights of float32 matmuls are multiplied as integers
+        (matmul_int4_vnni.h, matmul_nbits_vnni.h)."""
         return self.int8 == "vnni512"
 
     @property

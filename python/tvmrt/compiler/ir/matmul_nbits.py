@@ -6,6 +6,7 @@ import numpy as np
 
 from .contract import Contract, holds
 from .op import Op, register
+from .traits import Trait
 
 
 @register("matmul_blocks")
@@ -14,9 +15,11 @@ class MatMulBlocks(Op):
 
     Each block of ``block`` weights has its scale and zero point; without ``points`` that is
     ``2 ** (bits - 1)``. Byte i of a block has numbers i, i + B, i + 2 B, ..., from the lowest bits.
+    In bfloat16 only x is rounded, to 16 bits for the largest of 128 elements or more.
     """
 
     variant_of = "matmul"
+    traits = frozenset({Trait.BFLOAT16})
 
     contract = Contract(
         "x: float32[M K], w: constant uint8[N G B], scales: constant float32[N G], "

@@ -61,6 +61,8 @@ def _is_profitable(node: Node) -> bool:
         return False  # weights that are stored in the library in a device's format
     if node.has(Trait.MATRIX_PRODUCT):
         return _matmul_is_profitable(node)
+    if node.operator.weights is None:  # block-quantised weights: kernels for many rows round x
+        return upper_bound(node.output.shape[0]) > FEW_ROWS
     return _conv_is_profitable(node)
 
 

@@ -94,13 +94,20 @@ TVMRT_INLINE void tvmrt_int4_vnni_split_bytes(int32_t whole[2][TVMRT_INT4_VNNI_B
  */
 TVMRT_INLINE void tvmrt_int4_vnni_pack_row(int bytes, int vectors, const float* x,
                                            tvmrt_int4_vnni_row* row) {
-  for (int v = 0; v < vectors; v++, x += 2 * TVMRT_INT4_VNNI_BYTES) {
+  const int together = bytes < TVMRT_INT4_VNNI_BYTES ? bytes : TVMRT_INT4_VNNI_BYTES;
+  for (int v = 0; v < vectors; v++) {
+    float some[2][TVMRT_INT4_VNNI_BYTES];
     int32_t whole[2][TVMRT_INT4_VNNI_BYTES];
-    const float unit = tvmrt_unit_24_bits(x, 2 * TVMRT_INT4_VNNI_BYTES), times = 1.0f / unit;
-    for (int first = 0; first < TVMRT_INT4_VNNI_BYTES; first += bytes) {
-      for (int high = 0; high < 2; high++) {
-        const float* from = x + 2 * first + high * bytes;
-        for (int i = 0; i < bytes; i++) whole[high][first + i] = (int32_t)rintf(from[i] * times);
+    for (int first = 0; first < TVMRT_INT4_VNNI_BYTES; first += together) {
+      const int at = v * TVMRT_INT4_VNNI_BYTES + first;
+      const float* from = x + at / bytes * 2 * bytes + at % bytes;
+      memcpy(some[0] + first, from, (size_t)together * sizeof *from);
+      memcpy(some[1] + first, from + bytes, (size_t)together * sizeof *from);
+    }
+    const float unit = tvmrt_unit_24_bits(some[0], 2 * TVMRT_INT4_VNNI_BYTES), times = 1.0f / unit;
+    for (int high = 0; high < 2; high++) {
+      for (int i = 0; i < TVMRT_INT4_VNNI_BYTES; i++) {
+        whole[high][i] = (int32_t)rintf(some[high][i] * times);
       }
     }
     tvmrt_int4_vnni_split_bytes(whole, &row->at[v]);

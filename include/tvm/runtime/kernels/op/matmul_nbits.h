@@ -21,6 +21,8 @@ enum {
   /*! \brief Rows that share a widened block, and columns that are computed together: one without
    * vectors, because the stack is small. */
   TVMRT_BLOCK_ROWS = 4,
+  /*! \brief Minimum rows for which panels pay: matmul_nbits_vnni.h, matmul_nbits_panels.h. */
+  TVMRT_PANEL_ROWS = 16,
   TVMRT_BLOCK_COLUMNS = TVMRT_SIMD_LANES_F32 > 1 ? 4 : 1
 };
 
@@ -331,11 +333,9 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_nbits_job* job, int bits,
   int done = 0;
   if (job->points != NULL || !tvmrt_fits_words(bytes)) return 0;
   for (;;) {
-    /* parts of about the same size: few vectors per column are read slowly */
     const int left = (whole - done) * bytes / TVMRT_WORD_BYTES;
-    const int parts = (left + max_words - 1) / max_words;
-    if (left == 0) return done;
-    const int vectors = (left + parts - 1) / parts;
+    const int vectors = left < max_words ? left : max_words;
+    if (vectors == 0) return done;
     tvmrt_reorder_row(bits, block, vectors, x + (int64_t)done * block, &row);
     for (int32_t c = first, columns = 0; c < end; c += columns) {
       tvmrt_f32v sums[TVMRT_BLOCK_COLUMNS];

@@ -16,8 +16,6 @@
 #endif
 
 enum {
-  /*! \brief Minimum rows for which a panel pays. */
-  TVMRT_PANEL_ROWS = 16,
   /*! \brief Columns that are widened together, and bytes of each of them. */
   TVMRT_PANEL_COLUMNS = 16,
   /*! \brief Multiples of these bytes read from a column together: a cache line. */

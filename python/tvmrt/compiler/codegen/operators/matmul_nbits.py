@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from tvmrt.compiler.ir.extent import lower_bound, upper_bound
 from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.reduced_precision import is_reduced
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from ..c.formatting import call
 from ..c.initializers import float_literal, print_layer, print_tiles
@@ -15,30 +19,57 @@ from ..lowering import Lowering, Scratch, lowers
 from ..window import packing_f32 as packing
 
 PANEL_ROWS = 16  # minimum rows to widen a weight panel once for all rows: TVMRT_PANEL_ROWS
+# constants of op/matmul_nbits_vnni.h
+DIGIT_ROWS, DIGIT_MR, DIGIT_COLUMNS, DIGIT_UNIT, DIGIT_CHUNK = 192, 6, 32, 128, 8
 
 
 @lowers("matmul_blocks")
 class MatMulNBitsLowering(Lowering):
     """Matmul of dense rows with weights as stored. On hosts, many rows are multiplied with weights
-    that are widened one panel at a time."""
+    that are widened one panel at a time: to bytes for integer instructions, or to floats."""
 
     def macs(self) -> int:
         rows, columns = self.node.output.shape
         return rows * columns * self.node.inputs[0].shape[1]
 
+    @property
+    def _has_panels(self) -> bool:
+        return (
+            self.target.hosted
+            and self.target.lanes >= 4
+            and upper_bound(self.node.output.shape[0]) >= PANEL_ROWS
+        )
+
     def _tiles(self) -> packing.Tiles | None:
         """Return the register tiles if there are enough rows for widened panels, else None."""
-        rows, columns = self.node.output.shape
-        if not self.target.hosted or self.target.lanes < 4 or upper_bound(rows) < PANEL_ROWS:
+        if not self._has_panels:
             return None
         # panels are packed at run time, so their order does not depend on other ISA levels
         alone = replace(self.target, widest=None)
-        return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], alone)
+        return packing.choose_tiles(*self.node.output.shape, self.node.inputs[0].shape[1], alone)
+
+    def _digits(self) -> int:
+        """Return the bytes per element of x in integer arithmetic; 0: many rows are multiplied in
+        float32."""
+        points = self.node.inputs[3:] and self.node.inputs[3]
+        if not (self._has_panels and self.target.digits):
+            return 0
+        if points:  # weights minus their zero points are stored as int8
+            bits, numbers = self.node.attrs["bits"], points.data
+            if bits == 8 or (numbers != np.rint(np.clip(numbers, 0, 2**bits - 1))).any():
+                return 0
+        return 2 if is_reduced(self.node) else 3
 
     def scratch(self, step: Step) -> Scratch:
-        tiles = self._tiles()
-        panel = () if tiles is None else (self.node.inputs[0].shape[1] * tiles.block * 4,)
-        return Scratch(kernel_blocks=panel)
+        rows, depth = upper_bound(self.node.output.shape[0]), self.node.inputs[0].shape[1]
+        digits, tiles, block = self._digits(), self._tiles(), self.node.attrs["block"]
+        if digits:
+            units = max(DIGIT_UNIT, block)
+            together = round_up(min(rows, DIGIT_ROWS), DIGIT_MR)
+            panel = DIGIT_CHUNK * (units + units // block * 8) * DIGIT_COLUMNS
+            rows_bytes = together * ceil_div(depth, block) * (4 + digits * block)
+            return Scratch(kernel_blocks=(rows_bytes, panel))
+        return Scratch(kernel_blocks=() if tiles is None else (depth * tiles.block * 4,))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         (rows, columns), attrs = self.node.output.shape, self.node.attrs
@@ -59,13 +90,22 @@ class MatMulNBitsLowering(Lowering):
         )
         constants = input_pointers(f, "w", "scales", "points", first=1)
         passed = ("&layer", f.read(0), *constants, f.write())
-        tiles = self._tiles()
-        if tiles is not None:
-            f.include("op/matmul_nbits_panels.h")
-            print_tiles(f, tiles)
-            panels = call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
+        if self._has_panels:
+            panels = self._print_panels(f, passed)
             if lower_bound(rows) >= PANEL_ROWS:
                 f.result(panels)
                 return
             f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")
         f.result(call("tvmrt_matmul_nbits_f32", *passed))
+
+    def _print_panels(self, f: FunctionWriter, passed: tuple[str, ...]) -> str:
+        """Return the call for many rows, given the arguments of the call for few."""
+        digits, tiles = self._digits(), self._tiles()
+        f.target_fields.add("digits")
+        if digits:
+            f.include("op/matmul_nbits_vnni.h")
+            return call("tvmrt_matmul_digits_f32", passed[0], str(digits), *passed[1:])
+        assert tiles is not None, "there are many rows"
+        f.include("op/matmul_nbits_panels.h")
+        print_tiles(f, tiles)
+        return call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
