@@ -101,7 +101,8 @@ class TensorScatterLowering(ScatterLowering):
         new, begin = value_pointer(f, update, "update"), value_pointer(f, start, "start")
         extent, steps, block = cache.shape[axis], update.shape[axis], prod(cache.shape[axis + 1 :])
         rows = prod(cache.shape[1:axis])
-        self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
+        # callers may let an output use the memory of an input
+        f.line(f"if ({y} != {x}) memcpy({y}, {x}, {byte_size(cache.type.size, cache.dtype.c)});")
         b, r, s, first = f.fresh("b"), f.fresh("r"), f.fresh("s"), f.fresh("first")
         written = StridedBlock((block,), (1,), (1,), cache.dtype)
         circular = self.node.attrs["circular"]
