@@ -216,8 +216,8 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
   return 0;
 }
 
-static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
-                                      const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+TVMRT_SHARED int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
+                                     const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 

@@ -273,9 +273,9 @@ static inline int64_t tvmrt_depth_first_f32_granularity(const tvmrt_depth_first_
 }
 
 /* Pixels [begin, stop) of the result in some channels. */
-static inline int tvmrt_depth_first_f32_run_range(const tvmrt_depth_first_chain_f32* s,
-                                                  tvmrt_channel_range range, int64_t begin,
-                                                  int64_t stop, float* scratch) {
+TVMRT_SHARED int tvmrt_depth_first_f32_run_range(const tvmrt_depth_first_chain_f32* s,
+                                                 tvmrt_channel_range range, int64_t begin,
+                                                 int64_t stop, float* scratch) {
   tvmrt_depth_first_progress at[TVMRT_DEPTH_FIRST_LAYERS];
   int rc = 0;
   tvmrt_depth_first_f32_begin(s, begin, at);

@@ -98,11 +98,12 @@ typedef struct tvmrt_depthwise_f32_sizes {
                                   0)
 
 /* NAME_sum adds the contribution of one input row to sum[] of the tile's MR pixels. x is the row's
- * first column of the tile; only columns [first, last) of it are inside the input; n channels
- * exist. Each column is loaded once for all windows that contain it; pointers as in tile/gemm_f32.h. */
+ * first column of the tile; only columns [first, last) of it are inside the input, which may not
+ * hold for the outer `edge` columns on each side; n channels exist. Each column is loaded once for all windows that contain it; pointers as in tile/gemm_f32.h. */
 #define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, MR, KW, S, P)                                 \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
-                               const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
+                               const float* w, VEC* sum, int64_t first, int64_t last, int n,       \
+                               int edge) {                                                         \
     enum { kColumns = ((MR) - 1) * (S) + (KW), kPointers = (kColumns + 3) / 4 };                   \
     const intptr_t stride = of->x_stride;                                                          \
     const float* p[kPointers];                                                                     \
@@ -113,9 +114,10 @@ typedef struct tvmrt_depthwise_f32_sizes {
     }                                                                                              \
     TVMRT_DEPTHWISE_EACH(j, kColumns) {                                                            \
       const float* from = p[j / 4] + (j % 4) * stride;                                             \
-      column[j] = j < first || j >= last ? VEC##_splat(0.0f)                                       \
-                  : n == (V)             ? VEC##_load(from)                                        \
-                                         : VEC##_load_n(from, n);                                  \
+      const int outside = (j < edge && j < first) || (j >= kColumns - edge && j >= last);          \
+      column[j] = outside    ? VEC##_splat(0.0f)                                                   \
+                  : n == (V) ? VEC##_load(from)                                                    \
+                             : VEC##_load_n(from, n);                                              \
     }                                                                                              \
     TVMRT_DEPTHWISE_EACH(kw, KW) {                                                                 \
       const VEC weight = VEC##_load(w + kw * (P));                                                 \
@@ -126,13 +128,14 @@ typedef struct tvmrt_depthwise_f32_sizes {
 
 #define TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, VEC, V, MR, P)                                    \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
-                               const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
+                               const float* w, VEC* sum, int64_t first, int64_t last, int n,       \
+                               int edge) {                                                         \
     for (intptr_t kw = 0; kw < of->kernel; kw++) {                                                 \
       const VEC weight = VEC##_load(w + kw * (P));                                                 \
       TVMRT_DEPTHWISE_EACH(t, MR) {                                                                \
         const intptr_t j = kw * of->dilation + t * of->stride;                                     \
         const float* from = x + j * of->x_stride;                                                  \
-        if (j >= first && j < last) {                                                              \
+        if (edge == 0 || (j >= first && j < last)) {                                               \
           sum[t] = VEC##_fma(weight, n == (V) ? VEC##_load(from) : VEC##_load_n(from, n), sum[t]); \
         }                                                                                          \
       }                                                                                            \
@@ -142,15 +145,15 @@ typedef struct tvmrt_depthwise_f32_sizes {
 /* Offset of the weights of channel c; `window` weights per channel. */
 #define TVMRT_DEPTHWISE_AT(V, P) (c * window - ((V) == (P) ? 0 : c % (P) * (window - 1)))
 
-/* One vector of channels of the tile, then the tile, then a run of tiles. The usual edges (none, or
- * half a window to the left, to the right or to both sides) are compiled separately. So are inner
- * tiles with a square window of `known` rows: most of an image. */
+/* One vector of channels of the tile, then the tile, then a run of tiles. Tiles with a square window
+ * of `known` rows, most of an image, are compiled with and without the edge of the input: at most
+ * half a window to the left and to the right. Another copy computes the first and last rows. */
 #define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, MR, EDGE, COLUMNS, P, ROWS)                  \
   TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
                                   const tvmrt_depthwise_f32_sizes* of, const float* w,             \
                                   const float* bias, int64_t column, int pixels,                   \
                                   const float* residual, float* out, int c, int64_t first,         \
-                                  int64_t last, int n, int known) {                                \
+                                  int64_t last, int n, int edge, int known) {                      \
     const intptr_t offset = (intptr_t)column * of->x_stride + c;                                   \
     const VEC start = bias ? VEC##_load(bias + c) : VEC##_splat(0.0f);                             \
     VEC sum[MR];                                                                                   \
@@ -161,9 +164,10 @@ typedef struct tvmrt_depthwise_f32_sizes {
       }                                                                                            \
     }                                                                                              \
     TVMRT_DEPTHWISE_EACH(r, known)                                                                 \
-      NAME##_sum(of, rows->row[r].x + offset, w + r * (ROWS) * (P), sum, first, last, n);          \
+      NAME##_sum(of, rows->row[r].x + offset, w + r * (ROWS) * (P), sum, first, last, n, edge);    \
     for (int r = 0; !known && r < rows->row_count; r++) {                                          \
-      NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (P), sum, first, last, n);    \
+      NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (P), sum, first, last, n,     \
+                 edge);                                                                            \
     }                                                                                              \
     if (residual) {                                                                                \
       TVMRT_DEPTHWISE_EACH(t, MR) {                                                                \
@@ -191,27 +195,13 @@ typedef struct tvmrt_depthwise_f32_sizes {
   TVMRT_INLINE int NAME##_tile(const tvmrt_depthwise_f32_rows* rows,                               \
                                const tvmrt_depthwise_f32_sizes* of, int64_t column, int64_t first, \
                                int64_t last, int full, const float* residual, float* out,          \
-                               int known) {                                                        \
+                               int edge, int known) {                                              \
     const float *w = rows->data->w, *bias = rows->data->bias;                                      \
-    const int64_t columns = (COLUMNS), edge = (EDGE);                                              \
     const intptr_t window = rows->layer->weights;                                                  \
     int c = 0;                                                                                     \
-    if (first == 0 && last == columns) {                                                           \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (MR), residual, out, c, 0, (COLUMNS), (V), known);                           \
-    } else if (first == edge && last == columns) {                                                 \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (MR), residual, out, c, (EDGE), (COLUMNS), (V), known);                      \
-    } else if (first == 0 && columns - last == edge) {                                             \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (MR), residual, out, c, 0, (COLUMNS) - (EDGE), (V), known);                  \
-    } else if (first == edge && columns - last == edge) {                                          \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      (MR), residual, out, c, (EDGE), (COLUMNS) - (EDGE), (V), known);             \
+    for (; c < full; c += (V)) {                                                                   \
+      NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column, (MR), residual, out, c,  \
+                    first, last, (V), edge, known);                                                \
     }                                                                                              \
     return c;                                                                                      \
   }                                                                                                \
@@ -234,12 +224,20 @@ typedef struct tvmrt_depthwise_f32_sizes {
       const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];       \
       const int64_t last = right > 0 ? columns - right : columns;                                  \
       const int full = many == (MR) ? channels / (V) * (V) : 0;                                    \
-      int c = known ? NAME##_tile(rows, of, column, first, last, full, residual, out, ROWS)        \
-                    : NAME##_tile(rows, of, column, first, last, full, residual, out, 0);          \
+      const int inside = first == 0 && last == columns;                                            \
+      const int regular = first <= (EDGE) && columns - last <= (EDGE);                             \
+      int c = 0;                                                                                   \
+      if (known && inside) {                                                                       \
+        c = NAME##_tile(rows, of, column, 0, columns, full, residual, out, 0, ROWS);               \
+      } else if (known && regular) {                                                               \
+        c = NAME##_tile(rows, of, column, first, last, full, residual, out, EDGE, ROWS);           \
+      } else if (regular) {                                                                        \
+        c = NAME##_tile(rows, of, column, first, last, full, residual, out, EDGE, 0);              \
+      }                                                                                            \
       for (; c < channels; c += (V)) {                                                             \
         const int n = channels - c < (V) ? channels - c : (V);                                     \
-        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
-                      many, residual, out, c, first, last, n, 0);                                  \
+        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column, many, residual, out, c,\
+                      first, last, n, (int)columns, 0);                                            \
       }                                                                                            \
       column += (MR) * of->stride;                                                                 \
       out += (MR) * of->y_stride;                                                                  \
@@ -318,8 +316,8 @@ static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job
 enum { TVMRT_DEPTHWISE_UNIT = 16 };
 
 /* Rows [begin, end) of channels [c_begin, c_end); c_begin starts a unit. */
-static inline void tvmrt_depthwise_f32_part(const tvmrt_depthwise_f32_job* whole, int c_begin,
-                                            int c_end, int64_t begin, int64_t end) {
+TVMRT_SHARED void tvmrt_depthwise_f32_part(const tvmrt_depthwise_f32_job* whole, int c_begin,
+                                           int c_end, int64_t begin, int64_t end) {
   tvmrt_layer_f32 layer = *whole->layer;
   tvmrt_data_f32 data = *whole->data;
   const tvmrt_depthwise_f32_job job = {&layer, whole->tile, &data, c_begin};

@@ -23,13 +23,12 @@ from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
 from .kernel_features import HELIUM, print_macros
-from .operators.custom_files import add_custom_files, split_functions
+from .operators.custom_files import add_custom_files
 from .options import DeviceModuleConstant, Options, Sources, WeightPlacement, content_key
 from .target import Target
+from .translation_units import split_functions
 from .weight_blob import pack_blob
 from .window.tile_definitions import merge_remainder_tiles
-
-OPERATORS_PER_FILE = 24  # several files compile in parallel
 
 
 def print_functions(program: Program, target: Target, options: Options) -> Sources:
@@ -101,9 +100,7 @@ def generate(
     sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
     if sources.device_constants:
         sources.files[f"{prefix}_held.h"] = _device_constants_header(sources)
-    # firmware has one operator file, so that the image contains each kernel once
-    functions_per_file = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
-    for i, chunk in enumerate(split_functions(sources.functions, functions_per_file)):
+    for i, chunk in enumerate(split_functions(sources.functions, target.hosted)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = operator_file([prefix], chunk, target)
     if sources.levels is not None:
         _add_level_files(prefix, sources, target)
@@ -130,9 +127,8 @@ def no_counted_loops(name: str, target: Target) -> str:
 def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
     """Add the functions of each ISA level, compiled with its flags, and the level selection."""
     for level in target.levels:
-        for i, chunk in enumerate(
-            split_functions(sources.levels.functions_printed_for(level.name), OPERATORS_PER_FILE)
-        ):
+        printed = sources.levels.functions_printed_for(level.name)
+        for i, chunk in enumerate(split_functions(printed, hosted=True)):
             name = f"{prefix}_{level.name}_lib{i + 1}.c"
             sources.files[name] = cpu_dispatch.head(level) + operator_file([prefix], chunk, level)
             sources.flags[name] = level.flags

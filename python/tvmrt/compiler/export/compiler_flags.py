@@ -30,8 +30,11 @@ _ZIG = {
 # By default GCC allocates 128 MB before its first garbage collection. Starting at 8 MB, a file of
 # kernels takes 63 MB instead of 111 MB, in the same time.
 GCC_SMALL_HEAP = "--param=ggc-min-heapsize=8192"
-# Flags only for GCC; the second allows vector moves of any alignment.
-_GCC_ONLY = (GCC_SMALL_HEAP, "-Wa,-muse-unaligned-vector-move")
+# Jump threading copies the unrolled loops of kernels: without it these compile in 0.8 of the time to
+# 0.9 of the size, and are as fast. Clang has no such flag.
+GCC_FEW_COPIES = "-fno-thread-jumps"
+# Flags only for GCC; the last allows vector moves of any alignment.
+_GCC_ONLY = (GCC_SMALL_HEAP, GCC_FEW_COPIES, "-Wa,-muse-unaligned-vector-move")
 # Flags that many compilers do not support yet, and a condition for full support. GCC accepts the
 # first from version 12, and has its intrinsics from version 14; it has AMX from version 11.
 _RECENT_FLAGS = {
@@ -56,6 +59,13 @@ def translate_flags(command: Sequence[str], flags: Sequence[str]) -> list[str]:
     if is_zig or "clang" in Path(command[0]).name:
         flags = [flag for flag in flags if flag not in _GCC_ONLY]
     return [_ZIG.get(flag, flag) for flag in flags] if is_zig else list(flags)
+
+
+def short_compile(command: Sequence[str]) -> list[str]:
+    """Return flags that save time and memory of this compiler; none if it is not GCC."""
+    flags = (GCC_SMALL_HEAP, GCC_FEW_COPIES)
+    is_gcc = _accepts_flags((*command, *flags), "defined(__GNUC__) && !defined(__clang__)")
+    return list(flags) if is_gcc else []
 
 
 def compiler_for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list[str]:

@@ -49,6 +49,13 @@
 #define TVMRT_NOINLINE static TVMRT_IN_KERNEL_SECTION __attribute__((noinline))
 /*! \brief TVMRT_NOINLINE for a function that not every file calls. */
 #define TVMRT_RARELY_CALLED static TVMRT_IN_KERNEL_SECTION __attribute__((noinline, unused))
+/*! \brief A function that hosts compile once per file, so that first loads are short, and that
+ * boards, where a call costs more, may inline. Not for inner loops. */
+#if defined(TVMRT_FREESTANDING)
+#define TVMRT_SHARED static inline
+#else
+#define TVMRT_SHARED TVMRT_RARELY_CALLED
+#endif
 /*! \brief A function for error paths: small, and placed away from hot code. */
 #define TVMRT_COLD static __attribute__((noinline, cold, unused))
 /*! \brief TVMRT_NOINLINE for a function whose assembly uses every register but the frame pointer:
@@ -83,6 +90,7 @@
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
 #define TVMRT_RARELY_CALLED static inline
+#define TVMRT_SHARED static inline
 #define TVMRT_COLD static inline
 #define TVMRT_NOINLINE_TIGHT static
 #define TVMRT_UNROLL(n)

@@ -383,8 +383,8 @@ static inline void tvmrt_prefetched_f32(tvmrt_tile_f32* tile) {
  * \brief Compute pixels [begin, end) of a row for channels [c_begin, c_end); c_begin is a multiple
  * of the block. \return 0, or -1 if the widths cannot cover the row.
  */
-static inline int tvmrt_tile_row_f32(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
-                                     int c_begin, int c_end) {
+TVMRT_SHARED int tvmrt_tile_row_f32(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
+                                    int c_begin, int c_end) {
   const tvmrt_tiles_f32* tiles = row->tiles;
   const int block = tiles->block, packed = row->packed > 0 ? row->packed : block;
   int choice = 0;

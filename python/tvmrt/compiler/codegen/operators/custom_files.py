@@ -7,7 +7,6 @@ that call one body lie in their own file, so that equal names in different bodie
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 from tvmrt.compiler.ir.custom import kernel_record
@@ -15,7 +14,7 @@ from tvmrt.compiler.ir.program import Program
 
 from ..c.formatting import include_guard
 from ..c.naming import identifier
-from ..c.writer import Function, comment_text
+from ..c.writer import comment_text
 
 
 def header_name(operator: Any) -> str:
@@ -53,19 +52,6 @@ def header_text(operator: Any) -> str:
 def _first_line(source: str) -> int:
     """Return the number of the first non-empty line, from 1."""
     return len(source) - len(source.lstrip("\n")) + 1
-
-
-def split_functions(functions: Sequence[Function], count: int) -> list[list[Function]]:
-    """Split functions into files of at most ``count``; each custom operator has its own file."""
-    own: dict[str, list[Function]] = {}
-    others = []
-    for function in functions:
-        record = kernel_record(function.step.group.root)
-        if record is not None:
-            own.setdefault(header_name(record), []).append(function)
-        else:
-            others.append(function)
-    return [*(others[i : i + count] for i in range(0, len(others), count)), *own.values()]
 
 
 def add_custom_files(program: Program, files: dict[str, str]) -> None:
