@@ -110,7 +110,7 @@ def command(
         if report is not None:  # building a library takes longest
             from tvmrt.compiler.pipeline import STAGES
 
-            report("compile", STAGES - 1, STAGES)
+            report("C compiler", STAGES - 1, STAGES)
         with files.writing(output):
             compiled.export_package(output, kind) if kind else compiled.export(str(output))
     seconds = time.perf_counter() - start

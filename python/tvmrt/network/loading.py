@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +15,7 @@ from tvmrt import optional_dependencies
 from tvmrt.compiler.option_docs import documented
 from tvmrt.compiler.request import Request, make
 from tvmrt.error import CompileError, TvmrtWarning
-from tvmrt.network import cache_key
+from tvmrt.network import cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
@@ -47,6 +47,9 @@ def load(
     network, the options, the C compiler, the processor and the version of tvmrt. By default the
     code is for this machine only, which halves the compile time. Set a target, ISA levels or
     ``TVMRT_TARGET`` for others; a network pickled for other machines needs ``target="x86-64"``.
+
+    An interactive session with a terminal shows what is being compiled (see
+    ``TVMRT_PROGRESS``).
 
     Dynamic dimensions get default bounds (see ``tvmrt.Network.dims``); ``dims`` sets others.
 
@@ -141,10 +144,7 @@ class _Source:
 
 
 def _loaded(source: _Source, requested: Request, kept: Cache | None, key: str | None) -> Network:
-    if kept is None or key is None:
-        return _load_uncached(source, requested)
-    entry = kept.find(key)
-    if entry is not None:
+    if kept is not None and key is not None and (entry := kept.find(key)) is not None:
         try:
             metadata = read_metadata(entry)
             if source.is_unchanged(metadata):
@@ -152,9 +152,18 @@ def _loaded(source: _Source, requested: Request, kept: Cache | None, key: str | 
         except (OSError, ValueError):  # damaged, or removed by another process
             pass
         kept.remove(key)
+    with progress.shown(requested.progress, source.name) as report:
+        return _compiled(source, replace(requested, progress=report), kept, key)
+
+
+def _compiled(source: _Source, requested: Request, kept: Cache | None, key: str | None) -> Network:
+    """Compile a network, and keep it in the cache if possible."""
     library, weight_files = _library_of(source, requested), source.external_files()
+    report = requested.progress
+    if kept is None or key is None:
+        return _open_uncached(library, weight_files, source.name, report)
     try:
-        entry = kept.add(key, lambda folder: _write(library, weight_files, folder))
+        entry = kept.add(key, lambda folder: _write(library, weight_files, folder, report))
         return Network(open_library(entry / LIBRARY), read_metadata(entry), source.name)
     except (OSError, CompileError) as error:
         if not _disk_may_be_full(error, kept.folder):
@@ -201,15 +210,13 @@ def _disk_may_be_full(error: OSError | CompileError, folder: Path) -> bool:
         return True
 
 
-def _load_uncached(source: _Source, requested: Request) -> Network:
-    return _open_uncached(_library_of(source, requested), source.external_files(), source.name)
-
-
-def _open_uncached(library: Any, weight_files: Mapping[str, str], name: str) -> Network:
+def _open_uncached(
+    library: Any, weight_files: Mapping[str, str], name: str, report: progress.Report | None = None
+) -> Network:
     """Load a library without the cache; its file is deleted once it is in memory."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
-        _write(library, weight_files, folder)
+        _write(library, weight_files, folder, report)
         return Network(open_library(folder / LIBRARY), read_metadata(folder), name)
 
 
@@ -221,7 +228,14 @@ def _library_of(source: _Source, requested: Request) -> CompiledLibrary:
     return compile_network(source.model, requested)
 
 
-def _write(library: Any, weight_files: Mapping[str, str], folder: Path) -> None:
+def _write(
+    library: Any, weight_files: Mapping[str, str], folder: Path, report: progress.Report | None
+) -> None:
+    """Write a library and its metadata to a folder."""
+    if report is not None:
+        from tvmrt.compiler.pipeline import STAGES
+
+        report(progress.C_COMPILER, STAGES - 1, STAGES)
     library.export_library(folder / LIBRARY)
     metadata_of(library, weight_files).write(folder)
 
