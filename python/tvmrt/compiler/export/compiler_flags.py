@@ -30,8 +30,8 @@ _ZIG = {
 # By default GCC allocates 128 MB before its first garbage collection. Starting at 8 MB, a file of
 # kernels takes 63 MB instead of 111 MB, in the same time.
 GCC_SMALL_HEAP = "--param=ggc-min-heapsize=8192"
-# Jump threading copies the unrolled loops of kernels: without it these compile in 0.8 of the time to
-# 0.9 of the size, and are as fast. Clang has no such flag.
+# Jump threading copies the unrolled loops of kernels: without it these compile in 0.8 of the time,
+# to 0.9 of the size, and are as fast. Clang has no such flag.
 GCC_FEW_COPIES = "-fno-thread-jumps"
 # Flags only for GCC; the last allows vector moves of any alignment.
 _GCC_ONLY = (GCC_SMALL_HEAP, GCC_FEW_COPIES, "-Wa,-muse-unaligned-vector-move")
