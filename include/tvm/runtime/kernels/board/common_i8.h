@@ -313,13 +313,10 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sum
 }
 #endif
 
-TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
-                                           const tvmrt_micro_multiplier* multipliers, int32_t n,
-                                           const tvmrt_micro_range* range) {
-  if (TVMRT_MICRO_IS_TWICE(range)) {
-    tvmrt_micro_requantize_twice(y, sums, multipliers, n, range);
-    return;
-  }
+/*! \brief tvmrt_micro_requantize() with multipliers that are no pairs. */
+TVMRT_NOINLINE void tvmrt_micro_requantize_once(uint8_t* y, const int32_t* sums,
+                                                const tvmrt_micro_multiplier* multipliers,
+                                                int32_t n, const tvmrt_micro_range* range) {
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
   if (fours > 0 && range->full_range > 0) {
@@ -344,6 +341,16 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #else
   tvmrt_micro_requantize_any(y, sums, multipliers, n, range);
 #endif
+}
+
+TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
+                                         const tvmrt_micro_multiplier* multipliers, int32_t n,
+                                         const tvmrt_micro_range* range) {
+  if (TVMRT_MICRO_IS_TWICE(range)) {
+    tvmrt_micro_requantize_twice(y, sums, multipliers, n, range);
+  } else {
+    tvmrt_micro_requantize_once(y, sums, multipliers, n, range);
+  }
 }
 
 #endif

@@ -33,19 +33,26 @@
       : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]), [half] "r"(half), \
         [y_step] "r"(y_step), [step] "i"(4 * stride)                                      \
       : "r3", "r4", "r5", "r6", "cc", "memory")
-/* Requantise two channels of n pixels, n > 0, with pairs of multipliers. */
-#define TVMRT_MICRO_PAIR_TWICE(SATURATE, AWAY)                                               \
-  __asm volatile("1:\nldrd %[v0], %[v1], [%[s]], %[step]\n" TVMRT_MICRO_TWICE_SUM(           \
-                     "%[v0]", "%[f0]", "%[f1]", AWAY)                                        \
-                     TVMRT_MICRO_TWICE_SUM("%[v1]", "%[f2]", "%[f3]", AWAY) SATURATE         \
-                 " %[v0], #8, %[v0], asr #1\n" SATURATE                                      \
-                 " %[v1], #8, %[v1], asr #1\n"                                               \
-                 "strb %[v0], [%[y]]\nstrb %[v1], [%[y], #1]\nadd %[y], %[y], %[y_step]\n"   \
-                 "subs %[n], %[n], #1\nbne 1b\n"                                             \
-                 : [y] "+r"(to), [s] "+r"(from), [n] "+r"(n), [v0] "=&r"(v0), [v1] "=&r"(v1) \
-                 : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]),           \
-                   [half] "r"(half), [y_step] "r"(y_step), [step] "i"(4 * stride)            \
-                 : "cc", "memory")
+/* Requantise n pixels, n > 0, with pairs of multipliers, two channels at a time. */
+#define TVMRT_MICRO_QUAD_TWICE(SATURATE, AWAY)                                                  \
+  for (const int32_t* const end = sums + 4; sums != end; sums += 2, y += 2, multipliers += 4) { \
+    const int32_t f[4] = {multipliers[0].fixed, multipliers[1].fixed, multipliers[2].fixed,     \
+                          multipliers[3].fixed};                                                \
+    const int32_t* from = sums;                                                                 \
+    uint8_t* to = y;                                                                            \
+    int32_t n = c->shape.out[1], v0, v1;                                                        \
+    __asm volatile("1:\nldrd %[v0], %[v1], [%[s]], %[step]\n" TVMRT_MICRO_TWICE_SUM(            \
+                       "%[v0]", "%[f0]", "%[f1]", AWAY)                                         \
+                       TVMRT_MICRO_TWICE_SUM("%[v1]", "%[f2]", "%[f3]", AWAY) SATURATE          \
+                   " %[v0], #8, %[v0], asr #1\n" SATURATE                                       \
+                   " %[v1], #8, %[v1], asr #1\n"                                                \
+                   "strb %[v0], [%[y]]\nstrb %[v1], [%[y], #1]\nadd %[y], %[y], %[y_step]\n"    \
+                   "subs %[n], %[n], #1\nbne 1b\n"                                              \
+                   : [y] "+r"(to), [s] "+r"(from), [n] "+r"(n), [v0] "=&r"(v0), [v1] "=&r"(v1)  \
+                   : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]),            \
+                     [half] "r"(half), [y_step] "r"(y_step), [step] "i"(4 * stride)             \
+                   : "cc", "memory");                                                           \
+  }
 #endif
 
 /*! \brief tvmrt_micro_requantize_quad() with pairs of multipliers. */
@@ -55,21 +62,16 @@ TVMRT_INLINE void tvmrt_micro_requantize_quad_twice(const tvmrt_micro_conv_i8* c
   const tvmrt_micro_range range = c->range;
   const int32_t half = 2 * range.zero + 1, y_step = c->shape.y_stride;
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
-  for (int i = 0; i < 4 && range.full_range > 0; i += 2, multipliers += 4) {
-    const int32_t f[4] = {multipliers[0].fixed, multipliers[1].fixed, multipliers[2].fixed,
-                          multipliers[3].fixed};
-    const int32_t* from = sums + i;
-    uint8_t* to = y + i;
-    int32_t n = c->shape.out[1], v0, v1;
+  if (range.full_range > 0) {
     if (range.full_range == TVMRT_MICRO_FULL_UINT8) {
-      TVMRT_MICRO_PAIR_TWICE("usat", TVMRT_MICRO_AWAY);
+      TVMRT_MICRO_QUAD_TWICE("usat", TVMRT_MICRO_AWAY);
     } else if (range.twice == TVMRT_MICRO_TWICE) {
-      TVMRT_MICRO_PAIR_TWICE("ssat", TVMRT_MICRO_AWAY);
+      TVMRT_MICRO_QUAD_TWICE("ssat", TVMRT_MICRO_AWAY);
     } else {
-      TVMRT_MICRO_PAIR_TWICE("ssat", TVMRT_MICRO_UPWARDS);
+      TVMRT_MICRO_QUAD_TWICE("ssat", TVMRT_MICRO_UPWARDS);
     }
+    return;
   }
-  if (range.full_range > 0) return;
 #endif
   for (int i = 0; i < 4; i++, multipliers += 2) {
     const int32_t factor = multipliers[0].fixed, shift = multipliers[1].fixed;
@@ -142,7 +144,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_quad_8(const tvmrt_micro_conv_i8* c, 
 }
 
 /*! \brief tvmrt_micro_requantize_quad_twice() for both strides. */
-TVMRT_RARELY_CALLED void tvmrt_micro_requantize_quad_pairs(
+TVMRT_RARELY_CALLED_TIGHT void tvmrt_micro_requantize_quad_pairs(
     const tvmrt_micro_conv_i8* c, uint8_t* y, const int32_t* sums, int32_t stride,
     const tvmrt_micro_multiplier* multipliers) {
   if (stride == 4) {

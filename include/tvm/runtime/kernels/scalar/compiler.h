@@ -62,8 +62,10 @@
  * GCC allocates them for the whole function, or with a frame pointer it lacks one. */
 #if defined(__clang__)
 #define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE
+#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED
 #else
 #define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE __attribute__((optimize("ira-region=one")))
+#define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED __attribute__((optimize("ira-region=one")))
 #endif
 /*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
@@ -93,6 +95,7 @@
 #define TVMRT_SHARED static inline
 #define TVMRT_COLD static inline
 #define TVMRT_NOINLINE_TIGHT static
+#define TVMRT_RARELY_CALLED_TIGHT static inline
 #define TVMRT_UNROLL(n)
 #define TVMRT_INDEPENDENT
 #define TVMRT_OPAQUE(p) ((void)0)
