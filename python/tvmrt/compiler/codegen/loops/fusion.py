@@ -98,10 +98,10 @@ def _epilogue_nodes(
 
 
 def _without_widening(root: Node, after: list[Node], readers: ValueUsers) -> list[Node]:
-    """Return the nodes up to the narrowest value if a reduction reads the last one: it computes the
-    others itself, and less is stored between the two."""
+    """Return the nodes up to the narrowest value if a reduction of integers reads the last one: it
+    computes the others itself, and less is stored between the two."""
     reader = readers.only(after[-1].output) if after else None
-    if reader is None or _kind(reader) != REDUCE:
+    if reader is None or _kind(reader) != REDUCE or after[-1].output.dtype.is_float:
         return after
     width, kept = after[-1].output.dtype.itemsize, len(after)
     for count in reversed(range(len(after))):
