@@ -49,6 +49,7 @@ def cell(
 
 
 def common(op):
+    linear = {"linear_before_reset": 1} if op == "GRU" else {}
     return [
         cell("plain", op),
         cell("one row, wide", op, batch=1, hidden=40),
@@ -62,6 +63,7 @@ def common(op):
         cell("lengths", op, lengths=[3, 5]),
         cell("lengths reverse", op, lengths=[2, 4], direction="reverse"),
         cell("lengths both", op, lengths=[4, 1], direction="bidirectional", states=True),
+        cell("large", op, steps=8, batch=1, hidden=128, direction="bidirectional", **linear),
     ]
 
 

@@ -20,8 +20,8 @@
  *   TVMRT_DEFINE_GRU_F32(my_gru, tvmrt_sigmoid_f32, tvmrt_tanh_f32)
  *   TVMRT_DEFINE_RNN_F32(my_rnn, tvmrt_tanh_f32)
  *
- * Cells run on the calling thread: a step depends on the previous one and is too short to
- * parallelise.
+ * These cells run on the calling thread. Two threads share the steps of large ones, see
+ * recurrent_shared.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_RECURRENT_H_
 #define TVM_RUNTIME_KERNELS_OP_RECURRENT_H_
@@ -78,11 +78,11 @@ static inline void tvmrt_pack_rows_f32(const float* r, int rows, int hidden, int
   }
 }
 
-/* sums[b][n] = bias + h[b] * r for all rows of the batch; the state is dense. */
-static inline int tvmrt_recurrent_f32_matmul(const tvmrt_recurrent_f32_layer* layer,
-                                             const tvmrt_tiles_f32* tiles, const float* h,
-                                             const float* r, const float* bias, int n, int sums_row,
-                                             float* sums) {
+/* sums[b][first .. end] = bias + h[b] * r for all rows of the batch; the state is dense. */
+static inline int tvmrt_recurrent_f32_columns(const tvmrt_recurrent_f32_layer* layer,
+                                              const tvmrt_tiles_f32* tiles, const float* h,
+                                              const float* r, const float* bias, int first, int end,
+                                              int sums_row, float* sums) {
   tvmrt_segment_f32 segment = {h, 0};
   tvmrt_tile_row_f32_args row;
   memset(&row, 0, sizeof(row));
@@ -100,7 +100,15 @@ static inline int tvmrt_recurrent_f32_matmul(const tvmrt_recurrent_f32_layer* la
   row.w_block = (int64_t)layer->hidden * row.packed;
   row.bias = bias;
   row.out = sums;
-  return tvmrt_tile_row_f32(&row, 0, layer->batch, 0, n);
+  return tvmrt_tile_row_f32(&row, 0, layer->batch, first, end);
+}
+
+/* The first n columns. */
+static inline int tvmrt_recurrent_f32_matmul(const tvmrt_recurrent_f32_layer* layer,
+                                             const tvmrt_tiles_f32* tiles, const float* h,
+                                             const float* r, const float* bias, int n, int sums_row,
+                                             float* sums) {
+  return tvmrt_recurrent_f32_columns(layer, tiles, h, r, bias, 0, n, sums_row, sums);
 }
 
 /* States before the first step: the given ones or zeros. */
@@ -195,10 +203,11 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       h[j] = F(TVMRT_RECURRENT_CLIP(uo, clip)) * H(cell);                                          \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, int input_forget, const float* x,         \
-                                 const float* s, const float* p, float* c, float* h) {             \
-    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+  TVMRT_NOINLINE void NAME##_row(int hidden, int begin, int end, float clip, int input_forget,     \
+                                 const float* x, const float* s, const float* p, float* c,         \
+                                 float* h) {                                                       \
+    const int tail = (end - begin) % TVMRT_RECURRENT_LANES, whole = end - tail;                    \
+    for (int j = begin; j < whole; j += TVMRT_RECURRENT_LANES) {                                   \
       NAME##_block(hidden, clip, input_forget, x + j, s + j,                                       \
                    (P) ? p + j : NULL, c + j, h + j);                                              \
     }                                                                                              \
@@ -228,7 +237,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
-        NAME##_row(hidden, layer->clip, input_forget,                                              \
+        NAME##_row(hidden, 0, hidden, layer->clip, input_forget,                                   \
                    job->x + t * layer->x_step + b * layer->x_row,                                  \
                    job->sums + (int64_t)b * 4 * hidden, job->peephole,                             \
                    job->c + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                    \
@@ -241,10 +250,10 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
 /* Define NAME_row: UPDATE, a function of (gap, clip, x, s, h), computes the new states of a row's
  * units, one vector at a time; the GATES gates of x and s are `gap` apart. */
 #define TVMRT_DEFINE_RECURRENT_ROW(NAME, UPDATE, GATES)                                            \
-  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
-                                 float* h) {                                                       \
-    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+  TVMRT_NOINLINE void NAME##_row(int hidden, int begin, int end, float clip, const float* x,       \
+                                 const float* s, float* h) {                                       \
+    const int tail = (end - begin) % TVMRT_RECURRENT_LANES, whole = end - tail;                    \
+    for (int j = begin; j < whole; j += TVMRT_RECURRENT_LANES) {                                   \
       UPDATE(hidden, clip, x + j, s + j, h + j);                                                   \
     }                                                                                              \
     if (tail) {                                                                                    \
@@ -295,10 +304,10 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       h[j] = now + s[j] * (old - now);                                                             \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_NOINLINE void NAME##_reset(int hidden, float clip, const float* x, float* s,               \
-                                   const float* h, float* scaled) {                                \
-    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+  TVMRT_NOINLINE void NAME##_reset(int hidden, int begin, int end, float clip, const float* x,     \
+                                   float* s, const float* h, float* scaled) {                      \
+    const int tail = (end - begin) % TVMRT_RECURRENT_LANES, whole = end - tail;                    \
+    for (int j = begin; j < whole; j += TVMRT_RECURRENT_LANES) {                                   \
       NAME##_gates(hidden, clip, x + j, s + j, h + j,                                              \
                    scaled ? scaled + j : NULL);                                                    \
     }                                                                                              \
@@ -331,7 +340,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
-        NAME##_reset(hidden, layer->clip, job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row, \
+        NAME##_reset(hidden, 0, hidden, layer->clip, job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row, \
                      job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
                      linear ? NULL : scaled + (int64_t)b * hidden);                                \
       }                                                                                            \
@@ -342,7 +351,8 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
-        NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
+        NAME##_row(hidden, 0, hidden, layer->clip,                                                 \
+                   job->x + t * layer->x_step + b * layer->x_row,                                  \
                    job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden);             \
         tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
       }                                                                                            \
@@ -377,7 +387,8 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_index(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
-        NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
+        NAME##_row(hidden, 0, hidden, layer->clip,                                                 \
+                   job->x + t * layer->x_step + b * layer->x_row,                                  \
                    job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                 \
         tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
       }                                                                                            \

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import symbols_of, upper_bound
 from tvmrt.compiler.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.ir.tuned import Choice
@@ -38,6 +40,11 @@ _EXPRESSIONS = {
     "softsign": "x / (1.0f + tvmrt_abs_f32(x))",
     "thresholdedrelu": "x >= {alpha} ? x : 0.0f",
 }
+
+
+NARROW_COLUMNS = 64  # of a block of weights for a batch of one
+MIN_SHARED_STEPS = 8  # for a launch of threads
+MIN_SHARED_MACS = 40000  # of a step for two threads, which exchange states in 0.2 us
 
 
 class RecurrentLowering(Tunable):
@@ -104,7 +111,12 @@ class RecurrentLowering(Tunable):
         return packing.TileSizes(*sizes, self.target, widest_level_choice=widest)
 
     def tiles(self, step: Step) -> packing.Tiles:
-        return packing.choose_tiles(*self._sizes(step), self.tuned_choice(step))
+        widest = self.target.widest
+        tuned = self.tuned_choice(step)
+        tiles = packing.choose_tiles(*self._sizes(step), tuned)
+        if (self.widest_choice(step) if widest else tuned).tile or self.batch != 1:
+            return tiles
+        return _narrow_tiles(tiles, self.gates * self.hidden, widest or self.target)
 
     def functions(self, f: FunctionWriter) -> list[tuple[str, str]]:
         """Return, for each activation, its word in the kernel's name and its C function. Functions
@@ -135,7 +147,20 @@ class RecurrentLowering(Tunable):
         print_tiles(f, tiles)
         ordered = {member: job[member] for member in JOB if member in job}
         print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
+        if self._is_shared(tiles):
+            f.include("op/recurrent_shared.h")
+            f.define(call(f"TVMRT_SHARE_{self.node.op.upper()}_F32", kernel))
+            kernel += "_shared"
         f.result(call(kernel, "&layer", "&tiles", "&job", *self.extra_arguments()))
+
+    def _is_shared(self, tiles: packing.Tiles) -> bool:
+        """Return whether two threads share the units of each step: each has whole tiles."""
+        blocks, tail = divmod(self.hidden, tiles.block)
+        if symbols_of(self.batch) or len(self.matmuls) > 1 or tail or blocks < 2:
+            return False
+        steps = upper_bound(self.node.inputs[0].shape[0])
+        macs = self.batch * self.gates * self.hidden * self.hidden
+        return self.target.threads and steps >= MIN_SHARED_STEPS and macs >= MIN_SHARED_MACS
 
     @property
     def variant(self) -> list[str]:
@@ -284,6 +309,22 @@ class RnnLowering(RecurrentLowering):
             "r": self.packed(f, tiles, [0]),
             "lengths": input_pointer(f, 3, "lengths"),
         }
+
+
+def _narrow_tiles(
+    tiles: packing.Tiles, columns: int, widest: packing.VectorMachine
+) -> packing.Tiles:
+    """Return tiles that read blocks of NARROW_COLUMNS, if the widest ISA level has wide ones.
+
+    Reading the weights from the L2 cache limits a batch of one: four vectors of 16 lanes read them
+    as fast as eight, and two threads can divide the units of more cells.
+    """
+    is_widest = tiles.packed == tiles.block
+    if widest.lanes < 16 or tiles.packed != 2 * NARROW_COLUMNS or columns % NARROW_COLUMNS:
+        return tiles
+    if is_widest:
+        return replace(tiles, vectors=NARROW_COLUMNS // tiles.lanes)
+    return replace(tiles, shared_block=NARROW_COLUMNS)
 
 
 def _optional_literal(value: float | None) -> str:
