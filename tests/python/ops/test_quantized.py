@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from quant_case import LAYERS, TYPES, Net, scalar, zero
+
+import tvmrt
 
 # ---- conversions ----
 
@@ -235,6 +239,29 @@ def test_convolutions_write_into_a_concatenation(tmp_path):
     y = net.node("LeakyRelu", net.node("Conv", y, w), alpha=0.3)
     net.output(net.quantize(y, scalar(0.1), zero("int8", 9)))
     net.check(tmp_path)
+
+
+def kernels(net: Net) -> str:
+    """Return the kernel calls and headers in the network's C code."""
+    files = tvmrt.compile(net.model(), target="native").sources.files
+    return "\n".join(re.findall(r"tvmrt_\w+|[\w/]+\.h", "\n".join(map(str, files.values()))))
+
+
+@pytest.mark.slow
+def test_tables_of_rows_are_one_call(tmp_path):
+    net = Net(31)
+    x = net.dequantize(net.input(net.bytes("uint8", 1, 8, 50, 56)), scalar(0.05), zero("uint8", 9))
+    parts = []
+    for channels, scale in ((24, 0.05), (40, 0.06), (130, 0.07)):
+        w = net.dequantize(net.bytes("int8", channels, 8, 1, 1), scalar(0.004), zero("int8"))
+        y = net.quantize(net.node("Conv", x, w), scalar(scale), zero("uint8", 100))
+        parts.append(net.dequantize(y, scalar(scale), zero("uint8", 100)))
+    s, z = scalar(0.08), zero("uint8", 3)
+    y = net.dequantize(net.quantize(net.node("Concat", *parts, axis=1), s, z), s, z)
+    w = net.dequantize(net.bytes("int8", 10, 194, 1, 1), scalar(0.003), zero("int8"))
+    net.output(net.quantize(net.node("Conv", y, w), scalar(0.1), zero("uint8", 99)))
+    net.check(tmp_path)
+    assert "tvmrt_table_i8_rows_run" in kernels(net)
 
 
 # ---- operators between convolutions ----

@@ -98,4 +98,30 @@ static inline int tvmrt_table_i8_run(const uint8_t table[256], void* y, const vo
   return tvmrt_eltwise_i8_run(&job, threads);
 }
 
+/*! \brief Rows of n elements to which a table is applied; strides are in bytes. */
+typedef struct tvmrt_table_i8_rows {
+  const uint8_t* table;
+  const uint8_t* x;
+  uint8_t* y;
+  int64_t x_stride, y_stride, rows, n;
+} tvmrt_table_i8_rows;
+
+static inline int tvmrt_table_i8_rows_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_table_i8_rows* job = (const tvmrt_table_i8_rows*)closure;
+  const int64_t end = tvmrt_task_begin(job->rows, 1, task + 1, env->num_task);
+  for (int64_t r = tvmrt_task_begin(job->rows, 1, task, env->num_task); r < end; r++) {
+    tvmrt_table_row(job->y + r * job->y_stride, job->x + r * job->x_stride, job->table, job->n);
+  }
+  return 0;
+}
+
+/*! \brief Apply a table to rows; otherwise like tvmrt_table_i8_run(). */
+static inline int tvmrt_table_i8_rows_run(const tvmrt_table_i8_rows* rows, int threads) {
+  TVMParallelGroupEnv alone = {NULL, 1};
+  tvmrt_table_i8_rows job = *rows;
+  if (threads == 1) return tvmrt_table_i8_rows_task(0, &alone, &job);
+  return tvmrt_launch(tvmrt_table_i8_rows_task, &job, job.rows * job.n / 4,
+                      TVMRT_PARALLEL_MIN_FLOATS);
+}
+
 #endif /* TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_ */

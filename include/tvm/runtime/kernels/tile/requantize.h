@@ -54,6 +54,15 @@ static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t t
     __m512i high = _mm512_permutex2var_epi8(t2, index, t3);
     _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
   }
+  if (i < n) {
+    const __mmask64 tail = ~(uint64_t)0 >> (64 - (n - i));
+    __m512i index = _mm512_maskz_loadu_epi8(tail, x + i);
+    __m512i low = _mm512_permutex2var_epi8(t0, index, t1);
+    __m512i high = _mm512_permutex2var_epi8(t2, index, t3);
+    _mm512_mask_storeu_epi8(y + i, tail,
+                            _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
+    return;
+  }
 #elif defined(__aarch64__) && defined(__ARM_NEON)
   const uint8x16x4_t t0 = vld1q_u8_x4(table), t1 = vld1q_u8_x4(table + 64);
   const uint8x16x4_t t2 = vld1q_u8_x4(table + 128), t3 = vld1q_u8_x4(table + 192);

@@ -67,6 +67,10 @@ class QuantizedElementwiseLowering(RowFusable):
         ``is_only_call``, it is the only call and may use all threads."""
         raise NotImplementedError
 
+    def emit_rows(self, prepared: str, f: FunctionWriter, rows: Loop, n: SymInt) -> bool:
+        """Print a single call for rows of n contiguous elements; False if there is no kernel."""
+        return False
+
     def element(self, prepared: str, x: list[str]) -> str:
         """Return the C expression of one element of the result."""
         raise NotImplementedError
@@ -80,6 +84,8 @@ class QuantizedElementwiseLowering(RowFusable):
         inner = loops[-1] if together else Loop(1, (0,) * len(strides))
         outer = loops[:-1] if together else loops
         prepared = self.prepare(f, together or not loops)
+        if together and len(outer) == 1 and self.emit_rows(prepared, f, outer[0], inner.extent):
+            return
         names = [f.fresh(f"i{k}") for k in range(len(outer))]
         with open_loops(f, outer, names):
             at = [index(outer, names, k) for k in range(len(strides))]
@@ -110,6 +116,24 @@ class LookupTableLowering(QuantizedElementwiseLowering):
     def row(self, prepared: str, y: str, x: list[str], n: int, is_only_call: bool) -> str:
         threads = _threads(self.target, n) if is_only_call else 1
         return f"tvmrt_table_i8_run({prepared}, {y}, {x[0]}, {n}, {threads})"
+
+    def emit_rows(self, prepared: str, f: FunctionWriter, rows: Loop, n: SymInt) -> bool:
+        if not self.target.threads:
+            return False
+        x_stride, y_stride = rows.strides
+        members = {
+            "table": prepared,
+            "x": f"(const uint8_t *){f.read(0)}",
+            "y": f"(uint8_t *){f.write()}",
+            "x_stride": x_stride,
+            "y_stride": y_stride,
+            "rows": rows.extent,
+            "n": n,
+        }
+        print_struct(f, "const tvmrt_table_i8_rows rows", members)
+        threads = _threads(self.target, rows.extent * n)
+        f.result(call("tvmrt_table_i8_rows_run", "&rows", threads))
+        return True
 
     def element(self, prepared: str, x: list[str]) -> str:
         return f"({self.node.output.dtype.c}){prepared}[(uint8_t){x[0]}]"
