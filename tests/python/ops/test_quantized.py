@@ -248,6 +248,29 @@ def kernels(net: Net) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shape", [(1, 12, 9, 7), (2, 5, 11), (1, 6, 3, 4, 5)], ids=len)
+@pytest.mark.parametrize("block", [2, 3])
+def test_transposed_convolutions_of_separate_blocks_stay_int8(tmp_path, shape, block):
+    net = Net(len(shape))
+    channels, spatial = shape[1], len(shape) - 2
+    x = net.dequantize(net.input(net.bytes("uint8", *shape)), scalar(0.05), zero("uint8", 100))
+    steps = {"strides": [block] * spatial}
+    for last in ("channels", "tensor", "bounded"):
+        w = net.bytes("int8", channels, 8, *[block] * spatial)
+        if last == "channels":
+            scales = net.rng.uniform(0.002, 0.006, 8).astype(np.float32)
+            w = net.dequantize(w, scales, np.zeros(8, np.int8), axis=1)
+        else:
+            w = net.dequantize(w, scalar(0.004), zero("int8"))
+        bias = () if last == "tensor" else (net.numbers(8),)
+        y = net.node("ConvTranspose", x, w, *bias, **steps)
+        y = net.node("Relu", y) if last == "bounded" else y
+        net.output(net.quantize(y, scalar(0.05), zero("uint8", 120)), last)
+    net.check(tmp_path)
+    assert "conv_transpose" not in kernels(net)
+
+
+@pytest.mark.slow
 def test_tables_of_rows_are_one_call(tmp_path):
     net = Net(31)
     x = net.dequantize(net.input(net.bytes("uint8", 1, 8, 50, 56)), scalar(0.05), zero("uint8", 9))

@@ -12,6 +12,7 @@ from tvmrt.compiler.ir import Graph, Node, Value
 from tvmrt.compiler.ir.quantized import unlink_integer_sources
 from tvmrt.compiler.ir.value_users import ValueUsers
 
+from .conv_transpose_to_conv import conv_transpose_to_conv
 from .dead_code import remove_dead_code
 from .move_quantize import move_conversions
 from .quantize_elementwise import form_quantized_elementwise
@@ -20,6 +21,7 @@ from .quantize_matmuls import form_quantized_matmuls
 
 def form_quantized_ops(graph: Graph) -> None:
     if any(node.op in ("quantize", "dequantize") for node in graph.nodes):
+        conv_transpose_to_conv(graph)
         move_conversions(graph)
         form_quantized_matmuls(graph)
         form_quantized_elementwise(graph)
