@@ -48,9 +48,6 @@ def load(
     code is for this machine only, which halves the compile time. Set a target, ISA levels or
     ``TVMRT_TARGET`` for others; a network pickled for other machines needs ``target="x86-64"``.
 
-    An interactive session with a terminal shows what is being compiled (see
-    ``TVMRT_PROGRESS``).
-
     Dynamic dimensions get default bounds (see ``tvmrt.Network.dims``); ``dims`` sets others.
 
     Parameters

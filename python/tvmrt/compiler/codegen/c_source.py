@@ -173,14 +173,11 @@ def _constants_of_other_networks(sources: Sources, known: Mapping[tuple, str]) -
 
 
 def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
+    placed = any(p.device_of for fn in sources.functions for p in fn.parameters)
     lines = [
         "#include <stdint.h>",
         "",
-        *(
-            DLPACK_INCLUDE
-            if any(p.device_of for fn in sources.functions for p in fn.parameters)
-            else []
-        ),
+        *(DLPACK_INCLUDE if placed else []),
         *VISIBILITY_MACROS,
         *([*SECTION_MACROS, *cplusplus.WORDS, *cplusplus.BEGIN_C] if options.firmware else []),
     ]
@@ -207,15 +204,9 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
 
 
 def _device_constants_header(sources: Sources) -> str:
-    lines = [
-        "/* Weights that are stored with those of devices' regions. */",
-        *(
-            f"extern const unsigned char TVMGEN_LOCAL {s}[];"
-            for s in sources.device_constant_symbols()
-        ),
-        "",
-    ]
-    return "\n".join(lines)
+    symbols = sources.device_constant_symbols()
+    lines = [f"extern const unsigned char TVMGEN_LOCAL {symbol}[];" for symbol in symbols]
+    return "\n".join(["/* Weights that are stored with those of devices' regions. */", *lines, ""])
 
 
 DLPACK_INCLUDE = ["#include <dlpack/dlpack.h>", ""]
