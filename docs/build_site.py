@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import site_pages
 
+from tvmrt import option_syntax
 from tvmrt.compiler import option_rules, request
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,7 +54,10 @@ def option_sections() -> str:
         f"- `{name}: {option.type} = {option.default!r}`: {option.text}"
         for name, option in request.plugin_options().items()
     ]
-    rules = [re.sub(r"{\w+}", "N", f"- {rule.sentence}") for rule in option_rules.RULES]
+    rules = [
+        f"- {option_syntax.options(rule.sentence.replace('=*', '=N'))}"
+        for rule in option_rules.RULES
+    ]
     added = ["\n## Options of plug-ins\n", *added] if added else []
     return "\n".join([*added, "\n## Rejected combinations of options\n", *rules, ""])
 

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from tvmrt.compiler.custom import OperatorSource
 from tvmrt.compiler.ir.tuned import Guide
 from tvmrt.devices import Device
 

@@ -38,6 +38,8 @@ class Option:
         Type of the command-line value: ``str``, ``int``, ``float``, ``bool`` or ``path``.
     least
         Minimum of a number.
+    example
+        A Python value for the error text of a wrong type.
     table
         Meanings of the option by value, or by the option that is given with it; the key may list
         several, separated by commas.
@@ -90,6 +92,7 @@ class Option:
     repeated: bool = False
     kind: str = "str"
     least: float | None = None
+    example: Any = None
     table: Mapping[str, str] | None = None
     unit: str = ""
     parse: Callable[[Any], Any] | None = None

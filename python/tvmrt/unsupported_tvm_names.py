@@ -10,8 +10,9 @@ from types import ModuleType
 _COMPILER = "tvmrt.compile('network.onnx') takes the network as it was exported"
 _SCRIPTS = "operators of one's own are written in C or composed: tvmrt.custom"
 _TUNER = "kernels are chosen by the compiler, there is nothing to tune"
-_LIBRARIES = (
-    "libraries of others come in by devices: 'tvmrt compile --device'; see 'tvmrt device list'"
+_LIBRARIES = "other libraries are devices: tvmrt.compile(model, devices=[...]); 'tvmrt device list'"
+_BOARDS = (
+    'tvmrt.compile("net.onnx", target="cortex-m4").export_library("net.tar") writes C for boards'
 )
 _MACHINE = "networks are compiled for the graph or the AOT executor, not for a machine"
 _PIPELINE = "devices work at the same time by tvmrt.compile(..., devices=[...], schedule='async')"
@@ -29,10 +30,10 @@ INSTEAD = {
     "contrib.download": "urllib.request.urlretrieve(url, path) gets a file",
     "contrib.emcc": "tvmrt.contrib.cc links by any C compiler: cc='emcc'",
     "contrib.hexagon": _LIBRARIES,
-    "contrib.micro": "'tvmrt compile NETWORK -o net.tar --target cortex-m4' writes C for boards",
+    "contrib.micro": _BOARDS,
     "contrib.mkl": _SCRIPTS,
     "contrib.nvcc": _LIBRARIES,
-    "contrib.peak": "'tvmrt bench --profile' measures the peaks of the machine",
+    "contrib.peak": "the command 'tvmrt bench' measures the peaks of the machine",
     "contrib.pipeline_executor": _PIPELINE,
     "contrib.pipeline_executor_build": _PIPELINE,
     "contrib.popen_pool": "concurrent.futures runs functions in other processes",
@@ -50,7 +51,7 @@ INSTEAD = {
     "IRModule": _COMPILER,
     "lower": _COMPILER,
     "meta_schedule": _TUNER,
-    "micro": "'tvmrt compile NETWORK -o net.tar --target cortex-m4' writes C for boards",
+    "micro": _BOARDS,
     "parser": _COMPILER,
     "relax": _COMPILER,
     "relay": _COMPILER,

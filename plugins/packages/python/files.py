@@ -19,6 +19,7 @@ from tvmrt.compiler.export.headers import runtime_headers
 from tvmrt.compiler.export.vendors import vendor_copies
 from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import Unquoted, option, options
 from tvmrt.plugin import Exporter
 from tvmrt.plugins.packages.texts import TENSOR_ALIGN_BYTES, Package, texts
 
@@ -83,8 +84,10 @@ def package_files(library, row: Format) -> dict[str, str]:
 def _check(library) -> None:
     if not library.options.firmware or library.options.interface_api != "c":
         raise ValueError(
-            "a package needs the C interface; add --interface-api c, and --target or --board "
-            "for the processor"
+            options(
+                "a package needs the C interface; add {interface_api=c}, and {target} or {board} "
+                "for the processor"
+            )
         )
     if library.sources.objects or any(library.sources.flags.values()):
         raise UnsupportedError(
@@ -94,7 +97,8 @@ def _check(library) -> None:
     if any(pool.lent for pool in library.program.pools) or library.program.has_dynamic_dims():
         raise UnsupportedError(
             "the example of a package passes only inputs and outputs; place the pools in the "
-            "image (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"
+            f"image ({option('pools', {'NAME': (Unquoted('BYTES'), 'SECTION')})}), fix dimensions "
+            f"with {option('shapes')}, or write a .tar"
         )
     called = {name for text in _foreign(library).values() for name in _CALLS.findall(text)} - _HAS
     if called:

@@ -153,7 +153,7 @@ def test_cmsis_pack_description(package):
 
 def test_unsupported_packages_are_refused(tmp_path):
     packed = tvmrt.compile(NETWORK, target="cortex-m4")
-    with pytest.raises(ValueError, match="add --interface-api c"):
+    with pytest.raises(ValueError, match='add interface_api="c"'):
         packed.export_package(tmp_path / "a", "arduino")
     lent = tvmrt.compile(NETWORK, target="cortex-m4", interface_api="c", pools={"sram": 8000})
     with pytest.raises(tvmrt.error.UnsupportedError, match="NAME=BYTES@SECTION"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
 from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
+from tvmrt.option_syntax import compile_call
 from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 from tvmrt.tensor_info import TensorInfo
 
@@ -62,8 +63,8 @@ class RemoteBoard(RemoteMachine):
 
         if path.suffix != IMAGE:
             raise ValueError(
-                f"{path} is not an image for a board; 'tvmrt compile NET.onnx -o NET{IMAGE} "
-                "--target cortex-m4' writes one"
+                f"{path} is not an image for a board; "
+                f"{compile_call(f'net{IMAGE}', target='cortex-m4')} writes one"
             )
         metadata = read_image_metadata(path)
         self.close()  # a board holds one network

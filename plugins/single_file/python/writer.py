@@ -9,6 +9,7 @@ from typing import Any
 from tvmrt.compiler.codegen.firmware import tensor_names
 from tvmrt.compiler.export.headers import runtime_headers
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import compile_call, option
 from tvmrt.plugin import Exporter
 from tvmrt.plugins.single_file.items import (
     CONDITIONALS,
@@ -91,8 +92,8 @@ def _check(library: Any, name: str) -> None:
     options, sources = library.options, library.sources
     if not options.firmware or options.interface_api != "c":
         raise ValueError(
-            f"{name}: a .c file needs runtime crt and interface-api c; in Python: "
-            'tvmrt.compile(model, target="cortex-m0plus", interface_api="c")'
+            f"{name}: a .c file needs a network for a board, with {option('interface_api', 'c')}; "
+            f"for example {compile_call(name, target='cortex-m0plus', interface_api='c')}"
         )
     if options.traced:
         raise UnsupportedError(f"{name}: profile and record need a folder or a .tar, not a .c file")

@@ -6,26 +6,27 @@ from typing import Any
 
 from tvmrt.compiler.ir import Graph, Node, Value
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .moving import HopTooShortError, Moving, Network, name_of
 from .option import StreamedInput, StreamOption
 from .rules import check_fill, rule_of
 
 
-def derive_stream(graph: Graph, option: StreamOption) -> None:
+def derive_stream(graph: Graph, stream: StreamOption) -> None:
     """Replace the graph by the network of one hop. Raise ValueError or UnsupportedError."""
     if graph.state_count:
         raise UnsupportedError(
             "the network keeps a state of its own between runs, so it is a stream already; leave "
-            "the option stream out"
+            f"{option('stream')} out"
         )
-    inputs = _streamed_inputs(graph, option)
+    inputs = _streamed_inputs(graph, stream)
     hops = {value: each.hop or 1 for value, each in inputs.items()}
     sizes: dict[Any, int] = {}
     while True:
         known = dict(sizes)
         try:
-            net = _derived(graph, option.causal, inputs, hops, sizes)
+            net = _derived(graph, stream.causal, inputs, hops, sizes)
         except HopTooShortError as problem:
             _lengthen(hops, inputs, problem.factor)
             sizes = {}
@@ -36,33 +37,38 @@ def derive_stream(graph: Graph, option: StreamOption) -> None:
     graph.output_names, graph.state_count = net.graph.output_names, net.graph.state_count
 
 
-def _streamed_inputs(graph: Graph, option: StreamOption) -> dict[Value, StreamedInput]:
+def _streamed_inputs(graph: Graph, stream: StreamOption) -> dict[Value, StreamedInput]:
     """Return the inputs that the option names, with axes counted from the front."""
     found = {}
     names = ", ".join(value.name for value in graph.inputs)
-    for each in option.inputs:
+    for each in stream.inputs:
         if not each.name and len(graph.inputs) != 1:
-            raise ValueError(f"stream names no input; write INPUT:AXIS with one of {names}")
+            raise ValueError(
+                f"{option('stream')} names no input; write INPUT:AXIS with one of {names}"
+            )
         values = [v for v in graph.inputs if each.name in ("", v.name)]
         if not values:
-            raise ValueError(f"stream names the input {each.name!r}; the network has {names}")
+            raise ValueError(
+                f"{option('stream')} names the input {each.name!r}; the network has {names}"
+            )
         (value,) = values
         rank = len(value.shape)
         if not -rank <= each.axis < rank:
             raise ValueError(
-                f"stream names axis {each.axis} of the input {value.name!r}, which has {rank} axes"
+                f"{option('stream')} names axis {each.axis} of the input {value.name!r}, which has "
+                f"{rank} axes"
             )
         axis = each.axis % rank
         extent = value.shape[axis]
         if not all(isinstance(n, int) for n in value.shape):
             raise ValueError(
                 f"the input {value.name!r} has dynamic dimensions; stream needs a window of a "
-                f"known length: declare it with shapes or --shape"
+                f"known length: declare it with {option('shapes')}"
             )
         if each.hop is not None and each.hop > extent:
             raise ValueError(
-                f"stream has a hop of {each.hop}, but the window of {value.name!r} has {extent} "
-                f"elements along axis {axis}"
+                f"{option('stream')} has a hop of {each.hop}, but the window of {value.name!r} has "
+                f"{extent} elements along axis {axis}"
             )
         found[value] = each._replace(axis=axis)
     return found
@@ -76,7 +82,7 @@ def _lengthen(hops: dict[Value, int], inputs: dict[Value, StreamedInput], factor
         if each.hop is not None:
             raise ValueError(
                 f"the strides of the network do not divide a hop of {each.hop} elements of "
-                f"{value.name!r}; give stream a multiple of {hops[value]}, or no hop"
+                f"{value.name!r}; give {option('stream')} a multiple of {hops[value]}, or no hop"
             )
         if hops[value] > value.shape[each.axis]:
             raise UnsupportedError(

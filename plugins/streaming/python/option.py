@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tvmrt.option_syntax import option
 from tvmrt.plugin import Option, resolve
 
 FORM = "AXIS[=HOP]"
@@ -48,7 +49,8 @@ def _parse_input(word: str, text: str | int) -> StreamedInput:
 
 def _malformed(text: object) -> ValueError:
     return ValueError(
-        f"stream {text!r} is not {FORM}, such as 1, 2=8, x:1=4 for the input x, or 1,causal"
+        f"{option('stream', text)} is not {FORM}, such as 1, 2=8, x:1=4 for the input x, or "
+        "1,causal"
     )
 
 

@@ -15,6 +15,7 @@ from tvmrt.compiler.ir import Node, Value
 from tvmrt.compiler.ir.op import POINTWISE, REDUCE
 from tvmrt.compiler.ir.traits import Trait
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .moving import Moving, Network, divided, name_of
 
@@ -170,7 +171,7 @@ def _refuse_end(net: Network, node: Node, count: int) -> None:
     if not net.causal:
         raise UnsupportedError(
             f"{name_of(node)} pads the streamed axis by {count} at its end, where new elements "
-            f'enter; pad the start only, or add ",causal" to the option stream: then the layer '
+            f'enter; pad the start only, or add ",causal" to {option("stream")}: then the layer '
             f"pads the start of the stream instead, and its results lag by {count}"
         )
 
@@ -379,7 +380,8 @@ def _recurrent(net: Network, node: Node) -> Moving | None:
     if node.attrs["reverse"] or operands.get("lengths") is not None:
         raise UnsupportedError(
             f"{name_of(node)} reads the streamed axis from its end, which has no causal form; "
-            f'leave ",causal" out of stream, so that each run computes it over the whole window'
+            f'leave ",causal" out of {option("stream")}, so that each run computes it over the '
+            "whole window"
         )
     kept = [("h0", 1)] + ([("c0", 2)] if "c0" in operands else [])
     numbers = []

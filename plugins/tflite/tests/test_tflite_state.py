@@ -257,5 +257,5 @@ def test_networks_that_share_a_workspace_have_no_state():
         tvmrt.compile_together(networks, target="cortex-m4", interface_api="c")
     made = tvmrt.compile_together(networks, True, target="cortex-m4", interface_api="c")
     assert len(made.libraries) == 2
-    with pytest.raises(UnsupportedError, match="choose executor aot"):
+    with pytest.raises(UnsupportedError, match='choose executor="aot"'):
         tvmrt.compile(net.data(), target="cortex-m4", executor="graph")

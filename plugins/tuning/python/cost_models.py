@@ -6,6 +6,7 @@ import os
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.ir.tuned import Guide
+from tvmrt.option_syntax import option
 from tvmrt.plugins.tuning.database import MODEL, DatabaseModel, database_path, read
 from tvmrt.plugins.tuning.fitted_model import FittedModel
 
@@ -23,6 +24,6 @@ def load_cost_model(tuned: str | os.PathLike[str], native: bool) -> Guide:
     if not path.exists():
         raise FileNotFoundError(
             f"there is no tuning database at {path}; create one with 'tvmrt tune NETWORK', or "
-            "omit tuned"
+            f"omit {option('tuned')}"
         )
     return DatabaseModel(read(path), here)

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import options
 from tvmrt.plugin import Option
 
 
@@ -28,7 +29,7 @@ def _file(tuned: Any) -> Any:
 
 def _check_runtime(request: Any) -> None:
     if request.tuned is not None and request.runtime == "crt":
-        raise UnsupportedError("the option tuned applies to runtime host only")
+        raise UnsupportedError(options("{tuned} applies to {runtime=host} only"))
 
 
 TUNED = Option(

@@ -146,8 +146,8 @@ def test_missing_database_is_an_error(digits, tmp_path, capsys):
 def test_tuning_is_for_hosts(tmp_path, capsys):
     words = ["compile", str(DIGITS), "-o", str(tmp_path / "out"), "--target", "cortex-m4"]
     assert main([*words, "--tuned", "own"]) == 2
-    assert "tuned applies to runtime host only" in capsys.readouterr().err
-    with pytest.raises(UnsupportedError, match="tuned applies to runtime host only"):
+    assert "--tuned applies to --runtime host only" in capsys.readouterr().err
+    with pytest.raises(UnsupportedError, match='tuned applies to runtime="host" only'):
         tvmrt.compile(DIGITS, target="cortex-m4", tuned="own")
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from tvmrt.compiler.export.atomic import scratch_folder
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 from tvmrt.plugin import Exporter
 from tvmrt.plugins.wasm import build, typescript
 
@@ -93,8 +94,8 @@ def _check(library: Any, name: str) -> None:
     options, sources = library.options, library.sources
     if library.target.name != TARGET or options.interface_api != "c" or not options.unpacked_api:
         raise ValueError(
-            f"{name}: WebAssembly needs target {TARGET} and interface-api c; in Python: "
-            f'tvmrt.compile(model, target="{TARGET}", interface_api="c")'
+            f"{name}: WebAssembly needs {option('target', TARGET)} and "
+            f"{option('interface_api', 'c')}"
         )
     lent = [pool.name for pool in library.program.pools if pool.lent]
     if lent or options.traced:

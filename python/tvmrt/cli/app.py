@@ -16,9 +16,8 @@ from typing import Any
 
 import click
 
-from tvmrt import optional_dependencies, plugin
+from tvmrt import option_syntax, optional_dependencies, plugin
 from tvmrt.cli import plugin_commands
-from tvmrt.compiler.frontend import option_syntax
 from tvmrt.error import TvmrtWarning, suggestion
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2

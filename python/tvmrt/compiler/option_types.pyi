@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from tvmrt.compiler.custom import OperatorSource
 from tvmrt.compiler.ir.tuned import Guide
 from tvmrt.devices import Device
 
@@ -28,7 +29,7 @@ class CompileOptions(TypedDict, total=False):
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]
     device_options: Mapping[str, Mapping[str, Any]] | None
-    operators: Sequence[Any]
+    operators: Sequence[OperatorSource] | OperatorSource
     shapes: Mapping[str, Sequence[int | str]] | None
     dims: Mapping[str, int | str | tuple[int, int]] | None
     sequences: Mapping[str, int | None] | None

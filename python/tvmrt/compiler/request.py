@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import plugin
+from tvmrt import option_syntax, plugin
 from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import (
@@ -26,12 +26,14 @@ from tvmrt.compiler.codegen.target import (
     local_target,
     target_names,
 )
+from tvmrt.compiler.value_types import checked
 from tvmrt.error import suggestion
 from tvmrt.option import Option
 
 if TYPE_CHECKING:
     import os
 
+    from tvmrt.compiler.custom import OperatorSource
     from tvmrt.compiler.devices import Device
 
 
@@ -221,9 +223,9 @@ class Request:
         "Option of a device, such as npu:threads=2; the page of the device lists them.",
         python="Mappings by name of the device.",
         flag="--device-option", form="NAME:KEY=VALUE", repeated=True, group="Devices",
-        parse=option_values.parse_device_options, recorded=False,
+        parse=option_values.parse_device_options, example={"npu": {"threads": 2}}, recorded=False,
     )
-    operators: Sequence[Any] = _option(
+    operators: Sequence[OperatorSource] | OperatorSource = _option(
         (),
         "Python file or shared library with custom operators. Those of installed packages are "
         "found automatically.",
@@ -236,7 +238,7 @@ class Request:
         "dynamic up to a bound: N<=8.",
         python="Shapes by input name.",
         flag="--shape", form="INPUT=DIM,...", repeated=True, common=True,
-        commands=REPLAY, parse=option_values.parse_shapes,
+        commands=REPLAY, parse=option_values.parse_shapes, example={"x": (1, 3)},
     )
     dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
         None,
@@ -246,7 +248,7 @@ class Request:
         python="By name: the maximum, (minimum, maximum), or an expression of other dimensions "
         "as text; an axis without a name is called by input and index, such as ``x_2``.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True, common=True,
-        commands=REPLAY, parse=option_values.parse_dims,
+        commands=REPLAY, parse=option_values.parse_dims, example={"batch": (1, 8)},
     )
     sequences: Mapping[str, int | None] | None = _option(
         None,
@@ -255,7 +257,7 @@ class Request:
         "maximum.",
         python="By input name; None omits it.",
         flag="--sequence", form="INPUT=COUNT", repeated=True,
-        commands=MEASURE, parse=option_values.parse_sequences,
+        commands=MEASURE, parse=option_values.parse_sequences, example={"x": 3},
     )
     requantize: str = _option(
         "float",
@@ -277,7 +279,7 @@ class Request:
         "own memory.",
         python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
         flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True, group="Boards",
-        parse=option_values.parse_pools,
+        parse=option_values.parse_pools, example={"sram": 65536},
     )
     ram: int | None = _option(
         None,
@@ -297,7 +299,7 @@ class Request:
         "flash: read in place; flash@SECTION: in place, in this linker section.",
         python="``{pattern: pool}``; ``tvmgen_<name>_load()`` copies.",
         form="PATTERN=POOL", repeated=True, group="Boards",
-        parse=option_values.parse_placements,
+        parse=option_values.parse_placements, example={"conv1*": "dtcm"},
     )
     max_memory: int | None = _option(
         None,
@@ -403,6 +405,7 @@ _ROWS: dict[str, Option] = {
     for each in fields(Request)
     if each.name != "added"
 }
+option_syntax.register(_ROWS)
 _construct = Request.__init__
 
 
@@ -452,48 +455,17 @@ def all_options() -> dict[str, Option]:
 
 def make(options: Mapping[str, Any]) -> Request:
     """Return a request with these options. Raise TypeError naming an unknown option, or one of
-    another type than required, ValueError for a number that is too small."""
+    another type than required, ValueError for a number that is too small. NumPy's numbers become
+    Python's."""
     table = all_options() if options.keys() - _ROWS.keys() else _ROWS
-    for name, value in options.items():
+    for name in options:
         if name not in table:
             raise TypeError(_unknown(name))
-        row = table[name]
-        _check_kind(name, row.type, value)
-        for each in row.each(value):
-            if each is not None:
-                _check_value(name, row, each)
-    return Request(**options)
+    return Request(**{name: checked(name, table[name], each) for name, each in options.items()})
 
 
 def _unknown(name: str) -> str:
     """Return the error text for an unknown option."""
     reason = plugin.why_missing("options", name)
     hint = f": {reason}" if reason else f"; {suggestion(name, list(all_options()))}"
-    return f"there is no option {name!r} of compile{hint}"
-
-
-def _check_value(name: str, row: Option, value: Any) -> None:
-    """Raise TypeError for a value that is not text, a bool or a number as required: otherwise any
-    text would count as true."""
-    if row.type in ("str", "str | None", "Sequence[str]") and not isinstance(value, str):
-        raise TypeError(f"{name}: give text, not {value!r}")
-    if row.kind == "bool" and value not in (True, False):
-        raise TypeError(f"{name}: give True or False, not {value!r}")
-    if row.kind not in ("int", "float"):
-        return
-    unit = f" of {row.unit}" if row.unit in ("bytes", "seconds") else ""
-    number, what = ("__index__", "whole number") if row.kind == "int" else ("__float__", "number")
-    if isinstance(value, bool) or not hasattr(value, number):
-        raise TypeError(f"{name}: give a {what}{unit}, not {value!r}")
-    if row.least is not None and value < row.least:
-        raise ValueError(f"{name}: give a number of at least {row.least}, not {value}")
-
-
-def _check_kind(name: str, kind: str, value: Any) -> None:
-    """Raise TypeError for a single value instead of a list, text too, which would be read letter by
-    letter, and for other types than mappings. Options of any type accept a single value."""
-    is_list = value is None or (hasattr(value, "__iter__") and not isinstance(value, str))
-    if kind.startswith("Sequence") and kind != "Sequence[Any]" and not is_list:
-        raise TypeError(f"{name}: give a list, [{value!r}]")
-    if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
-        raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
+    return f"there is no option {option_syntax.option(name)} of compile{hint}"

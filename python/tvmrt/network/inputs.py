@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmrt.option_syntax import choose
 from tvmrt.tensor_info import TensorInfo
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def random_inputs(infos: Iterable[TensorInfo]) -> dict[str, np.ndarray]:
         except TypeError:
             raise ValueError(
                 f"input {info.name}: no values can be made up for type {info.dtype}; "
-                "give --inputs FILE.npz"
+                f"give {choose('the inputs', '--inputs FILE.npz')}"
             ) from None
     return arrays
 

@@ -208,9 +208,10 @@ class Network:
             context.executor.set_input(number, value)
         except (ValueError, TypeError) as error:
             expected = f"input {info.name} is {info.dtype} of {format_shape(info.shape)}"
+            problem = str(error).rstrip(".").removeprefix(f"input {info.name!r}: ")
             dims = suggested_dims(np.shape(value), info, self._bounds)
             remedy = f"; load it with {dims}, or wider bounds" if dims else ""
-            raise type(error)(f"{expected}: {str(error).rstrip('.')}{remedy}") from None
+            raise type(error)(f"{expected}: {problem}{remedy}") from None
 
     def _results(self, context: _Context) -> list[np.ndarray]:
         return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tvmrt.compiler.frontend.option_syntax import format_dims
+from tvmrt.option_syntax import option
 from tvmrt.tensor_info import TensorInfo
 
 _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
@@ -36,7 +36,7 @@ def suggested_dims(
             name = f"{base}_by_{step}"
             dims[base] = f"{step}*{name}"
         dims[name] = min(low, size // step), max(high, size // step)
-    return format_dims(dims) if dims else None
+    return option("dims", dims) if dims else None
 
 
 def _base_dimension(name: str, step: int) -> str | None:

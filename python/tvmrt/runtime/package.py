@@ -79,7 +79,7 @@ def _read(tar: tarfile.TarFile, max_bytes: int) -> Package:
     if GRAPH not in files and any(name in files for name in VIRTUAL_MACHINE):
         raise ValueError(
             "it is for TVM's virtual machine, which is not supported; compile the network with "
-            "'--executor graph'"
+            "the graph executor"
         )
     library = next((name for name in LIBRARIES if name in files), None)
     if library is None:

@@ -232,7 +232,7 @@ def test_linker_error_is_reported(complaint, digits, output, tmp_path, last):
 def test_dim_option_for_a_fixed_shape_network(complaint, digits, output):
     net = digits / "digits_f32.onnx"
     sentence = complaint("compile", net, "-o", output, "--dim", "batch=1..8")
-    assert "all dimensions are fixed" in sentence
+    assert "all of its dimensions are fixed" in sentence
 
 
 def test_given_and_random_inputs_conflict(complaint, tmp_path):

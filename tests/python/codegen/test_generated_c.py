@@ -88,9 +88,9 @@ def test_module_name_is_in_every_symbol(network, tmp_path):
 @pytest.mark.parametrize(
     "options, text",
     [
-        pytest.param({"executor": "vm"}, "executor vm is not known", id="executor"),
-        pytest.param({"target": "z80"}, "target z80 is not known", id="target"),
-        pytest.param({"params": "tape"}, "params tape is not known", id="params"),
+        pytest.param({"executor": "vm"}, 'executor="vm" is not known', id="executor"),
+        pytest.param({"target": "z80"}, 'target="z80" is not known', id="target"),
+        pytest.param({"params": "tape"}, 'params="tape" is not known', id="params"),
         pytest.param({"interface_api": "c"}, "packed functions only", id="interface"),
         pytest.param({"module_name": "a b"}, "not a C identifier", id="module-name"),
         pytest.param({"module_name": "a" * 101}, "101 characters is too long", id="long-name"),

@@ -18,6 +18,7 @@ from tvmrt.compiler.devices.device_calls import RESULT_TYPES
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.option_values import parse_dims
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import command_line, option
 
 X = np.ones((2, 3), np.float32)
 PACKAGE = Path(tvmrt.__file__).parent
@@ -126,8 +127,8 @@ def test_refusal_of_the_largest_size_suggests_smaller_ones(dims):
     (row,) = [row for row in library.summary.nodes if row.name == "sum"]
     assert row.device == "cpu" and "it holds 70 elements (at the upper bounds" in row.reason
     named = ast.literal_eval(re.search(r"dims=(\{.*?\})", row.reason)[1])
-    command = re.search(r"on the command line ((--dim \S+ ?)+),", row.reason)[1]
-    assert parse_dims(command.split()[1::2]) == named
+    with command_line():
+        assert parse_dims(option("dims", named).split()[1::2]) == named
     library = tvmrt.compile(model, devices=[device], dims={**dims, **named})
     (row,) = [row for row in library.summary.nodes if row.name == "sum"]
     assert row.device == "small"

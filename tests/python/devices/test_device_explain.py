@@ -75,8 +75,8 @@ def test_reason_names_the_device_once(compile_):
         (["--device", "cpu", "--require-device", "cpu:Add,cpu"], None),
         (["--device-option", "ccompiler"], "does not have the form"),
         (["--device-option", "a=b"], "does not have the form"),
-        (["--max-error", "0.1"], "max-error needs mixed-precision"),
-        (["--mixed-precision", "bf16", "--max-error", "0.1"], "give calibration"),
+        (["--max-error", "0.1"], "--max-error needs --mixed-precision"),
+        (["--mixed-precision", "bf16", "--max-error", "0.1"], "give --calibration"),
     ],
 )
 def test_unsupported_device_requests(compile_, arguments, problem):

@@ -114,7 +114,7 @@ def test_only_regions_within_the_bound_are_reduced():
 
 
 def test_regions_within_the_error_are_reduced():
-    with pytest.raises(UnsupportedError, match=r"no region stays within max-error 1e-07 in fp16"):
+    with pytest.raises(UnsupportedError, match=r"no region stays within max_error=1e-07 in fp16"):
         compiled(network(), max_error=1e-7, calibration=SAMPLES)
 
 
@@ -134,7 +134,7 @@ def test_error_without_a_bound_is_reported():
         ({"mixed_precision": "fp8"}, "fp8 is not known"),
         ({"max_error": 0.1}, "give calibration"),
         ({"max_error": -1.0, "calibration": SAMPLES}, "must be a number above 0"),
-        ({"mixed_precision": None, "max_error": 0.1}, "max-error needs mixed-precision"),
+        ({"mixed_precision": None, "max_error": 0.1}, "max_error needs mixed_precision"),
         ({"calibration": [{"z": SAMPLES[0]["x"]}]}, "calibration has no input x; it has z"),
         ({"calibration": [{"x": np.zeros(3)}]}, r"has shape \[3\], the network takes \[4, 6\]"),
         ({"mixed_precision": "bf16"}, "no region is on a device that computes in bf16"),

@@ -121,7 +121,7 @@ def test_cpu_network_has_no_schedule():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"schedule": "later"}, "schedule later is not known"),
+        ({"schedule": "later"}, 'schedule="later" is not known'),
         ({"schedule": "async", "runtime": "crt", "executor": "aot"}, "is for hosts"),
     ],
 )

@@ -159,7 +159,7 @@ def test_worked_bounds(found, expected):
 
 def test_undecidable_comparison_is_reported():
     message = (
-        r"whether seq > 3 is known only at run time \(seq = 1..128\); .* closer bounds with --dim"
+        r"whether seq > 3 is known only at run time \(seq = 1..128\); .* closer bounds with dims"
     )
     with pytest.raises(UndecidedExtent, match=message):
         bool(SEQ > 3)

@@ -119,7 +119,7 @@ def test_zero_iterations_and_too_many(tmp_path):
 def test_unbounded_loop_carried_value_is_refused():
     model = appending()
     del model.graph.value_info[:]
-    with pytest.raises(UnsupportedError, match=r"axis 0 of all .* in the model, or .* with --dim"):
+    with pytest.raises(UnsupportedError, match=r"axis 0 of all .* in the model, or .* with dims"):
         tvmrt.compile(model, dims={"n": 3})
     model.graph.value_info.append(info("all", FLOAT, ["many", 3]))
     with pytest.raises(UnsupportedError, match=r"it collects totals; declare"):

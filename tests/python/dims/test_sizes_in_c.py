@@ -337,7 +337,7 @@ def test_networks_of_an_image_have_dimensions_of_their_own(tmp_path, capsys):
 
 
 REFUSED = [
-    pytest.param({"target": "cortex-m4", "unpacked_api": False}, "executor aot with unpacked-api",
+    pytest.param({"target": "cortex-m4", "unpacked_api": False}, 'executor="aot" with unpacked_api',
                  id="packed-operators"),
     pytest.param({"target": "cortex-m4", "record": True, **C},
     "record does not support dynamic dimensions",

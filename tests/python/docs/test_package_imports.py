@@ -13,27 +13,31 @@ PACKAGE = ROOT / "python" / "tvmrt"
 
 # Allowed module-level imports of a package besides its own; entries may be single files.
 MAY_IMPORT = {
-    "compiler.ir": {"error"},
-    "compiler.frontend": {"error", "compiler.ir", "plugin"},
+    "compiler.ir": {"option_syntax", "error"},
+    "compiler.frontend": {"option_syntax", "error", "compiler.ir", "plugin"},
     "compiler.differences": set(),
-    "compiler.custom": {"entry_points", "error", "compiler.ir", "compiler.frontend", "libinfo"},
+    "compiler.custom": {
+        "compiler.frontend", "compiler.ir", "entry_points", "error", "libinfo", "option_syntax",
+    },
     "compiler.transform": {"error", "compiler.ir"},
-    "compiler.planner": {"error", "compiler.ir"},
+    "compiler.planner": {"option_syntax", "error", "compiler.ir"},
     "compiler.codegen": {
-        "error", "compiler.ir", "compiler.planner", "libinfo", "compiler.processor",
-        "compiler.symbols",
+        "option_syntax", "error", "compiler.ir", "compiler.planner", "libinfo",
+        "compiler.processor", "compiler.symbols",
     },
     "compiler.devices": {
         "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",
     },
-    "compiler.partition": {"error", "compiler.ir", "compiler.devices", "compiler.symbols"},
+    "compiler.partition": {
+        "compiler.devices", "compiler.ir", "compiler.symbols", "error", "option_syntax",
+    },
     "compiler.pictures": {"compiler.export", "compiler.ir"},
     "compiler.export": {
-        "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
-        "libinfo", "plugin",
+        "option_syntax", "error", "compiler.ir", "compiler.planner", "compiler.codegen",
+        "compiler.partition", "libinfo", "plugin",
     },
     "network": {
-        "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
+        "option_syntax", "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
         "compiler.option_types", "compiler.pipeline", "compiler.processor", "compiler.pictures",
         "compiler.request", "runtime", "optional_dependencies", "plugin", "plugins",
         "connection", "tensor_info", "compiler.option_docs", "units",
@@ -44,9 +48,11 @@ MAY_IMPORT = {
     "plugin_check": set(),
     "deprecation": set(),
     "option": {"units"},
+    "option_syntax": {"option"},
     "units": set(),
     "runtime": {
-        "unsupported_tvm_names", "entry_points", "error", "install_paths", "_ffi", "nd", "plugin",
+        "option_syntax", "unsupported_tvm_names", "entry_points", "error", "install_paths",
+        "_ffi", "nd", "plugin",
     },
 }  # fmt: skip
 

@@ -188,7 +188,7 @@ def test_tensor_is_in_its_assigned_pool(digits):
 
 
 def test_weights_do_not_use_tensor_pools():
-    with pytest.raises(ValueError, match=r"use interface-api c, or let the image contain the pool"):
+    with pytest.raises(ValueError, match=r'use interface_api="c", or let the image contain'):
         compile_network(DIGITS / "digits_f32.onnx", pools=TWO, place={"conv1*": "dtcm"})
 
 

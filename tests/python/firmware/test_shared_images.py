@@ -169,9 +169,9 @@ REFUSED = [
                  id="group"),
     pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a"], ["a", "b"]]}, "a is in two groups",
                  id="groups"),
-    pytest.param({"a": F32}, {"target": "host"}, "compiling networks together needs runtime crt",
+    pytest.param({"a": F32}, {"target": "host"}, 'compiling networks together needs runtime="crt"',
                  id="hosted"),
-    pytest.param({"a": F32}, {"executor": "graph", "runtime": "crt"}, "executor aot",
+    pytest.param({"a": F32}, {"executor": "graph", "runtime": "crt"}, 'executor="aot"',
                  id="graph"),
     pytest.param(
         {"a": F32, "b": INT8}, {"pools": {"sram": 4600}, "concurrent": True, **PLAIN},

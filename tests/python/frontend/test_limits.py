@@ -25,14 +25,14 @@ BEYOND = [
                  " { b, c = Split<num_outputs = 4294967296>(a) }", 18,
                  "num_outputs is 4294967296, but the outputs are 2", id="Split"),
     pytest.param("(float[1] a) => (float[N] y) <int64[1] n = {2147483647}> { y = Expand(a, n) }",
-                 17, "takes 8589934588 bytes; max-memory is 4294967296", id="Expand"),
+                 17, "takes 8589934588 bytes; the limit is max_memory=4294967296", id="Expand"),
     pytest.param("(float[1] a) => (float[N] y) <float[1] c = {1}, int64[1] n = {2147483647}>"
-                 " { e = Expand(c, n) y = Add(e, a) }", 17, "max-memory is 4294967296",
+                 " { e = Expand(c, n) y = Add(e, a) }", 17, "max_memory=4294967296",
                  id="Expand-constant"),
     pytest.param("(float[1] a) => (float[N] y) <int64[1] n = {2147483647}> { y = Tile(a, n) }",
-                 17, "max-memory is 4294967296", id="Tile"),
+                 17, "max_memory=4294967296", id="Tile"),
     pytest.param("(float[1] a) => (float[N] y) <int64[2] n = {0, 2147483646}> { y = Pad(a, n) }",
-                 17, "max-memory is 4294967296", id="Pad"),
+                 17, "max_memory=4294967296", id="Pad"),
     pytest.param("(float[1] a) => (float[N] y) <int64[1] n = {3000000000}>"
                  " { e = ConstantOfShape(n) y = Add(e, a) }", 17, "2147483647",
                  id="ConstantOfShape"),
@@ -112,7 +112,7 @@ WEIGHTED = "(float[1] a) => (float[3] y) <float[3] w = {1, 2, 3}> { y = Add(a, w
 )
 def test_the_bound_on_memory_is_exact(text, nbytes):
     tvmrt.compile(parsed(text), max_memory=nbytes)
-    with pytest.raises(UnsupportedError, match=f"max-memory is {nbytes - 1}"):
+    with pytest.raises(UnsupportedError, match=f"max_memory={nbytes - 1};"):
         tvmrt.compile(parsed(text), max_memory=nbytes - 1)
 
 

@@ -113,10 +113,10 @@ def test_library_lists_the_tensors():
 @pytest.mark.parametrize(
     ("sequences", "error", "words"),
     [
-        ({"x": 2}, ValueError, r"input by is a sequence; .* by --sequence by=3, sequences="),
+        ({"x": 2}, ValueError, r'input by is a sequence; .* with sequences=."by": 3'),
         ({"x": -1}, ValueError, "input x is a sequence of -1"),
         ({"x": None, "by": 1}, ValueError, "input x is a sequence; declare how many"),
-        ({"last": 2}, KeyError, "last, which is neither a sequence .* such inputs are x, by"),
+        ({"last": 2}, KeyError, "no sequence or optional input last; choose from x, by"),
         ({"x": 1 << 40, "by": 1}, ValueError, "the maximum is"),
     ],
 )

@@ -17,6 +17,7 @@ from tvmrt.compiler.frontend.context import OperatorContext
 from tvmrt.compiler.ir import POINTWISE, Value, broadcast, get_op
 from tvmrt.compiler.ir.extent import SymInt, as_extent
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 from tvmrt.plugins.tflite.frontend.model_file import Quantization, Subgraph, Tensor
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def fixed_size_error(shape: Sequence[int], x: Value) -> UnsupportedError:
     """Return the error for a file whose shapes are valid only for the size at conversion."""
     return UnsupportedError(
         f"the file makes {list(shape)} of {x.type}, which is right for one size alone; convert the "
-        "network with that dimension open, or fix it with --shape"
+        f"network with that dimension open, or fix it with {option('shapes')}"
     )
 
 

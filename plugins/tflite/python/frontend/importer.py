@@ -11,7 +11,8 @@ import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
-from tvmrt.error import UnexpectedImportError, UnsupportedError
+from tvmrt.error import NameNotFoundError, UnexpectedImportError, UnsupportedError
+from tvmrt.option_syntax import option
 from tvmrt.plugins.tflite.frontend import custom, shape_arithmetic
 from tvmrt.plugins.tflite.frontend.complex_numbers import import_by
 from tvmrt.plugins.tflite.frontend.context import OpContext
@@ -79,7 +80,7 @@ def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None
         if found.key == signature:
             return found.subgraph, found
     names = ", ".join(s.key for s in model.signatures) or "none"
-    raise KeyError(f"unknown signature {signature}; the file has {names}")
+    raise NameNotFoundError(f"{option('signature', signature)} is not known; the file has {names}")
 
 
 class GraphImporter(ImportState):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tvmrt.error import suggestion
+from tvmrt.option_syntax import option
 
 from .target import Target, get_target
 
@@ -66,7 +67,7 @@ class McuFamily:
 
     def out_of_memory_text(self, problem: str) -> str:
         """Return the planner's error text with the board's name and its other RAM regions."""
-        every = " ".join(f"--pool {name}={nbytes}" for name, nbytes in self.ram.items())
+        every = option("pools", self.ram)
         hint = f", or use all of its memory: {every}" if len(self.ram) > 1 else ""
         return f"board {self.name} ({self.part}): {problem}{hint}"
 
@@ -120,4 +121,4 @@ def find_mcu_family(name: str) -> McuFamily:
     """Return the family of that name. Raises ValueError listing the names if it is unknown."""
     if name in MCU_FAMILIES:
         return MCU_FAMILIES[name]
-    raise ValueError(f"board {name} is not known; {suggestion(name, MCU_FAMILIES)}")
+    raise ValueError(f"{option('board', name)} is not known; {suggestion(name, MCU_FAMILIES)}")

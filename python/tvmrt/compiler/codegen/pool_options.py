@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Access, Buffer, MemoryPool, Program
+from tvmrt.option_syntax import option
 
 from . import pools as pools_file
 from .c.naming import is_word
@@ -81,7 +82,8 @@ class Placement:
         choices = [*(pool.name for pool in pools), FLASH]
         for pattern, pool in self.patterns.items():
             if pool not in choices and not _flash_section(pool):
-                raise ValueError(f"place {pattern}={pool}: unknown pool; choose from "
+                given = option("place", {pattern: pool})
+                raise ValueError(f"{given}: unknown pool; choose from "
                 f"{', '.join(choices)} and flash@SECTION")  # fmt: skip
 
     def pool_of(self, name: str) -> str | None:
@@ -118,8 +120,8 @@ class Placement:
         for pattern in self.patterns:
             if pattern not in self._matched:
                 names = ", ".join(sorted(self._names)[:20])
-                raise ValueError(f"place {pattern}: no tensor or weights match this name; there "
-                f"are {names}")  # fmt: skip
+                raise ValueError(f"{option('place')} {pattern}: no tensor or weights match this "
+                f"name; there are {names or 'none'}")  # fmt: skip
 
 
 def _is_pool(place: str | None) -> bool:

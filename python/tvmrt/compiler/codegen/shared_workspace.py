@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.planner import plan_program, share_memory
+from tvmrt.option_syntax import Unquoted, option
 
 from . import pool_options
 from .c_source import print_functions
@@ -101,7 +102,7 @@ def _place_resident_weights(
 def _check_loadable(network: UnplannedNetwork, name: str, pool: MemoryPool) -> None:
     if pool.lent and network.options.interface_api == "packed":
         raise ValueError(
-            f"place {name}={pool.name}: weights cannot be copied to a pool that the caller "
-            "provides as a tensor; use interface-api c, or let the image contain the pool: "
-            f"{pool.name}=BYTES@SECTION"
+            f"{option('place', {name: pool.name})}: weights cannot be copied to a pool that the "
+            f"caller provides as a tensor; use {option('interface_api', 'c')}, or let the image "
+            f"contain the pool: {option('pools', {pool.name: (Unquoted('BYTES'), 'SECTION')})}"
         )

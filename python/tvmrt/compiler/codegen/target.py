@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tvmrt.compiler import processor
 from tvmrt.error import suggestion
+from tvmrt.option_syntax import option
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir.tuned import Guide, Tuned, UsedChoice
@@ -311,7 +312,8 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
         return _family(name, LEVELS[name], levels, bf16)
     if levels:
         raise ValueError(
-            f"target {name} has no levels; choose {' or '.join(LEVELS)}, or omit levels"
+            f"{option('target', name)} has no levels; choose {' or '.join(LEVELS)}, or omit "
+            f"{option('levels')}"
         )
     if name in CROSS:
         return CROSS[name]
@@ -322,7 +324,7 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    raise ValueError(f"target {name} is not known; {suggestion(name, target_names())}")
+    raise ValueError(f"{option('target', name)} is not known; {suggestion(name, target_names())}")
 
 
 def _family(
@@ -333,7 +335,8 @@ def _family(
     for each in requested:
         if each not in level_names:
             raise ValueError(
-                f"target {name} has no level {each}; choose from {', '.join(level_names)}"
+                f"{option('target', name)} has no level {each}; choose from "
+                f"{', '.join(level_names)}"
             )
     usual = requested or [e.name for e in all_levels if not e.opt_in and (bf16 or not e.bf16)]
     chosen = [level for level in all_levels if level.name in usual]

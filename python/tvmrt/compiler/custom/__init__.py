@@ -14,7 +14,7 @@ from .graph_builder import GraphBuilder
 from .kernel import Kernel
 from .operand import Tensor
 from .operator import Instance, Operator, UnsupportedNode
-from .sources import gather, load_operators
+from .sources import OperatorSource, gather, load_operators
 
 __all__ = [
     "C",
@@ -25,6 +25,7 @@ __all__ = [
     "Kernel",
     "OpenCL",
     "Operator",
+    "OperatorSource",
     "Tensor",
     "TensorType",
     "UnsupportedNode",

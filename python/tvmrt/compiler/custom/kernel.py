@@ -11,6 +11,7 @@ import numpy as np
 from tvmrt.compiler.ir import DTYPES, Builder, TensorType, Value
 from tvmrt.compiler.ir.custom import enter_operator
 from tvmrt.compiler.ir.extent import as_extent, describe_symbols, lower_bound
+from tvmrt.option_syntax import option
 
 from .bodies import EXTENT, C, Call, OpenCL, missing_function
 from .half_precision import convert_to_half, widen
@@ -283,7 +284,7 @@ class Kernel(Operator):
         if self.c is None:
             return (
                 f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
-                "that takes the operator, without --device-fallback"
+                f"that takes the operator, without {option('device_fallback')}"
             )
         missing = missing_function(self.c.function, call)
         return missing and f"c.function: {self.name} declares no function for {missing}"

@@ -10,6 +10,7 @@ import cffi
 from tvmrt.compiler.ir import TensorType
 from tvmrt.compiler.ir.extent import describe_symbols, lower_bound, symbols_of, upper_bound
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .bodies import C, OpenCL
 from .c_structs import rows, scalars_of, text
@@ -133,7 +134,7 @@ class KernelInC(Kernel):
         if _symbols(types):
             raise UnsupportedError(
                 "its C function takes numbers, not dynamic dimensions "
-                f"({describe_symbols(_symbols(types))}); fix them with --shape"
+                f"({describe_symbols(_symbols(types))}); fix them with {option('shapes')}"
             )
         max_rank = len(self._ffi.new("tvmrt_op_shape *").dim)
         rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))
@@ -178,7 +179,7 @@ def _require_equal(results: Sequence[str]) -> str:
     if len(set(results)) > 1:
         raise UnsupportedError(
             f"it returns {results[0]} at the upper bounds and {results[-1]} at the lower bounds; "
-            "fix the dimensions with --shape"
+            f"fix the dimensions with {option('shapes')}"
         )
     return results[0]
 

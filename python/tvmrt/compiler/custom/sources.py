@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Union
 
 from .catalogue import Catalogue, flatten
 from .operator import Operator
 from .plugin import load_library
+
+OperatorSource = Union[str, "os.PathLike[str]", Operator, Catalogue]
 
 
 def load_operators(path: str | os.PathLike[str]) -> list[Operator]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvmrt import plugin
 from tvmrt.entry_points import entry_points
+from tvmrt.error import suggestion
 
 from .base import Device
 from .python_device import PythonDevice
@@ -73,8 +74,8 @@ def get(name: str) -> Device:
     if device is None:
         raise ValueError(
             plugin.why_missing("devices", name)
-            or f"device {name} is not known; choose from {', '.join(names())}; name the folder of "
-            "its plug-in in TVMRT_DEVICE_PATH, or install its package"
+            or f"device {name} is not known; name the folder of its plug-in in "
+            f"TVMRT_DEVICE_PATH, or install its package; {suggestion(name, names())}"
         )
     return device
 

@@ -21,6 +21,7 @@ from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path, find_include_path
+from tvmrt.option_syntax import compile_call, option
 
 from .atomic import replacing, scratch_folder
 from .firmware_build import SERVER, runtime_sources
@@ -83,8 +84,8 @@ def read_image_metadata(path: Path) -> dict[str, Any]:
     end = data.find(b"\0", begin)
     if begin < 0 or end < 0:
         raise ValueError(
-            f"{path} is not a board image with an RPC server; 'tvmrt compile NET.onnx -o "
-            "NET.elf --target cortex-m4' writes one"
+            f"{path} is not a board image with an RPC server; "
+            f"{compile_call('net.elf', target='cortex-m4')} writes one"
         )
     return json.loads(data[begin + len(MARK) : end])
 
@@ -130,15 +131,15 @@ def write_image(library: BoardNetwork, path: Path) -> None:
     options = library.options
     if not options.firmware or options.executor != "aot" or options.interface_api != "packed":
         raise ValueError(
-            f"{path}: a board image needs a network for a firmware target, with executor aot and "
-            "interface-api packed"
+            f"{path}: a board image needs a network for a firmware target, with "
+            f"{option('executor', 'aot')} and {option('interface_api', 'packed')}"
         )
     summary = library.summary
     for tensor in (*summary.inputs, *summary.outputs):
         if not all(isinstance(extent, int) for extent in tensor.shape):
             raise ValueError(
                 f"{path}: {tensor.name} has a dynamic shape; board images need fixed shapes, "
-                "set with --shape"
+                f"set with {option('shapes')}"
             )
     board = board_of(library.target.name)
     compiler = f"{board.tool}-gcc"

@@ -10,6 +10,7 @@ from tvmrt import plugin
 from tvmrt.compiler.codegen.c.naming import check_module_name
 from tvmrt.compiler.codegen.firmware_image import memory_files, share_operators
 from tvmrt.compiler.ir.program import MemoryPool
+from tvmrt.option_syntax import choose
 
 from .atomic import filling, replacing
 from .library import CompiledLibrary
@@ -24,9 +25,10 @@ def check_names(names: Sequence[str], image_name: str) -> None:
     used_names = {image_name.lower(): "the image"}
     for name in names:
         if name.lower() in used_names:
+            other = used_names[name.lower()]
             raise ValueError(
-                f"networks {name} and {used_names[name.lower()]} have the same C name (file names "
-                "ignore case); choose another with module-name"
+                f"networks {name} and {other} have the same C name (file names ignore case); "
+                f"{choose('name them differently', 'choose another with --module-name')}"
             )
         used_names[name.lower()] = f"network {name}"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
+from tvmrt.option_syntax import option
 
 from . import compiler_flags
 
@@ -63,7 +64,7 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
             if shutil.which(command[0]) is None:
                 raise CompileError(
                     f"C compiler {command[0]} was not found; install it, or give another one "
-                    "with --cc"
+                    f"with {option('cc')}"
                 )
             return command
     for name in (f"{triple}-gcc",) if triple else ("cc", "gcc", "clang"):
@@ -74,7 +75,8 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     if triple:
         raise CompileError(
             f"no C compiler for {triple} was found (tried {triple}-gcc and the ziglang package); "
-            "install one, for example with: pip install ziglang; or give another with --cc"
+            "install one, for example with: pip install ziglang; or give another with "
+            f"{option('cc')}"
         )
     raise CompileError(
         "no C compiler was found (tried $CC, cc, gcc, clang and the ziglang package); install "

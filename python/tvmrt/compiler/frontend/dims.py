@@ -21,6 +21,7 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.option_syntax import option
 
 from .data_dependent_sizes import DataDependentSizes
 
@@ -113,12 +114,12 @@ class Dims:
             low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
         except (TypeError, ValueError):
             raise TypeError(
-                f"dimension {name} is declared {bounds!r}; give the maximum, or minimum and maximum"
+                f"{option('dims', {name: bounds})}: give the maximum, or minimum and maximum"
             ) from None
         if not 0 <= low <= high <= MAX_DIM:
             raise ValueError(
-                f"dimension {name} is declared from {low} to {high}; "
-                f"its bounds are two numbers from 0 to {MAX_DIM}, the lower one first"
+                f"{option('dims', {name: (low, high)})}: the bounds of a dimension are two numbers "
+                f"from 0 to {MAX_DIM}, the lower one first"
             )
         before = self._bounds.setdefault(name, (low, high))
         if before != (low, high):
@@ -126,6 +127,10 @@ class Dims:
                 f"dimension {name} is declared both from {before[0]} to {before[1]} and from "
                 f"{low} to {high}; declare it once"
             )
+
+    def declaration(self, name: str) -> Declaration:
+        """Return the bounds or the expression of a declared dimension."""
+        return self._bounds.get(name) or self._expressions[name]
 
     def __contains__(self, name: object) -> bool:
         """Return whether a dimension is declared, or is a sum or product of declared dimensions."""

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Union
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .extent_bounds import bounds
 
@@ -302,9 +303,9 @@ def error_context(places: Sequence[str]) -> Iterator[None]:
 
 def _unknown_text(extent: Extent, by_bounds: bool = False) -> str:
     """Return the end of an error text: what is unknown, and which options make it known."""
-    help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
-    names = describe_symbols(extent.symbols())
-    return f"is known only at run time ({names}); {help_} it with --shape"
+    help_ = f"give it closer bounds with {option('dims')}, or fix" if by_bounds else "fix"
+    known = f"is known only at run time ({describe_symbols(extent.symbols())})"
+    return f"{known}; {help_} it with {option('shapes')}"
 
 
 def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
@@ -342,8 +343,8 @@ def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
     if isinstance(value, Integral):
         return {(): int(value)}
     if isinstance(value, Real):
-        raise UndecidedExtent(f"a floating-point value computed from {value} and a dimension is "
-        "known only at run time; fix the dimension with --shape")  # fmt: skip
+        raise UndecidedExtent(f"a floating-point value computed from {value} and a dimension "
+        f"is known only at run time; fix the dimension with {option('shapes')}")  # fmt: skip
     return None
 
 
@@ -480,8 +481,7 @@ def symbols_of(*values: Any) -> set[Symbol]:
 
 def data_dependent_symbols(*values: Any) -> list[Symbol]:
     """Return the data-dependent symbols in all extents among values, sorted by name."""
-    symbols = (s for s in symbols_of(*values) if s.source is not None)
-    return sorted(symbols, key=lambda s: s.name)
+    return sorted((s for s in symbols_of(*values) if s.source is not None), key=lambda s: s.name)
 
 
 def allocation_extent(value: SymInt) -> SymInt:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .extent import upper_bound
 
@@ -117,4 +118,4 @@ def io_bytes(program: Program) -> int:
 
 
 def _advice(max_memory: int) -> str:
-    return f"max-memory is {max_memory}: use smaller shapes, or raise max-memory"
+    return f"the limit is {option('max_memory', max_memory)}; use smaller shapes, or raise it"

@@ -17,6 +17,7 @@ from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.ir import Graph, Node, Region, Value
 from tvmrt.compiler.ir.custom import copy_node
 from tvmrt.error import TVMError, UnsupportedError
+from tvmrt.option_syntax import option, options
 
 from .extract import extract_region
 
@@ -46,11 +47,12 @@ class Reducer:
     ) -> None:
         if precision not in PRECISIONS:
             choices = ", ".join(PRECISIONS)
-            raise ValueError(f"mixed-precision {precision} is not known; choose one of {choices}")
+            given = option("mixed_precision", precision)
+            raise ValueError(f"{given} is not known; choose one of {choices}")
         if max_error is not None and not max_error > 0:
-            raise ValueError(f"max-error is {max_error}; it must be a number above 0")
+            raise ValueError(f"{option('max_error', max_error)}: it must be a number above 0")
         if max_error is not None and not calibration:
-            raise ValueError("max-error needs inputs of the network; give calibration")
+            raise ValueError(options("{max_error} needs inputs of the network; give {calibration}"))
         self.word = precision
         self.precision = PRECISIONS[precision]
         self.max_error = max_error
@@ -103,13 +105,13 @@ class Reducer:
         if self._refused:
             symbol, error = min(self._refused.items(), key=lambda item: item[1])
             raise UnsupportedError(
-                f"no region stays within max-error {self.max_error:g} in {self.word}; the "
-                f"smallest error is {error:.3g}, of {symbol}; raise max-error, or choose another "
+                f"no region stays within {option('max_error', self.max_error)} in {self.word}; the "
+                f"smallest error is {error:.3g}, of {symbol}; raise the limit, or choose another "
                 "precision"
             )
         raise UnsupportedError(
             f"no region is on a device that computes in {self.word}; add such a device with "
-            "--device"
+            f"{option('devices')}"
         )
 
     def _reduced_nodes(self, device: Device, region: Region) -> list[str]:

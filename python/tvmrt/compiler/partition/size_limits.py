@@ -6,7 +6,6 @@ sizes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from tvmrt.compiler.ir import Region, Value
 from tvmrt.compiler.ir.custom import copy_graph
 from tvmrt.compiler.ir.extent import Extent, Symbol
+from tvmrt.option_syntax import option
 
 Sizes = tuple[Symbol, ...]
 
@@ -78,23 +78,17 @@ def suggest_options(accepted: Sizes, sizes: Sizes, may_fall_back: bool) -> str:
     changed = [new for new, old in zip(accepted, sizes) if new != old]
     suggestions = []
     if all(s.source is None for s in changed):  # bounds of the others follow from the network
-        python = ", ".join(f"{json.dumps(s.name)}: ({s.low}, {s.high})" for s in changed)
-        command = " ".join(f"--dim {_quote(f'{s.name}={s.low}..{s.high}')}" for s in changed)
-        suggestions.append(f"compile with dims={{{python}}}, on the command line {command}")
+        dims = {s.name: (s.low, s.high) for s in changed}
+        suggestions.append(f"compile with {option('dims', dims)}")
     if may_fall_back:
         suggestions.append(
-            "compile with device_fallback=True, on the command line --device-fallback: larger "
-            "sizes run on the CPU"
+            f"compile with {option('device_fallback', True)}: larger sizes run on the CPU"
         )
     return (
         f"; it takes sizes up to {sizes_text(accepted)}: {', or '.join(suggestions)}"
         if suggestions
         else ""
     )
-
-
-def _quote(text: str) -> str:
-    return text if text.partition("=")[0].isidentifier() else f"'{text}'"
 
 
 def sizes_text(sizes: Sizes) -> str:

@@ -21,6 +21,7 @@ from tvmrt.compiler.ir.limits import io_bytes
 from tvmrt.compiler.option_docs import documented
 from tvmrt.compiler.request import Request, make
 from tvmrt.compiler.symbols import prefix_of
+from tvmrt.option_syntax import options
 
 from .infer_dim_bounds import compile_with_inferred_bounds
 from .stages import STAGES, LoweredNetwork, lower_network, on_board
@@ -80,7 +81,7 @@ def _request(request: Request | None, options: Mapping[str, Any]) -> Request:
         return make(options)
     if options or not isinstance(request, Request):
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
-    return request
+    return make({name: value for name, _, value in request.options()})
 
 
 def compile_together(
@@ -148,8 +149,8 @@ def _lower_networks(
     if any(
         not d.need.options.firmware or d.need.options.executor != "aot" for d in lowered_networks
     ):
-        raise ValueError("compiling networks together needs runtime crt (or a firmware target) "
-        "and executor aot")  # fmt: skip
+        raise ValueError(options("compiling networks together needs {runtime=crt} (or a firmware "
+        "{target}) and {executor=aot}"))  # fmt: skip
     return lowered_networks
 
 

@@ -23,10 +23,10 @@ from tvmrt.compiler.frontend.dimension_roles import (
     Role,
 )
 from tvmrt.compiler.frontend.onnx.default_bounds import UndeclaredDims, find_undeclared_dims
-from tvmrt.compiler.frontend.option_syntax import format_dims
 from tvmrt.compiler.ir.limits import MemoryBoundError
 from tvmrt.compiler.request import Request
 from tvmrt.error import SizesWarning, TvmrtWarning, UnboundedDimensionsError, UnsupportedError
+from tvmrt.option_syntax import option
 
 MAX_HALVINGS = 10
 _WARNINGS_LOCK = threading.RLock()  # warning filters are global to the process
@@ -87,8 +87,8 @@ def compile_with_inferred_bounds(
     chosen = axes.declare_valid(dict(zip(names, inferred.result.program.input_types)))
     _warn(
         "the network has dynamic dimensions; bounds inferred from their use: "
-        f"{format_dims(chosen)}, with up to {_size(inferred.nbytes)} for tensors; declare them to "
-        "change the bounds"
+        f"{option('dims', chosen)}, with up to {_size(inferred.nbytes)} for tensors; declare them "
+        "to change the bounds"
     )
     related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
     inferred.result.related_dims = tuple(related)
@@ -182,7 +182,7 @@ class _Search:
                 raise UnboundedDimensionsError(
                     "memory of a board is planned for the largest sizes; declare bounds of "
                     f"{', '.join(problem.names)}, for example "
-                    f"{format_dims(self.axes.declare(sizes, {}))}"
+                    f"{option('dims', self.axes.declare(sizes, {}))}"
                 ) from None
         raise problem
 
@@ -239,7 +239,7 @@ class _Search:
         """Return the error for a network that needs too much memory with the inferred bounds, with
         smaller bounds that fit."""
         small: dict[str, DefaultBounds] | None = self.axes.limit_batch(sizes, 1)
-        text = format_dims(self.axes.declare(small or sizes, same))
+        text = option("dims", self.axes.declare(small or sizes, same))
         example = ""
         for _ in range(MAX_HALVINGS):
             small = None if small is None else self.axes.halve_largest(small)
@@ -247,7 +247,7 @@ class _Search:
             if attempt is not None and small is not None:
                 declared = self.axes.declare(small, same)
                 size = _size(attempt.nbytes)
-                example = f"for example {format_dims(declared)}, which takes {size}"
+                example = f"for example {option('dims', declared)}, which takes {size}"
                 break
         return UnboundedDimensionsError(
             f"{name} has dynamic dimensions and needs more than {_size(self.limit)} for tensors "

@@ -14,6 +14,7 @@ from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.frontend import onnx
 from tvmrt.compiler.ir import Graph, Node
 from tvmrt.compiler.request import Request
+from tvmrt.option_syntax import options
 from tvmrt.optional_dependencies import with_install_advice
 
 
@@ -36,7 +37,7 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
         )
     for _, row, value in request.options():
         if row.other_networks and value != row.default:
-            raise ValueError(row.other_networks)
+            raise ValueError(options(row.other_networks))
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)
         fallback_handlers = {

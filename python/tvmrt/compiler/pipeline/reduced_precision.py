@@ -19,6 +19,7 @@ from tvmrt.compiler.transform import (
     to_winograd_within_limits,
 )
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 
 def apply_winograd(graph: Graph, request: Request, machine: Target) -> list[WinogradConversion]:
@@ -54,7 +55,8 @@ def make_reducer(request: Request, context: Context, machine: Target) -> Reducer
         return None
     if not machine.hosted:
         raise UnsupportedError(
-            "mixed-precision is measured on this machine, which does not have a board's devices"
+            f"{option('mixed_precision')} is measured on this machine, which does not have a "
+            "board's devices"
         )
     run = GraphRunner(get_target("native"), None if machine.triple else request.cc)
     return Reducer(request.mixed_precision, request.max_error, request.calibration, run, context)

@@ -17,6 +17,7 @@ from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.compiler.request import Request, rows
 from tvmrt.error import TvmrtWarning
+from tvmrt.option_syntax import option
 
 
 def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Request, Target]:
@@ -24,11 +25,12 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
     if family is not None:
         if requested.target not in (None, "native", family.target):
             raise ValueError(
-                f"board {family.name} has the processor {family.target}; omit target "
-                f"{requested.target} or omit the board"
+                f"{option('board', family.name)} has the processor {family.target}; omit "
+                f"{option('target', requested.target)} or omit {option('board')}"
             )
         if requested.levels:
-            raise ValueError(f"board {family.name} has a single processor; omit levels")
+            named = option("board", family.name)
+            raise ValueError(f"{named} has a single processor; omit {option('levels')}")
         requested = replace(requested, target=family.target)
     requested, bf16 = requested.with_target(), requested.precision == "bf16"
     machine = (
@@ -40,9 +42,10 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
     option_rules.check(request)
     if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
         warnings.warn(
-            f"target {machine.name} has no bfloat16 multiply instruction: precision bf16 halves "
-            "the memory of weights but runs at the speed of float32; choose precision float32, "
-            "or a processor with AVX512_BF16 or BFMMLA",
+            f"target {machine.name} has no bfloat16 multiply instruction: "
+            f"{option('precision', 'bf16')} halves the memory of weights but runs at the speed of "
+            f"float32; choose {option('precision', 'float32')}, or a processor with AVX512_BF16 or "
+            "BFMMLA",
             TvmrtWarning,
             stacklevel=2,
         )

@@ -43,6 +43,7 @@ from tvmrt.compiler.transform import (
     to_fixed_point,
 )
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import options
 
 from . import load_model, reduced_precision, resolve_options
 
@@ -158,21 +159,27 @@ def _check_data_dependent_sizes(program: Program, request: Request) -> None:
     """Raise UnsupportedError if the interface cannot return data-dependent sizes."""
     if request.record and any(step.data_dependent_dims for step in program.steps):
         raise UnsupportedError(
-            "record does not support the network's data-dependent sizes; choose profile"
+            options(
+                "{record} does not support the network's data-dependent sizes; choose {profile}"
+            )
         )
     if request.interface_api == "c" or request.executor == "graph":
         return
     program.reject_data_dependent_outputs(
-        "which packed functions of runtime crt cannot return; choose interface-api c or "
-        "executor graph"
+        options(
+            "which packed functions of {runtime=crt} cannot return; choose {interface_api=c} or "
+            "{executor=graph}"
+        )
     )
 
 
 def _check_state(program: Program, request: Request) -> None:
     if program.states and request.executor == "graph":
         raise UnsupportedError(
-            "the network keeps state between runs, which the graph executor of runtime crt does "
-            "not support; choose executor aot"
+            options(
+                "the network keeps state between runs, which the graph executor of {runtime=crt} "
+                "does not support; choose {executor=aot}"
+            )
         )
 
 

@@ -9,6 +9,7 @@ from tvmrt.compiler.ir.extent import describe_symbols
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.compiler.ir.region import DeviceMemory
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.option_syntax import option
 
 from .arena import Interval, liveness_bound
 from .lifetime import lifetimes, traffic
@@ -145,7 +146,8 @@ def _check_capacity(program: Program, intervals: Sequence[Interval]) -> None:
     faster = sorted((plan.ram_bytes for plan in program.row_plans), reverse=True)[:-1]
     if faster and not pool_count:
         enough += (
-            f"; faster plans with row-wise fusion need {', '.join(map(str, faster))} bytes (--ram)"
+            f"; faster plans with row-wise fusion need {', '.join(map(str, faster))} bytes "
+            f"({option('ram')})"
         )
     raise ValueError(
         f"pool{'s' if pool_count else ''} {names} {'are' if pool_count else 'is'} {missing} bytes "

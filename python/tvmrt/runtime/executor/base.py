@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import NameNotFoundError, TVMError
+from tvmrt.option_syntax import option
 from tvmrt.runtime import strings
 from tvmrt.runtime.device import RPC_SESSION_MASK, Device
 from tvmrt.runtime.module import BenchmarkResult, Module
@@ -22,10 +23,18 @@ from tvmrt.runtime.packed_func import PackedFunc
 
 __all__ = ["Executor"]
 
-_OTHER_EXTENTS = (
-    "; a library that is compiled with --shape 'x=N<=8,...' takes other extents run by run"
-)
 _UNASKED = object()
+
+
+def _other_sizes(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """Return the end of an error text: the option for a network that takes other sizes, too."""
+    if len(given) != len(shape) or given == shape:
+        return ""
+    sizes = tuple(
+        n if n == size else f"{'N' if i == 0 else f'D{i}'}<={max(n, size)}"
+        for i, (n, size) in enumerate(zip(given, shape))
+    )
+    return f"; compile the network with {option('shapes', {name: sizes})} for several sizes"
 
 
 class Executor:
@@ -105,13 +114,22 @@ class Executor:
         try:
             converted = convert_elements(value, shape, target.dtype)
         except (TypeError, ValueError) as error:
-            remedy = "" if np.shape(value) == shape else _OTHER_EXTENTS
-            raise type(error)(f"input {key!r}: {error}{remedy}") from None
+            name = self._input_name(key)
+            remedy = _other_sizes(name, np.shape(value), shape)
+            raise type(error)(f"input {name!r}: {error}{remedy}") from None
         if target.device.device_type >= RPC_SESSION_MASK:
             self._set_input(key, array(converted, target.device))
             return
         # NumPy has no names for element types of other packages
         self._set_input(key, array(converted) if converted.dtype.isbuiltin != 1 else converted)
+
+    def _input_name(self, key: str | int) -> str:
+        """Return the name of an input given by name or index; the index if it has none."""
+        try:
+            names = self.get_input_info()[1]
+        except (AttributeError, TVMError):
+            return str(key)
+        return next((name for name in names if key in (name, self._index(name))), str(key))
 
     def _set_strings(self, key: str | int, value: Any, target: NDArray) -> None:
         """Set an input of strings and keep their bytes until they are replaced."""

@@ -18,6 +18,7 @@ from tvmrt.compiler.ir.extent import Symbol
 from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.compiler.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from ..c.formatting import wrap
 from ..c.writer import FunctionWriter, Parameter
@@ -182,7 +183,8 @@ class ForeignLowering(Lowering):
 
     def operands(self):
         raise UnsupportedError(
-            f"{', '.join(self.node.sources)}: tvmrt has no C code for this operator, and no "
-            "device supports it here (boards, loop bodies and --device-fallback need C code); "
-            "choose such a device with --device, or declare the operator with --operators"
+            f"{', '.join(self.node.sources)}: tvmrt has no C code for this operator, and no device "
+            f"supports it here (boards, loop bodies and {option('device_fallback')} need C code); "
+            f"choose such a device with {option('devices')}, or declare the operator with "
+            f"{option('operators')}"
         )

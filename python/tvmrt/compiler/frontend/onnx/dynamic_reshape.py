@@ -21,6 +21,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .context import NodeContext
 from .tensor_expressions import TensorExpr, require
@@ -38,7 +39,8 @@ def import_reshape(ctx: NodeContext) -> Value:
     if named is None:
         raise UnsupportedError(
             f"shape (input 1, {given.name}) is computed at run time; make it a constant, or "
-            "declare the shape of the result with numbers or with names that --dim bounds"
+            f"declare the shape of the result with numbers or with names that "
+            f"{option('dims')} bounds"
         )
     if len(named) != given.type.size:
         raise UnsupportedError(

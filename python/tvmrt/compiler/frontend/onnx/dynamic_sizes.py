@@ -37,6 +37,7 @@ from tvmrt.compiler.ir.extent import (
 )
 from tvmrt.compiler.ir.value_numbering import counted_mask
 from tvmrt.compiler.ir.value_ranges import interval
+from tvmrt.option_syntax import option
 
 from .onnx_node import OnnxNode
 
@@ -104,7 +105,8 @@ def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
         assume_bound(
             name,
             f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and is unbounded; "
-            "declare the shape of the result with numbers or with names that --dim bounds",
+            "declare the shape of the result with numbers or with names that "
+            f"{option('dims')} bounds",
         )
     return extent
 

@@ -18,6 +18,7 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.extent_bounds import bounds
 from tvmrt.compiler.ir.op import distinct_axes
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .context import NodeContext
 from .dynamic_sizes import assumed_size, max_value
@@ -33,7 +34,7 @@ def declared_shape(ctx: NodeContext, rank: int, operand: str) -> tuple:
     if shape is None:
         raise UnsupportedError(
             f"{operand} is computed at run time; make it a constant, or declare the shape of the "
-            "result with numbers or with names that --dim bounds"
+            f"result with numbers or with names that {option('dims')} bounds"
         )
     if len(shape) != rank:
         raise ValueError(f"the result is declared with rank {len(shape)}, but has rank {rank}")

@@ -18,7 +18,8 @@ from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.bundle import Bundle, part_name
 from tvmrt.compiler.ir.limits import check_table
-from tvmrt.error import UnsupportedError
+from tvmrt.error import NameNotFoundError, UnsupportedError, suggestion
+from tvmrt.option_syntax import option
 
 from .map_inputs import replace_map_inputs
 from .sequence_values import (
@@ -53,9 +54,10 @@ def sequences_to_tensors(
     results = [info.name for info in model.graph.output if not info.type.HasField("tensor_type")]
     for name in sequences:
         if name not in others and name not in results:
-            raise KeyError(
-                f"a number of elements is given for {name}, which is neither a sequence nor an "
-                f"optional input; such inputs are {', '.join(others) or 'none'}"
+            hint = suggestion(name, others) if others else "it has none"
+            raise NameNotFoundError(
+                f"{option('sequences', {name: sequences[name]})}: the network has no sequence or "
+                f"optional input {name}; {hint}"
             )
     if not others:
         return model, bundles
@@ -99,10 +101,10 @@ def _flatten_input(
                                "tensors and optional ones of both are supported")  # fmt: skip
     count = sequences.get(name)
     if count is None:
-        also = f", or without it by --sequence {name}=none" if optional else ""
+        also = f", or omit it with {option('sequences', {name: None})}" if optional else ""
         raise ValueError(
-            f"input {name} is a sequence; declare how many elements it has, for example by "
-            f"--sequence {name}=3, sequences= in Python{also}"
+            f"input {name} is a sequence; declare how many elements it has, for example with "
+            f"{option('sequences', {name: 3})}{also}"
         )
     if not isinstance(count, int) or count < 0:
         raise ValueError(f"input {name} is a sequence of {count!r} elements; give a whole number")

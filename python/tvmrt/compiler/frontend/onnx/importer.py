@@ -14,6 +14,7 @@ from tvmrt.compiler.frontend.size_constraints import emit_size_checks
 from tvmrt.compiler.ir import Graph, Value
 from tvmrt.compiler.ir.assumptions import enter_node
 from tvmrt.error import UnexpectedImportError, UnsupportedError
+from tvmrt.option_syntax import option
 
 from . import (
     alternatives,
@@ -352,4 +353,4 @@ def _unknown_operator(node: onnx.NodeProto, version: int) -> str:
         return f"{what}; {reason}"
     if node.domain in ("", "ai.onnx"):
         return what
-    return f"{what}; declare it with operators= (Python) or --operators (command line)"
+    return f"{what}; declare it with {option('operators')}"

@@ -9,10 +9,15 @@ import onnx
 from onnx import helper
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
-from tvmrt.compiler.frontend.option_syntax import format_dims, format_shape
 from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
-from tvmrt.error import UnboundedDimensionsError, UnsupportedError
+from tvmrt.error import (
+    NameNotFoundError,
+    UnboundedDimensionsError,
+    UnsupportedError,
+    suggestion,
+)
+from tvmrt.option_syntax import Unquoted, option
 
 
 def input_types(
@@ -30,9 +35,10 @@ def input_types(
     names = [info.name for info in infos]
     for name in shapes:
         if name not in names:
-            raise KeyError(
-                f"a shape is given for {name}, which is not an input; "
-                f"the inputs are {', '.join(names) or 'none'}"
+            known = suggestion(name, names) if names else "it has none"
+            raise NameNotFoundError(
+                f"{option('shapes', {name: shapes[name]})}: the network has no input {name}; "
+                f"{known}"
             )
     given = {name: _declare_dims(shape, dims) for name, shape in shapes.items()}
     others = _open_names((info for info in infos if info.name not in given), dims)
@@ -120,10 +126,11 @@ def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims
     known |= {extent for shape in given.values() for extent in shape if isinstance(extent, str)}
     unused = dims.unused(known)
     if unused:
-        names = ", ".join(sorted(known - {""}))
-        there = f"the dimensions are {names}" if names else "all dimensions are fixed"
-        raise KeyError(
-            f"the declared dimension {unused[0]} does not occur in any input or output; {there}"
+        names = sorted(known - {""})
+        hint = suggestion(unused[0], names) if names else "all of its dimensions are fixed"
+        declared = option("dims", {unused[0]: dims.declaration(unused[0])})
+        raise NameNotFoundError(
+            f"{declared}: no input or output has a dimension {unused[0]}; {hint}"
         )
 
 
@@ -172,7 +179,7 @@ def _extents(
     given = tuple(d if isinstance(d, str) else int(d) for d in given)
     if fixed and len(given) != len(declared):
         raise ValueError(
-            f"shape [{', '.join(map(str, given))}] does not fit input {info.name} of shape "
+            f"{option('shapes', {info.name: given})} does not fit input {info.name} of shape "
             f"[{', '.join(map(str, declared))}]"
         )
     if any(isinstance(d, int) and d < 0 for d in given):
@@ -187,7 +194,7 @@ def _undeclared_dims_error(
     if declared is None:
         return UnboundedDimensionsError(
             f"the file does not declare the rank of input {name}; give its shape, for example "
-            + format_shape(name, [1])
+            + option("shapes", {name: [1]})
         )
     open_ = [d for d in dict.fromkeys(declared) if isinstance(d, str) and d not in dims]
     names = dims.undeclared(dict.fromkeys([*open_, *others]))
@@ -195,7 +202,7 @@ def _undeclared_dims_error(
     return UnboundedDimensionsError(
         f"input {name} has shape [{text}], where {', '.join(open_)} "
         f"{'is' if len(open_) == 1 else 'are'} open; declare the sizes, as in "
-        + format_dims({n: ("LOW", "HIGH") for n in names}),
+        + option("dims", {n: (Unquoted("LOW"), Unquoted("HIGH")) for n in names}),
         tuple(names),
     )
 

@@ -10,6 +10,7 @@ from tvmrt.compiler.ir import Graph, TensorType, Value
 from tvmrt.compiler.ir.extent import SymInt, extent_text, lower_bound, symbols_of, upper_bound
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .context import NodeContext
 
@@ -116,7 +117,8 @@ def _declared_max(
         raise UnsupportedError(
             f"axis {position[1]} of {output or 'a loop-carried value'} is {extent_text(first)} "
             f"before an iteration and {extent_text(now)} after it, so it is unbounded; declare the "
-            f"shape of {output or 'the result'} in the model, or bound its dimension with --dim"
+            f"shape of {output or 'the result'} in the model, or bound its dimension with "
+            f"{option('dims')}"
         )
     return max(upper_bound(shape[position[1]]), upper_bound(first))
 

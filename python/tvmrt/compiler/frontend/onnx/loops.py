@@ -25,6 +25,7 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .bounded_loop import import_bounded_loop
 from .context import NodeContext
@@ -157,7 +158,8 @@ def _loop_of_tensors(
     if bound is None and collected:
         raise UnsupportedError(
             f"its trip count is known only at run time, and it collects {outputs[len(carried)]}; "
-            "declare the shape of that output in the model, or bound its dimension with --dim"
+            "declare the shape of that output in the model, or bound its dimension with "
+            f"{option('dims')}"
         )
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional

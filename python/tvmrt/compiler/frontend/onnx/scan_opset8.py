@@ -9,6 +9,7 @@ from onnx import helper
 
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 from .context import NodeContext
 from .sequences import stack_iterations
@@ -25,7 +26,9 @@ def import_batched_scan(
         )
     count = ctx.required(1).shape[0] if operands else 0
     if not isinstance(count, int) or count < 1:
-        raise UnsupportedError(f"Scan of opset 8 over a batch of {count!r}; fix it with --shape")
+        raise UnsupportedError(
+            f"Scan of opset 8 over a batch of {count!r}; fix it with {option('shapes')}"
+        )
     ctx.check_table_size(count, "the batch")
     node, columns = _opset9_node(ctx), []
     for index in range(count):
