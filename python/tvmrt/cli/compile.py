@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tvmrt import plugin
+from tvmrt import conversion, plugin
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, UNHOSTED, default_target
@@ -86,7 +86,8 @@ def command(
 ) -> None:
     """Compile the ONNX or .tflite network MODEL; several networks become one image for a board."""
     for model in models:
-        files.check_file(model)
+        if not conversion.is_foreign(model):  # a SavedModel is a folder
+            files.check_file(model)
     _check_output(output)
     if kind and (len(models) > 1 or _is_file(output)):
         raise ValueError(

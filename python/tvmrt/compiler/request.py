@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import option_syntax, plugin
+from tvmrt import conversion, option_syntax, plugin
 from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import (
@@ -464,8 +464,31 @@ def make(options: Mapping[str, Any]) -> Request:
     return Request(**{name: checked(name, table[name], each) for name, each in options.items()})
 
 
+_THREADS = ("threads", "num_threads", "n_threads", "intra_op_num_threads")
+# Names of other libraries, by the option that has this effect.
+_SYNONYMS = {
+    "providers": "devices", "backend": "devices", "dtype": "precision",
+    "input_shapes": "shapes", "input_shape": "shapes", "shape_dict": "shapes",
+    "batch_size": "dims", "batch": "dims", "dynamic_axes": "dims", "dynamic_shapes": "dims",
+}  # fmt: skip
+
+
+def with_conversion(model: Any, request: Request) -> tuple[Any, Request]:
+    """Return a model of another framework as a network, and the request with its sizes."""
+    sizes = conversion.Sizes(request.shapes, request.dims)
+    model, found = conversion.convert(model, sizes)
+    if found is not sizes:
+        request = replace(request, shapes=found.shapes, dims=found.dims)
+    return model, request
+
+
 def _unknown(name: str) -> str:
     """Return the error text for an unknown option."""
+    if name in _THREADS:
+        text = "set TVM_NUM_THREADS in the environment before tvmrt is imported"
+        return f"there is no option {option_syntax.option(name)} of compile; {text}"
     reason = plugin.why_missing("options", name)
     hint = f": {reason}" if reason else f"; {suggestion(name, list(all_options()))}"
+    if name in _SYNONYMS:
+        hint = f"; did you mean {option_syntax.option(_SYNONYMS[name])}?"
     return f"there is no option {option_syntax.option(name)} of compile{hint}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvmrt import conversion
 from tvmrt.connection import advice_for_file
 from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.plugin import is_network
@@ -61,6 +62,8 @@ def check_compiled(file: Path) -> None:
         raise ValueError(
             f"{file} is not compiled; run 'tvmrt compile {file} -o net.so', then use net.so"
         )
+    if (advice := conversion.advice_for_file(file)) is not None:
+        raise ValueError(advice)
     if file.suffix == ".elf":
         raise ValueError(f"{file} is an image for a board{advice_for_file(file.suffix)}")
 

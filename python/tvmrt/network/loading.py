@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tvmrt import optional_dependencies
-from tvmrt.compiler.option_docs import documented
-from tvmrt.compiler.request import Request, make
+from tvmrt import conversion, optional_dependencies
+from tvmrt.compiler.request import Request, make, with_conversion
 from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.network import cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 
 LIBRARY = "network.so"
 MIN_FREE_BYTES = 64 << 20  # with less free space, a C compiler may have failed for lack of it
-DEFAULT_MAX_BATCH = 64  # default maximum batch of a scikit-learn model; more rows take several runs
 
 
-@documented
 def load(
     model: Any,
     *,
@@ -43,26 +40,35 @@ def load(
 ) -> Network:
     """Load a network as a function of arrays and compile it if necessary.
 
-    Compiled networks are cached in a folder of the user. The cache key covers the contents of the
-    network, the options, the C compiler, the processor and the version of tvmrt. By default the
-    code is for this machine only, which halves the compile time. Set a target, ISA levels or
-    ``TVMRT_TARGET`` for others; a network pickled for other machines needs ``target="x86-64"``.
-
-    Dynamic dimensions get default bounds (see ``tvmrt.Network.dims``); ``dims`` sets others.
-
     Parameters
     ----------
     model
-        Path of an ``.onnx`` or ``.tflite`` file, of a compiled ``.so`` or of a ``tvmc`` package
-        (``.tar``); an ``onnx.ModelProto``, the bytes of a ``.tflite`` file, a
-        ``CompiledLibrary``, or a trained scikit-learn model (needs ``skl2onnx``).
+        Path of an ``.onnx``, ``.tflite``, TorchScript or Keras file, of a SavedModel, or of a
+        compiled ``.so`` or ``.tar``; an ``onnx.ModelProto``, the bytes of a ``.tflite`` file, a
+        ``CompiledLibrary``; a PyTorch, Keras, scikit-learn, LightGBM or XGBoost model.
     request
-        All options of ``tvmrt.compile`` as one record, instead of keyword arguments.
+        All options as one ``tvmrt.Request``, instead of keyword arguments.
     cache
-        Folder for compiled networks, or ``False`` for no cache. The default is ``TVMRT_CACHE`` or
-        else ``tvmrt`` in the user's cache folder. Its size limit is ``TVMRT_CACHE_BYTES`` or
-        4 GiB. If the cache is not writable, a warning is issued once and nothing is cached.
-    {options}
+        Folder for compiled networks, or ``False`` for none. Default: ``TVMRT_CACHE``, or ``tvmrt``
+        in the user's cache folder, up to ``TVMRT_CACHE_BYTES`` or 4 GiB.
+    options
+        Options of ``tvmrt.compile``; these are the most common:
+
+        ===============  ===========================================================
+        dims             bounds of dynamic dimensions: ``{"batch": (1, 8)}``;
+                         default: inferred, see ``Network.dims``
+        shapes           shapes of inputs: ``{"image": (1, 3, 224, 224)}``
+        precision        ``"bf16"`` for convolutions and matmuls
+        weights          ``"int8"`` or ``"int4"`` for matmuls and embeddings
+        winograd         ``False`` to never use Winograd convolutions
+        devices          devices in addition to the CPU: ``["opencl"]``
+        target           processor; default: this machine only
+        cc               C compiler; default: the one that is found
+        max_memory       limit in bytes for weights and tensors
+        operators        custom operators, or files with them
+        progress         function that is called with each stage
+        (threads)        ``TVM_NUM_THREADS`` in the environment
+        ===============  ===========================================================
 
     Returns
     -------
@@ -70,20 +76,21 @@ def load(
 
     Raises
     ------
-    The errors of ``tvmrt.compile``, ``CompiledLibrary.export_library`` and
-    ``tvmrt.runtime.load_module``; PermissionError if the folder of ``cache`` or ``TVMRT_CACHE``
-    belongs to another user, or to the system and others may write to it.
+    The errors of ``tvmrt.compile`` and ``tvmrt.runtime.load_module``; PermissionError if the
+    folder of ``cache`` belongs to another user, or to the system and others may write to it.
     """
-    if isinstance(model, (str, os.PathLike)) and not is_network(model):
+    _check_arguments(model, request, cache)
+    is_file = isinstance(model, (str, os.PathLike))
+    if is_file and not (is_network(model) or conversion.is_foreign(model)):
         if request is not None or options:
             raise ValueError(f"{os.fspath(model)} is already compiled; options do not apply")
         return Network(open_library(model), NetworkMetadata(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(model)
-    model, given = _convert_estimator(model, dict(options))
-    if request is not None and given:
+    if request is not None and options:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
-    requested = (request or make(given)).for_here()
+    model, requested = with_conversion(model, request or make(options))
+    requested = requested.for_here()
     source = _Source(model)
     try:
         key = cache_key.key_of(source.digest(), requested) if cache is not False else None
@@ -93,6 +100,16 @@ def load(
     network = _loaded(source, requested, kept, key)
     network.recompile = lambda: _library_of(source, requested)
     return network
+
+
+def _check_arguments(model: Any, request: Any, cache: Any) -> None:
+    """Raise an error for arguments of other types than declared, and for an empty path."""
+    if model in ("", Path()) if isinstance(model, (str, Path)) else model is None:
+        raise ValueError("no model is given; give the path of a network, or a model")
+    if request is not None and not isinstance(request, Request):
+        raise TypeError(f"request: give a tvmrt.Request, not {request!r:.60}")
+    if not isinstance(cache, (bool, str, os.PathLike, type(None))):
+        raise TypeError(f"cache: give a folder, True or False, not {cache!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -241,23 +258,3 @@ def _from_library(library: Any) -> Network:
     network = _open_uncached(library, {}, library.module_name)
     network.recompile = lambda: library
     return network
-
-
-def _convert_estimator(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Convert a scikit-learn model to ONNX with a dynamic batch; return other models unchanged."""
-    features = getattr(model, "n_features_in_", None)
-    if features is None or not hasattr(model, "fit"):
-        return model, options
-    try:
-        from skl2onnx import to_onnx
-        from skl2onnx.common.data_types import FloatTensorType
-    except ImportError:
-        raise ImportError(
-            f"a {type(model).__name__} is converted to ONNX first: "
-            "'pip install tvmrt[sklearn]', or give the ONNX network"
-        ) from None
-    maps = {"zipmap": False} if hasattr(model, "predict_proba") else None
-    types: Any = [("X", FloatTensorType([None, features]))]
-    exported = to_onnx(model, initial_types=types, options=maps)
-    dims = options.pop("dims", None) or {"batch": DEFAULT_MAX_BATCH}
-    return exported, {"shapes": {"X": ("batch", features)}, "dims": dims, **options}

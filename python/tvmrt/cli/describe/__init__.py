@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import plugin
+from tvmrt import conversion, plugin
 from tvmrt.cli.table import Table
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def describe(path: Path) -> Description:
     if importer is None:
         known = dict.fromkeys([*plugin.network_suffixes(), *FORMATS])
         raise ValueError(
-            f"{path}: unknown file format '{path.suffix or path.name}'; the name must end in one "
-            f"of {', '.join(known)}"
+            conversion.advice_for_file(path)
+            or f"{path}: unknown file format '{path.suffix or path.name}'; the name must end in "
+            f"one of {', '.join(known)}"
         )
     return importer.describe(path)

@@ -19,7 +19,7 @@ from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.limits import io_bytes
 from tvmrt.compiler.option_docs import documented
-from tvmrt.compiler.request import Request, make
+from tvmrt.compiler.request import Request, make, with_conversion
 from tvmrt.compiler.symbols import prefix_of
 from tvmrt.option_syntax import options
 
@@ -56,9 +56,8 @@ def compile(
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
     network that the compiler does not support. Every error text is one sentence.
     """
-    return compile_with_inferred_bounds(
-        model, _request(request, options), partial(_compiled, model)
-    )[0]
+    model, requested = with_conversion(model, _request(request, options))
+    return compile_with_inferred_bounds(model, requested, partial(_compiled, model))[0]
 
 
 def choose_dims(model: Any, request: Request) -> dict[str, Any]:

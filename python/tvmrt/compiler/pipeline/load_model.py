@@ -32,8 +32,8 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
     is_file = isinstance(model, (str, os.PathLike))
     if not (is_file or isinstance(model, GraphBuilder) or hasattr(model, "SerializeToString")):
         raise TypeError(
-            f"a {type(model).__name__} is not a network that tvmrt reads; export it to ONNX, for "
-            "example with torch.onnx.export(), and give the path of the file"
+            f"an object of type {type(model).__name__} is not a network that tvmrt reads; export "
+            "it to ONNX, for example with torch.onnx.export(), and give the path of the file"
         )
     for _, row, value in request.options():
         if row.other_networks and value != row.default:

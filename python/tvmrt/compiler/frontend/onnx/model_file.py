@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx.external_data_helper import uses_external_data
 
+from tvmrt import conversion
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
 
 from .lazy_weights import read_without_weights
@@ -85,7 +86,9 @@ def _parse(data: bytes, path: Path, size: int) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except Exception as problem:
-        raise ValueError(f"{path} {_parse_error_text(str(problem), size)}") from problem
+        advice = conversion.advice_for_file(path)
+        text = advice or f"{path} {_parse_error_text(str(problem), size)}"
+        raise ValueError(text) from problem
     return model
 
 

@@ -1,0 +1,102 @@
+"""Estimators of scikit-learn, LightGBM and XGBoost, converted by skl2onnx and onnxmltools."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from tvmrt.conversion import Sizes
+from tvmrt.conversion.exporter import import_exporter, report_failure
+
+DEFAULT_MAX_BATCH = 64  # default maximum of the batch; more rows take several runs
+_INSTEAD = "convert it to ONNX yourself and give that file"
+_OPSETS = {"": 17, "ai.onnx.ml": 3}  # the latest that the converters of onnxmltools support
+_BOOSTERS = ("lightgbm", "xgboost")
+
+
+def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
+    """Convert a trained estimator or pipeline, with a dynamic batch."""
+    what = f"a {type(model).__name__}"
+    skl2onnx = import_exporter(
+        "skl2onnx", f"{what} is converted to ONNX", "'tvmrt[sklearn]'", "give the ONNX network"
+    )
+    boosters = _boosters_in(model)
+    if boosters:
+        import_exporter("onnxmltools", f"{what} is converted to ONNX", "onnxmltools", _INSTEAD)
+    types = import_exporter("skl2onnx.common.data_types", what, "'tvmrt[sklearn]'", _INSTEAD)
+    features = model.n_features_in_
+    options = {"zipmap": False} if hasattr(model, "predict_proba") else None
+    with report_failure("skl2onnx", what, _INSTEAD):
+        if boosters:
+            _register(skl2onnx)
+        exported = skl2onnx.to_onnx(
+            model, initial_types=[("X", types.FloatTensorType([None, features]))], options=options,
+            target_opset=_OPSETS if boosters else None,
+        )  # fmt: skip
+    return exported, _sizes(sizes, features)
+
+
+def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
+    """Convert a Booster of LightGBM or XGBoost, with a dynamic batch."""
+    library = type(model).__module__.partition(".")[0]
+    what = f"a {type(model).__name__} of {library}"
+    tools = import_exporter(
+        "onnxmltools", f"{what} is converted to ONNX", "onnxmltools skl2onnx", _INSTEAD
+    )
+    types = import_exporter(
+        "onnxmltools.convert.common.data_types", what, "onnxmltools skl2onnx", _INSTEAD
+    )
+    with report_failure("onnxmltools", what, _INSTEAD):
+        if library == "lightgbm":
+            features, more = model.num_feature(), {"zipmap": False}
+        else:
+            features, more = model.num_features(), {}
+        inputs = [("X", types.FloatTensorType([None, features]))]
+        exported = getattr(tools, f"convert_{library}")(model, initial_types=inputs, **more)
+    return exported, _sizes(sizes, features)
+
+
+def _sizes(given: Sizes, features: int) -> Sizes:
+    shapes = given.shapes or {"X": ("batch", features)}
+    return Sizes(shapes, given.dims or {"batch": DEFAULT_MAX_BATCH})
+
+
+def _boosters_in(model: Any) -> list[Any]:
+    """Return the estimators of LightGBM and XGBoost in an estimator, a pipeline among them."""
+    return [e for e in _parts(model) if type(e).__module__.partition(".")[0] in _BOOSTERS]
+
+
+def _parts(model: Any, depth: int = 8) -> Iterator[Any]:
+    """Yield an estimator and the estimators that it contains."""
+    if isinstance(model, (list, tuple)):
+        for each in model if depth else ():
+            yield from _parts(each, depth - 1)
+    elif hasattr(model, "get_params"):
+        yield model
+        for each in model.get_params(deep=False).values() if depth else ():
+            yield from _parts(each, depth - 1)
+
+
+def _register(skl2onnx: Any) -> None:
+    """Let skl2onnx convert the estimators of the libraries that are loaded."""
+    from skl2onnx.common import shape_calculator
+
+    classifier = shape_calculator.calculate_linear_classifier_output_shapes
+    regressor = shape_calculator.calculate_linear_regressor_output_shapes
+    choices = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
+    package = "onnxmltools.convert"
+    for library, name, alias, shapes, options in (
+        ("lightgbm", "LGBMClassifier", "LightGbm", classifier, choices),
+        ("lightgbm", "LGBMRegressor", "LightGbm", regressor, {"split": None}),
+        ("xgboost", "XGBClassifier", "XGBoost", classifier, choices),
+        ("xgboost", "XGBRegressor", "XGBoost", regressor, None),
+    ):
+        if library not in sys.modules:
+            continue
+        module = importlib.import_module(f"{package}.{library}.operator_converters.{alias}")
+        skl2onnx.update_registered_converter(
+            getattr(sys.modules[library], name), f"{alias}{name}", shapes,
+            getattr(module, f"convert_{library}"), options=options, overwrite=True,
+        )  # fmt: skip

@@ -1,0 +1,235 @@
+"""Models of other frameworks: converted by their exporters, or refused with a remedy.
+
+Modules that are too large for the tests are replaced by small ones with the same interface.
+"""
+
+from __future__ import annotations
+
+import pydoc
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+
+import tvmrt
+from tvmrt import conversion
+from tvmrt.cli import main
+from tvmrt.compiler.request import all_options
+from tvmrt.conversion.exporter import first_sentence
+
+EXPORTED = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> '
+    "g (float[batch, 3] image) => (float[batch, 3] y) { y = Neg(image) }"
+)
+LONG = "The converter failed. " + "Details of the model follow. " * 40_000
+
+
+@pytest.fixture
+def torch(monkeypatch) -> ModuleType:
+    """Install a module with the parts of torch that the conversion calls."""
+    fake = ModuleType("torch")
+
+    class Module:
+        __module__ = "torch.nn.modules.module"
+        training = True
+
+        def forward(self, image, scale=1.0):
+            """Compute nothing."""
+
+        def eval(self):
+            return self
+
+        def train(self, mode):
+            self.training = mode
+
+    def export(_model, inputs, file, *, input_names, dynamic_axes, dynamo):
+        fake.exported = ([each.shape for each in inputs], input_names, dynamic_axes)
+        if fake.fails:
+            raise RuntimeError(LONG)
+        file.write(EXPORTED.SerializeToString())
+
+    def load(name, map_location):
+        if fake.fails:
+            raise RuntimeError("no constants.pkl. Archive is broken.")
+        return Module()
+
+    fake.fails, fake.zeros = False, np.zeros
+    fake.nn = SimpleNamespace(Module=Module)
+    fake.onnx = SimpleNamespace(export=export)
+    fake.jit = SimpleNamespace(load=load)
+    fake.export = SimpleNamespace(ExportedProgram=type("ExportedProgram", (), {}))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    return fake
+
+
+def test_a_torch_module_is_exported_with_the_given_shapes(torch):
+    module = torch.nn.Module()
+    net = tvmrt.load(module, shapes={"image": ("batch<=4", 3)}, cache=False)
+    assert torch.exported == ([(2, 3)], ["image"], {"image": {0: "batch"}})
+    assert net.dims == {"batch": (1, 4)} and module.training
+    x = np.ones((3, 3), np.float32)
+    np.testing.assert_array_equal(net(x), -x)
+
+
+@pytest.mark.parametrize(
+    ("extent", "dims"),
+    [("n<=4", {"n": (1, 4)}), ("n=2..4", {"n": (2, 4)}), ("n=2*m", {"n": "2*m"}), ("n", {})],
+)
+def test_bounds_in_the_shapes_of_a_torch_module(torch, extent, dims):
+    sizes = conversion.Sizes({"image": (extent, 3)}, {"m": 8})
+    assert conversion.convert(torch.nn.Module(), sizes)[1] == (None, {**dims, "m": 8})
+    assert torch.exported[2] == {"image": {0: "n"}}
+
+
+def test_errors_of_torch_models(torch, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.pt").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r'give for example shapes=.*"image": \(1, 3, 224, 224\)'):
+        tvmrt.load(torch.nn.Module())
+    torch.fails = True
+    with pytest.raises(ValueError) as caught:
+        tvmrt.load(torch.nn.Module(), shapes={"image": (1, 3)})
+    assert "cannot export a Module: The converter failed; export it" in str(caught.value)
+    assert len(str(caught.value)) < 250 and caught.value.__suppress_context__
+    with pytest.raises(
+        ValueError, match=r"neither TorchScript .*\(no constants.pkl\); if it has w"
+    ):
+        tvmrt.load("net.pt")
+
+
+def test_a_file_of_torch_on_the_command_line(torch, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("net.pt").write_bytes(b"PK")
+    assert main(["compile", "net.pt", "-o", "net.tar", "--target", "cortex-m4"]) == 2
+    assert "give for example --shape image=1,3,224,224, or" in capsys.readouterr().err
+    command = ["compile", "net.pt", "-o", "net.tar", "--target", "cortex-m4", "--shape"]
+    assert main([*command, "image=batch<=2,3"]) == 0
+    assert Path("net.tar").is_file()
+
+
+FILES = {
+    "net.pt": "PyTorch file, which needs torch: pip install torch onnxscript; or export the",
+    "net.pt2": "PyTorch file, which needs torch: pip install torch onnxscript; or export the",
+    "net.keras": "Keras model, which needs keras: pip install keras tensorflow tf2onnx; or export",
+    "net.h5": "Keras model, which needs keras: pip install keras tensorflow tf2onnx; or export",
+    "saved": "TensorFlow SavedModel, which needs tensorflow: pip install tensorflow; or convert",
+    "net.safetensors": "file of weights without a graph; load them into the module, and export",
+    "net.gguf": "file of weights without a graph; load them into the module, and export",
+    "net.pkl": "pickle, which may run any code when it is read; read it yourself and pass the mod",
+    "net.pb": "TensorFlow graph; convert it to ONNX with 'python -m tf2onnx.convert'",
+}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch) -> Path:
+    """Return a folder with a file of each format; the libraries that read them are missing."""
+    for name in ("torch", "keras", "tensorflow"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.chdir(tmp_path)
+    for name in FILES:
+        if "." in name:
+            Path(name).write_bytes(b"\xff no network")
+        else:
+            Path(name).mkdir()
+            Path(name, "saved_model.pb").write_bytes(b"")
+    return tmp_path
+
+
+def test_files_whose_library_is_missing(files, capsys):
+    for name, words in FILES.items():
+        for call in (tvmrt.load, tvmrt.compile):
+            with pytest.raises((ValueError, ImportError)) as caught:
+                call(name)
+            assert f"{name} is a {words}" in str(caught.value)
+        assert main(["compile", name, "-o", "out.so"]) == 2
+        assert f"{name} is a {words}" in capsys.readouterr().err
+        if Path(name).is_file():
+            for command in (["verify", name], ["inspect", name], ["run", name, "--random"]):
+                assert main(command) == 2
+                assert f"{name} is a {words.partition(',')[0].partition(';')[0]}" in (
+                    capsys.readouterr().err
+                )
+
+
+def test_a_keras_model_exports_itself(monkeypatch):
+    class Model:
+        __module__ = "keras.src.models.model"
+
+        def export(self, path, *, format, verbose):
+            assert format == "onnx"
+            onnx.save(EXPORTED, path)
+
+    net = tvmrt.load(Model(), dims={"batch": 2}, cache=False)
+    np.testing.assert_array_equal(net(np.ones((2, 3), np.float32)), -np.ones((2, 3)))
+    monkeypatch.setattr(Model, "export", lambda *_, **__: (_ for _ in ()).throw(OSError(LONG)))
+    with pytest.raises(ValueError, match="keras cannot export a Model: The converter failed; "):
+        tvmrt.load(Model())
+
+
+def test_a_saved_model_is_converted_to_tensorflow_lite(files, monkeypatch):
+    converter = SimpleNamespace(convert=lambda: b"bytes of a .tflite file")
+    given = SimpleNamespace(from_saved_model=lambda name: converter if name == "saved" else None)
+    fake = SimpleNamespace(lite=SimpleNamespace(TFLiteConverter=given))
+    monkeypatch.setitem(sys.modules, "tensorflow", fake)
+    assert conversion.convert("saved", conversion.Sizes())[0] == b"bytes of a .tflite file"
+
+
+def test_an_onnx_file_may_be_named_pb(tmp_path):
+    onnx.save(EXPORTED, tmp_path / "net.pb")
+    x = np.ones((1, 3), np.float32)
+    np.testing.assert_array_equal(tvmrt.load(tmp_path / "net.pb", dims={"batch": 1})(x), -x)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (LONG, "The converter failed"),
+        ("\n  Unable to find a shape calculator for 'X'.\nIt usually", "Unable to find a shape "
+         "calculator for 'X'"),
+        ("axis 3, e.g. of x, is 0.5 too large", "axis 3, e.g. of x, is 0.5 too large"),
+        ("", "ValueError"),
+    ],
+)  # fmt: skip
+def test_first_sentence_of_an_error(text, sentence):
+    assert first_sentence(ValueError(text)) == sentence
+
+
+def test_wrong_arguments_of_load(digits_f32=Path("examples/digits/digits_f32.onnx")):
+    model = Path(__file__).parents[3] / digits_f32
+    for options, words in (
+        ({"cache": 5}, "cache: give a folder, True or False, not 5"),
+        ({"request": {"ram": 1}}, "request: give a tvmrt.Request, not {'ram': 1}"),
+        ({"shpaes": {}}, "there is no option shpaes of compile; did you mean shapes?"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            tvmrt.load(model, **options)
+        assert str(caught.value) == words
+    for nothing in ("", None):
+        with pytest.raises(ValueError, match="no model is given; give the path of a network"):
+            tvmrt.load(nothing)
+
+
+def test_help_of_load_fits_one_screen():
+    text = pydoc.render_doc(tvmrt.load, renderer=pydoc.plaintext)
+    assert len(text.splitlines()) <= 45
+    rows = re.findall(r"^ {8}(\w+) {2,}\S", text, re.MULTILINE)
+    assert 8 <= len(rows) <= 12 and {*rows} <= {*all_options()}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("threads", "set TVM_NUM_THREADS in the environment before tvmrt is imported"),
+        ("device", "did you mean devices?"),
+        ("providers", "did you mean devices?"),
+        ("batch_size", "did you mean dims?"),
+    ],
+)
+def test_options_of_other_libraries_name_those_of_tvmrt(name, words):
+    with pytest.raises(TypeError) as caught:
+        tvmrt.load("net.onnx", **{name: 1})
+    assert str(caught.value) == f"there is no option {name} of compile; {words}"
