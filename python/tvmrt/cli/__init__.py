@@ -25,6 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from tvmrt.cli.app import run
     except ModuleNotFoundError as error:
+        from tvmrt.cli import base_install
+
+        given = sys.argv[1:] if arguments is None else arguments
+        if error.name in optional_dependencies.COMMAND:
+            code = base_install.run(given)
+            if code is not None:
+                return code
         print(f"tvmrt: error: {optional_dependencies.with_install_advice(error)}", file=sys.stderr)
         return 2
     return run(arguments)

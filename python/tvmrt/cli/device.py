@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.cli.known_devices import KnownDevice, described
 from tvmrt.cli.plugin_commands import PluginGroup
-
-
-@dataclass(frozen=True)
-class KnownDevice:
-    """Device known to the compiler.
-
-    ``absent``: Reason why this machine cannot run it, or null.
-    """
-
-    name: str
-    layout: str = "-"
-    precisions: Sequence[str] = ()
-    text: str = ""
-    absent: str | None = None
 
 
 @click.group("device", cls=PluginGroup)
@@ -44,30 +28,6 @@ def list_devices(as_json: bool) -> None:
     columns = ("device", "layout", "precisions", "description")
     table = [(row.name, row.layout, ", ".join(row.precisions) or "-", _shown(row)) for row in rows]
     console.print_table("devices", columns, table, columns)
-
-
-def described() -> list[KnownDevice]:
-    """Describe every device known to the compiler."""
-    from tvmrt.compiler import devices
-
-    return [_describe(name) for name in devices.names()]
-
-
-def _describe(name: str) -> KnownDevice:
-    from tvmrt.compiler import devices
-
-    try:
-        device = devices.get(name)
-        absent = device.absent()
-    except Exception as problem:  # third-party code may raise anything
-        return KnownDevice(name, text=f"cannot be used: {problem}", absent=str(problem))
-    text = _first_sentence(type(device).__doc__ or "")
-    return KnownDevice(name, device.layout, list(device.precisions), text, absent)
-
-
-def _first_sentence(text: str) -> str:
-    words = " ".join(text.replace("``", "").split())
-    return re.split(r"(?<=\.) (?=[A-Z])", words)[0]
 
 
 def _shown(row: KnownDevice) -> str:

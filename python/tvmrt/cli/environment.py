@@ -42,6 +42,7 @@ TOOLS = {
 }  # fmt: skip
 # Purpose: module and the Python package that provides it.
 MODULES = {
+    "the command line": ("click", "click"),
     "compile": ("onnx", "onnx"),
     "verify and bench": ("onnxruntime", "onnxruntime"),
     "verify .tflite": ("ai_edge_litert", "ai-edge-litert"),
@@ -166,7 +167,7 @@ def _installed_version(package: str) -> str:
 
 
 def _devices() -> Iterator[Check]:
-    from tvmrt.cli.device import described
+    from tvmrt.cli.known_devices import described
 
     for row in described():
         what = f"device {row.name}"

@@ -192,7 +192,7 @@ FORMS: dict[str, Form] = {
         records=list_of(of("tvmrt.cli.replay:RecordComparison")),
     )),
     "device-list": ("tvmrt device list --json.", lambda: record(
-        devices=list_of(of("tvmrt.cli.device:KnownDevice")),
+        devices=list_of(of("tvmrt.cli.known_devices:KnownDevice")),
     )),
     "device-new": ("tvmrt device new --json.", lambda: record(files=WORDS)),
 }  # fmt: skip

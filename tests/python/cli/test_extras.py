@@ -71,6 +71,19 @@ def test_command_without_its_packages_says_what_to_install(library):
     )
 
 
+def test_doctor_version_and_help_need_no_extra():
+    done = run_without(EXTRAS, "doctor")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert any(re.match(r"compile +absent +no onnx +pip install onnx$", line) for line in lines)
+    assert any(line.startswith("device cpu ") for line in lines)
+    assert run_without(EXTRAS, "--version").stdout == f"tvmrt {tvmrt.__version__}\n"
+    done = run_without(EXTRAS)
+    assert done.returncode == 0
+    assert "pip install 'tvmrt[compile]'" in done.stdout
+
+
 def test_inspect_without_its_reader_says_what_to_install(library):
     done = run_without(["elftools"], "inspect", library)
     assert done.returncode == 2

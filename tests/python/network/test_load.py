@@ -283,5 +283,7 @@ def test_folder_is_rejected(tmp_path):
 def test_object_of_another_library_is_refused_with_advice(model):
     name = type(model).__name__
     for function in (tvmrt.load, tvmrt.compile):
-        with pytest.raises(TypeError, match=f"a {name} is not a network .* export it to ONNX"):
+        with pytest.raises(
+            TypeError, match=f"object of type {name} is not a network .* export it to ONNX"
+        ):
             function(model)
