@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import click
 
 from tvmrt import option_syntax, optional_dependencies, plugin
-from tvmrt.cli import plugin_commands
+from tvmrt.cli import plugin_commands, verbosity
 from tvmrt.error import TvmrtWarning, suggestion
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
@@ -69,6 +70,7 @@ class LazyGroup(click.Group):
             command = plugin_commands.find(cmd_name)
         if command is None:
             return None
+        verbosity.add_options(command)
         sentence = re.match(r".*?(?<!\.)(?=\.(\s|$))", " ".join((command.help or "").split()))
         command.short_help = sentence.group() if sentence else None
         return command
@@ -95,6 +97,8 @@ def group() -> None:
     reason is one sentence on standard error.
     """
 
+
+verbosity.add_options(group)
 
 # remedies for system errors, whose texts state only the problem
 _REMEDIES = {
@@ -144,6 +148,8 @@ def _print_warning(
     message: Warning | str, category: type[Warning], *location: Any, **more: Any
 ) -> None:
     """Print a remark as a note for the user, and other warnings in their usual form."""
+    if verbosity.level() is verbosity.Level.QUIET:
+        return
     text = f"tvmrt: note: {message}"
     if not issubclass(category, TvmrtWarning):
         text = warnings.formatwarning(message, category, *location[:2])
@@ -191,7 +197,8 @@ def _sigterm_as_interrupt(arguments: Sequence[str]) -> Iterator[None]:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; see :func:`tvmrt.cli.main`."""
-    if os.environ.get("TVMRT_TRACEBACK") is None:
+    verbosity.reset()
+    if verbosity.level() is not verbosity.Level.VERBOSE:
         warnings.simplefilter("ignore")  # third-party warnings are for developers, not users
     warnings.filterwarnings("always", category=TvmrtWarning)
     warnings.showwarning = _print_warning
@@ -219,6 +226,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("TVMRT_TRACEBACK"):
             raise
+        if verbosity.level() is verbosity.Level.VERBOSE:
+            traceback.print_exc()
         text = one_line(error)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
             _abandon_stdout()

@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 import click
 
+from tvmrt.cli import verbosity
 from tvmrt.cli.table import HEADINGS
 
 Progress = Callable[[str, int, int], None]
@@ -99,7 +100,9 @@ def _plain_cell(cell: Any):
 
 
 def note(text: str) -> None:
-    """Print information that needs no action to standard error."""
+    """Print information that needs no action to standard error, unless ``--quiet`` is given."""
+    if verbosity.level() is verbosity.Level.QUIET:
+        return
     click.echo(f"tvmrt: note: {text}", err=True)
 
 
@@ -110,13 +113,20 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
         click.echo(f"{name:<{width}}  {value}".rstrip())
 
 
+def _print_stage(stage: str, done: int, total: int) -> None:
+    click.echo(f"tvmrt: {stage} ({done}/{total})", err=True)
+
+
 @contextmanager
 def progress(enabled: bool = True):
-    """Show stages of long work on a terminal.
+    """Show stages of long work on a terminal, and with ``--verbose`` as lines elsewhere.
 
     Yields a function ``(stage, done, total)`` to call as work proceeds, or None if not shown.
     """
-    if not enabled or not sys.stderr.isatty():
+    if enabled and verbosity.level() is verbosity.Level.VERBOSE:
+        yield _print_stage
+        return
+    if not enabled or not sys.stderr.isatty() or verbosity.level() is verbosity.Level.QUIET:
         yield None
         return
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tvmrt import plugin
+from tvmrt.cli import verbosity
 
 
 def find(name: str) -> click.Command | None:
@@ -33,4 +34,5 @@ class PluginGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a subcommand of the group, or import it from a plug-in."""
-        return self.commands.get(cmd_name) or find(f"{self.name} {cmd_name}")
+        command = self.commands.get(cmd_name) or find(f"{self.name} {cmd_name}")
+        return None if command is None else verbosity.add_options(command)
