@@ -156,7 +156,7 @@ def test_unsupported_packages_are_refused(tmp_path):
     with pytest.raises(ValueError, match='add interface_api="c"'):
         packed.export_package(tmp_path / "a", "arduino")
     lent = tvmrt.compile(NETWORK, target="cortex-m4", interface_api="c", pools={"sram": 8000})
-    with pytest.raises(tvmrt.error.UnsupportedError, match="NAME=BYTES@SECTION"):
+    with pytest.raises(tvmrt.error.UnsupportedError, match=r"pools=.*SECTION"):
         lent.export_package(tmp_path / "a", "arduino")
     with pytest.raises(ValueError, match="format rpm is not known; choose zephyr, arduino"):
         lent.export_package(tmp_path / "a", "rpm")

@@ -288,8 +288,8 @@ REFUSED = {
     "long": (strided, "2=30", "hop of 30.*24 elements"),
     "axis": (strided, "3", "axis 3 of the input 'x', which has 3 axes"),
     "name": (strided, "z:1", "names the input 'z'; the network has x"),
-    "text": (strided, "time", "stream 'time' is not AXIS"),
-    "zero": (strided, "2=0", "stream '2=0' is not AXIS"),
+    "text": (strided, "time", 'stream="time" is not AXIS'),
+    "zero": (strided, "2=0", 'stream="2=0" is not AXIS'),
 }
 
 

@@ -97,9 +97,9 @@ def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
         assert (summary.inputs[0].name, summary.outputs[0].name) == ends
         (got,) = ours(str(path), [np.ones(4, np.float32)], tmp_path, **options)
         assert got.tolist() == [right] * 4
-    with pytest.raises(KeyError, match="unknown signature other; the file has negate, double"):
+    with pytest.raises(KeyError, match='signature="other" is not known; the file has negate'):
         tvmrt.compile(str(path), signature="other")
-    with pytest.raises(ValueError, match=r"only \.tflite files have signatures"):
+    with pytest.raises(ValueError, match="signature is for .tflite files"):
         tvmrt.compile("examples/digits/digits_f32.onnx", signature="double")
     done = _tvmrt("verify", path, "--signature", "double", "--json")
     found = json.loads(done.stdout)

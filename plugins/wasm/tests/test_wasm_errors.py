@@ -45,8 +45,8 @@ def test_networks_beyond_the_memory_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"target": "cortex-m4"}, "WebAssembly needs target wasm32 and interface-api c"),
-        ({"interface_api": "packed"}, 'compile(model, target="wasm32", interface_api="c")'),
+        ({"target": "cortex-m4"}, 'WebAssembly needs target="wasm32" and interface_api="c"'),
+        ({"interface_api": "packed"}, 'needs target="wasm32" and interface_api="c"'),
         ({"profile": True}, "omit profile, record"),
         ({"pools": {"fast": 1 << 20}}, "pools that the caller provides"),
     ],

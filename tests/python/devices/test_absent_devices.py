@@ -89,7 +89,7 @@ def test_command_requires_no_absent_device(half_acme, tmp_path):
     model.write_bytes(rectified().SerializeToString())
     done = tvmrt_command(half_acme, "compile", model, "-o", library, *NEEDED)
     assert done.returncode == 2
-    assert "require-device acme: device acme cannot run on this machine: " in done.stderr
+    assert "--require-device acme: device acme cannot run on this machine: " in done.stderr
     assert "cannot load the plug-in" in done.stderr
     assert not library.exists()
 
