@@ -99,7 +99,7 @@ def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
         assert got.tolist() == [right] * 4
     with pytest.raises(KeyError, match='signature="other" is not known; the file has negate'):
         tvmrt.compile(str(path), signature="other")
-    with pytest.raises(ValueError, match="signature is for .tflite files"):
+    with pytest.raises(ValueError, match=r"signature is for \.tflite files"):
         tvmrt.compile("examples/digits/digits_f32.onnx", signature="double")
     done = _tvmrt("verify", path, "--signature", "double", "--json")
     found = json.loads(done.stdout)

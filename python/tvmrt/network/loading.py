@@ -90,8 +90,13 @@ def load(
     if request is not None and options:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
     model, requested = with_conversion(model, request or make(options))
-    requested = requested.for_here()
-    source = _Source(model)
+    return _from_network(_Source(model), requested.for_here(), cache)
+
+
+def _from_network(
+    source: _Source, requested: Request, cache: bool | str | os.PathLike[str]
+) -> Network:
+    """Return a network from the cache, or compile it."""
     try:
         key = cache_key.key_of(source.digest(), requested) if cache is not False else None
     except cache_key.UncacheableOptionError:

@@ -129,6 +129,7 @@ def test_numbers_of_numpy_are_taken(networks):
     assert given.sources.files == plain.sources.files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "python", "command"),
     [

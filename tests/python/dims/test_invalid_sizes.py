@@ -78,9 +78,12 @@ def test_wrong_sizes_are_refused(network, wrong, expected):
 
 
 COMPILE = [
-    pytest.param({"dims": {"batch": (4, 1)}}, ValueError, r'dims={"batch": \(4, 1\)}: the bounds', id="order"),
-    pytest.param({"dims": {"batch": (-1, 3)}}, ValueError, r'dims={"batch": \(-1, 3\)}: the bounds', id="negative"),
-    pytest.param({"dims": {"batch": 1 << 40}}, ValueError, r'dims={"batch": \(1, 1099511627776\)}: the',
+    pytest.param({"dims": {"batch": (4, 1)}}, ValueError,
+                 r'dims={"batch": \(4, 1\)}: the bounds', id="order"),
+    pytest.param({"dims": {"batch": (-1, 3)}}, ValueError,
+                 r'dims={"batch": \(-1, 3\)}: the bounds', id="negative"),
+    pytest.param({"dims": {"batch": 1 << 40}}, ValueError,
+                 r'dims={"batch": \(1, 1099511627776\)}: the',
                  id="too large"),
     pytest.param({"dims": {"batch": 2, "seq": 4, "past": 4, "sq": 3}}, KeyError,
                  "no input or output has a dimension sq; did you mean seq",
@@ -91,7 +94,8 @@ COMPILE = [
                  "dimension past = seq - 9 is from -8 to -5", id="below zero"),
     pytest.param({"dims": {"batch": 2, "seq": 4, "past": "other + 1"}}, ValueError,
                  "dimension past depends on other; declare other, too", id="not declared"),
-    pytest.param({"dims": {"batch": 2.5}}, TypeError, "dims: give a dict, such as .*, not {.batch.: 2.5}",
+    pytest.param({"dims": {"batch": 2.5}}, TypeError,
+                 "dims: give a dict, such as .*, not {.batch.: 2.5}",
                  id="a fraction"),
     pytest.param({"dims": {"batch": 2, "seq": "past +", "past": 3}}, ValueError,
                  r"dimension seq: 'past \+' is not a sum or product", id="half a sum"),
