@@ -71,8 +71,8 @@ from tvmrt.cli import main
 
 MODEL, OUT = sys.argv[2:]
 assert inspect.signature(tvmrt.compile).parameters["tempo"].annotation == "float | None"
-assert inspect.signature(tvmrt.load).parameters["tempo"].default is None
-assert "tempo\\n    How fast it goes." in inspect.getdoc(tvmrt.load)
+assert inspect.signature(tvmrt.compile).parameters["tempo"].default is None
+assert "tempo\\n    How fast it goes." in inspect.getdoc(tvmrt.compile)
 assert tvmrt.compile(MODEL).manifest["options"]["tempo"] == 2.0
 assert tvmrt.compile(MODEL, tempo=3.5).manifest["options"]["tempo"] == 3.5
 assert "    tempo: float | None\\n" in option_types.text()
