@@ -57,7 +57,9 @@ def key_of(network: str, request: Request) -> str:
     option_text = "".join(
         f"{name}={_text(value)};" for name, row, value in resolved.options() if row.cached
     )
-    files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
+    operators = request.operators
+    listed = operators if isinstance(operators, (list, tuple)) else (operators,)
+    files = [_text(Path(each)) for each in listed if isinstance(each, str)]
     for _, row, value in resolved.options():
         file = row.file(value) if row.file is not None and value != row.default else None
         if file is not None:
