@@ -252,7 +252,8 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
         if not self.requantizes_in_kernel:
             row_epilogue, helium = None, HELIUM.of(self.target)
-            if not helium or self._rounding != "even":  # its calls are already nested more deeply
+            # float calls of Helium are already nested more deeply
+            if not helium or rounding_of(self.node) != "even":
                 floats = any(each in HARD_FLOAT_FLAGS for each in self.target.flags)
                 after, order = self.group.after, self.order
                 row_epilogue = print_residual_epilogue(
