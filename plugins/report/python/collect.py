@@ -66,7 +66,7 @@ def edges(program: Program) -> list[tuple[int, int]]:
 def _describe(tensor: Any) -> dict[str, Any]:
     row = asdict(tensor)
     row.pop("labels")
-    return row
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _memory(summary: Summary) -> dict[str, Any]:

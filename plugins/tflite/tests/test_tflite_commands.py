@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -30,6 +31,22 @@ def test_compile_and_run(tmp_path):
     np.savez(inputs, x=np.zeros((1, 10, 10, 4), np.int8))
     done = _tvmrt("run", library, "--inputs", inputs, "--json")
     assert json.loads(done.stdout)["outputs"]["Identity"]["shape"] == [1, 4, 4, 12]
+
+
+@pytest.mark.slow
+def test_an_archive_has_the_scales_that_litert_reads(tmp_path):
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(NETWORK))
+    details = [interpreter.get_input_details()[0], interpreter.get_output_details()[0]]
+    library = tvmrt.compile(NETWORK, target="cortex-m4", interface_api="c", module_name="net")
+    header = library.sources.files["tvmgen_net.h"]
+    for member, each in zip(("X", "OUTPUT"), details):
+        scale, zero = each["quantization"]
+        found = re.search(rf"_{member}_SCALE (\S+)f\n.*_{member}_ZERO_POINT \(?(-?\d+)", header)
+        assert np.float32(found[1]) == np.float32(scale) and int(found[2]) == zero
+    library.export(tmp_path / "net.tar")
+    rows = json.loads(_tvmrt("inspect", tmp_path / "net.tar", "--json").stdout)
+    found = [(r["scale"], r["zero point"]) for r in rows["quantised inputs and outputs"]]
+    assert found == [tuple(each["quantization"]) for each in details]
 
 
 def test_inspect_lists_operators_with_versions_and_scales():

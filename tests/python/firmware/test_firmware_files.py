@@ -83,8 +83,8 @@ extern "C" {
 #define TVMGEN_NET_OUTPUT1_SIZE 12
 
 struct tvmgen_net_inputs {
-  void *in_a_0;
-  void *b;
+  const void *in_a_0;
+  const void *b;
 };
 
 struct tvmgen_net_outputs {
@@ -169,7 +169,7 @@ def test_layers_may_have_the_names_of_entries(tmp_path, name, options):
 def test_colliding_names_are_made_unique(tmp_path, names, members):
     header = files_of(add_network(*names), tmp_path, module_name="net", **C)["tvmgen_net.h"]
     for member in members:
-        assert f"  void *{member};" in header
+        assert f"  const void *{member};" in header
         assert f"#define TVMGEN_NET_{member.upper()}_SIZE" in header
     for language in ("c", "c++"):
         command = ["cc", "-x", language, "-Wall", "-Werror", "-fsyntax-only"]

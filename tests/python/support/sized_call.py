@@ -80,11 +80,12 @@ def program_text(library) -> str:
     for tensor in library.summary.inputs:
         member = tensor.name
         fetches += [
-            f"  inputs.{member} = allocate(sizes.{member});",
-            f"  if (inputs.{member} == NULL) return 11;",
-            f"  if (fread(inputs.{member}, 1, sizes.{member}, in) != sizes.{member}) return 11;",
+            f"  void *in_{member} = allocate(sizes.{member});",
+            f"  if (in_{member} == NULL) return 11;",
+            f"  if (fread(in_{member}, 1, sizes.{member}, in) != sizes.{member}) return 11;",
+            f"  inputs.{member} = in_{member};",
         ]
-        stores.append(f"  free(inputs.{member});")
+        stores.append(f"  free(in_{member});")
     several = len(library.summary.outputs) > 1
     for i in range(len(library.summary.outputs)):
         member = f"output{i}" if several else "output"

@@ -11,6 +11,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
+from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.error import NameNotFoundError, UnexpectedImportError, UnsupportedError
 from tvmrt.option_syntax import option
 from tvmrt.plugins.tflite.frontend import custom, shape_arithmetic
@@ -100,6 +101,8 @@ class GraphImporter(ImportState):
         scope: dict[int, Value | None] = {}
         for index, name in zip(main.inputs, inputs):
             scope[index] = self._input(main.tensors[index], name)
+        self.graph.input_quantization = per_tensor(main, main.inputs, inputs)
+        self.graph.output_quantization = per_tensor(main, main.outputs, outputs)
         self.import_operators(main, scope)
         if self.problems:
             count = len(self.problems)
@@ -284,3 +287,17 @@ def made_by_operators(subgraph: Subgraph) -> list[int]:
     made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
     shown = [i for i in made if subgraph.tensors[i].dtype not in NON_TENSOR_TYPES]
     return [i for i in shown if i not in subgraph.outputs]
+
+
+def per_tensor(
+    subgraph: Subgraph, indices: Sequence[int], names: Sequence[str]
+) -> dict[str, PerTensor]:
+    """Return the quantisation of integer tensors that have one scale, by the names."""
+    tensors = {name: subgraph.tensors[i] for i, name in zip(indices, names)}
+    return {
+        name: PerTensor(float(tensor.quantization.scale[0]), int(tensor.quantization.zero[0]))
+        for name, tensor in tensors.items()
+        if tensor.quantization is not None
+        and not tensor.quantization.per_axis
+        and "int" in tensor.dtype
+    }

@@ -14,6 +14,7 @@ from tvmrt.cli.table import Table
 from tvmrt.runtime.package import is_package
 
 METADATA = "metadata.json"
+QUANTIZED = ("module", "of", "name", "dtype", "scale", "zero point")
 
 
 def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -49,6 +50,18 @@ def _memory_rows(module: str, metadata: dict[str, Any]) -> list[tuple]:
         constants = function.get("constants_size_bytes", 0)
         rows.append((module, function.get("function_name", "?"), workspace, constants, 0))
     return rows
+
+
+def _quantized_rows(module: str, metadata: dict[str, Any]) -> list[tuple]:
+    """Return the tensors whose integers stand for (q - zero point) * scale."""
+    mains = metadata.get("memory", {}).get("functions", {}).get("main", [])
+    return [
+        (module, of, name, tensor["dtype"], tensor["scale"], tensor["zero_point"])
+        for main in mains
+        for of in ("inputs", "outputs")
+        for name, tensor in main.get(of, {}).items()
+        if "scale" in tensor
+    ]
 
 
 def _manifests(modules: dict[str, Any]) -> dict[str, Any]:
@@ -164,6 +177,10 @@ def describe(path: Path) -> Description:
             rows = [row for name, m in modules.items() for row in _memory_rows(name, m)]
             columns = ("module", "function", "workspace", "constants", "inputs and outputs")
             description.tables["memory in bytes"] = Table(columns, rows, columns[:2])
+            quantized = [row for name, m in modules.items() for row in _quantized_rows(name, m)]
+            if quantized:
+                title = "quantised inputs and outputs"
+                description.tables[title] = Table(QUANTIZED, quantized, QUANTIZED[:4])
             for name, module in modules.items():
                 if "dims" in module:
                     title_suffix = f" of {name}" if len(modules) > 1 else ""

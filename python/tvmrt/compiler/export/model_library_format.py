@@ -230,17 +230,24 @@ def _module(library) -> dict:
 def _main_function(summary) -> dict:
     single = len(summary.outputs) == 1
     outputs = {
-        "output" if single else f"output{i}": {"size": t.nbytes, "dtype": t.dtype}
-        for i, t in enumerate(summary.outputs)
+        "output" if single else f"output{i}": _tensor(t) for i, t in enumerate(summary.outputs)
     }
     return {
         "device": CPU,
         "workspace_size_bytes": summary.arena_bytes,
         "constants_size_bytes": summary.weights_bytes,
         "io_size_bytes": sum(t.nbytes for t in [*summary.inputs, *summary.outputs]),
-        "inputs": {t.name: {"size": t.nbytes, "dtype": t.dtype} for t in summary.inputs},
+        "inputs": {t.name: _tensor(t) for t in summary.inputs},
         "outputs": outputs,
     }
+
+
+def _tensor(tensor) -> dict:
+    """Return the classic keys; quantised tensors have scale and zero_point, too."""
+    row = {"size": tensor.nbytes, "dtype": tensor.dtype}
+    if tensor.scale is not None:
+        row.update(scale=tensor.scale, zero_point=tensor.zero_point)
+    return row
 
 
 def _operator_function(operator) -> dict:

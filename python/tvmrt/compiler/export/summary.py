@@ -11,6 +11,7 @@ from tvmrt.compiler.ir.custom import shown_op
 from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text, upper_bound
 from tvmrt.compiler.ir.program import ARENA, Buffer, MemoryPool, Program, RowFusionPlan, Step
 from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
+from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.compiler.ir.weight_quantization import WeightQuantization
 from tvmrt.compiler.ir.winograd import WinogradConversion
 from tvmrt.compiler.partition import BoundaryTensor, NodeAssignment, RegionSummary, boundary_tensors
@@ -23,7 +24,8 @@ class TensorSummary:
 
     ``shape``: Dimensions; a dynamic one as its name or expression. ``nbytes``: Size at the upper
     bounds of dynamic dimensions. ``labels``: String table that integer elements index, or names of
-    the columns.
+    the columns. ``scale``: Scale of quantised integers q, which stand for (q - zero_point) * scale.
+    ``zero_point``: Zero point of quantised integers.
     """
 
     name: str
@@ -31,6 +33,8 @@ class TensorSummary:
     dtype: str
     nbytes: int
     labels: tuple[str, ...] = ()
+    scale: float | None = None
+    zero_point: int | None = None
 
 
 @dataclass
@@ -130,9 +134,12 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         program.lower_bound_bytes,
         weights_bytes,
         program.thread_scratch_bytes,
-        [_tensor(n, t) for n, t in zip(program.input_names, program.input_types)],
         [
-            _tensor(n, t, program.labels.get(n, ()))
+            _tensor(n, t, (), program.input_quantization.get(n))
+            for n, t in zip(program.input_names, program.input_types)
+        ],
+        [
+            _tensor(n, t, program.labels.get(n, ()), program.output_quantization.get(n))
             for n, t in zip(program.output_names, program.output_types)
         ],
         [
@@ -206,5 +213,8 @@ def _shape(shape: Sequence[SymInt]) -> tuple[int | str, ...]:
     return tuple(extent_text(n) if isinstance(n, Extent) else n for n in shape)
 
 
-def _tensor(name: str, type: TensorType, labels: Sequence[str] = ()) -> TensorSummary:
-    return TensorSummary(name, _shape(type.shape), str(type.dtype), type.nbytes, tuple(labels))
+def _tensor(
+    name: str, type: TensorType, labels: Sequence[str], quantization: PerTensor | None
+) -> TensorSummary:
+    dtype, numbers = str(type.dtype), quantization or (None, None)
+    return TensorSummary(name, _shape(type.shape), dtype, type.nbytes, tuple(labels), *numbers)

@@ -202,4 +202,6 @@ def copy_graph(graph: Graph) -> Graph:
     fresh.labels = dict(graph.labels)
     fresh.bundles = dict(graph.bundles)
     fresh.aliases = dict(graph.aliases)
+    fresh.input_quantization = dict(graph.input_quantization)
+    fresh.output_quantization = dict(graph.output_quantization)
     return fresh

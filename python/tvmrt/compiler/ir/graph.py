@@ -12,7 +12,7 @@ from .dtype import DType, SourceType, dtype_of
 from .extent import SymInt, data_dependent_symbols
 from .mmap_constants import mmap_array
 from .op import OPS, Op
-from .tensor_type import TensorType
+from .tensor_type import PerTensor, TensorType
 from .traits import Trait
 
 
@@ -126,6 +126,7 @@ class Graph:
     columns stand for. ``bundles``: tensors of inputs and outputs that are not tensors, by name. The
     last ``state_count`` outputs are the state for the next run, see ``state.py``. ``licence``: the
     network's licence, "" if it has none. ``aliases``: further names of inputs, with their names.
+    ``input_quantization``, ``output_quantization``: of quantised inputs and outputs, by name.
     """
 
     def __init__(self, name: str) -> None:
@@ -139,6 +140,8 @@ class Graph:
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.aliases: dict[str, str] = {}
+        self.input_quantization: dict[str, PerTensor] = {}
+        self.output_quantization: dict[str, PerTensor] = {}
         self.state_count = 0
         self.licence = ""
 

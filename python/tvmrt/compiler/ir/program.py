@@ -17,6 +17,7 @@ from .graph import Node, Value
 from .reduced_precision import ReducedPrecision
 from .region import DeviceMemory
 from .strided import Strided, dense
+from .tensor_type import PerTensor
 from .weight_quantization import WeightQuantization
 from .winograd import WinogradConversion
 
@@ -271,11 +272,12 @@ class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
 
     ``arena_bytes``: total size of the plan in all pools of the host. ``lower_bound_bytes``: maximum
-    number of live bytes at one step, a lower bound for any plan. ``labels``, ``bundles`` and
-    ``aliases`` are copied from the graph. ``states`` outlive a run; the first is the mark that is 0
-    before the first run. Reports: ``narrowed`` on weights in few bits, ``reduced`` on matmul-like
-    operators in bfloat16, ``winograd`` on Winograd convolutions, ``row_plans`` on plans with less
-    memory, starting with the plan of whole steps.
+    number of live bytes at one step, a lower bound for any plan. ``labels``, ``bundles``,
+    ``aliases``, ``input_quantization`` and ``output_quantization`` are copied from the graph.
+    ``states`` outlive a run; the first is the mark that is 0 before the first run. Reports:
+    ``narrowed`` on weights in few bits, ``reduced`` on matmul-like operators in bfloat16,
+    ``winograd`` on Winograd convolutions, ``row_plans`` on plans with less memory, starting with
+    the plan of whole steps.
     """
 
     name: str
@@ -295,6 +297,8 @@ class Program:
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    input_quantization: dict[str, PerTensor] = field(default_factory=dict)
+    output_quantization: dict[str, PerTensor] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
     narrowed: list[WeightQuantization] = field(default_factory=list)
     reduced: list[ReducedPrecision] = field(default_factory=list)

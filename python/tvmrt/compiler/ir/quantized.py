@@ -14,9 +14,10 @@ import numpy as np
 from .contract import Contract, Rule, holds, let
 from .dtype import DTYPES, DType
 from .float_to_int import to_integers
-from .graph import Node, Value, constant
+from .graph import Graph, Node, Value, constant
 from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, AvgPool, Conv, MatMul, MaxPool, pool
 from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
+from .tensor_type import PerTensor
 from .traits import Trait
 
 QUANT = "scalar/quant.h"  # the header in kernels/ of conversions
@@ -31,6 +32,46 @@ def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.nda
     low, high = np.float32(info.min) - shift, np.float32(info.max) - shift
     bounded = np.where(quotient > low, np.minimum(quotient, high), low)
     return to_integers(np.rint(bounded) + shift, zero.dtype)
+
+
+def add_quantization(graph: Graph) -> None:
+    """Record how inputs and outputs are quantised: inputs that are only dequantised, outputs that
+    are quantised, both with one constant scale. Transposed and reshaped tensors keep theirs."""
+    consumers = graph.consumers()
+    for value in graph.inputs:
+        found = _read_as(value, consumers)
+        read = found.pop() if len(found) == 1 else None
+        if read is not None:
+            graph.input_quantization.setdefault(value.name, read)
+    for value, name in zip(graph.outputs, graph.output_names):
+        node = value.producer
+        while node is not None and node.op in _MOVES:
+            node = node.inputs[0].producer
+        written = _per_tensor(node) if node is not None and node.op == "quantize" else None
+        if written is not None:
+            graph.output_quantization.setdefault(name, written)
+
+
+def _read_as(value: Value, consumers: dict[Value, list[Node]]) -> set[PerTensor | None]:
+    """Return how the readers of a value dequantise it; None if one of them does not."""
+    found: set[PerTensor | None] = set()
+    for node in consumers.get(value, ()):
+        if node.op in _MOVES and node.inputs[0] is value:
+            found |= _read_as(node.output, consumers)
+        else:
+            is_read = node.op == "dequantize" and node.inputs[0] is value
+            found.add(_per_tensor(node) if is_read else None)
+    return found
+
+
+_MOVES = ("reshape", "transpose")
+
+
+def _per_tensor(node: Node) -> PerTensor | None:
+    scale, zero = (value.data for value in node.inputs[1:])
+    if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+        return None
+    return PerTensor(float(scale.flat[0]), int(zero.flat[0]))
 
 
 def dequantize_array(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import NamedTuple
 
 from .dtype import DType, SourceType
 from .extent import SymInt, extent_text, upper_bound
+
+
+class PerTensor(NamedTuple):
+    """Quantisation of an input or output: integers q stand for (q - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import CSource, Graph, limits
 from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import MemoryPool, Program
+from tvmrt.compiler.ir.quantized import add_quantization
 from tvmrt.compiler.partition import Partition, partition
 from tvmrt.compiler.provenance import provenance_of
 from tvmrt.compiler.request import Request
@@ -64,6 +65,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     clock, dump = _Clock(request.progress), Dump(request.dump_dir)
     with clock.stage("import"):
         graph = load_model.import_graph(model, request, chosen)
+        add_quantization(graph)
         expand_composed(graph, lambda graph: load_model.supported_nodes(graph, chosen))
     max_memory = request.max_memory or limits.MAX_MEMORY
     limits.check_tensors(graph, max_memory)
@@ -131,9 +133,11 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
 
 
 def _copy_names(program: Program, graph: Graph) -> None:
-    """Copy labels, bundles and aliases of inputs and outputs from the graph to the program."""
+    """Copy labels, bundles, aliases and quantisation of inputs and outputs to the program."""
     program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
     program.aliases = dict(graph.aliases)
+    program.input_quantization = dict(graph.input_quantization)
+    program.output_quantization = dict(graph.output_quantization)
 
 
 def _join(graph: Graph, machine: Target) -> None:

@@ -1,7 +1,8 @@
 """Header of a firmware network: size macros, tensor structs and the entry function.
 
 Order and spelling are those that existing microcontroller programs expect: structs and the file in
-lower case, macros in upper case, every struct member a ``void *``.
+lower case, macros in upper case, every struct member a ``void *``, or ``const void *`` for
+inputs that are only read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tvmrt.compiler.ir.program import Program
 
 from .. import pools
 from ..c.formatting import OUT_OF_RANGE
+from ..c.initializers import float_literal
 from ..c.packed_functions import packed_prototype
 from ..c.writer import comment_text
 from ..entries import device_hooks
@@ -55,6 +57,7 @@ def print_body(
                 f" {dynamic_dims.shape_text(tensor.type)};"
                 f" in bytes{dynamic_dims.bounds_text(tensor.type.shape)}. */",
                 f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
+                *_quantization(prefix, tensor),
             ]
     lines.append("")
     lines += dynamic_dims.structs(program, prefix)
@@ -66,11 +69,30 @@ def print_body(
     return [*lines, *more]
 
 
+def _quantization(prefix: str, tensor: Tensor) -> list[str]:
+    """Return the macros of a quantised tensor."""
+    if tensor.quantization is None:
+        return []
+    scale, zero_point = tensor.quantization
+    scale_macro = size_macro(prefix, tensor.member, "SCALE")
+    zero_macro = size_macro(prefix, tensor.member, "ZERO_POINT")
+    return [
+        f"/*! \\brief Integers q of {tensor.member} stand for (q - zero point) * scale. */",
+        f"#define {scale_macro} {float_literal(scale)}",
+        f"#define {zero_macro} ({zero_point})"
+        if zero_point < 0
+        else f"#define {zero_macro} {zero_point}",
+    ]
+
+
 def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
     tag = prefix.lower()
+    # the program fills inputs in pools through the struct
+    pointer = "void *" if pools.io_in_pools(program) else "const void *"
+    borrowed = "borrowed for the call."
     lines = [
-        *_struct(f"{tag}_inputs", "Addresses of the inputs; borrowed for the call.", inputs),
-        *_struct(f"{tag}_outputs", "Addresses of the outputs; borrowed for the call.", outputs),
+        *_struct(f"{tag}_inputs", f"Addresses of the inputs; {borrowed}", inputs, pointer),
+        *_struct(f"{tag}_outputs", f"Addresses of the outputs; {borrowed}", outputs, "void *"),
     ]
     if pools.caller_provided(program):
         lines += [
@@ -146,7 +168,7 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
     ]
 
 
-def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:
-    members = [f"  void *{t.member}; /*!< {dynamic_dims.shape_text(t.type)} */" for t in tensors]
+def _struct(tag: str, brief: str, tensors: Sequence[Tensor], pointer: str) -> list[str]:
+    members = [f"  {pointer}{t.member}; /*!< {dynamic_dims.shape_text(t.type)} */" for t in tensors]
     empty = ["  void *unused; /*!< C has no empty structs. */"]
     return [f"/*! \\brief {brief} */", f"struct {tag} {{", *(members or empty), "};", ""]

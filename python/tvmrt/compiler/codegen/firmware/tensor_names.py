@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvmrt.compiler.ir.program import Program
-from tvmrt.compiler.ir.tensor_type import TensorType
+from tvmrt.compiler.ir.tensor_type import PerTensor, TensorType
 
 from ..c.naming import make_unique, member
 from . import link_guard
@@ -18,6 +18,7 @@ class Tensor:
     member: str
     origin: str  # name in the network
     type: TensorType
+    quantization: PerTensor | None = None
 
 
 def header_name(prefix: str) -> str:
@@ -29,15 +30,20 @@ def input_tensors(program: Program) -> list[Tensor]:
     """Return the inputs; a number distinguishes their macros from those of outputs and pools."""
     used_names = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
     used_names |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
-    named = zip(program.input_names, program.input_types)
-    return [Tensor(make_unique(member(name), used_names), name, type) for name, type in named]
+    found = program.input_quantization
+    return [
+        Tensor(make_unique(member(name), used_names), name, type, found.get(name))
+        for name, type in zip(program.input_names, program.input_types)
+    ]
 
 
 def output_tensors(program: Program) -> list[Tensor]:
     """Return the outputs: a single one is ``output``, several are ``output0``, ``output1`` ..."""
     names = program.output_names
     numbered = [f"output{i}" for i in range(len(names))] if len(names) > 1 else ["output"]
-    return [Tensor(m, n, t) for m, n, t in zip(numbered, names, program.output_types)]
+    found = program.output_quantization
+    rows = zip(numbered, names, program.output_types)
+    return [Tensor(member, name, type, found.get(name)) for member, name, type in rows]
 
 
 def own_include(prefix: str) -> list[str]:
@@ -57,6 +63,6 @@ def own_includes(prefix: str) -> list[str]:
     ]
 
 
-def size_macro(prefix: str, name: str) -> str:
-    """Return the macro of a tensor's size."""
-    return f"{prefix.upper()}_{name.upper()}_SIZE"
+def size_macro(prefix: str, name: str, what: str = "SIZE") -> str:
+    """Return the macro of a tensor's size, or of another property ``what``."""
+    return f"{prefix.upper()}_{name.upper()}_{what}"
