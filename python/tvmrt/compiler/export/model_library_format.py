@@ -25,6 +25,7 @@ from tvmrt.libinfo import __version__
 
 from . import blob
 from .firmware_build import APPLICATION_HEADERS, SIZED_GRAPH, makefile, runtime_sources
+from .firmware_cmake import cmake_lists
 from .firmware_graph import arena_bytes, storage_bytes
 from .firmware_templates import templates
 from .headers import runtime_headers
@@ -86,8 +87,10 @@ def write_archive(
             name = libraries[0].module_name if image is None else image.name
             content = _digest([*texts, *(text for _, text in sorted(headers.items()))], objects)
             vendors = {k: v for library in libraries for k, v in library.sources.vendors.items()}
-            text = makefile(name or "network", first, flags, content, vendors, headers)
+            name = name or "network"
+            text = makefile(name, first, flags, content, vendors, headers)
             _add(tar, "Makefile", text.encode())
+            _add(tar, "CMakeLists.txt", cmake_lists(name, first, flags, vendors).encode())
         text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())
 
