@@ -75,6 +75,27 @@ def test_a_network_is_verified_on_a_board(capsys):
     assert "1 of 1 tensors agree" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_memory_limit_is_that_of_the_network_that_runs(capsys):
+    """Fused rows are slower, so that the time shows which plan ran."""
+    need("cortex-m4")
+    pytest.importorskip("onnxruntime")
+    model, board = str(DIGITS / "digits_f32.onnx"), ["--target", "cortex-m4", "--rpc", "qemu"]
+    plans = tvmrt.compile(model, target="cortex-m4", ram=1 << 30).summary.row_plans
+    least = ["--ram", str(plans[-1].ram_bytes)]
+    assert main(["verify", model, *board, *least]) == 0
+    assert "13 of 13 tensors agree" in capsys.readouterr().out
+    fastest = []
+    for limit in ([], least):
+        assert main(["bench", model, *board, *limit, "--seconds", "0.1", "--json"]) == 0
+        (network,) = json.loads(capsys.readouterr().out)["networks"]
+        fastest.append(network["timings"][0]["fastest"])
+    assert fastest[1] > 1.02 * fastest[0]
+    for command in ("verify", "bench"):
+        assert main([command, model, *board, "--ram", "100"]) == 2
+        assert "ram of 100 bytes is" in capsys.readouterr().err
+
+
 def test_the_board_must_have_the_same_image(image, tmp_path, monkeypatch, capsys):
     other = tmp_path / "other.elf"
     data = image.read_bytes()
@@ -120,6 +141,7 @@ def test_every_board_answers_twice(target, inputs, tmp_path):
         (["run", "IMAGE", "--random", "--rpc", "qemu", "--rpc-key", "k"], "a board has no key"),
         (["bench", "MODEL", "--rpc", "qemu"], "give its processor with --target"),
         (["bench", "MODEL", "--target", "cortex-m4"], "is a board: run its image with --rpc qemu"),
+        (["bench", "MODEL", "--ram", "9000"], "--ram limits the memory of a board: run its image"),
         (["compile", "MODEL", "-o", "FOLDER/net.elf"], "a board image needs a network for"),
         (["compile", "MODEL", "-o", "FOLDER/net.elf", "--target", "cortex-m3"],
          "target cortex-m3 has no board support"),

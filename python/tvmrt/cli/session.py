@@ -146,6 +146,8 @@ def compile_session(
 
     choices = dict(choices)
     remote_machine: RemoteMachine | None = choices.pop("remote_machine", None)
+    if choices.get("ram") is not None and remote_machine is None:
+        raise ValueError(f"--ram limits the memory of a board{advice_for_board()}")
     if remote_machine is not None:
         choices = dict(remote_machine.compile_options(choices))
     elif choices.get("target") is None:

@@ -287,6 +287,7 @@ class Request:
         "execution needs more, adjacent layers are computed a few rows at a time. Default: the "
         "memory of the board or of the only pool.",
         form="BYTES", kind="int", least=1, group="Boards", common=True, unit="bytes",
+        commands=MEASURE,
     )
     workspace_io: bool = _option(
         False,
