@@ -23,6 +23,12 @@ def side(scale, zero, low=-128, high=127):
         (side(0.0447614, -17), side(0.1131188, 4), side(0.0532362, -128, -128, 100)),
         (side(0.0839, 38, 0, 255), side(0.2172, 130, 0, 255), side(0.1271, 7, 0, 255)),
         (side(0.05, 3, -100, 90), side(0.02, 200, 0, 255), side(0.051, 1)),
+        pytest.param(  # the sums are small, their constant term is not
+            side(0.4, 127, 107, 127),
+            side(0.024, -100),
+            side(0.997, 0, -8, 8),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_fixed_point_add_matches_float_for_all_pairs(own, other, result):
@@ -37,6 +43,7 @@ def test_fixed_point_add_matches_float_for_all_pairs(own, other, result):
     parts = [np.int64(q) * found.own, np.int64(b) * found.other]
     total = parts[0] + parts[1] + found.add
     assert max(np.abs(parts[0] + found.add).max(), np.abs(total).max()) < 1 << 31
+    assert abs(found.add) < 1 << 31
     got = np.clip(total >> found.shift, result["low"], result["high"])
     np.testing.assert_array_equal(got, wanted)
 

@@ -153,7 +153,10 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
       }
       q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
       /* (v ^ 0x80) - 0x80 extends the sign */
-      q = (q * s->own_multiplier + ((*b++ ^ flip) - flip) * s->other_multiplier + s->offset) >>
+      /* modulo 2 ^ 32: only the sum is in the range of int32_t */
+      q = (int32_t)((uint32_t)q * (uint32_t)s->own_multiplier +
+                    (uint32_t)((*b++ ^ flip) - flip) * (uint32_t)s->other_multiplier +
+                    (uint32_t)s->offset) >>
           s->shift;
       *y++ = (uint8_t)(q < s->lo ? s->lo : q > s->hi ? s->hi : q);
     }

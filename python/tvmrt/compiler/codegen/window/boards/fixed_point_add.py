@@ -44,6 +44,8 @@ def find_fixed_point_add(
     offset = result["zero"] + 0.5 - own["zero"] * real[0] - other["zero"] * real[1]
     magnitude = max(np.abs(exact).max(), np.abs(offset + a * real[0]).max()) + 1
     shift = int(np.floor(BITS - np.log2(magnitude + 1)))
+    # without bytes near 0, the constant term may be greater than all sums
+    shift = min(shift, int(np.floor(BITS - np.log2(abs(offset) + 2**-8))))
     if not 8 <= shift < BITS or not 0 < min(real):
         return None
     low, high = int(result["low"]), int(result["high"])
@@ -88,5 +90,5 @@ def _integer_results(a, b, add: FixedPointAdd, bounds: tuple[int, int]) -> np.nd
     """Return the kernel's result; -1 << BITS where an intermediate exceeds 32 bits."""
     first = a * add.own + add.add
     total = first + b * add.other
-    fits = (np.abs(first) < 1 << BITS) & (np.abs(total) < 1 << BITS)
+    fits = (np.abs(first) < 1 << BITS) & (np.abs(total) < 1 << BITS) & (abs(add.add) < 1 << BITS)
     return np.where(fits, np.clip(total >> add.shift, *bounds), -1 << BITS)
