@@ -198,7 +198,7 @@ def test_boards(target, dtype, tmp_path):
         folder = tmp_path / str(seed)
         folder.mkdir()
         outputs = run_network(
-            board, library, feeds, folder, cflags=f"{level} -ffreestanding"
+            board, library, feeds, folder, cflags=f"{level} -Wall -Wextra -Werror"
         ).outputs
         right = litert_runs(net.data(), [net.feeds])[0]
         assert_like([y.reshape(r.shape) for y, r in zip(outputs.values(), right)], right)
