@@ -15,6 +15,7 @@ import tvmrt
 from tvmrt.compiler import pipeline
 from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.compiler.transform.dead_code import remove_dead_code
+from tvmrt.runtime.executor import AotModule
 
 RNG = np.random.default_rng(14)
 
@@ -449,3 +450,44 @@ def test_scatter_keeps_what_it_copies(tmp_path):
     wanted[2] = -x[2] + u[0]
     found = run_compiled(network, {"x": x, "u": u}, tmp_path)["y"]
     np.testing.assert_allclose(found, wanted, 1e-6)
+
+
+@pytest.mark.slow
+def test_caches_are_updated_in_the_memory_of_their_inputs(tmp_path):
+    """An output may use the memory of the input that it updates, which then is not copied."""
+    cached = [
+        ("TensorScatter", f32(1, 8, 4)),
+        ("ScatterND", f32(8, 4)),
+        ("ScatterElements", f32(8)),
+    ]
+    new, at = f32(1, 2, 4), np.array([3], np.int64)
+    feeds = {f"cache{i}": cache for i, (_, cache) in enumerate(cached)}
+    feeds |= {
+        "new": new,
+        "at": at,
+        "rows": at.reshape(1, 1),
+        "row": new[0, :1],
+        "one": new[0, 0, :1],
+    }
+    parts = [("new", "at"), ("rows", "row"), ("at", "one")]
+    nodes = [
+        helper.make_node(op, [f"cache{i}", *part], [f"y{i}"], **({} if i else {"axis": 1}))
+        for i, ((op, _), part) in enumerate(zip(cached, parts))
+    ]
+    network = graph_of(nodes, feeds, ["y0", "y1", "y2"], opset=24)
+    expected = ReferenceEvaluator(network).run(None, feeds)
+    made = tvmrt.compile(network, executor="aot", target="native")
+    made.export_library(str(tmp_path / "caches.so"))
+    library = tvmrt.runtime.load_module(str(tmp_path / "caches.so"))
+    executor = AotModule(library["default"](tvmrt.cpu(0)))
+    caches = [tvmrt.nd.array(feeds.pop(f"cache{i}")) for i in range(3)]
+    for i, cache in enumerate(caches):
+        executor.set_input_zero_copy(f"cache{i}", cache)
+        executor.set_output_zero_copy(i, cache)
+    executor.run(**feeds)
+    for cache, right in zip(caches, expected):
+        np.testing.assert_array_equal(cache.numpy(), right)
+    text = "".join(made.sources.files.values())
+    copies = re.findall(r"(.*)\bmemcpy\((\w+), (\w+),", text)
+    assert [before.strip() for before, _, _ in copies] == [f"if ({y} != {x})" for _, y, x in copies]
+    assert len(copies) == 3

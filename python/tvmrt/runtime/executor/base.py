@@ -271,6 +271,10 @@ class Executor:
     def set_output_zero_copy(self, key: str | int, value: Any) -> None:
         """Let an output be written directly to a tensor's memory; see set_input_zero_copy().
 
+        The output of TensorScatter, ScatterND or ScatterElements may use the memory of the input
+        that it updates, a cache for example: nothing is copied then. No other node may read that
+        input.
+
         Parameters
         ----------
         key

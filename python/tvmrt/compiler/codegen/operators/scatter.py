@@ -34,7 +34,8 @@ class ScatterLowering(Lowering):
 
     def copy_data(self, f: FunctionWriter, x: str, y: str, count: int, ctype: str) -> None:
         copy = f"memcpy({y}, {x}, {byte_size(count, ctype)});"
-        f.line(f"if ({y} != {x}) {copy}" if self.in_place(f.step) else copy)
+        # callers may let an output use the memory of an input
+        f.line(copy if self.node.inputs[0].is_constant else f"if ({y} != {x}) {copy}")
 
 
 @lowers("scatter_elements")
@@ -101,8 +102,7 @@ class TensorScatterLowering(ScatterLowering):
         new, begin = value_pointer(f, update, "update"), value_pointer(f, start, "start")
         extent, steps, block = cache.shape[axis], update.shape[axis], prod(cache.shape[axis + 1 :])
         rows = prod(cache.shape[1:axis])
-        # callers may let an output use the memory of an input
-        f.line(f"if ({y} != {x}) memcpy({y}, {x}, {byte_size(cache.type.size, cache.dtype.c)});")
+        self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
         b, r, s, first = f.fresh("b"), f.fresh("r"), f.fresh("s"), f.fresh("first")
         written = StridedBlock((block,), (1,), (1,), cache.dtype)
         circular = self.node.attrs["circular"]
