@@ -92,7 +92,7 @@ def advice_for_file(path: str | os.PathLike[str]) -> str | None:
 
 def _converter_of(model: Any) -> Callable[[Any, Sizes], tuple[Any, Sizes]] | None:
     """Return the function that converts an object; None if none is known for its classes."""
-    if hasattr(model, "n_features_in_") and hasattr(model, "fit"):
+    if hasattr(type(model), "fit") and hasattr(model, "n_features_in_"):
         return _resolve("tvmrt.conversion.estimators:convert_estimator")
     for each in type(model).__mro__:
         reference = _OBJECTS.get(each.__module__.partition(".")[0])

@@ -137,7 +137,7 @@ def test_numbers_of_numpy_are_taken(networks):
         ("cc", "gcc -O1", 'cc="gcc -O1"', "--cc 'gcc -O1'"),
         ("winograd", False, "winograd=False", "--no-winograd"),
         ("device_fallback", True, "device_fallback=True", "--device-fallback"),
-        ("devices", ["npu", "dnnl"], 'devices=["npu", "dnnl"]', "--device npu,dnnl"),
+        ("devices", ["npu", "dsp"], 'devices=["npu", "dsp"]', "--device npu,dsp"),
         ("dims", {"n": (1, 8)}, 'dims={"n": (1, 8)}', "--dim n=1..8"),
         ("dims", {"n": "2*m"}, 'dims={"n": "2*m"}', "--dim 'n=2*m'"),
         ("shapes", {"x": (1, "N<=8")}, 'shapes={"x": (1, "N<=8")}', "--shape 'x=1,N<=8'"),

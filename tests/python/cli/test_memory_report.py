@@ -195,7 +195,7 @@ def test_archive_of_another_target_is_described(archive, tmp_path):
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
     described = describe(tmp_path / "net.tar").as_dict()
-    assert "--target ../../etc is not known" in described["footprint"]["reason"]
+    assert 'target="../../etc" is not known' in described["footprint"]["reason"]
     assert not (tmp_path.parent / "outside.c").exists()
 
 

@@ -61,12 +61,16 @@ def translate_flags(command: Sequence[str], flags: Sequence[str]) -> list[str]:
     return [_ZIG.get(flag, flag) for flag in flags] if is_zig else list(flags)
 
 
-def short_compile(command: Sequence[str], source: Path) -> list[str]:
-    """Return flags that save time and memory of GCC for a C file, and none for other compilers."""
+def short_compile(command: Sequence[str]) -> list[str]:
+    """Return flags that save time and memory of GCC, and none for other compilers."""
     flags = [GCC_SMALL_HEAP, GCC_FEW_COPIES]
-    if not _accepts_flags((*command, *flags), "!defined(__clang__)"):
-        return []
-    return flags if b"_f32.h" in source.read_bytes() else [GCC_SMALL_HEAP]
+    return flags if _accepts_flags((*command, *flags), "!defined(__clang__)") else []
+
+
+def flags_of_file(flags: Sequence[str], source: Path) -> list[str]:
+    """Return the flags of ``short_compile`` that a C file should have."""
+    is_float = b"_f32.h" in source.read_bytes()
+    return [flag for flag in flags if is_float or flag != GCC_FEW_COPIES]
 
 
 def compiler_for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list[str]:

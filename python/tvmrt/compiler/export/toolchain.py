@@ -109,12 +109,14 @@ def build_library(
     flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
 
+    short_compile = compiler_flags.short_compile(command)
     calls = _Calls()
 
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
         own = (file_flags or {}).get(source.name, ())
-        options = [*compiler_flags.short_compile(command, source), *target.flags, *own]
+        quick = compiler_flags.flags_of_file(short_compile, source)
+        options = [*quick, *target.flags, *own]
         compiler = compiler_flags.compiler_for_level(command, target.triple, options)
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .fixed_point_exp import shift
+from .float_to_int import to_integers
 from .graph import Node
 
 MAX_ACCUMULATOR = (1 << 30) - 1
@@ -43,7 +44,8 @@ def split_scale(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def requantize(acc: np.ndarray, scale: np.ndarray, rounding: str = "even") -> np.ndarray:
     """Return q of int64 accumulators, which broadcast with the scales."""
     if rounding == "even":
-        return np.rint(acc.astype(np.float32) * scale.astype(np.float32)).astype(np.int64)
+        steps = np.rint(acc.astype(np.float32) * scale.astype(np.float32))
+        return to_integers(steps, np.int64)
     m, n = split_scale(scale)
     if rounding == "once":
         return (acc * m + (np.int64(1) << (n + 30))) >> (n + 31)
