@@ -131,7 +131,7 @@ def test_error_without_a_bound_is_reported():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"mixed_precision": "fp8"}, "fp8 is not known"),
+        ({"mixed_precision": "fp8"}, '"fp8" is not known'),
         ({"max_error": 0.1}, "give calibration"),
         ({"max_error": -1.0, "calibration": SAMPLES}, "must be a number above 0"),
         ({"mixed_precision": None, "max_error": 0.1}, "max_error needs mixed_precision"),

@@ -267,11 +267,11 @@ def test_inspect_shows_requirements_of_a_single_level_library(small, target, nee
     [
         (
             {"target": "x86-64", "levels": ["v5"]},
-            "target x86-64 has no level v5; choose from v2, v3",
+            'target="x86-64" has no level v5; choose from v2, v3',
         ),
-        ({"target": "native", "levels": ["v3"]}, "target native has no levels"),
-        ({"board": "stm32f4", "levels": ["v3"]}, "board stm32f4 has a single processor"),
-        ({"target": "x86-64", "runtime": "crt"}, "target x86-64 needs runtime host"),
+        ({"target": "native", "levels": ["v3"]}, 'target="native" has no levels'),
+        ({"board": "stm32f4", "levels": ["v3"]}, 'board="stm32f4" has a single processor'),
+        ({"target": "x86-64", "runtime": "crt"}, 'target="x86-64" needs runtime="host"'),
     ],
 )
 def test_targets_without_levels_are_rejected(network, options, sentence):
