@@ -96,11 +96,11 @@ def test_a_board_is_its_processor_and_its_memory():
 @pytest.mark.parametrize(
     ("options", "sizes", "words"),
     [
-        ({"board": "stm32f40"}, (), "board stm32f40 is not known; did you mean stm32f4?"),
+        ({"board": "stm32f40"}, (), 'board="stm32f40" is not known; did you mean stm32f4?'),
         ({"board": "nrf52", "target": "cortex-m3"}, (), "has the processor cortex-m4f; omit"),
         ({"board": "stm32f0"}, (200, 32), "(STM32F072): pool workspace of 16384 bytes is "),
         ({"board": "stm32f0"}, (200, 32), "the peak is at operator Conv_i_chain with "),
-        ({"board": "stm32f4"}, (600, 64), "--pool sram=131072 --pool ccm=65536"),
+        ({"board": "stm32f4"}, (600, 64), 'pools={"sram": 131072, "ccm": 65536}'),
         ({"board": "stm32h7", "pools": {"dtcm": 1 << 20}}, (), "has 131072; use"),
         ({"board": "stm32f0"}, (64, 6, 1024), "more than the flash of stm32f0 (STM32F072)"),
     ],

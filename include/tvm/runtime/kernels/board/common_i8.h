@@ -73,7 +73,9 @@ typedef struct tvmrt_micro_range {
   int8_t full_range; /*!< TVMRT_MICRO_FULL_INT8 or _UINT8; 0 for other bounds. */
   /*! 1: int8's full range, even channels, only fixed-point multipliers, no shift. */
   int8_t fixed_point_only;
+#if TVMRT_MICRO_ROUNDS_TWICE
   int8_t twice; /*!< TVMRT_MICRO_TWICE or _UPWARDS; 0: multipliers as below, rounded once. */
+#endif
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
@@ -113,7 +115,12 @@ typedef struct tvmrt_micro_data {
 } tvmrt_micro_data;
 
 /*! \brief Whether multipliers are pairs; see tvmrt_micro_range.twice. */
-#define TVMRT_MICRO_IS_TWICE(range) (TVMRT_MICRO_ROUNDS_TWICE && (range)->twice != 0)
+#if TVMRT_MICRO_ROUNDS_TWICE
+#define TVMRT_MICRO_TWICE_OF(range) ((range)->twice)
+#else
+#define TVMRT_MICRO_TWICE_OF(range) ((void)(range), 0)
+#endif
+#define TVMRT_MICRO_IS_TWICE(range) (TVMRT_MICRO_TWICE_OF(range) != 0)
 
 /*! \brief The multipliers from a channel on. */
 TVMRT_INLINE const tvmrt_micro_multiplier* tvmrt_micro_multipliers_at(

@@ -65,7 +65,7 @@ TVMRT_INLINE void tvmrt_micro_requantize_quad_twice(const tvmrt_micro_conv_i8* c
   if (range.full_range > 0) {
     if (range.full_range == TVMRT_MICRO_FULL_UINT8) {
       TVMRT_MICRO_QUAD_TWICE("usat", TVMRT_MICRO_AWAY);
-    } else if (range.twice == TVMRT_MICRO_TWICE) {
+    } else if (TVMRT_MICRO_TWICE_OF(&range) == TVMRT_MICRO_TWICE) {
       TVMRT_MICRO_QUAD_TWICE("ssat", TVMRT_MICRO_AWAY);
     } else {
       TVMRT_MICRO_QUAD_TWICE("ssat", TVMRT_MICRO_UPWARDS);

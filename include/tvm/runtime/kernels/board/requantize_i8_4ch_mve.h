@@ -75,7 +75,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_rows_twice(const tvmrt_micro_conv_i8* c,
     const int32_t* from = sums;
     int32_t n = c->shape.out[1];
 #if TVMRT_MICRO_ASM
-    if (c->range.twice == TVMRT_MICRO_TWICE) {
+    if (TVMRT_MICRO_TWICE_OF(&c->range) == TVMRT_MICRO_TWICE) {
       TVMRT_MICRO_MVE_TWICE_PIXELS(TVMRT_MICRO_MVE_AWAY);
     } else {
       TVMRT_MICRO_MVE_TWICE_PIXELS(TVMRT_MICRO_MVE_UPWARDS);

@@ -91,7 +91,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const i
   const int32_t zero = range->zero; /* of 32 bits, as assembly needs it */
   uint8_t* next = y + step;
   const int32_t* second = sums + stride;
-  if (TVMRT_MICRO_IS_TWICE(range) && range->twice == TVMRT_MICRO_TWICE) {
+  if (TVMRT_MICRO_TWICE_OF(range) == TVMRT_MICRO_TWICE) {
     TVMRT_MICRO_MVE_TWICE_ROWS(TVMRT_MICRO_MVE_AWAY);
   } else if (TVMRT_MICRO_IS_TWICE(range)) {
     TVMRT_MICRO_MVE_TWICE_ROWS(TVMRT_MICRO_MVE_UPWARDS);

@@ -6,6 +6,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_REQUANTIZE_I8_TWICE_H_
 #define TVM_RUNTIME_KERNELS_BOARD_REQUANTIZE_I8_TWICE_H_
 
+#ifdef TVMRT_MICRO_IS_TWICE /* of board/common_i8.h */
 /*!
  * \brief Requantise one sum with a pair of multipliers, without clamping: TVMRT_MICRO_TWICE.
  *
@@ -60,7 +61,7 @@ TVMRT_RARELY_CALLED void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t*
     uint32_t f0, f1;
     if (range->full_range == TVMRT_MICRO_FULL_UINT8) {
       TVMRT_MICRO_TWICE_ROW("usat", TVMRT_MICRO_AWAY);
-    } else if (range->twice == TVMRT_MICRO_TWICE) {
+    } else if (TVMRT_MICRO_TWICE_OF(range) == TVMRT_MICRO_TWICE) {
       TVMRT_MICRO_TWICE_ROW("ssat", TVMRT_MICRO_AWAY);
     } else {
       TVMRT_MICRO_TWICE_ROW("ssat", TVMRT_MICRO_UPWARDS);
@@ -74,5 +75,6 @@ TVMRT_RARELY_CALLED void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t*
     *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
   }
 }
+#endif
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_REQUANTIZE_I8_TWICE_H_ */

@@ -16,10 +16,7 @@
 
 #include "matmul_nbits.h"
 
-#if !TVMRT_HAS_INT4_VNNI
-#error "matmul_nbits_vnni.h needs AVX-512 VNNI"
-#endif
-
+#if TVMRT_HAS_INT4_VNNI
 enum {
   TVMRT_DIGIT_LANES = 16,
   TVMRT_DIGIT_MR = 6, /*!< Rows of a tile. */
@@ -370,7 +367,7 @@ TVMRT_INLINE int tvmrt_matmul_digits_f32(const tvmrt_matmul_nbits_layer* layer, 
                                          const float* x, const uint8_t* w, const float* scales,
                                          const float* points, float* y) {
   const tvmrt_digit_blocks of = tvmrt_digit_count_blocks(layer->k, layer->block);
-  const int64_t together = layer->m < TVMRT_DIGIT_ROWS ? layer->m : TVMRT_DIGIT_ROWS;
+  const int64_t most = TVMRT_DIGIT_ROWS, together = layer->m < most ? layer->m : most;
   const int64_t rows = (together + TVMRT_DIGIT_MR - 1) / TVMRT_DIGIT_MR * TVMRT_DIGIT_MR;
   const int64_t unit_bytes = rows * of.units * (int64_t)sizeof(float);
   const FTVMParallelLambda task = digits == 2
@@ -395,5 +392,6 @@ TVMRT_INLINE int tvmrt_matmul_digits_f32(const tvmrt_matmul_nbits_layer* layer, 
   }
   return tvmrt_scratch_free(job.units) != 0 ? -1 : rc;
 }
+#endif
 
 #endif /* TVM_RUNTIME_KERNELS_OP_MATMUL_NBITS_VNNI_H_ */
