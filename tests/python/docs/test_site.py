@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import pkgutil
@@ -127,6 +128,6 @@ def test_the_site_is_built_and_its_search_finds_pages(tmp_path, monkeypatch, cap
     assert 'id="tvmrt.Network.acall"' in python
     assert "workspace_io" in python, "the options of compile, from its docstring at run time"
     rejected = python.partition("Rejected combinations of options")[2]
-    assert "schedule async is for hosts; choose runtime host" in rejected
+    assert 'schedule="async" is for hosts; choose runtime="host"' in html.unescape(rejected)
     for page in tmp_path.rglob("*.html"):
         assert not re.search(r'<(script|link)[^>]*(src|href)="https?:', page.read_text("utf-8"))
