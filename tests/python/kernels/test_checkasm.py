@@ -197,11 +197,15 @@ const wasi = new WASI({
   version: "preview1", args: ["checkasm", "--seed", process.argv[3]], preopens: { "/": "." },
 });
 const module = await WebAssembly.compile(readFileSync(process.argv[2]));
-wasi.start(await WebAssembly.instantiate(module, wasi.getImportObject()));
+const imports = wasi.getImportObject(), functions = imports.wasi_snapshot_preview1;
+// Node 20 ends with a segmentation fault if large modules call its functions directly
+for (const [name, f] of Object.entries(functions)) functions[name] = (...given) => f(...given);
+wasi.start(await WebAssembly.instantiate(module, imports));
 """
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 @pytest.mark.parametrize("level", ["-O1", "-O3"])
 def test_webassembly_kernels_match_plain_c(level, tmp_path):
     pytest.importorskip("ziglang")
