@@ -143,7 +143,7 @@ def test_testing_and_support(capsys):
         ("relay", "tvmrt.compile"), ("relay.frontend", "tvmrt.compile"), ("relax", "tvmrt.compile"),
         ("te", "tvmrt.custom"), ("driver.tvmc", "the command 'tvmrt'"),
         ("runtime.vm", "executor"), ("contrib.download", "urlretrieve"), ("autotvm", "tune"),
-        ("micro", "--target"), ("contrib.pipeline_executor", "schedule='async'"),
+        ("micro", 'target="cortex-m4"'), ("contrib.pipeline_executor", "schedule='async'"),
         ("runtime.relax_vm", "executor"),
         ("target", "target="), ("build", "tvmrt.compile"), ("script", "tvmrt.custom"),
     ],
