@@ -20,7 +20,7 @@ BYTES = """
 #include <tvm/runtime/kernels/board/common_i8.h>
 void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_multiplier* factors, int n);
 void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_multiplier* factors, int n) {{
-  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0, 0}};
+  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0}};
   tvmrt_micro_requantize(y, sums, factors, n, &range);
 }}
 """
@@ -59,7 +59,7 @@ BYTES_ON_BOARD = """
 #include <tvm/runtime/kernels/board/common_i8.h>
 {arrays}
 int main(void) {{
-  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0, 0}};
+  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0}};
   for (int row = 0, at = 0; row < {rows}; row++) {{
     uint8_t y[{most} + 1];
     const int n = row % {most} + 1;
