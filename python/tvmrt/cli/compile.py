@@ -109,9 +109,9 @@ def command(
             **requested,
         )
         if report is not None:  # building a library takes longest
-            from tvmrt.compiler.pipeline import STAGES
+            from tvmrt.compiler.pipeline import C_COMPILER, STAGES
 
-            report("C compiler", STAGES - 1, STAGES)
+            report(C_COMPILER, STAGES - 1, STAGES)
         with files.writing(output):
             compiled.export_package(output, kind) if kind else compiled.export(str(output))
     seconds = time.perf_counter() - start

@@ -34,18 +34,18 @@ class _Format(NamedTuple):
     may_be_onnx: bool = False  # the suffix is also used for ONNX files
 
 
-_TORCH_EXPORT = "export the module to ONNX with torch.onnx.export() and give that file"
-_KERAS_EXPORT = 'export it with model.export("net.onnx", format="onnx") and give that file'
+TORCH_EXPORT = "export the module to ONNX with torch.onnx.export() and give that file"
+KERAS_EXPORT = 'export it with model.export("net.onnx", format="onnx") and give that file'
 _SAVED_MODEL = _Format(
     "a TensorFlow SavedModel",
     "convert it to ONNX with 'python -m tf2onnx.convert --saved-model', or export .tflite",
     "tvmrt.conversion.keras:convert_saved_model",
 )
 _WEIGHTS = _Format(
-    "a file of weights without a graph", f"load them into the module, and {_TORCH_EXPORT}"
+    "a file of weights without a graph", f"load them into the module, and {TORCH_EXPORT}"
 )
-_TORCH = _Format("a PyTorch file", _TORCH_EXPORT, "tvmrt.conversion.torch:convert_file")
-_KERAS = _Format("a Keras model", _KERAS_EXPORT, "tvmrt.conversion.keras:convert_file")
+_TORCH = _Format("a PyTorch file", TORCH_EXPORT, "tvmrt.conversion.torch:convert_file")
+_KERAS = _Format("a Keras model", KERAS_EXPORT, "tvmrt.conversion.keras:convert_file")
 _PICKLE = _Format(
     "a pickle, which may run any code when it is read",
     "read it yourself and pass the model to tvmrt.load, or export it to ONNX",

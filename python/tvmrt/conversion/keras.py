@@ -7,10 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tvmrt.conversion import Sizes
+from tvmrt.conversion import KERAS_EXPORT, Sizes
 from tvmrt.conversion.exporter import import_exporter, report_failure
 
-_EXPORT = 'export it with model.export("net.onnx", format="onnx") and give that file'
 _TFLITE = "convert it to ONNX with 'python -m tf2onnx.convert --saved-model' and give that file"
 
 
@@ -18,8 +17,8 @@ def convert_file(path: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     """Convert a ``.keras`` or ``.h5`` file."""
     name = os.fspath(path)
     packages = "keras tensorflow tf2onnx"
-    keras = import_exporter("keras", f"{name} is a Keras model", packages, _EXPORT)
-    with report_failure("keras", name, _EXPORT):
+    keras = import_exporter("keras", f"{name} is a Keras model", packages, KERAS_EXPORT)
+    with report_failure("keras", name, KERAS_EXPORT):
         model = keras.saving.load_model(name, compile=False)
     return convert_model(model, sizes)
 

@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any
 
-from tvmrt.conversion import Sizes
+from tvmrt.conversion import TORCH_EXPORT, Sizes
 from tvmrt.conversion.exporter import first_sentence, import_exporter, report_failure
 from tvmrt.option_syntax import option
 
@@ -19,9 +19,7 @@ _EXAMPLE_EXTENT = 2  # of dynamic dimensions during export
 def convert_file(path: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     """Convert a TorchScript file or an exported program."""
     name = os.fspath(path)
-    torch = import_exporter(
-        "torch", f"{name} is a PyTorch file", "torch onnxscript", _export_text()
-    )
+    torch = import_exporter("torch", f"{name} is a PyTorch file", "torch onnxscript", TORCH_EXPORT)
     try:
         if name.endswith(".pt2"):
             return convert_model(torch.export.load(name), sizes)
@@ -29,13 +27,9 @@ def convert_file(path: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     except Exception as error:  # torch raises anything
         raise ValueError(
             f"{name} is neither TorchScript nor an exported program ({first_sentence(error)}); if "
-            f"it has weights, load them into the module and {_export_text()}"
+            f"it has weights, load them into the module and {TORCH_EXPORT}"
         ) from None
     return convert_model(module, sizes)
-
-
-def _export_text() -> str:
-    return "export the module to ONNX with torch.onnx.export() and give that file"
 
 
 def convert_model(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:

@@ -252,9 +252,9 @@ def _write(
 ) -> None:
     """Write a library and its metadata to a folder."""
     if report is not None:
-        from tvmrt.compiler.pipeline import STAGES
+        from tvmrt.compiler.pipeline import C_COMPILER, STAGES
 
-        report(progress.C_COMPILER, STAGES - 1, STAGES)
+        report(C_COMPILER, STAGES - 1, STAGES)
     library.export_library(folder / LIBRARY)
     metadata_of(library, weight_files).write(folder)
 

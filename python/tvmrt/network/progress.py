@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 VARIABLE = "TVMRT_PROGRESS"
-C_COMPILER = "C compiler"  # the last stage, which takes longest
 Report = Callable[[str, int, int], None]
 
 

@@ -16,14 +16,9 @@ from tvmrt.compiler.codegen.window import packing_f32 as packing
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# The kernels' view of the runtime: scratch from malloc, and TASKS tasks that run one after the
-# other, so that every work partition is checked without threads.
-BACKEND = r"""
+# The kernels' view of the runtime: scratch from malloc.
+MEMORY = r"""
 #include <stdlib.h>
-#include <string.h>
-#ifndef TASKS
-#define TASKS 1
-#endif
 void* TVMBackendAllocWorkspace(int type, int id, uint64_t bytes, int code, int bits) {
   (void)type, (void)id, (void)code, (void)bits;
   return malloc(bytes);
@@ -33,6 +28,16 @@ int TVMBackendFreeWorkspace(int type, int id, void* memory) {
   free(memory);
   return 0;
 }
+"""
+# And TASKS tasks that run one after the other, so that every work partition is checked without
+# threads.
+BACKEND = (
+    MEMORY
+    + r"""
+#include <string.h>
+#ifndef TASKS
+#define TASKS 1
+#endif
 static char last_error[256];
 const char* last_error_text(void);
 const char* last_error_text(void) { return last_error; }
@@ -48,6 +53,7 @@ int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* closure, int count
   return 0;
 }
 """
+)
 
 WARNINGS = "-std=c99 -Wall -Wextra -Werror -Wmissing-prototypes".split()
 PARALLEL = "-DTVMRT_PARALLEL_MIN_MACS=0 -DTVMRT_PARALLEL_MIN_FLOATS=0".split()

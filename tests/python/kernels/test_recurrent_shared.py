@@ -19,7 +19,6 @@ JOB = ("x", "r", "bias", "lengths", "y", "h", "c", "sums")
 
 SOURCE = r"""
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include <tvm/runtime/kernels/scalar/math.h>
 #include <tvm/runtime/kernels/op/recurrent_shared.h>
@@ -36,15 +35,7 @@ static int mode, ended;
 static tvmrt_recurrent_f32_step usual_step;
 static tvmrt_recurrent_f32_launch* launched;
 
-void* TVMBackendAllocWorkspace(int type, int id, uint64_t bytes, int code, int bits) {
-  (void)type, (void)id, (void)code, (void)bits;
-  return malloc(bytes);
-}
-int TVMBackendFreeWorkspace(int type, int id, void* memory) {
-  (void)type, (void)id;
-  free(memory);
-  return 0;
-}
+%(memory)s
 void TVMAPISetLastError(const char* message) { (void)message; }
 
 static int slow_step(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,
@@ -122,6 +113,7 @@ def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     text = SOURCE % {
         "definitions": "\n".join(kb.unique_definitions([TILES])),
+        "memory": kb.MEMORY,
         "tiles": TILES.initializer(),
         "batch": BATCH,
         "hidden": HIDDEN,

@@ -23,7 +23,7 @@ from tvmrt.compiler.codegen.firmware.tensor_names import (
     input_tensors,
     output_tensors,
     own_include,
-    size_macro,
+    tensor_macro,
 )
 from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir import dtype_of_text
@@ -129,7 +129,7 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
             declarations += [
                 f"/*! \\brief {what} {i}, {comment_text(tensor.origin)}: {type_text}; in bytes"
                 f"{bounds}. */",
-                f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
+                f"#define {tensor_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
     declarations += [
         "",

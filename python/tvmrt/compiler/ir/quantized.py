@@ -20,6 +20,8 @@ from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
 from .tensor_type import PerTensor
 from .traits import Trait
 
+INT8_TYPES = ("int8", "uint8")
+
 QUANT = "scalar/quant.h"  # the header in kernels/ of conversions
 
 

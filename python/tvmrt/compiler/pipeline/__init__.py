@@ -24,7 +24,7 @@ from tvmrt.compiler.symbols import prefix_of
 from tvmrt.option_syntax import options
 
 from .infer_dim_bounds import compile_with_inferred_bounds
-from .stages import STAGES, LoweredNetwork, lower_network, on_board
+from .stages import C_COMPILER, STAGES, LoweredNetwork, lower_network, on_board
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -168,4 +168,4 @@ def _generate_image(
     return libraries
 
 
-__all__ = ["STAGES", "compile", "compile_together"]
+__all__ = ["C_COMPILER", "STAGES", "compile", "compile_together"]

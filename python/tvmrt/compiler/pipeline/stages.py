@@ -50,6 +50,7 @@ from . import load_model, reduced_precision, resolve_options
 
 Progress = Callable[[str, int, int], None]
 STAGES = 7  # the last is the C compiler, when a library is built
+C_COMPILER = "C compiler"
 
 
 def lower_network(model: Any, requested: Request) -> LoweredNetwork:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value, constant
+from tvmrt.compiler.ir.quantized import INT8_TYPES
 from tvmrt.compiler.ir.quantized_multiplier import multipliers
 
 from .rewrite import rewrite
 
-INT8_TYPES = ("int8", "uint8")
 ACCUMULATOR_BITS = 20  # left shift of the operands of a sum, so that their rounding costs no step
 
 

@@ -13,12 +13,11 @@ from itertools import product
 import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Value, get_op
-from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.quantized import INT8_TYPES, storage_range
 
 from .rewrite import rewrite
 
 NEIGHBOURS = 3  # floats on either side of the nearest scale to try
-INT8_TYPES = ("int8", "uint8")
 
 
 def sums_in_float(graph: Graph) -> int:

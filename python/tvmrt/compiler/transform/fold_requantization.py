@@ -15,12 +15,12 @@ import numpy as np
 from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.fixed_point import float_scale
-from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.quantized import INT8_TYPES, storage_range
 from tvmrt.compiler.ir.quantized_multiplier import multipliers
 from tvmrt.compiler.ir.requantization import (
     MAX_ACCUMULATOR,
-    accumulator_range,
     join_multipliers,
+    product_range,
     requantize,
     thresholds,
 )
@@ -30,7 +30,6 @@ from .channel_constants import per_channel
 from .dead_code import remove_dead_code
 from .rewrite import rewrite
 
-INT8_TYPES = ("int8", "uint8")
 Scaled = tuple[np.ndarray, str]  # scales in float64 and the rounding
 
 
@@ -109,13 +108,7 @@ def _scaled(product: Node, node: Node, low: int, high: int) -> Scaled | None:
     rows = [_per_channel(product, v) for v in node.inputs[1:]]
     if any(row is None for row in rows):
         return None
-    x_low, x_high = storage_range(product.inputs[0].dtype)
-    zero = product.attrs["x_zero"]
-    bias, w_zero = (v if v is None else v.data for v in product.inputs[3:5])
-    w = np.moveaxis(product.inputs[1].data, product.operator.weights.output_axis, 0)
-    reach = accumulator_range(
-        w, np.zeros(1) if w_zero is None else w_zero, (x_low - zero, x_high - zero), bias
-    )
+    reach = product_range(product)
     if max(-reach[0].min(), reach[1].max()) > MAX_ACCUMULATOR:
         return None
     return _SCALES[node.op](rows, reach, (low, high))

@@ -12,11 +12,11 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder, Graph, Node, Trait, Value, integer_form
 from tvmrt.compiler.ir.clamp import clamp_of
-from tvmrt.compiler.ir.quantized import is_per_tensor
+from tvmrt.compiler.ir.quantized import INT8_TYPES, is_per_tensor
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .move_quantize import dequantizing
-from .quantize_matmuls import INT8_TYPES, Bounds
+from .quantize_matmuls import Bounds
 from .rewrite import rewrite
 
 MAX_TABLE_NODES = 32

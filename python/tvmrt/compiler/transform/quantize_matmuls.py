@@ -17,14 +17,18 @@ from tvmrt.compiler.ir.clamp import clamp_of
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.low_bit_types import widen_constants
-from tvmrt.compiler.ir.quantized import is_per_tensor, quantize_array, storage_range
+from tvmrt.compiler.ir.quantized import (
+    INT8_TYPES,
+    is_per_tensor,
+    quantize_array,
+    storage_range,
+)
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 from .channel_constants import is_float_matmul, per_channel_f64
 from .move_quantize import dequantizing
 from .rewrite import at, rewrite
 
-INT8_TYPES = ("int8", "uint8")
 EXACT_BIAS = 0.01  # maximum error of an int32 bias, in units of the accumulator
 INTEGER_BIAS_BITS = 20  # of the bias of a channel without weights
 MAX_BIAS_STEP_ERROR = (

@@ -8,6 +8,7 @@ inputs that are only read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tvmrt.compiler.ir.program import Program
 
@@ -19,7 +20,7 @@ from ..c.writer import comment_text
 from ..entries import device_hooks
 from . import dynamic_dims, link_guard, pool_functions, size_assertions
 from .main import run_parameters
-from .tensor_names import Tensor, input_tensors, output_tensors, size_macro
+from .tensor_names import Tensor, input_tensors, output_tensors, tensor_macro
 
 
 def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
@@ -56,7 +57,7 @@ def print_body(
                 f"/*! \\brief {what} {comment_text(tensor.origin)}:"
                 f" {dynamic_dims.shape_text(tensor.type)};"
                 f" in bytes{dynamic_dims.bounds_text(tensor.type.shape)}. */",
-                f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
+                f"#define {tensor_macro(prefix, tensor.member)} {tensor.type.nbytes}",
                 *_quantization(prefix, tensor),
             ]
     lines.append("")
@@ -74,14 +75,12 @@ def _quantization(prefix: str, tensor: Tensor) -> list[str]:
     if tensor.quantization is None:
         return []
     scale, zero_point = tensor.quantization
-    scale_macro = size_macro(prefix, tensor.member, "SCALE")
-    zero_macro = size_macro(prefix, tensor.member, "ZERO_POINT")
+    macro = partial(tensor_macro, prefix, tensor.member)
+    zero = f"({zero_point})" if zero_point < 0 else zero_point
     return [
         f"/*! \\brief Integers q of {tensor.member} stand for (q - zero point) * scale. */",
-        f"#define {scale_macro} {float_literal(scale)}",
-        f"#define {zero_macro} ({zero_point})"
-        if zero_point < 0
-        else f"#define {zero_macro} {zero_point}",
+        f"#define {macro('SCALE')} {float_literal(scale)}",
+        f"#define {macro('ZERO_POINT')} {zero}",
     ]
 
 

@@ -17,7 +17,7 @@ from ..c.packed_functions import packed_prototype
 from . import link_guard
 from .header import prototype
 from .main import run_parameters
-from .tensor_names import input_tensors, output_tensors, own_includes, size_macro
+from .tensor_names import input_tensors, output_tensors, own_includes, tensor_macro
 
 _CODES = [
     " * \\return As {run}(), and additionally:",
@@ -96,9 +96,9 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
         rows += _compare_sizes(program, invalid)
     elif not pools_file.io_in_pools(program):
         for tensor in input_tensors(program):
-            rows.append((tensor.member, f"!= {size_macro(prefix, tensor.member)}", invalid))
+            rows.append((tensor.member, f"!= {tensor_macro(prefix, tensor.member)}", invalid))
         for tensor in output_tensors(program):
-            macro = size_macro(prefix, tensor.member)
+            macro = tensor_macro(prefix, tensor.member)
             rows.append((tensor.member, _less_than(macro, tensor.type.nbytes), invalid))
     for pool in pools_file.caller_provided(program):
         macro = pools_file.pool_macro(prefix, pool)

@@ -63,6 +63,6 @@ def own_includes(prefix: str) -> list[str]:
     ]
 
 
-def size_macro(prefix: str, name: str, what: str = "SIZE") -> str:
+def tensor_macro(prefix: str, name: str, what: str = "SIZE") -> str:
     """Return the macro of a tensor's size, or of another property ``what``."""
     return f"{prefix.upper()}_{name.upper()}_{what}"

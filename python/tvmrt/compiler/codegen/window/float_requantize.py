@@ -16,8 +16,9 @@ import numpy as np
 from tvmrt.compiler.ir.requantization import thresholds
 
 EXACT = 1e-11  # above the rounding errors of this module's sums in float64
-DISTANCES = (0, 4, 64, 512)  # of a scale from the nearest float, in units of its last place
-MAX_CHANNELS_LEFT = (1, 0.5, 0.05)  # parts of the channels for which larger distances are tried
+# Distances of a scale from the nearest float, in units of its last place, and the part of the
+# channels that may be left for larger distances to be tried.
+DISTANCES = ((0, 1), (4, 0.5), (64, 0.05), (512, 0))
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def _find(
     nearest = real.astype(np.float32)
     found, addend = nearest.copy(), np.full(nearest.shape, np.nan, np.float32)
     tried = -1
-    for distance, part in zip(DISTANCES, (*MAX_CHANNELS_LEFT, 0.05)):
+    for distance, part in DISTANCES:
         for units in range(tried + 1, distance + 1):
             for step in {units, -units}:
                 left = np.flatnonzero(np.isnan(addend))
@@ -71,7 +72,7 @@ def _find(
         tried = distance
         if np.isnan(addend).mean() > part:
             return None
-    return FloatScales(found, addend, middle, signed) if not np.isnan(addend).any() else None
+    return FloatScales(found, addend, middle, signed)
 
 
 @dataclass(frozen=True)

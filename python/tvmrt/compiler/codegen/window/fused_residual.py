@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.fixed_point import FixedPair
+from tvmrt.compiler.ir.quantized import INT8_TYPES
 
 from ..c.formatting import initializer
 from ..c.initializers import float_literal, range_initializer
 from ..loops.quantized_binary_scales import binary_scales
 
-INT8_TYPES = ("int8", "uint8")
 MAX_FACTORS = 4096.0  # bound for which scaled sums of two bytes stay far below 2 ^ 21
 
 

@@ -20,7 +20,7 @@ from tvmrt.compiler.ir.program import (
     pixel_stride,
 )
 from tvmrt.compiler.ir.quantized import storage_range
-from tvmrt.compiler.ir.requantization import accumulator_range, rounding_of
+from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import GAP
@@ -48,12 +48,7 @@ from .first_run_packing import print_pack_once_i8
 from .fused_requant_add import FusedRequantAdd, find_fused_requant_add
 from .fused_residual import residual_initializer, residual_operand
 from .layer_i8 import ConstantsI8, LayerI8, VariantI8
-from .packing_i8 import (
-    PackedI8,
-    PackingOrderI8,
-    max_packed_bytes,
-    pack,
-)
+from .packing_i8 import PackedI8, PackingOrderI8, max_packed_bytes, pack
 from .plan_i8 import PlanI8, make_plan
 from .print_i8 import print_call_data, print_plan, tile_headers
 from .quantized_epilogue import emit_rows
@@ -196,14 +191,7 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         """How the tiles of hosts requantise a result of bytes; None if they cannot."""
         fuses = FORMATS[self.target.int8].fuses
         has_residual = self.residual is not None
-        return requantization_of(
-            self.node, self.scale, self._accumulator_range, fuses, has_residual
-        )
-
-    def _accumulator_range(self) -> tuple[np.ndarray, np.ndarray]:
-        low, high = storage_range(self.node.inputs[0].dtype)
-        zero = self.node.attrs["x_zero"]
-        return accumulator_range(self.weights(), self.w_zero, (low - zero, high - zero), self.bias)
+        return requantization_of(self.node, self.scale, fuses, has_residual)
 
     @cached_property
     def requant_table(self) -> RequantTable | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.requantization import rounding_of, split_scale
+from tvmrt.compiler.ir.requantization import product_range, rounding_of, split_scale
 
 from .float_requantize import FloatScales, find_float_scales
 from .packing_i8 import pad_channels
@@ -53,24 +52,19 @@ class RequantizationI8:
 
 
 def requantization_of(
-    node: Node,
-    scale: np.ndarray,
-    reach: Callable[[], tuple[np.ndarray, np.ndarray]],
-    fuses: bool,
-    has_residual: bool = False,
+    node: Node, scale: np.ndarray, fuses: bool, has_residual: bool = False
 ) -> RequantizationI8 | None:
     """Return how tiles requantise an integer product to bytes; None if they cannot.
 
-    ``reach``: least and greatest accumulator of each channel; ``fuses``: see
-    :class:`.WeightFormat`; ``has_residual``: a residual is added to the integers, so they have no
-    middle.
+    ``fuses``: see :class:`.WeightFormat`; ``has_residual``: a residual is added to the integers, so
+    they have no middle.
     """
     attrs, rounding = node.attrs, rounding_of(node)
     if rounding == "even":
         return RequantizationI8(scale)
     bounds = attrs["low"] - attrs["y_zero"], attrs["high"] - attrs["y_zero"]
     if fuses and bounds[0] < bounds[1]:
-        floats = find_float_scales(scale, rounding, bounds, reach(), not has_residual)
+        floats = find_float_scales(scale, rounding, bounds, product_range(node), not has_residual)
         if floats is not None:
             return RequantizationI8(scale, "signed" if floats.signed else "float", floats)
     if split_scale(scale)[1].min() < 1:

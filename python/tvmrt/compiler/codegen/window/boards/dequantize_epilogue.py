@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.quantized import INT8_TYPES
 from tvmrt.compiler.ir.requantization import rounding_of
 
 from ...c.initializers import print_struct
 from ...c.writer import FunctionWriter
 from ...loops.pointwise import scalar_literal
-from ..fused_residual import INT8_TYPES
 
 
 def print_dequantize_epilogue(
