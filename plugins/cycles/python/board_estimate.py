@@ -35,6 +35,7 @@ class BoardOptions:
     scale: float
     inputs_file: Path | None
     kernels_in_ram: bool = False
+    timing: bool = False
 
 
 def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> None:
@@ -241,8 +242,14 @@ def _estimate_network(
         name: sum(row[name] for row in found)
         for name in ("instructions", "cycles", "wait_cycles")
     }  # fmt: skip
+    timing = None
+    if board_options.timing:
+        from tvmrt.plugins.cycles.timing import measure
+
+        timing = measure(network, machine, part, core, inputs, folder, board_options.kernels_in_ram)
     return {
         **total,
+        "timing": None if timing is None else timing.as_dict(),
         **_time_and_energy(total["cycles"], part),
         "ram": _ram(network, counted, None if stack is None else stack.nbytes),
         "flash_bytes": counted.image.flash_bytes,
@@ -336,6 +343,16 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
         "instructions": f"{network['instructions']:,}",
         "cycles": f"{network['cycles']:,}, {network['wait_cycles']:,} of them wait for flash",
     }
+    timing = network["timing"]
+    if timing is not None:
+        pairs["same for all inputs"] = _same(timing)
+        worst = timing["worst_cycles"]
+        bound = (
+            f"no bound: {timing['reason']}"
+            if worst is None
+            else f"{worst:,}, if no flash line is cached"
+        )
+        pairs["cycles at most"] = bound
     if network["seconds"] is not None:
         pairs["time"] = f"{network['seconds'] * 1e3:.3f} ms"
     pairs["energy"] = _energy(network["joules"])
@@ -350,6 +367,13 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
     flash = f"{size(network['flash_bytes'])}: weights {size(network['weights_bytes'])}"
     other_bytes = network["flash_bytes"] - network["weights_bytes"]
     return {**pairs, "flash in all": f"{flash}, code and constants {size(other_bytes)}"}
+
+
+def _same(timing: Mapping[str, Any]) -> str:
+    if timing["same_instructions"]:
+        return f"yes, the instructions of {timing['inputs']} different inputs"
+    rows = (f"{r['name']} ({r['fewest']:,} to {r['most']:,})" for r in timing["layers"])
+    return f"no, by {timing['inputs']} different inputs: {', '.join(rows)}"
 
 
 def _energy(joules: float | None) -> str:

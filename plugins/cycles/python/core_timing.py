@@ -18,9 +18,11 @@ class Core:
 
     ``costs`` has the cycles by instruction kind (``disassembly.kind_of``); for RISC-V vectors, per
     register of a group. ``per_register`` is added per register of a multiple load or store,
-    ``taken_branch`` for a taken conditional branch. ``dual_issue``: two independent neighbours are
-    issued together. ``overlap``: consecutive vector instructions for different units take one cycle
-    instead of two.
+    ``taken_branch`` for a taken conditional branch. ``worst_costs`` and ``worst_taken_branch`` are
+    the largest values of costs that depend on operands or on the pipeline; ``worst_costs`` is None
+    if the cycles of a core depend on earlier instructions or on its caches. ``dual_issue``: two
+    independent neighbours are issued together. ``overlap``: consecutive vector instructions for
+    different units take one cycle instead of two.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Core:
     costs: Mapping[str, float] = field(default_factory=dict)
     per_register: float = 1
     taken_branch: float = 1
+    worst_costs: Mapping[str, float] | None = None
+    worst_taken_branch: float = 0
     dual_issue: bool = False
     overlap: bool = False
 
@@ -41,6 +45,11 @@ _M3 = {
     "load": 2, "load_next": 1, "load_double": 3, "multiple": 1, "pop_pc": 3, "call": 3, "jump": 3,
     "table": 4, "mla": 2, "mull": 4, "mlal": 5, "div": 6,
 }  # fmt: skip
+# refills of the pipeline take 3 cycles at most
+_M3_WORST = {
+    "call": 4, "jump": 4, "pop_pc": 4, "table": 5, "mull": 5, "mlal": 7, "div": 12,
+}  # fmt: skip
+_M4_WORST = {**_M3_WORST, "mull": 1, "mlal": 1}
 _FLOATS = {
     "float_load": 2, "float_store": 2, "float_mac": 3, "float_div": 14, "float_sqrt": 14,
     "float_move_two": 2,
@@ -65,15 +74,17 @@ _RISCV = {
 # fmt: off
 CORES = {core.name: core for core in (
     Core("cortex-m0", "Cortex-M0 Technical Reference Manual (ARM DDI 0432), table of "
-         "instructions; multiplier of one cycle", True, _M0, taken_branch=2),
+         "instructions; multiplier of one cycle", True, _M0, taken_branch=2,
+         worst_costs={}, worst_taken_branch=2),
     Core("cortex-m0plus", "Cortex-M0+ Technical Reference Manual (ARM DDI 0484), table of "
-         "instructions; multiplier of one cycle", True, _M0PLUS),
+         "instructions; multiplier of one cycle", True, _M0PLUS, worst_costs={},
+         worst_taken_branch=1),
     Core("cortex-m3", "Cortex-M3 Technical Reference Manual (ARM DDI 0337), table of "
          "instructions; divisions 6 of 2 to 12, long products 4 of 3 to 5, refills of the pipeline "
-         "2 of 1 to 3", True, _M3, taken_branch=2),
+         "2 of 1 to 3", True, _M3, taken_branch=2, worst_costs=_M3_WORST, worst_taken_branch=3),
     Core("cortex-m4", "Cortex-M4 Technical Reference Manual (ARM DDI 0439), tables of "
          "instructions and of the FPU; divisions 6 of 2 to 12, refills of the pipeline 2 of 1 to "
-         "3", True, _M4, taken_branch=2),
+         "3", True, _M4, taken_branch=2, worst_costs=_M4_WORST, worst_taken_branch=3),
     Core("cortex-m23", "as Cortex-M0+, with a divider of 17 cycles", False,
          {**_M0PLUS, "div": 17}),
     Core("cortex-m33", "as Cortex-M4, with MLA of one cycle and a pipeline that is one stage "
@@ -85,7 +96,8 @@ CORES = {core.name: core for core in (
     Core("cortex-m85", "scalar instructions as Cortex-M7, vectors as Cortex-M55", False, _M85,
          taken_branch=0, dual_issue=True, overlap=True),
     Core("riscv32", "a core in order with one load port, as in microcontrollers of four stages",
-         False, _RISCV, per_register=0, taken_branch=2),
+         False, _RISCV, per_register=0, taken_branch=2, worst_costs={"div": 34},
+         worst_taken_branch=2),
     Core("rv32imac_zve32x", "as riscv32; vectors of 128 bits go through units of 64, two cycles "
          "for each register of a group, eight where its elements lie apart", False,
          {**_RISCV, **_VECTOR, "vector_gather": 8}, per_register=0, taken_branch=2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ _HARNESS_SYMBOLS = re.compile(
     r"(count_\w+|main|start|start_c|fault|trap|semihost|vectors|stage|board_exit|board_write|"
     r"__aeabi_read_tp|(in|out|pool|given)\d+|tensors\.\d+)$"
 )
+
+
+class RejectedInputsError(ValueError):
+    """The network returned an error code for the inputs."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,44 @@ def run(
     ValueError
         If the network fails, or cannot be called by a generic program.
     """
+    return next(counted_runs(network, target, part, [inputs], folder, kernels_in_ram))
+
+
+def counted_runs(
+    network: ArchiveNetwork,
+    target: Target,
+    part: Mcu,
+    input_sets: Iterable[Sequence[Input]],
+    folder: Path,
+    kernels_in_ram: bool = False,
+) -> Iterator[CountedRun]:
+    """Yield ``run()`` for each set of inputs. The network is compiled once.
+
+    Sets after the first one that the network rejects are left out.
+    """
     board = board_tools(target.name)
     options = [f'-DTVMRT_KERNEL_SECTION="{KERNEL_SECTION}"'] if kernels_in_ram else []
-    path = _build(network, target, board, inputs, folder, options)
+    usual = _compiler_command(network, board, options)
+    objects = object_commands([*usual, *target.flags], network.sources, folder)
+    for command in objects.values():
+        _run_compiler(command, network, board)
+    for i, inputs in enumerate(input_sets):
+        path = _link(network, target, board, usual, [*map(str, objects)], inputs, folder)
+        try:
+            yield _count(network, board, path, inputs, part, folder)
+        except RejectedInputsError:
+            if i == 0:
+                raise
+
+
+def _count(
+    network: ArchiveNetwork,
+    board: Board,
+    path: Path,
+    inputs: Sequence[Input],
+    part: Mcu,
+    folder: Path,
+) -> CountedRun:
     dumper = f"{board.tool}-objdump"
     image = _read_image_sizes(path, _run_command([dumper, "-ht", str(path)]), network, inputs)
     text = _run_command([dumper, "-d", "--no-show-raw-insn", str(path)])
@@ -175,43 +214,50 @@ def _read_image_sizes(
     return Image(path, flash, static, (addresses["data_begin"], addresses["stack_top"]))
 
 
-def _build(
-    network: ArchiveNetwork,
-    target: Target,
-    board: Board,
-    inputs: Sequence[Input],
-    folder: Path,
-    options: Sequence[str],
-) -> Path:
-    boards_folder = Path(find_boards_path())
-    main = folder / "count_network.c"
-    main.write_text(program_text(network, inputs, folder), encoding="utf-8")
+def _compiler_command(network: ArchiveNetwork, board: Board, options: Sequence[str]) -> list[str]:
     compiler = f"{board.tool}-gcc"
     found = _run_command([compiler, "-print-file-name=picolibc.specs"]).strip()
     specs = ["--specs=picolibc.specs"] if "/" in found else []
-    includes = [*network.includes, boards_folder.parent]
-    usual = [compiler, *specs, "-std=gnu11", *CFLAGS, *options, *(f"-I{path}" for path in includes)]
+    includes = [*network.includes, Path(find_boards_path()).parent]
+    return [compiler, *specs, "-std=gnu11", *CFLAGS, *options, *(f"-I{path}" for path in includes)]
+
+
+def _link(
+    network: ArchiveNetwork,
+    target: Target,
+    board: Board,
+    usual: Sequence[str],
+    objects: Sequence[str],
+    inputs: Sequence[Input],
+    folder: Path,
+) -> Path:
+    """Link the network with a program that calls it for these inputs; return the image."""
+    boards_folder = Path(find_boards_path())
+    main = folder / "count_network.c"
+    main.write_text(program_text(network, inputs, folder), encoding="utf-8")
     link_flags = board.flags if board.target == target.name else target.flags
     clock = [flag for flag in board.flags if flag.startswith("-D")]
     image = folder / "count.elf"
-    objects = object_commands([*usual, *target.flags], network.sources, folder)
     sources = [*objects, main, boards_folder / "count.c", boards_folder / board.start]
-    link = [
-        *usual, *link_flags, *clock, "-nostartfiles", f"-L{boards_folder}",
-        "-T", f"{board.target}.ld",
-        "-Wl,--gc-sections", *map(str, sources), "-lm", "-o", str(image),
-    ]  # fmt: skip
-    for command in (*objects.values(), link):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            continue
-        details = [
-            line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line
-        ]
-        details = details or [line for line in done.stderr.splitlines() if "error" in line]
-        reason = "; ".join(details[:3]).strip() or done.stderr.strip()[-500:]
-        raise CompileError(f"the image of {network.name} for {board.target} fails: {reason}")
+    _run_compiler(
+        [
+            *usual, *link_flags, *clock, "-nostartfiles", f"-L{boards_folder}",
+            "-T", f"{board.target}.ld",
+            "-Wl,--gc-sections", *map(str, sources), "-lm", "-o", str(image),
+        ],
+        network, board,
+    )  # fmt: skip
     return image
+
+
+def _run_compiler(command: Sequence[str], network: ArchiveNetwork, board: Board) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return
+    details = [line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line]
+    details = details or [line for line in done.stderr.splitlines() if "error" in line]
+    reason = "; ".join(details[:3]).strip() or done.stderr.strip()[-500:]
+    raise CompileError(f"the image of {network.name} for {board.target} fails: {reason}")
 
 
 def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path) -> str:
@@ -323,7 +369,7 @@ def _execute(
             f"{network.name} runs longer than {SECONDS} s in {board.emulator[0]}"
         ) from None
     if done.returncode == 3:
-        raise ValueError(
+        raise RejectedInputsError(
             f"{network.name} fails in {board.emulator[0]} for these inputs; set --inputs"
         )
     if done.returncode != 0 or not out.is_file():

@@ -18,6 +18,16 @@ from tvmrt.cli.schemas import WORDS
 
 COST = {"seconds": or_null(seconds()), "joules": or_null(number())}
 
+TIMING = record(
+    inputs=integer("Inputs that were compared."),
+    same_instructions=flag("They executed the same instructions."),
+    layers=list_of(
+        record(name=text(), fewest=integer(), most=integer()), "Layers whose instructions differ."
+    ),
+    worst_cycles=or_null(integer(), "Upper bound for all inputs, without caches."),
+    reason=or_null(text(), "Why there is no bound."),
+)
+
 INSPECT_BOARD = record(
     "tvmrt inspect --board --json: an estimate from a run that QEMU counts.",
     file=text(), board=text(), target=text(), core=text("Core whose table of cycles is used."),
@@ -30,6 +40,7 @@ INSPECT_BOARD = record(
         record(
             instructions=integer(), cycles=integer(), wait_cycles=integer("Part of cycles."),
             **COST,
+            timing=or_null(TIMING, "With --timing."),
             ram=record(
                 arena_bytes=size(), input_bytes=size(), output_bytes=size(),
                 static_bytes=size("Variables."), stack_bytes=or_null(size()),

@@ -286,13 +286,68 @@ def refused(capsys, *arguments):
     return " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
+@needs("cortex-m4")
+def test_timing_compares_instructions_of_several_inputs(capsys, digits, digits_net, tmp_path):
+    library = digits_net("cortex-m4")
+    library.export(str(tmp_path / "net.tar"))
+    found = only(estimate(capsys, tmp_path / "net.tar", "--board", "cortex-m4", "--timing"))
+    timing = found["timing"]
+    assert timing["same_instructions"] and not timing["layers"] and timing["inputs"] == 8
+    assert found["cycles"] <= timing["worst_cycles"] < 1.2 * found["cycles"]
+    # QEMU's own counts of a firmware with inputs that were not compared
+    (info,) = library.summary.inputs
+    ramp = np.linspace(-127, 127, int(np.prod(info.shape))).reshape(info.shape)
+    counts = set()
+    for i, values in enumerate((ramp, -ramp, ramp * 0 + 5)):
+        arrays = {info.name: values.astype(info.dtype)}
+        outcome = boards.run_network(
+            boards.BOARDS["cortex-m4"], library, arrays, tmp_path / f"b{i}", True
+        )
+        counts.add(outcome.instructions)
+    assert len(counts) == 1
+    # the cycles of this core depend on earlier instructions
+    m55 = only(estimate(capsys, digits / "digits_int8.onnx", "--board", "cortex-m55", "--timing"))
+    assert m55["timing"]["same_instructions"] and m55["timing"]["worst_cycles"] is None
+    assert "earlier instructions" in m55["timing"]["reason"]
+
+
+@pytest.mark.slow
+@needs("cortex-m4")
+def test_timing_names_layers_that_depend_on_the_input(capsys, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[64] x, bool[1] again) => (float[64] y) {
+        half = Relu(x)
+        zero = Constant<value = int64 {0}>()
+        z = Gather<axis = 0>(again, zero)
+        y = If(z)<
+            then_branch = a () => (float[64] t) { t = Sqrt(half) },
+            else_branch = b () => (float[64] t) { t = Identity(half) }>
+    }"""
+    onnx = pytest.importorskip("onnx")
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    found = only(estimate(capsys, tmp_path / "net.onnx", "--board", "cortex-m4", "--timing"))
+    timing = found["timing"]
+    assert not timing["same_instructions"] and timing["worst_cycles"] is None
+    assert all(row["fewest"] < row["most"] for row in timing["layers"]) and timing["layers"]
+    assert timing["reason"] == "the instructions depend on the input"
+    assert main(["inspect", str(tmp_path / "net.onnx"), "--board", "cortex-m4", "--timing"]) == 0
+    text = capsys.readouterr().out
+    assert f"{timing['layers'][0]['name']} (" in text and "no bound" in text
+
+
 def test_impossible_estimates_have_a_one_line_error(
     capsys, digits, digits_net, tmp_path, monkeypatch
 ):
     model, archive = digits / "digits_int8.onnx", tmp_path / "net.tar"
     digits_net("cortex-m4").export(str(archive))
     assert "did you mean nrf" in refused(capsys, model, "--board", "nrf25")
-    for option in (("--clock", 100), ("--kernels-in-ram",), ("-o", tmp_path / "x.html")):
+    for option in (
+        ("--clock", 100),
+        ("--kernels-in-ram",),
+        ("--timing",),
+        ("-o", tmp_path / "x.html"),
+    ):
         assert "are for --board" in refused(capsys, model, *option)
     wrong = ("--board", "nrf52", "-o", tmp_path / "x.pdf")
     assert "is written as .html or .json" in refused(capsys, model, *wrong)

@@ -54,6 +54,12 @@ from tvmrt.units import NUMBER
     help="With --board: build the kernels with TVMRT_KERNEL_SECTION, so that they run from RAM.",
 )
 @click.option(
+    "--timing",
+    is_flag=True,
+    help="With --board: run with several inputs, compare their instructions and print an upper "
+    "bound of the cycles.",
+)
+@click.option(
     "--inputs",
     "inputs_file",
     type=options.PATH,
@@ -73,6 +79,7 @@ def command(
     picojoules: float | None,
     scale: float,
     kernels_in_ram: bool,
+    timing: bool,
     inputs_file: Path | None,
     output: Path | None,
     as_json: bool,
@@ -88,14 +95,15 @@ def command(
         tell(
             file, output, as_json, board=board, wait_states=wait_states, clock=clock,
             picojoules=picojoules, scale=scale, inputs_file=inputs_file,
-            kernels_in_ram=kernels_in_ram,
+            kernels_in_ram=kernels_in_ram, timing=timing,
         )  # fmt: skip
         return
     board_options = (wait_states, clock, picojoules, inputs_file, output)
-    if any(each is not None for each in board_options) or scale != 1 or kernels_in_ram:
+    flags = scale != 1 or kernels_in_ram or timing
+    if flags or any(each is not None for each in board_options):
         raise click.UsageError(
-            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --inputs and "
-            "--output are for --board"
+            "--wait-states, --clock, --picojoules, --scale, --kernels-in-ram, --timing, --inputs "
+            "and --output are for --board"
         )
     description = describe(file)
     if as_json:

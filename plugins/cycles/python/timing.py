@@ -1,0 +1,153 @@
+"""Whether the instructions of a run depend on its inputs, and the largest number of cycles.
+
+The network runs with several inputs: zeros, the least and the largest values, both in turn, and
+random ones. Its instructions are the same for all of them if each layer executed equally many, in
+equally many cycles. This is an observation, not a proof: an operator that branches on a rare value
+may pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.plugins.cycles.core_timing import Core
+from tvmrt.plugins.cycles.estimate import estimate_layers
+from tvmrt.plugins.cycles.mcu_parts import Mcu
+from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CountedRun, Input, counted_runs
+
+RANDOM_SETS = 3
+LARGE = 100.0  # magnitude of floating-point inputs, whose range no file states
+
+
+@dataclass(frozen=True)
+class LayerRange:
+    """Fewest and most instructions of a layer over all runs."""
+
+    name: str
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Result of all runs.
+
+    ``inputs``: number of inputs that the network accepted. ``layers``: those whose instructions
+    differ. ``worst_cycles``: upper bound of the cycles of a run; None if there is none, for
+    ``reason``.
+    """
+
+    inputs: int
+    layers: tuple[LayerRange, ...]
+    worst_cycles: int | None
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "inputs": self.inputs,
+            "same_instructions": not self.layers,
+            "layers": [vars(layer) for layer in self.layers],
+            "worst_cycles": self.worst_cycles,
+            "reason": self.reason or None,
+        }
+
+
+def measure(
+    network: ArchiveNetwork,
+    target: Target,
+    part: Mcu,
+    core: Core,
+    given: Sequence[Input],
+    folder: Path,
+    kernels_in_ram: bool = False,
+) -> Timing:
+    """Run a network with ``given`` and with made-up inputs in QEMU, and compare the instructions.
+
+    Inputs that the network rejects, such as indices out of range, are left out.
+
+    Raises
+    ------
+    CompileError
+        If a tool is missing or fails, or the network is too large for the QEMU board.
+    ValueError
+        If the network fails for the given inputs.
+    """
+    uncached = replace(part, code_cache=0, data_cache=0, prefetch=False)
+    dtypes = {name: row["dtype"] for name, row in network.main["inputs"].items()}
+    sets = input_sets(given, dtypes)
+    runs = list(counted_runs(network, target, uncached, sets, folder, kernels_in_ram))
+    layers = tuple(_layer_ranges(network, runs, core, uncached))
+    reason = _reason(layers, runs, core)
+    worst = None if reason else round(max(_worst(network, run, core, uncached) for run in runs))
+    return Timing(len(runs), layers, worst, reason)
+
+
+def input_sets(given: Sequence[Input], dtypes: Mapping[str, str]) -> Iterator[list[Input]]:
+    """Yield the inputs of each run, the given ones first. ``dtypes``: element types by name."""
+    yield list(given)
+    rng = np.random.default_rng(1)
+    for kind in ("zeros", "least", "largest", "both", *["random"] * RANDOM_SETS):
+        yield [
+            Input(each.name, _values(kind, dtypes[each.name], len(each.data), rng).tobytes())
+            for each in given
+        ]
+
+
+def _values(kind: str, dtype: str, nbytes: int, rng: np.random.Generator) -> np.ndarray:
+    element = np.dtype("uint8" if dtype == "bool" else dtype)
+    count = nbytes // element.itemsize
+    least: Any = -LARGE
+    largest: Any = LARGE
+    if dtype == "bool":
+        least, largest = 0, 1
+    elif element.kind in "iu":
+        least, largest = np.iinfo(element).min, np.iinfo(element).max
+    if kind == "random":
+        if element.kind in "iu":
+            return rng.integers(least, largest, count, dtype=element, endpoint=True)
+        return rng.standard_normal(count).astype(element)
+    pairs = {"zeros": (0, 0), "least": (least, least), "largest": (largest, largest)}
+    return np.resize(np.array(pairs.get(kind, (least, largest)), element), count)
+
+
+def _layer_ranges(
+    network: ArchiveNetwork, runs: Sequence[CountedRun], core: Core, part: Mcu
+) -> Iterator[LayerRange]:
+    """Yield the layers that did not execute the same blocks in all runs."""
+    tables = [estimate_layers(network, run, core, part) for run in runs]
+    if len({tuple(layer.name for layer in table) for table in tables}) > 1:
+        counts = [sum(layer.instructions for layer in table) for table in tables]
+        yield LayerRange("the calls of operators", min(counts), max(counts))
+        return
+    for rows in zip(*tables):
+        counts = [row.instructions for row in rows]
+        # other branches of equal length differ in cycles
+        if len(set(counts)) > 1 or len({row.core_cycles for row in rows}) > 1:
+            yield LayerRange(rows[0].name, min(counts), max(counts))
+
+
+def _reason(layers: Sequence[LayerRange], runs: Sequence[CountedRun], core: Core) -> str:
+    """Return why there is no bound of the cycles, or an empty text."""
+    if core.worst_costs is None:
+        return f"the cycles of {core.name} depend on earlier instructions"
+    if len(runs) < 2:
+        return "the network rejects all inputs but the given ones"
+    if layers:
+        return "the instructions depend on the input"
+    return ""
+
+
+def _worst(network: ArchiveNetwork, run: CountedRun, core: Core, part: Mcu) -> float:
+    """Return the cycles if each instruction takes its longest time, and no cache keeps a line."""
+    worst = replace(
+        core,
+        costs={**core.costs, **(core.worst_costs or {})},
+        taken_branch=core.worst_taken_branch or core.taken_branch,
+    )
+    return sum(layer.cycles for layer in estimate_layers(network, run, worst, part))
