@@ -121,7 +121,7 @@ static int default_workers(void) {
 }
 
 /* Maximum number of tasks of a launch, 1 or more. */
-static int num_workers(void) {
+int tvmrt__num_threads(void) {
   int count = atomic_load_explicit(&requested_workers, memory_order_relaxed);
   if (count != 0) return count;
   count = default_workers();
@@ -387,7 +387,7 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
 /* -1 if a task failed, with its text; all tasks have ended by then. `cdata` belongs to the caller
  * and is read by all of them. */
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
-  int count = num_workers();
+  int count = tvmrt__num_threads();
   int rc;
   if (num_task > 0 && num_task < count) count = num_task;
   if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
@@ -422,7 +422,7 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
 /* () -> the maximum number of threads of a launch. */
 TVMRT_NATIVE(num_threads) {
   TVMRT_GLOBAL_ARGS;
-  return tvmrt__ret_int(out, out_code, num_workers());
+  return tvmrt__ret_int(out, out_code, tvmrt__num_threads());
 }
 
 /* (mode, number of threads [, lists of CPUs]): the placement of threads is left to the system. */

@@ -1,4 +1,4 @@
-/* Query of the workers of TVMBackendParallelLaunch. */
+/* Queries of the workers of TVMBackendParallelLaunch. */
 #ifndef TVMRT_SRC_RUNTIME_CORE_THREAD_POOL_H_
 #define TVMRT_SRC_RUNTIME_CORE_THREAD_POOL_H_
 
@@ -7,5 +7,9 @@
 /* Whether launches have started threads. Functions that are fast on one thread, and may be called
  * by programs that never launch anything, do not start any. */
 bool tvmrt__has_workers(void);
+
+/* Maximum number of threads of a launch. The first call reads the environment and asks the system;
+ * executors make it when they are created, so that no run does. */
+int tvmrt__num_threads(void);
 
 #endif /* TVMRT_SRC_RUNTIME_CORE_THREAD_POOL_H_ */

@@ -322,6 +322,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(
       tvmrt__library_has_state(e->base.module.library, m->mod_name, &e->base.has_state));
   TVMRT_RETURN_IF_ERROR(reset_state(&e->base));
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_prepare(&e->base, m->mod_name));
   return make_args(e);
 }
 
@@ -359,13 +360,16 @@ static int call_main(tvmrt_aot_executor* e) {
 int tvmrt__aot_run(tvmrt_executor* base) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)base;
   const tvmrt_ports* outputs = &base->outputs;
+  tvmrt_reserve* outer;
   size_t i;
   int rc;
   tvmrt__forget_error(); /* of an earlier call */
   for (i = 0; i < outputs->count; ++i) {
     tvmrt__port_resize(&outputs->items[i], outputs->items[i].capacity);
   }
+  outer = tvmrt__reserve_begin(&base->reserve);
   rc = call_main(e);
+  tvmrt__reserve_end(outer);
   /* Code of other compilers may return an error code without a text; supply one. */
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
     tvmrt__set_error("network '%.80s' failed without an error text.", e->metadata->mod_name);

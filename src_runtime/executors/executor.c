@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/thread_pool.h"
 #include "profile.h"
 #include "schedules.h"
 
@@ -39,8 +40,17 @@ static void free_side(tvmrt_ports* side) {
 }
 
 void tvmrt__executor_free_ports(tvmrt_executor* e) {
+  tvmrt__reserve_free(&e->reserve);
   free_side(&e->inputs);
   free_side(&e->outputs);
+}
+
+int tvmrt__executor_prepare(tvmrt_executor* e, const char* network) {
+  void* found;
+  (void)tvmrt__num_threads();
+  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(e->module.library, network, "get_scratch", &found));
+  /* other compilers' libraries state no size; their workspaces are the thread's */
+  return found == NULL ? 0 : tvmrt__reserve_alloc(&e->reserve, *(const uint64_t*)found);
 }
 
 /* Always -1. Waiting instead would deadlock a thread that calls the executor from a callback. */

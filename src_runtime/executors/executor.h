@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
 
 #include "../tensors/params.h"
+#include "../tensors/workspace.h"
 #include "port.h"
 
 /* One side of a network. */
@@ -20,6 +21,7 @@ typedef struct tvmrt_executor {
   bool* is_param;                  /* per input: it was set as a parameter; NULL if unknown */
   const tvmrt_dims* dims;          /* owned by the library, NULL without dynamic dimensions */
   struct tvmrt_schedule* schedule; /* NULL: operators run in order, on the caller's thread */
+  tvmrt_reserve reserve;           /* workspaces of the thread that runs it */
   bool has_state;                  /* some operator memory is state that persists between runs */
   atomic_bool is_taken;
 } tvmrt_executor;
@@ -65,6 +67,10 @@ tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name);
 /* Read the dynamic dimensions from the library and record them in the ports, whose memory is
  * allocated for the maximum. */
 int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network);
+
+/* Reserve the workspaces that the library states, and read the settings of threads, so that runs
+ * neither allocate nor call the system. */
+int tvmrt__executor_prepare(tvmrt_executor* e, const char* network);
 
 /* Record in the ports the device memory in which they may lie; no-op for NULL. */
 int tvmrt__executor_set_placement(tvmrt_executor* e, const tvmrt_placement* placement);

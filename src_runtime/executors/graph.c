@@ -112,17 +112,23 @@ int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   return 0;
 }
 
+/* Run all operators in order, on this thread, with the executor's workspaces. */
+static int run_in_order(tvmrt_graph_executor* g) {
+  tvmrt_reserve* outer = tvmrt__reserve_begin(&g->base.reserve);
+  size_t i;
+  int rc = 0;
+  tvmrt__forget_error(); /* of an earlier call */
+  for (i = 0; rc == 0 && i < g->num_ops; ++i) rc = tvmrt__graph_run_op(g, i);
+  tvmrt__reserve_end(outer);
+  return rc;
+}
+
 /* The first failing operator ends the run; outputs are then undefined. The text of an earlier call
  * is dropped, so that an operator that returns no error text is reported by name. */
 int tvmrt__graph_run(tvmrt_executor* e) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
-  size_t i;
   tvmrt__graph_show_room(g);
-  if (e->schedule != NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__schedule_functions(e->schedule)->run(e->schedule));
-  } else {
-    tvmrt__forget_error(); /* of an earlier call */
-    for (i = 0; i < g->num_ops; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
-  }
+  TVMRT_RETURN_IF_ERROR(e->schedule == NULL ? run_in_order(g)
+                                            : tvmrt__schedule_functions(e->schedule)->run(e->schedule));
   return tvmrt__graph_copy_outputs(g);
 }

@@ -373,6 +373,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
   if (rc == 0) rc = tvmrt__executor_read_dims(&g->base, network);
   if (rc == 0) rc = tvmrt__executor_set_placement(&g->base, placement);
+  if (rc == 0) rc = tvmrt__executor_prepare(&g->base, network);
   return rc != 0 ? rc : choose_scheduler(g);
 }
 

@@ -141,7 +141,7 @@ _ENTRY_NAMES = (
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
-    "reset_state", "state_begun", "get_dims", "get_state", "get_placement",
+    "reset_state", "state_begun", "get_dims", "get_state", "get_scratch", "get_placement",
 )  # fmt: skip
 
 
@@ -337,6 +337,10 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     if program.states:  # executors check for this function
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter(prefix, "get_state", "&has_state")
+    if program.thread_scratch_bytes:  # executors reserve them when they are created
+        size = program.thread_scratch_bytes
+        lines += [f"static const uint64_t scratch_bytes = UINT64_C({size});", ""]
+        lines += print_getter(prefix, "get_scratch", "&scratch_bytes")
     if options.abi == "tvm-ffi":
         lines += ["", *tvm_ffi.print_entries(program, prefix, options.module_name)]
     return "\n".join(lines) + "\n"

@@ -74,7 +74,10 @@ class RecurrentLowering(Tunable):
 
     def scratch(self, step: Step) -> Scratch:
         accumulators = self.batch * self.scratch_rows * self.hidden * 4
-        return Scratch(self._packed_bytes(self.tiles(step)) + accumulators)
+        tiles = self.tiles(step)
+        # states and sums that two threads share
+        shared = (8 * self.batch * self.hidden * 4,) if self._is_shared(tiles) else ()
+        return Scratch(self._packed_bytes(tiles) + accumulators, shared)
 
     def _packed_bytes(self, tiles: packing.Tiles) -> int:
         """Return the scratch bytes, before the accumulators, of operands packed at run time."""
