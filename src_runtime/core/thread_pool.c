@@ -79,6 +79,11 @@ static const double SPIN_BEFORE_YIELD = 25e-6;
 
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
+/* Not NULL while this thread runs a network that must not use others. */
+static TVMRT_THREAD_POINTER const void* alone_mark;
+
+void tvmrt__launch_alone(bool alone) { alone_mark = alone ? &pool_once : NULL; }
+
 /* Wait briefly; after a while yield, since the other thread may need the processor. */
 static void spin_or_yield(int* spins) {
   if (++*spins < SPINS_BEFORE_YIELD) {
@@ -390,7 +395,8 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   int count = tvmrt__num_threads();
   int rc;
   if (num_task > 0 && num_task < count) count = num_task;
-  if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
+  if (count == 1 || alone_mark != NULL ||
+      atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
     return run_alone(flambda, cdata);
   }
   tvmrt__call_once(&pool_once, set_up_pool);

@@ -12,4 +12,7 @@ bool tvmrt__has_workers(void);
  * executors make it when they are created, so that no run does. */
 int tvmrt__num_threads(void);
 
+/* Whether launches of this thread run on it alone, from now on. */
+void tvmrt__launch_alone(bool alone);
+
 #endif /* TVMRT_SRC_RUNTIME_CORE_THREAD_POOL_H_ */

@@ -47,10 +47,14 @@ void tvmrt__executor_free_ports(tvmrt_executor* e) {
 
 int tvmrt__executor_prepare(tvmrt_executor* e, const char* network) {
   void* found;
+  const uint64_t* needs;
   (void)tvmrt__num_threads();
-  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(e->module.library, network, "get_scratch", &found));
-  /* other compilers' libraries state no size; their workspaces are the thread's */
-  return found == NULL ? 0 : tvmrt__reserve_alloc(&e->reserve, *(const uint64_t*)found);
+  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(e->module.library, network, "get_run_needs", &found));
+  needs = found;
+  /* libraries of other compilers state none; their workspaces are the thread's */
+  if (needs == NULL) return 0;
+  e->reserve.alone = needs[1] != 0;
+  return tvmrt__reserve_alloc(&e->reserve, needs[0]);
 }
 
 /* Always -1. Waiting instead would deadlock a thread that calls the executor from a callback. */

@@ -16,6 +16,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../base/error.h"
+#include "../core/thread_pool.h"
 #include "memory_device.h"
 
 /* Requests are rounded up, so that operators with similar needs share a block. */
@@ -116,10 +117,14 @@ tvmrt_reserve* tvmrt__reserve_begin(tvmrt_reserve* reserve) {
   tvmrt_reserve* previous = current_reserve;
   reserve->used = reserve->num_blocks = 0;
   current_reserve = reserve;
+  tvmrt__launch_alone(reserve->alone);
   return previous;
 }
 
-void tvmrt__reserve_end(tvmrt_reserve* previous) { current_reserve = previous; }
+void tvmrt__reserve_end(tvmrt_reserve* previous) {
+  current_reserve = previous;
+  tvmrt__launch_alone(previous != NULL && previous->alone);
+}
 
 /* The next block of the reserve, or NULL if it has no space or is on another device. */
 static void* take_reserved(DLDevice dev, size_t bytes) {

@@ -12,6 +12,7 @@ enum { TVMRT_MAX_RESERVED = 8 };
 /* Memory for the workspaces of the thread that runs the executor; zero-initialised is empty. One
  * run uses it at a time, on any thread. */
 typedef struct tvmrt_reserve {
+  bool alone; /* the run launches no tasks on other threads */
   char* memory;
   size_t bytes;
   size_t used;       /* bytes up to the end of the last block */

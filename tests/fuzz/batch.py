@@ -37,7 +37,7 @@ __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "
 HERE = Path(__file__).resolve().parent
 MAX_BYTES = 64 << 20  # of a network's memory, to be run here
 # functions that executors look up in the library, which only one network may define
-OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state", "get_scratch")
+OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state", "get_run_needs")
 
 
 @dataclass(frozen=True)

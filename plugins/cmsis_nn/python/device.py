@@ -37,6 +37,7 @@ class CmsisNN(Device):
     pooling, add, multiply, softmax."""
 
     name = "cmsis-nn"
+    real_time = True
 
     def refuses(self, context: Context) -> str | None:
         if context.runtime == "crt":

@@ -58,6 +58,12 @@ RULES = (
         ),
     ),
     Rule(
+        "{real_time} excludes other threads and memory that a run allocates; choose "
+        "{schedule=sync} and {abi=packed}",
+        lambda r: r.real_time and (r.schedule == "async" or r.abi == "tvm-ffi"),
+        UnsupportedError,
+    ),
+    Rule(
         "{schedule=async} is for hosts; choose {runtime=host}",
         lambda r: r.schedule == "async" and r.runtime != "host",
     ),

@@ -33,6 +33,7 @@ class CompileOptions(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int | str]] | None
     dims: Mapping[str, int | str | tuple[int, int]] | None
     sequences: Mapping[str, int | None] | None
+    real_time: bool
     requantize: str
     params: str | None
     pools: Mapping[str, int | tuple[int, str]] | None

@@ -259,6 +259,12 @@ class Request:
         flag="--sequence", form="INPUT=COUNT", repeated=True,
         commands=MEASURE, parse=option_values.parse_sequences, example={"x": 3},
     )
+    real_time: bool = _option(
+        False,
+        "Refuse a network whose runs may allocate memory, take locks or call the system; runs stay "
+        "on the thread that calls them.",
+        flag="--real-time", kind="bool", common=True, commands=MEASURE,
+    )
     requantize: str = _option(
         "float",
         "Requantisation: ``float`` multiplies in float32 as onnxruntime does, ``fixed-point`` "

@@ -141,7 +141,7 @@ _ENTRY_NAMES = (
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
-    "reset_state", "state_begun", "get_dims", "get_state", "get_scratch", "get_placement",
+    "reset_state", "state_begun", "get_dims", "get_state", "get_run_needs", "get_placement",
 )  # fmt: skip
 
 
@@ -337,10 +337,14 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     if program.states:  # executors check for this function
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter(prefix, "get_state", "&has_state")
-    if program.thread_scratch_bytes:  # executors reserve them when they are created
-        size = program.thread_scratch_bytes
-        lines += [f"static const uint64_t scratch_bytes = UINT64_C({size});", ""]
-        lines += print_getter(prefix, "get_scratch", "&scratch_bytes")
+    if program.thread_scratch_bytes or options.real_time:  # read when an executor is created
+        numbers = f"UINT64_C({program.thread_scratch_bytes}), {int(options.real_time)}"
+        lines += [
+            "/* Bytes of workspaces at a time; whether runs stay on the caller's thread. */",
+            f"static const uint64_t run_needs[] = {{{numbers}}};",
+            "",
+        ]
+        lines += print_getter(prefix, "get_run_needs", "run_needs")
     if options.abi == "tvm-ffi":
         lines += ["", *tvm_ffi.print_entries(program, prefix, options.module_name)]
     return "\n".join(lines) + "\n"

@@ -59,6 +59,8 @@ class Options:
 
     ``provenance`` is written to the manifest.
 
+    ``real_time``: runs stay on the thread that calls them.
+
     ``profile`` and ``record`` let the code record cycles of its operators and digests of its
     tensors in a ring buffer of ``trace_records`` entries (None: enough for one run).
     """
@@ -75,6 +77,7 @@ class Options:
     trace_records: int | None = None
     image: SharedImage | None = None
     abi: str = "packed"
+    real_time: bool = False
     provenance: Provenance = field(default_factory=Provenance)
 
     @property

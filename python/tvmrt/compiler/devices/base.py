@@ -109,6 +109,9 @@ class Device:
         Memory of the device (``tvmrt.compiler.ir.DeviceMemory``) that the run-time part accepts for
         tensors of regions, in addition to host memory: tensors that only regions of this device
         access are allocated there. None: tensors are in host memory.
+    real_time
+        Whether regions run without allocations, locks and system calls; the option ``real_time``
+        refuses regions of other devices.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -125,6 +128,7 @@ class Device:
     version: int = 0
     any_size: bool = False
     memory: DeviceMemory | None = None
+    real_time: bool = False
     hooks: bool = False
 
     def refuses(self, context: Context) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from tvmrt.compiler import option_rules
-from tvmrt.compiler.codegen import c_source, pool_options, rematerialize, row_fusion
+from tvmrt.compiler.codegen import c_source, pool_options, real_time, rematerialize, row_fusion
 from tvmrt.compiler.codegen.depth_first_tiling import tile_depth_first
 from tvmrt.compiler.codegen.device_placement import defer_regions, place_on_devices
 from tvmrt.compiler.codegen.entries import graph_json as graph_file
@@ -112,7 +112,10 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     settings = resolve_options.print_options(model, request, provenance)
     need = UnplannedNetwork(program, machine, settings, memory_pools)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
-    return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
+    real_time_devices = frozenset(device.name for device in chosen if device.real_time)
+    return LoweredNetwork(
+        need, placement, clock, dump, request.cc, cuts, bound, family, real_time_devices
+    )
 
 
 def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
@@ -231,6 +234,7 @@ class LoweredNetwork:
     cuts: Any
     bound: limits.RunBound
     family: McuFamily | None = None
+    real_time_devices: frozenset[str] = frozenset()
 
     def generate(self, planned: PlacedNetwork, image: SharedImage | None = None) -> CompiledLibrary:
         """Generate the library of a network with planned memory; ``image``: the image it is in."""
@@ -240,6 +244,8 @@ class LoweredNetwork:
         self.dump.program("plan", program)
         with self.clock.stage("generate"):
             sources = c_source.generate(program, machine, options, planned.places, planned.printed)
+            if options.real_time:
+                real_time.check(sources, self.real_time_devices)
             graph = options.executor == "graph"
             json = graph_file.graph_json(program, sources, options) if graph else None
         library = CompiledLibrary(

@@ -368,14 +368,14 @@ class _Graph:
 
     def _metadata(self, heads: Sequence[list[int]]) -> dict[str, Any]:
         """Return metadata for executors: output names, as a node has one name for all its outputs,
-        and the prefix of the library's functions for sizes, placement, state and scratch."""
+        and the prefix of the library's functions for sizes, placement, state and the needs of a run."""
         program: Program = self.program
         metadata: dict[str, Any] = {}
         if [self.nodes[head[0]]["name"] for head in heads] != program.output_names:
             metadata["output_names"] = list(program.output_names)
         own_functions = (
             program.has_dynamic_dims(), program.states, program.thread_scratch_bytes,
-            is_placed(program),
+            self.options.real_time, is_placed(program),
         )  # fmt: skip
         if any(own_functions):
             metadata["network"] = self.sources.prefix
