@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import click
 
@@ -24,6 +24,7 @@ from tvmrt.cli import (
     console,
     dynamic_sizes,
     files,
+    jitter,
     onnx_reference,
     options,
     sequence_io,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 ONNX_RIVAL = "onnxruntime"
 COMPILED = (".so", ".tar", ".elf")
 MIN_ROUNDS, MAX_ROUNDS = 5, 20_000
+SingleRuns = Optional[Callable[["Session"], jitter.Jitter]]
+_OPTIONAL = ("operators", "jitter")  # members of a result only if they were asked for
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Result:
     ``network``: Network, with the sizes of its dynamic dimensions. ``timings``: Timings, that of
     tvmrt first. ``compile_seconds``: Compile time; 0 for a compiled network. ``resident``: Memory
     for loading and running a compiled network, if the system reports it. ``operators``: Operators
-    in execution order, with --profile.
+    in execution order, with --profile. ``jitter``: Times of single runs, with --jitter.
     """
 
     network: str
@@ -73,6 +76,7 @@ class Result:
     compile_seconds: float
     resident: ResidentMemory | None = None
     operators: Sequence[Mapping[str, Any]] = ()
+    jitter: jitter.Jitter | None = None
 
 
 @click.command("bench", cls=connections.ConnectedCommand, rows=(), defaults={"executor": "graph"})
@@ -105,11 +109,18 @@ class Result:
     help="Show time, GFLOP/s, bytes per second and roofline fraction of each operator. The "
     "roofline uses the measured compute and memory bandwidth of this machine.",
 )
+@click.option(
+    "--jitter",
+    "jittered",
+    is_flag=True,
+    help="Show percentiles and the maximum of the times of single runs, and the scheduling.",
+)
 @options.threads
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, remote: connections.RemoteExecution, as_json: bool, **choices: Any,
+    profiled: bool, jittered: bool, remote: connections.RemoteExecution, as_json: bool,
+    **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or against another runtime.
 
@@ -131,19 +142,26 @@ def command(
         raise click.UsageError(
             "--profile needs the network file; 'tvmrt profile' times a compiled library"
         )
+    if jittered and remote_machine is not None:
+        raise click.UsageError(f"--jitter times runs on this machine: omit {remote_machine.option}")
+    single_runs = partial(jitter.measure, seconds=seconds) if jittered else None
     profiler = plugin.hook("operator times", "bench --profile") if profiled else None
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):
             if report:
                 report("networks", done, len(models))
-            results += _measure(model, rivals, inputs_file, seconds, threads, choices, profiler)
+            results += _measure(
+                model, rivals, inputs_file, seconds, threads, choices, profiler, single_runs
+            )
     machine = profiler and profiler.with_rooflines([each.operators for each in results], threads)
     if as_json:
         machine_of = {} if machine is None else {"machine": machine}
         console.print_json("bench", {**_as_dict(results, threads), **machine_of})
         return
     _print(results, threads)
+    if jittered:
+        jitter.print_jitter([(r.network, r.jitter) for r in results if r.jitter], threads)
     if machine is not None:
         for each in results:
             profiler.print_operators(each.network, each.operators)
@@ -170,15 +188,18 @@ def _measure(
     threads: int,
     choices: Mapping[str, Any],
     profiler: Any,
+    single_runs: SingleRuns,
 ) -> list[Result]:
     """Measure a network, at several sizes if it has dynamic dimensions; with a profiler, measure
-    its operators as well."""
+    its operators as well, and with ``single_runs`` the times of single runs."""
     from tvmrt.cli.session import compile_session
 
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
     if path.suffix in COMPILED:
-        return [_measure_compiled(path, rivals, inputs_file, seconds, threads, choices)]
+        return [
+            _measure_compiled(path, rivals, inputs_file, seconds, threads, choices, single_runs)
+        ]
     judged: Any = path
     importer = plugin.importer_of(path)
     if importer is not None:
@@ -203,9 +224,13 @@ def _measure(
             name = f"{path.stem} {trial.sizes}".rstrip()
             timed_operators = () if profiler is None else profiler.timed_operators(session)
             rounds = len(times["tvmrt"])
+            single = None if single_runs is None else single_runs(session)
             results.append(
-                Result(name, _timings(times), rounds, compile_seconds, operators=timed_operators)
-            )
+                Result(
+                    name, _timings(times), rounds, compile_seconds, operators=timed_operators,
+                    jitter=single,
+                )
+            )  # fmt: skip
     return results
 
 
@@ -216,6 +241,7 @@ def _measure_compiled(
     seconds: float,
     threads: int,
     choices: Mapping[str, Any],
+    single_runs: SingleRuns = None,
 ) -> Result:
     """Measure a network that is already compiled."""
     from tvmrt.cli.session import Session
@@ -235,7 +261,8 @@ def _measure_compiled(
     after = resident() if before is not None else None
     grown = after.since(before) if before is not None and after is not None else None
     times = _interleave(session, inputs, {"tvmrt": partial(session.run, inputs)}, seconds)
-    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0, grown)
+    single = None if single_runs is None else single_runs(session)
+    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0, grown, jitter=single)
 
 
 def _interleave(
@@ -327,7 +354,7 @@ def _as_dict(results: Sequence[Result], threads: int) -> dict[str, Any]:
         for rival, speeds in _speeds(results).items()
     }
     networks_timed = [
-        {name: value for name, value in asdict(result).items() if name != "operators" or value}
+        {name: value for name, value in asdict(result).items() if name not in _OPTIONAL or value}
         for result in results
     ]
     return {"threads": threads, "networks": networks_timed, "speed": summary}

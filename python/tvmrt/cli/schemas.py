@@ -128,6 +128,13 @@ FORMS: dict[str, Form] = {
             of(
                 "tvmrt.cli.bench:Result",
                 operators_=list_of(ROOFLINE, "Operators in execution order, with --profile."),
+                jitter_=of(
+                    "tvmrt.cli.jitter:Jitter",
+                    "Times of single runs, with --jitter.",
+                    scheduling=of(
+                        "tvmrt.cli.jitter:Scheduling", "Scheduling of the measuring process."
+                    ),
+                ),
             )
         ),
         machine_=record(

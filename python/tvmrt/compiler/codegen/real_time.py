@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from tvmrt import libinfo
@@ -183,7 +183,7 @@ def _definitions(text: str) -> _Code:
     return code
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kernel_text(header: str) -> str:
     """Return the text of a kernel's header, or "" for a header of another library."""
     for folder in libinfo.find_include_path():
@@ -205,7 +205,7 @@ def _closure(headers: Iterable[str]) -> set[str]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _included(header: str) -> tuple[str, ...]:
     folder = Path(header).parent
     names = []

@@ -368,7 +368,7 @@ class _Graph:
 
     def _metadata(self, heads: Sequence[list[int]]) -> dict[str, Any]:
         """Return metadata for executors: output names, as a node has one name for all its outputs,
-        and the prefix of the library's functions for sizes, placement, state and the needs of a run."""
+        and the prefix of the library's functions for sizes, placement, state and needs of runs."""
         program: Program = self.program
         metadata: dict[str, Any] = {}
         if [self.nodes[head[0]]["name"] for head in heads] != program.output_names:
