@@ -28,7 +28,7 @@ def derive_stream(graph: Graph, stream: StreamOption) -> None:
         try:
             net = _derived(graph, stream.causal, inputs, hops, sizes)
         except HopTooShortError as problem:
-            _lengthen(hops, inputs, problem.factor)
+            _lengthen(hops, inputs, problem)
             sizes = {}
             continue
         if sizes == known:
@@ -74,19 +74,21 @@ def _streamed_inputs(graph: Graph, stream: StreamOption) -> dict[Value, Streamed
     return found
 
 
-def _lengthen(hops: dict[Value, int], inputs: dict[Value, StreamedInput], factor: int) -> None:
+def _lengthen(
+    hops: dict[Value, int], inputs: dict[Value, StreamedInput], problem: HopTooShortError
+) -> None:
     """Multiply the hops by a factor that strides need. Raise ValueError for hops that are given,
     and for hops longer than the window."""
     for value, each in inputs.items():
-        hops[value] *= factor
+        hops[value] *= problem.factor
         if each.hop is not None:
             raise ValueError(
-                f"the strides of the network do not divide a hop of {each.hop} elements of "
-                f"{value.name!r}; give {option('stream')} a multiple of {hops[value]}, or no hop"
+                f"{problem.layer} has a stride that does not divide a hop of {each.hop} elements "
+                f"of {value.name!r}; give {option('stream')} a multiple of {hops[value]}, or no hop"
             )
         if hops[value] > value.shape[each.axis]:
             raise UnsupportedError(
-                f"the strides of the network need a hop of {hops[value]} elements of "
+                f"{problem.layer} has a stride that needs a hop of {hops[value]} elements of "
                 f"{value.name!r}, more than the window has; there is nothing to stream"
             )
 

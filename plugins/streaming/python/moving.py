@@ -12,14 +12,15 @@ from tvmrt.compiler.ir import Builder, Graph, Node, Value
 from tvmrt.compiler.ir.graph import constant
 from tvmrt.compiler.ir.state import States
 from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
 
 
 class HopTooShortError(Exception):
-    """The hop has to be a multiple of another number; ``factor`` is what it lacks."""
+    """The hop has to be a multiple of another number; ``factor`` is what it lacks for ``layer``."""
 
-    def __init__(self, factor: int) -> None:
+    def __init__(self, factor: int, layer: str) -> None:
         super().__init__(factor)
-        self.factor = factor
+        self.factor, self.layer = factor, layer
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,11 @@ class Moving:
     fill: float | None = None
 
 
-def divided(number: int, divisor: int) -> int:
-    """Return the quotient of a hop and a stride. Raise HopTooShortError unless it is an integer."""
+def divided(number: int, divisor: int, node: Node) -> int:
+    """Return the quotient of a hop and the stride of a node. Raise HopTooShortError unless it is
+    an integer."""
     if number % divisor:
-        raise HopTooShortError(divisor // gcd(number, divisor))
+        raise HopTooShortError(divisor // gcd(number, divisor), name_of(node))
     return number // divisor
 
 
@@ -83,8 +85,9 @@ class Network:
         if x.edge > x.extent - count and not self.causal:
             raise UnsupportedError(
                 f"{x.layer} pads the start of the streamed axis, and the results depend on this "
-                f'padding in every run; leave the padding out, or add ",causal" to the option '
-                f"stream, which pads the start of the stream once"
+                f'padding in every run; leave the padding out, or add ",causal" to '
+                f"{option('stream')}: the nearest causal form of the layer pads the start of the "
+                f"stream once, instead of each window"
             )
         fill = fill if x.fill is None else x.fill
         if count <= x.hop:

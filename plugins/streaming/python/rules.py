@@ -126,10 +126,10 @@ def _window(net: Network, node: Node) -> Moving | None:
     extent = node.output.shape[x.axis]
     if extent == 1:
         return None
-    hop = divided(x.hop, stride)
+    hop = divided(x.hop, stride, node)
     beyond = (extent - 1) * stride - before + reach - x.extent  # the last window's end
     if beyond > 0:
-        _refuse_end(net, node, beyond)
+        _refuse_end(net, node, before, beyond)
     edge = 0 if net.causal else -(-(x.edge + before) // stride)
     if hop > extent or edge > extent - hop:
         return None
@@ -166,13 +166,14 @@ def _at(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
     return tuple(value if i == index else each for i, each in enumerate(values))
 
 
-def _refuse_end(net: Network, node: Node, count: int) -> None:
+def _refuse_end(net: Network, node: Node, before: int, after: int) -> None:
     """Raise UnsupportedError for padding at the end of the window, unless it may be moved."""
     if not net.causal:
         raise UnsupportedError(
-            f"{name_of(node)} pads the streamed axis by {count} at its end, where new elements "
-            f'enter; pad the start only, or add ",causal" to {option("stream")}: then the layer '
-            f"pads the start of the stream instead, and its results lag by {count}"
+            f"{name_of(node)} pads the streamed axis by {after} at its end, where new elements "
+            f'enter; pad the start only, or add ",causal" to {option("stream")}: the nearest '
+            f"causal form of the layer pads the start of the stream by {before + after} and the "
+            f"end by 0, and its results lag by {after}"
         )
 
 
@@ -239,7 +240,7 @@ def _pad(net: Network, node: Node) -> Moving | None:
         return None
     before, after = node.attrs["before"], node.attrs["after"]
     if after[x.axis]:
-        _refuse_end(net, node, after[x.axis])
+        _refuse_end(net, node, before[x.axis], after[x.axis])
     number = _constant_padding(node) if net.causal and (before[x.axis] or after[x.axis]) else None
     value = x.value
     if any(n for d, n in enumerate([*before, *after]) if d % len(before) != x.axis):
@@ -277,7 +278,7 @@ def _reshape(net: Network, node: Node) -> Moving | None:
             continue
         unit = inner // new[axis]  # elements for each index of the new axis
         element = prod(old[x.axis + 1 :])
-        hop = divided(x.hop * element, unit)
+        hop = divided(x.hop * element, unit, node)
         changes = [*new[:axis], hop, *new[axis + 1 :]]
         moved = _on_part(net, node, axis, shape=changes)
         edge = -(-x.edge * element // unit)
@@ -304,7 +305,7 @@ def _slice(net: Network, node: Node) -> Moving | None:
         return _on_part(net, node, x.axis, sizes=_at(node.attrs["sizes"], x.axis, x.hop))
     if size <= 1:
         return _fixed_part(net, node, x, start)
-    hop = divided(x.hop, step)
+    hop = divided(x.hop, step, node)
     if hop > size:
         return _fixed_part(net, node, x, start)
     count = x.extent - start - (size - hop) * step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -280,11 +281,16 @@ REFUSED = {
     "end": (
         padded_at_the_end,
         "2",
-        'layer "Conv_1_0" pads the streamed axis by 1 at its end.*causal',
+        'layer "Conv_1_0" pads the streamed axis by 1 at its end.*causal form of the layer pads '
+        "the start of the stream by 2 and the end by 0, and its results lag by 1",
     ),
-    "start": (padded_at_the_start, "2", 'layer "Conv_0_0" pads the start.*causal'),
+    "start": (
+        padded_at_the_start,
+        "2",
+        'layer "Conv_0_0" pads the start.*",causal" to stream: the nearest causal form',
+    ),
     "quantized": (padded_and_quantized, "2", 'layer "Conv_\\d+_0" pads the start|"Pad_0_0" pads'),
-    "hop": (strided, "2=3", "do not divide a hop of 3.*multiple of 6"),
+    "hop": (strided, "2=3", 'layer "Conv_0_0" has a stride that does not divide a hop of 3.*of 6'),
     "long": (strided, "2=30", "hop of 30.*24 elements"),
     "axis": (strided, "3", "axis 3 of the input 'x', which has 3 axes"),
     "name": (strided, "z:1", "names the input 'z'; the network has x"),
@@ -355,6 +361,42 @@ def test_a_reset_starts_the_stream_over(tmp_path):
         runs.append([net(part(x, axis, n, n + 12)) for n in (0, 12, 24)])
         net.reset_state()
     np.testing.assert_array_equal(runs[0], runs[1])
+
+
+def test_streams_have_states_of_their_own(tmp_path):
+    """Three at once, each from its own thread, on one loaded network."""
+    model, axis, hop = temporal_convolutions()
+    shape, expected = shape_of(model), reference(model)
+    window = shape[axis]
+    with ThreadPoolExecutor(3) as pool:
+        net = tvmrt.load(model, stream=f"{axis}={hop}", cache=False)
+        streams = [net.stream() for _ in range(3)]
+        xs = [stream_of(shape, axis, 2 * window, seed) for seed in range(3)]
+
+        def follow(stream, x):
+            parts = [part(x, axis, n, n + hop) for n in range(0, 2 * window, hop)]
+            return [stream(each) for each in parts]
+
+        first = list(pool.map(follow, streams, xs))
+        for each in streams:
+            each.reset()
+        again = list(pool.map(follow, streams, xs))
+    for x, runs, others in zip(xs, first, again):
+        for end, y in zip(range(hop, 2 * window + 1, hop), runs):
+            if end >= window:
+                assert_close(y, expected(part(x, axis, end - window, end))[0])
+        np.testing.assert_array_equal(runs, others)  # also before the window is full
+    with net.stream() as fresh:
+        assert [t.shape for t in fresh.inputs] == [t.shape for t in net.inputs]
+        fresh(x=part(xs[0], axis, 0, hop))
+    with pytest.raises(ValueError, match=r"closed; create another with network\.stream\(\)"):
+        fresh(x=part(xs[0], axis, 0, hop))
+
+
+def test_a_network_without_state_has_no_streams(tmp_path):
+    net = compiled(temporal_convolutions()[0], tmp_path)
+    with pytest.raises(ValueError, match="keeps no state between calls"):
+        net.stream()
 
 
 def test_boards_compute_the_bits_of_hosts(tmp_path):

@@ -1,4 +1,4 @@
-"""Times of single runs for ``tvmrt bench --jitter``: percentiles, and the scheduling that they had."""
+"""Times of single runs for ``tvmrt bench --jitter``: percentiles, and how they were scheduled."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from tvmrt.network.loaded_library import (
 )
 from tvmrt.network.sidecar import Memory, NetworkMetadata
 from tvmrt.network.suggest_bounds import suggested_dims
+from tvmrt.network.tensor_infos import describe_tensors, is_plain
 from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.network.measure import Timing
     from tvmrt.network.report import Report
+    from tvmrt.network.stream import Stream
 
 _Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # the format of ArrayCall
 _Ports = tuple[tuple[_Port, ...], tuple[_Port, ...]]
@@ -87,14 +89,16 @@ class Network:
         dims = executor.get_dims()
         self._bounds: dict[str, Sequence[int]] = dims.get("dims", {})
         metadata = self._metadata
-        self._inputs = _tensors(executor.get_input_info(), dims.get("inputs", {}), metadata.inputs)
+        self._inputs = describe_tensors(
+            executor.get_input_info(), dims.get("inputs", {}), metadata.inputs
+        )
         said = list(executor.get_output_info()[1].values())
         names = (
             metadata.outputs
             if len(metadata.outputs) == len(said)
             else unique_output_names(executor)
         )
-        self._outputs = _tensors(executor.get_output_info(), dims.get("outputs", {}), names)
+        self._outputs = describe_tensors(executor.get_output_info(), dims.get("outputs", {}), names)
         own_names = list(executor.get_input_info()[1])
         self._input_indices = [executor.get_input_index(each) for each in own_names]
         self._input_positions = {each.name: i for i, each in enumerate(self._inputs)}
@@ -102,7 +106,7 @@ class Network:
             self._input_positions.setdefault(own, i)
         for alias, name in self._metadata.aliases.items():
             self._input_positions.setdefault(alias, self._input_positions[name])
-        plain = all(map(_is_plain, (*self._inputs, *self._outputs)))
+        plain = all(map(is_plain, (*self._inputs, *self._outputs)))
         more = self._lock is not None or metadata.labels or metadata.bundles
         self._ports: _Ports | None = None
         if plain and not more:
@@ -166,6 +170,26 @@ class Network:
         if self._lock is not None:
             with self._lock:
                 self._idle[0].executor.reset_state()
+
+    def stream(self) -> Stream:
+        """Return a new stream, which is called as the network is and has a state of its own.
+
+        The network and its streams share the weights. Each stream starts from the initial state
+        and may be called by another thread.
+
+        Raises
+        ------
+        ValueError
+            If the network keeps no state between calls.
+        """
+        from tvmrt.network.stream import Stream  # few programs need it
+
+        if self._lock is None:
+            raise ValueError(
+                f"{self._name} keeps no state between calls, so there is nothing to stream; call "
+                "the network, or compile it so that it takes its input in parts"
+            )
+        return Stream(Network(self._loaded, self._metadata, self._name))
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
@@ -456,33 +480,6 @@ def _renew_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
-
-
-def _tensors(
-    info: tuple[Mapping[str, tuple[int, ...]], Mapping[str, str]],
-    dynamic_shapes: Mapping[str, Sequence[Any]],
-    names: Sequence[str],
-) -> list[TensorInfo]:
-    """Describe inputs or outputs; graph executors name outputs ``name:index``."""
-    shapes, dtypes = info
-    own = list(dtypes)
-    result = []
-    for i, (key, name) in enumerate(zip(own, names if len(names) == len(own) else own)):
-        spellings = (key, key.removesuffix(f":{i}"), name)
-        shape = next(
-            (dynamic_shapes[each] for each in spellings if each in dynamic_shapes), shapes[key]
-        )
-        result.append(TensorInfo(name, dtypes[key], tuple(shape)))
-    return result
-
-
-def _is_plain(info: TensorInfo) -> bool:
-    """Return whether all extents are fixed and NumPy has a built-in type of the same name."""
-    fixed = all(isinstance(extent, int) for extent in info.shape)
-    try:
-        return fixed and np.dtype(info.dtype).isbuiltin == 1
-    except TypeError:
-        return False
 
 
 def _converted(value: Any, info: TensorInfo) -> Any:
