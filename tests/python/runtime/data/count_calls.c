@@ -1,7 +1,8 @@
-/* Counts calls of allocators and locks between two marks: loaded with LD_PRELOAD.
+/* Counts calls of allocators and locks on one thread: loaded with LD_PRELOAD.
  *
- * Each function is put in front of the C library's and counts if the calling process is between
- * tvmrt_count_begin() and tvmrt_count_end(), on any thread. */
+ * Each function is put in front of the C library's and counts if the calling thread is between
+ * tvmrt_count_begin() and tvmrt_count_end(). A thread that sleeps by clock_nanosleep() is periodic: it is
+ * counted from its first sleep to its last one, and the numbers are printed at exit. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_int counting;
+static _Thread_local int counting;
 static atomic_long num_calls;
+static long num_periods, calls_of_periods;
 static char names[2048]; /* of counted functions; only written by the first call of each site */
 static char early[1 << 14]; /* dlsym() allocates before the functions are known */
 static size_t early_used;
@@ -28,19 +30,19 @@ static size_t early_used;
 void tvmrt_count_begin(void) {
   names[0] = '\0';
   atomic_store(&num_calls, 0);
-  atomic_store(&counting, 1);
+  counting = 1;
 }
 
 /* The calls since tvmrt_count_begin(); *text lists their functions. */
 long tvmrt_count_end(const char** text) {
-  atomic_store(&counting, 0);
+  counting = 0;
   *text = names;
   return atomic_load(&num_calls);
 }
 
 static void count(const char* name) {
   size_t used;
-  if (!atomic_load(&counting)) return;
+  if (!counting) return;
   atomic_fetch_add(&num_calls, 1);
   used = strlen(names);
   if (strstr(names, name) == NULL && used + strlen(name) + 2 < sizeof(names)) {
@@ -109,5 +111,18 @@ WRAP(int, sem_post, (sem_t * s), (s))
 WRAP(int, pthread_create,
      (pthread_t * out, const pthread_attr_t* attr, void* (*f)(void*), void* argument),
      (out, attr, f, argument))
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec* t, struct timespec* left) {
+  NEXT(clock_nanosleep);
+  if (num_periods++ == 0) tvmrt_count_begin();
+  calls_of_periods = atomic_load(&num_calls);
+  return next(clock, flags, t, left);
+}
+
+__attribute__((destructor)) static void print_periods(void) {
+  if (num_periods > 0) {
+    fprintf(stderr, "counted: %ld in %ld periods %s\n", calls_of_periods, num_periods, names);
+  }
+}
+
 WRAP(int, nanosleep, (const struct timespec* t, struct timespec* left), (t, left))
 WRAP(int, sched_yield, (void), ())
