@@ -1,11 +1,11 @@
 /*
- * Run a network in an audio callback: a thread calls process() once per period, as JACK does, and counts
- * the periods that it misses. Sound is made in memory: no audio hardware is needed.
+ * Run a network in an audio callback: a thread calls process() once per period, as JACK does, and
+ * counts the periods that it misses. Sound is made in memory: no audio hardware is needed.
  *
  *     audio LIBRARY.so [--seconds N] [--load N]
  *
- * --load N: N more threads compute, allocate and write to memory meanwhile. Needs libtvm_runtime and a POSIX
- * system.
+ * --load N: N more threads compute, allocate and write to memory meanwhile. Needs libtvm_runtime and
+ * a POSIX system.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -110,8 +110,8 @@ static void denoiser_close(denoiser* d) {
 
 /* ---- the callback ---- */
 
-/* Called with each block of sound. It allocates nothing, takes no lock and does not call the system: it
- * copies samples and runs the network. The output is one block late. */
+/* Called with each block of sound. It allocates nothing, takes no lock and does not call the
+ * system: it copies samples and runs the network. The output is one block late. */
 static int process(uint32_t frames, const float* in, float* out, void* arg) {
   denoiser* d = arg;
   float* const window = d->window->data;
@@ -232,11 +232,12 @@ static void make_sound(float* out, size_t frames) {
       noise += (float)(seed >> 8) / 16777216.0f - 0.5f;
     }
     out[i] = 0.05f * noise;
-    if (i / RATE % 2 == 0) out[i] += 0.5f * (float)sin(2 * 3.14159265358979 * 440 * (double)i / RATE);
+    if (i / RATE % 2 == 0)
+      out[i] += 0.5f * (float)sin(2 * 3.14159265358979 * 440 * (double)i / RATE);
   }
 }
 
-/* Mean power in dB of the tones, or of the pauses, after the first two seconds and away from edges. */
+/* Mean power in dB of the tones, or of the pauses, after two seconds and away from edges. */
 static double decibels(const float* x, size_t frames, int pauses) {
   double sum = 0;
   size_t count = 0;
@@ -300,8 +301,7 @@ static void report(server* s, int fifo, int locked) {
          1e-3 * (double)t[(s->done - 1) * 99 / 100], 1e-3 * (double)t[s->done - 1]);
   printf("pauses: %.1f dB, were %.1f dB\n", decibels(s->out, frames, 1),
          decibels(s->in, frames, 1));
-  printf("tones: %.1f dB, were %.1f dB\n", decibels(s->out, frames, 0),
-         decibels(s->in, frames, 0));
+  printf("tones: %.1f dB, were %.1f dB\n", decibels(s->out, frames, 0), decibels(s->in, frames, 0));
 }
 
 /* Run the server to its end, next to the threads of the load. */

@@ -49,7 +49,8 @@ int tvmrt__executor_prepare(tvmrt_executor* e, const char* network) {
   void* found;
   const uint64_t* needs;
   (void)tvmrt__num_threads();
-  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(e->module.library, network, "get_run_needs", &found));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__network_pointer(e->module.library, network, "get_run_needs", &found));
   needs = found;
   /* libraries of other compilers state none; their workspaces are the thread's */
   if (needs == NULL) return 0;

@@ -128,7 +128,8 @@ static int run_in_order(tvmrt_graph_executor* g) {
 int tvmrt__graph_run(tvmrt_executor* e) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
   tvmrt__graph_show_room(g);
-  TVMRT_RETURN_IF_ERROR(e->schedule == NULL ? run_in_order(g)
-                                            : tvmrt__schedule_functions(e->schedule)->run(e->schedule));
+  TVMRT_RETURN_IF_ERROR(e->schedule == NULL
+                            ? run_in_order(g)
+                            : tvmrt__schedule_functions(e->schedule)->run(e->schedule));
   return tvmrt__graph_copy_outputs(g);
 }

@@ -1,18 +1,18 @@
 /* Counts calls of allocators and locks on one thread: loaded with LD_PRELOAD.
  *
  * Each function is put in front of the C library's and counts if the calling thread is between
- * tvmrt_count_begin() and tvmrt_count_end(). A thread that sleeps by clock_nanosleep() is periodic: it is
- * counted from its first sleep to its last one, and the numbers are printed at exit. */
+ * tvmrt_count_begin() and tvmrt_count_end(). A thread that sleeps by clock_nanosleep() is periodic:
+ * it is counted from its first sleep to its last one, and the numbers are printed at exit. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <stdint.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@
 static _Thread_local int counting;
 static atomic_long num_calls;
 static long num_periods, calls_of_periods;
-static char names[2048]; /* of counted functions; only written by the first call of each site */
+static char names[2048];    /* of counted functions; only written by the first call of each site */
 static char early[1 << 14]; /* dlsym() allocates before the functions are known */
 static size_t early_used;
 
@@ -51,8 +51,8 @@ static void count(const char* name) {
   }
 }
 
-#define NEXT(name)                                           \
-  static __typeof__(&name) next;                             \
+#define NEXT(name)               \
+  static __typeof__(&name) next; \
   if (next == NULL) *(void**)(&next) = dlsym(RTLD_NEXT, #name)
 
 #define WRAP(result, name, parameters, arguments) \

@@ -2,8 +2,8 @@
  *
  *     LD_PRELOAD=count_calls.so count_runs NETWORK.so RUNS
  *
- * After load, another thread than the one that loaded it runs the network. Prints the number of counted
- * calls and their functions. strace sees the runs between two calls of getpgid() with the arguments
+ * After load, another thread than the one that loaded it runs the network. Prints the number of
+ * counted calls and their functions. strace sees the runs between two calls of getpgid() with the arguments
  * -77 and -78. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,7 +43,8 @@ static TVMFunctionHandle function(TVMModuleHandle module, const char* name) {
   return found;
 }
 
-static void each_tensor(const job* j, TVMFunctionHandle f, const TVMArrayHandle* tensors, int count) {
+static void each_tensor(const job* j, TVMFunctionHandle f, const TVMArrayHandle* tensors,
+                        int count) {
   int i;
   for (i = 0; i < count; ++i) {
     TVMValue values[2] = {{.v_int64 = i}, {.v_handle = tensors[i]}};
@@ -110,11 +111,12 @@ int main(int argc, char** argv) {
   j.set_input = function(executor, "set_input");
   j.run = function(executor, "run");
   j.get_output = function(executor, "get_output");
-  j.num_inputs = like(function(executor, "get_input"),
-                      (int)call(function(executor, "get_num_inputs"), 0, NULL, NULL).v_int64, j.inputs);
-  j.num_outputs = like(j.get_output,
-                       (int)call(function(executor, "get_num_outputs"), 0, NULL, NULL).v_int64,
-                       j.outputs);
+  j.num_inputs =
+      like(function(executor, "get_input"),
+           (int)call(function(executor, "get_num_inputs"), 0, NULL, NULL).v_int64, j.inputs);
+  j.num_outputs =
+      like(j.get_output, (int)call(function(executor, "get_num_outputs"), 0, NULL, NULL).v_int64,
+           j.outputs);
   if (pthread_create(&thread, NULL, run_all, &j) != 0 || pthread_join(thread, NULL) != 0) return 1;
   printf("%ld %s\n", j.calls, j.names == NULL ? "" : j.names);
   return 0;
