@@ -1,40 +1,58 @@
 """The digits network as a deployment of Ray Serve: ``serve run ray_serve_app:app`` in this folder.
 
-Serve gathers requests that come at the same time, and the network runs them in one call.
+Serve gathers requests that come at the same time, and the network runs them in one call. A replica
+that is stopped first answers the requests that it has.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
+# Annotations are not postponed: replicas make the paths again, without the names of this module.
+import asyncio
+import tempfile
 from typing import Any
 
 import numpy as np
+import service
+from fastapi import FastAPI
 from ray import serve
-from starlette.requests import Request
+from ray.serve import Application
+from service import Answer, Image
 
-import tvmrt
-
-NETWORK = Path(__file__).parents[1] / "digits" / "digits_f32.onnx"
-PIXEL_MAX = 16
+http = FastAPI()
+service.equip(http)
 
 
+@serve.deployment(num_replicas=2, graceful_shutdown_timeout_s=30)
+@serve.ingress(http)
 class Digits:
     """One replica: a process with a network of its own."""
 
     def __init__(self) -> None:
-        self.net = tvmrt.load(NETWORK)
+        service.network.get()  # a replica without a network is not started
+        service.network.start()
+
+    def __del__(self) -> None:
+        service.network.stop()
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.002)
-    async def probabilities(self, images: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the probabilities for each of several images, ``[1, 8, 8]``."""
-        return list(self.net(np.stack(images)))
+    async def answers(self, images: list[np.ndarray]) -> list[Answer]:
+        """Answer for each of several images, ``[1, 8, 8]``, by one call of one network."""
+        net, version = service.network.get()
+        # on a thread: the replica takes requests of the next batch meanwhile
+        found = await asyncio.to_thread(net, np.stack(images))
+        return [Answer.of(each, version) for each in found]
 
-    async def __call__(self, request: Request) -> dict[str, float]:
-        """Answer ``{"pixels": [[...], ...]}`` with the digit and its probability."""
-        pixels = np.asarray((await request.json())["pixels"], np.float32)
-        probabilities: Any = self.probabilities  # of one image: the decorator gathers them
-        found = await probabilities(pixels[None] / PIXEL_MAX)
-        return {"digit": int(found.argmax()), "probability": float(found.max())}
+    @http.post("/digit")
+    async def digit(self, image: Image) -> Answer:
+        """Tell which digit an image shows."""
+        answers: Any = self.answers  # of one image: the decorator gathers them
+        answer: Answer = await answers(image.tensor())
+        return answer
 
 
-app = serve.deployment(num_replicas=2, ray_actor_options={"num_cpus": 1})(Digits).bind()
+def app(arguments: dict[str, str]) -> Application:
+    """Return the application. ``metrics`` is a folder through which the replicas of a machine
+    report together: ``serve run ray_serve_app:app metrics=/run/digits``."""
+    folder = arguments.get("metrics") or tempfile.mkdtemp(prefix="digits-metrics-")
+    environment = {"env_vars": {"PROMETHEUS_MULTIPROC_DIR": folder}}
+    actor = {"num_cpus": 1, "runtime_env": environment}
+    deployment: Any = Digits  # so the decorators made it
+    return deployment.options(ray_actor_options=actor).bind()
