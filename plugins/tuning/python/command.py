@@ -134,7 +134,7 @@ def _search(
     for done, entry in enumerate(search_all([each.text for each in layers], settings, address)):
         database.add(path, [entry])
         if report is not None:
-            report(console.shorten(entry.layer), done + 1, len(layers))
+            report(console.shorten(entry.layer), done, len(layers))
 
 
 def _gains(

@@ -18,6 +18,7 @@ import click
 
 from tvmrt.cli import verbosity
 from tvmrt.cli.table import HEADINGS
+from tvmrt.network.progress import format_stage
 
 Progress = Callable[[str, int, int], None]
 
@@ -114,7 +115,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 
 
 def _print_stage(stage: str, done: int, total: int) -> None:
-    click.echo(f"tvmrt: {stage} ({done}/{total})", err=True)
+    click.echo(f"tvmrt: {format_stage(stage, done, total)}", err=True)
 
 
 @contextmanager
@@ -135,15 +136,14 @@ def progress(enabled: bool = True):
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
     )
     with Bars(*columns, console=_console(stderr=True), transient=True) as bars:
-        task = bars.add_task("start", total=None, count="")  # the number of stages is unknown
+        task = bars.add_task("start", total=None)  # the number of stages is unknown
 
         def report(stage: str, done: int, total: int) -> None:
-            count = f"{done}/{total}"
-            bars.update(task, description=stage, completed=done, total=total, count=count)
+            text = format_stage(stage, done, total)
+            bars.update(task, description=text, completed=done, total=total)
 
         yield report
 

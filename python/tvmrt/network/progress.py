@@ -11,6 +11,11 @@ VARIABLE = "TVMRT_PROGRESS"
 Report = Callable[[str, int, int], None]
 
 
+def format_stage(stage: str, done: int, total: int) -> str:
+    """Format the stage that is running, after ``done`` others: ``transform (2/7)``."""
+    return f"{stage} ({done + 1}/{total})"
+
+
 @contextmanager
 def shown(requested: Report | None, name: str) -> Iterator[Report | None]:
     """Yield a function ``(stage, done, total)`` that shows the progress of a network; None for no
@@ -28,7 +33,7 @@ def shown(requested: Report | None, name: str) -> Iterator[Report | None]:
     title = os.path.basename(name)
 
     def report(stage: str, done: int, total: int) -> None:
-        stream.write(f"{start}tvmrt: {title}: {stage} ({done + 1}/{total}){end}")
+        stream.write(f"{start}tvmrt: {title}: {format_stage(stage, done, total)}{end}")
         stream.flush()
 
     try:

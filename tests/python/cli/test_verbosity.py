@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+import tvmrt
 from tvmrt.cli import main, verbosity
 from tvmrt.cli.app import group
 
@@ -37,12 +38,26 @@ def test_every_command_has_both_options():
 
 @pytest.mark.parametrize("before", [True, False])
 def test_quiet_leaves_out_notes_and_verbose_adds_stages(compile_, before):
-    for flags, expected in (([], "note"), (["-q"], ""), (["--verbose"], "tvmrt: import (0/")):
+    for flags, expected in (([], "note"), (["-q"], ""), (["--verbose"], "tvmrt: import (1/")):
         command = [*flags, "compile", "net.onnx"] if before else ["compile", "net.onnx", *flags]
         code, printed = compile_(*command)
         assert code == 0
         assert (expected in printed) if expected else (printed == "")
-        assert ("(0/" in printed) == (flags == ["--verbose"])
+        assert ("(1/" in printed) == (flags == ["--verbose"])
+
+
+def test_verbose_counts_stages_as_a_first_load_does(compile_, tmp_path, monkeypatch, capsys):
+    _, printed = compile_("compile", "--verbose", "net.onnx")
+    monkeypatch.setenv("TVMRT_PROGRESS", "1")
+    monkeypatch.chdir(tmp_path)
+    tvmrt.load("net.onnx", cache=False)
+    first_load = capsys.readouterr().err
+    lines, others = (
+        [line for line in text.splitlines() if line.endswith("/7)")]
+        for text in (printed, first_load.replace("net.onnx: ", ""))
+    )
+    assert lines == others
+    assert (lines[0], lines[-1]) == ("tvmrt: import (1/7)", "tvmrt: C compiler (7/7)")
 
 
 def test_verbose_shows_where_an_error_comes_from(compile_):
