@@ -1,8 +1,10 @@
 """Build the site of all pages: ``python docs/build_site.py [FOLDER]`` writes it into out/site.
 
-Pages of the core keep their paths; pages of plug-ins go to their paths on the site
-(``site_pages.py``). mkdocs fails at the first broken link. mkdocstrings fills in the page of the
-Python API from the docstrings of the installed package.
+The pages go to a folder with the name of the version; other versions in FOLDER stay
+(``site_versions.py``). Pages of the core keep their paths; pages of plug-ins go to their paths on
+the site (``site_pages.py``). mkdocs fails at the first broken link. mkdocstrings fills in the page
+of the Python API from the docstrings of the package. The site needs no network and no server
+(``site_scripts.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ import tempfile
 from pathlib import Path
 
 import site_pages
+import site_scripts
+import site_tabs
+import site_versions
 
+import tvmrt
 from tvmrt import option_syntax
 from tvmrt.compiler import option_rules, request
 
@@ -29,23 +35,29 @@ SHOWN = (".md", ".c", ".h", ".py", ".png", ".svg", ".json", ".ipynb", "")  # "" 
 
 def lay_out(pages: Path) -> None:
     """Copy what the site shows and what its pages link to."""
-    for name in (*TOPS, *PLAIN):
-        shutil.copy(ROOT / name, pages / name)
+    sources = [ROOT / name for name in (*TOPS, *PLAIN)]
     for top in ("docs", "examples", "include", "src_runtime/sdk"):
-        for path in sorted((ROOT / top).rglob("*")):
-            if path.is_file() and path.suffix in SHOWN and "__pycache__" not in path.parts:
-                target = pages / path.relative_to(ROOT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, target)
+        sources += [
+            path
+            for path in sorted((ROOT / top).rglob("*"))
+            if path.is_file() and path.suffix in SHOWN and "__pycache__" not in path.parts
+        ]
     plugins = site_pages.plugin_pages()
-    for path in sorted(pages.rglob("*.md")):
-        site_path = path.relative_to(pages).as_posix()
-        text = path.read_text(encoding="utf-8")
-        text = site_pages.adapt_links(text, site_path, site_path, plugins)
-        path.write_text(text, encoding="utf-8")
+    for path in sources:
+        source = path.relative_to(ROOT).as_posix()
+        site_path = site_pages.MOVED.get(source, source)
+        target = pages / site_path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            text = site_tabs.as_tabs(path.read_text(encoding="utf-8"))
+            text = site_pages.adapt_links(text, source, site_path, plugins)
+            target.write_text(text, encoding="utf-8")
+        else:
+            shutil.copy(path, target)
     for page in plugins:
         append(pages / page.site_path, site_pages.adapted(page, plugins))
     append(pages / "docs" / "reference" / "python.md", option_sections())
+    site_scripts.copy(pages)
 
 
 def option_sections() -> str:
@@ -69,35 +81,58 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def package_root() -> Path:
-    """Return the folder of the installed package; sources alone lack the extension module."""
+def package_root(folder: Path) -> Path:
+    """Return a folder with the package ``tvmrt``, for a tool that reads its sources.
+
+    An editable installation has the package in several folders; they are joined in ``folder``.
+    """
     spec = importlib.util.find_spec("tvmrt")
     if spec is None or spec.origin is None:
         raise SystemExit("build_site: tvmrt is not installed here; pip install '.[docs]'")
-    return Path(spec.origin).parents[1]
+    package = Path(spec.origin).parent
+    if package != ROOT / "python" / "tvmrt":
+        return package.parent
+    joined = folder / "sources" / "tvmrt"
+    for path in (package, *ROOT.glob("plugins/*/public")):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(path, joined, ignore=ignored, dirs_exist_ok=True)
+    return joined.parent
+
+
+def build(folder: Path, site: Path) -> int:
+    """Build the pages of this version into a new folder; return the exit code of mkdocs."""
+    pages = folder / "pages"
+    pages.mkdir()
+    lay_out(pages)
+    config = folder / CONFIG.name
+    text = CONFIG.read_text(encoding="utf-8")
+    config.write_text(site_pages.navigation(text, site_pages.plugin_pages()), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "TVMRT_SITE": str(site),
+        "TVMRT_SITE_PAGES": str(pages),
+        "TVMRT_SITE_SOURCES": str(package_root(folder)),
+        "NO_MKDOCS_2_WARNING": "1",
+    }
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]
+    code = subprocess.run(command, env=environment, check=False).returncode
+    if code == 0:
+        site_scripts.finish(site)
+    return code
 
 
 def main() -> int:
-    """Build; the exit code is that of mkdocs."""
+    """Build this version into the site; the exit code is that of mkdocs."""
     site = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out" / "site").resolve()
-    with tempfile.TemporaryDirectory(prefix="tvmrt-site-") as folder:
-        pages = Path(folder, "pages")
-        pages.mkdir()
-        lay_out(pages)
-        config = Path(folder, CONFIG.name)
-        text = CONFIG.read_text(encoding="utf-8")
-        config.write_text(site_pages.navigation(text, site_pages.plugin_pages()), encoding="utf-8")
-        environment = {
-            **os.environ,
-            "TVMRT_SITE": str(site),
-            "TVMRT_SITE_PAGES": str(pages),
-            "TVMRT_SITE_SOURCES": str(package_root()),
-            "NO_MKDOCS_2_WARNING": "1",
-        }
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]
-        code = subprocess.run(command, env=environment, check=False).returncode
-    if code == 0:
-        print(f"{site / 'index.html'}")
+    site.mkdir(parents=True, exist_ok=True)
+    version = tvmrt.__version__
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=site) as aside:
+        built = Path(aside, version)
+        with tempfile.TemporaryDirectory(prefix="tvmrt-site-") as folder:
+            code = build(Path(folder), built)
+        if code == 0:
+            site_versions.publish(built, site, version)
+            print(f"{site / version / 'index.html'}")
     return code
 
 

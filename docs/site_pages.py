@@ -1,6 +1,6 @@
 """The pages of the site: where each one is shown, and links that lead there.
 
-Pages of the core are shown at their paths in the repository. A page of a plug-in,
+Pages of the core are shown at their paths in the repository, except those of ``MOVED``. A page of a plug-in,
 ``plugins/<name>/docs/<page>.md``, is shown as ``docs/how-to/<page>.md``. The file ``pages.ini``
 next to it has its ``section`` and ``title`` in the navigation, and its ``folder``, if that is not
 ``how-to``. A page with the name of a page in ``docs/reference`` adds its sections to that page. The
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# Pages of the core at another path: the site begins with the overview of the documentation.
+MOVED = {"docs/README.md": "README.md", "README.md": "docs/overview.md"}
 _SECTION = "Plug-ins"  # of READMEs, and of pages that name no other
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
@@ -114,7 +116,7 @@ def adapt_links(
     root
         The repository.
     """
-    site_paths = {page.source: page.site_path for page in pages}
+    site_paths = {**MOVED, **{page.source: page.site_path for page in pages}}
 
     def link(found: re.Match[str]) -> str:
         mark, label, target, anchor = found.groups()
