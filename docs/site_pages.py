@@ -1,10 +1,10 @@
 """The pages of the site: where each one is shown, and links that lead there.
 
-Pages of the core are shown at their paths in the repository, except those of ``MOVED``. A page of a plug-in,
-``plugins/<name>/docs/<page>.md``, is shown as ``docs/how-to/<page>.md``. The file ``pages.ini``
-next to it has its ``section`` and ``title`` in the navigation, and its ``folder``, if that is not
-``how-to``. A page with the name of a page in ``docs/reference`` adds its sections to that page. The
-README of each plug-in is listed in the section ``Plug-ins``.
+Pages of the core are shown at their paths in the repository, except those of ``MOVED``. A page of a
+plug-in, ``plugins/<name>/docs/<page>.md``, is shown as ``docs/how-to/<page>.md``. The file
+``pages.ini`` next to it has its ``section`` and ``title`` in the navigation, and its ``folder``, if
+that is not ``how-to``. A page with the name of a page in ``docs/reference`` adds its sections to
+that page. The README of each plug-in is listed in the section ``Plug-ins``.
 
 Links in the repository are relative to the page, so that they hold there. A link into the folder of
 a plug-in that was deleted is shown as its text.

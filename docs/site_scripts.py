@@ -21,6 +21,7 @@ MERMAID = "mermaid.min.js"
 MERMAID_SHA256 = {
     "11.16.0": "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b",
 }
+_SEARCH = 'data-md-component="search" role="dialog"'
 _DIAGRAM = 'class="mermaid"'
 _BUNDLE = re.compile(r'(?=<script src="[^"]*assets/javascripts/bundle\.[^"]*"></script>)')
 
@@ -36,17 +37,18 @@ def copy(pages: Path) -> None:
 
 
 def finish(site: Path) -> None:
-    """Complete the pages that mkdocs has built: diagrams, and the search index as a script."""
+    """Complete the pages that mkdocs has built: diagrams, a label for screen readers that the theme
+    lacks, and the search index as a script."""
     index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
     (site / "search" / "search_index.js").write_text(f"var __index = {index};\n", encoding="utf-8")
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        if _DIAGRAM not in text:
-            continue
-        address = os.path.relpath(site / FOLDER / MERMAID, page.parent).replace(os.sep, "/")
-        text, count = _BUNDLE.subn(f'<script src="{address}"></script>\n', text, count=1)
-        if count != 1:
-            raise SystemExit(f"build_site: {page.name} has no script of the theme; update _BUNDLE")
+        text = text.replace(_SEARCH, f'{_SEARCH} aria-label="Search"')
+        if _DIAGRAM in text:
+            address = os.path.relpath(site / FOLDER / MERMAID, page.parent).replace(os.sep, "/")
+            text, count = _BUNDLE.subn(f'<script src="{address}"></script>\n', text, count=1)
+            if count != 1:
+                raise SystemExit(f"build_site: {page.name} lacks the theme's script; see _BUNDLE")
         page.write_text(text, encoding="utf-8")
 
 

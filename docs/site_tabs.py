@@ -17,16 +17,19 @@ import re
 import textwrap
 
 _TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->$", re.DOTALL | re.MULTILINE)
+_CODE_OR_TITLE = re.compile(r"^```.*?^```$|^## (?P<title>.+)\n", re.DOTALL | re.MULTILINE)
 
 
 def as_tabs(text: str) -> str:
     """Return a page with its marked sections as tabs of pymdownx.tabbed."""
 
     def tabs(found: re.Match[str]) -> str:
-        _, *sections = re.split(r"(?m)^## (.+)\n", found[1])
+        titles = [each for each in _CODE_OR_TITLE.finditer(found[1]) if each["title"]]
+        ends = [*(each.start() for each in titles[1:]), len(found[1])]
+        bodies = [found[1][title.end() : end].strip() for title, end in zip(titles, ends)]
         return "".join(
-            f'=== "{title}"\n\n{textwrap.indent(body.strip(), "    ")}\n\n'
-            for title, body in zip(sections[::2], sections[1::2])
+            f'=== "{title["title"]}"\n\n{textwrap.indent(body, "    ")}\n\n'
+            for title, body in zip(titles, bodies)
         )
 
     return _TABS.sub(tabs, text)

@@ -62,12 +62,18 @@ def report(
     """
     data = collect(library, name)
     if executor is not None:
-        from tvmrt.plugins.report.roofline import add_rooflines
+        from tvmrt.plugins.report.roofline import add_rooflines, bandwidths
         from tvmrt.plugins.report.timing import machine, measure
         from tvmrt.runtime import num_threads
 
         data["timing"] = measure(executor, data["operators"])
-        data["machine"] = {**machine(), "threads": num_threads()}
-        flops = {"float32": data["machine"]["flops"], **(peaks or {})}
-        data["machine"]["peaks"] = add_rooflines(data["operators"], flops, data["machine"]["bytes"])
+        here = data["machine"] = {**machine(), "threads": num_threads()}
+        flops = {"float32": here["flops"], **(peaks or {})}
+        here["peaks"], moved = add_rooflines(
+            data["operators"], flops, bandwidths(here["threads"])
+        )
+        here["bytes"] = moved[max(moved)]
+        here["caches"] = [
+            {"bytes": size, "bytes_per_second": moved[size]} for size in sorted(moved)[:-1]
+        ]
     return Report(data)

@@ -1,9 +1,7 @@
-"""The documentation site: complete navigation, and a mkdocs build without warnings."""
+"""The documentation site: complete navigation, links, tabs, the list of versions."""
 
 from __future__ import annotations
 
-import html
-import importlib.util
 import json
 import pkgutil
 import re
@@ -13,9 +11,10 @@ import pytest
 from markdown_pages import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
-import build_site
 import c_reference
 import site_pages
+import site_tabs
+import site_versions
 
 CONFIG = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
 PLUGIN_PAGES = site_pages.plugin_pages()
@@ -30,8 +29,8 @@ def test_every_page_is_once_in_the_navigation():
     pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     here = {str(page.relative_to(ROOT)) for page in pages}
     sources = {page.site_path: page.source for page in PLUGIN_PAGES}
-    here |= sources.keys()
-    here -= set(re.findall(r"^  /(\S+\.md)$", CONFIG, re.MULTILINE))  # not_in_nav
+    sources |= {shown: source for source, shown in site_pages.MOVED.items()}
+    here = (here - site_pages.MOVED.keys()) | sources.keys()
     assert not here - set(NAV), "put these into the nav of docs/mkdocs.yml"
     assert not [page for page in NAV if not (ROOT / sources.get(page, page)).is_file()]
     assert len(NAV) == len(set(NAV))
@@ -113,21 +112,22 @@ def test_the_names_of_the_python_page_exist_and_have_docstrings():
             assert pkgutil.resolve_name(name).__doc__, f"{page}: {name}"
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")),
-    reason="mkdocs is not installed: pip install tvmrt[docs]",
-)
-def test_the_site_is_built_and_its_search_finds_pages(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(sys, "argv", ["build_site.py", str(tmp_path)])
-    assert build_site.main() == 0, capfd.readouterr().err
-    index = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
-    found = {entry["location"] for entry in index["docs"] if "acall" in entry["text"]}
-    assert any("call-a-network" in location for location in found)
-    python = (tmp_path / "docs" / "reference" / "python.html").read_text(encoding="utf-8")
-    assert 'id="tvmrt.Network.acall"' in python
-    assert "workspace_io" in python, "the options of compile, from its docstring at run time"
-    rejected = python.partition("Rejected combinations of options")[2]
-    assert 'schedule="async" is for hosts; choose runtime="host"' in html.unescape(rejected)
-    for page in tmp_path.rglob("*.html"):
-        assert not re.search(r'<(script|link)[^>]*(src|href)="https?:', page.read_text("utf-8"))
+def test_marked_sections_become_tabs():
+    sections = "## X\n\n```sh\n## no title\n```\n## Y\nb\n"
+    page = f"# A\n<!-- tabs -->\n\n{sections}<!-- end of tabs -->\n## Z\n"
+    indented = "    ```sh\n    ## no title\n    ```\n\n"
+    assert site_tabs.as_tabs(page) == (f'# A\n=== "X"\n\n{indented}=== "Y"\n\n    b\n\n\n## Z\n')
+
+
+def test_other_versions_stay_when_one_is_built_again(tmp_path):
+    for version, text in [("0.9.0", "a"), ("0.10.0", "b"), ("0.10.0.dev0", "c"), ("0.9.0", "d")]:
+        built = tmp_path / ".build" / version
+        built.mkdir(parents=True)
+        (built / "index.html").write_text(text, encoding="utf-8")
+        site_versions.publish(built, tmp_path, version)
+    listed = json.loads((tmp_path / "versions.json").read_text(encoding="utf-8"))
+    assert [each["version"] for each in listed] == ["0.10.0", "0.10.0.dev0", "0.9.0"]
+    assert listed[0]["aliases"] == ["latest"]
+    assert (tmp_path / "latest" / "index.html").read_text(encoding="utf-8") == "b"
+    assert (tmp_path / "0.9.0" / "index.html").read_text(encoding="utf-8") == "d"
+    assert "url=0.10.0/index.html" in (tmp_path / "index.html").read_text(encoding="utf-8")

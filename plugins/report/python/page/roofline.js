@@ -75,23 +75,34 @@ function roofline() {
   if (!data.machine || points.length < 2) return;
   const room = Math.max(300, at("roofline").clientWidth - 4),
     stream = data.machine.bytes,
+    cached = Math.max(stream, ...data.machine.caches.map((level) => level.bytes_per_second)),
     flops = Math.max(data.machine.flops, ...points.map((p) => p.speed));
   const scales = rooflineScales(points, flops, stream, room),
     { x, y } = scales;
-  const first = Math.max(10 ** scales.begin, 10 ** scales.low / stream);
   const best = `${giga(flops / 1e9)} GFLOP/s`,
-    copied = `${giga(stream / 1e9)} GB/s`;
+    [inMemory, inCache] = [stream, cached].map((speed) => `${giga(speed / 1e9)} GB/s`);
   const label =
     `Speed of ${points.length} operators against the best of numpy and of these on this machine, ` +
-    `${best} and ${copied}; the table below has the numbers`;
-  const roof = `M${x(first)},${y(first * stream)}L${x(flops / stream)},${y(flops)}H${room - GAP}`;
+    `${best}, ${inMemory} in memory and ${inCache} in a cache; the table below has the numbers`;
+  const start = (speed) => Math.max(10 ** scales.begin, 10 ** scales.low / speed);
+  const roof = (speed) =>
+    `M${x(start(speed))},${y(start(speed) * speed)}L${x(flops / speed)},${y(flops)}H${room - GAP}`;
   const chart = draw(
     "svg",
     { width: room, height: TALL, role: "img", "aria-label": label },
     ...rooflineAxes(scales, room),
-    draw("path", { class: "roof", d: roof }),
+    draw("path", { class: "roof cache", d: roof(cached) }),
+    draw("path", { class: "roof", d: roof(stream) }),
     draw("text", { x: room - GAP - 2, y: y(flops) - 6, "text-anchor": "end" }, `best seen: ${best}`),
-    draw("text", { x: x(first) + 8, y: y(first * stream) + 18 }, `copy in memory: ${copied}`),
+    ...[
+      [cached, `copy in a cache: ${inCache}`, -1],
+      [stream, `copy in memory: ${inMemory}`, 1],
+    ].map(([speed, text, side]) => {
+      // beside the middle of the sloping part
+      const per = Math.sqrt(start(speed) * (flops / speed));
+      const [left, top] = [x(per) + 8 * side, y(per * speed) + (side > 0 ? 14 : -4)];
+      return draw("text", { x: left, y: top, "text-anchor": side > 0 ? "start" : "end" }, text);
+    }),
     ...points.map((point) => rooflinePoint(point, scales)),
   );
   const place = { class: "chart scroll", tabindex: "0", role: "region", "aria-label": "Roofline" };
