@@ -69,9 +69,7 @@ def report(
         data["timing"] = measure(executor, data["operators"])
         here = data["machine"] = {**machine(), "threads": num_threads()}
         flops = {"float32": here["flops"], **(peaks or {})}
-        here["peaks"], moved = add_rooflines(
-            data["operators"], flops, bandwidths(here["threads"])
-        )
+        here["peaks"], moved = add_rooflines(data["operators"], flops, bandwidths(here["threads"]))
         here["bytes"] = moved[max(moved)]
         here["caches"] = [
             {"bytes": size, "bytes_per_second": moved[size]} for size in sorted(moved)[:-1]

@@ -1,70 +1,48 @@
 """Test the page in a browser: no script errors, all parts respond, also by keyboard, no axe
 findings.
 
-It takes Chromium and the extra ``browser``; where they are missing, all of this is skipped.
+It needs Chromium and the extra ``browser``; without them, all tests are skipped.
 """
 
 from __future__ import annotations
 
-import shutil
+import re
 
+import chromium
 import pytest
 from report_networks import branched, long
 
 import tvmrt
 from tvmrt.plugins.report.network_report import report as report_of
 
-driver = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 READY = "html[data-ready=yes]"
-SIDES = {"desk": (1280, 900), "phone": (390, 844)}
+SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with driver.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium.launched() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Open a report; any script error or network request fails the test."""
-    wrong: list[str] = []
+    """Open a report; any script error, console error or request fails the test."""
+    opened = []
 
-    def opened(report, side="desk", scheme="light"):
+    def open_one(report, size="desk", scheme="light"):
         file = tmp_path / "report.html"
         report.save(file)
-        width, height = SIDES[side]
-        page = browser.new_page(
-            viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
-        )
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "console",
-            lambda message: wrong.append(message.text) if message.type == "error" else None,
-        )
-        page.on(
-            "request",
-            lambda asked: None if asked.url == file.as_uri() else wrong.append(asked.url),
-        )
-        page.goto(file.as_uri())
-        page.wait_for_selector(READY, state="attached")
-        return page
+        watched = chromium.Watched(browser, SIZES.get(size, size), scheme)
+        opened.append(watched)
+        watched.page.goto(file.as_uri())
+        watched.page.wait_for_selector(READY, state="attached")
+        return watched.page
 
-    yield opened
-    assert not wrong
+    yield open_one
+    for watched in opened:
+        assert not watched.wrong
+        watched.page.close()
 
 
 @pytest.fixture(scope="module")
@@ -112,14 +90,60 @@ def test_tables_sort_and_tensors_open(open_page, report):
     assert "1 of 1 tensors agree with numpy" in page.text_content("#verify")
 
 
-@pytest.mark.parametrize(("side", "scheme"), [("desk", "light"), ("phone", "dark")])
-def test_axe_finds_no_serious_violation(open_page, report, side, scheme):
-    axe = pytest.importorskip("axe_core_python.sync_playwright")
-    page = open_page(report, side, scheme)
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1000, 1600])
+def test_page_is_accessible_and_fits_every_width(open_page, report, width, scheme):
+    page = open_page(report, (width, 900), scheme)
     page.click("#net .vertex:not(.end)")
-    found = axe.Axe().run(page)["violations"]
-    assert not [each["id"] for each in found if each["impact"] in ("serious", "critical")]
-    assert page.evaluate("document.documentElement.scrollWidth") <= SIDES[side][0]
+    page.click("#memory summary")
+    assert not chromium.violations(page)
+    assert chromium.overflow(page) <= 0
+    if width >= 1000:  # tables are scrolled on phones only
+        inside = "each => each.map((e) => [e.ariaLabel, e.scrollWidth - e.clientWidth])"
+        tables = page.eval_on_selector_all(".scroll:not(.chart)", inside)
+        assert len(tables) >= 4
+        assert not [table for table in tables if table[1] > 0]
+    found = [
+        float(each) for each in re.findall(r"(\d+(?:\.\d+)?) % \(", page.inner_text("#profile"))
+    ]
+    assert found
+    assert max(found) <= 100
+
+
+FOCUSED = """() => {
+  const box = document.activeElement.getBoundingClientRect();
+  const part = document.activeElement.closest("section")?.id ?? document.activeElement.tagName;
+  return [part, Math.round(box.top + scrollY), Math.round(box.left)];
+}"""
+
+
+def test_focus_follows_the_page_and_every_stop_has_a_name(open_page, report):
+    page = open_page(report)
+    stops = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUSED))
+    sections = [part for part, *_ in stops if part.islower()]
+    order = list(dict.fromkeys(sections))
+    shown = page.eval_on_selector_all("main section:not([hidden])", "e => e.map((s) => s.id)")
+    assert order == shown[: len(order)]
+    assert len(order) >= 3
+    assert sections == sorted(sections, key=order.index), "no section is entered twice"
+    client = page.context.new_cdp_session(page)
+    nodes = client.send("Accessibility.getFullAXTree")["nodes"]
+    stops = [
+        node
+        for node in nodes
+        if not node["ignored"]
+        and node["role"]["value"] != "RootWebArea"
+        and any(p["name"] == "focusable" and p["value"]["value"] for p in node["properties"])
+    ]
+    assert len(stops) > 20
+    nameless = [
+        node["role"]["value"] for node in stops if not node["name"].get("value", "").strip()
+    ]
+    assert nameless in ([], ["main"])  # the skip link's goal
 
 
 def test_nodes_have_the_speed_of_the_operator_that_computes_them(open_page, report):

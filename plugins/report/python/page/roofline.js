@@ -95,13 +95,11 @@ function roofline() {
     draw("path", { class: "roof", d: roof(stream) }),
     draw("text", { x: room - GAP - 2, y: y(flops) - 6, "text-anchor": "end" }, `best seen: ${best}`),
     ...[
-      [cached, `copy in a cache: ${inCache}`, -1],
-      [stream, `copy in memory: ${inMemory}`, 1],
-    ].map(([speed, text, side]) => {
-      // beside the middle of the sloping part
-      const per = Math.sqrt(start(speed) * (flops / speed));
-      const [left, top] = [x(per) + 8 * side, y(per * speed) + (side > 0 ? 14 : -4)];
-      return draw("text", { x: left, y: top, "text-anchor": side > 0 ? "start" : "end" }, text);
+      [cached, `copy in a cache: ${inCache}`],
+      [stream, `copy in memory: ${inMemory}`],
+    ].map(([speed, text]) => {
+      const middle = Math.sqrt(start(speed) * (flops / speed)); // of the sloping part
+      return draw("text", { x: x(middle) + 8, y: y(middle * speed) + 14 }, text);
     }),
     ...points.map((point) => rooflinePoint(point, scales)),
   );

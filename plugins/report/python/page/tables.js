@@ -2,7 +2,8 @@
 
 const SHOWN = 100;
 
-// columns: name, value(row) for sorting, show(row) returns text or element; left, wide for texts.
+// columns: name, value(row) for sorting, show(row) returns text or element; left, wide for texts;
+// split for cells of several words, which may break on a small screen.
 function table(host, caption, columns, rows, sortedBy, rowOf) {
   let order = { column: sortedBy, down: true },
     all = false,
@@ -65,10 +66,10 @@ function table(host, caption, columns, rows, sortedBy, rowOf) {
             make(
               "td",
               {
-                class: [c.left ? "left" : "", c.wide ? "wide" : ""].join(" ").trim() || null,
+                class: ["left", "wide", "split"].filter((name) => c[name]).join(" ") || null,
                 title: c.left && !c.wide ? String(c.value(row) ?? "") : null,
               },
-              c.show ? c.show(row) : String(c.value(row) ?? "–"),
+              cell(c, row),
             ),
           ),
         ),
@@ -95,6 +96,12 @@ function table(host, caption, columns, rows, sortedBy, rowOf) {
     more,
   );
   refresh();
+}
+
+function cell(column, row) {
+  if (column.show) return column.show(row);
+  const text = String(column.value(row) ?? "–");
+  return column.left && !column.wide ? make("div", { class: "text" }, text) : text;
 }
 
 function meter(part, kind) {
@@ -124,6 +131,7 @@ function speedColumns(of) {
     },
     {
       name: "of roofline",
+      split: true,
       value: (r) => of(r).roofline,
       show: (r) => (of(r).roofline ? `${percent(of(r).roofline)} (${of(r).bound})` : "–"),
     },
