@@ -16,7 +16,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.libinfo import find_include_path
 
 STACK_BYTES = 256 << 10
-MAX_BYTES = 1 << 32  # what 32-bit addresses reach
+MAX_BYTES = 1 << 31  # the linker fails with data at higher addresses
 ALIGN_BYTES = 16
 # C files of a network that a module does not need, by the end of their names.
 _OPTIONAL = ("_checked.c", "_step.c", "_metadata.c", "_system_lib.c")
@@ -34,14 +34,14 @@ def _nbytes(library: Any) -> list[int]:
 
 
 def check_memory(library: Any, name: str) -> None:
-    """Raise UnsupportedError if a network needs more memory than WebAssembly addresses."""
+    """Raise UnsupportedError if a network needs more memory than a module has."""
     summary = library.summary
     total = summary.weights_bytes + summary.arena_bytes + sum(_nbytes(library)) + 2 * STACK_BYTES
     if total > MAX_BYTES:
         raise UnsupportedError(
-            f"{name}: the network needs {total / 2**30:.1f} GiB for weights and tensors, and "
-            f"WebAssembly has {MAX_BYTES >> 30} GiB; choose smaller shapes or dims, or compile it "
-            "for a host"
+            f"{name}: the network needs {total / 2**30:.2f} GiB for weights and tensors, and a "
+            f"WebAssembly module has {MAX_BYTES >> 30} GiB; choose smaller shapes or dims, or "
+            "compile it for a host"
         )
 
 

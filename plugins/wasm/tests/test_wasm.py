@@ -9,12 +9,14 @@ import shutil
 import struct
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from zlib import compress, crc32
 
+import chromium
 import numpy as np
 import onnx
 import onnxruntime
@@ -80,22 +82,10 @@ def digits(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser():
-    """Yield a browser; None if Chromium or playwright is not installed."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        chromium = None
-    if chromium is None:
-        yield None
-        return
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium.launched() as opened:
         yield opened
-        opened.close()
 
 
-IN_BROWSER_BYTES = 3_500_000  # larger networks are compared in Node alone
 IN_BROWSER = """async () => {
   const { load } = await import("/net.mjs");
   const net = await load(), inputs = {};
@@ -118,17 +108,22 @@ class _Files(SimpleHTTPRequestHandler):
         pass
 
 
-def _check_in_browser(browser, folder: Path, library) -> None:
-    """Compare a browser's results with Node's, bit by bit; a static server has all files."""
+@contextmanager
+def _served(folder: Path):
+    """Serve the files of a folder; yield the address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
     Thread(target=server.serve_forever, daemon=True).start()
-    page = browser.new_page()
-    try:
-        page.goto(f"http://127.0.0.1:{server.server_port}/job.json")
-        assert page.evaluate(IN_BROWSER) == [True] * len(library.summary.outputs)
-    finally:
-        page.close()
-        server.shutdown()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def _check_in_browser(browser, folder: Path, library) -> None:
+    """Compare a browser's results with Node's, bit by bit; a static server has all files."""
+    watched = chromium.Watched(browser)
+    with _served(folder) as address:
+        watched.page.goto(f"{address}/job.json")
+        assert watched.page.evaluate(IN_BROWSER) == [True] * len(library.summary.outputs)
+    watched.page.close()
 
 
 @pytest.mark.slow
@@ -146,24 +141,52 @@ def test_results_are_those_of_onnxruntime(name, tmp_path):
         np.testing.assert_allclose(found[key].reshape(value.shape), value, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not NAMES, reason="TVMRT_MODELS is not set")
-@pytest.mark.parametrize("name", NAMES or [""])
-def test_real_networks_have_their_golden_outputs(name, tmp_path, browser):
-    """In Node; a browser, if there is one, computes the same bits of small networks."""
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """Return a function that compiles a network of TVMRT_MODELS, runs it in Node and checks it."""
     sys.path.insert(0, str(ROOT / "tests" / "python" / "networks"))
-    import golden_case as golden
+    import golden_case
 
-    inputs, outputs = golden.load(Path(MODELS), name)
-    library = _exported(Path(MODELS) / f"{name}.onnx", tmp_path)
-    found = _run(tmp_path, library, inputs)
-    for key, value in outputs.items():
-        noise = golden.noise(Path(MODELS), name)
-        golden.check(key, found[key].reshape(value.shape), value, noise)
-    if browser is not None and (tmp_path / "net.wasm").stat().st_size < IN_BROWSER_BYTES:
-        _check_in_browser(browser, tmp_path, library)
+    folder = tmp_path_factory.mktemp("real")
+    kept = {}
+
+    def run(name):
+        if name not in kept:
+            kept.clear()  # the tests of one network follow each other
+            place = folder / name
+            place.mkdir()
+            inputs, outputs = golden_case.load(Path(MODELS), name)
+            library = _exported(Path(MODELS) / f"{name}.onnx", place)
+            found = _run(place, library, inputs)
+            for key, value in outputs.items():
+                noise = golden_case.noise(Path(MODELS), name)
+                golden_case.check(key, found[key].reshape(value.shape), value, noise)
+            kept[name] = place, library
+        return kept[name]
+
+    return run
+
+
+real_networks = pytest.mark.parametrize("name", NAMES or [""], scope="module")
+needs_models = pytest.mark.skipif(not NAMES, reason="TVMRT_MODELS is not set")
+
+
+@pytest.mark.slow
+@needs_models
+@real_networks
+def test_real_networks_have_their_golden_outputs(name, real):
+    folder, _ = real(name)
     if name == "resnet8_int8":
-        assert (tmp_path / "net.wasm").stat().st_size <= 130_000
+        assert (folder / "net.wasm").stat().st_size <= 130_000
+
+
+@pytest.mark.slow
+@needs_models
+@real_networks
+def test_browser_computes_the_bits_of_node(name, real, browser):
+    """Networks of any size: Chromium compiles large modules only asynchronously."""
+    folder, library = real(name)
+    _check_in_browser(browser, folder, library)
 
 
 @pytest.mark.slow
@@ -261,6 +284,20 @@ def test_module_needs_nothing_from_its_host_and_starts_as_a_wasi_reactor(digits)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.slow
+def test_wasi_program_of_the_page_about_it_runs(digits, monkeypatch):
+    """In wasmtime, which shares no code with Node."""
+    pytest.importorskip("wasmtime")
+    page = (HERE.parent / "docs" / "webassembly.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(digits)
+    names = {}
+    exec(compile(program, "webassembly.md", "exec"), names)
+    zeros = np.zeros((1, 1, 8, 8), np.float32)
+    scores = _reference(onnx.load(DIGITS), {"image": zeros})["probabilities"]
+    np.testing.assert_allclose(names["scores"], scores[0], atol=1e-5)
+
+
 def _pictures(number: int) -> tuple[np.ndarray, np.ndarray]:
     """Return gray pictures of dark digits on light paper, and the digits."""
     with np.load(DIGITS.with_name("digits_test.npz")) as data:
@@ -317,26 +354,28 @@ DROP = """([bytes, name]) => {
 
 
 @pytest.mark.slow
-def test_page_works_from_a_file_in_a_browser(digits, browser):
-    if browser is None:
-        pytest.skip("Chromium or the extra browser is not installed")
+@pytest.mark.parametrize("where", ["file", "server"])
+def test_page_reads_dropped_pictures_in_a_browser(where, digits, browser):
     shutil.copy(HERE.parent / "page" / "digits.html", digits)
     pictures, labels = _pictures(20)
-    page = browser.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto((digits / "digits.html").as_uri())
-    page.wait_for_function("document.getElementById('answer').textContent === 'Ready.'")
-    found = []
-    for picture in pictures:
-        page.evaluate("document.getElementById('answer').textContent = ''")
-        page.evaluate(DROP, [list(_png(picture)), "digit.png"])
-        page.wait_for_function("document.getElementById('answer').textContent")
-        found.append(int(page.text_content("#answer").removeprefix("It is a ")[0]))
-    assert (np.array(found) == labels).sum() >= 18
-    page.set_input_files("#file", {"name": "a.png", "mimeType": "image/png", "buffer": b"no"})
-    page.wait_for_function("document.getElementById('answer').textContent.includes('a.png is no')")
-    assert not errors
+    watched = chromium.Watched(browser, scheme="dark" if where == "server" else "light")
+    page = watched.page
+    with _served(digits) as address:
+        page.goto(f"{address if where == 'server' else digits.as_uri()}/digits.html")
+        page.wait_for_function("document.getElementById('answer').textContent === 'Ready.'")
+        found = []
+        for picture in pictures:
+            page.evaluate("document.getElementById('answer').textContent = ''")
+            page.evaluate(DROP, [list(_png(picture)), "digit.png"])
+            page.wait_for_function("document.getElementById('answer').textContent")
+            found.append(int(page.text_content("#answer").removeprefix("It is a ")[0]))
+        assert (np.array(found) == labels).sum() >= 18
+        file = {"name": "a.png", "mimeType": "image/png", "buffer": b"no"}
+        page.set_input_files("#file", file)
+        page.wait_for_function("document.getElementById('answer').textContent.includes('a.png is')")
+        assert not chromium.violations(page)
+    assert not watched.wrong
+    page.close()
 
 
 @pytest.mark.slow
