@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tvmrt import toolchains
+
 CHECKED_SECONDS = 10  # time limit for a compiler to print its version
 
 
@@ -35,10 +37,14 @@ TOOLS = {
     ),
     "emulated Cortex-M": ("qemu-system-arm", "qemu-system-arm"),
     "emulated RISC-V": ("qemu-system-riscv32", "qemu-system-misc"),
-    "Linux on aarch64": ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
-    "Linux on riscv64": ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu clang"),
-    "Linux on armv7": ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
-    "Windows on x86-64": ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
+}  # fmt: skip
+# Purpose: triple and the Debian packages of a cross compiler; the ziglang package has all of them.
+CROSS_TOOLS = {
+    "Linux on aarch64": ("aarch64-linux-gnu", "gcc-aarch64-linux-gnu"),
+    "Linux on riscv64": ("riscv64-linux-gnu", "gcc-riscv64-linux-gnu clang"),
+    "Linux on armv7": ("arm-linux-gnueabihf", "gcc-arm-linux-gnueabihf"),
+    "Windows on x86-64": ("x86_64-w64-mingw32", "gcc-mingw-w64-x86-64"),
+    "macOS": ("aarch64-macos", ""),
 }  # fmt: skip
 # Purpose: module and the Python package that provides it.
 MODULES = {
@@ -50,7 +56,6 @@ MODULES = {
     "run on images": ("PIL", "pillow"),
     "models of scikit-learn": ("skl2onnx", "skl2onnx"),
     "share with tvm-ffi": ("tvm_ffi", "apache-tvm-ffi"),
-    "a C compiler by pip": ("ziglang", "ziglang"),
 }
 
 
@@ -88,7 +93,8 @@ def _version_of(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"{' '.join(command)} cannot be run: {problem}"
     lines = done.stdout.strip().splitlines()
-    return f"{' '.join(command)}: {lines[0] if lines else 'no version'}"
+    name = "zig of the ziglang package" if "ziglang" in command else " ".join(command)
+    return f"{name}: {lines[0] if lines else 'no version'}"
 
 
 def _processor() -> Check:
@@ -149,6 +155,16 @@ def _tools() -> Iterator[Check]:
             yield Check(what, "ok", found)
         else:
             yield Check(what, "absent", f"no {program}", f"apt-get install {package}")
+    for what, (triple, package) in CROSS_TOOLS.items():
+        command = toolchains.installed(triple)
+        if toolchains.is_zig(command):
+            yield Check(what, "ok", "the ziglang package")
+        elif command:
+            yield Check(what, "ok", str(shutil.which(command[0])))
+        else:
+            remedy = toolchains.INSTALL_CROSS
+            debian = f", or apt-get install {package}" if package else ""
+            yield Check(what, "absent", "no cross compiler", f"{remedy}{debian}")
 
 
 def _modules() -> Iterator[Check]:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Union
 
+from tvmrt import toolchains
+
 __all__ = ["create_executable", "create_shared", "cross_compiler", "get_cc"]
 
 Objects = Union[str, Sequence[str]]
@@ -42,7 +44,7 @@ def create_shared(
     options
         Further options of the compiler.
     cc
-        The compiler; the result of get_cc() if None.
+        The compiler; the result of get_cc(), or the ziglang package's, if None.
     cwd
         Its working directory.
     ccache_env
@@ -140,9 +142,13 @@ def link(
 ) -> None:
     """Run a compiler for the functions of this module and of ``ndk``."""
     compiler = cc or get_cc()
-    if compiler is None:
-        raise ValueError("no C compiler: install gcc or clang, or set the environment variable CC")
-    command = [compiler, *kind, "-o", os.fspath(output)]
+    command = [compiler] if compiler is not None else toolchains.zig()
+    if not command:
+        raise ValueError(
+            f"no C compiler: install gcc or clang, {toolchains.INSTALL_CC}, or set the environment "
+            "variable CC"
+        )
+    command += [*kind, "-o", os.fspath(output)]
     command += [os.fspath(objects)] if isinstance(objects, (str, os.PathLike)) else [*objects]
     command += [*(options or [])]
     environment = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from tvmrt import plugins
+from tvmrt import plugins, toolchains
 from tvmrt.compiler import processor
 from tvmrt.compiler.request import Request
 from tvmrt.libinfo import __version__, find_include_path
@@ -86,7 +86,7 @@ def _text(value: Any) -> str:
 def compiler_of(cc: str | None) -> str:
     """Identify the C compiler, without running it, by its path, size and modification time."""
     wanted = cc or os.environ.get("CC")
-    for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
+    for name in [wanted] if wanted else toolchains.SYSTEM_COMPILERS:
         words = [name]
         if wanted:
             import shlex  # keeps loading a compiled network fast
@@ -96,7 +96,8 @@ def compiler_of(cc: str | None) -> str:
         if found:
             path = Path(found).resolve()
             return f"{path} {_stamp(path)} {words[1:]}"
-    return ""
+    zig = None if wanted else toolchains.zig_package()
+    return "" if zig is None else f"{zig} {_stamp(zig)}"
 
 
 def _stamp(path: Path) -> str:

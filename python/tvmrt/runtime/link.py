@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 
+from tvmrt import toolchains
 from tvmrt.install_paths import find_include_path
 
 __all__ = ["link_shared", "unpack"]
@@ -32,7 +34,8 @@ def link_shared(file: str) -> str:
         output = Path(folder) / library.name
         headers = sorted({header.parent for header in Path(folder).rglob("*.h")})
         includes = [f"-I{include}" for include in [*headers, *find_include_path()]]
-        _run([_compiler(), "-shared", "-fPIC", "-O2", *includes, "-o", output, *inputs])
+        flags = ["-shared", "-fPIC", "-O2", *includes, "-o", str(output)]
+        _run([*_compiler(), *flags, *map(str, inputs)], Path(folder))
         staged = library.with_name(f"{library.name}.{os.getpid()}.part")
         shutil.copy(output, staged)
         staged.replace(library)
@@ -78,15 +81,21 @@ def _to_compile(archive: Path, folder: Path) -> list[Path]:
     return inputs
 
 
-def _compiler() -> str:
-    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
-        if name and shutil.which(name):
-            return name
-    raise OSError("no C compiler: install gcc or clang, or set the environment variable CC")
+def _compiler() -> list[str]:
+    command = shlex.split(os.environ.get("CC", ""))
+    if command and shutil.which(command[0]):
+        return toolchains.completed(command)
+    if found := toolchains.installed():
+        return found
+    raise OSError(
+        f"no C compiler: install gcc or clang, {toolchains.INSTALL_CC}, or set the environment "
+        "variable CC"
+    )
 
 
-def _run(command: list[object]) -> None:
-    done = subprocess.run([str(part) for part in command], capture_output=True, check=False)
+def _run(command: list[str], folder: Path) -> None:
+    variables = toolchains.environment(command, folder)
+    done = subprocess.run(command, capture_output=True, check=False, env=variables)
     if done.returncode != 0:
         error_text = done.stderr.decode(errors="replace").strip()
         raise OSError(f"{command[0]} cannot link the library: {error_text}")

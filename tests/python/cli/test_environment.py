@@ -18,7 +18,10 @@ def test_missing_tool_names_the_package_to_install(monkeypatch, capsys):
     assert main(["doctor", "--json"]) == 1
     found = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
     assert found["C compiler"]["state"] == "missing"
-    assert "pip install ziglang" in found["C compiler"]["remedy"]
+    assert "pip install 'tvmrt[cc]'" in found["C compiler"]["remedy"]
+    assert found["Linux on armv7"]["remedy"] == (
+        "pip install 'tvmrt[cross]', or apt-get install gcc-arm-linux-gnueabihf"
+    )
     assert found["emulated Cortex-M"]["remedy"] == "apt-get install qemu-system-arm"
     assert found["pictures"]["remedy"] == "pip install some-package"
 

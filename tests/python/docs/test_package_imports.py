@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "compiler.pictures": {"compiler.export", "compiler.ir"},
     "compiler.export": {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "compiler.codegen",
-        "compiler.partition", "libinfo", "plugin",
+        "compiler.partition", "libinfo", "plugin", "toolchains",
     },
     "conversion": {"option_syntax"},
     "network": {
@@ -43,7 +43,7 @@ MAY_IMPORT = {
         "compiler.processor",
         "compiler.pictures", "compiler.request", "runtime", "optional_dependencies", "plugin",
         "plugins",
-        "connection", "tensor_info", "compiler.option_docs", "units",
+        "connection", "tensor_info", "compiler.option_docs", "toolchains", "units",
     },
     "connection": {"compiler.export", "deprecation", "error", "plugin", "tensor_info"},
     "tensor_info": set(),
@@ -52,10 +52,11 @@ MAY_IMPORT = {
     "deprecation": set(),
     "option": {"units"},
     "option_syntax": {"option"},
+    "toolchains": set(),
     "units": set(),
     "runtime": {
         "option_syntax", "unsupported_tvm_names", "entry_points", "error", "install_paths",
-        "_ffi", "nd", "plugin",
+        "_ffi", "nd", "plugin", "toolchains",
     },
 }  # fmt: skip
 

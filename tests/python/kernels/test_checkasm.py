@@ -22,8 +22,8 @@ from boards import BOARDS, link_image, run_image
 
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import LEVELS, Target, get_target, native_family
-from tvmrt.compiler.export.compiler_flags import zig
 from tvmrt.compiler.export.toolchain import OPTIMISE
+from tvmrt.toolchains import zig
 
 ROOT = Path(__file__).resolve().parents[3]
 CHECKS = ROOT / "tests" / "checkasm"

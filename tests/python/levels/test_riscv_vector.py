@@ -15,6 +15,7 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
+from tvmrt import toolchains
 from tvmrt.compiler.export import compiler_flags
 
 # target: its levels, each with a processor; the multiply instruction of each inner int8 loop,
@@ -165,10 +166,11 @@ def test_unsupported_level_uses_another_compiler(monkeypatch):
     found = compiler_flags.compiler_for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
     assert found[:2] == ["clang", "--target=riscv64-linux-gnu"]
     monkeypatch.setattr(compiler_flags.shutil, "which", lambda name: None)
-    monkeypatch.setattr(compiler_flags.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(toolchains, "zig_package", lambda: "ziglang")
     found = compiler_flags.compiler_for_level(["riscv64-linux-gnu-gcc"], "riscv64-linux-gnu", flags)
-    assert found[-3:] == ["-target", "riscv64-linux-gnu", "-mcpu=baseline_rv64+v"]
-    monkeypatch.setattr(compiler_flags.importlib.util, "find_spec", lambda name: None)
+    assert found[1:6] == ["-m", "ziglang", "cc", "-target", "riscv64-linux-gnu"]
+    assert found[-1] == "-mcpu=baseline_rv64+v"
+    monkeypatch.setattr(toolchains, "zig_package", lambda: None)
     sentence = (
         "C compiler riscv64-linux-gnu-gcc does not support -march=rv64gcv, and neither "
         "clang nor the ziglang package is installed; install one, for example with: pip install"

@@ -182,6 +182,7 @@ WINDOWS_LEVELS = (
 LEVELS = {
     "x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS, "armv7-linux": ARMV7_LEVELS,
     "riscv64-linux": RISCV_LEVELS, "x86_64-windows": WINDOWS_LEVELS,
+    "x86_64-macos": X86_LEVELS[:-1],
 }  # fmt: skip
 
 # Other systems and processors; each covers all of a family. RISC-V does not guarantee vectors.
@@ -190,6 +191,7 @@ _CROSS_TARGETS = (
     Target("riscv64-linux", (), triple="riscv64-linux-gnu"),
     Target("armv7-linux", _VFP, triple="arm-linux-gnueabihf"),
     Target("x86_64-windows", (), 4, 16, triple="x86_64-w64-mingw32"),
+    Target("x86_64-macos", (), 4, 16, triple="x86_64-macos"),
     Target("aarch64-macos", (), 4, 32, "neon", triple="aarch64-macos"),
 )
 CROSS = {each.name: each for each in _CROSS_TARGETS}

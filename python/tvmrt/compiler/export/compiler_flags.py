@@ -1,24 +1,21 @@
 """Names that compilers use for the instruction sets of ISA levels, and selection of a compiler.
 
-Flags of targets are those of GCC. The ziglang wheel's compiler has its own names of processors. If
+Flags of targets are those of GCC. The ziglang package's compiler has its own names of processors. If
 the selected compiler does not support the instructions of a level, another one compiles the
 functions of that level, which are linked with the others.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from tvmrt import toolchains
 from tvmrt.error import CompileError
 
-# The triple of a system's own compiler may differ from zig's name of the system.
-ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
 _ZIG = {
     "-march=armv8.2-a+dotprod": "-mcpu=generic+v8_2a+dotprod",
     "-march=armv8.2-a+dotprod+i8mm": "-mcpu=generic+v8_2a+dotprod+i8mm",
@@ -45,17 +42,9 @@ _RECENT_FLAGS = {
 _CLANG = {"-march=rv64gcv": ("-mabi=lp64d", "-mllvm", "-riscv-v-vector-bits-min=128")}
 
 
-def zig(triple: str = "") -> list[str]:
-    """Return the command of the ziglang wheel's compiler; empty if it is not installed."""
-    if importlib.util.find_spec("ziglang") is None:
-        return []
-    name = ZIG_TRIPLES.get(triple, triple)
-    return [sys.executable, "-m", "ziglang", "cc", *(("-target", name) if name else ())]
-
-
 def translate_flags(command: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Translate flags of targets for this compiler."""
-    is_zig = "ziglang" in command
+    is_zig = toolchains.is_zig(command)
     if is_zig or "clang" in Path(command[0]).name:
         flags = [flag for flag in flags if flag not in _GCC_ONLY]
     return [_ZIG.get(flag, flag) for flag in flags] if is_zig else list(flags)
@@ -64,6 +53,8 @@ def translate_flags(command: Sequence[str], flags: Sequence[str]) -> list[str]:
 def short_compile(command: Sequence[str]) -> list[str]:
     """Return flags that save time and memory of GCC, and none for other compilers."""
     flags = [GCC_SMALL_HEAP, GCC_FEW_COPIES]
+    if toolchains.is_zig(command):
+        return []
     return flags if _accepts_flags((*command, *flags), "!defined(__clang__)") else []
 
 
@@ -75,9 +66,9 @@ def flags_of_file(flags: Sequence[str], source: Path) -> list[str]:
 
 def compiler_for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list[str]:
     """Return a compiler with the flags of a level: the given one, or if it does not support them
-    clang or the ziglang wheel. Raise CompileError if none does."""
+    clang or the ziglang package. Raise CompileError if none does."""
     flag = next((flag for flag in flags if flag in _RECENT_FLAGS), None)
-    if flag is None:
+    if flag is None or toolchains.is_zig(command):  # zig has all of them
         return [*command, *translate_flags(command, flags)]
     more = tuple(translate_flags(command, flags))
     if _accepts_flags((*command, *more), _RECENT_FLAGS[flag]):
@@ -90,11 +81,12 @@ def compiler_for_level(command: Sequence[str], triple: str, flags: Sequence[str]
     ]
     if shutil.which("clang") and _accepts_flags(tuple(clang), _RECENT_FLAGS[flag]):
         return clang
-    if zig(triple):
-        return [*zig(triple), *translate_flags(zig(triple), flags)]
+    if zig := toolchains.zig(triple):
+        return [*zig, *translate_flags(zig, flags)]
+    advice = toolchains.INSTALL_CROSS if triple else toolchains.INSTALL_CC
     raise CompileError(
         f"C compiler {command[0]} does not support {flag}, and neither clang nor the "
-        "ziglang package is installed; install one, for example with: pip install ziglang; or "
+        f"ziglang package is installed; install one, for example with: {advice}; or "
         "choose levels without that one"
     )
 

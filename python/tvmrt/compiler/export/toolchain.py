@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tvmrt import toolchains
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
@@ -51,11 +52,14 @@ LINK_FLAGS = {
     ".dylib": ("-Wl,-undefined,dynamic_lookup",),
 }
 
+# Zig links parts of its C libraries that are not used, with debug information.
+ZIG_LINK_FLAGS = {".so": ("-Wl,-S", "-Wl,--gc-sections")}
+
 
 def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
-    """Return the command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang wheel.
+    """Return the command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang package.
 
-    For another system, named by a triple: the given one, its gcc, or the ziglang wheel.
+    For another system, named by a triple: the given one, its gcc, or the ziglang package.
     Raises CompileError that says what to install if there is none.
     """
     for candidate in (cc, None if triple else os.environ.get("CC")):
@@ -66,21 +70,19 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
                     f"C compiler {command[0]} was not found; install it, or give another one "
                     f"with {option('cc')}"
                 )
-            return command
-    for name in (f"{triple}-gcc",) if triple else ("cc", "gcc", "clang"):
-        if shutil.which(name):
-            return [name]
-    if zig := compiler_flags.zig(triple):
-        return zig
+            return toolchains.completed(command)
+    if found := toolchains.installed(triple):
+        return found
     if triple:
+        gcc = f"{triple}-gcc and " if not triple.endswith("-macos") else ""
         raise CompileError(
-            f"no C compiler for {triple} was found (tried {triple}-gcc and the ziglang package); "
-            "install one, for example with: pip install ziglang; or give another with "
+            f"no C compiler for {triple} was found (tried {gcc}the ziglang package); install "
+            f"one, for example with: {toolchains.INSTALL_CROSS}; or give another with "
             f"{option('cc')}"
         )
     raise CompileError(
         "no C compiler was found (tried $CC, cc, gcc, clang and the ziglang package); install "
-        "one, for example with: pip install ziglang"
+        f"one, for example with: {toolchains.INSTALL_CC}"
     )
 
 
@@ -133,8 +135,14 @@ def build_library(
     for pair in assembled:  # the assembler has all weights in memory: run it alone
         compile_one(pair)
     parts = [*(str(o) for o in objects), *link_flags, "-lm"]
-    link = [*command, "-shared", "-o", str(output), *parts, *LINK_FLAGS[system]]
-    calls.call(link, output.parent)
+    # zig writes more files next to the library
+    linked = objects[0].with_name(f"linked{system}") if toolchains.is_zig(command) else output
+    link = [*command, "-shared", "-o", str(linked), *parts, *LINK_FLAGS[system]]
+    if linked is output:
+        calls.call(link, output.parent)
+        return
+    calls.call([*link, *ZIG_LINK_FLAGS.get(system, ())], linked.parent)
+    shutil.copy(linked, output)
 
 
 class _Calls:
@@ -163,7 +171,7 @@ class _Calls:
                     self._running.discard(process)
         if process.returncode != 0:
             raise CompileError(
-                f"C compiler {' '.join(command[:1])} failed with code {process.returncode}: "
+                f"C compiler {toolchains.name_of(command)} failed with code {process.returncode}: "
                 f"{_first_error(stderr)}"
             )
 
@@ -185,6 +193,7 @@ def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
         return subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, errors="replace",
+            env=toolchains.environment(command, folder),
         )  # fmt: skip
     except OSError as problem:
         raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem

@@ -1,0 +1,95 @@
+"""C compilers of this machine: how every part of tvmrt finds one.
+
+The ziglang package (extras ``cc`` and ``cross``) brings clang with the C libraries of many systems.
+It is used if no other compiler is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SYSTEM_COMPILERS = ("cc", "gcc", "clang")
+INSTALL_CC = "pip install 'tvmrt[cc]'"
+INSTALL_CROSS = "pip install 'tvmrt[cross]'"
+# The triple of a system's own compiler may differ from zig's name of the system.
+ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
+# By default zig compiles for this processor alone, adds debug information with paths, reserves a
+# register for frames, and traps undefined behaviour without -O. Later flags replace these.
+_ZIG_FLAGS = ("-g0", "-fomit-frame-pointer", "-fno-sanitize=undefined")
+_ZIG_EVERY_PROCESSOR = "-mcpu=baseline"
+_ZIG_LOCAL, _ZIG_GLOBAL = "ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"
+
+
+def installed(triple: str = "") -> list[str]:
+    """Return the command of an installed C compiler for this system, or for another one named by a
+    triple; empty if there is none."""
+    names = (f"{triple}-gcc",) if triple else SYSTEM_COMPILERS
+    found = next((name for name in names if shutil.which(name)), None)
+    return [found] if found else zig(triple)
+
+
+def zig(triple: str = "") -> list[str]:
+    """Return the command of the ziglang package's compiler; empty if it is not installed."""
+    if zig_package() is None:
+        return []
+    name = ZIG_TRIPLES.get(triple, triple)
+    return completed([sys.executable, "-m", "ziglang", "cc", *(("-target", name) if name else ())])
+
+
+def zig_package() -> Path | None:
+    """Return the file of the ziglang package; None if it is not installed."""
+    from importlib.util import find_spec  # keeps loading a compiled network fast
+
+    spec = find_spec("ziglang")
+    return None if spec is None else Path(str(spec.origin))
+
+
+def is_zig(command: Sequence[str]) -> bool:
+    """Return whether a command calls zig, from the package or installed otherwise."""
+    return any(word == "ziglang" or Path(word).stem == "zig" for word in command)
+
+
+def name_of(command: Sequence[str]) -> str:
+    """Return the name of a compiler for messages."""
+    return "zig" if is_zig(command) else command[0]
+
+
+def completed(command: Sequence[str]) -> list[str]:
+    """Return the command, for zig with flags that let it behave like other compilers."""
+    if not is_zig(command):
+        return list(command)
+    flags = [flag for flag in _ZIG_FLAGS if flag not in command]
+    if not any(word.startswith(("-target", "--target", "-mcpu", "-march")) for word in command):
+        flags.append(_ZIG_EVERY_PROCESSOR)
+    return [*command, *flags]
+
+
+def environment(command: Sequence[str], folder: Path) -> Mapping[str, str] | None:
+    """Return the variables for a compiler that works in a temporary folder; None for this process's.
+
+    Zig keeps all objects that it compiles forever. Here they go to the folder; only its C libraries
+    stay in the user's cache folder, if that is writable.
+    """
+    if not is_zig(command):
+        return None
+    local = str(folder / "zig-cache")
+    variables = {_ZIG_LOCAL: local, **os.environ}
+    if not _has_cache_folder():
+        variables.setdefault(_ZIG_GLOBAL, local)
+    return variables
+
+
+def _has_cache_folder() -> bool:
+    """Return whether zig can use its default cache folder, or create it."""
+    if sys.platform == "win32":
+        return True
+    base = os.environ.get("XDG_CACHE_HOME")
+    if not base and "HOME" not in os.environ:
+        return False
+    folder = Path(base) / "zig" if base else Path.home() / ".cache" / "zig"
+    existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+    return os.access(existing, os.W_OK)
