@@ -69,7 +69,7 @@ def completed(command: Sequence[str]) -> list[str]:
 
 
 def environment(command: Sequence[str], folder: Path) -> Mapping[str, str] | None:
-    """Return the variables for a compiler that works in a temporary folder; None for this process's.
+    """Return the variables for a compiler in a temporary folder; None for those of this process.
 
     Zig keeps all objects that it compiles forever. Here they go to the folder; only its C libraries
     stay in the user's cache folder, if that is writable.

@@ -24,13 +24,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import paired
 
 import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
 
-RELATIVE, ABSOLUTE, STEPS = 2e-3, 2e-4, 1  # float tolerances, and steps of integer outputs
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "networks"))
+import golden_case
+
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
 
 
@@ -42,25 +43,23 @@ def open_network(model: Path, cc: str, options: argparse.Namespace, path: Path) 
     return GraphModule(tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0)))
 
 
-def is_right(runner: GraphModule, stored: dict[str, np.ndarray]) -> bool:
-    """Return whether the outputs of the last run are the stored ones, within the tolerances."""
-    names = [name[4:] for name in stored if name.startswith("out:")]
-    for at, name in enumerate(names):
-        found, expected = runner.get_output(at).numpy(), stored[f"out:{name}"]
-        if expected.dtype.kind == "f":
-            scale = max(1.0, float(np.abs(expected).max()))
-            if not np.allclose(found, expected, RELATIVE, ABSOLUTE * scale, equal_nan=True):
-                return False
-        elif np.abs(found.astype(np.int64) - expected.astype(np.int64)).max() > STEPS:
-            return False
+def is_right(runner: GraphModule, folder: Path, name: str) -> bool:
+    """Return whether the outputs of the last run are the stored ones, as the tests compare them."""
+    _, outputs = golden_case.load(folder, name)
+    known = (folder / "index.json").exists()
+    noise = golden_case.noise(folder, name) if known else 0.0
+    try:
+        for at, (output, expected) in enumerate(outputs.items()):
+            golden_case.check(output, runner.get_output(at).numpy(), expected, noise)
+    except AssertionError as error:
+        print(f"{name}: {error}", flush=True)
+        return False
     return True
 
 
 def measure(model: Path, options: argparse.Namespace) -> tuple[float, bool]:
     """Print one row; return the speed and whether both libraries are right."""
-    with np.load(model.with_suffix(".npz")) as file:
-        stored = dict(file)
-    inputs = {name: value for name, value in stored.items() if not name.startswith("out:")}
+    inputs, _ = golden_case.load(model.parent, model.stem)
     runs: list[Callable[[], None]] = []
     seconds, right = [], True
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +69,7 @@ def measure(model: Path, options: argparse.Namespace) -> tuple[float, bool]:
             seconds.append(time.perf_counter() - begin)
             runner.set_input(**inputs)
             runner.run()
-            right = right and is_right(runner, stored)
+            right = is_right(runner, model.parent, model.stem) and right
             runs.append(runner.run)
         clock = time.process_time if options.cpu else time.perf_counter
         first, second, ratio = paired.paired(runs[0], runs[1], options.seconds, clock)

@@ -10,15 +10,16 @@ import pytest
 import tvmrt
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
-MAGIC, ARM64, DYLIB = 0xFEEDFACF, 0x0100000C, 6
+MAGIC, DYLIB = 0xFEEDFACF, 6
+PROCESSORS = {"aarch64-macos": 0x0100000C, "x86_64-macos": 0x01000007}
 SYMTAB, NEEDED = 0x2, 0xC  # Mach-O load commands: symbol table, required library
 EXTERNAL, KIND = 0x01, 0x0E  # bits of a symbol's type; no type bits: undefined
 
 
-def _commands(data: bytes) -> list[tuple[int, bytes]]:
+def _commands(data: bytes, target: str) -> list[tuple[int, bytes]]:
     """Return the load commands of a Mach-O file, as in Apple's <mach-o/loader.h>."""
     magic, cpu, _, kind, count = struct.unpack_from("<5I", data)
-    assert (magic, cpu, kind) == (MAGIC, ARM64, DYLIB)
+    assert (magic, cpu, kind) == (MAGIC, PROCESSORS[target], DYLIB)
     found, at = [], 32
     for _ in range(count):
         command, size = struct.unpack_from("<2I", data, at)
@@ -32,12 +33,13 @@ def _text(data: bytes, at: int) -> str:
 
 
 @pytest.mark.slow
-def test_network_links_only_system_libraries(tmp_path):
+@pytest.mark.parametrize("target", PROCESSORS)
+def test_network_links_only_system_libraries(tmp_path, target):
     pytest.importorskip("ziglang")
     path = tmp_path / "net.dylib"
-    tvmrt.compile(DIGITS / "digits_f32.onnx", target="aarch64-macos").export(path)
+    tvmrt.compile(DIGITS / "digits_f32.onnx", target=target).export(path)
     data = path.read_bytes()
-    commands = _commands(data)
+    commands = _commands(data, target)
     needed = [_text(c, struct.unpack_from("<I", c, 8)[0]) for n, c in commands if n == NEEDED]
     assert needed == ["/usr/lib/libSystem.B.dylib"]
     (table,) = (c for n, c in commands if n == SYMTAB)

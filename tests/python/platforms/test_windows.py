@@ -10,6 +10,7 @@ import pytest
 from windows import C_TESTS, DIGITS, ROOT, compile_network, need
 
 import tvmrt
+from tvmrt import toolchains
 from tvmrt.compiler import processor
 from tvmrt.compiler.codegen.target import WINDOWS_LEVELS
 from tvmrt.compiler.export import compiler_flags
@@ -25,14 +26,19 @@ def test_c_tests_pass(built, wine, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["graph", "aot", "assembler"])
+@pytest.mark.parametrize("case", ["graph", "aot", "assembler", "zig"])
 def test_network_is_correct_on_the_target(built, wine, case, tmp_path, monkeypatch):
     """Compare the printed digits with onnxruntime on the host, at two ISA levels."""
     if case == "assembler":  # as in networks with a large module tree
         monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", 0)
     executor = "aot" if case == "aot" else "graph"
     levels = ["v2", "v3"] if case == "graph" else ["v2"]
-    library = compile_network("digits_f32", tmp_path, executor=executor, levels=levels)
+    cc = None
+    if case == "zig":
+        pytest.importorskip("ziglang")
+        cc = " ".join(toolchains.zig("x86_64-w64-mingw32"))
+    library = compile_network("digits_f32", tmp_path, executor=executor, levels=levels, cc=cc)
+    assert [path.name for path in tmp_path.iterdir()] == [library.name]
     session = ort.InferenceSession(DIGITS / "digits_f32.onnx")
     (wanted,) = session.get_inputs()
     image = np.random.default_rng(5).random(wanted.shape, np.float32)

@@ -57,9 +57,9 @@ ZIG_LINK_FLAGS = {".so": ("-Wl,-S", "-Wl,--gc-sections")}
 
 
 def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
-    """Return the command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang package.
+    """Return the command of a C compiler: the given one, $CC, cc, gcc, clang, or that of ziglang.
 
-    For another system, named by a triple: the given one, its gcc, or the ziglang package.
+    For another system, named by a triple: the given one, its gcc, or that of ziglang.
     Raises CompileError that says what to install if there is none.
     """
     for candidate in (cc, None if triple else os.environ.get("CC")):

@@ -176,7 +176,7 @@ class PointwiseLowering(RowFusable):
             None
             if large_angle is None
             else (large_angle, lambda n: self._body(f, operands, loops, n)),
-            self._assumes_independence(loops),
+            self._independence(step, loops),
         )
 
     @property
@@ -189,11 +189,17 @@ class PointwiseLowering(RowFusable):
         """Whether the nodes are printed twice: for moderate angles, and for all angles."""
         return self.target.lanes > 1 and any(map(has_moderate_angle_form, self.group.nodes))
 
-    def _assumes_independence(self, loops: Sequence[Loop]) -> bool:
-        """Return whether the compiler would compare pointers before each innermost loop: its length
-        is unknown, it starts often, and an operand may alias the result."""
-        plain = self.target.lanes > 1 and not self._has_angle_functions and not self._is_bit_packed
-        return plain and len(loops) > 1 and bool(symbols_of(loops[-1].extent))
+    def _independence(self, step: Step, loops: Sequence[Loop]) -> str:
+        """Return the macro before the innermost loop, or "".
+
+        TVMRT_INDEPENDENT if the compiler would compare pointers before each innermost loop: its
+        length is unknown, it starts often, and an operand may alias the result.
+        """
+        if self.target.lanes == 1 or self._has_angle_functions or self._is_bit_packed or not loops:
+            return ""
+        if len(loops) > 1 and symbols_of(loops[-1].extent):
+            return "TVMRT_INDEPENDENT"
+        return "TVMRT_IN_PLACE" if self.in_place(step) else ""
 
     @property
     def _copies(self) -> bool:
@@ -345,13 +351,13 @@ def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value,
 
 
 def emit_nest(
-    f: FunctionWriter, loops: Sequence[Loop], body, size: int, fallback=None, independent=False
+    f: FunctionWriter, loops: Sequence[Loop], body, size: int, fallback=None, independence=""
 ) -> None:
     """Print loops around ``body(loop variable names)``; large nests are split over threads.
 
     ``fallback`` is a C variable and another body: the loops are repeated with that body if the
-    variable's highest bit was set in the first pass. ``independent`` lets the compiler assume that
-    iterations of the innermost loop do not depend on each other.
+    variable's highest bit was set in the first pass. ``independence`` is a macro before the innermost loop, whose
+    iterations do not depend on each other.
     """
     split = f.threads and upper_bound(size) >= PARALLEL_ELEMENTS and bool(loops)
     if split:
@@ -359,21 +365,21 @@ def emit_nest(
         f.max_threads = thread_count(upper_bound(size))
     if fallback is not None:
         f.line(f"uint32_t {fallback[0]} = 0;")
-    _nest(f, loops, body, split, independent)
+    _nest(f, loops, body, split, independence)
     if fallback is not None:
         with f.block(f"if (TVMRT_UNLIKELY({fallback[0]} >> 31))"):
             _nest(f, loops, fallback[1], split)
 
 
 def _nest(
-    f: FunctionWriter, loops: Sequence[Loop], body, split: bool, independent: bool = False
+    f: FunctionWriter, loops: Sequence[Loop], body, split: bool, independence: str = ""
 ) -> None:
     names = [f.fresh(f"i{k}") for k in range(len(loops))]
     with ExitStack() as stack:
         for k, (loop, name) in enumerate(zip(loops, names)):
             first, last = ("begin", "end") if split and k == 0 else ("0", str(loop.extent))
-            if independent and k == len(loops) - 1:
+            if independence and k == len(loops) - 1:
                 f.include("scalar/compiler.h")
-                f.line("TVMRT_INDEPENDENT")
+                f.line(independence)
             stack.enter_context(f.loop(name, last, first))
         body(names)
