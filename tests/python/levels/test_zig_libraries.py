@@ -38,7 +38,7 @@ def test_network_is_correct_on_the_target(machines, target, tmp_path):
 
 @pytest.mark.skipif(tvmrt.compiler.processor.machine() != "x86_64", reason="levels of x86-64")
 def test_lowest_level_has_no_wider_vectors(tmp_path):
-    """Zig compiles for the processor of this machine unless it is told not to."""
+    """By default zig compiles for the processor of this machine."""
     library = tvmrt.compile(DIGITS, target="x86-64", levels=["v2"], cc=" ".join(toolchains.zig()))
     library.export_library(tmp_path / "net.so")
     first = (tmp_path / "net.so").read_bytes()

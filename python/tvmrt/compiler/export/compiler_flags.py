@@ -1,8 +1,8 @@
 """Names that compilers use for the instruction sets of ISA levels, and selection of a compiler.
 
 Flags of targets are those of GCC. The compiler of the ziglang package has its own names of
-processors. If the selected compiler does not support the instructions of a level, another one compiles the
-functions of that level, which are linked with the others.
+processors. If the selected compiler does not support the instructions of a level, another one
+compiles the functions of that level, which are linked with the others.
 """
 
 from __future__ import annotations

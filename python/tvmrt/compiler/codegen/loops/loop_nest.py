@@ -356,8 +356,8 @@ def emit_nest(
     """Print loops around ``body(loop variable names)``; large nests are split over threads.
 
     ``fallback`` is a C variable and another body: the loops are repeated with that body if the
-    variable's highest bit was set in the first pass. ``independence`` is a macro before the innermost loop, whose
-    iterations do not depend on each other.
+    variable's highest bit was set in the first pass. ``independence`` is a macro before the
+    innermost loop, whose iterations do not depend on each other.
     """
     split = f.threads and upper_bound(size) >= PARALLEL_ELEMENTS and bool(loops)
     if split:
