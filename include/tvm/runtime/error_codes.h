@@ -86,7 +86,11 @@ typedef enum {
   X(NetworkPoolTooSmall, Network, 1)               \
   X(NetworkTensorMismatch, Network, 2)             \
   X(NetworkWeightsNotLoaded, Network, 3)           \
-  X(NetworkDimensionOutOfRange, Network, 4)
+  X(NetworkDimensionOutOfRange, Network, 4)        \
+  X(NetworkWeightsMisplaced, Network, 5)           \
+  X(NetworkWeightsUnknown, Network, 6)             \
+  X(NetworkWeightsMismatch, Network, 7)            \
+  X(NetworkWeightsDamaged, Network, 8)
 
 #define TVMRT_CRT_ERROR_ENUMERATOR(name, category, number) \
   kTvmError##name = DEFINE_TVM_CRT_ERROR(kTvmErrorCategory##category, number),

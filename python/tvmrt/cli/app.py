@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
     "replay": "tvmrt.cli.replay",
+    "weights": "tvmrt.cli.weights",
     "inspect": "tvmrt.cli.inspect",
     "cache": "tvmrt.cli.cache",
     "config": "tvmrt.cli.config",

@@ -147,12 +147,27 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "The size, type or shape of an input or output does not match.",
         "Compare it with the network's header, or with the output of `tvmrt inspect`."),
     Explanation("NetworkWeightsNotLoaded", 0x1103,
-        "Weights were not copied to their pool.",
-        "Call tvmgen_<module>_load() once, with the same pools, before the first run."),
+        "Weights were not set, were refused, or were not copied to their pool.",
+        "Before the first run, call tvmgen_<module>_set_weights() if the header declares it, and "
+        "then tvmgen_<module>_load() with the same pools if the header declares it."),
     Explanation("NetworkDimensionOutOfRange", 0x1104,
         "A dimension in struct tvmgen_<module>_dims or of a tensor is out of range, or two "
         "inputs disagree about a dimension.",
         "Stay within TVMGEN_<MODULE>_<DIMENSION>_MIN and _MAX of the network's header, or "
         "compile the network with other bounds (--dim). With the graph executor, "
         "TVMGetLastError() names the dimension."),
+    Explanation("NetworkWeightsMisplaced", 0x1105,
+        "The address of the weights is NULL or not a multiple of 16.",
+        "Store the file of the weights at an address that is a multiple of 16."),
+    Explanation("NetworkWeightsUnknown", 0x1106,
+        "The memory does not contain weights in the format of this program.",
+        "Pass the address of a file that tvmrt compile --params file or tvmrt weights wrote, with "
+        "the version of tvmrt that compiled the program."),
+    Explanation("NetworkWeightsMismatch", 0x1107,
+        "The weights belong to another program.",
+        "Write them for this program: tvmrt weights NET.onnx --for NET.tar -o OUT.bin."),
+    Explanation("NetworkWeightsDamaged", 0x1108,
+        "Bytes of the weights are missing or changed.",
+        "Write the file to flash again, and compare the size that the program passes with "
+        "TVMGEN_<MODULE>_WEIGHTS_SIZE."),
 )  # fmt: skip

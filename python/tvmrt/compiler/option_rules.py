@@ -43,9 +43,18 @@ RULES = (
         lambda r: _uses_firmware_graph(r) and (r.interface_api != "packed" or r.unpacked_api),
     ),
     Rule(
-        "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
-        "choose {params=flash}, or {executor=graph}",
-        lambda r: r.runtime == "crt" and r.executor == "aot" and r.params == "file",
+        "weights in a file of their own are read by plain C calls on the CPU of the board; choose "
+        "{params=flash}, or {unpacked_api} without devices and without weights in linker sections",
+        lambda r: (
+            r.runtime == "crt"
+            and r.executor == "aot"
+            and r.params == "file"
+            and (
+                not r.unpacked_api
+                or r.devices
+                or any(str(place).startswith("flash@") for place in (r.place or {}).values())
+            )
+        ),
         UnsupportedError,
     ),
     Rule(

@@ -17,7 +17,8 @@ METADATA = "metadata.json"
 QUANTIZED = ("module", "of", "name", "dtype", "scale", "zero point")
 
 
-def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
+def read_member(archive: tarfile.TarFile, name: str) -> bytes:
+    """Return the bytes of a file. Raises ValueError if the archive does not contain it."""
     for candidate in (name, f"./{name}"):
         try:
             member = archive.getmember(candidate)
@@ -76,12 +77,12 @@ def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
     """Add the weights and graphs in the archive."""
     for member in archive.getmembers():
         if member.name.endswith(".params"):
-            data = _read_member(archive, member.name)
+            data = read_member(archive, member.name)
             inner = params.describe_bytes(data, f"{member.name} in the archive")
             if inner.tables["weights"].rows:
                 description.tables[f"weights {Path(member.name).stem}"] = inner.tables["weights"]
         elif "executor-config/graph/" in member.name and member.isfile():
-            text = _read_member(archive, member.name).decode("utf-8", "replace")
+            text = read_member(archive, member.name).decode("utf-8", "replace")
             inner = graph_json.describe_text(text, f"{member.name} in the archive")
             description.properties.update(
                 {k: v for k, v in inner.properties.items() if k != "format"}
@@ -151,7 +152,7 @@ def unpack_code(
             continue
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_read_member(archive, member.name))
+        path.write_bytes(read_member(archive, member.name))
         if path.suffix == ".c":
             sources.append(path)
     return sources, [folder / place for place in folders[1:3]]
@@ -163,7 +164,7 @@ def describe(path: Path) -> Description:
         return package.describe(path)
     try:
         with tarfile.open(path) as archive:
-            metadata = json.loads(_read_member(archive, METADATA))
+            metadata = json.loads(read_member(archive, METADATA))
             modules = metadata.get("modules", {metadata.get("model_name", "default"): metadata})
             description = Description(
                 {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvmrt.compiler.ir import digest_of
-from tvmrt.compiler.ir.program import ARENA, Buffer, Program
+from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.compiler.symbols import PACKED_SUFFIX, prefix_of
 from tvmrt.libinfo import __version__
 
-from . import cpu_dispatch, manifest
+from . import cpu_dispatch, manifest, pools
 from .c import cplusplus
 from .c.formatting import LINE, break_lines, comment_lines, include_guard
 from .c.function import print_function, signature
@@ -21,6 +21,7 @@ from .entries import aot, graph_json, symbolic_dims, tensor_placement, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
+from .firmware import weight_file
 from .firmware.files import add_firmware_files
 from .kernel_features import HELIUM, print_macros
 from .operators.custom_files import add_custom_files
@@ -40,7 +41,9 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     sources = Sources(prefix=prefix)
     reserved = (*_ENTRY_NAMES, *(cpu_dispatch.RESERVED_NAMES if target.levels else ()))
     symbols = Symbols(prefix, reserved, PACKED_SUFFIX if options.packs_operators else "")
-    common = NetworkContext(ConstantPool(), symbols, target.threads)
+    # a new training may have equal constants where this one does not
+    pool = ConstantPool(merge=not options.weights_in_blob)
+    common = NetworkContext(pool, symbols, target.threads)
     named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
         sources.levels = cpu_dispatch.LevelFunctions([level.name for level in target.levels])
@@ -91,7 +94,9 @@ def generate(
     places = places or WeightPlacement()
     sources = printed or print_functions(program, target, options)
     prefix = sources.prefix
-    sources.weights = pack_blob(sources.weight_buffers)
+    align = pools.ALIGN_BYTES if options.weights_in_blob else ALIGN_BYTES
+    sources.weights = pack_blob(sources.weight_buffers, align)
+    sources.weight_offsets = dict(zip(sources.weight_buffers, sources.weights.addresses))
     sources.manifest = manifest.describe(program, target, options, sources)
     _move_to_pools(sources, places)
     if options.image is not None:
@@ -139,7 +144,7 @@ def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
 _ENTRY_NAMES = (
     "run", "network", "steps", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
-    "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
+    "load", "set_weights", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
     "reset_state", "state_begun", "get_dims", "get_state", "get_run_needs", "get_placement",
 )  # fmt: skip
@@ -187,6 +192,8 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
             f"extern const unsigned char TVMGEN_LOCAL {prefix}_weights[];",
             "",
         ]
+    if options.weights_in_blob:
+        lines += weight_file.pointer_declaration(prefix)
     if options.params == "flash":
         lines += [
             f"extern const {b.dtype.c} TVMGEN_LOCAL {sources.symbol_of(b)}[{b.size}];"

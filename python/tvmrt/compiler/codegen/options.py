@@ -52,7 +52,8 @@ class Options:
     """Interface of the generated code.
 
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
-    arrays; ``file`` omits them: they become inputs of the main function. ``runtime="crt"``
+    arrays; ``file`` omits them: they become inputs of the main function, or for the AOT executor of
+    a board a blob whose address the program sets. ``runtime="crt"``
     generates bare-metal code, called through ``interface_api``; it owns its memory, takes it from
     the caller, or shares the memory of the ``image`` to which it belongs. ``abi="tvm-ffi"`` adds
     functions with that calling convention.
@@ -89,6 +90,11 @@ class Options:
         return self.runtime == "crt"
 
     @property
+    def weights_in_blob(self) -> bool:
+        """Whether the program reads its weights from a blob, whose address it is given."""
+        return self.firmware and self.executor == "aot" and self.params == "file"
+
+    @property
     def packs_operators(self) -> bool:
         """Whether each operator has its own packed function."""
         return self.executor == "graph" or (self.firmware and not self.unpacked_api)
@@ -118,6 +124,9 @@ class DeviceModuleConstant:
 class Sources:
     """Everything that is written to files for one network.
 
+    ``weight_offsets`` are the offsets of the constants in ``weights``. ``layout`` is the number that
+    a blob of weights must have, if they are outside the program.
+
     ``resident`` are the constants that are copied to pools at start-up. ``shared`` are those that
     another network of the image defines, with their symbols. ``device_constants`` exist only in
     device modules. ``network_id`` is a hexadecimal number that distinguishes networks of one name.
@@ -126,6 +135,8 @@ class Sources:
     files: dict[str, str] = field(default_factory=dict)
     weights: WeightBlob = field(default_factory=WeightBlob)
     weight_buffers: list[Buffer] = field(default_factory=list)
+    weight_offsets: dict[Buffer, int] = field(default_factory=dict)
+    layout: int = 0
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""
     network_id: str = ""

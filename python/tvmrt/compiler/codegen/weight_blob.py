@@ -14,14 +14,14 @@ _CHUNK = 1 << 22
 
 
 class WeightBlob:
-    """Concatenation of arrays, each aligned to ``ALIGN_BYTES``, without copying them."""
+    """Concatenation of arrays, each aligned to ``align`` bytes, without copying them."""
 
-    def __init__(self, arrays: Sequence[np.ndarray] = ()) -> None:
+    def __init__(self, arrays: Sequence[np.ndarray] = (), align: int = ALIGN_BYTES) -> None:
         self.addresses: list[int] = []
         self._arrays = arrays
         self._size = 0
         for array in arrays:
-            self.addresses.append(round_up(self._size, ALIGN_BYTES))
+            self.addresses.append(round_up(self._size, align))
             self._size = self.addresses[-1] + array.nbytes
 
     def __len__(self) -> int:
@@ -47,11 +47,11 @@ class WeightBlob:
         drop_pages()
 
 
-def pack_blob(buffers: Sequence[Buffer]) -> WeightBlob:
-    """Return the block of these constants and set the offset of each."""
+def pack_blob(buffers: Sequence[Buffer], align: int = ALIGN_BYTES) -> WeightBlob:
+    """Return the block of these constants and set the offset of each, a multiple of ``align``."""
     for buffer in buffers:
         buffer.data = buffer.data.astype(buffer.data.dtype.newbyteorder("<"), copy=False)
-    block = WeightBlob([buffer.data for buffer in buffers])
+    block = WeightBlob([buffer.data for buffer in buffers], align)
     for buffer, address in zip(buffers, block.addresses):
         buffer.address = address
     return block

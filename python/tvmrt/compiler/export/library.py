@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from tvmrt import plugin
+from tvmrt.compiler.codegen.firmware import weight_file
 from tvmrt.compiler.codegen.options import Options, Sources
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.partition import Partition
+from tvmrt.option_syntax import option, options
 
 from . import blob, formats, import_stubs
 from .atomic import filling, replacing, scratch_folder
@@ -100,10 +102,29 @@ class CompiledLibrary:
         return print_program(self.program)
 
     def get_params(self) -> dict[str, np.ndarray]:
-        """Return weights that are not in the library; empty unless params are in a file."""
-        if self.options.params != "file":
+        """Return weights that are inputs of the library; empty unless params are in a file."""
+        if self.options.params != "file" or self.options.weights_in_blob:
             return {}
         return {b.name: b.data for b in self.sources.weight_buffers if b.data is not None}
+
+    def weights_blob(self) -> bytes:
+        """Return the bytes for ``tvmgen_<name>_set_weights()``; see tvm/runtime/weight_blob.h.
+
+        Raises ValueError if the program contains its weights.
+        """
+        if not self.options.weights_in_blob:
+            raise ValueError(
+                "the program contains its weights; compile it with "
+                f"{option('runtime', 'crt')}, {option('executor', 'aot')} and "
+                f"{option('params', 'file')}"
+            )
+        return weight_file.blob_of(self.sources)
+
+    def export_weights(self, path: str | os.PathLike[str]) -> None:
+        """Write ``weights_blob()`` to a file."""
+        data = self.weights_blob()
+        with replacing(path) as aside:
+            aside.write_bytes(data)
 
     @property
     def summary(self) -> Summary:
@@ -135,6 +156,9 @@ class CompiledLibrary:
         elif suffix == ".tar":
             self.export_model_library_format(path)
         elif suffix == ".elf":
+            if self.options.weights_in_blob:
+                text = "an image for a board contains its weights; choose {params=flash}"
+                raise ValueError(options(text))
             write_image(self, Path(path))
         elif suffix and (exporter := formats.exporter(suffix)) is not None:
             self._export_by(exporter, Path(path))
@@ -150,6 +174,12 @@ class CompiledLibrary:
                 aside.write_bytes(content.encode() if isinstance(content, str) else content)
             if contents is None:
                 exporter.export(self, stack.enter_context(replacing(path)))
+        self._export_weights_next_to(path)
+
+    def _export_weights_next_to(self, path: Path) -> None:
+        """Write the blob of weights, if they are not in the program."""
+        if self.options.weights_in_blob:
+            self.export_weights(path.with_suffix(".bin"))
 
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Compile and link to a shared library in the classic layout; not for firmware.
@@ -194,6 +224,7 @@ class CompiledLibrary:
         """Write the archive of the Model Library Format."""
         with replacing(path) as aside:
             write_archive([self], aside)
+        self._export_weights_next_to(Path(path))
 
     def export_package(self, path: str | os.PathLike[str], kind: str) -> None:
         """Write a folder in a format of a plug-in; ``tvmrt compile --help`` lists them at
@@ -210,6 +241,11 @@ class CompiledLibrary:
             )
         with filling(path) as folder:
             exporter.export(self, folder)
+            self._write_weights(folder)
+
+    def _write_weights(self, folder: Path) -> None:
+        if self.options.weights_in_blob:
+            (folder / f"{self.sources.prefix}_weights.bin").write_bytes(self.weights_blob())
 
     def blob(self) -> bytes:
         """Return the bytes of ``__tvm_dev_mblob``."""
@@ -240,6 +276,7 @@ class CompiledLibrary:
         prefix = self.sources.prefix
         (folder / f"{prefix}_manifest.json").write_text(self._manifest_text())
         if self.options.firmware:
+            self._write_weights(folder)
             return written
         tree = self._tree()
         if len(tree.data) > LARGEST_C_ARRAY or self.sources.device_constants:

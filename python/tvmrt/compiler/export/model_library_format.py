@@ -113,6 +113,8 @@ def _add_network(tar: tarfile.TarFile, library) -> None:
     """Add the parts other than C: parameters, steps as text, graph, modules of devices."""
     name = library.module_name
     _add(tar, f"parameters/{name}.params", blob.params(library.get_params()))
+    if library.options.weights_in_blob:
+        _add(tar, f"parameters/{name}.bin", library.weights_blob())
     _add(tar, f"src/{name}.txt", library.print_program().encode())
     if library.has_graph_json:
         graph = library.get_graph_json().encode()
@@ -225,6 +227,12 @@ def _module(library) -> dict:
             },
             *vendor_rows(dict.fromkeys(library.sources.vendors.values())),
         ]
+    if library.options.weights_in_blob:
+        module["weights"] = {
+            "file": f"parameters/{library.module_name}.bin",
+            "layout": f"{library.sources.layout:016x}",
+            "size_bytes": len(library.weights_blob()),
+        }
     if library.sources.modules:
         module["device_modules"] = [path for path, _ in device_modules(library)]
     return module

@@ -150,6 +150,9 @@ def _lower_networks(
     ):
         raise ValueError(options("compiling networks together needs {runtime=crt} (or a firmware "
         "{target}) and {executor=aot}"))  # fmt: skip
+    if any(d.need.options.weights_in_blob for d in lowered_networks):
+        text = "networks of one image share equal weights in flash; choose {params=flash}"
+        raise ValueError(options(text))
     return lowered_networks
 
 

@@ -82,16 +82,19 @@ def _octal(character: str) -> str:
 
 
 class ConstantPool:
-    """Constant arrays of a program; equal arrays are stored once."""
+    """Constant arrays of a program; equal arrays are stored once, or with ``merge=False`` only
+    equal arrays of one name."""
 
-    def __init__(self) -> None:
+    def __init__(self, merge: bool = True) -> None:
         self._by_content: dict[tuple, Buffer] = {}
+        self._merge = merge
 
     def add(self, array: np.ndarray, name: str) -> Buffer:
         """Return the buffer of an array's elements in memory order."""
         data = np.ascontiguousarray(array).reshape(-1)
         # hash the content: a key made of the bytes would keep a second copy of the array
         key = (data.dtype.str, data.size, hashlib.sha256(data.view(np.uint8)).digest())
+        key = key if self._merge else (*key, name)
         if key not in self._by_content:
             data = mmap_array(data)
             self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
@@ -32,6 +32,7 @@ class Arguments:
         self.names: dict[Buffer, str] = {}
         self.tickets = [step for step in program.steps if step.deferred]
         self._offset_names: dict[Buffer, str] = {}
+        self._stored_names: dict[Buffer, str] = {}  # offsets in a blob of weights
         self._sources = sources
         self._weights = sources.weight_buffers
         self._arena = [*program.arena_buffers(), *sources.resident]
@@ -43,7 +44,9 @@ class Arguments:
             namer.take(word)
         # parameter names of the pools, by pool index
         self.pools = [namer.take(p.name) for p in program.pools] or [namer.take("workspace")]
-        if options.params == "file":
+        if options.weights_in_blob:
+            self._stored_names = {b: namer.take(b.name, "w_") for b in self._weights}
+        elif options.params == "file":
             for buffer in self._weights:
                 self._offset_names[buffer] = namer.take(buffer.name, "w_")
         for buffer in [*program.inputs, *program.outputs]:
@@ -74,16 +77,17 @@ class Arguments:
             lines += self._enum(f"Byte offsets into {name}.", inside)
         if self.options.params == "embed":
             lines += self._enum(f"Byte offsets into {self.prefix}_weights.", self._weights)
-        return lines
+        stored = {n: self._sources.weight_offsets[b] for b, n in self._stored_names.items()}
+        return lines + _enum(f"Byte offsets into {self.prefix}_weights.", stored)
 
     def _enum(self, comment: str, buffers: Sequence[Buffer]) -> list[str]:
-        if not buffers:
-            return []
-        if max(b.address for b in buffers) > 0x7FFFFFFF:
-            rows = [f"#define {self._offset_names[b]} UINT64_C({b.address})" for b in buffers]
-            return [f"/* {comment} */", *rows, ""]
-        rows = [f"  {self._offset_names[b]} = {b.address}," for b in buffers]
-        return [f"/* {comment} */", "enum {", *rows, "};", ""]
+        return _enum(comment, {self._offset_names[b]: b.address for b in buffers})
+
+    def stored_weight(self, buffer: Buffer) -> str:
+        """Return the address of a constant in flash, also of one that is copied to a pool."""
+        if self.options.weights_in_blob:
+            return f"{self.prefix}_weights + {self._stored_names[buffer]}"
+        return self._sources.symbol_of(buffer)
 
     def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
@@ -114,9 +118,22 @@ class Arguments:
             return f"(const {buffer.dtype.c} *){self._sources.symbol_of(buffer)}"
         if self.options.params == "flash":
             return self._sources.symbol_of(buffer)
+        if self.options.weights_in_blob:
+            return f"(const {buffer.dtype.c} *)({self.stored_weight(buffer)})"
         if self.options.params == "file":
             return self._offset_names[buffer]
         return self._at(f"{self.prefix}_weights", buffer, True)
+
+
+def _enum(comment: str, offsets: Mapping[str, int]) -> list[str]:
+    """Return C lines that define offsets by name."""
+    if not offsets:
+        return []
+    if max(offsets.values()) > 0x7FFFFFFF:
+        rows = [f"#define {name} UINT64_C({offset})" for name, offset in offsets.items()]
+        return [f"/* {comment} */", *rows, ""]
+    rows = [f"  {name} = {offset}," for name, offset in offsets.items()]
+    return [f"/* {comment} */", "enum {", *rows, "};", ""]
 
 
 def call_arguments(function: Function, arguments: Arguments) -> list[str]:
@@ -126,4 +143,5 @@ def call_arguments(function: Function, arguments: Arguments) -> list[str]:
 
 def weight_inputs(sources: Sources, options: Options) -> list[Buffer]:
     """Return constants that the caller passes as additional inputs, named after their layers."""
-    return sources.weight_buffers if options.params == "file" else []
+    passed = options.params == "file" and not options.weights_in_blob
+    return sources.weight_buffers if passed else []

@@ -19,6 +19,7 @@ from . import (
     state,
     step,
     trace,
+    weight_file,
 )
 from . import header as header_file
 from .tensor_names import header_name, own_include
@@ -37,6 +38,7 @@ def add_firmware_files(
     more = run_checked.declarations(program, prefix, options)
     more += dynamic_dims.declarations(program, prefix)
     more += accessor_declarations(prefix) if sliced else []
+    more += weight_file.declarations(prefix, sources, options)
     more += pool_functions.load_declarations(program, prefix, options, sources)
     more += state.declarations(program, prefix)
     more += step.declarations(program, prefix) if sliced else []
@@ -44,12 +46,19 @@ def add_firmware_files(
         more += trace.declarations(program, prefix, options)
         sources.files.update(trace.print_files(program, prefix, sources, options, target))
     body = header_file.print_body(program, prefix, options, sources.flash_bytes, more)
+    entry = main.print_file(program, prefix, sources, options, arguments)
+    if options.weights_in_blob:
+        operators = [text for _, text in sorted(sources.files.items())]
+        sources.layout = weight_file.layout_of(sources, [*operators, *body, entry])
     parts = [head + text for _, text in sorted(sources.files.items())]
     parts += [*body, *arguments.print_offsets(), program.name, options.executor]
-    sources.network_id = link_guard.identity(sources.weights, *parts)
+    # a program without weights has one header for all of them
+    weights = f"{sources.layout:016x}" if options.weights_in_blob else sources.weights
+    sources.network_id = link_guard.identity(weights, *parts)
     files, number = sources.files, sources.network_id
     files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
-    files[f"{prefix}_lib0.c"] = main.print_file(program, prefix, sources, options, arguments)
+    files[f"{prefix}_lib0.c"] = entry
+    files |= weight_file.print_files(program, prefix, sources, options)
     files[f"{prefix}_checked.c"] = run_checked.print_file(program, prefix, options)
     files |= dynamic_dims.print_file(program, prefix)
     files |= pool_functions.print_files(program, prefix, sources, options, arguments)

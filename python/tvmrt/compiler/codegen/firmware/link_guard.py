@@ -17,7 +17,7 @@ from ..weight_blob import WeightBlob
 _DIGITS = 8
 
 
-def identity(*parts: str | WeightBlob) -> str:
+def identity(*parts: str | WeightBlob, digits: int = _DIGITS) -> str:
     """Return hexadecimal digits of a hash over all parts, which identify a network."""
     digest = hashlib.sha256()
     for part in parts:
@@ -25,7 +25,7 @@ def identity(*parts: str | WeightBlob) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         for chunk in [data] if isinstance(data, bytes) else data.chunks():
             digest.update(chunk)
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:digits]
 
 
 def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:

@@ -14,7 +14,15 @@ from ..c.formatting import Declaration, any_null, reject_if, wrap
 from ..c.packed_functions import packed_prototype
 from ..entries import device_hooks, graph_json
 from ..entries.aot import checked_call, guarded_call
-from . import dynamic_dims, dynamic_tensor_dims, link_guard, pool_functions, size_assertions, state
+from . import (
+    dynamic_dims,
+    dynamic_tensor_dims,
+    link_guard,
+    pool_functions,
+    size_assertions,
+    state,
+    weight_file,
+)
 from .tensor_names import input_tensors, output_tensors, own_include
 from .trace import Tracer
 
@@ -102,6 +110,7 @@ def _plain_main(
         *wrap(head, declared or ["void"], " {"),
     ]
     lines += [f"  (void){name};" for name in unused_names(program, sources, arguments)]
+    lines += weight_file.checks(prefix, options)
     lines += tracer.locals() if program.steps else []
     lines += [f"  {line}" for line in (*tracer.begin(), *device_hooks.activate(program))]
     for i, function in enumerate(sources.functions):
@@ -324,6 +333,7 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
         lines += reject_if(any_null(structs))
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, _caller_pool_members(program))
+    lines += weight_file.checks(prefix, options)
     lines += pool_functions.loaded_checks(program, prefix, options)
     lines += dynamic_dims.checks(program, prefix)
     return lines + state.begin(program, prefix, options)

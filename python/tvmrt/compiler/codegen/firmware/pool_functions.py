@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tvmrt.compiler.ir.program import MemoryPool, Program
 
+from ..c.formatting import reject_if
 from ..pools import ALIGN_BYTES, caller_provided, declarations, includes, io_in_pools, symbol
 from .tensor_names import input_tensors, output_tensors, own_include
 
@@ -34,7 +35,13 @@ def load_declarations(program: Program, prefix: str, options, sources) -> list[s
         f" * \\brief Copy {nbytes} bytes of weights from flash to their pools, once before runs.",
         " *",
         " * Nothing else may write there. Call it again if the memory moves.",
-        " * \\return 0; kTvmErrorNetworkPoolMisplaced for a NULL or misaligned pool.",
+        " * \\return 0; kTvmErrorNetworkPoolMisplaced for a NULL or misaligned pool"
+        + (";" if options.weights_in_blob else "."),
+        *(
+            [" * kTvmErrorNetworkWeightsNotLoaded without weights."]
+            if options.weights_in_blob
+            else []
+        ),
         " */",
         f"int32_t {prefix}_load({_pools_parameter(program, prefix, options)});",
         "",
@@ -154,12 +161,14 @@ def _load_function(program: Program, prefix: str, sources, options, arguments) -
                 f"  if ({member} == NULL || ((uintptr_t){member} & {ALIGN_BYTES - 1}) != 0)"
             )
             lines.append(f"    {refused}")
+    if options.weights_in_blob:
+        lines += reject_if(f"{prefix}_weights == NULL", "NetworkWeightsNotLoaded")
     for buffer in sources.resident:
         address = (
             f"{pool_address(program.pools[buffer.pool], prefix, options)}"
             f" + {arguments.offset_name(buffer)}"
         )
-        lines.append(f"  memcpy({address}, {sources.symbol_of(buffer)}, {buffer.nbytes});")
+        lines.append(f"  memcpy({address}, {arguments.stored_weight(buffer)}, {buffer.nbytes});")
     for pool in pools:
         lines.append(f"  {loaded_symbol(pool, prefix)} = {pool_address(pool, prefix, options)};")
     return [*lines, "  return 0;", "}", ""]

@@ -75,7 +75,8 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
             for _, pool in pools.used_pools(program)
             if not pool.lent
         ]
-    sizes = [f"ALIGNED({_symbol(sources, b)})" for b in sources.weight_buffers]
+    arrays = [] if options.weights_in_blob else sources.weight_buffers
+    sizes = [f"ALIGNED({_symbol(sources, b)})" for b in arrays]
     if sizes:
         parts = " +\n    ".join([*sizes[:-1], f"{sizes[-1]} =="])
         lines += [
