@@ -9,6 +9,7 @@
 
 #include "boards/board.h"
 #include "print.h"
+#include "weights.h"
 
 typedef enum { I8, U8, I16, U16, I32, U32, I64, U64, F32, F64 } element;
 
@@ -71,6 +72,7 @@ int main(void) {
   void *from[INPUTS + 1], *to[OUTPUTS + 1];
   for (int i = 0; i < INPUTS; ++i) from[i] = inputs[i].data;
   for (int i = 0; i < OUTPUTS; ++i) to[i] = outputs[i].data;
+  if (set_weights() != 0) return 1;
   const int32_t code =
       tvmgen_network_run((struct tvmgen_network_inputs*)from, (struct tvmgen_network_outputs*)to);
 #if defined(WITH_TRACE)

@@ -9,6 +9,7 @@
 #include "boards/board.h"
 #include "data.h" /* images, labels: some of the test set */
 #include "print.h"
+#include "weights.h"
 
 enum { PIXELS = 64, DIGITS = 10 };
 
@@ -33,6 +34,7 @@ static int read_digit(const uint8_t* pixels) {
 
 int main(void) {
   int right = 0;
+  if (set_weights() != 0) return 1;
   for (int i = 0; i < LABELS_COUNT; ++i) {
     const int digit = read_digit(&images[i * PIXELS]);
     if (digit < 0) {

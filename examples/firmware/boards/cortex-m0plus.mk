@@ -2,6 +2,8 @@
 TARGET := cortex-m0plus
 TOOL := arm-none-eabi
 CPU := -mcpu=cortex-m0plus -mthumb -DCLOCK=0x40028018
+# Where WEIGHTS=FILE is loaded: flash past the image.
+WEIGHTS_AT := 0x00200000
 START := start_cortexm.c
 EMULATOR := qemu-system-arm -M mps2-an385
 # 2^SHIFT nanoseconds for an instruction: the clock of 25 MHz goes on by 0.8 ticks.

@@ -3,6 +3,8 @@
 TARGET := cortex-m55
 TOOL := arm-none-eabi
 CPU := -mcpu=cortex-m55 -mthumb -mfloat-abi=hard -fno-branch-count-reg -DCLOCK=0x49302018
+# Where WEIGHTS=FILE is loaded: flash past the image.
+WEIGHTS_AT := 0x60800000
 START := start_cortexm.c
 EMULATOR := qemu-system-arm -M mps3-an547
 # 2^SHIFT nanoseconds for an instruction: the clock of 20 MHz goes on by 0.64 ticks.

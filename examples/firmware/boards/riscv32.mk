@@ -2,6 +2,8 @@
 TARGET := riscv32
 TOOL := riscv64-unknown-elf
 CPU := -march=rv32imc -mabi=ilp32
+# Where WEIGHTS=FILE is loaded: flash past the image.
+WEIGHTS_AT := 0x80200000
 START := start_riscv.c
 EMULATOR := qemu-system-riscv32 -M virt -bios none
 # 2^SHIFT nanoseconds for an instruction; at 0, mcycle counts instructions.

@@ -4,6 +4,8 @@ TOOL := riscv64-unknown-elf
 # The compiler's libraries are for no vectors; the network's own code has them.
 CPU := -march=rv32imac -mabi=ilp32
 NETWORK_CPU := -march=rv32imac_zve32x -mabi=ilp32
+# Where WEIGHTS=FILE is loaded: flash past the image.
+WEIGHTS_AT := 0x80200000
 START := start_riscv.c
 EMULATOR := qemu-system-riscv32 -M virt -bios none -cpu rv32,v=true,vext_spec=v1.0,vlen=128
 # 2^SHIFT nanoseconds for an instruction; at 0, mcycle counts instructions.

@@ -42,8 +42,9 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     reserved = (*_ENTRY_NAMES, *(cpu_dispatch.RESERVED_NAMES if target.levels else ()))
     symbols = Symbols(prefix, reserved, PACKED_SUFFIX if options.packs_operators else "")
     # a new training may have equal constants where this one does not
-    pool = ConstantPool(merge=not options.weights_in_blob)
-    common = NetworkContext(pool, symbols, target.threads)
+    replaceable = options.weights_in_blob
+    pool = ConstantPool(merge=not replaceable)
+    common = NetworkContext(pool, symbols, target.threads, replaceable)
     named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
         sources.levels = cpu_dispatch.LevelFunctions([level.name for level in target.levels])
@@ -144,8 +145,8 @@ def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
 _ENTRY_NAMES = (
     "run", "network", "steps", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
-    "load", "set_weights", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
-    "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
+    "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
+    "set_weights", "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
     "reset_state", "state_begun", "get_dims", "get_state", "get_run_needs", "get_placement",
 )  # fmt: skip
 

@@ -124,8 +124,8 @@ class DeviceModuleConstant:
 class Sources:
     """Everything that is written to files for one network.
 
-    ``weight_offsets`` are the offsets of the constants in ``weights``. ``layout`` is the number that
-    a blob of weights must have, if they are outside the program.
+    ``weight_offsets`` are the offsets of the constants in ``weights``. ``layout`` is the number
+    that a blob of weights must have, if they are outside the program.
 
     ``resident`` are the constants that are copied to pools at start-up. ``shared`` are those that
     another network of the image defines, with their symbols. ``device_constants`` exist only in

@@ -145,11 +145,15 @@ class Function:
 
 @dataclass(frozen=True)
 class NetworkContext:
-    """Context that a network's functions share: constants, symbols, whether threads may be used."""
+    """Context that a network's functions share: constants, symbols, whether threads may be used.
+
+    With ``replaceable`` weights, the text depends on their values only where it has to.
+    """
 
     weights: ConstantPool
     symbols: Symbols
     threads: bool
+    replaceable: bool = False
 
 
 class FunctionWriter:

@@ -16,6 +16,7 @@ from tvmrt.compiler.ir.program import Program
 from tvmrt.libinfo import __version__
 
 from ..c.formatting import reject_if
+from ..options import Options, Sources
 from . import link_guard
 from .pool_functions import loaded_pools, loaded_symbol
 from .tensor_names import own_include
@@ -25,7 +26,7 @@ HEADER = struct.Struct("<IIQIIII")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
-def layout_of(sources, texts: Iterable[str]) -> int:
+def layout_of(sources: Sources, texts: Iterable[str]) -> int:
     """Return the 64-bit layout number of a program: a hash of its C texts without comments, of the
     place of each constant, and of the version of tvmrt, whose kernels define the packing."""
     rows = [f"{b.dtype} {b.size} {sources.weight_offsets[b]}" for b in sources.weight_buffers]
@@ -33,14 +34,14 @@ def layout_of(sources, texts: Iterable[str]) -> int:
     return int(link_guard.identity(__version__, *rows, *code, digits=16), 16)
 
 
-def blob_of(sources) -> bytes:
+def blob_of(sources: Sources) -> bytes:
     """Return the header and the contents of a network's weights."""
     contents = bytes(sources.weights)
     head = HEADER.pack(MAGIC, VERSION, sources.layout, len(contents), zlib.crc32(contents), 0, 0)
     return head + contents
 
 
-def declarations(prefix: str, sources, options) -> list[str]:
+def declarations(prefix: str, sources: Sources, options: Options) -> list[str]:
     """Return header lines with the size of the blob and the function that takes its address."""
     if not options.weights_in_blob:
         return []
@@ -76,14 +77,16 @@ def pointer_declaration(prefix: str) -> list[str]:
     ]
 
 
-def checks(prefix: str, options) -> list[str]:
+def checks(prefix: str, options: Options) -> list[str]:
     """Return C lines that refuse to run without weights."""
     if not options.weights_in_blob:
         return []
     return reject_if(f"{prefix}_weights == NULL", "NetworkWeightsNotLoaded")
 
 
-def print_files(program: Program, prefix: str, sources, options) -> dict[str, str]:
+def print_files(
+    program: Program, prefix: str, sources: Sources, options: Options
+) -> dict[str, str]:
     """Return the file with the function by name; empty if the weights are in the program."""
     if not options.weights_in_blob:
         return {}
@@ -105,7 +108,8 @@ def print_files(program: Program, prefix: str, sources, options) -> dict[str, st
         "",
         f"int32_t {prefix}_set_weights(const void *blob, size_t size) {{",
         "  static const tvmrt_weight_layout expected = {",
-        f"      .layout = {{0x{low:08x}u, 0x{high:08x}u}}, .content_bytes = {len(sources.weights)}}};",
+        f"      .layout = {{0x{low:08x}u, 0x{high:08x}u}},",
+        f"      .content_bytes = {len(sources.weights)}}};",
         "  const int32_t code = tvmrt_weight_blob_check(blob, size, &expected);",
         *(f"  {loaded_symbol(pool, prefix)} = NULL;" for pool in resident),
         f"  {prefix}_weights = NULL;",

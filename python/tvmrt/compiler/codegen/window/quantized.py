@@ -234,8 +234,9 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
-        fixed = table is not None and table.fixed_point_only and packed.shift is None
         twice = "" if table is None else table.twice
+        fixed = table is not None and table.fixed_point_only and packed.shift is None
+        fixed = fixed and bool(twice or not f.common.replaceable)
         members = layer.members(kernel, step.writes[0].dtype.itemsize, bounds, fixed, twice)
         address = share_layer(f, self.struct, members, layer.shape.of_run, step.name)
         if not self.requantizes_in_kernel:
