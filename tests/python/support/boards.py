@@ -120,6 +120,11 @@ MORE_BOARDS = {
     "cortex-m85": replace(BOARDS["cortex-m55"], target="cortex-m85",
                           flags=("-march=armv8.1-m.main+mve.fp+fp.dp", "-mthumb",
                                  "-mfloat-abi=hard", OWN_LOOPS)),
+    # a machine of QEMU with this processor and memory from address 0, and nothing else
+    "cortex-r5f": Board("cortex-r5f", _ARM,
+                        ("qemu-system-arm", "-M", "none", "-cpu", "cortex-r5f", "-m", "16M"),
+                        ("-mcpu=cortex-r5", "-mthumb", "-mfloat-abi=hard", "-mfpu=vfpv3-d16"),
+                        0, 4 * _MIB, 4 * _MIB, 4 * _MIB),
     "rv32imac": replace(BOARDS["riscv32"], target="rv32imac",
                         flags=("-march=rv32imac", "-mabi=ilp32", "-msave-restore")),
     "rv32imafc": replace(BOARDS["riscv32"], target="rv32imafc",
@@ -140,6 +145,17 @@ static uint32_t count_now(void) {
 static uint32_t count_between(uint32_t from, uint32_t to) { return to - from; }
 """
 
+# The cycle counter of the performance monitor: QEMU's is a clock of 1 GHz.
+_COUNT_CYCLES = """\
+static uint32_t count_now(void) {
+  uint32_t v;
+  __asm volatile("mcr p15, 0, %1, c9, c12, 0\\n mcr p15, 0, %2, c9, c12, 1\\n"
+                 "mrc p15, 0, %0, c9, c13, 0" : "=r"(v) : "r"(1), "r"(1u << 31) : "memory");
+  return v;
+}
+static uint32_t count_between(uint32_t from, uint32_t to) { return to - from; }
+"""
+
 _COUNT_CLOCK = """\
 static uint32_t count_now(void) { return *(volatile uint32_t *)%(counter)#xu; }
 static uint32_t count_between(uint32_t from, uint32_t to) {
@@ -153,7 +169,7 @@ def count_text(board: Board) -> str:
     """Return C of ``count_now()`` and ``count_between(from, to)``, which count executed
     instructions if the image runs with ``counted``."""
     if not board.tick_ns:
-        return _COUNT_RISCV
+        return _COUNT_RISCV if board.tool == _RISCV else _COUNT_CYCLES
     return _COUNT_CLOCK % {
         "counter": board.counter, "tick_ns": board.tick_ns, "shift": COUNT_SHIFT,
     }  # fmt: skip
@@ -268,7 +284,8 @@ def run_image(
         *board.emulator, "-display", "none", "-monitor", "none", "-serial", "none",
         *(("-icount", icount) if counted else ()),
         "-chardev", "stdio,id=host", "-semihosting-config", "enable=on,target=native,chardev=host",
-        "-kernel", str(image),
+        *(("-device", f"loader,file={image},cpu-num=0") if "none" in board.emulator
+          else ("-kernel", str(image))),
     ]  # fmt: skip
     done = subprocess.run(
         command, cwd=folder, check=True, timeout=timeout, capture_output=True, text=True,

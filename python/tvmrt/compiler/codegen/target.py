@@ -111,6 +111,7 @@ FIRMWARE = {
     "cortex-m55": ("-mcpu=cortex-m55", *_HARD),
     # by architecture: GCC knows the processor name only since version 13
     "cortex-m85": ("-march=armv8.1-m.main+mve.fp+fp.dp", *_HARD),
+    "cortex-r5f": ("-mcpu=cortex-r5", *_HARD, "-mfpu=vfpv3-d16"),
     "riscv32": ("-march=rv32imc", "-mabi=ilp32", _SAVED),
     "rv32imac": ("-march=rv32imac", "-mabi=ilp32", _SAVED),
     "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f", _SAVED),
@@ -216,6 +217,7 @@ _AMX = {"amx_tile", "amx_bf16", "amx_int8"}
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
     "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
+    "cortex-r5f": {"dsp"},
     "riscv32": {"rv32"}, "rv32imac": {"rv32"}, "rv32imafc": {"rv32"},
     "rv32imac_zve32x": {"rv32", "rvv"},
 }  # fmt: skip
