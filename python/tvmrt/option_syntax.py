@@ -87,7 +87,7 @@ def compile_call(output: str, model: str = "net.onnx", **given: Any) -> str:
     texts = [option(name, value) for name, value in given.items()]
     if _on_command_line():
         return f"'{' '.join(['tvmrt compile', model, '-o', output, *texts])}'"
-    return f'tvmrt.compile({", ".join([_in_python(model), *texts])}).export_library("{output}")'
+    return f'tvmrt.compile({", ".join([_in_python(model), *texts])}).export("{output}")'
 
 
 def value_text(value: Any) -> str:

@@ -32,6 +32,7 @@ TARGETS = (
     ("aarch64", "aarch64-linux"), ("riscv64", "riscv64-linux"), ("armv7", "armv7-linux"),
     ("cortex-m0plus", "cortex-m0plus"), ("cortex-m33", "cortex-m33"), ("cortex-m3", "cortex-m3"),
     ("cortex-m4", "cortex-m4"), ("cortex-m55", "cortex-m55"), ("cortex-m7", "cortex-m7"),
+    ("cortex-r5", "cortex-r5f"),
 )  # fmt: skip
 HOSTS = ("llvm", "c", "native")
 MICRO = (
@@ -179,8 +180,9 @@ def command() -> None:
     help="The package, or a library OUT.so.",
 )  # fmt: skip
 @click.option(
-    "-f", "--output-format", type=click.Choice(("so", "mlf")), default="so", show_default=True,
-    help="so: a package of library, graph and parameters; mlf: Model Library Format.",
+    "-f", "--output-format", type=click.Choice(("so", "mlf", "a")), default="so", show_default=True,
+    help="so: a package of library, graph and parameters; mlf: Model Library Format; a: a static "
+        "library OUT.a and its header.",
 )  # fmt: skip
 @click.option("--target", help="llvm, c, or one with -mcpu= or -mtriple=.")
 @click.option("--input-shapes", help="NAME:[DIM,...] NAME:[DIM,...]")
@@ -226,7 +228,7 @@ def compile_command(
         line.words.append("--unpacked-api" if unpacked else "--no-unpacked-api")
     line.add("--module-name", *filter(None, [module_name]))
     line.add("--cc", *filter(None, [cross_compiler]))
-    if output_format == "mlf" or output.suffix == ".so":
+    if output_format == "mlf" or output.suffix in (".so", ".a"):
         line.add("-o", output)
         line.run()
     else:

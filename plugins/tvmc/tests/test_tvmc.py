@@ -80,6 +80,19 @@ def test_inputs_are_filled_and_the_largest_outputs_printed(model, package, capfd
     assert said.err.strip() == f"tvmrt run {package} --random --repeat 2 --profile"
 
 
+@pytest.mark.slow
+def test_command_line_for_a_static_library_runs(model, tmp_path, capfd):
+    flags = ["--output-format=a", "--runtime=crt", "--executor=aot", "--input-shapes", "x:[1,3]"]
+    flags += ["--executor-aot-interface-api=c", "--executor-aot-unpacked-api=1"]
+    output = tmp_path / "mod.a"
+    assert main(["tvmc", "compile", str(model), "-o", str(output), *flags]) == 0
+    wanted = f"tvmrt compile {model} --executor aot --shape x=1,3 --runtime crt --interface-api c"
+    assert wanted in capfd.readouterr().err
+    assert output.read_bytes().startswith(b"!<arch>\n")
+    assert "tvmgen_default_run(" in (tmp_path / "tvmgen_default.h").read_text()
+    assert target_of("c -mcpu=cortex-r5") == "cortex-r5f"
+
+
 def test_unsupported_flags_are_reported(model, tmp_path, capfd):
     flags = ["--desired-layout", "NHWC", "--pass-config", "a=1", "--tuning-records", "r.json"]
     flags += ["-O", "3", "--input-shapes", "x:[1,3]", "-f", "mlf", "--executor", "aot"]

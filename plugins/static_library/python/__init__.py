@@ -1,0 +1,1 @@
+"""Networks as static libraries with the header of TVM's C interface."""
