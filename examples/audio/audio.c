@@ -184,7 +184,7 @@ static void* serve(void* arg) {
   return NULL;
 }
 
-/* With SCHED_FIFO if this process may; *fifo tells. */
+/* With SCHED_FIFO if this process may; *fifo: whether it does. */
 static int start_server(server* s, pthread_t* thread, int* fifo) {
   struct sched_param priority;
   pthread_attr_t attr;

@@ -28,7 +28,7 @@ def constants() -> dict[str, np.ndarray]:
     angles = 2 * np.pi * np.outer(n, k) / WINDOW
     weight = np.where((k == 0) | (k == BINS - 1), 1.0, 2.0)[:, None] / WINDOW  # mirrored bins
     found = {
-        "taper": np.sin(np.pi * (n + 0.5) / WINDOW)[None],  # squares of halves add to 1
+        "taper": np.sin(np.pi * (n + 0.5) / WINDOW)[None],  # overlapping halves add to 1
         "to_real": np.cos(angles),
         "to_imaginary": -np.sin(angles),
         "from_real": weight * np.cos(angles.T),

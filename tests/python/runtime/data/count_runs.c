@@ -3,7 +3,7 @@
  *     LD_PRELOAD=count_calls.so count_runs NETWORK.so RUNS
  *
  * After load, another thread than the one that loaded it runs the network. Prints the number of
- * counted calls and their functions. strace sees the runs between two calls of getpgid() with the arguments
+ * counted calls and their functions. strace sees the runs between two calls of getpgid(), with the arguments
  * -77 and -78. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
