@@ -242,6 +242,22 @@ def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) 
             )
 
 
+def check_real_time(regions: Sequence[Region], devices: Sequence[Device]) -> None:
+    """Check that the devices of all regions state that these only compute."""
+    stated = {device.name for device in devices if device.real_time}
+    problems = [
+        f"{', '.join(region.onnx_nodes) or region.symbol}: device {region.device} does not state "
+        "that its regions only compute"
+        for region in regions
+        if region.device not in stated
+    ]
+    if problems:
+        raise UnsupportedError(
+            f"{option('real_time', True)} does not support these layers: {'; '.join(problems)}; "
+            f"leave the option out, or the device out of {option('devices')}"
+        )
+
+
 def check_hooks(regions: Sequence[Region], interface_api: str) -> None:
     """Check that the interface supports hooks of devices."""
     for region in regions:

@@ -261,8 +261,7 @@ class Request:
     )
     real_time: bool = _option(
         False,
-        "Refuse a network whose runs may allocate memory, take locks or call the system; runs stay "
-        "on the thread that calls them.",
+        "Refuse a network whose runs may allocate, lock or call the system; runs use one thread.",
         flag="--real-time", kind="bool", common=True, commands=MEASURE,
     )
     requantize: str = _option(

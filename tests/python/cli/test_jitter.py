@@ -16,13 +16,13 @@ DIGITS = str(Path(__file__).parents[3] / "examples/digits/digits_int8.onnx")
 SCHEDULING = jitter.Scheduling("SCHED_OTHER", 0, 0, 2, 0)
 
 
-@pytest.mark.parametrize("count", [1, 7, 999, 1003, 12345])
-def test_percentiles_are_those_of_numpy(count):
-    times = np.random.default_rng(count).lognormal(-9, 1, count)
-    found = jitter.of_times(times, SCHEDULING)
-    expected = np.percentile(times, [50, 99, 99.9, 100], method="inverted_cdf")
-    assert (found.runs, found.p50, found.p99, found.max) == (count, *expected[[0, 1, 3]])
-    assert found.p99_9 == (expected[2] if count >= 1000 else None)
+def test_percentiles_are_those_of_numpy():
+    for count in (1, 7, 999, 1003, 12345):
+        times = np.random.default_rng(count).lognormal(-9, 1, count)
+        found = jitter.of_times(times, SCHEDULING)
+        expected = np.percentile(times, [50, 99, 99.9, 100], method="inverted_cdf")
+        assert (found.runs, found.p50, found.p99, found.max) == (count, *expected[[0, 1, 3]])
+        assert found.p99_9 == (expected[2] if count >= 1000 else None)
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import sys
 import warnings
 from pathlib import Path
 
+import libraries
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -99,6 +101,16 @@ def test_real_time_networks_stay_on_their_thread(programs, tmp_path):
     assert number > 0 and "pthread_create" in names  # so the counter sees what it should
     path = exported(convolutions(), tmp_path / "net.so", real_time=True)
     assert counted(programs, path, threads="3") == (0, "")
+
+
+def test_workspaces_may_be_released_in_any_order(tmp_path):
+    """Also more of them than the library states, and some released twice."""
+    blob = libraries.graph_blob()
+    path = libraries.compile_library(DATA / "workspaces.c", tmp_path / "net.so", blob)
+    for _ in range(2):
+        net = tvmrt.load(path)
+        for found in net(net.example_inputs()).values():
+            np.testing.assert_array_equal(found, 1)
 
 
 @pytest.mark.slow

@@ -112,10 +112,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     settings = resolve_options.print_options(model, request, provenance)
     need = UnplannedNetwork(program, machine, settings, memory_pools)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
-    real_time_devices = frozenset(device.name for device in chosen if device.real_time)
-    return LoweredNetwork(
-        need, placement, clock, dump, request.cc, cuts, bound, family, real_time_devices
-    )
+    return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
 
 
 def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
@@ -203,6 +200,8 @@ def _partition_graph(
     cuts = partition(graph, chosen, context, request.device_fallback, reducer)
     cuts.check_required(request.require_device)
     option_rules.check_hooks(cuts.regions, request.interface_api)
+    if request.real_time:
+        option_rules.check_real_time(cuts.regions, chosen)
     return cuts
 
 
@@ -234,7 +233,6 @@ class LoweredNetwork:
     cuts: Any
     bound: limits.RunBound
     family: McuFamily | None = None
-    real_time_devices: frozenset[str] = frozenset()
 
     def generate(self, planned: PlacedNetwork, image: SharedImage | None = None) -> CompiledLibrary:
         """Generate the library of a network with planned memory; ``image``: the image it is in."""
@@ -245,7 +243,7 @@ class LoweredNetwork:
         with self.clock.stage("generate"):
             sources = c_source.generate(program, machine, options, planned.places, planned.printed)
             if options.real_time:
-                real_time.check(sources, self.real_time_devices)
+                real_time.check(sources)
             graph = options.executor == "graph"
             json = graph_file.graph_json(program, sources, options) if graph else None
         library = CompiledLibrary(
