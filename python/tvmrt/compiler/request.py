@@ -262,7 +262,7 @@ class Request:
     real_time: bool = _option(
         False,
         "Refuse a network whose runs may allocate, lock or call the system; runs use one thread.",
-        flag="--real-time", kind="bool", common=True, commands=MEASURE,
+        flag="--real-time", kind="bool", commands=MEASURE,
     )
     requantize: str = _option(
         "float",
