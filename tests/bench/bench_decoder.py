@@ -10,30 +10,18 @@ layers (``--layers``) need less memory and time to compile.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib.util
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from decoder_network import Decoder, Shape, gguf_file
 
-READ = """
-long total(const long* p, long n) {
-  long s[64] = {0}, all = 0;
-  for (long i = 0; i + 64 <= n; i += 64)
-    for (int j = 0; j < 64; j++) s[j] += p[i + j];
-  for (int j = 0; j < 64; j++) all += s[j];
-  return all;
-}
-"""
-PARTS = 16  # of the memory that is read, each larger than a cache near the processor
+from tvmrt.cli.read_bandwidth import MemoryReader
 
 
 @dataclass
@@ -101,26 +89,6 @@ def llama_decoder(shape: Shape, kind: str, folder: str, tokens: int, threads: in
     return Contender(f"llama.cpp {kind}", os.path.getsize(path), prompt, lambda: model.eval([1]))
 
 
-def bandwidth(folder: str, threads: int, clock: Callable[[], float]) -> Callable[[], float]:
-    """Return a function that measures the bytes per second of reading 256 MB."""
-    source, library = Path(folder, "read.c"), f"{folder}/read.so"
-    source.write_text(READ)
-    flags = ["-O3", "-march=native", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, str(source), "-o", library], check=True)
-    total = ctypes.CDLL(library).total
-    total.argtypes, total.restype = [ctypes.c_void_p, ctypes.c_long], ctypes.c_long
-    memory = np.ones(1 << 25, np.int64)
-    parts = [(part.ctypes.data, part.size) for part in np.split(memory, PARTS)]
-    pool = ThreadPoolExecutor(threads)
-
-    def measure() -> float:
-        start = clock()
-        assert sum(pool.map(lambda part: total(*part), parts)) == memory.size
-        return memory.nbytes / (clock() - start)
-
-    return measure
-
-
 def contenders(shape: Shape, folder: str, given: argparse.Namespace) -> list[Contender]:
     found = []
     model = Decoder(shape).build()
@@ -154,11 +122,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = contenders(shape, folder, given)
         clock = time.process_time if given.threads == 1 else time.perf_counter
-        read, fastest = bandwidth(folder, given.threads, clock), 0.0
+        memory, fastest = MemoryReader(Path(folder), given.threads), 0.0
         for _ in range(given.rounds):
             for contender in found:
                 contender.measure(given.steps, clock)
-                fastest = max(fastest, read())
+                fastest = max(fastest, memory.read(clock))
     print(f"{fastest / 1e9:.1f} GB/s read by {given.threads} threads")
     print("| network | MB | prompt, tokens/s | steps, tokens/s | GB/s | share of bandwidth |")
     print("|---|---|---|---|---|---|")

@@ -1,0 +1,77 @@
+"""Memory bandwidth of reading, measured with a number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+SUM = """
+#include <tvm/runtime/c_runtime_api.h>
+
+TVM_DLL long tvmrt_sum(const long* values, long count);
+
+long tvmrt_sum(const long* values, long count) {
+  long sums[64] = {0}, all = 0;
+  for (long i = 0; i + 64 <= count; i += 64)
+    for (int j = 0; j < 64; j++) sums[j] += values[i + j];
+  for (int j = 0; j < 64; j++) all += sums[j];
+  return all;
+}
+"""
+READ_BYTES = 1 << 28  # exceeds the caches
+PARTS_PER_THREAD = 16  # so that a thread that is interrupted leaves its parts to others
+
+
+class MemoryReader:
+    """Reads a buffer of 256 MiB with several threads, as a network reads weights.
+
+    Parameters
+    ----------
+    folder
+        Folder for the compiled loop.
+    threads
+        Number of threads that read.
+    cc
+        C compiler; the one that is found by default.
+
+    Raises
+    ------
+    CompileError
+        If there is no C compiler, or it fails.
+    """
+
+    def __init__(self, folder: Path, threads: int, cc: str | None = None) -> None:
+        from tvmrt.compiler.codegen.target import get_target
+        from tvmrt.compiler.export.toolchain import build_library
+
+        source, library = folder / "tvmrt_sum.c", folder / "tvmrt_sum.so"
+        source.write_text(SUM)
+        build_library([source], library, get_target("native"), cc)
+        self._sum = ctypes.CDLL(str(library)).tvmrt_sum
+        self._sum.argtypes, self._sum.restype = [ctypes.c_void_p, ctypes.c_long], ctypes.c_long
+        self._memory = np.ones(READ_BYTES // ctypes.sizeof(ctypes.c_long), ctypes.c_long)
+        self._parts = np.split(self._memory, PARTS_PER_THREAD * threads_rounded(threads))
+        self._pool = ThreadPoolExecutor(threads)
+
+    def read(self, clock: Callable[[], float] = time.perf_counter) -> float:
+        """Return the bytes per second of reading the buffer once.
+
+        Parameters
+        ----------
+        clock
+            Clock in seconds: processor time disregards other programs, with one thread.
+        """
+        start = clock()
+        sums = self._pool.map(lambda part: self._sum(part.ctypes.data, part.size), self._parts)
+        assert sum(sums) == self._memory.size
+        return self._memory.nbytes / (clock() - start)
+
+
+def threads_rounded(threads: int) -> int:
+    """Return the power of two from ``threads`` on, which divides the buffer."""
+    return 1 << max(0, threads - 1).bit_length()
