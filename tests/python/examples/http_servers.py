@@ -53,18 +53,20 @@ class Server:
         For the network's file, the log and the metrics.
     source
         The network to begin with.
+    processes
+        Number of processes that answer requests.
     """
 
-    def __init__(self, framework: str, folder: Path, source: Path) -> None:
+    def __init__(self, framework: str, folder: Path, source: Path, processes: int = 2) -> None:
         self.framework = framework
         self.network = folder / "network.so"
-        self.processes = 2 if framework == "ray" else 1
+        self.processes = processes
         self.log = folder / "log.txt"
         shutil.copy(source, self.network)
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         uvicorn = ["-m", "uvicorn", "--app-dir", str(SERVING), "fastapi_app:app"]
-        uvicorn += ["--host", "127.0.0.1", "--port", str(port)]
+        uvicorn += ["--host", "127.0.0.1", "--port", str(port), "--workers", str(processes)]
         ray = ["-c", RAY_SERVE, str(port), str(folder / "metrics")]
         environment = {
             **os.environ,
@@ -73,6 +75,8 @@ class Server:
             "DIGITS_RELOAD_SECONDS": "0.1",
             "TVM_NUM_THREADS": "1",
         }
+        if framework == "uvicorn" and processes > 1:
+            environment["PROMETHEUS_MULTIPROC_DIR"] = str(folder / "metrics")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *(ray if framework == "ray" else uvicorn)],
