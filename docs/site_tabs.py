@@ -17,7 +17,7 @@ import re
 import textwrap
 
 _TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->$", re.DOTALL | re.MULTILINE)
-_CODE_OR_TITLE = re.compile(r"^```.*?^```$|^## (?P<title>.+)\n", re.DOTALL | re.MULTILINE)
+_CODE_OR_TITLE = re.compile(r"^```.*?^```$|^## (?P<title>[^\n]+)\n", re.DOTALL | re.MULTILINE)
 
 
 def as_tabs(text: str) -> str:

@@ -56,7 +56,7 @@ def _use(tree: Tree) -> str:
 def _build_site(tree: Tree) -> None:
     if SITE:
         tree.ran("docs/build_site.py", tree.folder / "site")
-        assert (tree.folder / "site" / "docs" / "reference" / "command-line.html").is_file()
+        assert (tree.folder / "site/latest/docs/reference/command-line.html").is_file()
 
 
 def test_without_plugins_everything_else_works(tmp_path):

@@ -78,7 +78,7 @@ def violations(page: Any) -> list[str]:
 
 
 def overflow(page: Any) -> int:
-    """Return the pixels by which a page is wider than its window."""
+    """Return how many pixels a page is wider than its window."""
     width: int = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
