@@ -1,0 +1,72 @@
+"""The search for C compilers, and what zig needs to behave like the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tvmrt import toolchains
+from tvmrt.contrib import cc
+from tvmrt.network.cache_key import compiler_of
+from tvmrt.runtime.link import link_shared
+
+
+@pytest.fixture
+def no_compiler(monkeypatch, tmp_path):
+    """A machine without gcc and clang."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("CXX", raising=False)
+
+
+def test_zig_is_the_last_choice(monkeypatch, tmp_path, no_compiler):
+    monkeypatch.setattr(toolchains, "zig_package", lambda: Path("ziglang"))
+    assert toolchains.installed()[1:4] == ["-m", "ziglang", "cc"]
+    assert "x86_64-windows-gnu" in toolchains.installed("x86_64-w64-mingw32")
+    for name in ("clang", "aarch64-linux-gnu-gcc"):
+        (tmp_path / name).touch(mode=0o755)
+    assert toolchains.installed() == ["clang"]
+    assert toolchains.installed("aarch64-linux-gnu") == ["aarch64-linux-gnu-gcc"]
+
+
+def test_zig_compiles_for_every_processor_unless_one_is_named():
+    assert "-mcpu=baseline" in toolchains.completed(["/opt/zig", "cc"])
+    assert "-mcpu=baseline" not in toolchains.completed(["zig", "cc", "-mcpu=native"])
+    assert "-mcpu=baseline" not in toolchains.completed(["zig", "cc", "-target", "riscv64-linux"])
+    assert toolchains.completed(["ccache", "gcc"]) == ["ccache", "gcc"]
+
+
+def test_objects_of_zig_do_not_stay_in_its_cache(monkeypatch, tmp_path):
+    for name in ("ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    variables = toolchains.environment(["zig", "cc"], tmp_path / "work")
+    assert Path(variables["ZIG_LOCAL_CACHE_DIR"]).parent == tmp_path / "work"
+    assert "ZIG_GLOBAL_CACHE_DIR" not in variables
+    assert toolchains.environment(["gcc"], tmp_path) is None
+    monkeypatch.delenv("HOME")
+    variables = toolchains.environment(["zig", "cc"], tmp_path / "work")
+    assert Path(variables["ZIG_GLOBAL_CACHE_DIR"]).parent == tmp_path / "work"
+    monkeypatch.setenv("ZIG_LOCAL_CACHE_DIR", "mine")
+    assert toolchains.environment(["zig", "cc"], tmp_path)["ZIG_LOCAL_CACHE_DIR"] == "mine"
+
+
+def test_missing_compiler_names_the_extra(monkeypatch, tmp_path, no_compiler):
+    monkeypatch.setattr(toolchains, "zig_package", lambda: None)
+    (tmp_path / "net.o").touch()
+    with pytest.raises(OSError, match=r"no C compiler: .*pip install 'tvmrt\[cc\]'"):
+        link_shared(str(tmp_path / "net.o"))
+    with pytest.raises(ValueError, match=r"no C compiler: .*pip install 'tvmrt\[cc\]'"):
+        cc.create_shared(str(tmp_path / "net.so"), str(tmp_path / "net.o"))
+
+
+def test_cache_distinguishes_versions_of_zig(monkeypatch, tmp_path, no_compiler):
+    package = tmp_path / "ziglang.py"
+    monkeypatch.setattr(toolchains, "zig_package", lambda: package)
+    package.write_text("version 1")
+    first = compiler_of(None)
+    package.write_text("version 1.1")
+    assert first != compiler_of(None) != ""
+    monkeypatch.setattr(toolchains, "zig_package", lambda: None)
+    assert compiler_of(None) == ""
