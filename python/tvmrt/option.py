@@ -76,6 +76,10 @@ class Option:
     graph
         A function that changes the optimised ``tvmrt.compiler.ir.Graph`` of the network in place,
         given the graph and a non-default value.
+    calls
+        A function of a non-default value that returns a subclass of
+        ``tvmrt.compiler.codegen.firmware.call_lines.CallLines``: C lines around the calls of
+        operators in a firmware network.
     file
         A function of a non-default value: the file that the result depends on, or None.
     recorded
@@ -107,6 +111,7 @@ class Option:
     other_networks: str = ""
     target: Callable[[Any, Any], Any] | None = None
     graph: Callable[[Any, Any], None] | None = None
+    calls: Callable[[Any], Any] | None = None
     file: Callable[[Any], Any] | None = None
     recorded: bool = True
     cached: bool = True

@@ -90,7 +90,8 @@ typedef enum {
   X(NetworkWeightsMisplaced, Network, 5)           \
   X(NetworkWeightsUnknown, Network, 6)             \
   X(NetworkWeightsMismatch, Network, 7)            \
-  X(NetworkWeightsDamaged, Network, 8)
+  X(NetworkWeightsDamaged, Network, 8)             \
+  X(NetworkTensorDamaged, Network, 9)
 
 #define TVMRT_CRT_ERROR_ENUMERATOR(name, category, number) \
   kTvmError##name = DEFINE_TVM_CRT_ERROR(kTvmErrorCategory##category, number),

@@ -170,4 +170,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Bytes of the weights are missing or changed.",
         "Write the file to flash again, and compare the size that the program passes with "
         "TVMGEN_<MODULE>_WEIGHTS_SIZE."),
+    Explanation("NetworkTensorDamaged", 0x1109,
+        "A tensor changed in memory between the operator that wrote it and those that read it.",
+        "Run the network again. If it happens often, look for code or DMA that writes to the "
+        "workspace, and check the supply and the temperature of the RAM."),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from .weight_blob import WeightBlob
 
 if TYPE_CHECKING:
     from .cpu_dispatch import LevelFunctions
+    from .firmware.call_lines import CallLines
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class Options:
     abi: str = "packed"
     real_time: bool = False
     provenance: Provenance = field(default_factory=Provenance)
+    call_lines: Callable[..., CallLines] | None = None  # added around the calls of operators
 
     @property
     def traced(self) -> bool:

@@ -71,4 +71,12 @@ def print_options(model: Any, request: Request, provenance: Provenance) -> Optio
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     shared = rows().keys() & {each.name for each in fields(Options)}
     chosen: dict[str, Any] = {name: getattr(request, name) for name in shared}
-    return Options(**chosen, origin=origin, provenance=provenance)
+    added = [
+        row.calls(value)
+        for _, row, value in request.options()
+        if row.calls is not None and value != row.default
+    ]
+    if len(added) > 1:
+        raise ValueError("two options of plug-ins add lines around operator calls; choose one")
+    lines = added[0] if added else None
+    return Options(**chosen, origin=origin, provenance=provenance, call_lines=lines)

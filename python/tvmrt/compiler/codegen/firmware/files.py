@@ -10,6 +10,7 @@ from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
 from ..options import Options
 from ..target import Target
 from . import (
+    call_lines,
     dynamic_dims,
     function_table,
     link_guard,
@@ -39,6 +40,8 @@ def add_firmware_files(
     more += dynamic_dims.declarations(program, prefix)
     more += accessor_declarations(prefix) if sliced else []
     more += weight_file.declarations(prefix, sources, options)
+    added = call_lines.make(program, prefix, sources, options, arguments)
+    more += added.declarations()
     more += pool_functions.load_declarations(program, prefix, options, sources)
     more += state.declarations(program, prefix)
     more += step.declarations(program, prefix) if sliced else []
@@ -59,6 +62,7 @@ def add_firmware_files(
     files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
     files[f"{prefix}_lib0.c"] = entry
     files |= weight_file.print_files(program, prefix, sources, options)
+    files |= added.files()
     files[f"{prefix}_checked.c"] = run_checked.print_file(program, prefix, options)
     files |= dynamic_dims.print_file(program, prefix)
     files |= pool_functions.print_files(program, prefix, sources, options, arguments)

@@ -30,7 +30,7 @@ from .trace import Tracer
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Return the text of the entry file."""
     packed = options.interface_api == "packed"
-    tracer = Tracer(program, prefix, options, arguments)
+    tracer = Tracer(program, prefix, sources, options, arguments)
     includes = ["<tvm/runtime/crt/error_codes.h>"]
     if packed:
         includes = ["<tvm/runtime/c_backend_api.h>", *includes]

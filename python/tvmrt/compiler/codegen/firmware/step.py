@@ -20,7 +20,7 @@ from .trace import Tracer
 
 def print_step_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Return the text of the file: begin, operator dispatch and step."""
-    tracer = Tracer(program, prefix, options, arguments)
+    tracer = Tracer(program, prefix, sources, options, arguments)
     lines = [
         *own_includes(prefix),
         f'#include "{prefix}_ops.h"',

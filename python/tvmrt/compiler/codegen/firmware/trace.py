@@ -16,6 +16,7 @@ from tvmrt.error import UnsupportedError
 from ..c.formatting import GAP, LINE, braces, include_guard, wrap
 from ..c.writer import Parameter, comment_text
 from ..kernel_features import RUNTIME
+from . import call_lines
 from .tensor_names import own_include
 
 MAX_AXES = 8  # as in kernels/trace.h
@@ -66,17 +67,19 @@ def network_hash(program: Program, sources) -> int:
 
 
 class Tracer:
-    """Printer of C lines that record a run; empty if tracing is off."""
+    """Printer of C lines that record a run, inside the lines that an option of a plug-in adds."""
 
-    def __init__(self, program: Program, prefix: str, options, arguments) -> None:
+    def __init__(self, program: Program, prefix: str, sources, options, arguments) -> None:
         self.program, self.prefix = program, prefix
         self.options, self.arguments = options, arguments
+        self._added = call_lines.make(program, prefix, sources, options, arguments)
         rows = traced_tensors(program, options.record) if options.traced else []
         self._row = {(row.op, row.result): i for i, row in enumerate(rows)}
 
     def includes(self) -> list[str]:
         """Return the headers that the lines need."""
-        return [f'#include "{self.prefix}_trace.h"'] if self.options.traced else []
+        own = [f'#include "{self.prefix}_trace.h"'] if self.options.traced else []
+        return [*own, *self._added.includes()]
 
     def locals(self) -> list[str]:
         """Return declarations at the top of a function that calls operators."""
@@ -85,18 +88,23 @@ class Tracer:
     def begin(self) -> list[str]:
         """Return the lines at the start of a run."""
         if not self.options.traced:
-            return []
-        lines = [f"{self.prefix}_trace_begin();"]
+            return self._added.begin()
+        lines = [*self._added.begin(), f"{self.prefix}_trace_begin();"]
         if self.options.record:
             for i, buffer in enumerate(self.program.inputs):
                 pointer = self.arguments.expression(Parameter("", buffer))
                 lines += self._add(INPUT_NUMBER, i, pointer, "0")
         return lines
 
-    def call_wrapper(self, index: int) -> tuple[list[str], list[str]] | None:
+    def call_wrapper(self, index: int) -> tuple[list[str], list[str]]:
         """Return the lines before and after an operator's call."""
+        first, last = self._added.around(index)
+        before, after = self._traced(index)
+        return [*first, *before], [*after, *last]
+
+    def _traced(self, index: int) -> tuple[list[str], list[str]]:
         if not self.options.traced:
-            return None
+            return [], []
         before, after, cycles = [], [], "0"
         if self.options.profile:
             before = ["begin = tvmrt_platform_cycles();"]

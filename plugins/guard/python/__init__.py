@@ -1,0 +1,1 @@
+"""Checks of weights and tensors of firmware networks against changes in memory."""

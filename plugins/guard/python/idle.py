@@ -1,0 +1,126 @@
+"""C of a network whose weights are checked by a function that the program calls between runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program
+
+from .lines import RunGuard
+from .sums import BLOCK
+
+_FUNCTION = """\
+
+/* Constants in the order of their checks. */
+static const struct {
+  const void *data;
+  uint32_t size;
+  uint32_t sum;
+} regions[] = {
+%(rows)s
+};
+enum { REGIONS = (int)(sizeof(regions) / sizeof(regions[0])) };
+
+uint32_t %(prefix)s_guard_next;
+static uint32_t partial; /* sum of the region that contains the next byte */
+
+int32_t %(prefix)s_guard_idle(size_t max_bytes) {
+  uint32_t begin = 0;
+  int region = 0;
+  if (%(prefix)s_guard_next == UINT32_MAX) return kTvmErrorNetworkWeightsDamaged;
+  if (max_bytes < %(block)d) max_bytes = %(block)d;
+  while (region < REGIONS && begin + regions[region].size <= %(prefix)s_guard_next) {
+    begin += regions[region++].size;
+  }
+  for (; region < REGIONS && max_bytes >= %(block)d; ++region) {
+    const uint32_t done = %(prefix)s_guard_next - begin, left = regions[region].size - done;
+    const uint32_t most = (uint32_t)(max_bytes / %(block)d * %(block)d);
+    const uint32_t count = left < most ? left : most;
+    const uint8_t *data = (const uint8_t *)regions[region].data + done;
+    partial = %(prefix)s_guard_sum(partial, data, count);
+    %(prefix)s_guard_next += count;
+    if (count < left) return kTvmErrorNoError;
+    if (partial != regions[region].sum) {
+      partial = 0;
+      %(prefix)s_guard_next = UINT32_MAX;
+      return kTvmErrorNetworkWeightsDamaged;
+    }
+    partial = 0;
+    begin += regions[region].size;
+    max_bytes -= count;
+  }
+  if (region == REGIONS) %(prefix)s_guard_next = 0;
+  return kTvmErrorNoError;
+}
+"""
+
+
+class IdleGuard(RunGuard):
+    """Printer for ``guard="idle"``: runs check tensors, and weights that are copied to RAM."""
+
+    def __init__(self, program: Program, *context: Any) -> None:
+        super().__init__(program, *context)
+        self._in_flash: list[Buffer] = []
+        for checks in self.plan.steps.values():
+            self._in_flash += [b for b in checks.weights if b.kind == CONSTANT and b.nbytes]
+            checks.weights = [b for b in checks.weights if b.kind != CONSTANT]
+
+    def declarations(self) -> list[str]:
+        if not self._in_flash:
+            return super().declarations()
+        total = sum(b.nbytes for b in self._in_flash)
+        upper = self.prefix.upper()
+        return [
+            *super().declarations(),
+            "/*! \\brief Bytes of weights that the next function checks in turn. */",
+            f"#define {upper}_GUARD_BYTES {total}",
+            "",
+            "/*!",
+            " * \\brief Check up to max_bytes of weights in flash, at least 32, between two runs.",
+            " *",
+            " * Each call goes on where the last one ended, then begins again. A constant",
+            " * is compared when its last byte has been read.",
+            " * \\return 0, or kTvmErrorNetworkWeightsDamaged, which all later runs return, too.",
+            " */",
+            f"int32_t {self.prefix}_guard_idle(size_t max_bytes);",
+            "",
+        ]
+
+    def begin(self) -> list[str]:
+        refuse = [
+            f"if ({self.prefix}_guard_next == UINT32_MAX)",
+            "  return kTvmErrorNetworkWeightsDamaged;",
+        ]
+        return [*(refuse if self._in_flash else []), *super().begin()]
+
+    def variables(self) -> list[str]:
+        if not self._in_flash:
+            return super().variables()
+        return [
+            *super().variables(),
+            "/* Bytes of weights checked so far, or UINT32_MAX if some are damaged. */",
+            f"TVMGEN_LOCAL extern uint32_t {self.prefix}_guard_next;",
+            "",
+        ]
+
+    def definitions(self) -> list[str]:
+        if not self._in_flash:
+            return super().definitions()
+        own = [
+            "#include <tvm/runtime/crt/error_codes.h>",
+            "",
+            f"#define {self.prefix.upper()}_OWN_SOURCE",
+            f'#include "{self.prefix.lower()}.h"',
+            "",
+        ]
+        return [*own, *super().definitions()]
+
+    def functions(self) -> list[str]:
+        if not self._in_flash:
+            return []
+        rows = [
+            f"    {{{self.sources.symbol_of(b)}, {b.nbytes}u, 0x{self.sum_of_weights(b):08x}u}},"
+            for b in self._in_flash
+        ]
+        values = {"rows": "\n".join(rows), "prefix": self.prefix, "block": BLOCK}
+        return [_FUNCTION % values]

@@ -1,0 +1,140 @@
+"""Plan of the checks: after which operator each tensor is summed, and where it is compared.
+
+A tensor is summed after each operator that writes to it. Changed memory stays changed, so one
+comparison after its last reader covers all of its readers, and changes while they run. If the last
+reader overwrites the memory, the comparison is before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tvmrt.compiler.codegen.options import Sources
+from tvmrt.compiler.ir.program import ARENA, CONSTANT, Buffer, Program, Step
+from tvmrt.error import UnsupportedError
+
+START = -1  # index of the "operator" that writes the inputs
+
+
+@dataclass
+class StepChecks:
+    """Actions of one step, each with the slot of a sum; comparisons are done before new sums."""
+
+    before: list[tuple[Buffer, int]] = field(default_factory=list)
+    after: list[tuple[Buffer, int]] = field(default_factory=list)
+    summed: list[tuple[Buffer, int]] = field(default_factory=list)
+    weights: list[Buffer] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A sum of a buffer: made after step ``written``, compared before or after step ``checked``."""
+
+    buffer: Buffer
+    written: int
+    checked: int
+    is_before: bool
+
+    @property
+    def end(self) -> int:
+        """Time of the comparison; a step takes two units of time."""
+        return 2 * self.checked + (not self.is_before)
+
+
+@dataclass
+class GuardPlan:
+    """Checks by step, those of the inputs, and the number of sums that exist at a time."""
+
+    steps: dict[int, StepChecks]
+    slots: int
+
+    @property
+    def inputs(self) -> list[tuple[Buffer, int]]:
+        return self.steps[START].summed
+
+
+def make_plan(program: Program, sources: Sources) -> GuardPlan:
+    """Return the plan of a network with planned memory.
+
+    Raises UnsupportedError for networks whose operators do not always run, whose sizes are
+    dynamic, or that keep state between runs.
+    """
+    _check_supported(program)
+    steps = {i: StepChecks() for i in range(START, len(program.steps))}
+    spans = sorted(_spans(program), key=lambda span: (span.written, span.end))
+    ends: list[int] = []  # by slot: when it is free
+    for span in spans:
+        begin = 2 * span.written + 1
+        slot = next((i for i, end in enumerate(ends) if end <= begin), len(ends))
+        ends[slot : slot + 1] = [span.end]
+        steps[span.written].summed.append((span.buffer, slot))
+        checks = steps[span.checked]
+        (checks.before if span.is_before else checks.after).append((span.buffer, slot))
+    for buffer, user in _last_users(sources).items():
+        steps[user].weights.append(buffer)
+    return GuardPlan(steps, len(ends))
+
+
+def _check_supported(program: Program) -> None:
+    reason = None
+    if program.has_dynamic_dims() or any(step.data_dependent_dims for step in program.steps):
+        reason = "has dynamic sizes; fix them"
+    elif any(step.guard is not None for step in program.steps):
+        reason = "runs some operators under conditions"
+    elif program.states:
+        reason = "keeps state between runs"
+    if reason is not None:
+        raise UnsupportedError(f"the network {reason}, which guard does not support")
+
+
+def _spans(program: Program) -> Iterable[_Span]:
+    """Yield the sums of all tensors that are read."""
+    writers: dict[Buffer, list[int]] = {buffer: [START] for buffer in program.inputs}
+    readers: dict[Buffer, list[int]] = {}
+    for i, step in enumerate(program.steps):
+        for buffer in dict.fromkeys(access.buffer for access in step.writes):
+            writers.setdefault(buffer, []).append(i)
+        for buffer in dict.fromkeys(access.buffer for access in step.reads):
+            readers.setdefault(buffer, []).append(i)
+    for buffer in program.outputs:  # the caller reads them after the last step
+        readers.setdefault(buffer, []).append(len(program.steps) - 1)
+    for buffer, written in writers.items():
+        last = readers.get(buffer, [START])[-1]
+        for begin, following in zip(written, [*written[1:], None]):
+            if following is not None and following <= last:
+                yield _Span(buffer, begin, following, True)
+            elif last > begin:
+                yield _Span(buffer, begin, last, _overwritten(program.steps[last], buffer))
+                break
+
+
+def _overwritten(step: Step, buffer: Buffer) -> bool:
+    """Return whether the step may write to the memory of a buffer that it reads."""
+    written = [access.buffer for access in step.writes]
+    written += [step.scratch] if step.scratch is not None else []
+    return any(_overlap(buffer, other) for other in written)
+
+
+def _overlap(one: Buffer, other: Buffer) -> bool:
+    if one is other:
+        return True
+    if one.kind != ARENA or other.kind != ARENA or one.pool != other.pool:
+        return False
+    first, second = one.address or 0, other.address or 0
+    return first < second + other.nbytes and second < first + one.nbytes
+
+
+def _last_users(sources: Sources) -> dict[Buffer, int]:
+    """Return the last step that reads each constant."""
+    constants = {*sources.weight_buffers}
+    users = {}
+    for i, function in enumerate(sources.functions):
+        for parameter in function.parameters:
+            buffer = parameter.buffer
+            if buffer is not None and (buffer.kind == CONSTANT or buffer in constants):
+                users[buffer] = i
+    return users
+
+
+__all__ = ["START", "GuardPlan", "StepChecks", "make_plan"]

@@ -1,0 +1,180 @@
+"""Guarded networks detect bit flips and keep their results; unsupported networks are refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.error import UnsupportedError
+from tvmrt.libinfo import find_include_path
+
+PLUGIN = Path(__file__).parents[1]
+DIGITS = PLUGIN.parents[1] / "examples" / "digits"
+sys.path.insert(0, str(PLUGIN / "bench"))
+import inject  # noqa: E402
+
+WEIGHTS_DAMAGED, TENSOR_DAMAGED = 0x1108, 0x1109
+
+
+@pytest.fixture(scope="module")
+def onnx():
+    return pytest.importorskip("onnx")
+
+
+@pytest.mark.parametrize("guard", ["run", "idle"])
+@pytest.mark.parametrize("kind", ["int8", "f32"])
+@pytest.mark.slow
+def test_flips_that_change_the_answer_are_detected_without_false_alarms(guard, kind, tmp_path):
+    program = inject.build(DIGITS / f"digits_{kind}.onnx", tmp_path, guard)
+    result = inject.run(program, seed=3, flips=1500, runs=1500)
+    for each in result.injections:
+        assert each.injected == 750
+        assert each.changed > 50
+        assert each.detected == each.changed
+        assert each.silent == 0
+    assert (result.false_alarms, result.differ) == (0, 0)
+
+
+def branches(onnx):
+    """Return a network with a residual, a concatenation, an early output and a reshape."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    random = np.random.default_rng(5)
+
+    def constant(name, *shape):
+        data = random.standard_normal(shape).astype(np.float32)
+        return onnx.numpy_helper.from_array(data, name)
+
+    pads = [1, 1, 1, 1]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], pads=pads),
+        helper.make_node("Conv", ["a", "w2"], ["b"], pads=pads),
+        helper.make_node("Add", ["a", "b"], ["c"]),
+        helper.make_node("Conv", ["c", "w3"], ["d"], pads=pads),
+        helper.make_node("Conv", ["c", "w4"], ["early"]),
+        helper.make_node("Concat", ["c", "d"], ["e"], axis=1),
+        helper.make_node("Relu", ["e"], ["f"]),
+        helper.make_node("GlobalAveragePool", ["f"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["h"]),
+        helper.make_node("MatMul", ["h", "w5"], ["y"]),
+    ]
+    weights = [constant("w1", 4, 3, 3, 3), constant("w2", 4, 4, 3, 3), constant("w3", 6, 4, 3, 3),
+               constant("w4", 2, 4, 1, 1), constant("w5", 10, 5)]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "branches",
+        [helper.make_tensor_value_info("x", kind, [1, 3, 7, 9])],
+        [helper.make_tensor_value_info("early", kind, [1, 2, 7, 9]),
+         helper.make_tensor_value_info("y", kind, [1, 5])], weights,
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.slow
+def test_tensors_with_several_readers_and_writers_are_covered(onnx, tmp_path):
+    onnx.save(branches(onnx), tmp_path / "net.onnx")
+    program = inject.build(tmp_path / "net.onnx", tmp_path, "run")
+    result = inject.run(program, seed=1, flips=4000, runs=500)
+    for each in result.injections:
+        assert each.changed > 100
+        assert (each.detected, each.silent) == (each.changed, 0)
+    assert (result.false_alarms, result.differ) == (0, 0)
+
+
+PROGRAM = """\
+#include <stdio.h>
+#include <tvmgen_default.h>
+static float image[64], output[10];
+extern unsigned char %(weights)s[], tvmgen_default_workspace[];
+int main(void) {
+  struct tvmgen_default_inputs inputs = {image};
+  struct tvmgen_default_outputs outputs = {output};
+  struct tvmgen_default_step_state state;
+  int code = 0;
+  printf("%%d ", (int)tvmgen_default_run(&inputs, &outputs));
+  tvmgen_default_step_begin(&state, &inputs, &outputs);
+  tvmgen_default_step(&state, 2);
+  for (int i = 0; i < %(arena)d; ++i) tvmgen_default_workspace[i] ^= 8;
+  do code = (int)tvmgen_default_step(&state, 1); while (code == 1);
+  printf("%%d ", code);
+  %(weights)s[%(last)d] ^= 16;
+  for (int i = 0; i < %(calls)d; ++i) code = (int)tvmgen_default_%(check)s;
+  printf("%%d ", code);
+  printf("%%d\\n", (int)tvmgen_default_run(&inputs, &outputs));
+  return 0;
+}
+"""
+
+
+def run_program(folder: Path, guard: str, **options) -> list[int]:
+    """Return the codes of a run, of a run with changed tensors, of checks after a flip in the last
+    byte of the largest weights, and of a run after it."""
+    library = tvmrt.compile(
+        str(DIGITS / "digits_int8.onnx"),
+        target="riscv32",
+        interface_api="c",
+        guard=guard,
+        **options,
+    )
+    library.export_sources(folder)
+    largest = max(library.sources.weight_buffers, key=lambda buffer: buffer.nbytes)
+    check = "guard_idle(32)" if guard == "idle" else "run(&inputs, &outputs)"
+    values = {
+        "weights": library.sources.symbol_of(largest), "last": largest.nbytes - 1, "check": check,
+        "arena": library.program.arena_bytes,
+        "calls": 1 + library.sources.flash_bytes // 32 if guard == "idle" else 1,
+    }  # fmt: skip
+    (folder / "main.c").write_text(PROGRAM % values)
+    weights = folder / "tvmgen_default_weights.c"  # in RAM
+    for path in (weights, folder / "tvmgen_default_ops.h"):
+        text = path.read_text().replace('section(".rodata.tvm"), ', "")
+        path.write_text(text.replace("extern const ", "extern ").replace("\nconst ", "\n"))
+    flags = [f"-I{path}" for path in (folder, *find_include_path())]
+    command = ["cc", "-O1", "-Wall", "-Wextra", *flags, *map(str, folder.glob("*.c")), "-lm"]
+    done = subprocess.run(
+        [*command, "-o", str(folder / "program")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "guard" not in done.stderr, done.stderr
+    found = subprocess.run([folder / "program"], capture_output=True, text=True, check=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+@pytest.mark.parametrize("guard", ["run", "idle"])
+def test_programs_get_the_documented_codes_and_no_answer(guard, tmp_path):
+    codes = run_program(tmp_path, guard)
+    assert codes == [0, TENSOR_DAMAGED, WEIGHTS_DAMAGED, WEIGHTS_DAMAGED]
+
+
+def test_plain_networks_are_unchanged(tmp_path):
+    network = str(DIGITS / "digits_int8.onnx")
+    for name in ("a", "b"):
+        tvmrt.compile(network, target="cortex-m4", interface_api="c").export_sources(
+            tmp_path / name
+        )
+    assert not list((tmp_path / "a").glob("*guard*"))
+    assert "guard_sum" not in (tmp_path / "a" / "tvmgen_default_lib0.c").read_text()
+
+
+def test_uses_that_are_not_supported_are_refused(onnx, tmp_path, capsys):
+    network = str(DIGITS / "digits_f32.onnx")
+    board = {"target": "cortex-m4", "interface_api": "c"}
+    with pytest.raises(ValueError, match='interface_api="c"'):
+        tvmrt.compile(network, target="cortex-m4", guard="run")
+    with pytest.raises(ValueError, match='params="flash"'):
+        tvmrt.compile(network, **board, params="file", guard="run")
+    arguments = ["compile", network, "-o", str(tmp_path / "x.so"), "--guard", "run"]
+    assert main(arguments) == 2
+    assert "--guard needs --runtime crt" in capsys.readouterr().err
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    tensors = [helper.make_tensor_value_info(name, kind, ["n", 4]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "g", *map(list, zip(tensors))
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedError, match="dynamic sizes"):
+        tvmrt.compile(model, dims={"n": (1, 8)}, guard="run", **board)
