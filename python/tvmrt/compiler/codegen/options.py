@@ -16,7 +16,6 @@ from .weight_blob import WeightBlob
 
 if TYPE_CHECKING:
     from .cpu_dispatch import LevelFunctions
-    from .firmware.call_lines import CallLines
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,8 @@ class Options:
     abi: str = "packed"
     real_time: bool = False
     provenance: Provenance = field(default_factory=Provenance)
-    call_lines: Callable[..., CallLines] | None = None  # added around the calls of operators
+    # makes the printer of lines around the calls of operators: firmware/call_lines.py
+    call_lines: Callable[..., Any] | None = None
 
     @property
     def traced(self) -> bool:
