@@ -25,6 +25,14 @@ def described(text: str, address: str | None) -> str:
     return re.sub(r"\n{3,}", "\n\n", "".join(parts))
 
 
+def project_urls(address: str) -> dict[str, str]:
+    """Return the package's links, by label, for the address of the files of its version."""
+    base = address.rstrip("/")
+    repository, _, version = base.partition("/blob/")
+    urls = {"Documentation": f"{base}/docs/README.md", "Changelog": f"{base}/CHANGELOG.md"}
+    return {"Source": repository, "Issues": f"{repository}/issues", **urls} if version else urls
+
+
 def _prose(text: str, address: str | None) -> str:
     def link(found: re.Match[str]) -> str:
         mark, label, target = found.groups()

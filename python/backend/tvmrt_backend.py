@@ -1,8 +1,8 @@
 """The build backend: meson-python, with a package description that works on package indexes.
 
 ``TVMRT_README_URL`` is the address of the files of this version; without it, the description has
-no links to them. The setting ``device=NAME`` builds the wheel of a device instead
-(``device_wheel``).
+no links to them, and the package no URLs. The setting ``device=NAME`` builds the wheel of a device
+instead (``device_wheel``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import device_wheel
 import mesonpy
-from index_readme import described
+from index_readme import described, project_urls
 from mesonpy import (  # noqa: F401 (the hooks)
     build_editable,
     build_sdist,
@@ -29,8 +29,10 @@ class _Metadata(mesonpy.Metadata):
     @classmethod
     def from_pyproject(cls, *arguments: Any, **named: Any) -> Any:
         result = super().from_pyproject(*arguments, **named)
-        text = described(result.readme.text, os.environ.get(ADDRESS))
-        result.readme = replace(result.readme, text=text)
+        address = os.environ.get(ADDRESS)
+        result.readme = replace(result.readme, text=described(result.readme.text, address))
+        if address:
+            result.urls = {**(result.urls or {}), **project_urls(address)}
         return result
 
 
