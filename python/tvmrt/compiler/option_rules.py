@@ -73,6 +73,12 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
+        "the graph executor schedules regions of devices with locks; choose {executor=aot} for "
+        "{real_time} with {devices}",
+        lambda r: r.real_time and r.devices and r.runtime == "host" and r.executor == "graph",
+        UnsupportedError,
+    ),
+    Rule(
         "{schedule=async} is for hosts; choose {runtime=host}",
         lambda r: r.schedule == "async" and r.runtime != "host",
     ),

@@ -245,9 +245,9 @@ def test_a_device_states_that_its_regions_only_compute(tmp_path):
     device = Doubler()
     model = network("y = Relu(x)", "float[1] x", "float[1] y")
     with pytest.raises(UnsupportedError, match="Relu_y: device doubler does not state"):
-        tvmrt.compile(model, devices=[device], real_time=True)
+        tvmrt.compile(model, devices=[device], executor="aot", real_time=True)
     device.real_time = True
-    tvmrt.compile(model, devices=[device], real_time=True)
+    tvmrt.compile(model, devices=[device], executor="aot", real_time=True)
 
 
 def test_the_command_refuses(tmp_path, capsys):
