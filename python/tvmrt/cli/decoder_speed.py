@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import console
 from tvmrt.cli.read_bandwidth import MemoryReader
-from tvmrt.compiler.ir.extent import upper_bound
 
 if TYPE_CHECKING:
     from tvmrt.cli.session import Session
@@ -162,6 +161,8 @@ def _is_cache(before: Any, after: Any) -> bool:
 
 def _table_rows(step: Step) -> int:
     """Return the rows of the constant table that a step gathers from; 0 for any other step."""
+    from tvmrt.compiler.ir.extent import upper_bound
+
     root = step.group.root
     table = root.inputs[0] if root.op == "gather" else None
     if table is None or not table.is_constant:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-
 SUM = """
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -46,6 +44,8 @@ class MemoryReader:
     """
 
     def __init__(self, folder: Path, threads: int, cc: str | None = None) -> None:
+        import numpy as np
+
         from tvmrt.compiler.codegen.target import get_target
         from tvmrt.compiler.export.toolchain import build_library
 

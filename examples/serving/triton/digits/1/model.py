@@ -26,7 +26,7 @@ class TritonPythonModel:
         path = config["parameters"]["network"]["string_value"]
         given, (result,) = config["input"], config["output"]
         batch = f"batch<={config['max_batch_size']}"
-        shapes = {each["name"]: (batch, *map(int, each["dims"])) for each in given}
+        shapes: dict[str, Any] = {each["name"]: (batch, *map(int, each["dims"])) for each in given}
         compiled = path.endswith((".so", ".tar"))
         self.net = tvmrt.load(path) if compiled else tvmrt.load(path, shapes=shapes)
         self.input, self.output = given[0]["name"], result["name"]
