@@ -78,7 +78,9 @@ def update_list(site: Path) -> None:
         {"version": each, "title": each, "aliases": aliases.get(each, [])} for each in versions
     ]
     _write(site / "versions.json", json.dumps(entries, indent=1) + "\n")
-    with_pages = [{**entry, "pages": _pages(site / entry["version"])} for entry in entries]
+    with_pages = [
+        {**entry, "pages": _pages(site / version)} for entry, version in zip(entries, versions)
+    ]
     _write(site / "versions.js", f"globalThis.TVMRT_VERSIONS = {json.dumps(with_pages)};\n")
     address = f"{quote(newest)}/index.html"
     _write(site / "index.html", _REDIRECT.format(address=address, version=newest))
