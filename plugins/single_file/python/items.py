@@ -20,7 +20,8 @@ _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 _CALL = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*\(")
 # a variable, perhaps an array with attributes after it, as in: int a[2] TVMGEN_RODATA
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:\bTVM[A-Z_]+\s*)*;?\s*$")
-_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)|\b[A-Z][A-Z0-9_]*\s*\([^()]*\)", re.DOTALL)
+_ATTRIBUTE = re.compile(r"\b__attribute__\s*(?=\()")
+_MACRO_CALL = re.compile(r"\b[A-Z][A-Z0-9_]*\s*\([^()]*\)", re.DOTALL)
 
 
 @dataclass
@@ -183,7 +184,7 @@ def _names(kind: str, text: str) -> set[str]:
 
 def declared_names(code: str) -> set[str]:
     """Return the names that one declaration or definition without comments defines."""
-    code = re.sub(r"^\s*#.*$", "", code, flags=re.MULTILINE)
+    code = _without_attributes(re.sub(r"^\s*#.*$", "", code, flags=re.MULTILINE))
     names = set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)\s*\{", code))
     for body in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", code):
         names |= set(re.findall(r"([A-Za-z_]\w*)\s*(?==|,|$)", body.strip() + ","))
@@ -193,7 +194,7 @@ def declared_names(code: str) -> set[str]:
     declarator = re.sub(
         r"^[\w\s]*\b(struct|union|enum)\b\s*\w*\s*\{.*\}", "", code, flags=re.DOTALL
     )
-    head = _ATTRIBUTE.sub(" ", declarator.split("=", 1)[0].split("{", 1)[0])
+    head = _MACRO_CALL.sub(" ", declarator.split("=", 1)[0].split("{", 1)[0])
     function = re.search(r"([A-Za-z_]\w*)\s*\(\s*(?:\*\s*(?:const\s+)?(\w+))?", head)
     if function:  # or a pointer to one, as in: int (*hook)(int)
         return names | {function.group(2) or function.group(1)}
@@ -201,3 +202,16 @@ def declared_names(code: str) -> set[str]:
         return names
     variable = _VARIABLE.search(head.strip())
     return names | ({variable.group(1)} if variable else set())
+
+
+def _without_attributes(code: str) -> str:
+    """Return C text without attributes, whose arguments may be expressions in parentheses."""
+    while (found := _ATTRIBUTE.search(code)) is not None:
+        depth, end = 0, found.end()
+        while end < len(code):
+            depth += (code[end] == "(") - (code[end] == ")")
+            end += 1
+            if depth == 0:
+                break
+        code = f"{code[: found.start()]} {code[end:]}"
+    return code

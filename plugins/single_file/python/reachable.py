@@ -153,7 +153,8 @@ def _definitions(text: str) -> list[str]:
         if depth == 0 and character in ";}\n":
             pieces.append(text[begin : i + 1])
             begin = i + 1
-    return [piece for piece in pieces if piece.strip(" ;\n\\")]
+    # other pieces are parts of definitions, such as types
+    return [each for each in pieces if each.strip(" ;\n\\") and each.rstrip().endswith((";", "}"))]
 
 
 def _is_checked(item: Item, by_name: Mapping[str, list[int]], defined: set[str]) -> bool:

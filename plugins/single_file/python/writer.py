@@ -23,7 +23,7 @@ from tvmrt.plugins.single_file.items import (
 from tvmrt.plugins.single_file.preprocess import Preprocessor
 from tvmrt.plugins.single_file.reachable import needed
 
-_OWN = ("TVM", "tvm", "DLPACK", "DMLC")  # macros that only the network's texts define
+_OWN = ("TVM", "tvm", "DLPACK", "DMLC", "CUSTOM_")  # macros that only these texts define
 # Macros of compilers for instructions that a board has or lacks, by their names in the target.
 _INSTRUCTIONS = {
     "dsp": ("__ARM_FEATURE_DSP", "__ARM_FEATURE_SIMD32"),
@@ -36,13 +36,19 @@ _GUARD = re.compile(r"^TVM\w+_GUARD\(\w+\);\n", re.MULTILINE)
 _CODES = "tvm/runtime/error_codes.h"
 _OPEN = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
 _CLOSE = "\n#ifdef __cplusplus\n}\n#endif\n"
-_PRAGMA = """#if defined(__clang__) /* some processors need fewer functions than others */
+_PRAGMA = """#if defined(__clang__) /* processors need different functions and vectors */
 #pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 """
 # tcc cannot negate an infinite constant; a larger double than any float becomes one.
 _INFINITY = "#ifdef __TINYC__\n#undef INFINITY\n#define INFINITY 1e39\n#endif\n\n"
 _INFINITE = re.compile(r"\.\w+ = -INFINITY")
+# Rows of numbers in a table. Tables with more than one of the long lines get them.
+_ROWS = re.compile(r"(?:^  [-+.\w, ]+,\n){11,}", re.MULTILINE)
+_ROWS_PER_LINE = 10
+# Functions of the runtime; names of its macros have no small letters.
+_RUNTIME = re.compile(r"(?:TVM|StackMemoryManager_)\w*[a-z]\w*")
 _FIRST = "#include <stddef.h>\n#include <stdint.h>\n"
 # Files of an archive that the two files leave out, by the end of their names.
 _OPTIONAL = ("_checked.c", "_step.c", "_metadata.c", "_system_lib.c")
@@ -112,6 +118,19 @@ def _check_includes(names: Iterable[str]) -> None:
         )
 
 
+def _check_functions(code: Sequence[Item]) -> None:
+    """Raise UnsupportedError if foreign C code calls functions of the runtime, which are declared
+    here and not defined."""
+    functions = [(item.names, "{" in item.text) for item in code if "(" in plain(item.text)]
+    defined = {name for names, has_body in functions if has_body for name in names}
+    named = {name for names, _ in functions for name in names if _RUNTIME.fullmatch(name)}
+    if more := sorted(named - defined):
+        raise UnsupportedError(
+            f"operators of the network call {', '.join(f'{name}()' for name in more)} of the "
+            "runtime, which a .c file does not contain; write a folder, a .tar or a .a"
+        )
+
+
 def _absent_instructions(board: Collection[str] | None) -> tuple[str, ...]:
     """Return the compilers' macros for instructions that a board lacks; none for a host."""
     lacking = _INSTRUCTIONS.keys() - board if board is not None else ()
@@ -164,11 +183,24 @@ def _body(text: str, roots: Iterable[str]) -> str:
     """Return the items of a text that the roots need."""
     macros = macros_of(text)
     items = items_of(text, macros)
-    text = _joined(items, needed(items, macros, roots) - _repeated(items))
+    kept = needed(items, macros, roots) - _repeated(items)
+    _check_functions([item for i, item in enumerate(items) if i in kept and item.kind == "code"])
+    text = _with_long_rows(_joined(items, kept))
     if found := _INFINITE.search(text):
         table = text.rindex("\n\n", 0, found.start()) + 2
         return text[:table] + _INFINITY + text[table:]
     return text
+
+
+def _with_long_rows(text: str) -> str:
+    """Return a text whose long tables have ten rows of numbers in a line, to leave the code."""
+
+    def joined(found: re.Match[str]) -> str:
+        rows = [row.strip() for row in found.group().splitlines()]
+        groups = (rows[i : i + _ROWS_PER_LINE] for i in range(0, len(rows), _ROWS_PER_LINE))
+        return "".join(f"  {' '.join(group)}\n" for group in groups)
+
+    return _ROWS.sub(joined, text)
 
 
 def _repeated(items: Sequence[Item]) -> set[int]:

@@ -24,6 +24,8 @@ from tvmrt.libinfo import find_include_path
 
 STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wmissing-prototypes"]
 PICOLIBC = "--specs=picolibc.specs"
+PICOLIBC_ARM = "/usr/lib/picolibc/arm-none-eabi/include"
+PICOLIBC_RISCV = "/usr/lib/picolibc/riscv64-unknown-elf/include"
 COMPILERS = {
     "gcc": ["gcc"],
     "clang": ["clang"],
@@ -33,6 +35,10 @@ COMPILERS = {
     "rv32": ["riscv64-unknown-elf-gcc", PICOLIBC, "-march=rv32imc", "-mabi=ilp32"],
     "wasm32": [sys.executable, "-m", "ziglang", "cc", "--target=wasm32-wasi"],
     "lx106": ["xtensa-lx106-elf-gcc", "-mlongcalls"],
+    "avr": ["avr-gcc", "-mmcu=atmega1284p"],
+    "tcc": ["tcc"],
+    "clang-m4": ["clang", "--target=arm-none-eabi", "-mcpu=cortex-m4", f"-isystem{PICOLIBC_ARM}"],
+    "clang-rv32": ["clang", "--target=riscv32", "-march=rv32imac", f"-isystem{PICOLIBC_RISCV}"],
 }
 DIGITS = Path(__file__).parents[3] / "examples/digits/digits_int8.onnx"
 NETWORKS = ["digits", *varied_networks()]
@@ -91,6 +97,9 @@ def test_files_compile_alone_without_warnings(written, compiler, level):
         pytest.importorskip("ziglang")
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
+    headers = command[-1].removeprefix("-isystem")
+    if headers != command[-1] and not Path(headers).is_dir():
+        pytest.skip(f"{headers} is not installed")
     _run([*command, *STRICT, level, "-c", folder / "net.c", "-o", folder / "net.o"])
 
 

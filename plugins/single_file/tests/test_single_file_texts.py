@@ -64,6 +64,13 @@ typedef struct {
   int a, b[2];
 } pair;
 
+#define VECTOR(type, lanes) type __attribute__((vector_size(sizeof(type) * (lanes)), aligned(4)))
+#define VECTORS(n) \\
+  typedef VECTOR(int, n) ints##n; \\
+  static ints##n ints##n##_zero(void) { return (ints##n){0}; }
+VECTORS(4)
+VECTORS(8)
+
 static struct { int n; } counter;
 
 enum { RED = 1, GREEN };
@@ -90,7 +97,8 @@ int odd(int x) { return x & 1; }
 const int table[2] TVMGEN_RODATA = {1, 2};
 
 int run(const pair *p) {
-  return int_twice(p->a) + square(p->b[0]) + counter.n + table[odd(0)]; /* unused() */
+  const int zero = ints8_zero()[0];
+  return zero + int_twice(p->a) + square(p->b[0]) + counter.n + table[odd(0)]; /* unused() */
 }
 """
 
@@ -102,7 +110,8 @@ def test_items_have_their_names_and_only_needed_ones_are_kept():
     assert not any(each.conditions for each in items if each.names & {"odd", "table", "run"})
     names = [sorted(each.names) for i, each in enumerate(items) if i in kept and each.names]
     assert names == [
-        ["TWICE"], ["int_twice"], ["pair"], ["counter"], ["GREEN", "RED"], ["square"], ["square"],
+        ["TWICE"], ["int_twice"], ["pair"], ["VECTOR"], ["VECTORS"], ["ints8", "ints8_zero"],
+        ["counter"], ["GREEN", "RED"], ["square"], ["square"],
         ["odd"], ["table"], ["run"],
     ]  # fmt: skip
     text = "\n".join(each.text for i, each in enumerate(items) if i in kept)

@@ -35,7 +35,7 @@
  * one thread and of two takes 10 nanoseconds: consecutive shared layers win from some 2
  * microseconds on. python/tvmrt/compiler/codegen/c/initializers.py has the same constant.
  */
-#define TVMRT_PARALLEL_MIN_NS 2000
+#define TVMRT_PARALLEL_MIN_NS 2000L
 
 /*!
  * \brief Minimum work in multiply-adds of float layers with windows: a core does four per vector

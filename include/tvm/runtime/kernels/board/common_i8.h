@@ -161,7 +161,7 @@ TVMRT_NOINLINE int32_t tvmrt_micro_round_twice(uint32_t size, uint32_t factor, i
   excess = tvmrt_micro_excess_bits(product);
   product = tvmrt_micro_shift_and_round(product, excess);
   places -= excess;
-  if (places <= 0) return 1 << 20; /* exceeds any range */
+  if (places <= 0) return (int32_t)1 << 20; /* exceeds any range */
   return places > 25 ? 0 : (int32_t)tvmrt_micro_shift_and_round(product, places);
 }
 #endif
@@ -339,7 +339,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_once(uint8_t* y, const int32_t* sums,
 #endif
 #if !TVMRT_MICRO_HAS_FPU
   const tvmrt_micro_range kept = *range;
-  const int32_t zero = kept.zero * 16 + 8;
+  const int32_t zero = (int32_t)kept.zero * 16 + 8;
   for (const int32_t* const end = sums + n; sums != end && multipliers->fixed < 0;) {
     *y++ = tvmrt_micro_requantize_fixed(*sums++, -(multipliers++)->fixed, zero, &kept);
     n--;

@@ -58,10 +58,10 @@ TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8
   const tvmrt_micro_windows* const win = &s->layout.windows;
   const int32_t is_signed = c->x_signed;
   const tvmrt_micro_position at = tvmrt_micro_locate(s, pixel);
-  const int32_t run = win->columns * s->in_c;
+  const int32_t run = (int32_t)win->columns * s->in_c;
   if (at.inside) {
     const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
-    const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
+    const int32_t row = (int32_t)s->dilation[0] * s->in[1] * s->x_stride;
     const int whole = run * s->kernel[0] == win->length && run % TVMRT_MICRO_GROUP == 0;
     uint8_t* end = bytes;
     if (!whole) tvmrt_micro_end_window(c, bytes + win->length);

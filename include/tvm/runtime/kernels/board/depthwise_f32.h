@@ -122,7 +122,8 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_accumulate_f32(const tvmrt_micro_layer
   const float* w = d->data->weights + channel * s->kernel[0] * s->kernel[1];
   const float* bias = d->data->bias + channel;
   const float* const end = sums + channels;
-  const int32_t row_size = s->layout.line_buffer.columns * 4, plane = s->layout.line_buffer.plane;
+  const int32_t row_size = (int32_t)s->layout.line_buffer.columns * 4;
+  const int32_t plane = s->layout.line_buffer.plane;
   const float* x = (const float*)d->line_buffer + channel * plane + column * s->stride[1] * 4;
 #if TVMRT_MICRO_F32_ASM || TVMRT_MICRO_F32_MVE
   if (s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[0] == 1 && s->dilation[1] == 1) {

@@ -110,7 +110,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
       const int32_t* const bias = b->bias + channel;
       int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
       for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-        const int32_t columns = s->kernel[1], step = s->dilation[1] * 4;
+        const int32_t columns = s->kernel[1], step = (int32_t)s->dilation[1] * 4;
         tvmrt_micro_accumulate_quad(acc, b->row[kh] + at, step, w, columns);
         w += 4 * columns;
       }
@@ -124,7 +124,7 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
                                              int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  const int32_t taps = s->kernel[0] * s->kernel[1], whole = (s->out_c + 3) / 4 * 4;
+  const int32_t taps = (int32_t)s->kernel[0] * s->kernel[1], whole = (s->out_c + 3) / 4 * 4;
   int32_t sums[TVMRT_MICRO_ACCUMULATORS];
   tvmrt_micro_block b;
   (void)rows;

@@ -66,10 +66,11 @@ TVMRT_NOINLINE int tvmrt_micro_im2col_2px_inside(const tvmrt_micro_conv_i8* c, c
   const tvmrt_micro_position at = tvmrt_micro_find_window(s, pixel);
   const int32_t next = at.left + s->stride[1], row = s->in[1] * s->x_stride;
   if (!at.inside || next + win->columns > s->in[1] ||
-      next + s->pad[1] >= s->out[1] * s->stride[1]) {
+      next + s->pad[1] >= (int32_t)s->out[1] * s->stride[1]) {
     return 0;
   }
-  const int32_t n = win->length, run = win->columns * s->in_c, second = s->stride[1] * s->x_stride;
+  const int32_t n = win->length, run = (int32_t)win->columns * s->in_c;
+  const int32_t second = s->stride[1] * s->x_stride;
   const uint8_t* from = x + at.image + at.top * row + at.left * s->x_stride;
   uint8_t* bytes = (uint8_t*)(to + 2 * n);
   const int whole = run * s->kernel[0] == n && run % TVMRT_MICRO_GROUP == 0;

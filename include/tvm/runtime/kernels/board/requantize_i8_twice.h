@@ -54,7 +54,7 @@ TVMRT_INLINE int32_t tvmrt_micro_round_twice_fixed(int32_t sum, int32_t factor, 
 TVMRT_RARELY_CALLED void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t* sums,
                                                       const tvmrt_micro_multiplier* multipliers,
                                                       int32_t n, const tvmrt_micro_range* range) {
-  const int32_t lo = range->lo, hi = range->hi, half = 2 * range->zero + 1;
+  const int32_t lo = range->lo, hi = range->hi, half = 2 * (int32_t)range->zero + 1;
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
   if (fours > 0 && range->full_range > 0) {

@@ -146,7 +146,7 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
       int32_t q;
       if (TVMRT_MICRO_IS_TWICE(&s->range)) {
         q = tvmrt_micro_round_twice_fixed(*acc++, multipliers[0].fixed, multipliers[1].fixed,
-                                          2 * s->range.zero + 1);
+                                          2 * (int32_t)s->range.zero + 1);
         multipliers += 2;
       } else {
         q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
@@ -173,7 +173,7 @@ TVMRT_NOINLINE void tvmrt_micro_residual_full_range(const tvmrt_micro_residual* 
                                                     const int8_t* operand, int32_t n) {
   const int32_t own = s->own_multiplier, other = s->other_multiplier, add = s->offset,
                 places = s->shift;
-  const int32_t half = s->range.zero * 16 + 8;
+  const int32_t half = (int32_t)s->range.zero * 16 + 8;
   const uint8_t* const end = y + n;
   do { /* n > 0 */
     const tvmrt_micro_multiplier factor = *multipliers++;
@@ -198,7 +198,7 @@ TVMRT_RARELY_CALLED void tvmrt_micro_residual_twice(const tvmrt_micro_residual* 
                                                     const tvmrt_micro_multiplier* multipliers,
                                                     const int8_t* operand, int32_t n) {
   const int32_t own = s->own_multiplier, other = s->other_multiplier, add = s->offset,
-                places = s->shift, half = 2 * s->range.zero + 1;
+                places = s->shift, half = 2 * (int32_t)s->range.zero + 1;
   const uint8_t* const end = y + n;
   for (; y != end; multipliers += 2) {
     int32_t q = *acc++;

@@ -65,7 +65,7 @@ static inline tvmrt_micro_position tvmrt_micro_locate(const tvmrt_micro_shape* s
   at.top = (row - image * s->out[0]) * s->stride[0] - s->pad[0];
   const int32_t columns = s->layout.windows.columns;
   at.inside = columns == s->kernel[1] && at.left >= 0 && at.left + columns <= s->in[1] &&
-              at.top >= 0 && at.top + (s->kernel[0] - 1) * s->dilation[0] < s->in[0];
+              at.top >= 0 && at.top + (int32_t)(s->kernel[0] - 1) * s->dilation[0] < s->in[0];
   return at;
 }
 

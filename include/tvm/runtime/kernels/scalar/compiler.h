@@ -68,7 +68,11 @@
 #define TVMRT_RARELY_CALLED_TIGHT TVMRT_RARELY_CALLED __attribute__((optimize("ira-region=one")))
 #endif
 /*! \brief Unroll the following loop n times, or fully if it has at most n iterations. */
+#if defined(__clang__) || __GNUC__ >= 8
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
+#else
+#define TVMRT_UNROLL(n)
+#endif
 /*! \brief Declare that the iterations of the following loop are independent, so the compiler
  * need not compare pointers first. */
 #if defined(__clang__)
