@@ -66,8 +66,8 @@ TVMRT_INLINE void tvmrt_micro_copy_window(const tvmrt_micro_conv_i8* c, const ui
                                           const tvmrt_micro_position* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
   tvmrt_micro_copy_padded(c, x, at, to);
-  const int32_t length = s->layout.windows.length;
-  for (int32_t i = (int32_t)s->kernel[0] * s->kernel[1] * s->in_c; i < length; i++) {
+  int32_t i = (int32_t)s->kernel[0] * s->kernel[1] * s->in_c;
+  for (; i < s->layout.windows.length; i++) {
     to[i] = tvmrt_micro_zero_byte(c);
   }
 }
