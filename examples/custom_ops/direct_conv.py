@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.custom import C, Kernel, OpenCL, Tensor, TensorType, UnsupportedNode
+from tvmrt.custom import C, UnsupportedNode, Kernel, OpenCL, Tensor, TensorType
 
 C_BODY = r"""
 #define AT(shape, n, c, h, w) \
