@@ -137,7 +137,7 @@ class _Source:
             return cache_key.digest_of_file(self.file)
         if isinstance(self.model, (bytes, bytearray)):
             return cache_key.digest(bytes(self.model))
-        if hasattr(self.model, "SerializeToString"):
+        if hasattr(type(self.model), "SerializeToString"):  # a builder has every name
             return cache_key.digest(self.model.SerializeToString(deterministic=True))
         raise cache_key.UncacheableOptionError(type(self.model).__name__)
 
