@@ -1,0 +1,86 @@
+"""An execution provider for onnxruntime: its sessions run networks compiled by tvmrt."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tvmrt.libinfo import find_lib_path
+
+__all__ = ["NAME", "add_to", "library_path", "register"]
+
+NAME = "tvmrt"
+"""Name of the execution provider, and the default name of its registration."""
+MIN_VERSION = (1, 24)
+
+
+def library_path() -> str:
+    """Return the path of the library for ``register_execution_provider_library``.
+
+    Raises RuntimeError if the plug-in was not built.
+    """
+    try:
+        return find_lib_path("libtvmrt_onnxruntime_ep.so")[0]
+    except (RuntimeError, IndexError):
+        raise RuntimeError(
+            "libtvmrt_onnxruntime_ep.so was not built; build tvmrt with the plug-in onnxruntime_ep"
+        ) from None
+
+
+def register(name: str = NAME) -> list[Any]:
+    """Register the execution provider in onnxruntime, once per process, and return its devices.
+
+    Sessions compile networks with this Python's tvmrt, unless they have the option ``command``.
+
+    Raises
+    ------
+    ImportError
+        If the package ``onnxruntime`` is missing.
+    RuntimeError
+        If onnxruntime is older than 1.24.
+    """
+    import onnxruntime
+
+    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+    if version < MIN_VERSION:
+        raise RuntimeError(
+            "tvmrt needs onnxruntime 1.24 or later; this is onnxruntime "
+            f"{onnxruntime.__version__}: pip install -U onnxruntime"
+        )
+    devices = _devices()
+    if not devices:
+        path = library_path()
+        library = ctypes.CDLL(path)
+        library.tvmrt_onnxruntime_ep_set_command(os.fsencode("\n".join(_command())))
+        onnxruntime.register_execution_provider_library(name, path)
+        devices = _devices()
+    return devices
+
+
+def add_to(options: Any, values: Mapping[str, str] | None = None) -> None:
+    """Let the sessions of an ``onnxruntime.SessionOptions`` use tvmrt.
+
+    Parameters
+    ----------
+    options
+        Changed in place.
+    values
+        Options of the provider: ``dims``, ``min_nodes``, ``command``.
+    """
+    options.add_provider_for_devices(register(), dict(values or {}))
+
+
+def _devices() -> list[Any]:
+    import onnxruntime
+
+    return [each for each in onnxruntime.get_ep_devices() if each.ep_name == NAME]
+
+
+def _command() -> list[str]:
+    """Return the words of a command that runs this Python's tvmrt."""
+    script = Path(sys.executable).with_name("tvmrt")
+    return [str(script)] if script.is_file() else [sys.executable, "-m", "tvmrt"]

@@ -1,0 +1,178 @@
+"""Find the parts of a graph that tvmrt can compute, for onnxruntime to compute the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import onnx
+from onnx import TensorProto, helper, shape_inference
+
+from tvmrt.error import CompileError, InternalError, TVMError
+from tvmrt.plugins.onnxruntime_ep.compiling import NODE
+
+Compile = Callable[[onnx.ModelProto], object]
+MAX_ATTEMPTS = 12
+_NAMED = re.compile(r"\b" + NODE.format(r"(\d+)") + r"\b")
+
+
+def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) -> list[list[int]]:
+    """Return the node indices of each part that compiles.
+
+    The whole graph is tried first. Nodes that the error of the compiler names are then left to
+    onnxruntime, and the parts between them are tried, until all of them compile.
+
+    Parameters
+    ----------
+    model
+        Its nodes are in topological order.
+    compile_part
+        Compiles a model; raises the errors of ``tvmrt.compile``.
+    min_nodes
+        Smaller parts are left to onnxruntime, unless a part is the whole graph.
+    """
+    graph = _Graph(model)
+    refused = graph.nodes_with_other_values()
+    compiled: set[tuple[int, ...]] = set()
+    for _ in range(MAX_ATTEMPTS):
+        everything = not refused
+        parts = [part for part in graph.parts(refused) if everything or len(part) >= min_nodes]
+        more = set()
+        for part in parts:
+            if tuple(part) not in compiled:
+                found = _refused_by(graph, part, compile_part)
+                more |= found
+                if not found:
+                    compiled.add(tuple(part))
+        if not more:
+            return parts
+        refused |= more
+    return [part for part in graph.parts(refused) if tuple(part) in compiled]
+
+
+def _refused_by(graph: _Graph, part: Sequence[int], compile_part: Compile) -> set[int]:
+    """Return the nodes of a part that prevent its compilation."""
+    extracted = graph.extract(part)
+    if extracted is None:
+        return set(part)
+    try:
+        compile_part(extracted)
+        return set()
+    except InternalError:
+        return set(part)
+    except CompileError:
+        raise  # the C compiler is missing or failed: no other part compiles either
+    except (TVMError, ValueError, KeyError, TypeError, MemoryError, OSError) as error:
+        named = {part[int(found)] for found in _NAMED.findall(str(error)) if int(found) < len(part)}
+        return named or set(part)
+
+
+class _Graph:
+    """A graph with the types of its values."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.nodes = model.graph.node
+        self.constants = {each.name: each for each in model.graph.initializer}
+        try:
+            typed = shape_inference.infer_shapes(model, data_prop=True)
+        except Exception:  # of the onnx package, of many types; then fewer types are known
+            typed = model
+        self.infos = {}
+        for graph in (typed.graph, model.graph):  # the model's own types take precedence
+            listed = (*graph.value_info, *graph.output, *graph.input)
+            self.infos.update({each.name: each for each in listed})
+        self.producer = {
+            name: index for index, node in enumerate(self.nodes) for name in node.output if name
+        }
+        self.outputs = {each.name for each in model.graph.output}
+        self.read_by: dict[str, set[int]] = {}
+        for index, node in enumerate(self.nodes):
+            for name in _reads(node):
+                self.read_by.setdefault(name, set()).add(index)
+
+    def is_tensor(self, name: str) -> bool:
+        """Return whether a value is known to be a tensor of numbers."""
+        info = self.infos.get(name)
+        if info is None or info.type.WhichOneof("value") != "tensor_type":
+            return False
+        return info.type.tensor_type.elem_type not in (TensorProto.UNDEFINED, TensorProto.STRING)
+
+    def nodes_with_other_values(self) -> set[int]:
+        """Return the nodes that read or write an input or output of the graph that is not a tensor
+        of numbers: the execution provider cannot pass such values."""
+        found = set()
+        for each in (*self.model.graph.input, *self.model.graph.output):
+            if not self.is_tensor(each.name):
+                found |= self.read_by.get(each.name, set())
+                found |= {self.producer[each.name]} if each.name in self.producer else set()
+        return found
+
+    def parts(self, refused: Collection[int]) -> list[list[int]]:
+        """Return the nodes between the refused ones, in connected parts.
+
+        Nodes of one part have the same number of changes between refused and other nodes on the
+        path to them that has most, so no path leaves a part and comes back.
+        """
+        if not refused:
+            return [list(range(len(self.nodes)))] if self.nodes else []
+        level: list[int] = []
+        for index, node in enumerate(self.nodes):
+            before = [self.producer[name] for name in _reads(node) if name in self.producer]
+            changes = [level[i] + ((i in refused) != (index in refused)) for i in before]
+            level.append(max(changes, default=int(index in refused)))
+        root = list(range(len(self.nodes)))
+
+        def find(i: int) -> int:
+            while root[i] != i:
+                root[i] = root[root[i]]
+                i = root[i]
+            return i
+
+        for index, node in enumerate(self.nodes):
+            for name in _reads(node):
+                i = self.producer.get(name)
+                if i is not None and level[i] == level[index]:
+                    root[find(index)] = find(i)
+        parts: dict[int, list[int]] = {}
+        for index in range(len(self.nodes)):
+            if index not in refused:
+                parts.setdefault(find(index), []).append(index)
+        return list(parts.values())
+
+    def extract(self, part: Sequence[int]) -> onnx.ModelProto | None:
+        """Return the model of a part; None if a value at its boundary is not a tensor of
+        numbers."""
+        inside = set(part)
+        reads = dict.fromkeys(name for i in part for name in _reads(self.nodes[i]))
+        writes = [name for i in part for name in self.nodes[i].output if name]
+        inputs = [
+            n for n in reads if n not in self.constants and self.producer.get(n) not in inside
+        ]
+        outputs = [n for n in writes if n in self.outputs or self.read_by.get(n, set()) - inside]
+        if not all(map(self.is_tensor, (*inputs, *outputs))):
+            return None
+        graph = helper.make_graph(
+            [self.nodes[i] for i in part],
+            "graph",
+            [self.infos[name] for name in inputs],
+            [self.infos[name] for name in outputs],
+            [self.constants[name] for name in reads if name in self.constants],
+        )
+        return helper.make_model(
+            graph, opset_imports=self.model.opset_import, ir_version=self.model.ir_version
+        )
+
+
+def _reads(node: onnx.NodeProto) -> Iterable[str]:
+    """Return the names that a node reads, also in its bodies."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        bodies = [attribute.g] if attribute.HasField("g") else attribute.graphs
+        for body in bodies:
+            own = {each.name for each in (*body.input, *body.initializer)}
+            for each in body.node:
+                names += [name for name in _reads(each) if name not in own]
+                own.update(each.output)
+            names += [each.name for each in body.output if each.name not in own]
+    return names

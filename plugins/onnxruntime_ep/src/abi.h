@@ -1,0 +1,74 @@
+/* onnxruntime's C interface as far as the plug-in uses it: opaque types, numbers, and the tables of
+ * positions.ini. Nothing else of the plug-in knows a fact of that interface. */
+#ifndef TVMRT_ONNXRUNTIME_EP_ABI_H_
+#define TVMRT_ONNXRUNTIME_EP_ABI_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ort_status ort_status;
+typedef struct ort_value ort_value;
+typedef struct ort_value_info ort_value_info;
+typedef struct ort_type ort_type;
+typedef struct ort_shape ort_shape;
+typedef struct ort_graph ort_graph;
+typedef struct ort_node ort_node;
+typedef struct ort_attribute ort_attribute;
+typedef struct ort_context ort_context;
+typedef struct ort_options ort_options;
+typedef struct ort_hardware ort_hardware;
+typedef struct ort_device ort_device;
+typedef struct ort_support ort_support;
+
+#include <positions.h> /* generated in the build folder */
+
+/* What CreateEpFactories receives: two functions, whose order never changes. */
+typedef struct ort_base {
+  const void* (*get_api)(uint32_t version);
+  const char* (*get_version)(void);
+} ort_base;
+
+enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_EP_FAIL = 11 }; /* codes of CreateStatus */
+enum { ORT_HARDWARE_CPU = 0 };
+enum { ORT_ELEMENT_STRING = 8 }; /* element types have ONNX's numbers */
+enum {
+  ORT_ATTRIBUTE_INT = 1,
+  ORT_ATTRIBUTE_INTS = 2,
+  ORT_ATTRIBUTE_FLOAT = 3,
+  ORT_ATTRIBUTE_FLOATS = 4,
+  ORT_ATTRIBUTE_STRING = 5,
+  ORT_ATTRIBUTE_STRINGS = 6,
+  ORT_ATTRIBUTE_GRAPH = 7,
+  ORT_ATTRIBUTE_TENSOR = 8
+};
+
+/* A table that the plug-in fills. onnxruntime reads no position that is newer than `version`; the
+ * functions that are NULL are optional. */
+enum { ORT_OWN_SLOTS = 48 };
+typedef void (*ort_slot)(void);
+typedef union ort_own {
+  uint32_t version;
+  ort_slot slots[ORT_OWN_SLOTS];
+} ort_own;
+
+/* How nodes are fused: constants are part of the compiled library. */
+typedef struct ort_fusion {
+  uint32_t version;
+  bool drop_constants;
+} ort_fusion;
+
+/* The functions of one onnxruntime. */
+typedef struct ort_functions {
+  OrtApi api;
+  OrtEpApi ep;
+  OrtModelEditorApi editor;
+} ort_functions;
+
+#define ORT_TRY(call)                  \
+  do {                                 \
+    ort_status* failed = (call);       \
+    if (failed != NULL) return failed; \
+  } while (0)
+
+#endif /* TVMRT_ONNXRUNTIME_EP_ABI_H_ */

@@ -1,0 +1,179 @@
+/* The two functions that onnxruntime calls by name, and the factory of execution providers. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/plugin.h>
+
+#include "provider.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef struct factory {
+  ort_own table; /* first */
+  ort_functions ort;
+  char version[32]; /* onnxruntime accepts numbers and "." */
+} factory;
+
+static const char* get_name(const void* self) {
+  (void)self;
+  return EP_NAME;
+}
+
+static const char* get_vendor(const void* self) {
+  (void)self;
+  return "tvmrt";
+}
+
+_Static_assert(sizeof(TVMRT_VERSION_TEXT) <= 32, "room for the version");
+
+static const char* get_version(const void* self) { return ((const factory*)self)->version; }
+
+static ort_status* get_devices(void* self, const ort_hardware* const* hardware, size_t count,
+                               ort_device** devices, size_t most, size_t* made) {
+  factory* f = self;
+  *made = 0;
+  for (size_t i = 0; i < count && *made < most; ++i) {
+    if (f->ort.api.HardwareDevice_Type(hardware[i]) != ORT_HARDWARE_CPU) continue;
+    ORT_TRY(f->ort.ep.CreateEpDevice(f, hardware[i], NULL, NULL, &devices[*made]));
+    ++*made;
+  }
+  return NULL;
+}
+
+static ort_status* create_ep(void* self, const ort_hardware* const* hardware,
+                             const void* const* metadata, size_t count, const ort_options* options,
+                             const void* logger, provider** out) {
+  factory* f = self;
+  (void)hardware, (void)metadata, (void)count, (void)logger;
+  return provider_new(&f->ort, options, out);
+}
+
+static void release_ep(void* self, provider* of) {
+  (void)self;
+  provider_free(of);
+}
+
+/* ---- required functions of devices that tvmrt does not have: CPU memory, no streams ---- */
+
+static uint32_t get_vendor_id(const void* self) {
+  (void)self;
+  return 0; /* no number of the PCI vendors */
+}
+
+enum { COMPATIBILITY_UNKNOWN = 0 };
+
+static ort_status* validate_compatibility(void* self, const ort_hardware* const* hardware,
+                                          size_t count, const char* text, int* out) {
+  (void)self, (void)hardware, (void)count, (void)text;
+  *out = COMPATIBILITY_UNKNOWN; /* known when the library is loaded */
+  return NULL;
+}
+
+static ort_status* create_allocator(void* self, const void* memory, const void* options,
+                                    void** out) {
+  (void)self, (void)memory, (void)options;
+  *out = NULL; /* that of onnxruntime */
+  return NULL;
+}
+
+static void release_allocator(void* self, void* allocator) { (void)self, (void)allocator; }
+
+static ort_status* create_data_transfer(void* self, void** out) {
+  (void)self;
+  *out = NULL;
+  return NULL;
+}
+
+static bool is_stream_aware(const void* self) {
+  (void)self;
+  return false;
+}
+
+static ort_status* create_sync_stream(void* self, const void* memory, const void* options,
+                                      void** out) {
+  (void)self, (void)memory, (void)options;
+  *out = NULL;
+  return NULL;
+}
+
+static const ort_slot slots[ORT_OWN_SLOTS] = {
+    [OrtEpFactory_GetName] = (ort_slot)get_name,
+    [OrtEpFactory_GetVendor] = (ort_slot)get_vendor,
+    [OrtEpFactory_GetSupportedDevices] = (ort_slot)get_devices,
+    [OrtEpFactory_CreateEp] = (ort_slot)create_ep,
+    [OrtEpFactory_ReleaseEp] = (ort_slot)release_ep,
+    [OrtEpFactory_GetVendorId] = (ort_slot)get_vendor_id,
+    [OrtEpFactory_GetVersion] = (ort_slot)get_version,
+    [OrtEpFactory_ValidateCompatibility] = (ort_slot)validate_compatibility,
+    [OrtEpFactory_CreateAllocator] = (ort_slot)create_allocator,
+    [OrtEpFactory_ReleaseAllocator] = (ort_slot)release_allocator,
+    [OrtEpFactory_CreateDataTransfer] = (ort_slot)create_data_transfer,
+    [OrtEpFactory_IsStreamAware] = (ort_slot)is_stream_aware,
+    [OrtEpFactory_CreateSyncStream] = (ort_slot)create_sync_stream,
+};
+
+/* The number before and after the first "." of a version. */
+static bool is_old(const char* version) {
+  char* end;
+  const unsigned long major = strtoul(version, &end, 10);
+  const unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+  return major < 1 || (major == 1 && minor < ORT_VERSION_NEEDED);
+}
+
+/* onnxruntime unloads this library, but the runtime of tvmrt has threads and tables for the life of
+ * the process. */
+static bool keep_runtime(void) {
+  Dl_info info;
+  int (*function)(TVMFunctionHandle) = TVMFuncFree;
+  const void* address;
+  memcpy(&address, &function, sizeof(address));
+  return dladdr(address, &info) != 0 && dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE) != NULL;
+}
+
+EXPORT ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,
+                                     void** factories, size_t most, size_t* made);
+EXPORT ort_status* ReleaseEpFactory(void* of);
+
+ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,
+                              void** factories, size_t most, size_t* made) {
+  ort_functions early = {0};
+  const char* version = base->get_version();
+  const bool old = is_old(version);
+  const void* api = base->get_api(old ? 1 : ORT_VERSION_NEEDED);
+  factory* f;
+  (void)name, (void)logger;
+  *made = 0;
+  if (api == NULL) return NULL; /* without an API there is no error either */
+  if (old) {                    /* only the oldest part of the table is read */
+    memcpy(&early.api.CreateStatus, api, sizeof(void*));
+    return fail(
+        &early, ORT_FAIL,
+        "tvmrt needs onnxruntime 1.%d or later; this is onnxruntime %s: install a newer one",
+        ORT_VERSION_NEEDED, version);
+  }
+  OrtApi_load(&early.api, api);
+  if (most < 1) return fail(&early, ORT_INVALID_ARGUMENT, "tvmrt: there is no room for a factory");
+  if (!keep_runtime()) return fail(&early, ORT_FAIL, "tvmrt: its runtime library is not a file");
+  OrtEpApi_load(&early.ep, early.api.GetEpApi());
+  OrtModelEditorApi_load(&early.editor, early.api.GetModelEditorApi());
+  f = calloc(1, sizeof(*f));
+  if (f == NULL) return fail_memory(&early);
+  f->ort = early;
+  memcpy(f->version, TVMRT_VERSION_TEXT, strspn(TVMRT_VERSION_TEXT, "0123456789."));
+  memcpy(f->table.slots, slots, sizeof(slots));
+  f->table.version = ORT_VERSION_NEEDED; /* in the place of slot 0 */
+  factories[0] = f;
+  *made = 1;
+  return NULL;
+}
+
+ort_status* ReleaseEpFactory(void* of) {
+  free(of);
+  return NULL;
+}
+
+/* A library among the plug-ins of the runtime, without global functions. */
+static const tvmrt_plugin_function functions[] = {{NULL, NULL}};
+
+TVMRT_PLUGIN_TABLE = {
+    sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "onnxruntime_ep", functions, NULL, NULL, NULL};

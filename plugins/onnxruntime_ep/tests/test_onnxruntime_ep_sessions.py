@@ -1,0 +1,160 @@
+"""Sessions of onnxruntime with tvmrt's execution provider."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+onnxruntime = pytest.importorskip("onnxruntime", minversion="1.24")
+from ep_case import assert_same, network, session, taken  # noqa: E402
+
+pytestmark = pytest.mark.slow
+RNG = np.random.default_rng(5)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def test_whole_graph_with_attributes_of_each_kind_and_a_body():
+    text = """
+        net (float[2,3,8,8] x, bool flag) => (float[2,4,8,8] y, int64[2,4] place) {
+            c = Conv<auto_pad = "SAME_UPPER", strides = [1, 1]>(x, w, b)
+            half = Constant<value = float {0.5}>()
+            scaled = Mul(c, half)
+            y = If(flag) <
+                then_branch = g1 () => (float[2,4,8,8] t) { t = Selu<alpha = 1.5>(scaled) },
+                else_branch = g2 () => (float[2,4,8,8] e) { n = Neg(scaled) e = Add(n, b_) }
+            >
+            m = ReduceMax<axes = [3], keepdims = 0>(y)
+            place = ArgMax<axis = 2, keepdims = 0>(m)
+        }"""
+    body_alone = floats(4, 1, 1)
+    model = network(text, w=floats(4, 3, 3, 3), b=floats(4), b_=body_alone)
+    ours = session(model)
+    (part,) = taken(ours)
+    assert "Conv" in part and "If" in part
+    for flag in (True, False):
+        assert_same(model, ours, x=floats(2, 3, 8, 8), flag=np.array(flag))
+
+
+def test_parts_of_a_graph_around_nodes_that_tvmrt_lacks():
+    text = """
+        net (float[4,4] x, string[2] words) => (float[4,4] y, string[2] same) {
+            a = Tanh(x)
+            b = Mul(a, x)
+            c = Add(b, nines)
+            same = Identity(words)
+            i = com.microsoft.Inverse(c)
+            d = MatMul(c, i)
+            e = Exp(d)
+            y = Mul(e, b)
+        }"""
+    model = network(text, nines=9 * np.eye(4, dtype=np.float32))
+    ours = session(model)
+    parts = [sorted(part) for part in taken(ours)]
+    assert sorted(parts) == [["Add", "Mul", "Tanh"], ["Exp", "MatMul", "Mul"]]
+    assert_same(model, ours, x=floats(4, 4), words=np.array(["ab", "cd"], object))
+
+
+def test_open_sizes_with_bounds_and_an_error_beyond_them():
+    model = network("""
+        net (float[rows,seq,4] x) => (float[rows,seq,4] y, int64[found,3] at) {
+            s = Softmax<axis = 1>(x)
+            y = Mul(s, x)
+            zero = Constant<value = float {0.0}>()
+            big = Greater(x, zero)
+            n = NonZero(big)
+            at = Transpose(n)
+        }""")
+    ours = session(model, {"dims": "rows=1..4,seq=1..9"})
+    assert taken(ours)
+    for rows, seq in [(4, 9), (1, 1), (3, 5)]:
+        assert_same(model, ours, x=floats(rows, seq, 4))
+    with pytest.raises(Exception, match=r"tvmrt: .*seq"):
+        ours.run(None, {"x": floats(2, 10, 4)})
+    assert_same(model, ours, x=floats(2, 2, 4))  # the session still works
+
+
+MLP = """
+    net (float[5,16] x) => (float[5,8] y) {
+        a = MatMul(x, w)
+        y = Relu(a)
+    }"""
+
+
+@pytest.fixture(scope="module")
+def mlp() -> onnx.ModelProto:
+    return network(MLP, w=floats(16, 8))
+
+
+@pytest.mark.parametrize("embedded", ["0", "1"])
+def test_compiled_model_loads_without_a_compiler(mlp, embedded, tmp_path):
+    path = tmp_path / "mlp_ctx.onnx"
+    entries = {
+        "ep.context_enable": "1",
+        "ep.context_embed_mode": embedded,
+        "ep.context_file_path": str(path),
+    }
+    onnx.save(mlp, tmp_path / "mlp.onnx")
+    session(tmp_path / "mlp.onnx", entries=entries)
+    nodes = onnx.load(path).graph.node
+    assert [node.op_type for node in nodes] == ["EPContext"]
+    assert len(list(tmp_path.glob("*.so"))) == (embedded == "0")
+    ours = session(path, {"command": "/bin/false"})
+    assert_same(mlp, ours, x=floats(5, 16))
+
+    for node in nodes:  # a damaged one is an error
+        for each in node.attribute:
+            if each.name == "ep_cache_context":
+                each.s = b"../x.so" if embedded == "0" else each.s[:200]
+    damaged = onnx.load(path)
+    damaged.graph.ClearField("node")
+    damaged.graph.node.extend(nodes)
+    onnx.save(damaged, path)
+    with pytest.raises(Exception, match="tvmrt: "):
+        session(path)
+
+
+def test_threads_and_two_sessions_of_memory_with_any_alignment(mlp):
+    both = [session(mlp), session(mlp)]
+    assert taken(both[0]) == taken(both[1]) == [["MatMul", "Relu"]]
+    memory = floats(5 * 16 + 16)
+    starts = [memory[i : i + 80].reshape(5, 16) for i in range(16)]
+
+    def run(i: int) -> np.ndarray:
+        return both[i % 2].run(None, {"x": starts[i % 16]})[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(run, range(64)))
+    weights = numpy_helper.to_array(mlp.graph.initializer[0])
+    for i, got in enumerate(results):
+        np.testing.assert_allclose(got, np.maximum(starts[i % 16] @ weights, 0), 1e-4, 1e-5)
+    with pytest.raises(Exception, match="x"):
+        both[0].run(None, {"x": floats(5, 15)})
+    del both[0]
+    assert_same(mlp, both[0], x=floats(5, 16))
+
+
+def test_a_command_that_fails_leaves_the_graph_to_onnxruntime_and_says_why(mlp, tmp_path):
+    onnx.save(mlp, tmp_path / "mlp.onnx")
+    program = f"""
+import onnxruntime
+from tvmrt.plugins import onnxruntime_ep
+options = onnxruntime.SessionOptions()
+onnxruntime_ep.add_to(options, {{"command": "/no/such/tvmrt"}})
+onnxruntime.InferenceSession({str(tmp_path / "mlp.onnx")!r}, options)
+onnxruntime.unregister_execution_provider_library("tvmrt")
+print([each.ep_name for each in onnxruntime.get_ep_devices()])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "'/no/such/tvmrt' of the provider option command cannot be started" in done.stderr
+    assert "tvmrt" not in done.stdout
