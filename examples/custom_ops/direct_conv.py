@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.custom import C, UnsupportedNode, Kernel, OpenCL, Tensor, TensorType
+from tvmrt.custom import C, Kernel, OpenCL, Tensor, TensorType, UnsupportedNode
 
 C_BODY = r"""
 #define AT(shape, n, c, h, w) \

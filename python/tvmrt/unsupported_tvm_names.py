@@ -11,9 +11,7 @@ _COMPILER = "tvmrt.compile('network.onnx') takes the network as it was exported"
 _SCRIPTS = "operators of one's own are written in C or composed: tvmrt.custom"
 _TUNER = "kernels are chosen by the compiler, there is nothing to tune"
 _LIBRARIES = "other libraries are devices: tvmrt.compile(model, devices=[...]); 'tvmrt device list'"
-_BOARDS = (
-    'tvmrt.compile("net.onnx", target="cortex-m4").export("net.tar") writes C for boards'
-)
+_BOARDS = 'tvmrt.compile("net.onnx", target="cortex-m4").export("net.tar") writes C for boards'
 _MACHINE = "networks are compiled for the graph or the AOT executor, not for a machine"
 _PIPELINE = "devices work at the same time by tvmrt.compile(..., devices=[...], schedule='async')"
 INSTEAD = {

@@ -48,6 +48,7 @@ class CompileOptions(TypedDict, total=False):
     cc: str | None
     dump_dir: str | os.PathLike[str] | None
     progress: Callable[[str, int, int], None] | None
+    guard: str | None
     stream: str | int | None
     tflite_rounding: str | None
     signature: str | None
