@@ -23,7 +23,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
 #include <tvm/runtime/error_codes.h>
 
 #ifdef __cplusplus
@@ -48,10 +47,10 @@ typedef struct {
  * It takes about ten instructions for each byte and a table of 64 bytes.
  */
 static inline uint32_t tvmrt_crc32(uint32_t crc, const void* data, size_t size) {
-  static const uint32_t table[16] = {
-      0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u,
-      0x4db26158u, 0x5005713cu, 0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu,
-      0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu};
+  static const uint32_t table[16] = {0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu,
+                                     0x76dc4190u, 0x6b6b51f4u, 0x4db26158u, 0x5005713cu,
+                                     0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu,
+                                     0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu};
   const uint8_t* bytes = (const uint8_t*)data;
   crc = ~crc;
   for (size_t i = 0; i < size; ++i) {

@@ -31,7 +31,7 @@ static uint32_t draw(uint32_t end) {
   return (uint32_t)((state >> 16) % end);
 }
 
-static unsigned char *weight_byte(int build, uint32_t byte) {
+static unsigned char* weight_byte(int build, uint32_t byte) {
   for (int i = 0; i < WEIGHTS; ++i) {
     if (byte < weights[i].size) return weights[i].data[build] + byte;
     byte -= weights[i].size;
@@ -45,13 +45,13 @@ static void make_writable(void) {
     for (int b = 0; b < BUILDS; ++b) {
       const uintptr_t first = (uintptr_t)weights[i].data[b] / page * page;
       const uintptr_t end = (uintptr_t)weights[i].data[b] + weights[i].size;
-      if (mprotect((void *)first, end - first, PROT_READ | PROT_WRITE) != 0) abort();
+      if (mprotect((void*)first, end - first, PROT_READ | PROT_WRITE) != 0) abort();
     }
   }
 }
 
 /* Run a build; flip this bit of the workspace before step `border`, unless it is negative. */
-static int32_t run(int build, unsigned char *to, int border, uint32_t bit) {
+static int32_t run(int build, unsigned char* to, int border, uint32_t bit) {
   int32_t code = begin(build, to);
   for (int i = 0; i < STEPS && code == 0; ++i) {
     if (i == border) workspaces[build][bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -63,7 +63,7 @@ static int32_t run(int build, unsigned char *to, int border, uint32_t bit) {
 
 static unsigned char golden[OUTPUT_BYTES], plain[OUTPUT_BYTES], guarded[OUTPUT_BYTES];
 
-static void inject(counts *c, int in_weights) {
+static void inject(counts* c, int in_weights) {
   const uint32_t bit = draw(8 * (in_weights ? WEIGHT_BYTES : WORKSPACE_BYTES));
   const int border = in_weights ? -1 : (int)draw(STEPS);
   const unsigned char mask = (unsigned char)(1 << bit % 8);
@@ -80,7 +80,7 @@ static void inject(counts *c, int in_weights) {
   c->silent += code == 0 && memcmp(guarded, golden, OUTPUT_BYTES) != 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 4) return 2;
   state = strtoull(argv[1], NULL, 10) * 2654435769u + 88172645463325252u;
   const long flips = atol(argv[2]), runs = atol(argv[3]);

@@ -8,9 +8,9 @@ import warnings
 from pathlib import Path
 
 import click
-import onnx
 
-from tvmrt.compiler.option_values import parse_dims
+from tvmrt.cli import options
+from tvmrt.units import COUNT
 
 
 @click.command("onnxruntime-ep")
@@ -33,7 +33,7 @@ from tvmrt.compiler.option_values import parse_dims
 )
 @click.option(
     "--min-nodes",
-    type=click.IntRange(1),
+    type=options.Quantity(COUNT, 1),
     default=3,
     show_default=True,
     help="Fewest nodes of a part.",
@@ -43,6 +43,9 @@ def command(
     model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
 ) -> None:
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
+    import onnx
+
+    from tvmrt.compiler.option_values import parse_dims
     from tvmrt.plugins.onnxruntime_ep import compiling, partition
 
     request = compiling.make_request(parse_dims(dims.split(",")) if dims else None, target)

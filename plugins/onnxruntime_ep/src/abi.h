@@ -21,7 +21,7 @@ typedef struct ort_hardware ort_hardware;
 typedef struct ort_device ort_device;
 typedef struct ort_support ort_support;
 
-#include <positions.h> /* generated in the build folder */
+#include "positions.h" /* generated in the build folder */
 
 /* What CreateEpFactories receives: two functions, whose order never changes. */
 typedef struct ort_base {

@@ -1,12 +1,10 @@
 /* The two functions that onnxruntime calls by name, and the factory of execution providers. */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/plugin.h>
 
+#include "platform/posix.h"
 #include "provider.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 typedef struct factory {
   ort_own table; /* first */
@@ -123,11 +121,10 @@ static bool is_old(const char* version) {
 /* onnxruntime unloads this library, but the runtime of tvmrt has threads and tables for the life of
  * the process. */
 static bool keep_runtime(void) {
-  Dl_info info;
   int (*function)(TVMFunctionHandle) = TVMFuncFree;
   const void* address;
   memcpy(&address, &function, sizeof(address));
-  return dladdr(address, &info) != 0 && dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE) != NULL;
+  return keep_library(address);
 }
 
 EXPORT ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,

@@ -1,12 +1,11 @@
 #include "kernel.h"
 
 #include <dlpack/dlpack.h>
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <tvm/runtime/c_packed_func.h>
 #include <tvm/runtime/c_runtime_api.h>
-#include <unistd.h>
+
+#include "platform/posix.h"
 
 enum { ALIGN_BYTES = 64, MAX_AXES = 64 }; /* tensors at other addresses are copied */
 
@@ -33,7 +32,7 @@ struct kernel {
   size_t num_inputs, num_outputs;
   port *inputs, *outputs;
   bool is_dynamic;
-  pthread_mutex_t lock;
+  mutex lock;
   executor* idle;
 };
 
@@ -117,18 +116,18 @@ static ort_status* executor_new(const kernel* k, executor** out) {
 }
 
 static ort_status* take(kernel* k, executor** out) {
-  (void)pthread_mutex_lock(&k->lock);
+  mutex_lock(&k->lock);
   *out = k->idle;
   if (*out != NULL) k->idle = (*out)->next;
-  (void)pthread_mutex_unlock(&k->lock);
+  mutex_unlock(&k->lock);
   return *out != NULL ? NULL : executor_new(k, out);
 }
 
 static void give(kernel* k, executor* back) {
-  (void)pthread_mutex_lock(&k->lock);
+  mutex_lock(&k->lock);
   back->next = k->idle;
   k->idle = back;
-  (void)pthread_mutex_unlock(&k->lock);
+  mutex_unlock(&k->lock);
 }
 
 /* ---- runs ---- */
@@ -353,7 +352,7 @@ ort_status* kernel_load(const ort_functions* ort, const char* path, size_t num_i
   k->ort = ort;
   k->num_inputs = num_inputs;
   k->num_outputs = num_outputs;
-  (void)pthread_mutex_init(&k->lock, NULL);
+  mutex_init(&k->lock);
   if (TVMModLoadFromFile(path, "so", &k->library) != 0 ||
       TVMModGetFunction(k->library, "default", 0, &k->make) != 0) {
     status = fail_tvm(ort, ORT_FAIL);
@@ -372,27 +371,17 @@ ort_status* kernel_load(const ort_functions* ort, const char* path, size_t num_i
 
 ort_status* kernel_from_bytes(const ort_functions* ort, const void* data, size_t size,
                               size_t num_inputs, size_t num_outputs, kernel** out) {
-  const char* parent = getenv("TMPDIR");
-  char* path =
-      text_new("%s/tvmrt-ep-XXXXXX.so", parent != NULL && parent[0] != '\0' ? parent : "/tmp");
-  int file = path == NULL ? -1 : mkstemps(path, 3);
-  const char* at = data;
-  ort_status* status = NULL;
+  char* path = text_new("%s/tvmrt-ep-XXXXXX.so", temporary_folder());
+  int error = path == NULL ? 0 : write_temporary_library(path, data, size);
+  ort_status* status;
   if (path == NULL) return fail_memory(ort);
-  while (file >= 0 && size > 0) {
-    const ssize_t written = write(file, at, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    at += written;
-    size -= (size_t)written;
-  }
-  if (file < 0 || size > 0) {
+  if (error != 0) {
     status = fail(ort, ORT_FAIL, "tvmrt: the file %s cannot be written (%s); set TMPDIR", path,
-                  strerror(errno));
+                  strerror(error));
+  } else {
+    status = kernel_load(ort, path, num_inputs, num_outputs, out);
+    remove_file(path); /* the loaded library stays mapped */
   }
-  if (file >= 0 && close(file) != 0 && status == NULL) status = fail_memory(ort);
-  if (status == NULL) status = kernel_load(ort, path, num_inputs, num_outputs, out);
-  if (file >= 0) (void)unlink(path); /* the loaded library stays mapped */
   free(path);
   return status;
 }
@@ -413,6 +402,6 @@ void kernel_free(kernel* of) {
   (void)TVMModFree(of->library);
   ports_free(of->inputs, of->num_inputs);
   ports_free(of->outputs, of->num_outputs);
-  (void)pthread_mutex_destroy(&of->lock);
+  mutex_free(&of->lock);
   free(of);
 }

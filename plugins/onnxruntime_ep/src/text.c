@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 void bytes_add(bytes* to, const void* data, size_t size) {
   if (to->failed || size == 0) return;
@@ -53,7 +52,7 @@ ort_status* fail_memory(const ort_functions* ort) {
 }
 
 ort_status* write_file(const ort_functions* ort, const char* path, const void* data, size_t size) {
-  char* aside = text_new("%s.new-%ld", path, (long)getpid());
+  char* aside = text_new("%s.new-%ld", path, process_number());
   FILE* file = aside == NULL ? NULL : fopen(aside, "wb");
   bool good = file != NULL && fwrite(data, 1, size, file) == size;
   ort_status* status = NULL;
@@ -62,7 +61,7 @@ ort_status* write_file(const ort_functions* ort, const char* path, const void* d
   if (!good) {
     status = fail(ort, ORT_FAIL, "tvmrt: %s cannot be written (%s); choose another folder", path,
                   strerror(errno));
-    if (file != NULL) (void)unlink(aside);
+    if (file != NULL) (void)remove(aside);
   }
   free(aside);
   return status;

@@ -3,6 +3,7 @@
 #define TVMRT_ONNXRUNTIME_EP_TEXT_H_
 
 #include "abi.h"
+#include "platform/posix.h"
 
 /* After a failed allocation `failed` is set, and further bytes are dropped. */
 typedef struct bytes {
@@ -15,11 +16,10 @@ void bytes_add(bytes* to, const void* data, size_t size);
 void bytes_free(bytes* of);
 
 /* The text printed, owned by the caller; NULL without memory. */
-__attribute__((format(printf, 1, 2))) char* text_new(const char* format, ...);
+PRINTF_LIKE(1) char* text_new(const char* format, ...);
 
 /* A status with the text; never NULL, except without memory for it. */
-__attribute__((format(printf, 3, 4))) ort_status* fail(const ort_functions* ort, int code,
-                                                       const char* format, ...);
+PRINTF_LIKE(3) ort_status* fail(const ort_functions* ort, int code, const char* format, ...);
 ort_status* fail_memory(const ort_functions* ort);
 
 /* Write a file aside, then rename it. */

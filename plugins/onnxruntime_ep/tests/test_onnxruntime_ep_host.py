@@ -45,7 +45,7 @@ def test_c_program_registers_runs_and_unloads_without_leaks(tmp_path):
     runtime = Path(find_lib_path()[0])
     link = [runtime, f"-Wl,-rpath,{runtime.parent}"]
     plugin, program = tmp_path / "ep.so", tmp_path / "host"
-    sources = sorted((FOLDER / "src").glob("*.c"))
+    sources = sorted((FOLDER / "src").rglob("*.c"))
     cc("-shared", "-fPIC", VERSION, *includes, *sources, *link, "-o", plugin)
     cc(*includes, FOLDER / "tests" / "host.c", "-ldl", "-o", program)
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tvmgen_default.h"
 #include "test_vector.h"
+#include "tvmgen_default.h"
 
 static float features[TVMGEN_DEFAULT_ONNX__ADD_0_SIZE / sizeof(float)];
 static float scores[TVMGEN_DEFAULT_OUTPUT0_SIZE / sizeof(float)];

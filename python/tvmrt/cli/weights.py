@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from tvmrt.cli import console, files, options
-from tvmrt.cli.describe.archive import METADATA, read_member
 from tvmrt.libinfo import __version__
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -59,6 +58,8 @@ def command(model: Path, archive: Path, output: Path, as_json: bool) -> None:
 
 def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, str]]:
     """Return the name and metadata of the archive's network, and its C texts by file name."""
+    from tvmrt.cli.describe.archive import METADATA, read_member
+
     try:
         with tarfile.open(path, "r:") as archive:
             modules = json.loads(read_member(archive, METADATA))["modules"]
@@ -69,13 +70,12 @@ def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, str]]:
                 if "codegen/host/" in name
             }
             ((name, module),) = modules.items()
-            fixed = module["weights"], module["weights"]["layout"], module["manifest"]["options"]
+            _ = module["weights"]["layout"], module["manifest"]["options"]  # read later
     except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(
             f"{path} is not the archive of one network with replaceable weights; compile the "
             "program with --interface-api c --params file -o NET.tar"
         ) from problem
-    del fixed
     return name, module, code
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tvmrt as tvm
+from tvmrt import toolchains
 from tvmrt.contrib import cc, dlpack, ndk, tar, utils
 
 ADD = "int add(int a, int b) { return a + b; }\n"
@@ -87,6 +88,7 @@ def test_compilers_say_why_not(tmp_path, monkeypatch):
     for name in ("CXX", "CC"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(toolchains, "zig_package", lambda: None)
     with pytest.raises(ValueError, match="no C compiler"):
         cc.create_shared("a.so", [])
 

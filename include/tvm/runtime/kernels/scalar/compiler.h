@@ -83,8 +83,7 @@
 /*! \brief TVMRT_INDEPENDENT for a loop that may replace its operand, for clang alone: its vectors are
  * for arrays that do not overlap, GCC's also for one array. Some loops cannot have vectors. */
 #if defined(__clang__)
-#define TVMRT_IN_PLACE                                                         \
-  TVMRT_PRAGMA(clang diagnostic ignored "-Wpass-failed") TVMRT_INDEPENDENT
+#define TVMRT_IN_PLACE TVMRT_PRAGMA(clang diagnostic ignored "-Wpass-failed") TVMRT_INDEPENDENT
 #else
 #define TVMRT_IN_PLACE
 #endif

@@ -26,7 +26,7 @@ TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
   int32_t four;
   memcpy(&four, p, sizeof(four));
   __m512i x = _mm512_set1_epi32(four), flip = _mm512_set1_epi8(-128);
-#if defined(__clang__) /* else it flips four bytes before it broadcasts them: 3 instructions, not 1 */
+#if defined(__clang__) /* else it flips four bytes before the broadcast: 3 instructions, not 1 */
   __asm__("" : "+v"(flip));
 #endif
   return is_signed ? _mm512_xor_si512(x, flip) : x;

@@ -1,35 +1,34 @@
-#include "command.h"
+#include "../command.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "posix.h"
 
 enum { MAX_WORDS = 32, ERROR_BYTES = 2048 };
 extern char** environ;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static mutex lock = MUTEX_INIT;
 static char command_of_host[4096]; /* empty: none */
 
 EXPORT int tvmrt_onnxruntime_ep_set_command(const char* command) {
   const size_t size = command == NULL ? 0 : strlen(command);
   if (size >= sizeof(command_of_host)) return -1;
-  (void)pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   memcpy(command_of_host, command == NULL ? "" : command, size + 1);
-  (void)pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return 0;
 }
 
 char* new_default_command(void) {
   char* copy;
-  (void)pthread_mutex_lock(&lock);
+  mutex_lock(&lock);
   copy = strdup(command_of_host[0] != '\0' ? command_of_host : "tvmrt");
-  (void)pthread_mutex_unlock(&lock);
+  mutex_unlock(&lock);
   return copy;
 }
 
@@ -49,9 +48,7 @@ static void folder_free(folder* of) {
 }
 
 static ort_status* folder_new(const ort_functions* ort, const char* result, folder* out) {
-  const char* parent = getenv("TMPDIR");
-  char* path =
-      text_new("%s/tvmrt-ep-XXXXXX", parent != NULL && parent[0] != '\0' ? parent : "/tmp");
+  char* path = text_new("%s/tvmrt-ep-XXXXXX", temporary_folder());
   *out = (folder){NULL, NULL, NULL, NULL};
   if (path == NULL) return fail_memory(ort);
   if (mkdtemp(path) == NULL) {
