@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tvmrt.network.network import Network
     from tvmrt.tensor_info import TensorInfo
+
+
+class StatefulNetwork(Protocol):
+    """What a stream needs of ``Network``."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]: ...
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any: ...
+
+    def reset_state(self) -> None: ...
 
 
 class Stream:
@@ -19,8 +32,8 @@ class Stream:
     those of different streams run concurrently. ``with network.stream() as stream`` closes it.
     """
 
-    def __init__(self, network: Network) -> None:
-        self._network: Network | None = network
+    def __init__(self, network: StatefulNetwork) -> None:
+        self._network: StatefulNetwork | None = network
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run the network on the next part of the input; arguments, results and errors are those
@@ -60,7 +73,7 @@ class Stream:
     def __repr__(self) -> str:
         return f"stream of {self._network!r}" if self._network is not None else "closed stream"
 
-    def _open(self) -> Network:
+    def _open(self) -> StatefulNetwork:
         if self._network is None:
             raise ValueError("the stream is closed; create another with network.stream()")
         return self._network
