@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     """The program, its network, and the library that counts calls."""
     folder = tmp_path_factory.mktemp("audio")
     subprocess.run(
-        [sys.executable, str(EXAMPLE / "denoise.py"), str(folder / "denoise.onnx")], check=True
+        [sys.executable, str(EXAMPLE / "denoiser.py"), str(folder / "denoise.onnx")], check=True
     )
     library = tvmrt.compile(
         folder / "denoise.onnx", executor="aot", real_time=True, target="native"

@@ -1,6 +1,6 @@
 """Write a small network that removes steady noise from sound, block by block.
 
-    python examples/audio/denoise.py denoise.onnx
+    python examples/audio/denoiser.py denoise.onnx
 
 It takes the newest 512 samples and the noise spectrum that it returned for the block before, and
 returns 512 samples to overlap and add, and the new noise spectrum. The weights are the matrices of
