@@ -237,7 +237,8 @@ static void make_sound(float* out, size_t frames) {
   }
 }
 
-/* Mean power in dB of the tones, or of the pauses, after two seconds and away from edges. */
+/* Mean power in dB of the tones, or of the pauses, after two seconds and away from edges; NaN if
+ * there are none. */
 static double decibels(const float* x, size_t frames, int pauses) {
   double sum = 0;
   size_t count = 0;
@@ -248,7 +249,7 @@ static double decibels(const float* x, size_t frames, int pauses) {
     sum += (double)x[i] * x[i];
     ++count;
   }
-  return count == 0 ? 0 : 10 * log10(sum / (double)count + 1e-20);
+  return count == 0 ? NAN : 10 * log10(sum / (double)count + 1e-20);
 }
 
 /* ---- the program ---- */
@@ -289,6 +290,14 @@ static int ascending(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
+static void print_change(const char* what, double after, double before) {
+  if (isnan(after)) {
+    printf("%s: not measured; set --seconds 4 or more\n", what);
+  } else {
+    printf("%s: %.1f dB, were %.1f dB\n", what, after, before);
+  }
+}
+
 static void report(server* s, int fifo, int locked) {
   const size_t frames = (size_t)s->done * BLOCK;
   int64_t* t = s->nanoseconds;
@@ -299,9 +308,8 @@ static void report(server* s, int fifo, int locked) {
   printf("blocks: %d of %d frames, %d xruns\n", s->done, BLOCK, s->xruns);
   printf("callback: p50 %.1f us, p99 %.1f us, max %.1f us\n", 1e-3 * (double)t[s->done / 2],
          1e-3 * (double)t[(s->done - 1) * 99 / 100], 1e-3 * (double)t[s->done - 1]);
-  printf("pauses: %.1f dB, were %.1f dB\n", decibels(s->out, frames, 1),
-         decibels(s->in, frames, 1));
-  printf("tones: %.1f dB, were %.1f dB\n", decibels(s->out, frames, 0), decibels(s->in, frames, 0));
+  print_change("pauses", decibels(s->out, frames, 1), decibels(s->in, frames, 1));
+  print_change("tones", decibels(s->out, frames, 0), decibels(s->in, frames, 0));
 }
 
 /* Run the server to its end, next to the threads of the load. */

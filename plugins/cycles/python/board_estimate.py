@@ -145,6 +145,7 @@ def _compile_network(path: Path, board_options: BoardOptions, folder: Path) -> P
         )
     from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
     from tvmrt.compiler.pipeline import compile as compile_network
+    from tvmrt.error import UnboundedDimensionsError
 
     where = "board" if board_options.board in MCU_FAMILIES else "target"
     choices: dict[str, Any] = {
@@ -153,7 +154,14 @@ def _compile_network(path: Path, board_options: BoardOptions, folder: Path) -> P
         "unpacked_api": True,
     }
     archive = folder / "net.tar"
-    compile_network(str(path), **choices).export(str(archive))
+    try:
+        compile_network(str(path), **choices).export(str(archive))
+    except UnboundedDimensionsError as error:
+        bounds = " ".join(f"--dim {name}=1..N" for name in error.names or ("NAME",))
+        raise ValueError(
+            f"{path} has dynamic sizes; compile it with 'tvmrt compile {path} -o NET.tar --board "
+            f"{board_options.board} --interface-api c {bounds}', then inspect the archive"
+        ) from None
     return archive
 
 

@@ -32,6 +32,7 @@ _FALLBACK_BOARDS = {
 }  # fmt: skip
 _SYMBOL = re.compile(r"^([0-9a-f]{8}) .{7} (\S+)\t([0-9a-f]{8}) (?:\.hidden )?(\S+)$", re.MULTILINE)
 _SECTION = re.compile(r"^\s*\d+ (\.\w+)\s+([0-9a-f]{8})", re.MULTILINE)
+_MAXIMUM = re.compile(r"/\*!< [^\n]*?, \d+ to (\d+) \*/")  # of a dimension in the header
 _VERSION = re.compile(r"version (\d+)")
 _MARKERS = ("count_begin", "count_end", "count_fail")
 _HARNESS_SYMBOLS = re.compile(
@@ -288,7 +289,14 @@ def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path)
     for name, size in (*names, *outputs, *pools):
         lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")
     rows = [[name for name, _ in each] for each in (names, outputs, pools)]
-    body = _struct_call(network.prefix, *rows) if by_struct else _packed_call(network.prefix, *rows)
+    sizes = _size_structs(network, header)
+    if sizes and not by_struct:
+        raise ValueError(f"{network.name} has dynamic sizes; compile it with --interface-api c")
+    body = (
+        _struct_call(network.prefix, sizes, *rows)
+        if by_struct
+        else _packed_call(network.prefix, *rows)
+    )
     if has_weights_in_pools:
         fills += _load_call(network.prefix, rows[2])
     return "\n".join([
@@ -306,14 +314,34 @@ def _load_call(prefix: str, pools: list[str]) -> list[str]:
     return [f"  {pools_struct}", f"  {prefix}_load(&pools);"]
 
 
-def _struct_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:
+def _size_structs(network: ArchiveNetwork, header: str) -> dict[str, str]:
+    """Return the initialisers of the structs for sizes: dynamic dimensions at their maximum, and
+    counts, which the run fills."""
+    found = {}
+    dims = re.search(rf"struct {network.prefix}_dims {{(.*?)}};", header, re.DOTALL)
+    if dims is not None:
+        found["dims"] = ", ".join(_MAXIMUM.findall(dims[1]))
+    if f"struct {network.prefix}_counts {{" in header:
+        found["counts"] = "0"
+    return found
+
+
+def _struct_call(
+    prefix: str,
+    sizes: Mapping[str, str],
+    inputs: list[str],
+    outputs: list[str],
+    pools: list[str],
+) -> list[str]:
     parts = [("inputs", inputs), ("outputs", outputs)]
     parts += [("workspace_pools", pools)] if pools else []
     made = [
         f"  struct {prefix}_{part} {part} = {{{', '.join(f'(void *){n}' for n in names)}}};"
         for part, names in parts
     ]
-    return [*made, f"  return {prefix}_run({', '.join(f'&{part}' for part, _ in parts)});"]
+    made += [f"  struct {prefix}_{name} {name} = {{{values}}};" for name, values in sizes.items()]
+    arguments = ", ".join(f"&{name}" for name in (*dict(parts), *sizes))
+    return [*made, f"  return {prefix}_run({arguments});"]
 
 
 def _packed_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:

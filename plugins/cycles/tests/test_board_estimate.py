@@ -336,6 +336,25 @@ def test_timing_names_layers_that_depend_on_the_input(capsys, tmp_path):
     assert f"{timing['layers'][0]['name']} (" in text and "no bound" in text
 
 
+@pytest.mark.slow
+@needs("cortex-m4")
+def test_dynamic_sizes_are_estimated_at_their_maximum(capsys, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[n, 4] x) => (float[n, 4] y, int64[2, k] z) { y = Relu(x)  z = NonZero(y) }"""
+    onnx = pytest.importorskip("onnx")
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    sentence = refused(capsys, tmp_path / "net.onnx", "--board", "nrf52")
+    assert "=1..N', then inspect the archive" in sentence
+    found = {}
+    for most in (4, 32):
+        archive = tmp_path / f"{most}.tar"
+        tvmrt.compile(
+            str(tmp_path / "net.onnx"), board="nrf52", interface_api="c", dims={"n": (1, most)}
+        ).export(str(archive))
+        found[most] = only(estimate(capsys, archive, "--board", "nrf52"))["instructions"]
+    assert found[32] > 4 * found[4]
+
+
 def test_impossible_estimates_have_a_one_line_error(
     capsys, digits, digits_net, tmp_path, monkeypatch
 ):

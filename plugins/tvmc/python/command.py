@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import tarfile
@@ -42,10 +43,11 @@ MICRO = (
 
 
 class CommandLine:
-    """Command line of tvmrt, built from tvmc flags."""
+    """Command line of tvmrt, built from tvmc flags; ``variables`` are those of its environment."""
 
     def __init__(self, *words: object) -> None:
         self.words = [str(word) for word in words]
+        self.variables: dict[str, str] = {}
 
     def add(self, flag: str, *values: object) -> None:
         """Append a flag once per value."""
@@ -61,7 +63,9 @@ class CommandLine:
                 text = text.replace(str(path), instead)
             return text
 
-        click.echo(name(shlex.join(["tvmrt", *self.words])), err=True)
+        variables = [f"{key}={shlex.quote(value)} " for key, value in self.variables.items()]
+        click.echo("".join(variables) + name(shlex.join(["tvmrt", *self.words])), err=True)
+        os.environ.update(self.variables)
         captured = io.StringIO()
         try:
             with contextlib.redirect_stdout(captured):
@@ -186,11 +190,11 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--target", help="llvm, c, or one with -mcpu= or -mtriple=.")
 @click.option("--input-shapes", help="NAME:[DIM,...] NAME:[DIM,...]")
-@click.option("--executor", type=click.Choice(("graph", "aot")), default="graph", show_default=True,
-    help="As for tvmrt compile.",
+@click.option("--executor", type=click.Choice(("graph", "aot")),
+    help="As for tvmrt compile. Default: graph; aot for a static library.",
 )  # fmt: skip
-@click.option("--runtime", type=click.Choice(("cpp", "crt")), default="cpp", show_default=True,
-    help="crt: for a target without an operating system.",
+@click.option("--runtime", type=click.Choice(("cpp", "crt")),
+    help="crt: for a target without an operating system. Default: cpp; crt for a static library.",
 )  # fmt: skip
 @click.option("--executor-aot-interface-api", type=click.Choice(("packed", "c")),
     help="tvmrt compile --interface-api.",
@@ -200,6 +204,9 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--module-name", help="Name of the network.")
 @click.option("--cross-compiler", help="The C compiler.")
+@click.option(
+    "--cross-compiler-options", metavar="OPTIONS", help="Set TVMRT_CFLAGS to these options."
+)
 @_ignored_flags("--pass-config", multiple=True)
 @_ignored_flags("--disabled-pass")
 @_ignored_flags("--desired-layout")
@@ -210,15 +217,17 @@ def command() -> None:
 @click.option("-v", "--verbose", count=True, help="Ignored.")
 def compile_command(
     file: Path, output: Path, output_format: str, target: str | None, input_shapes: str | None,
-    executor: str, runtime: str, executor_aot_interface_api: str | None,
+    executor: str | None, runtime: str | None, executor_aot_interface_api: str | None,
     executor_aot_unpacked_api: str | None, module_name: str | None, cross_compiler: str | None,
-    verbose: int, **ignored: Any,
+    cross_compiler_options: str | None, verbose: int, **ignored: Any,
 ) -> None:  # fmt: skip
     """Compile the network FILE."""
     _warn_ignored(ignored)
     line = CommandLine("compile", file)
     line.add("--target", *filter(None, [target_of(target)]))
-    line.add("--executor", executor)
+    if executor is None and output_format != "a" and output.suffix != ".a":
+        executor = "graph"
+    line.add("--executor", *filter(None, [executor]))
     line.add("--shape", *(shapes_of(input_shapes) if input_shapes else ()))
     if runtime == "crt":
         line.add("--runtime", "crt")
@@ -228,6 +237,8 @@ def compile_command(
         line.words.append("--unpacked-api" if unpacked else "--no-unpacked-api")
     line.add("--module-name", *filter(None, [module_name]))
     line.add("--cc", *filter(None, [cross_compiler]))
+    if cross_compiler_options:
+        line.variables["TVMRT_CFLAGS"] = cross_compiler_options
     if output_format == "mlf" or output.suffix in (".so", ".a"):
         line.add("-o", output)
         line.run()
@@ -235,7 +246,7 @@ def compile_command(
         _compile_package(line, output, executor)
 
 
-def _compile_package(line: CommandLine, output: Path, executor: str) -> None:
+def _compile_package(line: CommandLine, output: Path, executor: str | None) -> None:
     if executor != "graph":
         raise ValueError(
             f"a package is for the graph executor: name the output of {executor} "

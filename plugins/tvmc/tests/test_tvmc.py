@@ -93,6 +93,19 @@ def test_command_line_for_a_static_library_runs(model, tmp_path, capfd):
     assert target_of("c -mcpu=cortex-r5") == "cortex-r5f"
 
 
+@pytest.mark.slow
+def test_static_library_needs_no_executor_and_takes_compiler_options(
+    model, tmp_path, capfd, monkeypatch
+):
+    monkeypatch.setenv("TVMRT_CFLAGS", "")  # restored after the command has set it
+    flags = ["--input-shapes", "x:[1,3]", "--cross-compiler-options", "-O3 -DOPTION"]
+    output = tmp_path / "mod.a"
+    assert main(["tvmc", "compile", str(model), "-f", "a", "-o", str(output), *flags]) == 0
+    wanted = f"TVMRT_CFLAGS='-O3 -DOPTION' tvmrt compile {model} --shape x=1,3 -o {output}"
+    assert wanted in capfd.readouterr().err
+    assert output.read_bytes().startswith(b"!<arch>\n")
+
+
 def test_unsupported_flags_are_reported(model, tmp_path, capfd):
     flags = ["--desired-layout", "NHWC", "--pass-config", "a=1", "--tuning-records", "r.json"]
     flags += ["-O", "3", "--input-shapes", "x:[1,3]", "-f", "mlf", "--executor", "aot"]

@@ -233,7 +233,7 @@ def test_header_accepts_any_name_in_c_and_cpp(tmp_path, name):
             UnsupportedError, 'choose executor="aot" for pools', id="graph-pool",
         ),
         pytest.param(
-            {"runtime": "crt", "executor": "aot", "params": "file"},
+            {"runtime": "crt", "executor": "aot", "params": "file", "unpacked_api": False},
             UnsupportedError, 'choose params="flash"', id="file",
         ),
         pytest.param(
