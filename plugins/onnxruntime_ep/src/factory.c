@@ -119,7 +119,7 @@ static bool is_old(const char* version) {
 }
 
 /* onnxruntime unloads this library, but the runtime of tvmrt has threads and tables for the life of
- * the process. */
+ * the process. Libraries of networks call functions of the runtime and do not name its file. */
 static bool keep_runtime(void) {
   int (*function)(TVMFunctionHandle) = TVMFuncFree;
   const void* address;

@@ -33,11 +33,19 @@ def write_header(name: Path, to: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 def test_c_program_registers_runs_and_unloads_without_leaks(tmp_path):
-    weights = np.linspace(-1, 1, 128, dtype=np.float32).reshape(16, 8)
-    text = "net (float[5,16] x) => (float[5,8] y) { a = MatMul(x, w) y = Relu(a) }"
-    model = tmp_path / "mlp_ctx.onnx"
+    filters = np.linspace(-1, 1, 72, dtype=np.float32).reshape(8, 1, 3, 3)
+    text = """
+        net (float[5,16] x) => (float[5,8] y) {
+            image = Reshape(x, size)
+            c = Conv<pads = [1, 1, 1, 1]>(image, w)
+            p = GlobalAveragePool(c)
+            y = Flatten(p)
+        }"""
+    network_model = network(text, w=filters, size=np.array([5, 1, 4, 4]))
+    model = tmp_path / "conv_ctx.onnx"
     entries = {"ep.context_enable": "1", "ep.context_embed_mode": "1"}
-    session(network(text, w=weights), entries={**entries, "ep.context_file_path": str(model)})
+    session(network_model, entries={**entries, "ep.context_file_path": str(model)})
+    assert b"TVMBackendAllocWorkspace" in model.read_bytes()  # of the runtime, which it must find
 
     write_header(FOLDER / "positions.ini", tmp_path / "positions.h")
     write_header(FOLDER / "tests" / "host_positions.ini", tmp_path / "host_positions.h")
@@ -60,4 +68,5 @@ def test_c_program_registers_runs_and_unloads_without_leaks(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     x = np.arange(80, dtype=np.float32).reshape(5, 16) / 80
     got = np.array(done.stdout.split(), np.float32).reshape(5, 8)
-    np.testing.assert_allclose(got, np.maximum(x @ weights, 0), rtol=1e-4, atol=1e-5)
+    (want,) = session(network_model, ours=False).run(None, {"x": x})
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

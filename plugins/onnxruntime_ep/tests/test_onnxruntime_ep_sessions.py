@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,7 +16,11 @@ from onnx import numpy_helper
 onnxruntime = pytest.importorskip("onnxruntime", minversion="1.24")
 from ep_case import assert_same, network, session, taken  # noqa: E402
 
+from tvmrt.plugins import onnxruntime_ep  # noqa: E402
+
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "plugins" / "onnxruntime_ep" / "docs" / "use-onnxruntime.md"
 RNG = np.random.default_rng(5)
 
 
@@ -158,3 +164,21 @@ print([each.ep_name for each in onnxruntime.get_ep_devices()])
     )
     assert "'/no/such/tvmrt' of the provider option command cannot be started" in done.stderr
     assert "tvmrt" not in done.stdout
+
+
+def test_the_first_program_of_the_page_works_in_a_process_without_the_runtime():
+    # an installed package finds the library without the runtime, which a build folder needs
+    program = f"""
+import sys
+from tvmrt.plugins import onnxruntime_ep
+onnxruntime_ep.library_path = lambda: {onnxruntime_ep.library_path()!r}
+"""
+    program += re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+    program += "print(probabilities.sum(), 'tvmrt.runtime' in sys.modules)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    total, has_runtime = done.stdout.split()
+    assert abs(float(total) - 1) < 1e-5
+    assert has_runtime == "False"

@@ -34,6 +34,7 @@ long process_number(void) { return (long)getpid(); }
 void remove_file(const char* path) { (void)unlink(path); }
 
 bool keep_library(const void* function) {
+  const int mode = RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE;
   Dl_info info;
-  return dladdr(function, &info) != 0 && dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE) != NULL;
+  return dladdr(function, &info) != 0 && dlopen(info.dli_fname, mode) != NULL;
 }

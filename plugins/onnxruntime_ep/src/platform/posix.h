@@ -25,7 +25,8 @@ int write_temporary_library(char* path, const void* data, size_t size);
 /* Of this process. */
 long process_number(void);
 void remove_file(const char* path);
-/* Keep the library with this function in memory for the life of the process. */
+/* Keep the library with this function in memory for the life of the process, and let libraries that
+ * are loaded later find its functions. */
 bool keep_library(const void* function);
 
 #endif /* TVMRT_ONNXRUNTIME_EP_PLATFORM_POSIX_H_ */
