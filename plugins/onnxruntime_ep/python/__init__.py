@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ __all__ = ["NAME", "add_to", "library_path", "register"]
 NAME = "tvmrt"
 """Name of the execution provider, and the default name of its registration."""
 MIN_VERSION = (1, 24)
+EXAMPLES = {"dims": "batch=1..8,seq<=128", "min_nodes": "5", "target": "native", "command": "tvmrt"}
+OPTIONS = tuple(EXAMPLES)
 
 
 def library_path() -> str:
@@ -25,7 +28,7 @@ def library_path() -> str:
     """
     try:
         return find_lib_path("libtvmrt_onnxruntime_ep.so")[0]
-    except (RuntimeError, IndexError):
+    except FileNotFoundError:
         raise RuntimeError(
             "libtvmrt_onnxruntime_ep.so was not built; build tvmrt with the plug-in onnxruntime_ep"
         ) from None
@@ -61,7 +64,7 @@ def register(name: str = NAME) -> list[Any]:
     return devices
 
 
-def add_to(options: Any, values: Mapping[str, str] | None = None) -> None:
+def add_to(options: Any, values: Mapping[str, str | int] | None = None) -> None:
     """Let the sessions of an ``onnxruntime.SessionOptions`` use tvmrt.
 
     Parameters
@@ -69,9 +72,32 @@ def add_to(options: Any, values: Mapping[str, str] | None = None) -> None:
     options
         Changed in place.
     values
-        Options of the provider: ``dims``, ``min_nodes``, ``command``.
+        Options of the provider by name: ``dims``, ``min_nodes``, ``target``, ``command``.
+
+    Raises
+    ------
+    ValueError
+        If there is no option of a name.
+    TypeError
+        If a value is neither a text nor a whole number.
     """
-    options.add_provider_for_devices(register(), dict(values or {}))
+    texts = {name: _text_of(name, value) for name, value in (values or {}).items()}
+    options.add_provider_for_devices(register(), texts)
+
+
+def _text_of(name: str, value: object) -> str:
+    if name not in OPTIONS:
+        similar = get_close_matches(str(name).lower(), OPTIONS, 1)
+        hint = f"did you mean {similar[0]}? " if similar else ""
+        raise ValueError(
+            f"tvmrt has no provider option {name!r}; {hint}choose from {', '.join(OPTIONS)}"
+        )
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise TypeError(
+            f"the provider option {name} is {value!r}; give a text or a whole number, for example "
+            f"{EXAMPLES[name]!r}"
+        )
+    return str(value)
 
 
 def _devices() -> list[Any]:

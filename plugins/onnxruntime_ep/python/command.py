@@ -45,10 +45,9 @@ def command(
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
     import onnx
 
-    from tvmrt.compiler.option_values import parse_dims
-    from tvmrt.plugins.onnxruntime_ep import compiling, partition
+    from tvmrt.plugins.onnxruntime_ep import compiling, option_checks, partition
 
-    request = compiling.make_request(parse_dims(dims.split(",")) if dims else None, target)
+    request = compiling.make_request(option_checks.parse_dims(dims), target)
 
     def compile_part(part: onnx.ModelProto) -> None:
         with compiling.compiled_library(part, request):
@@ -58,6 +57,7 @@ def command(
         warnings.simplefilter("ignore")  # inferred bounds; the session reports errors only
         network = onnx.load(model)
         if parts:
+            option_checks.check(request, network)
             found = partition.find_parts(network, compile_part, min_nodes)
             _write(output, "".join(" ".join(map(str, each)) + "\n" for each in found).encode())
         else:

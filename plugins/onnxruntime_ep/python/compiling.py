@@ -13,6 +13,7 @@ import onnx
 from tvmrt.compiler.request import Request, make
 from tvmrt.network import cache_key
 from tvmrt.network.cache import Cache
+from tvmrt.plugins.onnxruntime_ep.option_checks import of_part
 
 LIBRARY = "network.so"
 NODE = "ort{}"
@@ -48,6 +49,7 @@ def compiled_library(model: onnx.ModelProto, request: Request) -> Iterator[Path]
     Raises the errors of ``tvmrt.compile``.
     """
     named = with_node_names(model)
+    request = of_part(request, named)
     content = named.SerializeToString(deterministic=True)
     try:
         cache = Cache()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import onnx
 from onnx import TensorProto, helper, shape_inference
 
-from tvmrt.error import CompileError, InternalError, TVMError
+from tvmrt.error import CompileError, InternalError, OpError, TVMError, UnsupportedError
 from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 
 Compile = Callable[[onnx.ModelProto], object]
@@ -30,40 +30,55 @@ def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) ->
         Compiles a model; raises the errors of ``tvmrt.compile``.
     min_nodes
         Smaller parts are left to onnxruntime, unless a part is the whole graph.
+
+    Raises
+    ------
+    CompileError
+        If the C compiler is missing or fails.
+    Exception
+        If no part compiles: the first error, except those that name unsupported nodes.
     """
     graph = _Graph(model)
     refused = graph.nodes_with_other_values()
     compiled: set[tuple[int, ...]] = set()
+    others: list[Exception] = []
     for _ in range(MAX_ATTEMPTS):
         everything = not refused
         parts = [part for part in graph.parts(refused) if everything or len(part) >= min_nodes]
         more = set()
         for part in parts:
             if tuple(part) not in compiled:
-                found = _refused_by(graph, part, compile_part)
+                found = _refused_by(graph, part, compile_part, others)
                 more |= found
                 if not found:
                     compiled.add(tuple(part))
         if not more:
-            return parts
+            break
         refused |= more
-    return [part for part in graph.parts(refused) if tuple(part) in compiled]
+    parts = [part for part in graph.parts(refused) if tuple(part) in compiled]
+    if others and not parts:
+        raise others[0]
+    return parts
 
 
-def _refused_by(graph: _Graph, part: Sequence[int], compile_part: Compile) -> set[int]:
-    """Return the nodes of a part that prevent its compilation."""
+def _refused_by(
+    graph: _Graph, part: Sequence[int], compile_part: Compile, others: list[Exception]
+) -> set[int]:
+    """Return the nodes of a part that prevent its compilation. An error that is not about nodes
+    that the compiler lacks is added to ``others``."""
     extracted = graph.extract(part)
     if extracted is None:
         return set(part)
     try:
         compile_part(extracted)
         return set()
-    except InternalError:
-        return set(part)
     except CompileError:
         raise  # the C compiler is missing or failed: no other part compiles either
     except (TVMError, ValueError, KeyError, TypeError, MemoryError, OSError) as error:
-        named = {part[int(found)] for found in _NAMED.findall(str(error)) if int(found) < len(part)}
+        found = [] if isinstance(error, InternalError) else _NAMED.findall(str(error))
+        named = {part[int(index)] for index in found if int(index) < len(part)}
+        if not named or not isinstance(error, (UnsupportedError, OpError)):
+            others.append(error)
         return named or set(part)
 
 

@@ -42,6 +42,29 @@ static ort_status* fail_tvm(const ort_functions* ort, int code) {
   return fail(ort, code, "tvmrt: %s", text == NULL ? "unknown error" : text);
 }
 
+/* The bounds of a dimension are a provider option. If the runtime's text says that a dimension has
+ * another size, in these words, the error names bounds that include it. */
+static ort_status* fail_input(const ort_functions* ort) {
+  static const char before[] = ", dimension ", has[] = " has ", expected[] = " expected ",
+                    to[] = " to ";
+  const char *text = TVMGetLastError(), *name, *found = NULL, *bounds = NULL;
+  long long size, low, high;
+  char* end;
+  name = text == NULL ? NULL : strstr(text, before);
+  for (const char* at = name; at != NULL && (at = strstr(at, has)) != NULL; ++at) found = at;
+  if (found != NULL) bounds = strstr(found, expected);
+  if (bounds == NULL) return fail_tvm(ort, ORT_INVALID_ARGUMENT);
+  name += sizeof(before) - 1;
+  size = strtoll(found + sizeof(has) - 1, NULL, 10);
+  low = high = strtoll(bounds + sizeof(expected) - 1, &end, 10);
+  if (strncmp(end, to, sizeof(to) - 1) == 0) high = strtoll(end + sizeof(to) - 1, NULL, 10);
+  return fail(ort, ORT_INVALID_ARGUMENT,
+              "tvmrt: %.*s; set the provider option dims when the network is compiled, for example "
+              "%.*s=%lld..%lld",
+              (int)strcspn(bounds, ".") + (int)(bounds - text), text, (int)(found - name), name,
+              size < low ? size : low, size > high ? size : high);
+}
+
 #define TVM_TRY(ort, call)                           \
   do {                                               \
     if ((call) != 0) return fail_tvm(ort, ORT_FAIL); \
@@ -156,7 +179,7 @@ static ort_status* set_input(const kernel* k, const executor* e, ort_context* co
   tensor.ndim = (int32_t)rank;
   tensor.data = (void*)(uintptr_t)data; /* inputs are only read */
   if (call_index(is_aligned(data) ? e->bind_input : e->set_input, i, &tensor, &none, &code) != 0) {
-    return fail_tvm(ort, ORT_INVALID_ARGUMENT);
+    return fail_input(ort);
   }
   return NULL;
 }

@@ -36,8 +36,35 @@ static ort_status* read_flag(const ort_functions* ort, const ort_options* option
   return status;
 }
 
+/* An option of tvmrt with another name would be ignored silently. */
+static ort_status* check_names(const ort_functions* ort, const ort_options* options) {
+  static const char prefix[] = "ep." EP_NAME ".";
+  static const char* const known[] = {"dims", "min_nodes", "target", "command"};
+  const char *const *keys = NULL, *const *values = NULL;
+  void* pairs = NULL;
+  size_t count = 0;
+  ort_status* status = NULL;
+  ORT_TRY(ort->api.GetSessionOptionsConfigEntries(options, &pairs));
+  if (pairs == NULL) return NULL;
+  ort->api.GetKeyValuePairs(pairs, &keys, &values, &count);
+  for (size_t i = 0; status == NULL && i < count; ++i) {
+    const char* name = keys[i] + sizeof(prefix) - 1;
+    size_t k = 0;
+    if (strncmp(keys[i], prefix, sizeof(prefix) - 1) != 0) continue;
+    while (k < sizeof(known) / sizeof(*known) && strcmp(name, known[k]) != 0) ++k;
+    if (k == sizeof(known) / sizeof(*known)) {
+      status = fail(ort, ORT_INVALID_ARGUMENT,
+                    "tvmrt has no provider option %s; choose from dims, min_nodes, target, command",
+                    name);
+    }
+  }
+  ort->api.ReleaseKeyValuePairs(pairs);
+  return status;
+}
+
 static ort_status* read_options(const ort_functions* ort, const ort_options* options,
                                 provider* to) {
+  ORT_TRY(check_names(ort, options));
   ORT_TRY(read_option(ort, options, "ep." EP_NAME ".command", &to->compiler.command));
   ORT_TRY(read_option(ort, options, "ep." EP_NAME ".dims", &to->compiler.dims));
   ORT_TRY(read_option(ort, options, "ep." EP_NAME ".min_nodes", &to->compiler.min_nodes));

@@ -26,13 +26,15 @@ def network(text: str, **weights: np.ndarray) -> onnx.ModelProto:
 
 def session(
     model: onnx.ModelProto | bytes | str | Path,
-    values: Mapping[str, str] | None = None,
+    values: Mapping[str, str | int] | None = None,
     entries: Mapping[str, str] | None = None,
     ours: bool = True,
+    level: int = 4,
 ) -> onnxruntime.InferenceSession:
-    """Return a session, with the execution provider if ``ours``, which records its nodes."""
+    """Return a session, with the execution provider if ``ours``, which records its nodes and logs
+    messages of a ``level`` or above: 2 are warnings, 4 fatal errors."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    options.log_severity_level = level
     if ours:
         onnxruntime_ep.add_to(options, values)
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")

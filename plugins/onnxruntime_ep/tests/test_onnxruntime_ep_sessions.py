@@ -182,3 +182,60 @@ onnxruntime_ep.library_path = lambda: {onnxruntime_ep.library_path()!r}
     total, has_runtime = done.stdout.split()
     assert abs(float(total) - 1) < 1e-5
     assert has_runtime == "False"
+
+
+TWO_PARTS = """
+    net (float[batch,4] x, float[?,4] more, float[4,4] eye) => (float[batch,4] y, float[rows,4] z) {
+        a = Tanh(x)
+        b = Softmax(a)
+        y = Mul(b, x)
+        i = com.microsoft.Inverse(eye)
+        c = MatMul(more, i)
+        d = Exp(c)
+        z = Mul(d, more)
+    }"""
+EYE = 2 * np.eye(4, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"target": "x86-46"}, "option target has the value x86-46, .* did you mean x86-64"),
+        ({"target": "cortex-m4"}, "option target has the value cortex-m4, .* operating system"),
+        ({"dims": "betch=1..4"}, "has no dimension betch; did you mean batch"),
+        ({"dims": "batch=4..1"}, "batch=4..1: the bounds of a dimension are two numbers"),
+        ({"dims": "batch<=2000000000,more_0<=2000000000"}, "2147483647 elements"),
+    ],
+)
+def test_a_wrong_option_leaves_the_graph_to_onnxruntime_and_says_why(values, reason, capfd):
+    model = network(TWO_PARTS)
+    ours = session(model, values, level=2)
+    assert re.search(reason, capfd.readouterr().err)
+    assert not taken(ours)
+    assert_same(model, ours, x=floats(2, 4), more=floats(3, 4), eye=EYE)
+
+
+def test_bounds_with_spaces_hold_in_the_parts_that_have_the_dimension():
+    model = network(TWO_PARTS)
+    ours = session(model, {"dims": " batch <= 16, more_0=1..3 , ", "min_nodes": 2})
+    assert len(taken(ours)) == 2
+    assert_same(model, ours, x=floats(16, 4), more=floats(3, 4), eye=EYE)
+    # the remedy of the error is one that works
+    with pytest.raises(Exception, match=r"dimension batch has 17 .*provider option dims") as error:
+        ours.run(None, {"x": floats(17, 4), "more": floats(3, 4), "eye": EYE})
+    wider = re.search(r"for example (\S+=\d+\.\.\d+)", str(error.value))[1]
+    ours = session(model, {"dims": wider})
+    assert_same(model, ours, x=floats(17, 4), more=floats(3, 4), eye=EYE)
+
+
+def test_unknown_options_are_errors_that_name_the_known_ones(mlp):
+    for name, hint in [("min_node", "did you mean min_nodes"), ("DIMS", "did you mean dims")]:
+        text = f"{hint}.*dims, min_nodes, target, command"
+        with pytest.raises(ValueError, match=text):
+            onnxruntime_ep.add_to(onnxruntime.SessionOptions(), {name: "5"})
+    with pytest.raises(TypeError, match=r"dims is \{'batch': 4\}; give a text"):
+        onnxruntime_ep.add_to(onnxruntime.SessionOptions(), {"dims": {"batch": 4}})
+    options = onnxruntime.SessionOptions()  # those of other languages
+    options.add_provider_for_devices(onnxruntime_ep.register(), {"min_node": "5"})
+    with pytest.raises(Exception, match="no provider option min_node; choose from dims, "):
+        onnxruntime.InferenceSession(mlp.SerializeToString(), options)
