@@ -22,6 +22,79 @@ def test_a_model_of_scikit_learn_predicts_as_it_does_there(tmp_path):
     np.testing.assert_allclose(probabilities, model.predict_proba(x), 1e-4, 1e-5)
 
 
+def fitted(rows: int = 30):
+    pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LogisticRegression
+
+    x = rng.standard_normal((rows, 4)).astype(np.float32)
+    return x, LogisticRegression().fit(x, x[:, 0] > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options, shape",
+    [
+        ({"shapes": {"X": ("N<=8", 4)}}, ("N", 4)),
+        ({"shapes": {"X": ("N", 4)}, "dims": {"N": (1, 16)}}, ("N", 4)),
+        ({"shapes": {"X": ("batch", 4)}}, ("batch", 4)),
+        ({"shapes": {"X": (30, 4)}}, (30, 4)),
+        ({"dims": {}}, ("batch", 4)),
+    ],
+)
+def test_given_sizes_replace_the_default_batch(options, shape):
+    x, model = fitted()
+    net = tvmrt.load(model, cache=False, **options)
+    assert [info.shape for info in net.inputs] == [shape]
+    assert net(x)[0].tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        ({"shapes": {"X": (150, 5)}}, "fitted with 4 columns, not 5; give (150, 4)"),
+        ({"shapes": {"X": ("N<=8", 3)}}, "fitted with 4 columns, not 3; give ('N<=8', 4)"),
+        ({"dims": {"N": 64}}, "no input or output has a dimension N; choose from batch"),
+        ({"shapes": {"Z": (150, 4)}}, "the network has no input Z; choose from X"),
+    ],
+)
+def test_sizes_that_do_not_fit_an_estimator(options, error):
+    _, model = fitted()
+    with pytest.raises((ValueError, KeyError)) as caught:
+        tvmrt.load(model, cache=False, **options)
+    assert str(caught.value).endswith(error)
+
+
+@pytest.mark.slow
+def test_outliers_are_those_of_scikit_learn():
+    pytest.importorskip("skl2onnx")
+    from sklearn.ensemble import IsolationForest
+
+    x = rng.standard_normal((90, 4)).astype(np.float32)
+    model = IsolationForest(n_estimators=9, contamination=0.2, random_state=1).fit(x)
+    wanted = model.predict(x)
+    assert {-1, 1} == set(wanted.tolist())
+    labels = np.asarray(tvmrt.load(model, cache=False)(x)[0])
+    assert labels.ravel().tolist() == wanted.tolist()
+
+
+def test_models_that_are_not_fitted_or_have_no_columns():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("skl2onnx")
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    words = make_pipeline(CountVectorizer(), LogisticRegression())
+    for model in (LogisticRegression(), words):
+        with pytest.raises(ValueError, match="is not fitted; call fit\\(\\) first"):
+            tvmrt.load(model)
+    words.fit(["good day", "bad day", "good"], [1, 0, 1])
+    with pytest.raises(ValueError, match="Pipeline has no n_features_in_.*skl2onnx.to_onnx"):
+        tvmrt.load(words)
+    with pytest.raises(TypeError, match="LogisticRegression is a class.*give an instance"):
+        tvmrt.load(LogisticRegression)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 @pytest.mark.parametrize("kind", ["classifier", "regressor", "pipeline"])

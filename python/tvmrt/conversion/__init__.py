@@ -92,7 +92,8 @@ def advice_for_file(path: str | os.PathLike[str]) -> str | None:
 
 def _converter_of(model: Any) -> Callable[[Any, Sizes], tuple[Any, Sizes]] | None:
     """Return the function that converts an object; None if none is known for its classes."""
-    if hasattr(type(model), "fit") and hasattr(model, "n_features_in_"):
+    columns_known = hasattr(model, "n_features_in_")
+    if hasattr(type(model), "fit") and (columns_known or hasattr(model, "get_params")):
         return _resolve("tvmrt.conversion.estimators:convert_estimator")
     for each in type(model).__mro__:
         reference = _OBJECTS.get(each.__module__.partition(".")[0])
@@ -122,9 +123,13 @@ def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
         If the file does not exist.
     ImportError
         If the library that converts it is not installed.
+    TypeError
+        If the model is a class.
     ValueError
-        If that library fails, or if no library converts the file.
+        If that library fails, if no library converts the file, or if an estimator is not fitted.
     """
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class, not a network; give an instance of it")
     found = _format_of(model)
     if found is not None:
         if not os.path.exists(model):

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmrt.conversion import Sizes
 from tvmrt.conversion.exporter import import_exporter, report_failure
+from tvmrt.option_syntax import option
 
 DEFAULT_MAX_BATCH = 64  # default maximum of the batch; more rows take several runs
 _INSTEAD = "convert it to ONNX yourself and give that file"
-_OPSETS = {"": 17, "ai.onnx.ml": 3}  # the latest that the converters of onnxmltools support
+# Some converters of skl2onnx fail with later versions of ai.onnx.ml, others with opsets before 18.
+_OPSETS = {"": 18, "ai.onnx.ml": 3}
+_BOOSTER_OPSETS = {"": 17, "ai.onnx.ml": 3}  # the latest that the converters of onnxmltools support
+_SKL2ONNX = "convert it with skl2onnx.to_onnx() and give that network"
 _BOOSTERS = ("lightgbm", "xgboost")
 
 
 def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     """Convert a trained estimator or pipeline, with a dynamic batch."""
     what = f"a {type(model).__name__}"
+    features = _columns(model)
+    requested = _sizes(sizes, features)
     skl2onnx = import_exporter(
         "skl2onnx", f"{what} is converted to ONNX", "'tvmrt[sklearn]'", "give the ONNX network"
     )
@@ -26,16 +32,15 @@ def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     if boosters:
         import_exporter("onnxmltools", f"{what} is converted to ONNX", "onnxmltools", _INSTEAD)
     types = import_exporter("skl2onnx.common.data_types", what, "'tvmrt[sklearn]'", _INSTEAD)
-    features = model.n_features_in_
     options = {"zipmap": False} if hasattr(model, "predict_proba") else None
     with report_failure("skl2onnx", what, _INSTEAD):
         if boosters:
             _register(skl2onnx)
         exported = skl2onnx.to_onnx(
             model, initial_types=[("X", types.FloatTensorType([None, features]))], options=options,
-            target_opset=_OPSETS if boosters else None,
+            target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
         )  # fmt: skip
-    return exported, _sizes(sizes, features)
+    return exported, requested
 
 
 def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
@@ -58,9 +63,55 @@ def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     return exported, _sizes(sizes, features)
 
 
+def _columns(model: Any) -> int:
+    """Return the number of columns that a fitted estimator takes. Raise ValueError for an
+    estimator that is not fitted, or that states no number of columns."""
+    name = type(model).__name__
+    columns = getattr(model, "n_features_in_", None)
+    if columns is not None:
+        return int(columns)
+    if not _is_fitted(model):
+        raise ValueError(f"this {name} is not fitted; call fit() first")
+    raise ValueError(
+        f"this {name} has no n_features_in_, so the shape of its input is unknown; {_SKL2ONNX}"
+    )
+
+
+def _is_fitted(model: Any) -> bool:
+    """Return whether an estimator is fitted, by scikit-learn's own test."""
+    try:
+        validation = importlib.import_module("sklearn.utils.validation")
+        validation.check_is_fitted(model)
+    except Exception:  # its exception for this, and those of estimators with tests of their own
+        return False
+    return True
+
+
 def _sizes(given: Sizes, features: int) -> Sizes:
-    shapes = given.shapes or {"X": ("batch", features)}
-    return Sizes(shapes, given.dims or {"batch": DEFAULT_MAX_BATCH})
+    """Return the sizes with defaults. Raise ValueError for a wrong number of columns."""
+    shape = _shape_of_input(given.shapes)
+    if shape is None:
+        shapes = given.shapes or {"X": ("batch", features)}
+        return Sizes(shapes, _with_default(given.dims))
+    if len(shape) == 2 and isinstance(shape[1], int) and shape[1] != features:
+        raise ValueError(
+            f"{option('shapes', given.shapes)}: the model was fitted with {features} columns, not "
+            f"{shape[1]}; give {(shape[0], features)}"
+        )
+    return Sizes(given.shapes, _with_default(given.dims) if "batch" in shape else given.dims)
+
+
+def _shape_of_input(shapes: Any) -> tuple[Any, ...] | None:
+    """Return the shape that is given for the input X; None if there is none."""
+    shape = shapes.get("X") if isinstance(shapes, Mapping) else None
+    return tuple(shape) if isinstance(shape, (tuple, list)) else None
+
+
+def _with_default(dims: Any) -> Any:
+    """Return the dimensions with a maximum of the batch if they give none."""
+    if dims is None or isinstance(dims, Mapping):
+        return {"batch": DEFAULT_MAX_BATCH, **(dims or {})}
+    return dims  # the compiler reports what it should be
 
 
 def _boosters_in(model: Any) -> list[Any]:
