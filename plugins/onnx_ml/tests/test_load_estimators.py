@@ -89,9 +89,9 @@ def test_models_that_are_not_fitted_or_have_no_columns():
         with pytest.raises(ValueError, match="is not fitted; call fit\\(\\) first"):
             tvmrt.load(model)
     words.fit(["good day", "bad day", "good"], [1, 0, 1])
-    with pytest.raises(ValueError, match="Pipeline has no n_features_in_.*skl2onnx.to_onnx"):
+    with pytest.raises(ValueError, match=r"Pipeline has no n_features_in_.*skl2onnx\.to_onnx"):
         tvmrt.load(words)
-    with pytest.raises(TypeError, match="LogisticRegression is a class.*give an instance"):
+    with pytest.raises(TypeError, match=r"LogisticRegression is a class.*give an instance"):
         tvmrt.load(LogisticRegression)
 
 

@@ -52,6 +52,10 @@ def _streamed_inputs(graph: Graph, stream: StreamOption) -> dict[Value, Streamed
                 f"{option('stream')} names the input {each.name!r}; the network has {names}"
             )
         (value,) = values
+        if value in found:  # once by its name and once without
+            raise ValueError(
+                f"{option('stream')} names the input {value.name!r} twice; give each input one axis"
+            )
         rank = len(value.shape)
         if not -rank <= each.axis < rank:
             raise ValueError(

@@ -32,6 +32,12 @@ def parse(text: str | int) -> StreamOption:
     inputs = tuple(_parse_input(word, text) for word in words if word != "causal")
     if not inputs:
         raise _malformed(text)
+    names = [each.name for each in inputs]
+    for name in names:
+        if names.count(name) > 1:
+            what = f"the input {name!r}" if name else "the only input"
+            given = option("stream", text)
+            raise ValueError(f"{given} names {what} twice; give each input one axis")
     return StreamOption(inputs, "causal" in words)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -296,6 +298,9 @@ REFUSED = {
     "name": (strided, "z:1", "names the input 'z'; the network has x"),
     "text": (strided, "time", 'stream="time" is not AXIS'),
     "zero": (strided, "2=0", 'stream="2=0" is not AXIS'),
+    "twice": (strided, "x:2,x:1", "stream=\"x:2,x:1\" names the input 'x' twice"),
+    "twice without a name": (strided, "2,1", "names the only input twice"),
+    "twice, once without a name": (strided, "2,x:1", "names the input 'x' twice"),
 }
 
 
@@ -391,6 +396,30 @@ def test_streams_have_states_of_their_own(tmp_path):
         fresh(x=part(xs[0], axis, 0, hop))
     with pytest.raises(ValueError, match=r"closed; create another with network\.stream\(\)"):
         fresh(x=part(xs[0], axis, 0, hop))
+
+
+def test_a_part_of_a_wrong_size_or_a_copy_of_a_stream_is_an_error_that_keeps_its_state():
+    model, axis, hop = temporal_convolutions()
+    x = stream_of((1, 4, 30), axis, 30, 7)
+    with tvmrt.load(model, stream=f"{axis}={hop}", cache=False).stream() as stream:
+        with pytest.raises(ValueError) as caught:
+            stream(x)
+        assert str(caught.value).endswith(
+            "an array of shape (1, 4, 30) does not match; a call takes 4 elements of axis 2; "
+            "call it once for each part, or compile it for parts of another size"
+        )
+        with pytest.raises(ValueError, match=r"exactly the shape \(1, 4, 4\); call it once"):
+            stream(x=x[0, :, :4].tolist())
+        first, *later = [x[:, :, n : n + hop] for n in range(0, 28, hop)]
+        stream(first)
+        for copy_of in (copy.copy, copy.deepcopy, pickle.dumps, lambda s: copy.deepcopy([s])):
+            with pytest.raises(TypeError, match=r"cannot be copied or pickled.*another with net"):
+                copy_of(stream)
+        found = [stream(each) for each in later]
+        stream.reset()
+        for each, wanted in zip([first, *later], [None, *found]):
+            y = stream(each)
+            assert wanted is None or np.array_equal(y, wanted)
 
 
 def test_a_network_without_state_has_no_streams(tmp_path):

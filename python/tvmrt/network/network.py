@@ -21,7 +21,7 @@ from tvmrt.network.loaded_library import (
     unique_output_names,
 )
 from tvmrt.network.sidecar import Memory, NetworkMetadata
-from tvmrt.network.suggest_bounds import suggested_dims
+from tvmrt.network.suggest_bounds import mismatch
 from tvmrt.network.tensor_infos import describe_tensors, is_plain
 from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
@@ -231,11 +231,8 @@ class Network:
         try:
             context.executor.set_input(number, value)
         except (ValueError, TypeError) as error:
-            expected = f"input {info.name} is {info.dtype} of {format_shape(info.shape)}"
-            problem = str(error).rstrip(".").removeprefix(f"input {info.name!r}: ")
-            dims = suggested_dims(np.shape(value), info, self._bounds)
-            remedy = f"; load it with {dims}, or wider bounds" if dims else ""
-            raise type(error)(f"{expected}: {problem}{remedy}") from None
+            text = mismatch(error, np.shape(value), info, self._bounds, self._lock is not None)
+            raise type(error)(text) from None
 
     def _results(self, context: _Context) -> list[np.ndarray]:
         return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]

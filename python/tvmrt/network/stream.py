@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from tvmrt.tensor_info import TensorInfo
@@ -30,6 +30,7 @@ class Stream:
     does. Any number of streams of one network may be in use, each with inputs, outputs, state and
     intermediate tensors of its own. Calls of one stream from several threads wait for each other;
     those of different streams run concurrently. ``with network.stream() as stream`` closes it.
+    Copies and pickles raise TypeError.
     """
 
     def __init__(self, network: StatefulNetwork) -> None:
@@ -69,6 +70,12 @@ class Stream:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a stream cannot be copied or pickled, because its state stays in this process; create "
+            "another with network.stream()"
+        )
 
     def __repr__(self) -> str:
         return f"stream of {self._network!r}" if self._network is not None else "closed stream"

@@ -1,4 +1,4 @@
-"""Suggest bounds for an input size that a network was not compiled for."""
+"""Errors about input sizes that a network was not compiled for, with a remedy."""
 
 from __future__ import annotations
 
@@ -6,10 +6,43 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from tvmrt.network.loaded_library import format_shape
 from tvmrt.option_syntax import option
 from tvmrt.tensor_info import TensorInfo
 
 _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
+
+
+def mismatch(
+    error: Exception,
+    shape: Sequence[int],
+    info: TensorInfo,
+    bounds: Mapping[str, Sequence[int]],
+    keeps_state: bool,
+) -> str:
+    """Return the text of an error about a value of this shape for an input, with a remedy.
+
+    A network that keeps state between calls takes parts of one size.
+    """
+    expected = f"input {info.name} is {info.dtype} of {format_shape(info.shape)}"
+    fixed = all(isinstance(extent, int) for extent in info.shape)
+    if keeps_state and fixed and isinstance(error, ValueError) and tuple(shape) != info.shape:
+        return f"{expected}: an array of shape {tuple(shape)} does not match; {_part(shape, info)}"
+    problem = str(error).rstrip(".").removeprefix(f"input {info.name!r}: ")
+    dims = suggested_dims(shape, info, bounds)
+    return f"{expected}: {problem}" + (f"; load it with {dims}, or wider bounds" if dims else "")
+
+
+def _part(shape: Sequence[int], info: TensorInfo) -> str:
+    """Return what a call of a network with state takes, and what to do with longer inputs."""
+    remedy = "call it once for each part, or compile it for parts of another size"
+    if len(shape) == len(info.shape):
+        axes = [i for i, (n, size) in enumerate(zip(shape, info.shape)) if n != size]
+        if len(axes) == 1:
+            size = int(info.shape[axes[0]])
+            elements = "1 element" if size == 1 else f"{size} elements"
+            return f"a call takes {elements} of axis {axes[0]}; {remedy}"
+    return f"a call takes exactly the shape {info.shape}; {remedy}"
 
 
 def suggested_dims(
