@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,10 @@ class GraphBuilder(OperatorGraph):
         """The graph's name."""
         return self._importer.graph.name
 
-    def input(self, name: str, shape: Sequence[int | Extent], dtype: str = "float32") -> Value:
-        """Add an input of the graph."""
-        if dtype not in DTYPES:
-            raise ValueError(
-                f"input {name}: unknown element type {dtype}; choose from {', '.join(DTYPES)}"
-            )
-        extents = tuple(map(as_extent, shape))
+    def input(self, name: str, shape: Sequence[int | Extent], dtype: Any = "float32") -> Value:
+        """Add an input of the graph. ``dtype``: a name, or anything that numpy takes as a dtype."""
+        dtype = _element_type(dtype, f"input {name}")
+        extents = _extents_of(shape, f"input {name}")
         if any(n < 0 for n in extents):
             raise ValueError(f"input {name}: shape {list(extents)} has a negative extent")
         if any(name == known.name for known in self._importer.graph.inputs):
@@ -87,7 +85,7 @@ class GraphBuilder(OperatorGraph):
         """Return a constant tensor; the array is not copied."""
         return constant(np.asarray(array), name)
 
-    def output(self, name: str, value: Value, dtype: str | None = None) -> None:
+    def output(self, name: str, value: Value, dtype: Any = None) -> None:
         """Make a value an output; ``dtype`` float16 or bfloat16 converts it."""
         if name in self._importer.graph.output_names:
             raise ValueError(
@@ -97,9 +95,10 @@ class GraphBuilder(OperatorGraph):
         if result is None:
             raise ValueError(f"output {name} is None; give a value of the graph")
         value = result
-        if dtype is not None and value.dtype.name != dtype:
+        wanted = value.dtype.name if dtype is None else _element_type(dtype, f"output {name}")
+        if value.dtype.name != wanted:
             self._importer.builder.sources = (name,)
-            value = self._importer.builder.emit("cast", [value], name, to=dtype)
+            value = self._importer.builder.emit("cast", [value], name, to=wanted)
         self._importer.graph.outputs.append(value)
         self._importer.graph.output_names.append(name)
 
@@ -195,6 +194,38 @@ class GraphBuilder(OperatorGraph):
     def graph(self) -> Graph:
         """Return a copy of the current graph."""
         return copy_graph(self._importer.graph)
+
+
+def _element_type(dtype: Any, where: str) -> str:
+    """Return the name of an element type that is given as a name or as a dtype of numpy."""
+    name = dtype
+    if not isinstance(dtype, str) and dtype is not None:  # numpy takes None as float64
+        try:
+            name = np.dtype(dtype).name
+        except (TypeError, ValueError):
+            name = repr(dtype)
+    if name not in DTYPES:
+        raise ValueError(f"{where}: unknown element type {name}; choose from {', '.join(DTYPES)}")
+    return str(name)
+
+
+def _extents_of(shape: Any, where: str) -> tuple[int | Extent, ...]:
+    """Return the extents of a shape that a user gives."""
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise ValueError(
+            f"{where}: {shape!r} is not a shape; give a tuple of sizes, such as (1, 3)"
+        )
+    extents = []
+    for size in shape:
+        try:
+            extents.append(size if isinstance(size, Extent) else index(size))
+        except TypeError:
+            raise ValueError(
+                f"{where}: sizes are whole numbers or extents of another value's shape, not "
+                f"{size!r}; give a number, or build a network with dynamic dimensions as an ONNX "
+                "model"
+            ) from None
+    return tuple(extents)
 
 
 def _attributes(name: str, values: Mapping[str, Any]) -> list[onnx.AttributeProto]:

@@ -50,7 +50,12 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
         )
     if request.shapes or request.dims or request.operators or request.sequences:
         raise ValueError("a GraphBuilder already has shapes and operators; do not give them again")
-    return model.graph()
+    graph = model.graph()
+    if not graph.outputs:
+        raise ValueError(
+            f"graph {graph.name} has no outputs, so it computes nothing; add one with output()"
+        )
+    return graph
 
 
 def _by_plugin(model: Any, request: Request) -> Any:

@@ -57,6 +57,8 @@ class GraphImporter(ImportState):
     def run(self) -> Graph | None:
         """Return the graph; None if there are unsupported nodes, which ``problems`` lists."""
         request, proto = self.request, self.request.model.graph
+        if not proto.output:
+            raise ValueError("the graph has no outputs, so it computes nothing; export it again")
         scope: dict[str, Value | None] = {}
         string_tensors.reserve(self)
         self._add_initializers(proto, scope, request.lazy_weights)
