@@ -30,12 +30,17 @@ class Rule:
 RULES = (
     Rule(
         "the host runtime calls networks by packed functions only; "
-        "choose {runtime=crt} for {interface_api=c} or {unpacked_api}",
+        "choose {runtime=crt} with {executor=aot} for {interface_api=c} or {unpacked_api}",
         lambda r: r.runtime == "host" and (r.interface_api != "packed" or r.unpacked_api),
     ),
     Rule(
         "{interface_api=c} passes raw pointers; it needs {unpacked_api}",
-        lambda r: r.runtime == "crt" and r.interface_api == "c" and not r.unpacked_api,
+        lambda r: (
+            r.runtime == "crt"
+            and r.executor == "aot"
+            and r.interface_api == "c"
+            and not r.unpacked_api
+        ),
     ),
     Rule(
         "the graph executor calls operators by packed functions; "
@@ -97,7 +102,7 @@ RULES = (
         lambda r: r.target in LEVELS and r.runtime == "crt",
     ),
     Rule(
-        "{profile} and {record} need {unpacked_api}",
+        "{profile} and {record} need {executor=aot} with {unpacked_api}",
         lambda r: (r.profile or r.record) and not r.unpacked_api,
     ),
     Rule(

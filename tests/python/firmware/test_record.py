@@ -313,7 +313,7 @@ def test_recording_code_is_opt_in(tmp_path):
         pytest.param({"target": "native", "record": True}, "of the crt runtime", id="host"),
         pytest.param(
             {"target": "cortex-m4", "profile": True, "unpacked_api": False},
-            "profile and record need unpacked_api",
+            'profile and record need executor="aot" with unpacked_api',
             id="packed",
         ),
         pytest.param({**C, "trace_records": 5}, "choose one of them", id="nothing"),
