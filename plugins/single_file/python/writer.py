@@ -34,6 +34,8 @@ _LIBRARY = {"math.h", "stddef.h", "stdint.h", "string.h"}
 _SYMBOL = re.compile(r"\n[ \t]*TVM\w+_SYMBOL\(\"\w+\"\)")
 _GUARD = re.compile(r"^TVM\w+_GUARD\(\w+\);\n", re.MULTILINE)
 _CODES = "tvm/runtime/error_codes.h"
+# Guards of the library's headers of codes, under both of their paths, and of TVM's.
+_CODE_GUARDS = ("TVM_RUNTIME_ERROR_CODES_H_", "TVM_RUNTIME_CRT_ERROR_CODES_H_")
 _OPEN = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
 _CLOSE = "\n#ifdef __cplusplus\n}\n#endif\n"
 _PRAGMA = """#if defined(__clang__) /* processors need different functions and vectors */
@@ -80,6 +82,8 @@ class SingleFile(Exporter):
         declared = _SYMBOL.sub("", texts.pop(own))
         headers = {k: texts.pop(k) for k in [*texts] if k.endswith(".h")}
         headers.update(runtime_headers([*texts.values(), *headers.values()], target))
+        codes = headers[_CODES]
+        headers[_CODES] = ""  # the public header has them
         joined = Preprocessor(headers, _OWN, _absent_instructions(target.board))
         # operators first: they choose the forms of the kernels
         for text in sorted(texts, key=lambda key: (not re.search(r"_lib[1-9]", key), key)):
@@ -87,7 +91,7 @@ class SingleFile(Exporter):
         _check_includes(joined.system.keys() - {own})
         includes = "".join(f"#include <{each}>\n" for each in sorted(joined.system.keys() - {own}))
         body = _body(joined.text, set(re.findall(rf"\b({sources.prefix}_\w+)\(", declared)))
-        header = _header(declared, headers[_CODES], body)
+        header = _header(declared, codes, body)
         start = f'{_title(texts)}#include "{public}"\n{includes}\n{_PRAGMA}'
         return {name: f"{start}\n{body}", public: header}
 
@@ -157,26 +161,23 @@ def _header(text: str, error_codes: str, body: str) -> str:
         if name in used or (_is_constant(name, macros) and not absent.search(each.text))
     }
     declarations = _joined(items, needed(items, macros, roots))
-    codes = set(re.findall(r"\bkTvmError\w+", declarations + body))
-    start = start.split(_FIRST, 1)[0] + _FIRST + "\n" + _error_codes(error_codes, codes)
-    return f"{start}{_OPEN}\n{declarations}{_CLOSE}{end}"
+    start = start.split(_FIRST, 1)[0] + _FIRST
+    return f"{start}\n{_OPEN}\n{declarations}{_CLOSE}\n{_error_codes(error_codes)}{end}"
 
 
 def _is_constant(name: str, macros: Macros) -> bool:
     return any(macro.parameters is None for macro in macros.get(name, ()))
 
 
-def _error_codes(text: str, names: Collection[str]) -> str:
-    """Return an enum of error codes, with the values of the runtime's header."""
-    categories = dict(re.findall(r"kTvmErrorCategory(\w+) = (\d+)", text))
-    rows = re.findall(r"X\((\w+), (\w+), (\d+)\)", text)
-    codes = {f"kTvmError{n}": int(categories[c]) << 8 | int(code) for n, c, code in rows}
-    lines = "".join(f"  {name} = {codes[name]:#06x},\n" for name in codes if name in names)
-    return (
-        "#ifndef TVM_RUNTIME_ERROR_CODES_H_\n"
-        f"/*! \\brief Error codes, as in {_CODES}. */\n"
-        f"enum {{\n{lines}}};\n#endif\n\n"
-    )
+def _error_codes(text: str) -> str:
+    """Return the runtime's header of error codes as a part of another header.
+
+    It is complete, because the first header with these guards serves all later ones.
+    """
+    inner = text.split(f"#define {_CODE_GUARDS[0]}\n", 1)[1].rsplit("#endif", 1)[0].strip()
+    absent = " && ".join(f"!defined({guard})" for guard in _CODE_GUARDS)
+    defined = "".join(f"#define {guard}\n" for guard in _CODE_GUARDS)
+    return f"/* Error codes, as in {_CODES}. */\n#if {absent}\n{defined}\n{inner}\n\n#endif\n"
 
 
 def _body(text: str, roots: Iterable[str]) -> str:

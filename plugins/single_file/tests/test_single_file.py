@@ -203,3 +203,26 @@ def test_networks_without_the_c_interface_are_errors(tmp_path, capsys):
     with pytest.raises(ValueError, match="choose another name"):
         tvmrt.compile(DIGITS, **OPTIONS).export(tmp_path / 'n"et.c')
     assert not [*tmp_path.iterdir()]
+
+
+LIBRARY_CODES = "#include <tvm/runtime/crt/error_codes.h>"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", [["gcc", "-std=c99"], ["g++", "-x", "c++", "-std=c++98"]])
+def test_headers_of_networks_and_of_the_library_are_included_together(compiler, tmp_path):
+    limited = {**OPTIONS, "shapes": {"image": ["N<=4", 1, 8, 8]}}  # another set of codes
+    guarded = {**OPTIONS, "guard": "idle"}
+    for name, options in {"aa": OPTIONS, "bb": limited, "cc": guarded}.items():
+        tvmrt.compile(DIGITS, **{**options, "module_name": name}).export(tmp_path / f"{name}.c")
+        _run(["gcc", *STRICT, "-c", tmp_path / f"{name}.c", "-o", tmp_path / "network.o"])
+    own = [f'#include "{name}.h"' for name in ("aa", "bb", "cc")]
+    body = "int main(void) { return kTvmErrorNetworkDimensionOutOfRange == 0x1104 ? 0 : 1; }"
+    for place in range(4):
+        lines = [*own[:place], LIBRARY_CODES, *own[place:]]
+        for number, text in enumerate(["\n".join(lines), "\n".join(own[place:] + own[:place])]):
+            (tmp_path / "main.c").write_text(f"{text}\n{body}\n")
+            flags = ["-Wall", "-Wextra", "-Werror", "-Wpedantic"]
+            folders = [f"-I{each}" for each in find_include_path()] if number == 0 else []
+            _run([*compiler, *flags, *folders, tmp_path / "main.c", "-o", tmp_path / "main"])
+            _run([tmp_path / "main"])
