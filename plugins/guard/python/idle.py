@@ -39,7 +39,7 @@ int32_t %(prefix)s_guard_idle(size_t max_bytes) {
     const uint8_t *data = (const uint8_t *)regions[region].data + done;
     partial = %(prefix)s_guard_sum(partial, data, count);
     %(prefix)s_guard_next += count;
-    if (count < left) return kTvmErrorNoError;
+    if (count < left) return 0;
     if (partial != regions[region].sum) {
       partial = 0;
       %(prefix)s_guard_next = UINT32_MAX;
@@ -50,7 +50,7 @@ int32_t %(prefix)s_guard_idle(size_t max_bytes) {
     max_bytes -= count;
   }
   if (region == REGIONS) %(prefix)s_guard_next = 0;
-  return kTvmErrorNoError;
+  return 0;
 }
 """
 
