@@ -43,9 +43,10 @@ _PRAGMA = """#if defined(__clang__) /* processors need different functions and v
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 """
-# tcc cannot negate an infinite constant; a larger double than any float becomes one.
-_INFINITY = "#ifdef __TINYC__\n#undef INFINITY\n#define INFINITY 1e39\n#endif\n\n"
-_INFINITE = re.compile(r"\.\w+ = -INFINITY")
+# tcc cannot negate an infinite constant; the product of finite ones has a sign of its own.
+_INFINITY = "#ifdef __TINYC__\n#undef INFINITY\n#define INFINITY 1e300 * 1e300\n#endif\n\n"
+# A member or an element of a constant.
+_INFINITE = re.compile(r"(?:\.\w+ = |^ +(?:[-+.\w]+, )*)-INFINITY", re.MULTILINE)
 # Rows of numbers in a table. Tables with more than one of the long lines get them.
 _ROWS = re.compile(r"(?:^  [-+.\w, ]+,\n){11,}", re.MULTILINE)
 _ROWS_PER_LINE = 10

@@ -226,3 +226,23 @@ def test_headers_of_networks_and_of_the_library_are_included_together(compiler, 
             folders = [f"-I{each}" for each in find_include_path()] if number == 0 else []
             _run([*compiler, *flags, *folders, tmp_path / "main.c", "-o", tmp_path / "main"])
             _run([tmp_path / "main"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("compiler", ["gcc", "tcc"])
+def test_infinite_weights_are_constants(compiler, dtype, tmp_path):
+    limits = onnx.numpy_helper.from_array(np.array([np.inf, -np.inf, 0], dtype), "limits")
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, [4, 3]) for name in "xy")
+    node = onnx.helper.make_node("Max", ["x", "limits"], ["y"])
+    graph = onnx.helper.make_graph([node], "limits", [x], [y], [limits])
+    opset = onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    library = tvmrt.compile(model, **OPTIONS)
+    library.export(tmp_path / "net.c")
+    inputs = {"x": np.array([[-1e30, -np.inf, -2], [1, 2, 3], [0, -5, 4], [9, 8, -7]], dtype)}
+    shared = _shared(tmp_path, [compiler], [tmp_path / "net.c"])
+    (found,) = Network(library, shared).run(inputs).values()
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    np.testing.assert_array_equal(found, expected)
