@@ -243,6 +243,7 @@ def compile_command(
         line.add("-o", output)
         line.run()
     else:
+        files.check_target(output, file)
         _compile_package(line, output, executor)
 
 
@@ -252,7 +253,6 @@ def _compile_package(line: CommandLine, output: Path, executor: str | None) -> N
             f"a package is for the graph executor: name the output of {executor} "
             f"{output.with_suffix('.so')}, or write Model Library Format with -f mlf"
         )
-    files.check_target(output)
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "mod.so"
         line.add("-o", library)

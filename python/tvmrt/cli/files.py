@@ -33,11 +33,12 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def check_target(path: Path) -> Path:
+def check_target(path: Path, *inputs: Path | None) -> Path:
     """Return ``path`` if a file can be created there; called before any work is done.
 
-    Raises FileNotFoundError if its folder is missing, and OSError if the path exists but is not a
-    file: a folder, or a device such as ``/dev/null``, must not be replaced.
+    Raises FileNotFoundError if its folder is missing, ValueError if it is the same file as one of
+    the command's inputs, and OSError if the path exists but is not a file: a folder, or a device
+    such as ``/dev/null``, must not be replaced.
     """
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -46,6 +47,11 @@ def check_target(path: Path) -> Path:
         )
     if path.exists() and not path.is_file():
         raise OSError(f"{path} cannot be written: it exists and is not a file")
+    for each in inputs:
+        if each is not None and path.exists() and each.exists() and path.samefile(each):
+            raise ValueError(
+                f"{path} is an input of this command, which would replace it; write to another file"
+            )
     return path
 
 

@@ -38,7 +38,7 @@ def command(model: Path, archive: Path, output: Path, as_json: bool) -> None:
     """
     files.check_file(model)
     files.check_file(archive)
-    files.check_target(output)
+    files.check_target(output, model, archive)
     module_name, module, code = _read(archive)
     library = _compile(model, archive, module_name, module)
     found = f"{library.sources.layout:016x}"

@@ -7,7 +7,7 @@ import errno
 import numpy as np
 import pytest
 
-from tvmrt.cli import files
+from tvmrt.cli import files, main
 
 
 def test_arrays_come_back_by_name(tmp_path):
@@ -68,3 +68,26 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
 def test_unwritable_place_is_named(tmp_path):
     with pytest.raises(OSError, match="none"):
         files.save_text(tmp_path / "none" / "x", "text")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "weights net.onnx --for net.tar -o net.tar",
+        "weights net.onnx --for net.tar -o net.onnx",
+        "weights net.onnx --for net.tar -o ./link.bin",
+        "compile net.onnx -o out.so --memory-plan net.onnx",
+        "compile net.onnx --calibration in.npz -o new --memory-plan in.npz",
+        "run net.onnx --inputs in.npz --outputs in.npz",
+    ],
+)
+def test_command_does_not_replace_its_inputs(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("net.onnx", "net.tar", "in.npz"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link.bin").symlink_to("net.tar")
+    before = {path: path.read_text() for path in tmp_path.iterdir()}
+    assert main(command.split()) == 2
+    output = command.rsplit(maxsplit=1)[1].removeprefix("./")
+    assert f"{output} is an input of this command" in capsys.readouterr().err
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == before
