@@ -30,6 +30,12 @@ _INSTRUCTIONS = {
     "mve": ("__ARM_FEATURE_MVE",),
     "rvv": ("__riscv_zve32x", "__riscv_v"),
 }
+# Headers of C11, by their names without .h.
+_STANDARD = {
+    *"assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp".split(),
+    *"signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn".split(),
+    *"string tgmath threads time uchar wchar wctype".split(),
+}
 _LIBRARY = {"math.h", "stddef.h", "stdint.h", "string.h"}
 _SYMBOL = re.compile(r"\n[ \t]*TVM\w+_SYMBOL\(\"\w+\"\)")
 _GUARD = re.compile(r"^TVM\w+_GUARD\(\w+\);\n", re.MULTILINE)
@@ -100,6 +106,11 @@ class SingleFile(Exporter):
 def _check(library: Any, name: str) -> None:
     if re.search(r'["\\\n]', name):
         raise ValueError(f"{name!r}: C cannot include a header of this name; choose another name")
+    if (header := name.removesuffix(".c").lower()) in _STANDARD:
+        raise ValueError(
+            f"{name}: its header would be {header}.h, which C code would include instead of the C "
+            "library's; choose another name"
+        )
     options, sources = library.options, library.sources
     if not options.firmware or options.interface_api != "c":
         raise ValueError(

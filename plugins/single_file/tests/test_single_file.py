@@ -202,6 +202,9 @@ def test_networks_without_the_c_interface_are_errors(tmp_path, capsys):
         library.export(path)
     with pytest.raises(ValueError, match="choose another name"):
         tvmrt.compile(DIGITS, **OPTIONS).export(tmp_path / 'n"et.c')
+    for name in ("math.c", "String.c", "stddef.c", "limits.c"):
+        assert main(["compile", str(DIGITS), "-o", str(tmp_path / name)]) == 2
+        assert f"{name}: its header would be {name[:-2].lower()}.h" in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 
