@@ -249,3 +249,27 @@ def test_infinite_weights_are_constants(compiler, dtype, tmp_path):
     (found,) = Network(library, shared).run(inputs).values()
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("output", "header"),
+    [("net.c", "net.h"), ("mod.a --target host", "tvmgen_default.h")],
+    ids=[".c", ".a"],
+)
+def test_header_that_tvmrt_did_not_write_is_kept(output, header, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / header
+    path.write_text("#define MINE 1\n")
+    command = ["compile", str(DIGITS), "-o", *output.split()]
+    assert main(command) == 2
+    assert f"{header} would be replaced" in capsys.readouterr().err
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {
+        header: "#define MINE 1\n"
+    }
+    path.unlink()
+    assert main(command) == 0
+    written = path.read_text()
+    path.write_text(written.replace("_run(", "_old("))
+    assert main(command) == 0  # an older header of tvmrt is replaced
+    assert path.read_text() == written

@@ -166,8 +166,12 @@ class CompiledLibrary:
             self.export_sources(path)
 
     def _export_by(self, exporter: plugin.Exporter, path: Path) -> None:
-        """Write the file, or the files, of a plug-in's format."""
+        """Write the file, or the files, of a plug-in's format. Raises FileExistsError if a file
+        that ``path`` does not name would replace one that tvmrt did not generate."""
         contents = exporter.files(self, path.name)
+        for name, content in (contents or {}).items():
+            if name != path.name:
+                formats.check_further_file(path.with_name(name), content)
         with ExitStack() as stack:
             for name, content in (contents or {}).items():
                 aside = stack.enter_context(replacing(path.with_name(name)))
