@@ -273,3 +273,51 @@ def test_header_that_tvmrt_did_not_write_is_kept(output, header, tmp_path, capsy
     path.write_text(written.replace("_run(", "_old("))
     assert main(command) == 0  # an older header of tvmrt is replaced
     assert path.read_text() == written
+
+
+@pytest.mark.slow
+def test_weights_for_an_archive_of_equal_options_fit_the_program(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = onnx.load(DIGITS)
+    command = ["compile", "--params", "file", "-o"]
+    assert main([*command, "net.c", str(DIGITS)]) == 0
+    archive = "program.tar --target cortex-m0plus --interface-api c --module-name net"
+    assert main([*command, *archive.split(), str(DIGITS)]) == 0
+    for each in model.graph.initializer:  # a new training
+        values = onnx.numpy_helper.to_array(each)
+        if values.dtype == np.int8 and values.size > 100:
+            each.CopyFrom(onnx.numpy_helper.from_array(values[..., ::-1].copy(), each.name))
+    onnx.save(model, "new.onnx")
+    assert main(["weights", "new.onnx", "--for", "program.tar", "-o", "new.bin"]) == 0
+    (tmp_path / "main.c").write_text(WITH_WEIGHTS)
+    _run(["gcc", *STRICT, "main.c", "net.c", "-lm", "-o", "main"])
+    done = subprocess.run(["./main", "new.bin"], capture_output=True, text=True, check=True)
+    image = {"image": (np.arange(64) % 17).astype(np.float32).reshape(1, 1, 8, 8)}
+    (expected,) = onnxruntime.InferenceSession("new.onnx").run(None, image)
+    (old,) = onnxruntime.InferenceSession(DIGITS).run(None, image)
+    assert np.abs(old - expected).max() > 0.01
+    found = np.array(done.stdout.split(), np.float32)
+    np.testing.assert_allclose(found, expected.ravel(), rtol=1e-4, atol=1e-6)
+    capsys.readouterr()
+    assert main(["weights", "new.onnx", "--for", "net.c", "-o", "new.bin"]) == 2
+    assert "its --target and its --module-name to an archive" in capsys.readouterr().err
+
+
+WITH_WEIGHTS = """\
+#include <stdio.h>
+#include "net.h"
+static _Alignas(16) unsigned char weights[1 << 14];
+static float image[64], output[10];
+int main(int argc, char **argv) {
+  struct tvmgen_net_inputs inputs = {image};
+  struct tvmgen_net_outputs outputs = {output};
+  FILE *file = argc == 2 ? fopen(argv[1], "rb") : NULL;
+  if (file == NULL) return 1;
+  const size_t size = fread(weights, 1, sizeof(weights), file);
+  for (int i = 0; i < 64; ++i) image[i] = (float)(i % 17);
+  if (tvmgen_net_set_weights(weights, size) != 0) return 2;
+  if (tvmgen_net_run(&inputs, &outputs) != 0) return 3;
+  for (int i = 0; i < 10; ++i) printf("%.9g ", (double)output[i]);
+  return fclose(file);
+}
+"""

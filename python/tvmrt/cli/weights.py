@@ -74,7 +74,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, str]]:
     except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(
             f"{path} is not the archive of one network with replaceable weights; compile the "
-            "program with --interface-api c --params file -o NET.tar"
+            "program's network with its options, its --target and its --module-name to an archive, "
+            "with --interface-api c --params file -o NET.tar"
         ) from problem
     return name, module, code
 
