@@ -20,7 +20,8 @@ def _refused(request: Any) -> str | None:
     if request.runtime != "crt" or request.interface_api != "c" or not request.unpacked_api:
         return (
             f"{option('guard')} needs {option('runtime', 'crt')} with "
-            f"{option('interface_api', 'c')} and {option('unpacked_api', True)}"
+            f"{option('interface_api', 'c')} and {option('unpacked_api', True)}; images of boards "
+            "(.elf) have another interface, so choose no guard for them"
         )
     if request.params != "flash":
         return f"{option('guard')} knows the weights; choose {option('params', 'flash')}"

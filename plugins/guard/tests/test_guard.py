@@ -170,6 +170,9 @@ def test_uses_that_are_not_supported_are_refused(onnx, tmp_path, capsys):
     arguments = ["compile", network, "-o", str(tmp_path / "x.so"), "--guard", "run"]
     assert main(arguments) == 2
     assert "--guard needs --runtime crt" in capsys.readouterr().err
+    arguments = ["compile", network, "-o", str(tmp_path / "x.elf"), "--target", "cortex-m4"]
+    assert main([*arguments, "--guard", "run"]) == 2
+    assert "(.elf) have another interface, so choose no guard" in capsys.readouterr().err
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     tensors = [helper.make_tensor_value_info(name, kind, ["n", 4]) for name in "xy"]
     graph = helper.make_graph(

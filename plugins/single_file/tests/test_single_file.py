@@ -205,6 +205,12 @@ def test_networks_without_the_c_interface_are_errors(tmp_path, capsys):
     for name in ("math.c", "String.c", "stddef.c", "limits.c"):
         assert main(["compile", str(DIGITS), "-o", str(tmp_path / name)]) == 2
         assert f"{name}: its header would be {name[:-2].lower()}.h" in capsys.readouterr().err
+    assert main(["compile", str(DIGITS), "-o", str(path), "--target", "x86-64"]) == 2
+    assert "choose --target host for --runtime crt" in capsys.readouterr().err
+    several = [str(DIGITS), "--module-name", "a,b", str(DIGITS)]
+    for command in ("compile", "compile-together"):  # before other options are judged
+        assert main([command, *several, "-o", str(path)]) == 2
+        assert "a .c file has one network" in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 

@@ -89,7 +89,7 @@ def command(
         if not conversion.is_foreign(model):  # a SavedModel is a folder
             files.check_file(model)
     inputs = (*models, *calibration)
-    _check_output(output, inputs)
+    _check_output(output, inputs, len(models))
     if kind and (len(models) > 1 or _is_file(output)):
         raise ValueError(
             f"format {kind} is a folder with one network; write each to its own folder"
@@ -163,8 +163,12 @@ def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
     return defaults.get("module_name")
 
 
-def _check_output(output: Path, inputs: Sequence[Path]) -> None:
+def _check_output(output: Path, inputs: Sequence[Path], networks: int) -> None:
     """Raise an error, before any work is done, if the output cannot be written."""
+    if networks > 1:
+        from tvmrt.compiler.export.image import check_format
+
+        check_format(output)
     if _is_file(output):
         files.check_target(output, *inputs)
         return

@@ -97,8 +97,8 @@ RULES = (
         lambda r: (r.profile or r.record) and r.runtime != "crt",
     ),
     Rule(
-        "ISA levels need an operating system that loads the library; {target=*} needs "
-        "{runtime=host}",
+        "ISA levels need an operating system that loads the library; choose {target=host} for "
+        "{runtime=crt}, or {runtime=host} for {target=*}",
         lambda r: r.target in LEVELS and r.runtime == "crt",
     ),
     Rule(

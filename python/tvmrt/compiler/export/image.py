@@ -101,17 +101,11 @@ class CompiledImage:
         )
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write by suffix: ``.tar`` an archive, anything else a folder of C files."""
+        """Write by suffix: ``.tar`` an archive, anything else a folder of C files. Raises the error
+        of :func:`check_format`."""
+        check_format(path)
         if Path(path).suffix == ".tar":
             self.export_model_library_format(path)
-        elif Path(path).suffix in (".so", ".dylib", ".dll"):
-            raise ValueError(
-                "networks for the crt runtime are linked into a program; export to a folder or .tar"
-            )
-        elif plugin.has("exporters", Path(path).suffix):
-            raise ValueError(
-                f"{path}: a {Path(path).suffix} file has one network; export to a folder or .tar"
-            )
         else:
             self.export_sources(path)
 
@@ -127,6 +121,18 @@ class CompiledImage:
         """Write the archive of the Model Library Format, with one module per network."""
         with replacing(path) as aside:
             write_archive(list(self.libraries.values()), aside, self)
+
+
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if the suffix of an output is of a format with a single network."""
+    suffix = Path(path).suffix
+    if suffix in (".so", ".dylib", ".dll"):
+        raise ValueError(
+            f"{path}: several networks are linked into a program, not loaded as a library; export "
+            "to a folder or .tar"
+        )
+    if suffix == ".elf" or plugin.has("exporters", suffix):
+        raise ValueError(f"{path}: a {suffix} file has one network; export to a folder or .tar")
 
 
 def _largest(pools: Sequence[MemoryPool]) -> MemoryPool:
