@@ -209,6 +209,29 @@ def test_archives_without_replaceable_weights_are_refused(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    ["a.tar --target cortex-m4 --interface-api c", "a.so"],
+    ids=["archive", "library"],
+)
+def test_files_that_have_no_weights_are_not_replaced(options, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    network = str(DIGITS / "digits_f32.onnx")
+    path = tmp_path / ("a.params" if options == "a.so" else "a.bin")
+    path.write_text("mine")
+    command = ["compile", network, "--params", "file", "-o", *options.split()]
+    assert main(command) == 2
+    assert f"{path.name} would be replaced" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_text() == "mine"
+    path.unlink()
+    assert main(command) == 0
+    written = path.read_bytes()
+    assert main(command) == 0
+    assert path.read_bytes() == written
+
+
+@pytest.mark.slow
 def test_weights_in_a_pool_are_copied_from_the_blob(images, golden, tmp_path):
     network = DIGITS / "digits_int8.onnx"
     archive = compile_digits(

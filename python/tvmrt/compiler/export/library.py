@@ -172,6 +172,7 @@ class CompiledLibrary:
         for name, content in (contents or {}).items():
             if name != path.name:
                 formats.check_further_file(path.with_name(name), content)
+        self._check_weights_next_to(path)
         with ExitStack() as stack:
             for name, content in (contents or {}).items():
                 aside = stack.enter_context(replacing(path.with_name(name)))
@@ -179,6 +180,12 @@ class CompiledLibrary:
             if contents is None:
                 exporter.export(self, stack.enter_context(replacing(path)))
         self._export_weights_next_to(path)
+
+    def _check_weights_next_to(self, path: Path) -> None:
+        """Raise FileExistsError if the blob would replace a file that is none."""
+        if self.options.weights_in_blob:
+            data = self.weights_blob()
+            formats.check_further_file(path.with_suffix(".bin"), data, data[:4])
 
     def _export_weights_next_to(self, path: Path) -> None:
         """Write the blob of weights, if they are not in the program."""
@@ -189,7 +196,8 @@ class CompiledLibrary:
         """Compile and link to a shared library in the classic layout; not for firmware.
 
         Raises CompileError when the C compiler is missing or fails, OSError when the file cannot be
-        written; an existing file at ``path`` is then unchanged.
+        written; an existing file at ``path`` is then unchanged. FileExistsError: the weights would
+        replace a file next to ``path`` that has none.
         """
         if self.options.firmware:
             raise ValueError(
@@ -205,6 +213,9 @@ class CompiledLibrary:
                 f"{path}: a library for {self.target.name} is a {suffix} file; "
                 f"write it to {Path(path).with_suffix(suffix)}"
             )
+        params = Path(path).with_suffix(".params")
+        data = blob.params(self.get_params()) if self.options.params == "file" else b""
+        formats.check_further_file(params, data, data[:8])
         begin = time.perf_counter()
         with replacing(path) as aside, scratch_folder() as folder:
             sources = self.write_sources(folder)
@@ -215,9 +226,9 @@ class CompiledLibrary:
             more = self.sources.flags, self.sources.link_flags
             build_library(sources, aside.resolve(), self.target, self._cc, *more)
         self._seconds["compile"] = time.perf_counter() - begin
-        if self.options.params == "file":
-            with replacing(Path(path).with_suffix(".params")) as aside:
-                aside.write_bytes(blob.params(self.get_params()))
+        if data:
+            with replacing(params) as aside:
+                aside.write_bytes(data)
 
     def export_sources(self, path: str | os.PathLike[str]) -> None:
         """Write the C files into a folder, which is created if necessary; other files are kept."""
@@ -225,7 +236,11 @@ class CompiledLibrary:
             self.write_sources(folder)
 
     def export_model_library_format(self, path: str | os.PathLike[str]) -> None:
-        """Write the archive of the Model Library Format."""
+        """Write the archive of the Model Library Format.
+
+        Raises FileExistsError if its weights would replace a file next to it that has none.
+        """
+        self._check_weights_next_to(Path(path))
         with replacing(path) as aside:
             write_archive([self], aside)
         self._export_weights_next_to(Path(path))
