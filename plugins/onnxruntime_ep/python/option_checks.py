@@ -28,7 +28,7 @@ def parse_dims(text: str) -> dict[str, Any]:
 def check(request: Request, model: onnx.ModelProto) -> None:
     """Raise ValueError if the target or the dimensions do not suit a whole network.
 
-    An error about an option is no reason to leave nodes to onnxruntime.
+    After an error about an option, no nodes are left to onnxruntime silently.
     """
     if request.target is not None:
         _check_target(request.target, request)
