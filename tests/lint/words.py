@@ -12,6 +12,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,21 +70,32 @@ def _of_c(text: str) -> Iterator[tuple[int, str, bool]]:
         yield text.count("\n", 0, found.start()) + 1, found[0], False
 
 
+@lru_cache(maxsize=1)
+def _tokens(text: str) -> list[tuple[int, int, str]]:
+    """Return (line, type, text) of each name and comment of Python code."""
+    return [
+        (token.start[0], token.type, token.string)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type in (tokenize.NAME, tokenize.COMMENT)
+    ]
+
+
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 def _of_python(text: str) -> Iterator[tuple[int, str, bool]]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string, False
-    tree = ast.parse(text)
-    heads = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.lineno, node.value, id(node) in heads
+    for line, kind, comment in _tokens(text):
+        if kind == tokenize.COMMENT:
+            yield line, comment, False
+    heads = set()
+    for node in ast.walk(ast.parse(text)):  # parents come before their children
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and " " in node.value:
+                yield node.lineno, node.value, id(node) in heads
+        elif isinstance(node, _WITH_DOCSTRING) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr):
+                heads.add(id(first.value))
 
 
 def _of_page(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -96,9 +108,9 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 def _identifiers(path: Path, text: str) -> Iterator[tuple[int, str]]:
     """Yield (line, identifier) of code."""
     if path.suffix == ".py":
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.NAME:
-                yield token.start[0], token.string
+        for line, kind, name in _tokens(text):
+            if kind == tokenize.NAME:
+                yield line, name
     elif path.suffix in (".c", ".h"):
         for found in re.finditer(r"\b[A-Za-z_]\w*\b", _C.sub(_blank, text)):
             yield text.count("\n", 0, found.start()) + 1, found[0]
@@ -108,10 +120,11 @@ def _named(path: Path, text: str) -> Iterator[str]:
     """Yield one line for each identifier with a word of the list, and each class of the list."""
     seen: set[str] = set()
     for line, name in _identifiers(path, text):
-        for word in {part.lower() for part in _WORD.findall(name)} & set(IDENTIFIERS):
-            if name not in seen:
-                yield f"{path.relative_to(ROOT)}:{line}: name {name}; write: {IDENTIFIERS[word]}"
+        if name in seen:
+            continue
         seen.add(name)
+        for word in {part.lower() for part in _WORD.findall(name)} & set(IDENTIFIERS):
+            yield f"{path.relative_to(ROOT)}:{line}: name {name}; write: {IDENTIFIERS[word]}"
     for found in re.finditer(r"^class (\w+)", text, re.MULTILINE):
         if path.suffix == ".py" and found[1] in CLASSES:
             line = text.count("\n", 0, found.start()) + 1
