@@ -19,7 +19,7 @@ options = parser.parse_args()
 rng = np.random.default_rng(0)
 
 
-def example(pitch):
+def example(pitch: int) -> tuple[np.ndarray, ...]:
     clean = np.pad(speak("".join(rng.choice(list("aeiou"), 9)), 3, pitch, 9), RATE // 2)
     noise = clean.std() * rng.standard_normal(len(clean)).astype(np.float32)
     speech, hiss = (stft(sound, RATE, nperseg=512, noverlap=384)[2].T for sound in (clean, noise))
