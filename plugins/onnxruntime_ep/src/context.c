@@ -127,7 +127,7 @@ static ort_status* names_of(const ort_functions* ort, infos* list, const char***
   ort_status* status = NULL;
   *names = calloc(list->count + 1, sizeof(**names));
   if (*names == NULL) status = fail_memory(ort);
-  for (size_t i = 0; status == NULL && i < list->count; ++i) {
+  for (size_t i = 0; status == NULL && *names != NULL && i < list->count; ++i) {
     (*names)[i] = "";
     if (list->items[i] != NULL) status = ort->api.GetValueInfoName(list->items[i], &(*names)[i]);
   }
@@ -146,7 +146,7 @@ static ort_status* write_library(const ort_functions* ort, const context_options
   base = base != NULL ? base + 1 : model != NULL && model[0] != '\0' ? model : "model";
   *name = text_new("%.*s_%s.so", (int)strcspn(base, "."), base, node);
   status = *name == NULL ? fail_memory(ort) : folder_of(ort, options, graph, &folder);
-  if (status == NULL) {
+  if (status == NULL && *name != NULL) {
     for (char* c = *name; *c != '\0'; ++c) *c = *c == '/' ? '_' : *c;
     path = text_new("%s%s", folder, *name);
     status = path == NULL ? fail_memory(ort) : write_file(ort, path, library->data, library->size);

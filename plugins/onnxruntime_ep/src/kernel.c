@@ -335,6 +335,7 @@ static ort_status* read_ports(kernel* k, const executor* e, TVMFunctionHandle ge
                 "the model again",
                 inputs, outputs, k->num_inputs, k->num_outputs);
   }
+  /* lint: a node has far fewer than SIZE_MAX inputs */
   k->inputs = calloc(inputs + 1, sizeof(*k->inputs));
   k->outputs = calloc(outputs + 1, sizeof(*k->outputs));
   if (k->inputs == NULL || k->outputs == NULL) return fail_memory(k->ort);
@@ -350,6 +351,7 @@ static ort_status* describe(kernel* k) {
   int code = kTVMNullptr;
   ort_status* status = executor_new(k, &k->idle);
   ORT_TRY(status);
+  if (k->idle == NULL) return fail_memory(k->ort); /* there was no memory for a status either */
   if (TVMModGetFunction(k->idle->module, "get_input", 0, &get_input) != 0 ||
       TVMModGetFunction(k->idle->module, "get_dims", 0, &get_dims) != 0 ||
       (get_dims != NULL && call0(get_dims, &dims, &code) != 0)) {

@@ -169,7 +169,7 @@ static ort_status* write_bodies(const ort_functions* ort, bytes* to, const ort_n
   names = calloc(count, sizeof(*names));
   status = graphs == NULL || names == NULL ? fail_memory(ort)
                                            : ort->api.Node_GetSubgraphs(node, graphs, count, names);
-  for (size_t i = 0; status == NULL && i < count; ++i) {
+  for (size_t i = 0; status == NULL && graphs != NULL && names != NULL && i < count; ++i) {
     const size_t attribute = proto_begin(to, NODE_ATTRIBUTE);
     size_t body;
     proto_text(to, ATTRIBUTE_NAME, names[i]);
@@ -254,7 +254,7 @@ static ort_status* write_opsets(const ort_functions* ort, bytes* to, const ort_g
   status = domains == NULL || versions == NULL
                ? fail_memory(ort)
                : ort->api.Graph_GetOperatorSets(graph, domains, versions, count);
-  for (size_t i = 0; status == NULL && i < count; ++i) {
+  for (size_t i = 0; status == NULL && domains != NULL && versions != NULL && i < count; ++i) {
     const size_t begin = proto_begin(to, MODEL_OPSET);
     proto_text(to, OPSET_DOMAIN, domains[i]);
     proto_int(to, OPSET_VERSION, versions[i]);

@@ -73,7 +73,7 @@ static ort_status* write_strings(const ort_functions* ort, bytes* to, const ort_
   status = text == NULL || starts == NULL
                ? fail_memory(ort)
                : ort->api.GetStringTensorContent(value, text, size, starts, count);
-  for (size_t i = 0; status == NULL && i < count; ++i) {
+  for (size_t i = 0; status == NULL && text != NULL && starts != NULL && i < count; ++i) {
     const size_t end = i + 1 < count ? starts[i + 1] : size;
     proto_bytes(to, TENSOR_STRINGS, text + starts[i], end - starts[i]);
   }
@@ -211,7 +211,7 @@ static ort_status* write_list(const ort_functions* ort, bytes* to, const ort_att
       break;
     default:
       proto_int(to, ATTR_TYPE, STRINGS);
-      for (size_t at = 0; at < size; at += strnlen(data + at, size - at) + 1) {
+      for (size_t at = 0; data != NULL && at < size; at += strnlen(data + at, size - at) + 1) {
         proto_bytes(to, ATTR_STRINGS, data + at, strnlen(data + at, size - at));
       }
   }

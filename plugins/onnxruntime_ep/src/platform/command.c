@@ -45,6 +45,7 @@ static void folder_free(folder* of) {
   }
   if (of->path != NULL) (void)rmdir(of->path);
   free(of->path);
+  *of = (folder){NULL, NULL, NULL, NULL};
 }
 
 static ort_status* folder_new(const ort_functions* ort, const char* result, folder* out) {
@@ -153,6 +154,7 @@ ort_status* run_compiler(const ort_functions* ort, const compiler* with, const b
   folder in;
   ort_status* status;
   ORT_TRY(folder_new(ort, parts ? "parts.txt" : "network.so", &in));
+  if (in.path == NULL) return fail_memory(ort); /* there was no memory for a status either */
   status = write_file(ort, in.model, model->data, model->size);
   if (status == NULL) status = run_in(ort, with, &in, parts, result);
   folder_free(&in);
