@@ -20,7 +20,7 @@ from tvmrt.libinfo import find_include_path
 
 # Symbols that are private to a network's entry file and have equal names in all of them.
 _OWN = re.compile(r"^static .*?\b(\w+)(?:\[\])* ?(?:=|\()|^  (\w+) = \d+,$", re.MULTILINE)
-_ABOUT = ("get_model_metadata", "__tvmrt_manifest", "__tvmrt_needs")
+_ABOUT = ("get_model_metadata", "get_run_needs", "__tvmrt_manifest", "__tvmrt_needs")
 _ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)
 
 

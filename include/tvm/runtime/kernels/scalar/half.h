@@ -11,14 +11,20 @@
 
 #include "math.h"
 
-/*! \brief IEEE binary16 to float; exact. */
+/*!
+ * \brief IEEE binary16 to float; exact.
+ *
+ * Denormals are converted by a subtraction of normal numbers, because the vector units of Helium and
+ * of 32-bit NEON take denormals of float32 for zeros.
+ */
 static inline float tvmrt_float16_to_f32(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   const uint32_t rest = (uint32_t)(half & 0x7fffu) << 13;
-  /* as a float with the same fields the exponent is 112 too small; the product corrects this and
-   * makes denormals normal */
-  const float scaled = tvmrt_from_bits_f32(rest) * 5.192296858534828e33f; /* 2^112 */
-  const uint32_t bits = (half & 0x7c00u) == 0x7c00u ? (rest | 0x7f800000u) : tvmrt_bits_f32(scaled);
+  /* with the exponent 113 the fields of a denormal are 2^-14 above its value */
+  const float above = tvmrt_from_bits_f32(rest + 0x38800000u);
+  const uint32_t denormal = tvmrt_bits_f32(above - 6.103515625e-5f);
+  uint32_t bits = rest < 0x00800000u ? denormal : rest + 0x38000000u;
+  bits = rest >= 0x0f800000u ? (rest | 0x7f800000u) : bits;
   return tvmrt_from_bits_f32(sign | bits);
 }
 

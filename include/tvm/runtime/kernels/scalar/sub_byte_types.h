@@ -39,10 +39,13 @@ static inline int8_t tvmrt_int2_to_int8(uint8_t code) { return (int8_t)((code ^ 
 
 /*! \brief Decode a code without sign, of so many fraction bits and an exponent bias. */
 static inline float tvmrt_minifloat_to_f32(uint32_t size, int fraction_bits, int bias) {
-  /* as a float with the same fields the exponent is too small; the product corrects this and makes
-   * denormals normal */
-  const float unscaled = tvmrt_from_bits_f32(size << (23 - fraction_bits));
-  return unscaled * tvmrt_from_bits_f32((uint32_t)(254 - bias) << 23);
+  const uint32_t fields = size << (23 - fraction_bits);
+  /* denormals as in half.h: a subtraction of normal numbers */
+  const uint32_t least_normal = (uint32_t)(128 - bias) << 23;
+  const float denormal =
+      tvmrt_from_bits_f32(fields + least_normal) - tvmrt_from_bits_f32(least_normal);
+  const uint32_t normal = fields + ((uint32_t)(127 - bias) << 23);
+  return fields < 0x00800000u ? denormal : tvmrt_from_bits_f32(normal);
 }
 
 static inline float tvmrt_minifloat_signed(float size, uint32_t negative) {
