@@ -10,7 +10,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_
 
-#include "conv_i8_2ch_dsp.h"
+#include "conv_i8_3px_dsp.h"
 
 #define TVMRT_MICRO_GROUP 4
 #define TVMRT_MICRO_UNIT 8
@@ -65,6 +65,16 @@ TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, 
   }
 #endif
   return to;
+}
+
+/*! \brief n quads of two or three windows. */
+TVMRT_INLINE int16_t* tvmrt_micro_widen_windows(int16_t* to, const uint8_t* from, int32_t second,
+                                                int32_t n, int is_signed, int pixels) {
+#if TVMRT_MICRO_ASM
+  if (pixels == 3) return tvmrt_micro_widen_three(to, from, second, n, is_signed);
+#endif
+  (void)pixels;
+  return tvmrt_micro_widen_two(to, from, second, n, is_signed);
 }
 #endif
 
@@ -190,12 +200,20 @@ TVMRT_DEFINE_MICRO_TILE(2)
 
 #if TVMRT_MICRO_ASM
 TVMRT_INLINE int tvmrt_micro_2ch_direct(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        const int16_t* window, int joint, uint8_t* y) {
+                                        const int16_t* window, int32_t pixels, int joint,
+                                        uint8_t* y) {
   if (!joint || !c->range.fixed_point_only) return 0;
-  tvmrt_micro_2ch_2px(c, data, window, 0, NULL, c->shape.out_c, y);
+  if (pixels == 3) {
+    tvmrt_micro_2ch_3px(c, data, window, 0, NULL, c->shape.out_c, y);
+  } else {
+    tvmrt_micro_2ch_2px(c, data, window, 0, NULL, c->shape.out_c, y);
+  }
   return 1;
 }
 #define TVMRT_MICRO_DIRECT tvmrt_micro_2ch_direct
+/* four pixels are two pairs, because single pixels cost most; windows of three have no sum */
+#define TVMRT_MICRO_THREE(data, tile, left) \
+  ((tile) == TVMRT_MICRO_2CH && (left) >= 3 && (left) != 4 && (data)->shift == NULL)
 #endif
 
 TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
@@ -204,6 +222,12 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
                                               int32_t channel, int32_t channels, int joint) {
   const int32_t n = c->shape.layout.windows.length;
   if (joint) {
+#if TVMRT_MICRO_ASM
+    if (pixels == 3) {
+      tvmrt_micro_2ch_3px(c, data, window, channel, sums, channels, NULL);
+      return;
+    }
+#endif
     if (pixels == 2) {
       tvmrt_micro_2ch_2px(c, data, window, channel, sums, channels, NULL);
     } else {

@@ -22,9 +22,13 @@
  *     TVMRT_MICRO_ZERO_BYTE        optional: value of uint8 bytes past the end of a window that
  *                                  becomes 0; default 0x80. int8 bytes are 0
  *     tvmrt_micro_conv_accumulate()  accumulates some channels of one or two neighbouring output
- *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` comes from
+ *                                  pixels, [pixel][TVMRT_MICRO_CHUNK], or of three,
+ *                                  [pixel][TVMRT_MICRO_3PX_CHUNK]; `tile` comes from
  *                                  tvmrt_micro_conv_i8_run(), for headers with several tiles
- *     TVMRT_MICRO_DIRECT()         optional: computes two pixels at y; returns whether it could
+ *     TVMRT_MICRO_DIRECT()         optional: computes two or three pixels at y; returns whether it
+ *                                  could
+ *     TVMRT_MICRO_THREE()          optional: whether three of the remaining pixels are computed
+ *                                  together, which needs board/im2col_i8_2px.h
  *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
  *
  * A tile that copies windows with board/im2col_i8_2px.h includes that file first.
@@ -82,7 +86,11 @@ TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8
 #endif
 
 #ifndef TVMRT_MICRO_DIRECT
-#define TVMRT_MICRO_DIRECT(c, data, window, tile, y) 0
+#define TVMRT_MICRO_DIRECT(c, data, window, pixels, tile, y) 0
+#endif
+#ifndef TVMRT_MICRO_THREE
+#define TVMRT_MICRO_THREE(data, tile, left) 0
+#define TVMRT_MICRO_3PX_CHUNK TVMRT_MICRO_CHUNK
 #endif
 #ifndef TVMRT_MICRO_WINDOW_VALUE
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) (*(at))
@@ -116,7 +124,7 @@ typedef enum tvmrt_micro_window_kind {
   TVMRT_MICRO_ONE_PIXEL
 } tvmrt_micro_window_kind;
 
-/*! \brief All channels of one or two neighbouring output pixels. */
+/*! \brief All channels of one, two or three neighbouring output pixels. */
 TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data, tvmrt_micro_element* window,
                                           int32_t pixel, int32_t pixels, int tile,
@@ -127,10 +135,10 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   const int32_t n = win->length;
   uint8_t* const bytes = (uint8_t*)(window + (win->pixels > 1 ? 2 : 1) * n);
 #if TVMRT_MICRO_IM2COL_2PX
-  const int both = pixels == 2;
+  const int both = pixels >= 2;
   if (both) {
     const uint8_t* const x = (const uint8_t*)data->x;
-    tvmrt_micro_im2col_2px(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
+    tvmrt_micro_im2col_2px(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW, pixels);
   }
 #else
   const int both = 0;
@@ -145,18 +153,19 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
       tvmrt_micro_im2col(c, x, pixel + p, to, step, bytes);
     }
   }
-  if (pixels == 2 &&
-      TVMRT_MICRO_DIRECT(c, data, window, tile, (uint8_t*)data->y + pixel * s->y_stride)) {
+  if (pixels >= 2 &&
+      TVMRT_MICRO_DIRECT(c, data, window, pixels, tile, (uint8_t*)data->y + pixel * s->y_stride)) {
     return;
   }
-  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+  const int32_t stride = pixels == 3 ? TVMRT_MICRO_3PX_CHUNK : TVMRT_MICRO_CHUNK;
+  for (int32_t channel = 0; channel < s->out_c; channel += stride) {
     const int32_t left = s->out_c - channel;
-    const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+    const int32_t channels = left < stride ? left : stride;
     tvmrt_micro_conv_accumulate(c, data, sums, window, pixels, channel, channels, tile);
     if (data->shift != NULL) {
       tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
     }
-    tvmrt_micro_finish(c, data, sums, TVMRT_MICRO_CHUNK, pixel, pixels, channel, channels);
+    tvmrt_micro_finish(c, data, sums, stride, pixel, pixels, channel, channels);
   }
 }
 
@@ -184,10 +193,10 @@ TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
     scratch = window = tvmrt_scratch_alloc(c->shape.scratch);
     if (scratch == NULL) return -1;
   }
-  for (int32_t pixel = 0; pixel < win->pixels; pixel += 2) {
+  for (int32_t pixel = 0, pixels; pixel < win->pixels; pixel += pixels) {
     const int32_t left = kind == TVMRT_MICRO_ONE_PIXEL ? 1 : win->pixels - pixel;
-    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2, tile,
-                            kind);
+    pixels = TVMRT_MICRO_THREE(data, tile, left) ? 3 : left < 2 ? left : 2;
+    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, pixels, tile, kind);
   }
   return tvmrt_scratch_free(scratch);
 }

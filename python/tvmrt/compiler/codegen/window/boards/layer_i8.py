@@ -142,15 +142,19 @@ def pixel_kind(shape: MicroShape, single_pixel: bool = True) -> str:
     )
 
 
-def im2col_buffer_of(layer: MicroLayerI8, unit: int, element: int) -> Im2colBuffer:
-    """Return the scratch of windows: two pixels of ``element`` bytes per element, one of bytes.
+def im2col_buffer_of(
+    layer: MicroLayerI8, unit: int, element: int, at_once: int = 2
+) -> Im2colBuffer:
+    """Return the scratch of windows: pixels of ``element`` bytes per element, and of bytes.
 
-    ``unit``: the length of a window is a multiple of it.
+    ``unit``: the length of a window is a multiple of it. ``at_once``: pixels that are computed
+    together; all but one of them have bytes after their elements.
     """
     shape = layer.shape
     length = round_up(shape.elements, unit)
     is_in_place = shape.pointwise and length == shape.in_c
-    layout = min(2, upper_bound(shape.pixels)) * length * element + (0 if is_in_place else length)
+    pixels = min(at_once, upper_bound(shape.pixels))
+    layout = pixels * length * element + (0 if is_in_place else max(1, pixels - 1) * length)
     return Im2colBuffer(length, layout if layout > STACK_WINDOWS else 0)
 
 
@@ -158,7 +162,7 @@ def dense_kernel(
     header: str,
     cost: float,
     pack: Callable[[MicroLayerI8], MicroWeights],
-    layout: tuple[int, int],
+    layout: tuple[int, ...],
     required_features: str = "",
     tile: str = "0",
     single_pixel: bool = True,
@@ -166,7 +170,7 @@ def dense_kernel(
 ) -> MicroKernel[MicroLayerI8]:
     """Return the descriptor of a tile of dense layers (``board/conv_i8_driver.h``).
 
-    ``layout``: the unit of their length, and bytes of an element; ``tile``: the name of the
+    ``layout``: see ``im2col_buffer_of``; ``tile``: the name of the
     header's tile; ``single_pixel``: see ``pixel_kind``.
     """
     return MicroKernel(

@@ -40,5 +40,11 @@ def pack(layer: MicroLayerI8) -> MicroWeights:
 
 
 KERNEL = dense_kernel(
-    "conv_i8_2x2_dsp", 0.76, pack, (conv.UNIT, 2), "dsp", tile="TVMRT_MICRO_2CH", supports=supports
+    "conv_i8_2x2_dsp",
+    0.72,
+    pack,
+    (conv.UNIT, 2, 3),
+    "dsp",
+    tile="TVMRT_MICRO_2CH",
+    supports=supports,
 )
