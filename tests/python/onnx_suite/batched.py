@@ -20,7 +20,9 @@ from tvmrt.libinfo import find_include_path
 
 # Symbols that are private to a network's entry file and have equal names in all of them.
 _OWN = re.compile(r"^static .*?\b(\w+)(?:\[\])* ?(?:=|\()|^  (\w+) = \d+,$", re.MULTILINE)
-_ABOUT = ("get_model_metadata", "get_run_needs", "__tvmrt_manifest", "__tvmrt_needs")
+# Functions that executors look up in a library, which only one network may define.
+_LOOKED_UP = re.compile(r"^int32_t (get_\w+)\(", re.MULTILINE)
+_ABOUT = {"get_model_metadata", "__tvmrt_manifest", "__tvmrt_needs"}
 _ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)
 
 
@@ -74,7 +76,8 @@ def _entries(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
     texts = []
     for number, library in enumerate(libraries):
         text = _text(library, r"_lib0\.c$")
-        names = {name for pair in _OWN.findall(text) for name in pair if name} | set(_ABOUT)
+        names = {name for pair in _OWN.findall(text) for name in pair if name}
+        names |= _ABOUT | set(_LOOKED_UP.findall(text))
         words = re.compile(rf'(?<![.\w"])(?:{"|".join(sorted(names))})\b')
         texts.append(words.sub(lambda match, n=number: f"n{n}_{match[0]}", text))
     path = folder / "entries.c"

@@ -19,11 +19,6 @@ from tvmrt.compiler.differences import differences_of
 SUITE = Path(__file__).with_name("suite.py")
 LIST = SUITE.with_name("not_passing.json")
 LISTED_FOR = (1, 23)  # the onnx version of the list
-FEW = (
-    "relu", "gemm", "softmax", "reducesum", "slice", "where", "topk", "lstm", "pad", "split",
-    "adagrad", "adam", "momentum", "negativeloglikelihoodloss", "rangeop", "flexattention",
-    "string_split", "regex_full_match", "tfidfvectorizer",
-)  # fmt: skip
 SAMPLED = ("Conv", "Exp", "If", "StringSplit")
 
 pytestmark = pytest.mark.skipif(
@@ -62,16 +57,11 @@ def test_failures_are_intentional_differences():
 
 
 @pytest.mark.slow
-def test_some_cases():
-    printed = _run("--operators", *FEW)
-    assert _passing(printed, "node") >= 180
+def test_all_cases():
+    printed = _run()
+    assert _passing(printed, "node") >= 1860
     # Networks that cannot share a library are compiled alone, which takes ten times as long.
     assert "batches run in halves: 0" in printed
-
-
-@pytest.mark.slow
-def test_all_cases():
-    assert _passing(_run(), "node") >= 1860
 
 
 @pytest.mark.slow
