@@ -32,16 +32,8 @@ typedef struct ort_base {
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_EP_FAIL = 11 }; /* codes of CreateStatus */
 enum { ORT_HARDWARE_CPU = 0 };
 enum { ORT_ELEMENT_STRING = 8 }; /* element types have ONNX's numbers */
-enum {
-  ORT_ATTRIBUTE_INT = 1,
-  ORT_ATTRIBUTE_INTS = 2,
-  ORT_ATTRIBUTE_FLOAT = 3,
-  ORT_ATTRIBUTE_FLOATS = 4,
-  ORT_ATTRIBUTE_STRING = 5,
-  ORT_ATTRIBUTE_STRINGS = 6,
-  ORT_ATTRIBUTE_GRAPH = 7,
-  ORT_ATTRIBUTE_TENSOR = 8
-};
+enum { ORT_INT = 1, ORT_INTS, ORT_FLOAT, ORT_FLOATS, ORT_STRING, ORT_STRINGS }; /* attributes */
+enum { ORT_GRAPH = 7, ORT_TENSOR };
 
 /* A table that the plug-in fills. onnxruntime reads no position that is newer than `version`; the
  * functions that are NULL are optional. */
@@ -64,11 +56,5 @@ typedef struct ort_functions {
   OrtEpApi ep;
   OrtModelEditorApi editor;
 } ort_functions;
-
-#define ORT_TRY(call)                  \
-  do {                                 \
-    ort_status* failed = (call);       \
-    if (failed != NULL) return failed; \
-  } while (0)
 
 #endif /* TVMRT_ONNXRUNTIME_EP_ABI_H_ */

@@ -1,10 +1,10 @@
 /* The two functions that onnxruntime calls by name, and the factory of execution providers. */
 #include <stdlib.h>
-#include <tvm/runtime/c_runtime_api.h>
+#include <string.h>
 #include <tvm/runtime/plugin.h>
 
-#include "platform/posix.h"
 #include "provider.h"
+#include "sdk/system.h"
 
 typedef struct factory {
   ort_own table; /* first */
@@ -12,30 +12,26 @@ typedef struct factory {
   char version[32]; /* onnxruntime accepts numbers and "." */
 } factory;
 
+_Static_assert(sizeof(TVMRT_SDK_VERSION) <= 32, "room for the version");
+
 static const char* get_name(const void* self) {
   (void)self;
   return EP_NAME;
 }
-
-static const char* get_vendor(const void* self) {
-  (void)self;
-  return "tvmrt";
-}
-
-_Static_assert(sizeof(TVMRT_VERSION_TEXT) <= 32, "room for the version");
 
 static const char* get_version(const void* self) { return ((const factory*)self)->version; }
 
 static ort_status* get_devices(void* self, const ort_hardware* const* hardware, size_t count,
                                ort_device** devices, size_t most, size_t* made) {
   factory* f = self;
+  ort_status* status = NULL;
   *made = 0;
-  for (size_t i = 0; i < count && *made < most; ++i) {
+  for (size_t i = 0; status == NULL && i < count && *made < most; ++i) {
     if (f->ort.api.HardwareDevice_Type(hardware[i]) != ORT_HARDWARE_CPU) continue;
-    ORT_TRY(f->ort.ep.CreateEpDevice(f, hardware[i], NULL, NULL, &devices[*made]));
-    ++*made;
+    status = f->ort.ep.CreateEpDevice(f, hardware[i], NULL, NULL, &devices[*made]);
+    if (status == NULL) ++*made;
   }
-  return NULL;
+  return status;
 }
 
 static ort_status* create_ep(void* self, const ort_hardware* const* hardware,
@@ -67,10 +63,10 @@ static ort_status* validate_compatibility(void* self, const ort_hardware* const*
   return NULL;
 }
 
-static ort_status* create_allocator(void* self, const void* memory, const void* options,
-                                    void** out) {
+/* An allocator or a stream: that of onnxruntime. */
+static ort_status* create_nothing(void* self, const void* memory, const void* options, void** out) {
   (void)self, (void)memory, (void)options;
-  *out = NULL; /* that of onnxruntime */
+  *out = NULL;
   return NULL;
 }
 
@@ -87,27 +83,20 @@ static bool is_stream_aware(const void* self) {
   return false;
 }
 
-static ort_status* create_sync_stream(void* self, const void* memory, const void* options,
-                                      void** out) {
-  (void)self, (void)memory, (void)options;
-  *out = NULL;
-  return NULL;
-}
-
 static const ort_slot slots[ORT_OWN_SLOTS] = {
     [OrtEpFactory_GetName] = (ort_slot)get_name,
-    [OrtEpFactory_GetVendor] = (ort_slot)get_vendor,
+    [OrtEpFactory_GetVendor] = (ort_slot)get_name,
     [OrtEpFactory_GetSupportedDevices] = (ort_slot)get_devices,
     [OrtEpFactory_CreateEp] = (ort_slot)create_ep,
     [OrtEpFactory_ReleaseEp] = (ort_slot)release_ep,
     [OrtEpFactory_GetVendorId] = (ort_slot)get_vendor_id,
     [OrtEpFactory_GetVersion] = (ort_slot)get_version,
     [OrtEpFactory_ValidateCompatibility] = (ort_slot)validate_compatibility,
-    [OrtEpFactory_CreateAllocator] = (ort_slot)create_allocator,
+    [OrtEpFactory_CreateAllocator] = (ort_slot)create_nothing,
     [OrtEpFactory_ReleaseAllocator] = (ort_slot)release_allocator,
     [OrtEpFactory_CreateDataTransfer] = (ort_slot)create_data_transfer,
     [OrtEpFactory_IsStreamAware] = (ort_slot)is_stream_aware,
-    [OrtEpFactory_CreateSyncStream] = (ort_slot)create_sync_stream,
+    [OrtEpFactory_CreateSyncStream] = (ort_slot)create_nothing,
 };
 
 /* The number before and after the first "." of a version. */
@@ -119,49 +108,55 @@ static bool is_old(const char* version) {
 }
 
 /* onnxruntime unloads this library, but the runtime of tvmrt has threads and tables for the life of
- * the process. Libraries of networks call functions of the runtime and do not name its file. */
+ * the process, so its handle is never closed. Libraries of networks call functions of the runtime
+ * and do not name its file. */
 static bool keep_runtime(void) {
   int (*function)(TVMFunctionHandle) = TVMFuncFree;
   const void* address;
+  const char* path;
+  void* handle;
   memcpy(&address, &function, sizeof(address));
-  return keep_library(address);
+  path = tvmrt__library_of(address);
+  handle = path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_NOW);
+  return handle != NULL && tvmrt__library_show(handle);
 }
 
-EXPORT ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,
-                                     void** factories, size_t most, size_t* made);
-EXPORT ort_status* ReleaseEpFactory(void* of);
+TVM_DLL ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,
+                                      void** factories, size_t most, size_t* made);
+TVM_DLL ort_status* ReleaseEpFactory(void* of);
 
 ort_status* CreateEpFactories(const char* name, const ort_base* base, const void* logger,
                               void** factories, size_t most, size_t* made) {
   ort_functions early = {0};
+  job j = {.ort = &early};
   const char* version = base->get_version();
   const bool old = is_old(version);
   const void* api = base->get_api(old ? 1 : ORT_VERSION_NEEDED);
-  factory* f;
+  factory* f = NULL;
   (void)name, (void)logger;
   *made = 0;
-  if (api == NULL) return NULL; /* without an API there is no error either */
-  if (old) {                    /* only the oldest part of the table is read */
-    memcpy(&early.api.CreateStatus, api, sizeof(void*));
-    return fail(
-        &early, ORT_FAIL,
-        "tvmrt needs onnxruntime 1.%d or later; this is onnxruntime %s: install a newer one",
-        ORT_VERSION_NEEDED, version);
+  if (api == NULL) return NULL;                        /* without an API there is no error either */
+  memcpy(&early.api.CreateStatus, api, sizeof(void*)); /* old ones have no more of the table */
+  if (old) {
+    job_fail(&j, ORT_FAIL,
+             "onnxruntime 1.%d or later is needed; this is onnxruntime %s: install a newer one",
+             ORT_VERSION_NEEDED, version);
+    return job_end(&j);
   }
   OrtApi_load(&early.api, api);
-  if (most < 1) return fail(&early, ORT_INVALID_ARGUMENT, "tvmrt: there is no room for a factory");
-  if (!keep_runtime()) return fail(&early, ORT_FAIL, "tvmrt: its runtime library is not a file");
   OrtEpApi_load(&early.ep, early.api.GetEpApi());
   OrtModelEditorApi_load(&early.editor, early.api.GetModelEditorApi());
-  f = calloc(1, sizeof(*f));
-  if (f == NULL) return fail_memory(&early);
-  f->ort = early;
-  memcpy(f->version, TVMRT_VERSION_TEXT, strspn(TVMRT_VERSION_TEXT, "0123456789."));
-  memcpy(f->table.slots, slots, sizeof(slots));
-  f->table.version = ORT_VERSION_NEEDED; /* in the place of slot 0 */
-  factories[0] = f;
-  *made = 1;
-  return NULL;
+  if (most < 1) job_fail(&j, ORT_INVALID_ARGUMENT, "there is no room for a factory");
+  if (!keep_runtime()) job_fail(&j, ORT_FAIL, "its runtime library is not a file");
+  if (TVM(&j, (f = tvmrt__calloc(1, sizeof(*f))) == NULL ? -1 : 0)) {
+    f->ort = early;
+    memcpy(f->version, TVMRT_SDK_VERSION, strspn(TVMRT_SDK_VERSION, "0123456789."));
+    memcpy(f->table.slots, slots, sizeof(slots));
+    f->table.version = ORT_VERSION_NEEDED; /* in the place of slot 0 */
+    factories[0] = f;
+    *made = 1;
+  }
+  return job_end(&j);
 }
 
 ort_status* ReleaseEpFactory(void* of) {
@@ -173,4 +168,5 @@ ort_status* ReleaseEpFactory(void* of) {
 static const tvmrt_plugin_function functions[] = {{NULL, NULL}};
 
 TVMRT_PLUGIN_TABLE = {
-    sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "onnxruntime_ep", functions, NULL, NULL, NULL};
+    sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "onnxruntime_ep", functions, NULL, NULL,
+    TVMRT_SDK_VERSION};

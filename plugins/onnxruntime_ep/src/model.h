@@ -1,27 +1,30 @@
-/* Write the nodes that onnxruntime gives the plug-in as one ONNX model. */
+/* The nodes that onnxruntime gives the plug-in, as an ONNX model. */
 #ifndef TVMRT_ONNXRUNTIME_EP_MODEL_H_
 #define TVMRT_ONNXRUNTIME_EP_MODEL_H_
 
-#include "text.h"
+#include "job.h"
 
-/* An array of value infos, owned; entries are borrowed from the graph, NULL for absent values. */
-typedef struct infos {
-  const ort_value_info** items;
-  size_t count;
-} infos;
+/* A message of protocol buffers, written in one pass: the size of a nested message takes five bytes,
+ * which are filled in at its end. */
+typedef struct writer {
+  job* j;
+  tvmrt_buf* to;
+} writer;
+void write_int(writer w, uint32_t field, int64_t value);
+void write_bytes(writer w, uint32_t field, const void* data, size_t size);
+void write_text(writer w, uint32_t field, const char* text); /* NULL: nothing */
+size_t write_begin(writer w, uint32_t field);
+void write_end(writer w, size_t begin);
 
-void infos_free(infos* of);
-ort_status* graph_inputs(const ort_functions* ort, const ort_graph* graph, infos* out);
-ort_status* graph_outputs(const ort_functions* ort, const ort_graph* graph, infos* out);
-ort_status* node_inputs(const ort_functions* ort, const ort_node* node, infos* out);
-ort_status* node_outputs(const ort_functions* ort, const ort_node* node, infos* out);
-/* The graph's nodes in topological order; owned by the caller. */
-ort_status* graph_nodes(const ort_functions* ort, const ort_graph* graph, const ort_node*** nodes,
-                        size_t* count);
+/* A constant, with its content. */
+void write_tensor(writer w, uint32_t field, const char* name, const ort_value* value);
+/* A name, and for tensors element type and shape. */
+void write_value_info(writer w, uint32_t field, const ort_value_info* info);
+/* An attribute, except a graph. */
+void write_attribute(writer w, uint32_t field, const ort_attribute* attribute);
 
 /* Append a serialized ModelProto of the graph to `to`. Its inputs and outputs are those of
  * `boundary`, in that order, without constants; without `boundary`, those of the graph. */
-ort_status* write_model(const ort_functions* ort, const ort_graph* graph, const ort_node* boundary,
-                        bytes* to);
+void write_model(job* j, const ort_graph* graph, const ort_node* boundary, tvmrt_buf* to);
 
 #endif /* TVMRT_ONNXRUNTIME_EP_MODEL_H_ */

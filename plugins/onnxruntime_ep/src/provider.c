@@ -1,197 +1,126 @@
 #include "provider.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "model.h"
 
-struct provider {
-  ort_own table; /* first */
-  const ort_functions* ort;
-  compiler compiler;
-  context_options context;
-};
-
 /* ---- options ---- */
 
-/* The text of a session option; *out is owned, NULL if it is not set. */
-static ort_status* read_option(const ort_functions* ort, const ort_options* options,
-                               const char* key, char** out) {
-  int has = 0;
-  size_t size = 0;
-  *out = NULL;
-  ORT_TRY(ort->api.HasSessionConfigEntry(options, key, &has));
-  if (!has) return NULL;
-  ORT_TRY(ort->api.GetSessionConfigEntry(options, key, NULL, &size));
-  *out = calloc(size + 1, 1);
-  if (*out == NULL) return fail_memory(ort);
-  return ort->api.GetSessionConfigEntry(options, key, *out, &size);
+#define OWN_PREFIX "ep." EP_NAME "."
+
+static const char* const keys_of_options[NUM_OPTIONS] = {
+    [OPTION_COMMAND] = OWN_PREFIX "command",
+    [OPTION_DIMS] = OWN_PREFIX "dims",
+    [OPTION_MIN_NODES] = OWN_PREFIX "min_nodes",
+    [OPTION_TARGET] = OWN_PREFIX "target",
+    [OPTION_CONTEXT_PATH] = "ep.context_file_path",
+    [OPTION_CONTEXT_IS_WRITTEN] = "ep.context_enable",
+    [OPTION_CONTEXT_IS_EMBEDDED] = "ep.context_embed_mode",
+};
+
+static void read_option(job* j, provider* to, const char* key, const char* value) {
+  size_t i = 0;
+  while (i < NUM_OPTIONS && strcmp(key, keys_of_options[i]) != 0) ++i;
+  if (i == NUM_OPTIONS) { /* an option of tvmrt with another name would be ignored silently */
+    if (strncmp(key, OWN_PREFIX, sizeof(OWN_PREFIX) - 1) == 0) {
+      job_fail(j, ORT_INVALID_ARGUMENT,
+               "there is no provider option %s; choose from dims, min_nodes, target, command",
+               key + sizeof(OWN_PREFIX) - 1);
+    }
+  } else if (i != OPTION_COMMAND || value[strspn(value, " \n")] != '\0') {
+    free(to->options[i]);
+    TVM(j, (to->options[i] = tvmrt__strdup(value)) == NULL ? -1 : 0);
+  }
 }
 
-static ort_status* read_flag(const ort_functions* ort, const ort_options* options, const char* key,
-                             bool* out) {
-  char* text = NULL;
-  ort_status* status = read_option(ort, options, key, &text);
-  *out = text != NULL && strcmp(text, "1") == 0;
-  free(text);
-  return status;
-}
-
-/* An option of tvmrt with another name would be ignored silently. */
-static ort_status* check_names(const ort_functions* ort, const ort_options* options) {
-  static const char prefix[] = "ep." EP_NAME ".";
-  static const char* const known[] = {"dims", "min_nodes", "target", "command"};
+static void read_options(job* j, const ort_options* options, provider* to) {
   const char *const *keys = NULL, *const *values = NULL;
   void* pairs = NULL;
   size_t count = 0;
-  ort_status* status = NULL;
-  ORT_TRY(ort->api.GetSessionOptionsConfigEntries(options, &pairs));
-  if (pairs == NULL) return NULL;
-  ort->api.GetKeyValuePairs(pairs, &keys, &values, &count);
-  for (size_t i = 0; status == NULL && i < count; ++i) {
-    const char* name = keys[i] + sizeof(prefix) - 1;
-    size_t k = 0;
-    if (strncmp(keys[i], prefix, sizeof(prefix) - 1) != 0) continue;
-    while (k < sizeof(known) / sizeof(*known) && strcmp(name, known[k]) != 0) ++k;
-    if (k == sizeof(known) / sizeof(*known)) {
-      status = fail(ort, ORT_INVALID_ARGUMENT,
-                    "tvmrt has no provider option %s; choose from dims, min_nodes, target, command",
-                    name);
-    }
-  }
-  ort->api.ReleaseKeyValuePairs(pairs);
-  return status;
-}
-
-static ort_status* read_options(const ort_functions* ort, const ort_options* options,
-                                provider* to) {
-  ORT_TRY(check_names(ort, options));
-  ORT_TRY(read_option(ort, options, "ep." EP_NAME ".command", &to->compiler.command));
-  ORT_TRY(read_option(ort, options, "ep." EP_NAME ".dims", &to->compiler.dims));
-  ORT_TRY(read_option(ort, options, "ep." EP_NAME ".min_nodes", &to->compiler.min_nodes));
-  ORT_TRY(read_option(ort, options, "ep." EP_NAME ".target", &to->compiler.target));
-  ORT_TRY(read_option(ort, options, "ep.context_file_path", &to->context.path));
-  ORT_TRY(read_flag(ort, options, "ep.context_enable", &to->context.is_written));
-  ORT_TRY(read_flag(ort, options, "ep.context_embed_mode", &to->context.is_embedded));
-  if (to->compiler.command != NULL && to->compiler.command[strspn(to->compiler.command, " \n")]) {
-    return NULL;
-  }
-  free(to->compiler.command);
-  to->compiler.command = new_default_command();
-  return to->compiler.command == NULL ? fail_memory(ort) : NULL;
+  ORT(j, api.GetSessionOptionsConfigEntries, options, &pairs);
+  if (pairs == NULL) return;
+  j->ort->api.GetKeyValuePairs(pairs, &keys, &values, &count);
+  for (size_t i = 0; !j->has_failed && i < count; ++i) read_option(j, to, keys[i], values[i]);
+  j->ort->api.ReleaseKeyValuePairs(pairs);
 }
 
 /* ---- the nodes to take ---- */
 
-static ort_status* claim(const ort_functions* ort, ort_support* support, const ort_node** nodes,
-                         size_t count) {
+static void claim(job* j, ort_support* support, const void* const* nodes, size_t count) {
   const ort_fusion fusion = {ORT_VERSION_NEEDED, true};
-  return count == 0 ? NULL : ort->ep.AddNodesToFuse(support, nodes, count, &fusion);
+  if (count > 0) ORT(j, ep.AddNodesToFuse, support, nodes, count, &fusion);
 }
 
 /* Read the lines of the compiler: each has the indices of the nodes of one part. */
-static ort_status* claim_parts(const ort_functions* ort, ort_support* support, bytes* text,
-                               const ort_node* const* nodes, size_t count) {
-  const ort_node** part = calloc(count + 1, sizeof(*part));
+static void claim_parts(job* j, ort_support* support, const tvmrt_buf* text, list nodes) {
+  const void** part = job_alloc(j, nodes.count + 1, sizeof(*part));
   size_t size = 0;
-  char *at, *end;
-  ort_status* status = NULL;
-  bytes_add(text, "", 1);
-  if (part == NULL || text->failed) {
-    free(part);
-    return fail_memory(ort);
-  }
-  for (at = text->data; status == NULL && *at != '\0'; at = end) {
+  char *at = text->data, *end;
+  if (part == NULL || at == NULL) return;
+  for (; *at != '\0'; at = end + (*end != '\0')) {
     const unsigned long index = strtoul(at, &end, 10);
-    if (end == at || index >= count || size >= count) {
-      status = fail(ort, ORT_EP_FAIL,
-                    "tvmrt: the command lists parts that the graph lacks; check "
-                    "that it is of the same version of tvmrt");
-    } else {
-      part[size++] = nodes[index];
-      if (*end == '\n') {
-        status = claim(ort, support, part, size);
-        size = 0;
-      }
-      end += *end != '\0';
+    if (end == at || index >= nodes.count || size >= nodes.count) {
+      job_fail(j, ORT_EP_FAIL,
+               "the command lists parts that the graph lacks; check that it is of the same version "
+               "of tvmrt");
+      return;
+    }
+    part[size++] = nodes.items[index];
+    if (*end == '\n') {
+      claim(j, support, part, size);
+      size = 0;
     }
   }
-  free(part);
-  return status;
-}
-
-static ort_status* compile_parts(const provider* p, const ort_graph* graph, ort_support* support,
-                                 const ort_node* const* nodes, size_t count) {
-  bytes model = {NULL, 0, 0, false}, parts = {NULL, 0, 0, false};
-  ort_status* status = write_model(p->ort, graph, NULL, &model);
-  if (status == NULL) status = run_compiler(p->ort, &p->compiler, &model, true, &parts);
-  if (status == NULL) status = claim_parts(p->ort, support, &parts, nodes, count);
-  bytes_free(&parts);
-  bytes_free(&model);
-  return status;
 }
 
 /* Bodies of If, Loop and Scan are part of their nodes: none of their nodes is taken alone. A model
  * with EPContext nodes has been compiled: nothing else is taken, so that no compiler is needed. */
 static ort_status* get_capability(void* self, const ort_graph* graph, ort_support* support) {
   const provider* p = self;
-  const ort_node *parent = NULL, **nodes = NULL;
-  size_t count = 0;
+  job j = {.ort = p->ort};
+  const ort_node* parent = NULL;
+  tvmrt_buf model = {NULL, 0, 0}, parts = {NULL, 0, 0};
+  const char* result;
   bool is_compiled = false;
-  ort_status* status;
-  ORT_TRY(p->ort->api.Graph_GetParentNode(graph, &parent));
-  if (parent != NULL) return NULL;
-  ORT_TRY(graph_nodes(p->ort, graph, &nodes, &count));
-  status = NULL;
-  for (size_t i = 0; status == NULL && i < count; ++i) {
-    bool is = false;
-    status = context_is_ours(p->ort, nodes[i], &is);
-    if (status == NULL && is) {
-      is_compiled = true;
-      status = claim(p->ort, support, &nodes[i], 1);
-    }
+  list nodes = {NULL, 0};
+  ORT(&j, api.Graph_GetParentNode, graph, &parent);
+  if (parent == NULL) nodes = LIST(&j, Graph, Nodes, graph);
+  for (size_t i = 0; i < nodes.count; ++i) {
+    if (!context_is_ours(&j, nodes.items[i])) continue;
+    is_compiled = true;
+    claim(&j, support, &nodes.items[i], 1);
   }
-  if (status == NULL && !is_compiled && count > 0) {
-    status = compile_parts(p, graph, support, nodes, count);
+  if (nodes.count > 0 && !is_compiled) {
+    write_model(&j, graph, NULL, &model);
+    result = run_compiler(&j, p, &model, true);
+    if (TVM(&j, tvmrt__read_file(result, &parts))) claim_parts(&j, support, &parts, nodes);
   }
-  free(nodes);
-  return status;
+  tvmrt__buf_free(&parts);
+  tvmrt__buf_free(&model);
+  return job_end(&j);
 }
 
 /* ---- compiling them ---- */
 
-static ort_status* compile_graph(const provider* p, const ort_graph* graph, const ort_node* fused,
-                                 kernel** out, ort_node** context) {
-  bytes model = {NULL, 0, 0, false}, library = {NULL, 0, 0, false};
-  size_t inputs = 0, outputs = 0;
-  ort_status* status = write_model(p->ort, graph, fused, &model);
-  if (status == NULL) status = run_compiler(p->ort, &p->compiler, &model, false, &library);
-  bytes_free(&model);
-  if (status == NULL) status = p->ort->api.Node_GetNumInputs(fused, &inputs);
-  if (status == NULL) status = p->ort->api.Node_GetNumOutputs(fused, &outputs);
-  if (status == NULL) {
-    status = kernel_from_bytes(p->ort, library.data, library.size, inputs, outputs, out);
-  }
-  if (status == NULL && p->context.is_written && context != NULL) {
-    status = context_node(p->ort, &p->context, graph, fused, &library, context);
-  }
-  bytes_free(&library);
-  return status;
-}
-
 static ort_status* compile_one(const provider* p, const ort_graph* graph, const ort_node* fused,
                                kernel** out, ort_node** context) {
-  const ort_node** nodes = NULL;
-  size_t count = 0;
-  bool is = false;
-  ort_status* status;
-  ORT_TRY(graph_nodes(p->ort, graph, &nodes, &count));
-  status = count == 1 ? context_is_ours(p->ort, nodes[0], &is) : NULL;
-  if (status == NULL) {
-    status = is ? context_load(p->ort, &p->context, graph, nodes[0], out)
-                : compile_graph(p, graph, fused, out, context);
+  const char *is_written = p->options[OPTION_CONTEXT_IS_WRITTEN], *library;
+  job j = {.ort = p->ort};
+  const list nodes = LIST(&j, Graph, Nodes, graph);
+  tvmrt_buf model = {NULL, 0, 0};
+  if (nodes.count == 1 && context_is_ours(&j, nodes.items[0])) {
+    *out = context_load(&j, p, graph, nodes.items[0], fused);
+  } else {
+    write_model(&j, graph, fused, &model);
+    library = run_compiler(&j, p, &model, false);
+    tvmrt__buf_free(&model);
+    *out = kernel_load(&j, library, fused);
+    if (context != NULL && is_written != NULL && strcmp(is_written, "1") == 0) {
+      *context = context_node(&j, p, graph, fused, library);
+    }
   }
-  free(nodes);
-  return status;
+  return job_end(&j);
 }
 
 static void release_kernels(void* self, void** kernels, size_t count) {
@@ -223,31 +152,30 @@ static const char* get_name(const void* self) {
 }
 
 ort_status* provider_new(const ort_functions* ort, const ort_options* options, provider** out) {
+  job j = {.ort = ort};
   provider* p = calloc(1, sizeof(*p));
-  ort_status* status;
   *out = NULL;
-  if (p == NULL) return fail_memory(ort);
+  if (p == NULL) {
+    TVM(&j, tvmrt__fail_memory(sizeof(*p)));
+    return job_end(&j);
+  }
   p->table.version = ORT_VERSION_NEEDED;
   p->table.slots[OrtEp_GetName] = (ort_slot)get_name;
   p->table.slots[OrtEp_GetCapability] = (ort_slot)get_capability;
   p->table.slots[OrtEp_Compile] = (ort_slot)compile;
   p->table.slots[OrtEp_ReleaseNodeComputeInfos] = (ort_slot)release_kernels;
   p->ort = ort;
-  status = read_options(ort, options, p);
-  if (status != NULL) {
+  read_options(&j, options, p);
+  if (j.has_failed) {
     provider_free(p);
   } else {
     *out = p;
   }
-  return status;
+  return job_end(&j);
 }
 
 void provider_free(provider* of) {
   if (of == NULL) return;
-  free(of->compiler.command);
-  free(of->compiler.dims);
-  free(of->compiler.min_nodes);
-  free(of->compiler.target);
-  free(of->context.path);
+  for (size_t i = 0; i < NUM_OPTIONS; ++i) free(of->options[i]);
   free(of);
 }

@@ -125,7 +125,7 @@ def test_an_onnxruntime_that_is_too_old_is_refused_in_one_sentence(version):
     )
     assert status == 1 and made.value == 0 and alive
     assert texts == [
-        b"tvmrt needs onnxruntime 1.24 or later; this is onnxruntime "
+        b"tvmrt: onnxruntime 1.24 or later is needed; this is onnxruntime "
         + version
         + b": install a newer one"
     ]

@@ -18,7 +18,7 @@ from tvmrt.libinfo import find_include_path, find_lib_path  # noqa: E402
 
 FOLDER = Path(__file__).parents[1]
 SANITIZERS = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-VERSION = '-DTVMRT_VERSION_TEXT="1.2.0"'
+VERSION = '-DTVMRT_SDK_VERSION="1.2.0"'
 
 
 def cc(*words: object) -> None:
@@ -49,7 +49,8 @@ def test_c_program_registers_runs_and_unloads_without_leaks(tmp_path):
 
     write_header(FOLDER / "positions.ini", tmp_path / "positions.h")
     write_header(FOLDER / "tests" / "host_positions.ini", tmp_path / "host_positions.h")
-    includes = [f"-I{each}" for each in (tmp_path, *find_include_path())]
+    folders = (tmp_path, *find_include_path(), FOLDER.parents[1] / "src_runtime")
+    includes = [f"-I{each}" for each in folders]
     runtime = Path(find_lib_path()[0])
     link = [runtime, f"-Wl,-rpath,{runtime.parent}"]
     plugin, program = tmp_path / "ep.so", tmp_path / "host"

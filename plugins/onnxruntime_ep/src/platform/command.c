@@ -1,94 +1,54 @@
-#include "../command.h"
-
+/* The compiler is another process, so that hosts without Python can use it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "posix.h"
+#include "../provider.h"
+#include "sdk/system.h"
 
-enum { MAX_WORDS = 32, ERROR_BYTES = 2048 };
+enum { MAX_WORDS = 32, MAX_ERROR_BYTES = 2048, MAX_COMMAND_BYTES = 4096 };
 extern char** environ;
 
-static mutex lock = MUTEX_INIT;
-static char command_of_host[4096]; /* empty: none */
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
+static char default_command[MAX_COMMAND_BYTES] = "tvmrt";
 
-EXPORT int tvmrt_onnxruntime_ep_set_command(const char* command) {
-  const size_t size = command == NULL ? 0 : strlen(command);
-  if (size >= sizeof(command_of_host)) return -1;
-  mutex_lock(&lock);
-  memcpy(command_of_host, command == NULL ? "" : command, size + 1);
-  mutex_unlock(&lock);
+int tvmrt_onnxruntime_ep_set_command(const char* command) {
+  if (command == NULL) command = "tvmrt";
+  if (strlen(command) >= sizeof(default_command)) return -1;
+  tvmrt__lock(&lock);
+  memcpy(default_command, command, strlen(command) + 1);
+  tvmrt__unlock(&lock);
   return 0;
 }
 
-char* new_default_command(void) {
-  char* copy;
-  mutex_lock(&lock);
-  copy = strdup(command_of_host[0] != '\0' ? command_of_host : "tvmrt");
-  mutex_unlock(&lock);
-  return copy;
-}
-
-/* Files in the temporary folder of one call. */
-typedef struct folder {
-  char *path, *model, *result, *errors;
-} folder;
-
-static void folder_free(folder* of) {
-  char* files[] = {of->model, of->result, of->errors};
-  for (size_t i = 0; i < 3; ++i) {
-    if (files[i] != NULL) (void)unlink(files[i]);
-    free(files[i]);
-  }
-  if (of->path != NULL) (void)rmdir(of->path);
-  free(of->path);
-  *of = (folder){NULL, NULL, NULL, NULL};
-}
-
-static ort_status* folder_new(const ort_functions* ort, const char* result, folder* out) {
-  char* path = text_new("%s/tvmrt-ep-XXXXXX", temporary_folder());
-  *out = (folder){NULL, NULL, NULL, NULL};
-  if (path == NULL) return fail_memory(ort);
-  if (mkdtemp(path) == NULL) {
-    ort_status* status = fail(ort, ORT_FAIL,
-                              "tvmrt: no temporary folder can be made as %s (%s); set TMPDIR to a "
-                              "folder that can be written",
-                              path, strerror(errno));
-    free(path);
-    return status;
-  }
-  out->path = path;
-  out->model = text_new("%s/model.onnx", path);
-  out->result = text_new("%s/%s", path, result);
-  out->errors = text_new("%s/errors.txt", path);
-  if (out->model != NULL && out->result != NULL && out->errors != NULL) return NULL;
-  folder_free(out);
-  return fail_memory(ort);
-}
-
-static size_t split(char* text, char** words, size_t most) {
-  const char* separator = strchr(text, '\n') != NULL ? "\n" : " ";
-  char *rest = NULL, *word = strtok_r(text, separator, &rest);
+/* The words of the command before those of `more`, which ends with NULL. */
+static char** words_of(job* j, const char* command, char* const* more) {
+  char *text = job_text(j, "%s", command), *rest = NULL;
+  char** words = job_alloc(j, MAX_WORDS + NUM_OPTIONS * 2 + 8, sizeof(*words));
+  const char* separator = strchr(command, '\n') != NULL ? "\n" : " ";
   size_t count = 0;
-  for (; word != NULL && count < most; word = strtok_r(NULL, separator, &rest)) {
+  if (words == NULL) return NULL;
+  for (char* word = strtok_r(text, separator, &rest); word != NULL && count < MAX_WORDS;
+       word = strtok_r(NULL, separator, &rest)) {
     words[count++] = word;
   }
-  return count;
+  for (; *more != NULL; ++more) words[count++] = *more;
+  return words;
 }
 
-/* 0, or an error number; *code is the exit status. */
-static int run(char* const* words, const char* errors, int* code) {
+/* 0, or an error number; *code is the exit status. The process writes to the file `output`. */
+static int run(char* const* words, const char* output, int* code) {
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC;
   posix_spawn_file_actions_t actions;
   pid_t process;
   int rc = posix_spawn_file_actions_init(&actions);
   if (rc != 0) return rc;
   rc = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   if (rc == 0) {
-    rc = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors,
-                                          O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    rc = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, output, flags, 0600);
   }
   if (rc == 0) rc = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   if (rc == 0) rc = posix_spawnp(&process, words[0], &actions, NULL, words, environ);
@@ -100,63 +60,57 @@ static int run(char* const* words, const char* errors, int* code) {
   return 0;
 }
 
-static ort_status* run_in(const ort_functions* ort, const compiler* with, const folder* in,
-                          bool parts, bytes* result) {
-  char *words[MAX_WORDS + 12], *text = strdup(with->command);
-  size_t count;
-  int code = 0, rc;
-  if (text == NULL) return fail_memory(ort);
-  count = split(text, words, MAX_WORDS);
-  words[count++] = "onnxruntime-ep";
-  words[count++] = in->model;
-  words[count++] = "-o";
-  words[count++] = in->result;
-  if (parts) words[count++] = "--parts";
-  if (with->dims != NULL) words[count++] = "--dims", words[count++] = with->dims;
-  if (with->min_nodes != NULL) words[count++] = "--min-nodes", words[count++] = with->min_nodes;
-  if (with->target != NULL) words[count++] = "--target", words[count++] = with->target;
-  words[count] = NULL;
-  rc = run(words, in->errors, &code);
-  free(text);
-  if (rc != 0) {
-    return fail(ort, ORT_EP_FAIL,
-                "tvmrt: the command '%s' of the provider option command cannot be started (%s); "
-                "install tvmrt, or load a model that has been compiled with ep.context_enable",
-                with->command, strerror(rc));
+/* The last lines that the command printed are the error. */
+static void fail_command(job* j, const char* command, const char* output) {
+  static const char prefix[] = "tvmrt: error: ";
+  tvmrt_buf said = {NULL, 0, 0};
+  const char* text = "";
+  if (tvmrt__read_file(output, &said) == 0 && said.size > 0) {
+    while (said.size > 0 && said.data[said.size - 1] == '\n') said.data[--said.size] = '\0';
+    text = said.data + (said.size > MAX_ERROR_BYTES ? said.size - MAX_ERROR_BYTES : 0);
   }
-  if (!WIFEXITED(code) || WEXITSTATUS(code) != 0) {
-    static const char prefix[] = "tvmrt: error: ";
-    bytes said = {NULL, 0, 0, false};
-    const char* text_of = "";
-    ort_status* status;
-    (void)read_tail(in->errors, ERROR_BYTES, &said);
-    while (said.size > 0 && (said.data[said.size - 1] == '\n')) --said.size;
-    bytes_add(&said, "", 1);
-    if (!said.failed && said.data != NULL) text_of = said.data;
-    if (strncmp(text_of, prefix, sizeof(prefix) - 1) == 0) text_of += sizeof(prefix) - 1;
-    if (text_of[0] != '\0') {
-      status = fail(ort, ORT_EP_FAIL, "tvmrt: %s", text_of);
-    } else {
-      status = fail(ort, ORT_EP_FAIL,
-                    "tvmrt: the command '%s' ended without a message; run it in a terminal",
-                    with->command);
-    }
-    bytes_free(&said);
-    return status;
+  if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) text += sizeof(prefix) - 1;
+  if (text[0] != '\0') {
+    job_fail(j, ORT_EP_FAIL, "%s", text);
+  } else {
+    job_fail(j, ORT_EP_FAIL, "the command '%s' ended without a message; run it in a terminal",
+             command);
   }
-  if (read_tail(in->result, SIZE_MAX / 2, result) == 0) return NULL;
-  return fail(ort, ORT_EP_FAIL, "tvmrt: the command '%s' wrote no result; check its version",
-              with->command);
+  tvmrt__buf_free(&said);
 }
 
-ort_status* run_compiler(const ort_functions* ort, const compiler* with, const bytes* model,
-                         bool parts, bytes* result) {
-  folder in;
-  ort_status* status;
-  ORT_TRY(folder_new(ort, parts ? "parts.txt" : "network.so", &in));
-  if (in.path == NULL) return fail_memory(ort); /* there was no memory for a status either */
-  status = write_file(ort, in.model, model->data, model->size);
-  if (status == NULL) status = run_in(ort, with, &in, parts, result);
-  folder_free(&in);
-  return status;
+char* run_compiler(job* j, const provider* p, const tvmrt_buf* model, bool parts) {
+  char *input = job_file(j, "model.onnx"), *output = job_file(j, "output.txt");
+  char* result = job_file(j, parts ? "parts.txt" : "network.so");
+  char* more[16] = {"onnxruntime-ep", input, "-o", result, "--quiet"};
+  char *names[NUM_OPTIONS] =
+      {[OPTION_DIMS] = "--dims", [OPTION_MIN_NODES] = "--min-nodes", [OPTION_TARGET] = "--target"},
+       **words, *command = p->options[OPTION_COMMAND];
+  size_t count = 5;
+  int code = 0, rc;
+  if (command == NULL) {
+    tvmrt__lock(&lock);
+    command = job_text(j, "%s", default_command);
+    tvmrt__unlock(&lock);
+  }
+  if (parts) more[count++] = "--parts";
+  for (size_t i = 0; i < NUM_OPTIONS; ++i) {
+    if (names[i] == NULL || p->options[i] == NULL) continue;
+    more[count++] = names[i];
+    more[count++] = p->options[i];
+  }
+  words = command == NULL ? NULL : words_of(j, command, more);
+  if (words == NULL || !TVM(j, tvmrt__write_file(input, model->data, model->size))) return NULL;
+  rc = run(words, output, &code);
+  if (rc != 0) {
+    job_fail(j, ORT_EP_FAIL,
+             "the command '%s' of the provider option command cannot be started (%s); install "
+             "tvmrt, or load a model that has been compiled with ep.context_enable",
+             command, strerror(rc));
+  } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0) {
+    fail_command(j, command, output);
+  } else if (!tvmrt__is_readable(result)) {
+    job_fail(j, ORT_EP_FAIL, "the command '%s' wrote no result; check its version", command);
+  }
+  return j->has_failed ? NULL : result;
 }
