@@ -6,10 +6,10 @@ import ctypes
 import os
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from tvmrt.error import suggestion
 from tvmrt.libinfo import find_lib_path
 
 __all__ = ["NAME", "add_to", "library_path", "register"]
@@ -18,7 +18,6 @@ NAME = "tvmrt"
 """Name of the execution provider, and the default name of its registration."""
 MIN_VERSION = (1, 24)
 EXAMPLES = {"dims": "batch=1..8,seq<=128", "min_nodes": "5", "target": "native", "command": "tvmrt"}
-OPTIONS = tuple(EXAMPLES)
 
 
 def library_path() -> str:
@@ -86,12 +85,9 @@ def add_to(options: Any, values: Mapping[str, str | int] | None = None) -> None:
 
 
 def _text_of(name: str, value: object) -> str:
-    if name not in OPTIONS:
-        similar = get_close_matches(str(name).lower(), OPTIONS, 1)
-        hint = f"did you mean {similar[0]}? " if similar else ""
-        raise ValueError(
-            f"tvmrt has no provider option {name!r}; {hint}choose from {', '.join(OPTIONS)}"
-        )
+    if name not in EXAMPLES:
+        hint = suggestion(str(name).lower(), EXAMPLES)
+        raise ValueError(f"tvmrt has no provider option {name!r}; {hint}")
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise TypeError(
             f"the provider option {name} is {value!r}; give a text or a whole number, for example "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -45,28 +43,22 @@ def command(
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
     import onnx
 
-    from tvmrt.plugins.onnxruntime_ep import compiling, option_checks, partition
+    from tvmrt.compiler.export.atomic import replacing
+    from tvmrt.plugins.onnxruntime_ep import compiling, partition
 
-    request = compiling.make_request(option_checks.parse_dims(dims), target)
+    request = compiling.make_request(dims, target)
 
     def compile_part(part: onnx.ModelProto) -> None:
         with compiling.compiled_library(part, request):
             pass
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), replacing(output) as aside:
         warnings.simplefilter("ignore")  # inferred bounds; the session reports errors only
         network = onnx.load(model)
         if parts:
-            option_checks.check(request, network)
+            compiling.check(request, network)
             found = partition.find_parts(network, compile_part, min_nodes)
-            _write(output, "".join(" ".join(map(str, each)) + "\n" for each in found).encode())
+            aside.write_text("".join(" ".join(map(str, each)) + "\n" for each in found))
         else:
             with compiling.compiled_library(network, request) as library:
-                _write(output, library.read_bytes())
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file aside, then rename it."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(data)
-    shutil.move(file.name, path)
+                aside.write_bytes(library.read_bytes())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import onnx
 from onnx import TensorProto, helper, shape_inference
 
+from tvmrt.compiler.frontend.onnx.outline_subgraph import captured_names
+from tvmrt.compiler.frontend.onnx.tensors import subgraphs
 from tvmrt.error import CompileError, InternalError, OpError, TVMError, UnsupportedError
 from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 
@@ -101,10 +103,16 @@ class _Graph:
             name: index for index, node in enumerate(self.nodes) for name in node.output if name
         }
         self.outputs = {each.name for each in model.graph.output}
+        self.values = {each.name for each in model.graph.input} | {*self.constants, *self.producer}
         self.read_by: dict[str, set[int]] = {}
         for index, node in enumerate(self.nodes):
-            for name in _reads(node):
+            for name in self.reads(node):
                 self.read_by.setdefault(name, set()).add(index)
+
+    def reads(self, node: onnx.NodeProto) -> list[str]:
+        """Return the values of this graph that a node reads, also in its bodies."""
+        inner = (name for body in subgraphs(node) for name in captured_names(body))
+        return [name for name in (*node.input, *inner) if name in self.values]
 
     def is_tensor(self, name: str) -> bool:
         """Return whether a value is known to be a tensor of numbers."""
@@ -132,10 +140,6 @@ class _Graph:
         if not refused:
             return [list(range(len(self.nodes)))] if self.nodes else []
         level: list[int] = []
-        for index, node in enumerate(self.nodes):
-            before = [self.producer[name] for name in _reads(node) if name in self.producer]
-            changes = [level[i] + ((i in refused) != (index in refused)) for i in before]
-            level.append(max(changes, default=int(index in refused)))
         root = list(range(len(self.nodes)))
 
         def find(i: int) -> int:
@@ -145,9 +149,11 @@ class _Graph:
             return i
 
         for index, node in enumerate(self.nodes):
-            for name in _reads(node):
-                i = self.producer.get(name)
-                if i is not None and level[i] == level[index]:
+            before = [self.producer[name] for name in self.reads(node) if name in self.producer]
+            changes = [level[i] + ((i in refused) != (index in refused)) for i in before]
+            level.append(max(changes, default=int(index in refused)))
+            for i in before:
+                if level[i] == level[index]:
                     root[find(index)] = find(i)
         parts: dict[int, list[int]] = {}
         for index in range(len(self.nodes)):
@@ -159,7 +165,7 @@ class _Graph:
         """Return the model of a part; None if a value at its boundary is not a tensor of
         numbers."""
         inside = set(part)
-        reads = dict.fromkeys(name for i in part for name in _reads(self.nodes[i]))
+        reads = dict.fromkeys(name for i in part for name in self.reads(self.nodes[i]))
         writes = [name for i in part for name in self.nodes[i].output if name]
         inputs = [
             n for n in reads if n not in self.constants and self.producer.get(n) not in inside
@@ -177,17 +183,3 @@ class _Graph:
         return helper.make_model(
             graph, opset_imports=self.model.opset_import, ir_version=self.model.ir_version
         )
-
-
-def _reads(node: onnx.NodeProto) -> Iterable[str]:
-    """Return the names that a node reads, also in its bodies."""
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        bodies = [attribute.g] if attribute.HasField("g") else attribute.graphs
-        for body in bodies:
-            own = {each.name for each in (*body.input, *body.initializer)}
-            for each in body.node:
-                names += [name for name in _reads(each) if name not in own]
-                own.update(each.output)
-            names += [each.name for each in body.output if each.name not in own]
-    return names

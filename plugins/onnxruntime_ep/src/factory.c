@@ -47,40 +47,16 @@ static void release_ep(void* self, provider* of) {
   provider_free(of);
 }
 
-/* ---- required functions of devices that tvmrt does not have: CPU memory, no streams ---- */
-
 static uint32_t get_vendor_id(const void* self) {
   (void)self;
   return 0; /* no number of the PCI vendors */
 }
 
-enum { COMPATIBILITY_UNKNOWN = 0 };
-
-static ort_status* validate_compatibility(void* self, const ort_hardware* const* hardware,
-                                          size_t count, const char* text, int* out) {
-  (void)self, (void)hardware, (void)count, (void)text;
-  *out = COMPATIBILITY_UNKNOWN; /* known when the library is loaded */
-  return NULL;
-}
-
-/* An allocator or a stream: that of onnxruntime. */
-static ort_status* create_nothing(void* self, const void* memory, const void* options, void** out) {
-  (void)self, (void)memory, (void)options;
-  *out = NULL;
-  return NULL;
-}
-
-static void release_allocator(void* self, void* allocator) { (void)self, (void)allocator; }
-
+/* Required of all factories: memory is that of the processor, so nothing is copied by tvmrt. */
 static ort_status* create_data_transfer(void* self, void** out) {
   (void)self;
   *out = NULL;
   return NULL;
-}
-
-static bool is_stream_aware(const void* self) {
-  (void)self;
-  return false;
 }
 
 static const ort_slot slots[ORT_OWN_SLOTS] = {
@@ -91,12 +67,7 @@ static const ort_slot slots[ORT_OWN_SLOTS] = {
     [OrtEpFactory_ReleaseEp] = (ort_slot)release_ep,
     [OrtEpFactory_GetVendorId] = (ort_slot)get_vendor_id,
     [OrtEpFactory_GetVersion] = (ort_slot)get_version,
-    [OrtEpFactory_ValidateCompatibility] = (ort_slot)validate_compatibility,
-    [OrtEpFactory_CreateAllocator] = (ort_slot)create_nothing,
-    [OrtEpFactory_ReleaseAllocator] = (ort_slot)release_allocator,
     [OrtEpFactory_CreateDataTransfer] = (ort_slot)create_data_transfer,
-    [OrtEpFactory_IsStreamAware] = (ort_slot)is_stream_aware,
-    [OrtEpFactory_CreateSyncStream] = (ort_slot)create_nothing,
 };
 
 /* The number before and after the first "." of a version. */

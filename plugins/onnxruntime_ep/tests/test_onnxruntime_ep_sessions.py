@@ -200,7 +200,7 @@ EYE = 2 * np.eye(4, dtype=np.float32)
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"target": "x86-46"}, "option target has the value x86-46, .* did you mean x86-64"),
+        ({"target": "x86-46"}, "target x86-46 is not known; did you mean x86-64"),
         ({"target": "cortex-m4"}, "option target has the value cortex-m4, .* operating system"),
         ({"dims": "betch=1..4"}, "has no dimension betch; did you mean batch"),
         ({"dims": "batch=4..1"}, "batch=4..1: the bounds of a dimension are two numbers"),
@@ -229,9 +229,12 @@ def test_bounds_with_spaces_hold_in_the_parts_that_have_the_dimension():
 
 
 def test_unknown_options_are_errors_that_name_the_known_ones(mlp):
-    for name, hint in [("min_node", "did you mean min_nodes"), ("DIMS", "did you mean dims")]:
-        text = f"{hint}.*dims, min_nodes, target, command"
-        with pytest.raises(ValueError, match=text):
+    for name, hint in [
+        ("min_node", "did you mean min_nodes"),
+        ("DIMS", "did you mean dims"),
+        ("threads", "choose from dims, min_nodes, target, command"),
+    ]:
+        with pytest.raises(ValueError, match=f"no provider option '{name}'; {hint}"):
             onnxruntime_ep.add_to(onnxruntime.SessionOptions(), {name: "5"})
     with pytest.raises(TypeError, match=r"dims is \{'batch': 4\}; give a text"):
         onnxruntime_ep.add_to(onnxruntime.SessionOptions(), {"dims": {"batch": 4}})
