@@ -40,8 +40,8 @@ def check(request: Request, model: onnx.ModelProto) -> None:
     """Raise ValueError if the target or the dimensions do not suit a whole network."""
     if request.target is not None and not get_target(request.target, request.levels).hosted:
         raise ValueError(
-            f"the option target has the value {request.target}, for which no libraries can be made; "
-            "choose a target with an operating system, such as native"
+            f"the option target has the value {request.target}, for which no libraries can be "
+            "made; choose a target with an operating system, such as native"
         )
     names = _dimensions(model) | _names(model.graph.value_info)
     if unused := Dims(request.dims).unused(names):
