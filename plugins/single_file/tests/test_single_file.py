@@ -309,6 +309,25 @@ def test_weights_for_an_archive_of_equal_options_fit_the_program(tmp_path, capsy
     assert "its --target and its --module-name to an archive" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_weights_that_replace_those_of_another_program_are_reported_and_refused_by_it(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    command = ["compile", str(DIGITS), "--params", "file", "-o"]
+    assert main([*command, "net.c"]) == 0
+    (tmp_path / "main.c").write_text(WITH_WEIGHTS)
+    _run(["gcc", *STRICT, "main.c", "net.c", "-lm", "-o", "main"])
+    assert subprocess.run(["./main", "net.bin"], check=False).returncode == 0
+    assert main([*command, "net.c"]) == 0  # again
+    assert "warning" not in capsys.readouterr().err
+    archive = ["--target", "cortex-m4", "--interface-api", "c"]
+    assert main([*command, "net.tar", *archive]) == 0
+    reported = "net.bin has weights for net.tar now; net.c, whose weights it may have had, refuses"
+    assert reported in capsys.readouterr().err
+    assert subprocess.run(["./main", "net.bin"], check=False).returncode == 2
+
+
 WITH_WEIGHTS = """\
 #include <stdio.h>
 #include "net.h"

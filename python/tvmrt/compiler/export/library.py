@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +21,7 @@ from tvmrt.compiler.codegen.target import Target
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.partition import Partition
+from tvmrt.error import TvmrtWarning
 from tvmrt.option_syntax import option, options
 
 from . import blob, formats, import_stubs
@@ -188,9 +190,22 @@ class CompiledLibrary:
             formats.check_further_file(path.with_suffix(".bin"), data, data[:4])
 
     def _export_weights_next_to(self, path: Path) -> None:
-        """Write the blob of weights, if they are not in the program."""
-        if self.options.weights_in_blob:
-            self.export_weights(path.with_suffix(".bin"))
+        """Write the blob of weights, if they are not in the program. Warn if another program of
+        this name loses its weights."""
+        if not self.options.weights_in_blob:
+            return
+        weights = path.with_suffix(".bin")
+        others = [path.with_suffix(each) for each in (".tar", *formats.output_suffixes())]
+        other = next((each for each in others if each != path and each.is_file()), None)
+        if other is not None and weights.is_file():
+            old, new = weights.read_bytes(), self.weights_blob()
+            if not weight_file.have_equal_layouts(old, new):
+                text = (
+                    f"{weights} has weights for {path} now; {other}, whose weights it may have "
+                    "had, refuses them: compile one of both to another name"
+                )
+                warnings.warn(text, TvmrtWarning, stacklevel=2)
+        self.export_weights(weights)
 
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Compile and link to a shared library in the classic layout; not for firmware.

@@ -41,6 +41,12 @@ def blob_of(sources: Sources) -> bytes:
     return head + contents
 
 
+def have_equal_layouts(blob: bytes, other: bytes) -> bool:
+    """Return whether two blobs are weights for the same programs."""
+    layouts = slice(4, 16)  # the version of the format, and the layout
+    return blob[layouts] == other[layouts]
+
+
 def declarations(prefix: str, sources: Sources, options: Options) -> list[str]:
     """Return header lines with the size of the blob and the function that takes its address."""
     if not options.weights_in_blob:
