@@ -50,7 +50,17 @@ def zig_package() -> Path | None:
 
 def is_zig(command: Sequence[str]) -> bool:
     """Return whether a command calls zig, from the package or installed otherwise."""
-    return any(word == "ziglang" or Path(word).stem == "zig" for word in command)
+    return any(map(_names_zig, command))
+
+
+def _names_zig(word: str) -> bool:
+    return word == "ziglang" or Path(word).stem == "zig"
+
+
+def zig_tool(command: Sequence[str], tool: str) -> list[str]:
+    """Return the command of another tool, such as ``ar``, of the zig that a command calls."""
+    end = next(i for i, word in enumerate(command, 1) if _names_zig(word))
+    return [*command[:end], tool]
 
 
 def name_of(command: Sequence[str]) -> str:
@@ -73,13 +83,22 @@ def environment(command: Sequence[str], folder: Path) -> Mapping[str, str] | Non
 
     Zig keeps all objects that it compiles forever. Here they go to the folder; only its C libraries
     stay in the user's cache folder, if that is writable.
+
+    Raises OSError if the user named a cache folder that is not writable: zig would try forever.
     """
     if not is_zig(command):
         return None
     local = str(folder / "zig-cache")
-    variables = {_ZIG_LOCAL: local, **os.environ}
-    if not _has_cache_folder():
-        variables.setdefault(_ZIG_GLOBAL, local)
+    given = {name: os.environ[name] for name in (_ZIG_LOCAL, _ZIG_GLOBAL) if os.environ.get(name)}
+    for name, path in given.items():
+        if not _is_writable(folder / path):  # zig takes a relative path from the folder
+            raise OSError(
+                f"it cannot write to its cache folder {path}; set {name} to another one, or "
+                "unset it"
+            )
+    variables = {**os.environ, _ZIG_LOCAL: local, **given}
+    if _ZIG_GLOBAL not in given and not _has_cache_folder():
+        variables[_ZIG_GLOBAL] = local
     return variables
 
 
@@ -90,6 +109,16 @@ def _has_cache_folder() -> bool:
     base = os.environ.get("XDG_CACHE_HOME")
     if not base and "HOME" not in os.environ:
         return False
-    folder = Path(base) / "zig" if base else Path.home() / ".cache" / "zig"
-    existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
-    return os.access(existing, os.W_OK)
+    return _is_writable(Path(base) / "zig" if base else Path.home() / ".cache" / "zig")
+
+
+def _is_writable(folder: Path) -> bool:
+    """Return whether files can be created in a folder, which is created if it is missing."""
+    from tempfile import TemporaryFile  # keeps loading a compiled network fast
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tvmrt import toolchains
 from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.export.atomic import scratch_folder
 from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
 from tvmrt.compiler.export.toolchain import find_compiler, further_flags, run_compiler
 from tvmrt.error import CompileError
@@ -89,7 +91,7 @@ class Builder:
         command = [*self._archiver, "rcsD", "network.a", *objects]
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env=toolchains.environment(command, folder),
         )  # fmt: skip
         if done.returncode != 0:
             raise CompileError(
@@ -114,8 +116,8 @@ def _find_compiler(target: Target, cc: str | None, name: str) -> list[str]:
 
 def _find_archiver(compiler: Sequence[str], name: str) -> list[str]:
     """Return the command of the compiler's archiver, or of another one that reads its objects."""
-    if "ziglang" in compiler:
-        return [*compiler[: compiler.index("ziglang") + 1], "ar"]
+    if toolchains.is_zig(compiler):
+        return toolchains.zig_tool(compiler, "ar")
     own = _COMPILER_NAME.sub("ar", compiler[0])
     candidates = dict.fromkeys([own, Path(own).name, "llvm-ar", "ar"])
     for candidate in candidates:
@@ -141,9 +143,11 @@ def _has_math_header(command: Sequence[str]) -> bool:
 def _preprocess(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Preprocess an empty file. Raises CompileError if the compiler cannot be run."""
     try:
-        return subprocess.run(
-            [*command, "-E", "-x", "c", "-"], input="", capture_output=True, text=True,
-            errors="replace", check=False,
-        )  # fmt: skip
+        with scratch_folder() as folder:
+            return subprocess.run(
+                [*command, "-E", "-x", "c", "-"], input="", capture_output=True, text=True,
+                errors="replace", check=False, env=toolchains.environment(command, folder),
+            )  # fmt: skip
     except OSError as problem:
-        raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem
+        name = toolchains.name_of(command)
+        raise CompileError(f"C compiler {name} cannot be run: {problem}") from problem

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Callable, Union
 
 from tvmrt import toolchains
@@ -151,17 +153,20 @@ def link(
     command += [*kind, "-o", os.fspath(output)]
     command += [os.fspath(objects)] if isinstance(objects, (str, os.PathLike)) else [*objects]
     command += [*(options or [])]
-    environment = None
-    if ccache_env:
-        command, environment = ["ccache", *command], {**os.environ, **ccache_env}
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=environment,
-            check=False,
-        )  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            environment = toolchains.environment(command, Path(folder))
+            if ccache_env:
+                command = ["ccache", *command]
+                environment = {**(environment or os.environ), **ccache_env}
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd,
+                env=environment, check=False,
+            )  # fmt: skip
     except OSError as error:
         raise RuntimeError(
-            f"Compilation error:\n{command[0]} cannot be run: {error.strerror}"
+            f"Compilation error:\n{toolchains.name_of(command)} cannot be run: "
+            f"{error.strerror or error}"
         ) from None
     if done.returncode != 0:
         error_text = done.stdout.decode(errors="replace")

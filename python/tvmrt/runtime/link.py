@@ -94,7 +94,10 @@ def _compiler() -> list[str]:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    variables = toolchains.environment(command, folder)
+    try:
+        variables = toolchains.environment(command, folder)
+    except OSError as problem:
+        raise OSError(f"zig cannot link the library: {problem}") from None
     done = subprocess.run(command, capture_output=True, check=False, env=variables)
     if done.returncode != 0:
         error_text = done.stderr.decode(errors="replace").strip()

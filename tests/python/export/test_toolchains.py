@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from tvmrt import toolchains
+from tvmrt.compiler.export.toolchain import run_compiler
 from tvmrt.contrib import cc
+from tvmrt.error import CompileError
 from tvmrt.network.cache_key import compiler_of
 from tvmrt.runtime.link import link_shared
 
@@ -50,6 +54,27 @@ def test_objects_of_zig_do_not_stay_in_its_cache(monkeypatch, tmp_path):
     assert Path(variables["ZIG_GLOBAL_CACHE_DIR"]).parent == tmp_path / "work"
     monkeypatch.setenv("ZIG_LOCAL_CACHE_DIR", "mine")
     assert toolchains.environment(["zig", "cc"], tmp_path)["ZIG_LOCAL_CACHE_DIR"] == "mine"
+
+
+@pytest.mark.parametrize("name", ["ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"])
+def test_cache_folder_of_zig_that_cannot_be_written_is_an_error(monkeypatch, tmp_path, name):
+    (tmp_path / "file").touch()
+    (tmp_path / "a.c").write_text("int a;\n")
+    folder = str(tmp_path / "file" / "cache")
+    monkeypatch.setenv(name, folder)
+    said = f"C compiler zig cannot be run: it cannot write to its cache folder {folder}; set {name}"
+    with pytest.raises(CompileError, match=re.escape(said)):
+        run_compiler([sys.executable, "-m", "ziglang", "cc", "-c", "a.c"], tmp_path)
+
+
+def test_tools_of_zig_are_those_of_the_same_zig():
+    package = [sys.executable, "-m", "ziglang"]
+    assert toolchains.zig_tool([*package, "cc", "-target", "x86"], "ar") == [*package, "ar"]
+    assert toolchains.zig_tool(["ccache", "/opt/zig/zig", "cc"], "ar") == [
+        "ccache",
+        "/opt/zig/zig",
+        "ar",
+    ]
 
 
 def test_missing_compiler_names_the_extra(monkeypatch, tmp_path, no_compiler):

@@ -196,7 +196,8 @@ def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
             env=toolchains.environment(command, folder),
         )  # fmt: skip
     except OSError as problem:
-        raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem
+        name = toolchains.name_of(command)
+        raise CompileError(f"C compiler {name} cannot be run: {problem}") from problem
 
 
 _LINKER_FAILED = ("ld returned", "linker command failed")  # of gcc, of clang
