@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from tvmrt.compiler.codegen.c.naming import module_name_of
 from tvmrt.compiler.codegen.firmware import tensor_names
 from tvmrt.compiler.export.headers import runtime_headers
 from tvmrt.error import UnsupportedError
@@ -72,7 +73,7 @@ class SingleFile(Exporter):
         return {
             "target": "cortex-m0plus", "runtime": "crt", "executor": "aot", "unpacked_api": True,
             "interface_api": "c",
-            "module_name": re.sub(r"\W", "_", name.removesuffix(".c"), flags=re.ASCII).lower(),
+            "module_name": module_name_of(name.removesuffix(".c")),
         }  # fmt: skip
 
     def files(self, library: Any, name: str) -> dict[str, str]:

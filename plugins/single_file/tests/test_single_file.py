@@ -282,6 +282,17 @@ def test_header_that_tvmrt_did_not_write_is_kept(output, header, tmp_path, capsy
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stem", ["3net", "int", "my-net", "a b", "über"])
+def test_functions_have_valid_names_for_files_of_any_name(stem, tmp_path):
+    file = tmp_path / f"{stem}.c"
+    assert main(["compile", str(DIGITS), "-o", str(file)]) == 0
+    run = re.search(r"(tvmgen_\w+_run)\(", file.with_suffix(".h").read_text())[1]
+    program = f'#include "{stem}.h"\nint main(void) {{ return {run}(0, 0) == 0; }}\n'
+    (tmp_path / "main.c").write_text(program)
+    _run(["gcc", *STRICT, "-fsyntax-only", tmp_path / "main.c", file])
+
+
+@pytest.mark.slow
 def test_weights_for_an_archive_of_equal_options_fit_the_program(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = onnx.load(DIGITS)

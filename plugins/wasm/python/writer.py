@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tvmrt.compiler.codegen.c.naming import module_name_of
 from tvmrt.compiler.export.atomic import scratch_folder
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
@@ -24,7 +25,7 @@ class _Format(Exporter):
         return {
             "target": TARGET, "runtime": "crt", "executor": "aot", "unpacked_api": True,
             "interface_api": "c",
-            "module_name": re.sub(r"\W", "_", Path(name).stem, flags=re.ASCII).lower(),
+            "module_name": module_name_of(Path(name).stem),
         }  # fmt: skip
 
 
@@ -98,10 +99,10 @@ def _check(library: Any, name: str) -> None:
             f"{option('interface_api', 'c')}"
         )
     lent = [pool.name for pool in library.program.pools if pool.lent]
-    if lent or options.traced:
+    if lent or options.traced or options.weights_in_blob:
         raise UnsupportedError(
-            f"{name}: the loader passes only inputs and outputs; omit profile, record and pools "
-            "that the caller provides, or write a folder of C files"
+            f"{name}: the loader passes only inputs and outputs; omit profile, record, pools that "
+            f"the caller provides and {option('params', 'file')}, or write a folder of C files"
         )
     if library.program.data_dependent_dims:
         raise UnsupportedError(

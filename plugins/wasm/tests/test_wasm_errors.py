@@ -55,6 +55,7 @@ def test_networks_beyond_the_memory_are_refused(width, words, tmp_path):
         ({"interface_api": "packed"}, 'needs target="wasm32" and interface_api="c"'),
         ({"profile": True}, "omit profile, record"),
         ({"pools": {"fast": 1 << 20}}, "pools that the caller provides"),
+        ({"params": "file"}, 'and params="file", or write'),
     ],
 )
 def test_other_networks_are_refused(options, words, tmp_path):

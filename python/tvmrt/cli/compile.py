@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from click.core import ParameterSource
 from tvmrt import conversion, plugin
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.option_groups import GroupedCommand
+from tvmrt.compiler.codegen.c.naming import module_name_of
 from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, UNHOSTED, default_target
 from tvmrt.compiler.export import formats
 from tvmrt.compiler.option_values import parse_names
@@ -25,8 +25,9 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs becom
 LIBRARIES = (".so", ".dylib", ".dll")
 # Suffixes that a user means as a file, for which a folder would be a surprise.
 NO_FOLDERS = (
-    ".a", ".bin", ".c", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
-    ".params", ".pt", ".tgz", ".txt", ".xyz", ".xz", ".zip",
+    ".a", ".bin", ".c", ".cc", ".cpp", ".cxx", ".exe", ".gz", ".h", ".hex", ".hpp", ".html",
+    ".js", ".json", ".lib", ".mjs", ".npz", ".o", ".obj", ".params", ".pt", ".tgz", ".ts", ".txt",
+    ".wasm", ".wat", ".xyz", ".xz", ".zip",
 )  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:
     if names is None and len(models) == 1:
         return {"default": models[0]}
     if names is None:
-        found = [re.sub(r"[^0-9A-Za-z_]", "_", model.stem).lower() for model in models]
+        found = [module_name_of(model.stem) for model in models]
     else:
         found = names.split(",")
     if len(found) != len(models):

@@ -59,3 +59,7 @@ def test_file_has_the_platform_suffix(tmp_path):
         ValueError, match=r"net.so: a library for aarch64-macos is a .dylib file; w"
     ):
         library.export_library(tmp_path / "net.so")
+    own = tvmrt.compile(DIGITS / "digits_f32.onnx", target="x86-64")
+    with pytest.raises(ValueError, match=r"net.dylib: a library for x86-64 is a .so file; write"):
+        own.export(tmp_path / "net.dylib")
+    assert not [*tmp_path.iterdir()]

@@ -31,8 +31,9 @@ from .board_image import write_image
 from .dump import print_program
 from .model_library_format import write_archive
 from .summary import Summary, summarise
-from .toolchain import build_library
+from .toolchain import OWN_SUFFIX, build_library
 
+SUFFIXES = (".so", ".dylib", ".dll")  # of shared libraries
 LARGEST_C_ARRAY = 1 << 16  # bytes; longer arrays compile slowly
 
 
@@ -153,7 +154,7 @@ class CompiledLibrary:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board, a
         suffix of a plug-in's exporter its format, anything else a folder."""
         suffix = Path(path).suffix
-        if suffix in (".so", ".dylib", ".dll"):
+        if suffix in SUFFIXES:
             self.export_library(path)
         elif suffix == ".tar":
             self.export_model_library_format(path)
@@ -223,7 +224,8 @@ class CompiledLibrary:
                 f"target {self.target.name} has no shared libraries; export to a folder or .tar"
             )
         suffix = self.target.library_suffix
-        if suffix != ".so" and Path(path).suffix != suffix:
+        given, usual = Path(path).suffix, suffix if self.target.triple else OWN_SUFFIX
+        if given != suffix and (suffix != ".so" or (given in SUFFIXES and given != usual)):
             raise ValueError(
                 f"{path}: a library for {self.target.name} is a {suffix} file; "
                 f"write it to {Path(path).with_suffix(suffix)}"

@@ -43,7 +43,7 @@ COMMON = (
     "-fvisibility=hidden",
     "-D_POSIX_C_SOURCE=200809L",
 )
-_OWN_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+OWN_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 # Libraries other than ELF files need the names of imported functions at link time: import_stubs.py.
 SYSTEM_FLAGS = {".dll": ("-DTVM_EXPORTS",)}
 LINK_FLAGS = {
@@ -107,7 +107,7 @@ def build_library(
     """
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
-    system = target.library_suffix if target.triple else _OWN_SUFFIX
+    system = target.library_suffix if target.triple else OWN_SUFFIX
     flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
 

@@ -22,6 +22,12 @@ def sanitize(name: str) -> str:
     return re.sub(r"[^0-9A-Za-z_]", "_", name)
 
 
+def module_name_of(stem: str) -> str:
+    """Return a valid module name for a file's name without its suffix."""
+    name = sanitize(stem).lower()
+    return (f"net_{name}" if not name or name[0].isdigit() else name)[:MAX_MODULE_LENGTH]
+
+
 def check_module_name(what: str, name: str) -> None:
     """Raise ValueError if ``name``, of a ``what``, cannot begin symbols and file names."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
