@@ -66,6 +66,12 @@ kernel* context_load(job* j, const provider* p, const ort_graph* graph, const or
     return NULL;
   } else {
     path = file_next_to(j, model_path(j, p, graph), content);
+    if (path != NULL && !tvmrt__is_readable(path)) {
+      job_fail(j, ORT_INVALID_ARGUMENT,
+               "the library %s of an EPContext node cannot be read; move it to the folder of its "
+               "model, and set ep.context_file_path if the model is given as bytes",
+               path);
+    }
   }
   return kernel_load(j, path, fused);
 }

@@ -198,20 +198,25 @@ static void bind_output(job* j, const kernel* k, executor* e, ort_context* conte
   TVM(j, call(e, BIND_OUTPUT, 2, i, &tensor, &none, &code));
 }
 
+/* Elements of less than a byte are packed, as in onnxruntime. */
+static size_t bytes_of(const DLTensor* tensor) {
+  size_t count = 1;
+  for (int i = 0; i < tensor->ndim; ++i) count *= (size_t)tensor->shape[i];
+  return (count * tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
+}
+
 /* For outputs whose size is known after the run. */
 static void copy_output(job* j, const executor* e, ort_context* context, size_t i) {
   TVMValue out;
   int code = kTVMNullptr;
   void* data = NULL;
-  uint64_t bytes = 0;
   ort_value* value = NULL;
   const DLTensor* from;
   if (!TVM(j, call(e, GET_OUTPUT, 1, i, NULL, &out, &code))) return;
   from = out.v_handle;
   ORT(j, api.KernelContext_GetOutput, context, i, from->shape, (size_t)from->ndim, &value);
-  ORT(j, api.GetTensorMutableData, value, &data);
-  if (TVM(j, tvmrt__tensor_bytes(from, &bytes)) && bytes > 0) {
-    memcpy(data, tvmrt__tensor_data(from), (size_t)bytes);
+  if (ORT(j, api.GetTensorMutableData, value, &data) && bytes_of(from) > 0) {
+    memcpy(data, tvmrt__tensor_data(from), bytes_of(from));
   }
   (void)TVMArrayFree(out.v_handle);
 }
@@ -251,20 +256,17 @@ static void release_state(void* self, void* state) { (void)self, (void)state; }
 static void read_port(job* j, const executor* e, int function, size_t i, port* to) {
   TVMValue out;
   int code = kTVMNullptr;
-  uint64_t bytes = 0;
   const DLTensor* tensor;
   if (!TVM(j, call(e, function, 1, i, NULL, &out, &code))) return;
   if (code != kTVMNDArrayHandle) {
     job_fail(j, ORT_FAIL, "the library has no tensor %zu; compile it again", i);
     return;
   }
-  tensor = out.v_handle;
-  if (TVM(j, tvmrt__tensor_bytes(tensor, &bytes))) { /* also checks the number of axes */
-    to->dtype = tensor->dtype;
-    to->ndim = tensor->ndim;
-    to->bytes = (size_t)bytes;
-    for (int axis = 0; axis < tensor->ndim; ++axis) to->shape[axis] = tensor->shape[axis];
-  }
+  tensor = out.v_handle; /* the runtime has none of more than 64 axes */
+  to->dtype = tensor->dtype;
+  to->ndim = tensor->ndim;
+  to->bytes = bytes_of(tensor);
+  for (int axis = 0; axis < tensor->ndim; ++axis) to->shape[axis] = tensor->shape[axis];
   (void)TVMArrayFree(out.v_handle);
 }
 

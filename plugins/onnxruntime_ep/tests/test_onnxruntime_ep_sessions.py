@@ -115,6 +115,9 @@ def test_compiled_model_loads_without_a_compiler(mlp, embedded, tmp_path):
     assert len(list(tmp_path.glob("*.so"))) == (embedded == "0")
     ours = session(path, {"command": "/bin/false"})
     assert_same(mlp, ours, x=floats(5, 16))
+    if embedded == "0":  # bytes have no folder
+        with pytest.raises(Exception, match=r"tvmrt: the library .* set ep\.context_file_path"):
+            session(path.read_bytes())
 
     for node in nodes:  # a damaged one is an error
         for each in node.attribute:
@@ -146,6 +149,24 @@ def test_threads_and_two_sessions_of_memory_with_any_alignment(mlp):
         both[0].run(None, {"x": floats(5, 15)})
     del both[0]
     assert_same(mlp, both[0], x=floats(5, 16))
+
+
+def test_outputs_of_four_bits_are_packed_also_in_memory_of_any_address():
+    model = network("""
+        net (float[5] x) => (int4[5] y) {
+            a = Add(x, x)
+            b = Sub(a, x)
+            y = Cast<to = 22>(b)
+        }""")
+    model.ir_version, model.opset_import[0].version = 10, 21
+    ours, memory = session(model), np.full(128, 99, np.uint8)
+    assert taken(ours)
+    start = 4 - memory.ctypes.data % 64 + 64
+    binding = ours.io_binding()
+    binding.bind_cpu_input("x", np.array([1, 2, 3, -4, 5], np.float32))
+    binding.bind_output("y", "cpu", 0, 22, [5], memory.ctypes.data + start)
+    ours.run_with_iobinding(binding)
+    assert list(memory[start : start + 5]) == [0x21, 0xC3, 0x05, 99, 99]
 
 
 def test_a_command_that_fails_leaves_the_graph_to_onnxruntime_and_says_why(mlp, tmp_path):
