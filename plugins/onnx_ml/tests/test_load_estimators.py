@@ -77,12 +77,46 @@ def test_outliers_are_those_of_scikit_learn():
     assert labels.ravel().tolist() == wanted.tolist()
 
 
+@pytest.mark.slow
+def test_histogram_boosting_with_missing_values_and_mixtures():
+    pytest.importorskip("skl2onnx")
+    from sklearn import ensemble, mixture
+
+    x = rng.standard_normal((200, 5)).astype(np.float32)
+    classes = np.digitize(x[:, 0], [-0.5, 0.5])
+    full = x.copy()
+    x[rng.random(x.shape) < 0.1] = np.nan
+    trees = ensemble.HistGradientBoostingClassifier(max_iter=9).fit(x, classes)
+    labels, probabilities = tvmrt.load(trees, cache=False)(x)
+    assert labels.tolist() == trees.predict(x).tolist()
+    np.testing.assert_allclose(probabilities, trees.predict_proba(x), 1e-5, 1e-6)
+    curve = ensemble.HistGradientBoostingRegressor(max_iter=9).fit(x, full[:, 1])
+    np.testing.assert_allclose(
+        tvmrt.load(curve, cache=False)(x).ravel(), curve.predict(x), 1e-5, 1e-6
+    )
+    parts = mixture.GaussianMixture(3, random_state=0).fit(full)
+    labels, probabilities = tvmrt.load(parts, cache=False)(full)
+    assert np.ravel(labels).tolist() == parts.predict(full).tolist()
+    np.testing.assert_allclose(probabilities, parts.predict_proba(full), 1e-4, 1e-5)
+
+
+def test_a_booster_without_trees_is_reported():
+    xgboost = pytest.importorskip("xgboost")
+    pytest.importorskip("onnxmltools")
+    empty = xgboost.train({}, xgboost.DMatrix(np.ones((4, 2)), np.ones(4)), 0)
+    for booster in (xgboost.Booster(), empty):
+        with pytest.raises(ValueError) as caught:
+            tvmrt.load(booster)
+        assert str(caught.value) == "this Booster is not trained; make it with xgboost.train()"
+
+
 def test_models_that_are_not_fitted_or_have_no_columns():
     pytest.importorskip("sklearn")
     pytest.importorskip("skl2onnx")
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Normalizer
 
     words = make_pipeline(CountVectorizer(), LogisticRegression())
     for model in (LogisticRegression(), words):
@@ -91,6 +125,8 @@ def test_models_that_are_not_fitted_or_have_no_columns():
     words.fit(["good day", "bad day", "good"], [1, 0, 1])
     with pytest.raises(ValueError, match=r"Pipeline has no n_features_in_.*skl2onnx\.to_onnx"):
         tvmrt.load(words)
+    with pytest.raises(ValueError, match=r"Normalizer has no n_features_in_.*call fit\(\) with"):
+        tvmrt.load(Normalizer())  # has nothing to learn, so it counts as fitted
     with pytest.raises(TypeError, match=r"LogisticRegression is a class.*give an instance"):
         tvmrt.load(LogisticRegression)
 

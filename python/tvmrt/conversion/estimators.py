@@ -32,13 +32,14 @@ def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     if boosters:
         import_exporter("onnxmltools", f"{what} is converted to ONNX", "onnxmltools", _INSTEAD)
     types = import_exporter("skl2onnx.common.data_types", what, "'tvmrt[sklearn]'", _INSTEAD)
-    options = {"zipmap": False} if hasattr(model, "predict_proba") else None
+    options = {"zipmap": False} if _has_probabilities(model) else None
     with report_failure("skl2onnx", what, _INSTEAD):
         if boosters:
             _register(skl2onnx)
-        exported = skl2onnx.to_onnx(
-            model, initial_types=[("X", types.FloatTensorType([None, features]))], options=options,
-            target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
+        exported = skl2onnx.convert_sklearn(
+            model, name=what, initial_types=[("X", types.FloatTensorType([None, features]))],
+            options=options, target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
+            custom_conversion_functions=_converters(),
         )  # fmt: skip
     return exported, requested
 
@@ -53,11 +54,11 @@ def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     types = import_exporter(
         "onnxmltools.convert.common.data_types", what, "onnxmltools skl2onnx", _INSTEAD
     )
+    if library == "lightgbm":
+        features, more = model.num_feature(), {"zipmap": False}
+    else:
+        features, more = _columns_of_booster(model), {}
     with report_failure("onnxmltools", what, _INSTEAD):
-        if library == "lightgbm":
-            features, more = model.num_feature(), {"zipmap": False}
-        else:
-            features, more = model.num_features(), {}
         inputs = [("X", types.FloatTensorType([None, features]))]
         exported = getattr(tools, f"convert_{library}")(model, initial_types=inputs, **more)
     return exported, _sizes(sizes, features)
@@ -73,8 +74,65 @@ def _columns(model: Any) -> int:
     if not _is_fitted(model):
         raise ValueError(f"this {name} is not fitted; call fit() first")
     raise ValueError(
-        f"this {name} has no n_features_in_, so the shape of its input is unknown; {_SKL2ONNX}"
+        f"this {name} has no n_features_in_, so the shape of its input is unknown; call fit() with "
+        f"an array of numbers, or {_SKL2ONNX}"
     )
+
+
+def _columns_of_booster(model: Any) -> int:
+    """Return the number of columns of a Booster of XGBoost. Raise ValueError if it has no trees."""
+    try:
+        columns, rounds = int(model.num_features()), int(model.num_boosted_rounds())
+    except Exception:  # the library's own error, for a Booster that has seen no data
+        columns, rounds = 0, 0
+    if not columns or not rounds:
+        raise ValueError("this Booster is not trained; make it with xgboost.train()")
+    return columns
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Return whether an estimator is a classifier that predicts probabilities."""
+    if not hasattr(model, "predict_proba"):  # mixtures have it, too, and are not classifiers
+        return False
+    return bool(importlib.import_module("sklearn.base").is_classifier(model))
+
+
+class _IntegerAttributes:
+    """Container of skl2onnx that takes booleans in lists of integers, which protobuf 7 rejects."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._container, name)
+
+    def add_node(self, *args: Any, **attributes: Any) -> Any:
+        """Add a node to the network; see skl2onnx."""
+        fixed = {name: _without_booleans(value) for name, value in attributes.items()}
+        return self._container.add_node(*args, **fixed)
+
+
+def _without_booleans(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [int(each) if type(each).__name__ in ("bool", "bool_") else each for each in value]
+
+
+def _converters() -> dict[type, Any]:
+    """Return replacements for converters of skl2onnx that write booleans, by estimator."""
+    ensemble = sys.modules.get("sklearn.ensemble")
+    if ensemble is None:
+        return {}
+    registered = importlib.import_module("skl2onnx.common._registration")
+
+    def converter(name: str) -> Any:
+        original = registered.get_converter(f"Sklearn{name}")
+        return lambda scope, operator, container: original(
+            scope, operator, _IntegerAttributes(container)
+        )
+
+    names = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
+    return {getattr(ensemble, name): converter(name) for name in names}
 
 
 def _is_fitted(model: Any) -> bool:
