@@ -51,7 +51,7 @@ def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> No
     if output is not None:
         page = plugin.hook("pages", "inspect --board --output")
         page.check_name(output)
-        files.check_target(output, path, options.get("inputs_file"))
+        files.check_target(output)
     found = {"file": str(path), **estimate(path, BoardOptions(**options))}
     if output is not None:
         as_page = output.suffix == ".html"

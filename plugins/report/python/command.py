@@ -58,7 +58,7 @@ def command(
     files.check_file(model)
     target = output or Path(f"{model.stem}.html")
     page.check_name(target)
-    files.check_target(target, model, inputs_file)
+    files.check_target(target)
     old = None if against is None else page.read(against)
     inputs = None if inputs_file is None else files.load_inputs(inputs_file)
     rows = _verify(model, inputs_file, threads, requested) if verified else None

@@ -53,7 +53,7 @@ def command(
 
     files.check_file(model)
     if trace_file is not None:
-        files.check_target(trace_file, model, inputs_file)
+        files.check_target(trace_file)
     if requested["target"] in UNHOSTED:
         raise click.UsageError(
             "this machine cannot profile boards; use 'tvmrt compile --profile' and 'tvmrt replay'"

@@ -243,7 +243,7 @@ def compile_command(
         line.add("-o", output)
         line.run()
     else:
-        files.check_target(output, file)
+        files.check_target(output)
         _compile_package(line, output, executor)
 
 

@@ -11,20 +11,24 @@ from typing import Any
 import click
 
 from tvmrt.cli import console, options
+from tvmrt.network.sidecar import read_source
 from tvmrt.units import SECONDS
 
 DAY = 24 * 3600
+SHOWN = 20  # entries in the table without --all
 # A time is given in the longest unit with a count of at least two: "36 hours", not "1 day".
 UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """Entry of the cache. ``unused_seconds``: Time since the last use."""
+    """Entry of the cache. ``network``: file name of the network when it was compiled, or what the
+    model was; empty if unknown. ``unused_seconds``: Time since the last use."""
 
     name: str
     nbytes: int
     unused_seconds: float
+    network: str
 
 
 @click.command("cache")
@@ -37,13 +41,15 @@ class CacheEntry:
     "--clear-older-than", type=options.Quantity(SECONDS, default="d"), metavar="DAYS",
     help="Remove entries that were not used for this long: 30 (days), 12h, 90min.",
 )  # fmt: skip
+@click.option("--all", "shows_all", is_flag=True, help=f"List all entries, not the last {SHOWN}.")
 @console.json_option
 def command(
-    folder: Path | None, clear: bool, clear_older_than: float | None, as_json: bool
+    folder: Path | None, clear: bool, clear_older_than: float | None, shows_all: bool, as_json: bool
 ) -> None:
     """Show or clear the cache of tvmrt.load.
 
-    Each entry is a compiled network, with its folder, its size and the time since its last use.
+    Each entry is a compiled network: the file that it was compiled from, its size, the time since
+    its last use, and the name of its folder in the cache.
     Incomplete entries of killed processes are listed as unfinished; clearing removes them, too.
     Networks in use keep working, because libraries stay in memory.
     """
@@ -66,10 +72,10 @@ def command(
     if removed is not None:
         size = console.format_bytes(_nbytes(removed))
         click.echo(f"removed {_count(len(removed), 'entry', 'entries')}, {size}")
-    _print(cache, entries, unfinished)
+    _print(cache, entries, unfinished, len(entries) if shows_all else SHOWN)
 
 
-def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any]) -> None:
+def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any], shown: int) -> None:
     most = console.format_bytes(cache.max_bytes)
     pairs = {
         "folder": cache.folder,
@@ -83,10 +89,17 @@ def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any]) -> Non
     if entries:
         now = time.time()
         rows = [
-            (e.folder.name, console.format_bytes(e.nbytes), _age(now - e.used))
-            for e in reversed(entries)
-        ]
-        console.print_table("", ["entry", "size", "last use"], rows, left=["entry"])
+            (
+                read_source(e.folder) or "-", console.format_bytes(e.nbytes), _age(now - e.used),
+                e.folder.name,
+            )
+            for e in entries[: -shown - 1 : -1]
+        ]  # fmt: skip
+        console.print_table(
+            "", ["network", "size", "last use", "entry"], rows, left=["network", "entry"]
+        )
+    if len(entries) > shown:
+        click.echo(f"{len(entries) - shown} more: tvmrt cache --all")
 
 
 def _nbytes(entries: Sequence[Any]) -> int:
@@ -95,7 +108,10 @@ def _nbytes(entries: Sequence[Any]) -> int:
 
 def _rows(entries: Sequence[Any]) -> list[CacheEntry]:
     now = time.time()
-    return [CacheEntry(e.folder.name, e.nbytes, max(0, round(now - e.used))) for e in entries]
+    return [
+        CacheEntry(e.folder.name, e.nbytes, max(0, round(now - e.used)), read_source(e.folder))
+        for e in entries
+    ]
 
 
 def _count(count: int, one: str, more: str) -> str:

@@ -89,14 +89,13 @@ def command(
     for model in models:
         if not conversion.is_foreign(model):  # a SavedModel is a folder
             files.check_file(model)
-    inputs = (*models, *calibration)
-    _check_output(output, inputs, len(models))
+    _check_output(output, len(models))
     if kind and (len(models) > 1 or _is_file(output)):
         raise ValueError(
             f"format {kind} is a folder with one network; write each to its own folder"
         )
     if memory_plan:
-        files.check_target(memory_plan, *inputs)
+        files.check_target(memory_plan)
     start = time.perf_counter()
     default_name = _set_defaults(output, requested)
     module_name = module_name or (default_name if len(models) == 1 else None)
@@ -164,14 +163,14 @@ def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
     return defaults.get("module_name")
 
 
-def _check_output(output: Path, inputs: Sequence[Path], networks: int) -> None:
+def _check_output(output: Path, networks: int) -> None:
     """Raise an error, before any work is done, if the output cannot be written."""
     if networks > 1:
         from tvmrt.compiler.export.image import check_format
 
         check_format(output)
     if _is_file(output):
-        files.check_target(output, *inputs)
+        files.check_target(output)
         return
     no_folder = output.suffix in NO_FOLDERS or plugin.is_network(output)
     if no_folder and not output.is_dir():

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from tvmrt.compiler.export import atomic
 
 if TYPE_CHECKING:
@@ -33,12 +35,12 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def check_target(path: Path, *inputs: Path | None) -> Path:
+def check_target(path: Path) -> Path:
     """Return ``path`` if a file can be created there; called before any work is done.
 
-    Raises FileNotFoundError if its folder is missing, ValueError if it is the same file as one of
-    the command's inputs, and OSError if the path exists but is not a file: a folder, or a device
-    such as ``/dev/null``, must not be replaced.
+    Raises FileNotFoundError if its folder is missing, ValueError if it is the same file as another
+    path on the command line, and OSError if the path exists but is not a file: a folder, or a
+    device such as ``/dev/null``, must not be replaced.
     """
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -47,12 +49,21 @@ def check_target(path: Path, *inputs: Path | None) -> Path:
         )
     if path.exists() and not path.is_file():
         raise OSError(f"{path} cannot be written: it exists and is not a file")
-    for each in inputs:
-        if each is not None and path.exists() and each.exists() and path.samefile(each):
+    for each in _other_paths(path):
+        if path.exists() and each.exists() and path.samefile(each):
             raise ValueError(
                 f"{path} is an input of this command, which would replace it; write to another file"
             )
     return path
+
+
+def _other_paths(path: Path) -> Iterator[Path]:
+    """Yield the paths that the command received, except the object ``path``."""
+    context = click.get_current_context(silent=True)
+    for value in () if context is None else context.params.values():
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Path) and each is not path:
+                yield each
 
 
 def check_target_folder(path: Path) -> Path:

@@ -82,7 +82,7 @@ def command(
 
     files.check_file(library)
     if outputs_file:
-        files.check_target(outputs_file, library, inputs_file)
+        files.check_target(outputs_file)
     if not remote.takes(library):
         check_compiled(library)
     if (inputs_file is None) != random:

@@ -38,21 +38,20 @@ def command(model: Path, archive: Path, output: Path, as_json: bool) -> None:
     """
     files.check_file(model)
     files.check_file(archive)
-    files.check_target(output, model, archive)
+    files.check_target(output)
     module_name, module, code = _read(archive)
     library = _compile(model, archive, module_name, module)
     found = f"{library.sources.layout:016x}"
     if found != module["weights"]["layout"]:
         raise ValueError(_difference(model, archive, module, code, library))
-    data = library.weights_blob()
     with files.writing(output):
-        library.export_weights(output)
+        size = library.export_weights(output)
     if as_json:
-        row = {"output": str(output), "layout": found, "bytes": len(data)}
+        row = {"output": str(output), "layout": found, "bytes": size}
         console.print_json("weights", row)
     else:
         console.print_pairs(
-            {"wrote": str(output), "weights": f"{len(data):,} B", "layout": f"0x{found}"}
+            {"wrote": str(output), "weights": f"{size:,} B", "layout": f"0x{found}"}
         )
 
 

@@ -182,7 +182,9 @@ def _compiled(source: _Source, requested: Request, kept: Cache | None, key: str 
     if kept is None or key is None:
         return _open_uncached(library, weight_files, source.name, report)
     try:
-        entry = kept.add(key, lambda folder: _write(library, weight_files, folder, report))
+        entry = kept.add(
+            key, lambda folder: _write(library, weight_files, source.name, folder, report)
+        )
         return Network(open_library(entry / LIBRARY), read_metadata(entry), source.name)
     except (OSError, CompileError) as error:
         if not _disk_may_be_full(error, kept.folder):
@@ -235,7 +237,7 @@ def _open_uncached(
     """Load a library without the cache; its file is deleted once it is in memory."""
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
-        _write(library, weight_files, folder, report)
+        _write(library, weight_files, name, folder, report)
         return Network(open_library(folder / LIBRARY), read_metadata(folder), name)
 
 
@@ -248,15 +250,19 @@ def _library_of(source: _Source, requested: Request) -> CompiledLibrary:
 
 
 def _write(
-    library: Any, weight_files: Mapping[str, str], folder: Path, report: progress.Report | None
+    library: Any,
+    weight_files: Mapping[str, str],
+    name: str,
+    folder: Path,
+    report: progress.Report | None,
 ) -> None:
-    """Write a library and its metadata to a folder."""
+    """Write a library and its metadata to a folder. ``name``: path of the source, or what it is."""
     if report is not None:
         from tvmrt.compiler.pipeline import C_COMPILER, STAGES
 
         report(C_COMPILER, STAGES - 1, STAGES)
     library.export_library(folder / LIBRARY)
-    metadata_of(library, weight_files).write(folder)
+    metadata_of(library, weight_files, os.path.basename(name)).write(folder)
 
 
 def _from_library(library: Any) -> Network:

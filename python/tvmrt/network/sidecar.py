@@ -67,6 +67,8 @@ class NetworkMetadata:
         Dimensions whose elements depend on each other, so a run is never split along them.
     picture
         Memory layout over time as SVG; empty if none was drawn.
+    source
+        Name of the file or the class of the model when it was compiled, without its folder.
     """
 
     inputs: tuple[str, ...] = ()
@@ -78,6 +80,7 @@ class NetworkMetadata:
     aliases: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
     related_dims: tuple[str, ...] = ()
+    source: str = ""
 
     def write(self, folder: Path) -> None:
         """Write the metadata and the picture into a folder. Raises OSError."""
@@ -86,7 +89,9 @@ class NetworkMetadata:
         (folder / FILE).write_text(json.dumps(content), encoding="utf-8")
 
 
-def metadata_of(library: CompiledLibrary, external_files: Mapping[str, str]) -> NetworkMetadata:
+def metadata_of(
+    library: CompiledLibrary, external_files: Mapping[str, str], source: str
+) -> NetworkMetadata:
     """Return the metadata of a compiled library."""
     summary = library.summary
     memory = Memory(
@@ -106,6 +111,7 @@ def metadata_of(library: CompiledLibrary, external_files: Mapping[str, str]) -> 
         dict(library.program.aliases),
         _picture(library),
         library.related_dims,
+        source,
     )
 
 
@@ -133,9 +139,19 @@ def read_metadata(folder: Path) -> NetworkMetadata:
             dict(found["aliases"]),
             (folder / PICTURE).read_text(encoding="utf-8"),
             tuple(found["related_dims"]),
+            str(found.get("source", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None
+
+
+def read_source(folder: Path) -> str:
+    """Return ``NetworkMetadata.source`` of a folder; empty if it is unknown."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return str(found.get("source", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def _bundle(found: Mapping[str, Any]) -> Bundle:

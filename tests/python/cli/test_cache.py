@@ -21,6 +21,8 @@ def folder(tmp_path) -> Path:
     cache = Cache(tmp_path / "cache")
     for name, days in (("young", 0), ("older", 3), ("oldest", 40)):
         cache.add(name, lambda entry: (entry / "network.so").write_bytes(bytes(1500)))
+        if name == "older":
+            (cache.folder / name / "facts.json").write_text('{"source": "net.onnx"}')
         when = time.time() - days * DAY - 5
         os.utime(cache.folder / name / "used", (when, when))
     left = cache.folder / ".new-elsewhere-1-abcd"
@@ -41,14 +43,25 @@ def test_cache_contents_are_listed(folder, capsys, monkeypatch):
     assert [[cell.strip() for cell in line if cell] for line in lines if any(line)] == [
         ["folder", str(folder)],
         ["entries", "3"],
-        ["size", "4,500 B of 9,000 B"],
+        ["size", "4,522 B of 9,000 B"],
         ["unfinished", "1, 0 B; --clear removes them"],
-        ["entry", "size", "last use"],
-        ["young", "1,500 B", "5 seconds ago"],
-        ["older", "1,500 B", "3 days ago"],
-        ["oldest", "1,500 B", "40 days ago"],
+        ["network", "size", "last use", "entry"],
+        ["-", "1,500 B", "5 seconds ago", "young"],
+        ["net.onnx", "1,522 B", "3 days ago", "older"],
+        ["-", "1,500 B", "40 days ago", "oldest"],
     ]
     assert len(_names(folder)) == 4
+
+
+def test_long_lists_are_cut(tmp_path, capsys):
+    cache = Cache(tmp_path / "cache")
+    for number in range(22):
+        cache.add(f"entry{number}", lambda entry: None)
+    assert main(["cache", "--folder", str(cache.folder)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("entry") == 20 + 1 and out.endswith("\n2 more: tvmrt cache --all\n")
+    assert main(["cache", "--folder", str(cache.folder), "--all"]) == 0
+    assert capsys.readouterr().out.count("entry") == 22 + 1
 
 
 @pytest.mark.parametrize(
@@ -66,7 +79,9 @@ def test_cache_is_cleared(options, left, folder, capsys):
     assert _names(folder) == left
     assert len(about["removed"]) == 4 - len(left)
     assert sorted(entry["name"] for entry in about["entries"]) == left
-    assert about["nbytes"] == 1500 * len(left) and about["unfinished"] == []
+    assert (
+        about["nbytes"] == 1500 * len(left) + 22 * ("older" in left) and about["unfinished"] == []
+    )
 
 
 def test_missing_cache_is_reported(tmp_path, capsys):

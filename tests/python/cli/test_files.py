@@ -78,12 +78,13 @@ def test_unwritable_place_is_named(tmp_path):
         "weights net.onnx --for net.tar -o ./link.bin",
         "compile net.onnx -o out.so --memory-plan net.onnx",
         "compile net.onnx --calibration in.npz -o new --memory-plan in.npz",
+        "compile-together net.onnx other.onnx -o new --memory-plan other.onnx",
         "run net.onnx --inputs in.npz --outputs in.npz",
     ],
 )
 def test_command_does_not_replace_its_inputs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for name in ("net.onnx", "net.tar", "in.npz"):
+    for name in ("net.onnx", "other.onnx", "net.tar", "in.npz"):
         (tmp_path / name).write_text(name)
     (tmp_path / "link.bin").symlink_to("net.tar")
     before = {path: path.read_text() for path in tmp_path.iterdir()}

@@ -123,11 +123,12 @@ class CompiledLibrary:
             )
         return weight_file.blob_of(self.sources)
 
-    def export_weights(self, path: str | os.PathLike[str]) -> None:
-        """Write ``weights_blob()`` to a file."""
+    def export_weights(self, path: str | os.PathLike[str]) -> int:
+        """Write ``weights_blob()`` to a file; return its size in bytes."""
         data = self.weights_blob()
         with replacing(path) as aside:
             aside.write_bytes(data)
+        return len(data)
 
     @property
     def summary(self) -> Summary:
