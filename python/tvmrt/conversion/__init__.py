@@ -126,10 +126,13 @@ def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     TypeError
         If the model is a class.
     ValueError
-        If that library fails, if no library converts the file, or if an estimator is not fitted.
+        If that library fails, if no library converts the file, if an estimator is not fitted, or
+        if an address is given instead of a file.
     """
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class, not a network; give an instance of it")
+    if isinstance(model, str) and "://" in model:
+        raise ValueError(f"{model} is an address; download the file and give its path")
     found = _format_of(model)
     if found is not None:
         if not os.path.exists(model):

@@ -11,11 +11,15 @@ from typing import Any
 from tvmrt import conversion
 from tvmrt.connection import advice_for_file
 from tvmrt.error import NameNotFoundError, TVMError
-from tvmrt.plugin import is_network
-from tvmrt.runtime import Module, cpu, load_module
+from tvmrt.plugin import is_network, network_suffixes
+from tvmrt.runtime import Module, cpu, get_global_func, load_module
 from tvmrt.runtime.executor.aot_executor import AotModule
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.executor.graph_executor import GraphModule
+from tvmrt.runtime.package import has_sources
+
+_LIBRARIES = (".so", ".dylib", ".dll", ".o", ".tar")
+_LOADER = "runtime.module.loadfile_"  # before the suffix: name of the function that loads a file
 
 EXECUTORS: Mapping[str, type[Executor]] = {
     "GraphExecutorFactory": GraphModule,
@@ -66,6 +70,17 @@ def check_compiled(file: Path) -> None:
         raise ValueError(advice)
     if file.suffix == ".elf":
         raise ValueError(f"{file} is an image for a board{advice_for_file(file.suffix)}")
+    if file.suffix == ".tar" and has_sources(file):
+        raise ValueError(
+            f"{file} is an archive of C sources for a program; compile the network to a .so file to "
+            "run it here"
+        )
+    known = file.suffix in _LIBRARIES or get_global_func(f"{_LOADER}{file.suffix[1:]}", True)
+    if file.is_file() and not known:
+        raise ValueError(
+            f"{file} is neither a network ({', '.join(network_suffixes())}) nor a compiled library "
+            "(.so, .tar); give one of these"
+        )
 
 
 def open_module(module: Module, name: str) -> LoadedLibrary:

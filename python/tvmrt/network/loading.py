@@ -19,6 +19,7 @@ from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
 from tvmrt.network.sidecar import NetworkMetadata, metadata_of, read_metadata
+from tvmrt.option_syntax import option
 from tvmrt.plugin import is_network
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ def _loaded(source: _Source, requested: Request, kept: Cache | None, key: str | 
 def _compiled(source: _Source, requested: Request, kept: Cache | None, key: str | None) -> Network:
     """Compile a network, and keep it in the cache if possible."""
     library, weight_files = _library_of(source, requested), source.external_files()
+    _check_target(library, requested)
     report = requested.progress
     if kept is None or key is None:
         return _open_uncached(library, weight_files, source.name, report)
@@ -247,6 +249,18 @@ def _library_of(source: _Source, requested: Request) -> CompiledLibrary:
     except ModuleNotFoundError as error:
         raise optional_dependencies.with_install_advice(error) from error
     return compile_network(source.model, requested)
+
+
+def _check_target(library: CompiledLibrary, requested: Request) -> None:
+    """Raise ValueError for a network of a board, or of a system with other libraries."""
+    if not library.options.firmware and library.target.library_suffix == ".so":
+        return
+    name = next((n for n in ("board", "target") if requested.value_of(n) is not None), "runtime")
+    given = option(name, requested.value_of(name))
+    raise ValueError(
+        f"tvmrt.load runs networks on this machine, and {given} is for another place; compile the "
+        f"network with tvmrt.compile(model, {given}), and write it with its method export()"
+    )
 
 
 def _write(

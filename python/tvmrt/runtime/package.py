@@ -18,6 +18,7 @@ from typing import Any
 __all__ = ["NETWORK", "Package", "is_package", "load_package", "read_package"]
 
 GRAPH, PARAMS = "mod.json", "mod.params"
+SOURCES = "metadata.json"  # member of archives in the Model Library Format
 LIBRARIES = ("mod.so", "mod.tar")  # linked, or object files
 VIRTUAL_MACHINE = ("lib.so", "lib.tar")
 NETWORK = "default"  # the executor factory function, as in libraries of one network
@@ -48,6 +49,16 @@ def is_package(path: str | os.PathLike[str]) -> bool:
         return False
     machine = any(name in files for name in VIRTUAL_MACHINE) and not any("/" in n for n in files)
     return GRAPH in files or machine
+
+
+def has_sources(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is an archive in the Model Library Format, by its member names."""
+    try:
+        with tarfile.open(path) as tar:
+            files = _files(tar)
+    except _DAMAGED:
+        return False
+    return SOURCES in files and any(name.startswith("codegen/") for name in files)
 
 
 def read_package(path: str | os.PathLike[str]) -> Package:

@@ -287,3 +287,32 @@ def test_object_of_another_library_is_refused_with_advice(model):
             TypeError, match=f"object of type {name} is not a network .* export it to ONNX"
         ):
             function(model)
+
+
+@pytest.fixture
+def other_files(tmp_path, monkeypatch):
+    """Save a network, a text, an archive of C sources and a file named like a library."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(_model(1), "net.onnx")
+    (tmp_path / "README.md").write_text("a text")
+    (tmp_path / "net.so").write_bytes(b"\x7fELF")
+    tvmrt.compile("net.onnx", target="cortex-m4").export("net.tar")
+
+
+@pytest.mark.parametrize(
+    "action, error",
+    [
+        (lambda: tvmrt.load("README.md"), r"README.md is neither a network \(\.onnx, .*compiled l"),
+        (lambda: tvmrt.load("net.tar"), r"net.tar is an archive of C sources .* to a \.so file"),
+        (lambda: tvmrt.compile("net.so"), r"net.so is a compiled network; give the \.onnx or"),
+        (lambda: tvmrt.load("https://a.example/net.onnx"), "is an address; download the file"),
+        (lambda: tvmrt.load("net.onnx", board="nrf52"), r'and board="nrf52" is for another place'),
+        (
+            lambda: tvmrt.load("net.onnx", target="x86_64-macos"),
+            r'tvmrt\.compile\(model, target="x86_64-macos"\), and write it with its method export',
+        ),
+    ],
+)
+def test_what_does_not_run_here_is_named(other_files, action, error):
+    with pytest.raises(ValueError, match=error):
+        action()

@@ -218,7 +218,8 @@ class CompiledLibrary:
         """
         if self.options.firmware:
             raise ValueError(
-                "a network for the crt runtime is linked into a program; export to a folder or .tar"
+                f"{path}: a network for the crt runtime is linked into a program and is not a "
+                "shared library; write a .tar or a folder of sources"
             )
         if not self.target.hosted:
             raise ValueError(

@@ -13,6 +13,7 @@ from onnx.external_data_helper import uses_external_data
 
 from tvmrt import conversion
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
+from tvmrt.plugin import network_suffixes
 
 from .lazy_weights import read_without_weights
 from .tensors import (
@@ -26,6 +27,7 @@ from .tensors import (
 )
 
 MIN_OPSET = 7
+_COMPILED = (".so", ".dylib", ".dll", ".a", ".tar", ".elf", ".params")
 
 
 def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
@@ -87,6 +89,9 @@ def _parse(data: bytes, path: Path, size: int) -> onnx.ModelProto:
         model.ParseFromString(data)
     except Exception as problem:
         advice = conversion.advice_for_file(path)
+        if advice is None and path.suffix in _COMPILED:
+            sources = " or ".join(network_suffixes())
+            advice = f"{path} is a compiled network; give the {sources} file it was compiled from"
         text = advice or f"{path} {_parse_error_text(str(problem), size)}"
         raise ValueError(text) from problem
     return model
