@@ -72,8 +72,8 @@ def check_compiled(file: Path) -> None:
         raise ValueError(f"{file} is an image for a board{advice_for_file(file.suffix)}")
     if file.suffix == ".tar" and has_sources(file):
         raise ValueError(
-            f"{file} is an archive of C sources for a program; compile the network to a .so file to "
-            "run it here"
+            f"{file} is an archive of C sources for a program; compile the network to a .so file "
+            "to run it here"
         )
     known = file.suffix in _LIBRARIES or get_global_func(f"{_LOADER}{file.suffix[1:]}", True)
     if file.is_file() and not known:
