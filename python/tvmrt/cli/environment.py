@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tvmrt import toolchains
+from tvmrt import optional_dependencies, toolchains
 
 CHECKED_SECONDS = 10  # time limit for a compiler to print its version
 
@@ -170,9 +170,17 @@ def _tools() -> Iterator[Check]:
 def _modules() -> Iterator[Check]:
     for what, (module, package) in MODULES.items():
         if importlib.util.find_spec(module) is None:
-            yield Check(what, "absent", f"no {module}", f"pip install {package}")
+            yield Check(
+                what, "absent", f"no {module}", f"pip install {_to_install(module, package)}"
+            )
         else:
             yield Check(what, "ok", f"{package} {_installed_version(package)}".strip())
+
+
+def _to_install(module: str, package: str) -> str:
+    """Return the extra with all packages of a feature, or the package if no extra has it."""
+    extra = optional_dependencies.EXTRAS.get(module)
+    return package if extra is None else f"'tvmrt[{extra[1]}]'"
 
 
 def _installed_version(package: str) -> str:

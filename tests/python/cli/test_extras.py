@@ -76,7 +76,8 @@ def test_doctor_version_and_help_need_no_extra():
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert any(re.match(r"compile +absent +no onnx +pip install onnx$", line) for line in lines)
+    advice = r"compile +absent +no onnx +pip install 'tvmrt\[compile\]'$"
+    assert any(re.match(advice, line) for line in lines)
     assert any(line.startswith("device cpu ") for line in lines)
     assert run_without(EXTRAS, "--version").stdout == f"tvmrt {tvmrt.__version__}\n"
     done = run_without(EXTRAS)
