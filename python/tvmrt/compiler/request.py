@@ -473,7 +473,7 @@ def make(options: Mapping[str, Any]) -> Request:
 _THREADS = ("threads", "num_threads", "n_threads", "intra_op_num_threads")
 # Names of other libraries, by the option that has this effect.
 _SYNONYMS = {
-    "providers": "devices", "backend": "devices", "dtype": "precision",
+    "providers": "devices", "backend": "devices", "dtype": "precision", "quantize": "weights",
     "input_shapes": "shapes", "input_shape": "shapes", "shape_dict": "shapes",
     "batch_size": "dims", "batch": "dims", "dynamic_axes": "dims", "dynamic_shapes": "dims",
 }  # fmt: skip
@@ -493,8 +493,8 @@ def _unknown(name: str) -> str:
     if name in _THREADS:
         text = "set TVM_NUM_THREADS in the environment before tvmrt is imported"
         return f"there is no option {option_syntax.option(name)} of compile; {text}"
-    reason = plugin.why_missing("options", name)
-    hint = f": {reason}" if reason else f"; {suggestion(name, list(all_options()))}"
-    if name in _SYNONYMS:
-        hint = f"; did you mean {option_syntax.option(_SYNONYMS[name])}?"
-    return f"there is no option {option_syntax.option(name)} of compile{hint}"
+    hint = suggestion(_SYNONYMS.get(name, name), list(all_options()))
+    if not hint.startswith("did you mean"):  # a list of 50 names helps less
+        hint = "help(tvmrt.load) shows the common ones, help(tvmrt.compile) all"
+    hint = plugin.why_missing("options", name) or hint
+    return f"there is no option {option_syntax.option(name)} of compile; {hint}"

@@ -185,9 +185,13 @@ def _mapping(value: Any, arguments: list[ast.expr]) -> Any:
         raise _MismatchError("a dict")
     key, item = arguments
     try:
-        return {_converted(key, k): _converted(item, v) for k, v in value.items()}
+        names = [_converted(key, each) for each, _ in value.items()]
     except _MismatchError:
-        raise _MismatchError("a dict") from None
+        raise _MismatchError("a dict with names as keys") from None
+    try:
+        return {name: _converted(item, each) for name, each in zip(names, value.values())}
+    except _MismatchError as problem:
+        raise _MismatchError(f"for each name {problem}") from None
 
 
 _SIMPLE: dict[str, Callable[[Any], Any]] = {

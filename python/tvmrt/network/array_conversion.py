@@ -52,7 +52,7 @@ def convert_dtype(value: Any, dtype: str) -> Any:
     if value.dtype.kind == "f" and wanted.kind == "f":
         return value.astype(wanted)
     cast = value.astype(wanted) if value.dtype.kind in "biu" else None
-    if cast is None or not np.array_equal(cast, value):
+    if cast is None or not _is_equal(cast, value):
         if value.dtype.kind in "SUT" or isinstance(next(iter(value.flat), None), (str, bytes)):
             raise TypeError(f"the elements are strings, but the network needs {dtype}")
         if value.dtype.kind == "O":
@@ -62,6 +62,16 @@ def convert_dtype(value: Any, dtype: str) -> Any:
             f"for instance with .astype('{dtype}')"
         )
     return cast
+
+
+def _is_equal(cast: np.ndarray, value: np.ndarray) -> bool:
+    """Return whether integers or truths have the same values after their conversion."""
+    if not np.array_equal(cast, value):
+        return False
+    if cast.dtype.kind != "f":
+        return True
+    with np.errstate(invalid="ignore"):  # NumPy compares large integers as rounded floats
+        return np.array_equal(cast.astype(value.dtype), value)
 
 
 def _numpy_type(dtype: str) -> np.dtype[Any] | None:

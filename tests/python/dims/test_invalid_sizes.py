@@ -95,7 +95,7 @@ COMPILE = [
     pytest.param({"dims": {"batch": 2, "seq": 4, "past": "other + 1"}}, ValueError,
                  "dimension past depends on other; declare other, too", id="not declared"),
     pytest.param({"dims": {"batch": 2.5}}, TypeError,
-                 "dims: give a dict, such as .*, not {.batch.: 2.5}",
+                 "dims: give for each name a whole number or .*, not {.batch.: 2.5}",
                  id="a fraction"),
     pytest.param({"dims": {"batch": 2, "seq": "past +", "past": 3}}, ValueError,
                  r"dimension seq: 'past \+' is not a sum or product", id="half a sum"),

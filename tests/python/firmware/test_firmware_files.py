@@ -242,11 +242,11 @@ def test_header_accepts_any_name_in_c_and_cpp(tmp_path, name):
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": "12k"}, **C},
-            TypeError, "pools: give a dict, .*, not {'a': '12k'}", id="pool-text",
+            TypeError, "pools: give for each name .*, not {'a': '12k'}", id="pool-text",
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": (4096, 5)}, **C},
-            TypeError, r"pools: give a dict, .*, not {'a': \(4096, 5\)}", id="pool-section",
+            TypeError, r"pools: give for each name .*, not {'a': \(4096, 5\)}", id="pool-section",
         ),
         pytest.param(
             {"target": "cortex-m4", "pools": {"a": 1, "A": 1}, **C},

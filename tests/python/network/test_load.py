@@ -245,6 +245,14 @@ def test_integers_keep_their_value_or_are_refused(folder):
             net(wrong)
 
 
+def test_integers_that_are_no_floats_are_refused(net):
+    x, b = np.zeros((3, 6), np.int64), np.zeros((3, 4), np.float32)
+    net(x + 2**60, b)  # a float32
+    for wrong in (x + (2**60 + 1), x + (2**63 - 1), x.astype(np.uint64) + np.uint64(2**64 - 1)):
+        with pytest.raises(TypeError, match=r"input x: .*int64, but the network needs float32"):
+            net(wrong, b)
+
+
 def test_repr_and_attributes(net, batched):
     assert [(e.name, e.dtype, e.shape) for e in batched.inputs] == [
         ("x", "float32", ("batch", 6)), ("b", "float32", ("batch", 4)),

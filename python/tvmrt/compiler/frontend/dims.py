@@ -385,8 +385,9 @@ def _parse_postfix(name: str, text: str) -> list[int | str | Callable[[SymInt, S
     try:
         return _to_postfix(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
+        bounds = f"; give bounds as {option('dims', {name: (1, 8)})}" if ".." in text else ""
         raise ValueError(
-            f"dimension {name}: '{text}' is not a sum or product of dimensions"
+            f"dimension {name}: '{text}' is not a sum or product of dimensions{bounds}"
         ) from None
 
 
