@@ -126,7 +126,7 @@ def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims
     known |= {extent for shape in given.values() for extent in shape if isinstance(extent, str)}
     unused = dims.unused(known)
     if unused:
-        names = sorted(known - {""})
+        names = sorted(filter(str.isidentifier, known)) or sorted(known - {""})
         hint = suggestion(unused[0], names) if names else "all of its dimensions are fixed"
         declared = option("dims", {unused[0]: dims.declaration(unused[0])})
         raise NameNotFoundError(
