@@ -17,6 +17,9 @@ _INSTEAD = "convert it to ONNX yourself and give that file"
 _OPSETS = {"": 18, "ai.onnx.ml": 3}
 _BOOSTER_OPSETS = {"": 17, "ai.onnx.ml": 3}  # the latest that the converters of onnxmltools support
 _SKL2ONNX = "convert it with skl2onnx.to_onnx() and give that network"
+_TYPED = (
+    "if its input is not a table of float32, give the network of skl2onnx.to_onnx(model, sample)"
+)
 _BOOSTERS = ("lightgbm", "xgboost")
 
 
@@ -33,7 +36,7 @@ def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
         import_exporter("onnxmltools", f"{what} is converted to ONNX", "onnxmltools", _INSTEAD)
     types = import_exporter("skl2onnx.common.data_types", what, "'tvmrt[sklearn]'", _INSTEAD)
     options = {"zipmap": False} if _has_probabilities(model) else None
-    with report_failure("skl2onnx", what, _INSTEAD):
+    with report_failure("skl2onnx", what, _TYPED):
         if boosters:
             _register(skl2onnx)
         exported = skl2onnx.convert_sklearn(
