@@ -215,11 +215,23 @@ TVMRT_INLINE int32_t tvmrt_micro_scale_and_round(int32_t acc, float scale) {
 TVMRT_INLINE int32_t tvmrt_micro_scale_and_round(int32_t acc, float scale) {
   float v = (float)acc * scale;
   int32_t q;
-  v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
+  v = tvmrt_limited_f32(v, 1048576.0f);
   v += 12582912.0f; /* 2 ^ 23 + 2 ^ 22: the integer is in the lowest digits */
   memcpy(&q, &v, sizeof(q));
   return q - 0x4B400000;
 }
+#endif
+
+/*! \brief The byte of q clamped to [lo, hi], without a branch where the processor can. */
+#if TVMRT_MICRO_HAS_SELECT
+TVMRT_INLINE uint8_t tvmrt_micro_clamp_byte(int32_t q, int32_t lo, int32_t hi) {
+  q = q < lo ? lo : q;
+  return (uint8_t)(q > hi ? hi : q);
+}
+#define TVMRT_MICRO_CLAMP_BYTE(q, lo, hi) tvmrt_micro_clamp_byte(q, lo, hi)
+#else
+/* no function: GCC would keep other values in registers */
+#define TVMRT_MICRO_CLAMP_BYTE(q, lo, hi) ((uint8_t)((q) < (lo) ? (lo) : (q) > (hi) ? (hi) : (q)))
 #endif
 
 /*! \brief Add the zero point to a rounded sum, which may be large. */
@@ -302,7 +314,7 @@ TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
   const int32_t lo = range->lo, hi = range->hi, zero_point = range->zero;
   for (; n > 0; n--) {
     const int32_t q = tvmrt_micro_requantize_one(*sums++, *multipliers++, zero_point);
-    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+    *y++ = TVMRT_MICRO_CLAMP_BYTE(q, lo, hi);
   }
 }
 

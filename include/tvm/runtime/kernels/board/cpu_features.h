@@ -62,4 +62,12 @@
 #endif
 #endif
 
+/*! \brief Whether the processor has conditional instructions, so that a minimum needs no branch. */
+#if (defined(__thumb__) && !defined(__thumb2__)) || defined(__i386__) || \
+    (defined(__riscv) && !defined(__riscv_zbb))
+#define TVMRT_MICRO_HAS_SELECT 0
+#else
+#define TVMRT_MICRO_HAS_SELECT 1
+#endif
+
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CPU_FEATURES_H_ */

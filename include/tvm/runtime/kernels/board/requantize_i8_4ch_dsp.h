@@ -78,7 +78,7 @@ TVMRT_INLINE void tvmrt_micro_requantize_quad_twice(const tvmrt_micro_conv_i8* c
     const int32_t *from = sums + i, *const end = from + c->shape.out[1] * stride;
     for (uint8_t* to = y + i; from != end; from += stride, to += y_step) {
       const int32_t q = tvmrt_micro_round_twice_fixed(*from, factor, shift, half);
-      *to = (uint8_t)(q < range.lo ? range.lo : q > range.hi ? range.hi : q);
+      *to = TVMRT_MICRO_CLAMP_BYTE(q, range.lo, range.hi);
     }
   }
 }

@@ -72,7 +72,7 @@ TVMRT_RARELY_CALLED void tvmrt_micro_requantize_twice(uint8_t* y, const int32_t*
   for (; n > 0; n--, multipliers += 2) {
     const int32_t q =
         tvmrt_micro_round_twice_fixed(*sums++, multipliers[0].fixed, multipliers[1].fixed, half);
-    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+    *y++ = TVMRT_MICRO_CLAMP_BYTE(q, lo, hi);
   }
 }
 #endif

@@ -151,14 +151,19 @@ static inline void tvmrt_micro_residual_rows(const tvmrt_i8_rows* rows, const vo
       } else {
         q = tvmrt_micro_requantize_one(*acc++, *multipliers++, s->range.zero);
       }
+#if TVMRT_MICRO_HAS_SELECT
+      q = q < s->range.lo ? s->range.lo : q;
+      q = q > s->range.hi ? s->range.hi : q;
+#else
       q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
+#endif
       /* (v ^ 0x80) - 0x80 extends the sign */
       /* modulo 2 ^ 32: only the sum is in the range of int32_t */
       q = (int32_t)((uint32_t)q * (uint32_t)s->own_multiplier +
                     (uint32_t)((*b++ ^ flip) - flip) * (uint32_t)s->other_multiplier +
                     (uint32_t)s->offset) >>
           s->shift;
-      *y++ = (uint8_t)(q < s->lo ? s->lo : q > s->hi ? s->hi : q);
+      *y++ = TVMRT_MICRO_CLAMP_BYTE(q, s->lo, s->hi);
     }
   }
 }

@@ -159,4 +159,29 @@
 #define TVMRT_FMAF(a, b, c) ((a) * (b) + (c))
 #endif
 
+/*!
+ * \brief v clamped to [low, high]; NaN gives low.
+ *
+ * In code for boards that is compiled for x86, the bounds are kept in registers: GCC makes a branch
+ * of a minimum with a constant in memory. Hosts do without, since assembly prevents vectors.
+ */
+TVMRT_INLINE float tvmrt_bounded_f32(float v, float low, float high) {
+#if defined(__GNUC__) && defined(__x86_64__) && defined(TVMRT_BOARD)
+  __asm__("" : "+x"(low), "+x"(high));
+  v = v > low ? v : low;
+  return v < high ? v : high;
+#else
+  return v > low ? (v < high ? v : high) : low;
+#endif
+}
+
+/*! \brief v clamped to +-limit; v is not NaN. */
+TVMRT_INLINE float tvmrt_limited_f32(float v, float limit) {
+#if defined(__GNUC__) && defined(__x86_64__) && defined(TVMRT_BOARD)
+  return tvmrt_bounded_f32(v, -limit, limit);
+#else
+  return v < -limit ? -limit : v > limit ? limit : v;
+#endif
+}
+
 #endif /* TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_ */

@@ -14,7 +14,7 @@
 /*! \brief a * b as fractions, to the nearest, ties upwards; the one overflow saturates. */
 static inline int32_t tvmrt_fixed_mul(int32_t a, int32_t b) {
   const int64_t product = ((int64_t)a * b + ((int64_t)1 << 30)) >> 31;
-  return product > INT32_MAX ? INT32_MAX : (int32_t)product;
+  return (int32_t)(product - (product == (int64_t)1 << 31));
 }
 
 /*! \brief x / 2 ^ n to the nearest, ties away from zero; n is from 0 to 31. */
@@ -76,17 +76,19 @@ static inline int32_t tvmrt_leading_zeros(int32_t x) {
   uint32_t rest = (uint32_t)x;
   int32_t count = rest == 0;
   for (int32_t step = 16; step > 0; step >>= 1) {
-    if (rest < (uint32_t)1 << (32 - step)) {
-      count += step;
-      rest <<= step;
-    }
+    const int32_t zeros = step & -(int32_t)(rest < (uint32_t)1 << (32 - step)); /* no branch */
+    count += zeros;
+    rest <<= zeros;
   }
   return count;
 }
 
 /*! \brief a << 2, saturated. */
 static inline int32_t tvmrt_fixed_times_4(int32_t a) {
-  return a > INT32_MAX / 4 ? INT32_MAX : a < INT32_MIN / 4 ? INT32_MIN : a * 4;
+  /* masks: the compiler may make a branch of a condition */
+  const uint32_t above = 0u - (a > INT32_MAX / 4), below = 0u - (a < INT32_MIN / 4);
+  const uint32_t inside = ((uint32_t)a << 2) & ~(above | below);
+  return (int32_t)(inside | (above & INT32_MAX) | (below & 0x80000000u));
 }
 
 /*! \brief 1 / (1 + a) as a fraction, for a fraction a >= 0: three Newton steps. */
@@ -98,7 +100,8 @@ static inline int32_t tvmrt_fixed_reciprocal(int32_t a) {
     const int32_t error = (1 << 29) - tvmrt_fixed_mul(half, x);
     x += tvmrt_fixed_times_4(tvmrt_fixed_mul(x, error));
   }
-  return x > INT32_MAX / 2 ? INT32_MAX : x * 2;
+  const uint32_t above = 0u - (x > INT32_MAX / 2);
+  return (int32_t)((((uint32_t)x << 1) & ~above) | (above & INT32_MAX));
 }
 
 /*! \brief tvmrt_fixed_scale() with a computed exponent, clamped to its range. */

@@ -135,7 +135,7 @@ TVMRT_INLINE int32_t tvmrt_i8_round_product(float product) {
 #else
   float v = tvmrt_i8_unfused_product(product);
   int32_t bits;
-  v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
+  v = tvmrt_limited_f32(v, 1048576.0f);
   v += TVMRT_I8_ROUND;
   memcpy(&bits, &v, sizeof(bits));
   return bits - 0x4B400000;
