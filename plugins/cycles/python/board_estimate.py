@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -354,6 +354,7 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
     timing = network["timing"]
     if timing is not None:
         pairs["same for all inputs"] = _same(timing)
+        pairs.update(_checked(timing))
         worst = timing["worst_cycles"]
         bound = (
             f"no bound: {timing['reason']}"
@@ -382,6 +383,28 @@ def _same(timing: Mapping[str, Any]) -> str:
         return f"yes, the instructions of {timing['inputs']} different inputs"
     rows = (f"{r['name']} ({r['fewest']:,} to {r['most']:,})" for r in timing["layers"])
     return f"no, by {timing['inputs']} different inputs: {', '.join(rows)}"
+
+
+def _checked(timing: Mapping[str, Any]) -> dict[str, str]:
+    """Return the lines about branches that depend on inputs in code that memcheck has seen."""
+    found = timing["memcheck"]
+    if found is None:
+        return {"branches on inputs": f"not checked: {timing['unchecked']}"}
+    lines = {"branches on inputs": _by_layer(found["branches"]) or "none in the C code"}
+    lines["branches on inputs"] += f"; memcheck, {found['build']}"
+    if found["addresses"]:
+        lines["addresses from inputs"] = _by_layer(found["addresses"])
+    if timing["library"]:
+        lines["library functions"] = f"{_by_layer(timing['library'])}; not seen by memcheck"
+    return lines
+
+
+def _by_layer(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the layers of the rows, each with its functions."""
+    functions: dict[str, dict[str, None]] = {}
+    for row in rows:
+        functions.setdefault(row["layer"], {})[row["function"]] = None
+    return ", ".join(f"{layer} ({', '.join(names)})" for layer, names in functions.items())
 
 
 def _energy(joules: float | None) -> str:

@@ -104,6 +104,12 @@ class Disassembly:
         at = bisect.bisect_right(self._starts, address) - 1
         return self.functions[self._starts[at]] if at >= 0 else "?"
 
+    def has_branches(self, name: str) -> bool:
+        """Return whether a function has conditional branches or jumps through a table."""
+        begin, end = self.span(name)
+        code = (each for each in self.instructions if begin <= each.address < end)
+        return any(each.kind in ("branch", "table") for each in code)
+
     def span(self, name: str) -> tuple[int, int]:
         """Return the start addresses of a function and of the next one; KeyError if unknown."""
         starts = sorted(self.functions)

@@ -223,6 +223,24 @@ def _compiler_command(network: ArchiveNetwork, board: Board, options: Sequence[s
     return [compiler, *specs, "-std=gnu11", *CFLAGS, *options, *(f"-I{path}" for path in includes)]
 
 
+def target_macros(network: ArchiveNetwork, target: Target) -> set[str]:
+    """Return the macros that the compiler of a target defines."""
+    usual = _compiler_command(network, board_tools(target.name), ())
+    text = _run_command([*usual, *target.flags, "-dM", "-E", "-x", "c", "/dev/null"])
+    return set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
+
+
+def library_functions(
+    names: Iterable[str], network: ArchiveNetwork, target: Target, folder: Path
+) -> list[str]:
+    """Return the functions that neither the network's objects define nor the program that calls
+    it, sorted. ``folder``: that of ``counted_runs``."""
+    objects = map(str, object_commands((), network.sources, folder))
+    text = _run_command([f"{board_tools(target.name).tool}-nm", *objects])
+    own = set(re.findall(r" [tTwW] (\S+)$", text, re.MULTILINE))
+    return sorted(name for name in {*names} - own if not _HARNESS_SYMBOLS.match(name))
+
+
 def _link(
     network: ArchiveNetwork,
     target: Target,

@@ -18,11 +18,28 @@ from tvmrt.cli.schemas import WORDS
 
 COST = {"seconds": or_null(seconds()), "joules": or_null(number())}
 
+PLACES = record(
+    layer=text("Operator, or 'between operators'."), function=text(), file=text(), line=integer()
+)
+
 TIMING = record(
     inputs=integer("Inputs that were compared."),
     same_instructions=flag("They executed the same instructions."),
     layers=list_of(
         record(name=text(), fewest=integer(), most=integer()), "Layers whose instructions differ."
+    ),
+    memcheck=or_null(
+        record(
+            build=text("Compiler of the C code, with its options."),
+            branches=list_of(PLACES, "Branches on values that depend on the inputs."),
+            addresses=list_of(PLACES, "Memory accesses whose address depends on the inputs."),
+        ),
+        "Result of valgrind's memcheck.",
+    ),
+    unchecked=or_null(text(), "Why memcheck did not run."),
+    library=list_of(
+        record(layer=text(), function=text()),
+        "Functions of the compiler's libraries with branches, which memcheck does not see.",
     ),
     worst_cycles=or_null(integer(), "Upper bound for all inputs, without caches."),
     reason=or_null(text(), "Why there is no bound."),

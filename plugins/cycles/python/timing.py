@@ -3,11 +3,13 @@
 The network runs with several inputs: zeros, the least and the largest values, both in turn, and
 random ones. Its instructions are the same for all of them if each layer executed equally many, in
 equally many cycles. This is an observation, not a proof: an operator that branches on a rare value
-may pass.
+may pass. ``memcheck`` looks for branches on inputs in the C code, and here the functions of the
+compiler's library are listed whose code has branches.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +18,23 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.codegen.target import Target
+from tvmrt.error import CompileError
+from tvmrt.plugins.cycles import memcheck
 from tvmrt.plugins.cycles.core_timing import Core
 from tvmrt.plugins.cycles.estimate import estimate_layers
 from tvmrt.plugins.cycles.mcu_parts import Mcu
-from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CountedRun, Input, counted_runs
+from tvmrt.plugins.cycles.qemu_run import (
+    ArchiveNetwork,
+    CountedRun,
+    Input,
+    counted_runs,
+    library_functions,
+)
 
 RANDOM_SETS = 3
 LARGE = 100.0  # magnitude of floating-point inputs, whose range no file states
+# Functions of C libraries whose branches depend on sizes and addresses only.
+_COPIES = re.compile(r"(__aeabi_)?mem(cpy|set|move|clr)[48]?$")
 
 
 @dataclass(frozen=True)
@@ -35,16 +47,28 @@ class LayerRange:
 
 
 @dataclass(frozen=True)
+class LibraryCall:
+    """Function with branches that a layer calls, and whose code is not the archive's."""
+
+    layer: str
+    function: str
+
+
+@dataclass(frozen=True)
 class Timing:
     """Result of all runs.
 
     ``inputs``: number of inputs that the network accepted. ``layers``: those whose instructions
-    differ. ``worst_cycles``: upper bound of the cycles of a run; None if there is none, for
-    ``reason``.
+    differ. ``memcheck``: branches on inputs in the C code; None if unknown, for ``unchecked``.
+    ``library``: functions that memcheck does not see. ``worst_cycles``: upper bound of the cycles
+    of a run; None if there is none, for ``reason``.
     """
 
     inputs: int
     layers: tuple[LayerRange, ...]
+    memcheck: memcheck.Found | None
+    unchecked: str
+    library: tuple[LibraryCall, ...]
     worst_cycles: int | None
     reason: str
 
@@ -53,6 +77,9 @@ class Timing:
             "inputs": self.inputs,
             "same_instructions": not self.layers,
             "layers": [vars(layer) for layer in self.layers],
+            "memcheck": None if self.memcheck is None else self.memcheck.as_dict(),
+            "unchecked": self.unchecked or None,
+            "library": [vars(call) for call in self.library],
             "worst_cycles": self.worst_cycles,
             "reason": self.reason or None,
         }
@@ -83,9 +110,31 @@ def measure(
     sets = input_sets(given, dtypes)
     runs = list(counted_runs(network, target, uncached, sets, folder, kernels_in_ram))
     layers = tuple(_layer_ranges(network, runs, core, uncached))
-    reason = _reason(layers, runs, core)
+    found, unchecked = _check(network, target, given, folder)
+    table = estimate_layers(network, runs[0], core, uncached)
+    called = {name for layer in table for name in layer.functions}
+    foreign = {
+        name
+        for name in library_functions(called, network, target, folder)
+        if not _COPIES.match(name) and runs[0].code.has_branches(name)
+    }
+    library = tuple(
+        LibraryCall(layer.name, name)
+        for layer in table
+        for name in sorted(foreign & layer.functions.keys())
+    )
+    reason = _reason(layers, found, library, runs, core)
     worst = None if reason else round(max(_worst(network, run, core, uncached) for run in runs))
-    return Timing(len(runs), layers, worst, reason)
+    return Timing(len(runs), layers, found, unchecked, library, worst, reason)
+
+
+def _check(
+    network: ArchiveNetwork, target: Target, given: Sequence[Input], folder: Path
+) -> tuple[memcheck.Found | None, str]:
+    try:
+        return memcheck.check(network, target, given, folder), ""
+    except CompileError as problem:
+        return None, str(problem)
 
 
 def input_sets(given: Sequence[Input], dtypes: Mapping[str, str]) -> Iterator[list[Input]]:
@@ -132,7 +181,13 @@ def _layer_ranges(
             yield LayerRange(rows[0].name, min(counts), max(counts))
 
 
-def _reason(layers: Sequence[LayerRange], runs: Sequence[CountedRun], core: Core) -> str:
+def _reason(
+    layers: Sequence[LayerRange],
+    found: memcheck.Found | None,
+    library: Sequence[LibraryCall],
+    runs: Sequence[CountedRun],
+    core: Core,
+) -> str:
     """Return why there is no bound of the cycles, or an empty text."""
     if core.worst_costs is None:
         return f"the cycles of {core.name} depend on earlier instructions"
@@ -140,6 +195,8 @@ def _reason(layers: Sequence[LayerRange], runs: Sequence[CountedRun], core: Core
         return "the network rejects all inputs but the given ones"
     if layers:
         return "the instructions depend on the input"
+    if (found is not None and found.branches) or library:
+        return "the instructions may depend on other inputs"
     return ""
 
 

@@ -56,8 +56,8 @@ from tvmrt.units import NUMBER
 @click.option(
     "--timing",
     is_flag=True,
-    help="With --board: run with several inputs, compare their instructions and print an upper "
-    "bound of the cycles.",
+    help="With --board: run with several inputs, compare their instructions, look for branches on "
+    "inputs with valgrind, and print an upper bound of the cycles.",
 )
 @click.option(
     "--inputs",
