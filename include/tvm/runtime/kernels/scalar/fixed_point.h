@@ -14,7 +14,11 @@
 /*! \brief a * b as fractions, to the nearest, ties upwards; the one overflow saturates. */
 static inline int32_t tvmrt_fixed_mul(int32_t a, int32_t b) {
   const int64_t product = ((int64_t)a * b + ((int64_t)1 << 30)) >> 31;
+#if defined(TVMRT_BOARD) /* no branch */
   return (int32_t)(product - (product == (int64_t)1 << 31));
+#else /* vectors of hosts */
+  return product > INT32_MAX ? INT32_MAX : (int32_t)product;
+#endif
 }
 
 /*! \brief x / 2 ^ n to the nearest, ties away from zero; n is from 0 to 31. */
