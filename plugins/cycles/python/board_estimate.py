@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork, CountedRun, Input
 
 MAX_FUNCTIONS = 12  # C functions listed in one table
+MAX_NAMES = 2  # C functions listed for each layer that has branches on inputs
 
 
 @dataclass(frozen=True)
@@ -400,11 +401,15 @@ def _checked(timing: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _by_layer(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the layers of the rows, each with its functions."""
+    """Return the layers of the rows, each with its first functions."""
     functions: dict[str, dict[str, None]] = {}
     for row in rows:
         functions.setdefault(row["layer"], {})[row["function"]] = None
-    return ", ".join(f"{layer} ({', '.join(names)})" for layer, names in functions.items())
+    texts = []
+    for layer, names in functions.items():
+        others = ["others"] if len(names) > MAX_NAMES else []
+        texts.append(f"{layer} ({', '.join([*[*names][:MAX_NAMES], *others])})")
+    return ", ".join(texts)
 
 
 def _energy(joules: float | None) -> str:
