@@ -1,7 +1,7 @@
 """Whether the instructions of a run depend on its inputs, and the largest number of cycles.
 
-The network runs with several inputs: zeros, the least and the largest values, both in turn, and
-random ones. Its instructions are the same for all of them if each layer executed equally many, in
+The network runs with several inputs: zeros, the least and the largest values, both in turn, random
+ones, and NaN. Its instructions are the same for all of them if each layer executed equally many, in
 equally many cycles. This is an observation, not a proof: an operator that branches on a rare value
 may pass. ``memcheck`` looks for branches on inputs in the C code, and here the functions of the
 compiler's library are listed whose code has branches.
@@ -141,7 +141,9 @@ def input_sets(given: Sequence[Input], dtypes: Mapping[str, str]) -> Iterator[li
     """Yield the inputs of each run, the given ones first. ``dtypes``: element types by name."""
     yield list(given)
     rng = np.random.default_rng(1)
-    for kind in ("zeros", "least", "largest", "both", *["random"] * RANDOM_SETS):
+    kinds = ["zeros", "least", "largest", "both", *["random"] * RANDOM_SETS]
+    has_floats = any(dtypes[each.name].startswith("float") for each in given)
+    for kind in [*kinds, "nan"] if has_floats else kinds:
         yield [
             Input(each.name, _values(kind, dtypes[each.name], len(each.data), rng).tobytes())
             for each in given
@@ -150,6 +152,8 @@ def input_sets(given: Sequence[Input], dtypes: Mapping[str, str]) -> Iterator[li
 
 def _values(kind: str, dtype: str, nbytes: int, rng: np.random.Generator) -> np.ndarray:
     element = np.dtype("uint8" if dtype == "bool" else dtype)
+    if kind == "nan" and element.kind == "f":
+        return np.full(nbytes // element.itemsize, np.nan, element)
     count = nbytes // element.itemsize
     least: Any = -LARGE
     largest: Any = LARGE

@@ -80,10 +80,12 @@ static inline int32_t tvmrt_round_and_add_zero_point(float v, int32_t zero, int3
 static inline int32_t tvmrt_quantize_and_clamp(float x, float scale, int32_t zero, int32_t low,
                                                int32_t high) {
   const float v = tvmrt_div_f32(x, scale);
+  const int32_t q = tvmrt_round_and_add_zero_point(v, zero, low, high);
 #if TVMRT_ROUNDS_IN_FPU
-  if (!(v == v)) return low;
+  return v == v ? q : low; /* a conditional move */
+#else
+  return q;
 #endif
-  return tvmrt_round_and_add_zero_point(v, zero, low, high);
 }
 
 /* NAME: the IR's name of TYPE. */
