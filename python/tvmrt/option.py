@@ -80,6 +80,10 @@ class Option:
         A function of a non-default value that returns a subclass of
         ``tvmrt.compiler.codegen.firmware.call_lines.CallLines``: C lines around the calls of
         operators in a firmware network.
+    folder_files
+        A function of a ``tvmrt.compiler.export.library.CompiledLibrary`` and a non-default value.
+        It returns texts of additional files by their paths in an exported folder; other output
+        formats are refused. It may raise ValueError or ``tvmrt.error.UnsupportedError``.
     file
         A function of a non-default value: the file that the result depends on, or None.
     recorded
@@ -112,6 +116,7 @@ class Option:
     target: Callable[[Any, Any], Any] | None = None
     graph: Callable[[Any, Any], None] | None = None
     calls: Callable[[Any], Any] | None = None
+    folder_files: Callable[[Any, Any], Mapping[str, str]] | None = None
     file: Callable[[Any], Any] | None = None
     recorded: bool = True
     cached: bool = True

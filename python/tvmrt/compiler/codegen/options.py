@@ -82,6 +82,8 @@ class Options:
     provenance: Provenance = field(default_factory=Provenance)
     # makes the printer of lines around the calls of operators: firmware/call_lines.py
     call_lines: Callable[..., Any] | None = None
+    # by option: makes additional files of an exported folder from its CompiledLibrary
+    folder_files: Mapping[str, Callable[[Any], Mapping[str, str]]] = field(default_factory=dict)
 
     @property
     def traced(self) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -155,6 +155,8 @@ class CompiledLibrary:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board, a
         suffix of a plug-in's exporter its format, anything else a folder."""
         suffix = Path(path).suffix
+        if suffix in (*SUFFIXES, ".tar", ".elf") or formats.exporter(suffix):
+            self._check_folder_files(path)
         if suffix in SUFFIXES:
             self.export_library(path)
         elif suffix == ".tar":
@@ -168,6 +170,14 @@ class CompiledLibrary:
             self._export_by(exporter, Path(path))
         else:
             self.export_sources(path)
+
+    def _check_folder_files(self, path: str | os.PathLike[str]) -> None:
+        """Raise ValueError if options add files that only a folder of C sources has."""
+        for name in self.options.folder_files:
+            raise ValueError(
+                f"{path}: {option(name)} adds files to a folder of C sources; choose the name of a "
+                "folder for the output, without a suffix and without a format"
+            )
 
     def _export_by(self, exporter: plugin.Exporter, path: Path) -> None:
         """Write the file, or the files, of a plug-in's format. Raises FileExistsError if a file
@@ -270,6 +280,7 @@ class CompiledLibrary:
 
         Raises ValueError for an unknown format, and the errors of the plug-in's exporter.
         """
+        self._check_folder_files(path)
         exporter = None if kind.startswith(".") else formats.exporter(kind)
         if exporter is None:
             choices = ", ".join(formats.formats())
@@ -304,9 +315,16 @@ class CompiledLibrary:
         device_symbols = self.sources.device_constant_symbols()
         return {symbol: ends[one.module] - one.place for symbol, one in device_symbols.items()}
 
+    def _folder_files(self) -> Iterator[tuple[str, str]]:
+        for make in self.options.folder_files.values():
+            yield from make(self).items()
+
     def write_sources(self, folder: Path) -> list[Path]:
         """Write all sources of the library into a folder; return the paths to compile."""
         written = []
+        for name, text in self._folder_files():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
         for name, text in self.sources.files.items():
             (folder / name).write_text(text)
             if name.endswith(".c"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,4 +80,16 @@ def print_options(model: Any, request: Request, provenance: Provenance) -> Optio
     if len(added) > 1:
         raise ValueError("two options of plug-ins add lines around operator calls; choose one")
     lines = added[0] if added else None
-    return Options(**chosen, origin=origin, provenance=provenance, call_lines=lines)
+    more = {
+        name: partial(_files_of, row.folder_files, value)
+        for name, row, value in request.options()
+        if row.folder_files is not None and value != row.default
+    }
+    return Options(
+        **chosen, origin=origin, provenance=provenance, call_lines=lines, folder_files=more
+    )
+
+
+def _files_of(function: Any, value: Any, library: Any) -> Any:
+    return function(library, value)
+

@@ -36,7 +36,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
                                                             int is_signed) {
   const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
   const uint8_t* const end = from + n;
-  if ((uintptr_t)to % 4 != 0 && step == 2) {
+  if (TVMRT_ADDRESS(to) % 4 != 0 && step == 2) {
     for (; from != end; to += 2) *to = (int16_t)(*to + (*from++ ^ flip) - 0x80);
     return to;
   }
@@ -50,7 +50,7 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_copy_groups(tvmrt_micro_element*
 
 /* Correct the second pixel's element: the sign of the first one's subtracted 1 from it. */
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
-  (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
+  (*(at) + ((pixels) == 2 && TVMRT_ADDRESS(at) % 4 != 0 && (at)[-1] < 0))
 
 /*! \brief End of the weights after these flags; `left` elements remain. */
 TVMRT_INLINE const int8_t* tvmrt_micro_2px_weights_end(const int8_t* w, int32_t left) {
@@ -108,7 +108,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_2px_quad(int32_t* sums, const int32_t* bi
   const uint32_t all[4] = {a0, a1, a2, a3};
   const int32_t upper[4] = {u0, u1, u2, u3};
   TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
-    sums[i] = bias[i] + (int32_t)(all[i] - ((uint32_t)upper[i] << 16));
+    sums[i] = (int32_t)((uint32_t)bias[i] + all[i] - ((uint32_t)upper[i] << 16));
     sums[TVMRT_MICRO_CHUNK + i] = bias[i] + upper[i];
   }
   return w;

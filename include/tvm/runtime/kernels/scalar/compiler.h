@@ -117,6 +117,11 @@
 #define TVMRT_FUSED(a, b, c) fmaf((a), (b), (c))
 #endif
 
+/*! \brief Address of p as an integer. Static analysis may define it as an offset in an array. */
+#ifndef TVMRT_ADDRESS
+#define TVMRT_ADDRESS(p) ((uintptr_t)(p))
+#endif
+
 #if defined(__AVX512F__)
 #define TVMRT_SIMD_LANES_F32 16
 #elif defined(__AVX__) || defined(__riscv_v)

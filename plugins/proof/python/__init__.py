@@ -1,0 +1,1 @@
+"""Input of Frama-C for firmware networks: drivers, contracts and a script."""

@@ -1,0 +1,66 @@
+"""Files of the folder ``proof`` next to the C code of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmrt.compiler.codegen import pools
+from tvmrt.compiler.export.headers import runtime_headers
+from tvmrt.compiler.ir.program import ARENA
+from tvmrt.error import UnsupportedError
+from tvmrt.option_syntax import option
+
+from .contracts import print_contracts
+from .drivers import entry, print_operator_drivers, print_run_driver
+from .plan import make_plans
+from .script import print_script
+
+# Files of a folder that a run does not call.
+_OPTIONAL = ("_checked.c", "_step.c", "_metadata.c", "_system_lib.c")
+
+
+def proof_files(library: Any) -> Mapping[str, str]:
+    """Return the texts of the files by path.
+
+    Raises ValueError for a network of an image, and UnsupportedError for one whose operators the
+    contracts cannot describe.
+    """
+    program, sources, options = library.program, library.sources, library.options
+    _check(library)
+    plans = make_plans(program, sources)
+    names = [pools.symbol(pool, sources.prefix, options) for pool in program.pools]
+    texts = {k: v for k, v in sources.files.items() if not k.endswith(_OPTIONAL)}
+    headers = runtime_headers(texts.values(), library.target)
+    operators = [name for name in texts if name.endswith(".c") and "_lib" in name]
+    operators.remove(f"{sources.prefix}_lib0.c")
+    weights = [f"{sources.prefix}_weights.c"] if f"{sources.prefix}_weights.c" in texts else []
+    script = print_script(
+        sources.prefix, library.target.name, sorted([*operators, *weights]),
+        sorted([f"{sources.prefix}_lib0.c", *weights]), [entry(plan) for plan in plans],
+    )  # fmt: skip
+    return {
+        **{f"proof/include/{path}": text for path, text in headers.items()},
+        "proof/contracts.h": print_contracts(plans, sources, names),
+        "proof/driver.c": print_run_driver(program, sources, names),
+        "proof/operators.c": print_operator_drivers(plans, sources),
+        "proof/run.sh": script,
+    }
+
+
+def _check(library: Any) -> None:
+    if library.options.image is not None:
+        raise ValueError(f"{option('proof')} describes one network; compile each on its own")
+    if library.options.traced or library.options.call_lines is not None:
+        raise ValueError(
+            f"{option('proof')} describes networks without checks and records between operators; "
+            "omit the options that add them"
+        )
+    if any(b.kind == ARENA for b in [*library.program.inputs, *library.program.outputs]):
+        raise UnsupportedError("the network has inputs in its workspace, which proof does not support")
+    sources = library.sources
+    if sources.objects or any(sources.flags.values()) or sources.vendors:
+        raise UnsupportedError("the network needs objects or libraries, which proof does not read")
+
+
+__all__ = ["proof_files"]

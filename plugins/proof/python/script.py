@@ -1,0 +1,99 @@
+"""The script that calls Frama-C and counts alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_SCRIPT = r"""#!/bin/sh
+# Prove with Frama-C that the C code in the folder above has no undefined behaviour for any input.
+# Usage: run.sh [run | OPERATOR]...; without arguments all. FRAMAC_OPTIONS adds options of Frama-C.
+# Exit code: 0 without alarms, 1 with alarms, 2 if Frama-C is missing or cannot read the code.
+cd "$(dirname "$0")" || exit 2
+if ! command -v frama-c >/dev/null 2>&1; then
+  echo "frama-c is not installed; install it, for example Debian's package frama-c-base" >&2
+  exit 2
+fi
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' INT TERM
+
+# The branches of the headers for compilers without extensions and without special instructions.
+macros='@macros@'
+cpp="-std=c99 -undef -I. -Iinclude -I.. -include __fc_builtin.h $macros"
+eva="-eva-precision 2 -eva-auto-loop-unroll 2000 -eva-slevel 300 -eva-no-show-progress"
+
+parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
+  name=$1
+  shift
+  frama-c -cpp-extra-args="$cpp" -machdep x86_32 "$@" -save "$work/$name.sav" \
+    >"$work/$name.log" 2>&1 && return
+  echo "frama-c cannot read the code:" >&2
+  grep -i error "$work/$name.log" >&2
+  exit 2
+}
+
+total=0 seconds=0
+analyse() { # analyse LABEL TREE FUNCTION
+  frama-c -load "$work/$2.sav" -main "$3" -warn-special-float none -eva $eva $FRAMAC_OPTIONS \
+    -then -report-csv "$work/$1.csv" -time "$work/$1.time" >"$work/$1.log" 2>&1
+  if [ $? -ne 0 ] || [ ! -s "$work/$1.csv" ]; then
+    echo "frama-c failed for $1:" >&2
+    tail -n 5 "$work/$1.log" >&2
+    exit 2
+  fi
+  # Contracts of the C library's functions are taken as they are, those of the code are proved.
+  alarms=$(awk -F'\t' 'NR > 1 && $1 !~ /^FRAMAC_SHARE/ && $6 !~ /^(Valid|Considered valid)$/ &&
+    !($6 ~ /^(Dead|Untried|Never tried)/ && $7 !~ /^(succeeds|written_)/)' "$work/$1.csv" |
+    tee "$work/$1.alarms" | wc -l)
+  if grep -q 'NON TERMINATING FUNCTION' "$work/$1.log"; then alarms=$((alarms + 1)); fi
+  spent=$(awk '{ print int($NF + 0.5) }' "$work/$1.time")
+  printf '%-40s %6d alarms %6d s\n' "$1" "$alarms" "$spent"
+  awk -F'\t' '{ print "  " $2 ":" $3 ": " $5 " " $6 ": " $7 }' "$work/$1.alarms"
+  total=$((total + alarms)) seconds=$((seconds + spent))
+}
+
+parse run @run@ driver.c
+parse operators @operators@ operators.c
+[ $# -gt 0 ] || set -- run @entries@
+for each; do
+  case $each in
+    run) analyse run run main ;;
+    *) analyse "$each" operators "proof_@prefix@_$each" ;;
+  esac
+done
+admitted=$(grep -c '@ *admit' contracts.h driver.c operators.c | awk -F: '{ n += $2 } END { print n }')
+echo "total: $total alarms, $admitted admitted statements, $seconds s"
+[ "$total" -eq 0 ]
+"""
+
+
+def print_script(
+    prefix: str, target: str, operators: Sequence[str], run: Sequence[str], entries: Sequence[str]
+) -> str:
+    """Return the text of ``run.sh``: the files with the operators, those with the run function, and
+    the functions of the drivers of operators."""
+    start = f"proof_{prefix}_"
+    values = {
+        "macros": _macros(target),
+        "prefix": prefix,
+        "operators": " ".join(f"../{name}" for name in operators),
+        "run": " ".join(f"../{name}" for name in run),
+        "entries": " ".join(name.removeprefix(start) for name in entries),
+    }
+    text = _SCRIPT
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _macros(target: str) -> str:
+    """Return the macros that choose the branches for a processor.
+
+    Alignment is checked by offsets in arrays, because addresses are unknown.
+    """
+    found = ["-DTVMRT_ADDRESS=Frama_C_offset"]
+    if target.startswith(("riscv32", "rv32")):
+        found += ["-D__riscv", "-D__riscv_xlen=32"]
+        if target.endswith("fc"):
+            found.append("-D__riscv_flen=32")
+    return " ".join(found)
