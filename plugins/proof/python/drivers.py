@@ -105,6 +105,7 @@ def print_run_driver(program: Program, sources: Sources, pools: Sequence[str]) -
         "/* A run of the network with any inputs; operators are used as their contracts say. */",
         '#include "contracts.h"',
         "#include <stddef.h>",
+        "#include <tvm/runtime/crt/error_codes.h>",
         f'#include "../{tensor_names.header_name(prefix)}"',
         "#include <__fc_builtin.h>",
         "",

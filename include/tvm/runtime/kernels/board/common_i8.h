@@ -199,7 +199,7 @@ static inline int32_t tvmrt_micro_scale_and_round(int32_t acc, float scale) {
 #else
   if (rest >= 126 && rest <= 129) q = tvmrt_micro_round_twice(size, factor, places);
 #endif
-  return acc < 0 ? -q : q;
+  return acc < 0 ? (int32_t)(0u - (uint32_t)q) : q;
 }
 #elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
 /*! \brief acc * scale as a float, rounded to an integer, ties to even. */

@@ -49,7 +49,9 @@ static inline float tvmrt_dequantize(int32_t steps, float scale) {
 
 /*! \brief The nearest integer to v, clamped to [low, high] within +-2 ^ 21. */
 static inline int32_t tvmrt_round_and_clamp(float v, float low, float high) {
-  return (int32_t)(tvmrt_bounded_f32(v, low, high) + 12582912.0f) - 12582912;
+  const float bounded = tvmrt_bounded_f32(v, low, high);
+  /*@ admit comparisons_with_nan_are_false: !\is_NaN(bounded); */
+  return (int32_t)(bounded + 12582912.0f) - 12582912;
 }
 
 /*! \brief round(v) + zero, clamped to [low, high]; v is not NaN. */
