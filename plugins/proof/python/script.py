@@ -61,8 +61,10 @@ analyse() { # analyse LABEL TREE FUNCTION [OPTION]...
     exit 2
   fi
   # Contracts of the C library's functions are taken as they are, those of the code are proved.
-  alarms=$(awk -F'\t' 'NR > 1 && $1 !~ /^FRAMAC_SHARE/ && $6 !~ /^(Valid|Considered valid)$/ &&
-    !($6 ~ /^(Dead|Untried|Never tried)/ && $7 !~ /^(succeeds|written_)/)' "$work/$label.csv" |
+  # A check of the driver that is not reached is an alarm.
+  alarms=$(awk -F'\t' -v start="$start" 'NR > 1 && $1 !~ /^FRAMAC_SHARE/ &&
+    $6 !~ /^(Valid|Considered valid)$/ && ($6 !~ /^(Dead|Untried|Never tried)/ ||
+    ($5 == "user check" && $4 == start))' "$work/$label.csv" |
     tee "$work/$label.alarms" | wc -l)
   if grep -q 'NON TERMINATING FUNCTION' "$work/$label.log"; then alarms=$((alarms + 1)); fi
   spent=$(awk '{ print int($NF + 0.5) }' "$work/$label.time")
@@ -80,8 +82,9 @@ for each; do
     *) analyse "$each" operators "proof_@prefix@_$each" ;;
   esac
 done
-# The trees have the functions that are called; those of the run have no kernels.
-admitted=$(cat "$work/run.c" "$work/operators.c" | grep -c 'admit ')
+# Statements that are taken as true in the functions of the C code that are reached.
+admitted=$(cat "$work"/*.csv | awk -F'\t' '$5 == "user hypothesis" && $6 !~ /^(Dead|Unreach)/ {
+  print $2 ":" $3 }' | sort -u | wc -l)
 echo "total: $total alarms, $admitted admitted statements, $seconds s"
 [ "$total" -eq 0 ]
 """
