@@ -17,7 +17,10 @@ from .plan import Operand, OperatorPlan
 
 def print_contracts(plans: Sequence[OperatorPlan], sources: Sources, pools: Sequence[str]) -> str:
     """Return a header with the contract of each operator; ``pools``: the C array of each pool."""
-    lines = ["/* Contracts of the operators: what each may read and write. */", "#include <stdint.h>"]
+    lines = [
+        "/* Contracts of the operators: what each may read and write. */",
+        "#include <stdint.h>",
+    ]
     arrays = {f"extern uint8_t {pool}[];": None for pool in pools if pool}
     for plan in plans:
         for each in plan.operands:

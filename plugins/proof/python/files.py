@@ -57,7 +57,9 @@ def _check(library: Any) -> None:
             "omit the options that add them"
         )
     if any(b.kind == ARENA for b in [*library.program.inputs, *library.program.outputs]):
-        raise UnsupportedError("the network has inputs in its workspace, which proof does not support")
+        raise UnsupportedError(
+            "the network has inputs in its workspace, which proof does not support"
+        )
     sources = library.sources
     if sources.objects or any(sources.flags.values()) or sources.vendors:
         raise UnsupportedError("the network needs objects or libraries, which proof does not read")

@@ -29,8 +29,8 @@ trap 'exit 2' INT TERM
 # The branches of the headers for compilers without extensions and without special instructions.
 macros='@macros@'
 cpp="-std=c99 -undef -I. -Iinclude -I.. -include __fc_builtin.h $macros"
-# All loops are unrolled: those that count, and up to LEVEL iterations of those that end at a pointer.
-# Paths are kept apart up to that number, but not where each element of a result has some.
+# All loops are unrolled: those that count, and those that end at a pointer up to the level of their
+# function. Up to that number, paths are kept apart, but not where each element of a result has some.
 eva="-eva-precision 0 -eva-auto-loop-unroll 10000 -eva-slevel 300 -eva-no-show-progress"
 
 parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
@@ -53,7 +53,8 @@ total=0 seconds=0
 analyse() { # analyse LABEL TREE FUNCTION [OPTION]...
   label=$1 tree=$2 start=$3
   shift 3
-  frama-c -load "$work/$tree.sav" -main "$start" -warn-special-float none -eva $eva $(levels "$tree") "$@" $FRAMAC_OPTIONS \
+  frama-c -load "$work/$tree.sav" -main "$start" -warn-special-float none \
+    -eva $eva $(levels "$tree") "$@" $FRAMAC_OPTIONS \
     -then -report-csv "$work/$label.csv" -time "$work/$label.time" >"$work/$label.log" 2>&1
   if [ $? -ne 0 ] || [ ! -s "$work/$label.csv" ]; then
     echo "frama-c failed for $label:" >&2
@@ -61,7 +62,7 @@ analyse() { # analyse LABEL TREE FUNCTION [OPTION]...
     exit 2
   fi
   # Contracts of the C library's functions are taken as they are, those of the code are proved.
-  # A check of the driver that is not reached is an alarm.
+  # A check of the driver that is not reached is an alarm, too.
   alarms=$(awk -F'\t' -v start="$start" 'NR > 1 && $1 !~ /^FRAMAC_SHARE/ &&
     $6 !~ /^(Valid|Considered valid)$/ && ($6 !~ /^(Dead|Untried|Never tried)/ ||
     ($5 == "user check" && $4 == start))' "$work/$label.csv" |
@@ -101,7 +102,9 @@ def print_script(
         "prefix": prefix,
         "operators": " ".join(f"../{name}" for name in operators),
         "run": " ".join(f"../{name}" for name in run),
-        "levels": " ".join([*(f"{name}:20000" for name in _LONG), *(f"{name}:0" for name in _MERGED)]),
+        "levels": " ".join(
+            [*(f"{name}:20000" for name in _LONG), *(f"{name}:0" for name in _MERGED)]
+        ),
         "entries": " ".join(name.removeprefix(start) for name in entries),
     }
     text = _SCRIPT

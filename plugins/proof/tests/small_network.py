@@ -64,7 +64,8 @@ def write(path: Path) -> None:
     net.requantise(0.05, 3)
     net.last = net.add("Softmax", [net.last])
     graph = helper.make_graph(
-        net.nodes, "small", [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 4, 4])],
+        net.nodes, "small",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 4, 4])],
         [helper.make_tensor_value_info(net.last, TensorProto.FLOAT, [1, 5])], net.constants,
     )  # fmt: skip
     opset = [helper.make_opsetid("", 17)]

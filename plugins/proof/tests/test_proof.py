@@ -30,7 +30,7 @@ def prove(folder, *entries, path=None):
     """Return exit code and output of the script."""
     command = ["/bin/sh", str(folder / "proof" / "run.sh"), *entries]
     environment = None if path is None else {"PATH": path}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -115,7 +115,7 @@ FAULTS = {
     "one iteration more": ("quantizelinear_0", (OPERATORS, "i0 < 16", "i0 < 17")),
     "one iteration less": ("quantizelinear_0", (OPERATORS, "i0 < 16", "i0 < 15")),
     "one row too many": ("maxpool_20", (OPERATORS, r"\.out = \{1, 2, 2\}", ".out = {1, 3, 2}")),
-    "window too large": ("maxpool_20", (OPERATORS, r"\.kernel = \{1, 2, 2\}", ".kernel = {1, 2, 3}")),
+    "one channel too many": ("maxpool_20", (OPERATORS, r"\.channels = 8", ".channels = 9")),
     "stride of pixels": ("maxpool_20", (OPERATORS, r"\.x_stride = 8,\s+\.y_stride = 8\}",
                                         ".x_stride = 9, .y_stride = 8}")),
     "division by zero": ("maxpool_20", (OPERATORS, r"\.out = \{1, 2, 2\}", ".out = {0, 2, 2}")),
@@ -127,8 +127,10 @@ FAULTS = {
     "scale out of range": ("conv_16", (WEIGHTS, r"(conv_16_multipliers\[8\] \w+ = \{\s*)[-+.\w]+",
                                        r"\g<1>1e30f")),
     "no limit of shifts": ("gemm_24", (FLOAT, r"if \(n > 24\) return 0;", "")),
-    "padding not written": ("conv_4", (IM2COL, r"memcpy\(TVMRT_ALIGNED\(last, 4\), &zeros, 4\);", "")),
-    "scratch too small": ("conv_10", (OPERATORS, r"provide\(scratch, 320\)", "provide(scratch, 319)")),
+    "padding not written": (
+        "conv_4", (IM2COL, r"memcpy\(TVMRT_ALIGNED\(last, 4\), &zeros, 4\);", "")),
+    "scratch too small": (
+        "conv_10", (OPERATORS, r"provide\(scratch, 320\)", "provide(scratch, 319)")),
     "scratch that is not there": ("conv_10", ("proof/operators.c", r"memory_scratch\[320\]",
                                               "memory_scratch[316]")),
 }  # fmt: skip

@@ -92,4 +92,3 @@ def print_options(model: Any, request: Request, provenance: Provenance) -> Optio
 
 def _files_of(function: Any, value: Any, library: Any) -> Any:
     return function(library, value)
-
