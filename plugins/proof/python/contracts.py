@@ -34,7 +34,7 @@ def print_contracts(plans: Sequence[OperatorPlan], sources: Sources, pools: Sequ
 
 
 def _contract(plan: OperatorPlan, sources: Sources, pools: Sequence[str]) -> Iterator[str]:
-    clauses = []
+    clauses: list[str] = []
     for each in plan.operands:
         clauses += _requires(each, sources, pools)
     for buffer, other in plan.apart:
@@ -71,8 +71,7 @@ def _requires(operand: Operand, sources: Sources, pools: Sequence[str]) -> Itera
         at = f"&{pools[buffer.pool]}[{operand.address}]"
         yield f"requires place_{name}: (const uint8_t *){name} == {at};"
     else:
-        offset = operand.offset * buffer.dtype.nbytes(1)
-        yield f"requires place_{name}: \\offset({name}) == {offset};"
+        yield f"requires place_{name}: \\offset({name}) == {operand.offset_bytes};"
         yield f"requires size_{name}: \\block_length({name}) == {buffer.nbytes};"
 
 

@@ -86,7 +86,7 @@ def _define(group: Sequence[Operand], arguments: dict[Buffer, str]) -> Iterator[
     name = f"memory_{group[0].name}"
     element = group[0].buffer.dtype
     whole = len({each.buffer for each in group}) == 1
-    size = int(group[0].buffer.size) if whole and element.nbytes(1) else end - begin
+    size = int(group[0].buffer.size) if whole else end - begin
     yield f"{element.c if whole else 'uint8_t'} {name}[{size}];"
     for buffer in dict.fromkeys(each.buffer for each in group):
         at = (buffer.address or 0) - begin

@@ -33,12 +33,16 @@ class Operand:
     @property
     def nbytes(self) -> int:
         """Bytes from the address that is passed to the end of the tensor."""
-        return self.buffer.nbytes - self.offset * self.buffer.dtype.nbytes(1)
+        return self.buffer.nbytes - self.offset_bytes
 
     @property
     def address(self) -> int:
         """Offset in the memory pool, in bytes."""
-        return (self.buffer.address or 0) + self.offset * self.buffer.dtype.nbytes(1)
+        return (self.buffer.address or 0) + self.offset_bytes
+
+    @property
+    def offset_bytes(self) -> int:
+        return int(self.buffer.dtype.nbytes(self.offset))
 
 
 @dataclass

@@ -30,7 +30,7 @@ trap 'exit 2' INT TERM
 macros='@macros@'
 cpp="-std=c99 -undef -I. -Iinclude -I.. -include __fc_builtin.h $macros"
 # All loops are unrolled: those that count, and those that end at a pointer up to the level of their
-# function. Up to that number, paths are kept apart, but not where each element of a result has some.
+# function. Paths are kept apart up to that number, but not where each element of a result has two.
 eva="-eva-precision 0 -eva-auto-loop-unroll 10000 -eva-slevel 300 -eva-no-show-progress"
 
 parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
