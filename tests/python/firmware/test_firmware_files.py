@@ -281,7 +281,7 @@ def test_impossible_options_are_refused_with_the_reason(options, error, match):
 
 def test_shared_libraries_are_refused(tmp_path):
     library = tvmrt.compile(add_network(), executor="aot", runtime="crt")
-    with pytest.raises(ValueError, match=r"net\.so: .* is not a shared library; write a \.tar or a f"):
+    with pytest.raises(ValueError, match=r"net\.so: .* is not a shared library; write a \.tar"):
         library.export(tmp_path / "net.so")
 
 
