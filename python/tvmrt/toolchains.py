@@ -36,8 +36,7 @@ def zig(triple: str = "") -> list[str]:
     """Return the command of the ziglang package's compiler; empty if it is not installed."""
     if zig_package() is None:
         return []
-    name = ZIG_TRIPLES.get(triple, triple)
-    return completed([sys.executable, "-m", "ziglang", "cc", *(("-target", name) if name else ())])
+    return completed([sys.executable, "-m", "ziglang", "cc"], triple)
 
 
 def zig_package() -> Path | None:
@@ -68,10 +67,14 @@ def name_of(command: Sequence[str]) -> str:
     return "zig" if is_zig(command) else command[0]
 
 
-def completed(command: Sequence[str]) -> list[str]:
-    """Return the command, for zig with flags that let it behave like other compilers."""
+def completed(command: Sequence[str], triple: str = "") -> list[str]:
+    """Return the command, for zig with flags that let it behave like other compilers, and compile
+    for the system that a triple names, if the command names none."""
     if not is_zig(command):
         return list(command)
+    command = list(command)
+    if triple and not any(word.startswith(("-target", "--target")) for word in command):
+        command += ["-target", ZIG_TRIPLES.get(triple, triple)]
     flags = [flag for flag in _ZIG_FLAGS if flag not in command]
     if not any(word.startswith(("-target", "--target", "-mcpu", "-march")) for word in command):
         flags.append(_ZIG_EVERY_PROCESSOR)

@@ -38,7 +38,11 @@ def test_zig_compiles_for_every_processor_unless_one_is_named():
     assert "-mcpu=baseline" in toolchains.completed(["/opt/zig", "cc"])
     assert "-mcpu=baseline" not in toolchains.completed(["zig", "cc", "-mcpu=native"])
     assert "-mcpu=baseline" not in toolchains.completed(["zig", "cc", "-target", "riscv64-linux"])
-    assert toolchains.completed(["ccache", "gcc"]) == ["ccache", "gcc"]
+    assert toolchains.completed(["ccache", "gcc"], "riscv64-linux-gnu") == ["ccache", "gcc"]
+    given = toolchains.completed(["zig", "cc"], "x86_64-w64-mingw32")
+    assert given[2:4] == ["-target", "x86_64-windows-gnu"]
+    given = toolchains.completed(["zig", "cc", "-target", "x86_64-linux-musl"], "x86_64-linux-gnu")
+    assert given.count("-target") == 1
 
 
 def test_objects_of_zig_do_not_stay_in_its_cache(monkeypatch, tmp_path):

@@ -70,7 +70,7 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
                     f"C compiler {command[0]} was not found; install it, or give another one "
                     f"with {option('cc')}"
                 )
-            return toolchains.completed(command)
+            return toolchains.completed(command, triple)
     if found := toolchains.installed(triple):
         return found
     if triple:
