@@ -60,7 +60,11 @@ class Item:
         self.markers[marker.name] = marker.mark
 
 
-def test_excluded_tests_are_marked_slow_and_extended(monkeypatch):
+@pytest.mark.parametrize("lower", [None, "1", "3"])
+def test_excluded_tests_are_marked_slow_and_extended(monkeypatch, lower):
+    monkeypatch.delenv(everyday.CASES, raising=False)
+    if lower:
+        monkeypatch.setenv(everyday.CASES, lower)
     monkeypatch.setattr(everyday, "SHARES", {"python/ops": everyday.Share("shape", 2)})
     marks = (pytest.mark.slow.mark, pytest.mark.everyday(1).mark)
     cases = [Item("python/ops/test_shape.py", f"test_a[{i}]") for i in range(4)]
@@ -74,7 +78,8 @@ def test_excluded_tests_are_marked_slow_and_extended(monkeypatch):
             return "everyday"
         return "quick" if "extended" in item.markers else "slow"
 
-    assert list(map(kind, cases)) == ["everyday", "quick", "everyday", "quick"]
+    second = "quick" if lower == "1" else "everyday"
+    assert list(map(kind, cases)) == ["everyday", "quick", second, "quick"]
     assert kind(long) == "slow" and kind(other) == "quick"
     assert list(map(kind, first)) == ["everyday", "slow", "slow"]
 

@@ -5,11 +5,12 @@ others run with ``-m 'slow or not slow'``, as in continuous integration. A test 
 never everyday. The table also leaves out files that a row does not name and, of a function with
 more cases than the row allows, all but a few that are spread over its parameters. These tests get
 the markers ``slow`` and ``extended``: they are quick, and run if a path names them (``./run test
-tests/python/ops``).
+tests/python/ops``). The variable of ``CASES`` lowers the number of cases for all folders.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from configparser import ConfigParser
@@ -25,6 +26,7 @@ TESTS = Path(__file__).resolve().parents[2]
 PLUGINS = TESTS.parent / "plugins"
 MANY = 1 << 30
 MAX_TESTS = 4200  # in total
+CASES = "TVMRT_EVERYDAY_CASES"  # the variable with a lower limit of cases of one function
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def is_sampled(index: int, total: int, cases: int) -> bool:
 
 def mark(items: Sequence[Any]) -> None:
     """Mark tests that are not everyday ones as ``slow``."""
+    most = int(os.environ.get(CASES, MANY))
     quick = [item for item in items if item.get_closest_marker("slow") is None]
     totals = Counter(map(_function, quick))
     met: Counter[str] = Counter()
@@ -138,7 +141,7 @@ def mark(items: Sequence[Any]) -> None:
         share = share_of(item.path)
         if share is None:
             continue
-        within = first is not None or is_sampled(index, totals[function], share.cases)
+        within = first is not None or is_sampled(index, totals[function], min(share.cases, most))
         if not within or not share.has(item.path):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.extended)
