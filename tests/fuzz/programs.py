@@ -7,6 +7,8 @@ of results before it; the program is started again with the runs that follow.
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -226,6 +228,7 @@ MORE_RAM = {"cortex-m4": (0x21000000, 16 << 20), "cortex-m55": (0x60000000, 64 <
 def _runtime(build: Build) -> str:
     """Build the crt runtime as a library for one compiler and optimisation level."""
     folder = Path(tempfile.mkdtemp(prefix="tvmrt-fuzz-runtime-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = Path(find_firmware_path())
     names = runtime_sources(["aot", "graph", SIZED_GRAPH, ERRORS])
     files = [str(root / name) for name in names if name.endswith(".c")]

@@ -59,6 +59,7 @@ def wine(built, tmp_path_factory):
     ]
     path = ";".join(f"Z:{folder}" for folder in [*libraries, Path("/usr/x86_64-w64-mingw32/lib")])
     variables = {"WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEPATH": path}
+    variables["TMPDIR"] = str(prefix)  # where Wine leaves the folder of its socket
     for fixture in (built / "tests" / "c").glob("fixture_*.dll"):
         variables[fixture.stem.upper()] = str(fixture)
 
