@@ -9,8 +9,16 @@ from windows import built, wine  # noqa: F401
 from tvmrt import rpc
 
 
+@pytest.fixture(scope="module", autouse=True)
+def uploads(tmp_path_factory):
+    """Folder for uploads, which servers leave that a signal ends."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TMPDIR", str(tmp_path_factory.mktemp("uploads")))
+        yield
+
+
 @pytest.fixture(scope="module")
-def server():
+def server(uploads):
     """Start a server that accepts several clients at a time."""
     started = rpc_case.start_server(max_sessions=4)
     yield started
