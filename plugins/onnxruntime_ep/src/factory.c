@@ -119,7 +119,8 @@ ort_status* CreateEpFactories(const char* name, const ort_base* base, const void
   OrtModelEditorApi_load(&early.editor, early.api.GetModelEditorApi());
   if (most < 1) job_fail(&j, ORT_INVALID_ARGUMENT, "there is no room for a factory");
   if (!keep_runtime()) job_fail(&j, ORT_FAIL, "its runtime library is not a file");
-  if (TVM(&j, (f = tvmrt__calloc(1, sizeof(*f))) == NULL ? -1 : 0)) {
+  if (!j.has_failed && (f = tvmrt__calloc(1, sizeof(*f))) == NULL) TVM(&j, -1);
+  if (f != NULL) {
     f->ort = early;
     memcpy(f->version, TVMRT_SDK_VERSION, strspn(TVMRT_SDK_VERSION, "0123456789."));
     memcpy(f->table.slots, slots, sizeof(slots));

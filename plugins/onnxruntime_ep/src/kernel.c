@@ -84,10 +84,11 @@ static void executor_free(const kernel* k, executor* of) {
 static executor* executor_new(job* j, const kernel* k) {
   TVMValue device = {.v_device = {kDLCPU, 0}}, out;
   int code = kDLDevice, out_code = kTVMNullptr;
-  executor* made = NULL;
-  TVM(j, (made = tvmrt__calloc(1, sizeof(*made) + k->num_outputs * sizeof(*made->outputs))) == NULL
-             ? -1
-             : 0);
+  executor* made = tvmrt__calloc(1, sizeof(*made) + k->num_outputs * sizeof(*made->outputs));
+  if (made == NULL) {
+    TVM(j, -1);
+    return NULL;
+  }
   if (!TVM(j, TVMFuncCall(k->make, &device, &code, 1, &out, &out_code))) {
     free(made);
     return NULL;
@@ -215,7 +216,8 @@ static void copy_output(job* j, const executor* e, ort_context* context, size_t 
   if (!TVM(j, call(e, GET_OUTPUT, 1, i, NULL, &out, &code))) return;
   from = out.v_handle;
   ORT(j, api.KernelContext_GetOutput, context, i, from->shape, (size_t)from->ndim, &value);
-  if (ORT(j, api.GetTensorMutableData, value, &data) && bytes_of(from) > 0) {
+  ORT(j, api.GetTensorMutableData, value, &data);
+  if (data != NULL && bytes_of(from) > 0) {
     memcpy(data, tvmrt__tensor_data(from), bytes_of(from));
   }
   (void)TVMArrayFree(out.v_handle);
@@ -289,7 +291,10 @@ static void describe(job* j, kernel* k) {
     return;
   }
   k->inputs = tvmrt__calloc(k->num_inputs + k->num_outputs + 1, sizeof(*k->inputs));
-  if (!TVM(j, k->inputs == NULL ? -1 : 0)) return;
+  if (k->inputs == NULL) {
+    TVM(j, -1);
+    return;
+  }
   k->outputs = k->inputs + k->num_inputs;
   for (size_t i = 0; i < k->num_inputs; ++i) read_port(j, e, GET_INPUT, i, &k->inputs[i]);
   for (size_t i = 0; i < k->num_outputs; ++i) read_port(j, e, GET_OUTPUT, i, &k->outputs[i]);
@@ -297,7 +302,10 @@ static void describe(job* j, kernel* k) {
 
 kernel* kernel_load(job* j, const char* path, const ort_node* fused) {
   kernel* k = j->has_failed ? NULL : tvmrt__calloc(1, sizeof(*k));
-  if (!TVM(j, k == NULL ? -1 : 0)) return NULL;
+  if (k == NULL) {
+    TVM(j, -1);
+    return NULL;
+  }
   k->table.version = ORT_VERSION_NEEDED;
   k->table.slots[OrtNodeComputeInfo_CreateState] = (ort_slot)create_state;
   k->table.slots[OrtNodeComputeInfo_Compute] = (ort_slot)compute;

@@ -33,7 +33,8 @@ static void add_constants(job* j, list from, bool is_body, constants* to) {
     ORT(j, api.ValueInfo_IsConstantInitializer, info, &is);
     if (is && is_body) ORT(j, api.ValueInfo_IsFromOuterScope, info, &outer);
     if (!is || outer || !ORT(j, api.GetValueInfoName, info, &found.name)) continue;
-    if (TVM(j, tvmrt__grow((void**)(void*)&to->items, to->count, sizeof(found)))) {
+    TVM(j, tvmrt__grow((void**)(void*)&to->items, to->count, sizeof(found)));
+    if (!j->has_failed && to->items != NULL) {
       to->items[to->count++] = found;
     }
   }

@@ -93,7 +93,7 @@ void write_tensor(writer w, uint32_t field, const char* name, const ort_value* v
   const size_t begin = write_begin(w, field);
   int type = 0;
   size_t rank, size = 0;
-  int64_t extents[MAX_AXES];
+  int64_t extents[MAX_AXES] = {0};
   const void* data = NULL;
   ort_shape* shape = NULL;
   ORT(w.j, api.GetTensorTypeAndShape, value, &shape);
@@ -114,7 +114,7 @@ void write_tensor(writer w, uint32_t field, const char* name, const ort_value* v
 
 static void write_shape(writer w, const ort_shape* shape) {
   size_t rank, begin;
-  int64_t extents[MAX_AXES];
+  int64_t extents[MAX_AXES] = {0};
   const char* names[MAX_AXES] = {NULL};
   if (w.j->has_failed || !w.j->ort->api.TensorTypeAndShape_HasShape(shape)) return;
   rank = read_extents(w.j, shape, extents);
