@@ -49,6 +49,7 @@ class CompileOptions(TypedDict, total=False):
     dump_dir: str | os.PathLike[str] | None
     progress: Callable[[str, int, int], None] | None
     guard: str | None
+    proof: bool
     stream: str | int | None
     tflite_rounding: str | None
     signature: str | None
