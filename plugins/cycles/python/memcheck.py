@@ -181,7 +181,7 @@ def _compile(command: Sequence[str]) -> None:
     if done.returncode == 0:
         return
     errors = [line for line in done.stderr.splitlines() if _ERROR.search(line)]
-    more = "; -m32 needs the package gcc-multilib" if "-m32" in command else ""
+    more = "; -m32 needs libraries of 32 bits, Debian's libc6-dev-i386" if "-m32" in command else ""
     reason = (errors or [done.stderr.strip()[-200:]])[0]
     raise CompileError(f"the C code cannot be built for this machine: {reason}{more}")
 

@@ -1,7 +1,7 @@
 """ACSL contracts of operators: the regions of their tensors, from the memory plan.
 
 The file declares the operators without bodies, so that Frama-C uses the contracts where the run
-function calls them. ``operators.py`` has the drivers that prove the contracts of the bodies.
+function calls them. ``drivers.py`` has the drivers that prove the contracts of the bodies.
 """
 
 from __future__ import annotations

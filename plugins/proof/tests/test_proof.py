@@ -43,10 +43,10 @@ def frama_c():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     pytest.importorskip("onnx")
-    import small_network
+    import proof_network
 
     folder = tmp_path_factory.mktemp("small")
-    small_network.write(folder / "small.onnx")
+    proof_network.write(folder / "small.onnx")
     assert compile_proof(folder / "small.onnx", folder / "net") == 0
     return folder / "net"
 

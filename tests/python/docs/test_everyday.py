@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +28,18 @@ def test_every_folder_has_one_row_and_rows_name_files_that_exist():
         if name != "*"
     }
     assert named <= {path.relative_to(everyday.TESTS).as_posix() for path in files}
+
+
+def test_modules_of_test_folders_have_different_names():
+    """pytest puts these folders into ``sys.path``, where the first module of a name is found."""
+    folders = {
+        path.parent for top in ("tests", "plugins") for path in ROOT.glob(f"{top}/**/test_*.py")
+    }
+    folders |= {ROOT / "tests" / "python" / name for name in ("support", "devices")}
+    modules = [path for folder in folders for path in folder.glob("*.py")]
+    counts = Counter(path.stem for path in modules if not path.stem.startswith(("test_", "__")))
+    del counts["conftest"]
+    assert [name for name, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.slow

@@ -170,8 +170,8 @@ def dense_kernel(
 ) -> MicroKernel[MicroLayerI8]:
     """Return the descriptor of a tile of dense layers (``board/conv_i8_driver.h``).
 
-    ``layout``: see ``im2col_buffer_of``; ``tile``: the name of the
-    header's tile; ``single_pixel``: see ``pixel_kind``.
+    ``layout``: arguments of ``im2col_buffer_of``; ``tile``: the name of the header's tile;
+    ``single_pixel``: see ``pixel_kind``.
     """
     return MicroKernel(
         header=f"board/{header}.h",
