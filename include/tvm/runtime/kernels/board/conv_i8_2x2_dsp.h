@@ -66,16 +66,6 @@ TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, 
 #endif
   return to;
 }
-
-/*! \brief n quads of two or three windows. */
-TVMRT_INLINE int16_t* tvmrt_micro_widen_windows(int16_t* to, const uint8_t* from, int32_t second,
-                                                int32_t n, int is_signed, int pixels) {
-#if TVMRT_MICRO_ASM
-  if (pixels == 3) return tvmrt_micro_widen_three(to, from, second, n, is_signed);
-#endif
-  (void)pixels;
-  return tvmrt_micro_widen_two(to, from, second, n, is_signed);
-}
 #endif
 
 /*! \brief n quads of contiguous bytes, n even, with a stride of `step` elements. */
@@ -212,8 +202,12 @@ TVMRT_INLINE int tvmrt_micro_2ch_direct(const tvmrt_micro_conv_i8* c, const tvmr
 }
 #define TVMRT_MICRO_DIRECT tvmrt_micro_2ch_direct
 /* four pixels are two pairs, because single pixels cost most; windows of three have no sum */
-#define TVMRT_MICRO_THREE(data, tile, left) \
-  ((tile) == TVMRT_MICRO_2CH && (left) >= 3 && (left) != 4 && (data)->shift == NULL)
+#define TVMRT_MICRO_THREE(c, data, tile, left, points, few)                            \
+  ((tile) == TVMRT_MICRO_2CH && (left) >= 3 && (left) != 4 && (data)->shift == NULL && \
+   tvmrt_micro_holds_three(c, points, few))
+#define TVMRT_MICRO_WIDEN_WINDOWS(to, from, second, n, is_signed, pixels)  \
+  ((pixels) == 3 ? tvmrt_micro_widen_three(to, from, second, n, is_signed) \
+                 : tvmrt_micro_widen_two(to, from, second, n, is_signed))
 #endif
 
 TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
@@ -249,6 +243,25 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
 #if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
 #include "im2col_i8_2px.h"
 #endif
+
+#if TVMRT_MICRO_ASM
+/*! \brief Copy the windows of three neighbouring pixels; `points`: of a pointwise layer. */
+TVMRT_INLINE void tvmrt_micro_im2col_3px(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                         int32_t pixel, int16_t* window, int points) {
+  const int32_t n = c->shape.layout.windows.length;
+  if (points) {
+    tvmrt_micro_im2col_2px_pointwise(c, x, pixel, window, 3);
+  } else if (!tvmrt_micro_im2col_2px_inside(c, x, pixel, window, 3)) {
+    uint8_t* const bytes = (uint8_t*)(window + 3 * n);
+    for (int32_t p = 0; p < 3; p++) {
+      tvmrt_micro_im2col_bytes(c, x, pixel + p, bytes);
+      tvmrt_micro_widen_third(window + 2 * p, bytes, n / TVMRT_MICRO_GROUP, c->x_signed);
+    }
+  }
+}
+#define TVMRT_MICRO_IM2COL_3PX tvmrt_micro_im2col_3px
+#endif
+
 #include "conv_i8_driver.h"
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2X2_DSP_H_ */

@@ -26,8 +26,8 @@
   "subs %[n], %[n], #1\n" WIDEN " r6, r3, ror #8\n" WIDEN " r8, r4, ror #8\n" WIDEN \
   " r9, r5, ror #8\n" WIDEN " r3, r3\n" WIDEN " r4, r4\n" WIDEN                     \
   " r5, r5\nstmia %[to]!, {r3-r6, r8, r9}\nbne 1b\n"
-#define TVMRT_MICRO_WIDEN_THREE_BY(WIDEN)                        \
-  __asm volatile(TVMRT_MICRO_WIDEN_THREE(WIDEN)                  \
+#define TVMRT_MICRO_WIDEN_THREE_BY(LOOP)                         \
+  __asm volatile(LOOP                                            \
                  : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n) \
                  : [second] "r"(second)                          \
                  : "r3", "r4", "r5", "r6", "r8", "r9", "cc", "memory")
@@ -39,11 +39,40 @@
 TVMRT_NOINLINE int16_t* tvmrt_micro_widen_three(int16_t* to, const uint8_t* from, int32_t second,
                                                 int32_t n, int is_signed) {
   if (is_signed) {
-    TVMRT_MICRO_WIDEN_THREE_BY("sxtb16");
+    TVMRT_MICRO_WIDEN_THREE_BY(TVMRT_MICRO_WIDEN_THREE("sxtb16"));
   } else {
-    TVMRT_MICRO_WIDEN_THREE_BY("uxtb16");
+    TVMRT_MICRO_WIDEN_THREE_BY(TVMRT_MICRO_WIDEN_THREE("uxtb16"));
   }
   return to;
+}
+
+/* n quads of one of three windows, two at a time. */
+#define TVMRT_MICRO_WIDEN_THIRD(WIDEN)                                                 \
+  "1:\nldr r3, [%[from]], #4\nldr r4, [%[from]], #4\n" WIDEN " r5, r3, ror #8\n" WIDEN \
+  " r3, r3\n"                                                                          \
+  "str r3, [%[to]]\nstr r5, [%[to], #12]\n" WIDEN " r5, r4, ror #8\n" WIDEN            \
+  " r4, r4\n"                                                                          \
+  "str r4, [%[to], #24]\nstr r5, [%[to], #36]\n"                                       \
+  "add %[to], %[to], #48\nsubs %[n], %[n], #2\nbgt 1b\n"
+
+/*! \brief n quads of one of three windows, n even; `to` is the first of its pixel. */
+TVMRT_NOINLINE void tvmrt_micro_widen_third(int16_t* to, const uint8_t* from, int32_t n,
+                                            int is_signed) {
+  const int32_t second = 0;
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN_THREE_BY(TVMRT_MICRO_WIDEN_THIRD("sxtb16"));
+  } else {
+    TVMRT_MICRO_WIDEN_THREE_BY(TVMRT_MICRO_WIDEN_THIRD("uxtb16"));
+  }
+}
+
+/*! \brief Whether the windows of a layer can be copied for three pixels: directly, or as bytes after
+ * the quads if they are partly padding; `few` bytes are on the stack. */
+TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, int points, int32_t few) {
+  const tvmrt_micro_windows* const win = &c->shape.layout.windows;
+  const int32_t run = (int32_t)win->columns * c->shape.in_c;
+  return run % 4 == 0 && run * c->shape.kernel[0] == win->length &&
+         (points ? 6 : 7) * win->length <= (c->shape.scratch > 0 ? c->shape.scratch : few);
 }
 
 /* Registers: r0 arguments, r1 weights, r2 windows, r3 to r5 their elements, r6 and r7 weights, r8

@@ -28,7 +28,8 @@
  *     TVMRT_MICRO_DIRECT()         optional: computes two or three pixels at y; returns whether it
  *                                  could
  *     TVMRT_MICRO_THREE()          optional: whether three of the remaining pixels are computed
- *                                  together, which needs board/im2col_i8_2px.h
+ *                                  together, windows without scratch having `few` bytes; with TVMRT_MICRO_IM2COL_3PX(), which copies their
+ *                                  windows
  *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
  *
  * A tile that copies windows with board/im2col_i8_2px.h includes that file first.
@@ -89,7 +90,8 @@ TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8
 #define TVMRT_MICRO_DIRECT(c, data, window, pixels, tile, y) 0
 #endif
 #ifndef TVMRT_MICRO_THREE
-#define TVMRT_MICRO_THREE(data, tile, left) 0
+#define TVMRT_MICRO_THREE(c, data, tile, left, points, few) 0
+#define TVMRT_MICRO_IM2COL_3PX(c, x, pixel, window, points)
 #define TVMRT_MICRO_3PX_CHUNK TVMRT_MICRO_CHUNK
 #endif
 #ifndef TVMRT_MICRO_WINDOW_VALUE
@@ -138,7 +140,11 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   const int both = pixels >= 2;
   if (both) {
     const uint8_t* const x = (const uint8_t*)data->x;
-    tvmrt_micro_im2col_2px(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW, pixels);
+    if (pixels == 3) {
+      TVMRT_MICRO_IM2COL_3PX(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
+    } else {
+      tvmrt_micro_im2col_2px(c, x, pixel, window, kind != TVMRT_MICRO_ANY_WINDOW);
+    }
   }
 #else
   const int both = 0;
@@ -157,7 +163,8 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
       TVMRT_MICRO_DIRECT(c, data, window, pixels, tile, (uint8_t*)data->y + pixel * s->y_stride)) {
     return;
   }
-  const int32_t stride = pixels == 3 ? TVMRT_MICRO_3PX_CHUNK : TVMRT_MICRO_CHUNK;
+  int32_t stride = TVMRT_MICRO_CHUNK;
+  if (pixels == 3) stride = TVMRT_MICRO_3PX_CHUNK;
   for (int32_t channel = 0; channel < s->out_c; channel += stride) {
     const int32_t left = s->out_c - channel;
     const int32_t channels = left < stride ? left : stride;
@@ -189,13 +196,17 @@ TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
   const tvmrt_micro_windows* const win = &c->shape.layout.windows;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
+  const int points = kind != TVMRT_MICRO_ANY_WINDOW;
+  (void)points;
   if (c->shape.scratch > 0) {
     scratch = window = tvmrt_scratch_alloc(c->shape.scratch);
     if (scratch == NULL) return -1;
   }
   for (int32_t pixel = 0, pixels; pixel < win->pixels; pixel += pixels) {
     const int32_t left = kind == TVMRT_MICRO_ONE_PIXEL ? 1 : win->pixels - pixel;
-    pixels = TVMRT_MICRO_THREE(data, tile, left) ? 3 : left < 2 ? left : 2;
+    pixels = TVMRT_MICRO_THREE(c, data, tile, left, points, TVMRT_MICRO_STACK_WINDOWS) ? 3
+             : left < 2                                                                ? left
+                                                                                       : 2;
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, pixels, tile, kind);
   }
   return tvmrt_scratch_free(scratch);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .kernel import MicroKernel, MicroWeights, pad_to_multiple
 from .shape import Im2colBuffer, MicroShape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
+MAX_GROWTH = 6  # the part of a layer's tensors by which more pixels at once may enlarge scratch
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
 # Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
@@ -145,16 +147,22 @@ def pixel_kind(shape: MicroShape, single_pixel: bool = True) -> str:
 def im2col_buffer_of(
     layer: MicroLayerI8, unit: int, element: int, at_once: int = 2
 ) -> Im2colBuffer:
-    """Return the scratch of windows: pixels of ``element`` bytes per element, and of bytes.
+    """Return the scratch of windows: pixels of ``element`` bytes per element, one of bytes.
 
     ``unit``: the length of a window is a multiple of it. ``at_once``: pixels that are computed
-    together; all but one of them have bytes after their elements.
+    together, if rows of windows are whole quads and the scratch grows by less than a part of the
+    layer's tensors; else two.
     """
     shape = layer.shape
     length = round_up(shape.elements, unit)
+    pixels = upper_bound(shape.pixels)
     is_in_place = shape.pointwise and length == shape.in_c
-    pixels = min(at_once, upper_bound(shape.pixels))
-    layout = pixels * length * element + (0 if is_in_place else max(1, pixels - 1) * length)
+    read = prod(map(upper_bound, (shape.window.batch, *shape.in_)))
+    growth = (at_once - 2) * length * element
+    whole = length == shape.elements and shape.columns * shape.in_c % 4 == 0
+    if not whole or growth > (read * shape.in_c + pixels * shape.out_c) / MAX_GROWTH:
+        at_once = 2
+    layout = min(at_once, pixels) * length * element + (0 if is_in_place else length)
     return Im2colBuffer(length, layout if layout > STACK_WINDOWS else 0)
 
 
