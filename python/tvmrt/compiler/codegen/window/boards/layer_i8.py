@@ -17,7 +17,7 @@ from .kernel import MicroKernel, MicroWeights, pad_to_multiple
 from .shape import Im2colBuffer, MicroShape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
-MAX_GROWTH = 6  # the part of a layer's tensors by which more pixels at once may enlarge scratch
+MAX_GROWTH = 6  # more pixels at once may enlarge scratch by a sixth of the layer's tensors
 # Order in which SXTB16 widens four channels or elements.
 QUAD_ORDER = [0, 2, 1, 3]
 # Constants in tvmrt_micro_range of full 8-bit ranges (signed, min, max).
