@@ -71,7 +71,8 @@ def counted(programs, library, threads="1", runs=2):
 
 
 def system_calls(programs, library, threads="1"):
-    """Return what strace sees between the marks around the runs."""
+    """Return what strace sees between the marks around the runs, except of the main thread if it
+    only waits for the one that makes the marks."""
     trace = programs / "trace"
     command = ["strace", "-f", "-o", str(trace), str(programs / "count_runs"), str(library), "2"]
     environment = {**os.environ, "TVM_NUM_THREADS": threads}
@@ -79,7 +80,9 @@ def system_calls(programs, library, threads="1"):
     lines = trace.read_text().splitlines()
     (begin,) = [i for i, line in enumerate(lines) if "getpgid(-77)" in line]
     (end,) = [i for i, line in enumerate(lines) if "getpgid(-78)" in line]
-    return lines[begin + 1 : end]
+    main, marking = lines[0].split()[0], lines[begin].split()[0]
+    waits = main != marking
+    return [line for line in lines[begin + 1 : end] if not (waits and line.split()[0] == main)]
 
 
 def exported(model, path, **options):
