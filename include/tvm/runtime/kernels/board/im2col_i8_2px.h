@@ -23,7 +23,7 @@
 
 #ifndef TVMRT_MICRO_WIDEN_WINDOWS
 #define TVMRT_MICRO_WIDEN_WINDOWS(to, from, second, n, is_signed, pixels) \
-  tvmrt_micro_widen_two(to, from, second, n, is_signed)
+  ((void)(pixels), tvmrt_micro_widen_two(to, from, second, n, is_signed))
 #endif
 
 /*! \brief tvmrt_micro_locate(), compiled once per file. */
