@@ -312,7 +312,7 @@ def other_files(tmp_path, monkeypatch):
     [
         (lambda: tvmrt.load("README.md"), r"README.md is neither a network \(\.onnx.*compiled l"),
         (lambda: tvmrt.load("net.tar"), r"net.tar is an archive of C sources .* to a \.so file"),
-        (lambda: tvmrt.compile("net.so"), r"net.so is a compiled network; give the \.onnx or"),
+        (lambda: tvmrt.compile("net.so"), r"net.so is a compiled network; give the \.onnx "),
         (lambda: tvmrt.load("https://a.example/net.onnx"), "is an address; download the file"),
         (lambda: tvmrt.load("net.onnx", board="nrf52"), r'and board="nrf52" is for another place'),
         (
