@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import ARENA, CONSTANT, Buffer, Program, Step
-from tvmrt.error import UnsupportedError
+from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program, Step
 
 START = -1  # index of the "operator" that writes the inputs
 
@@ -60,7 +59,7 @@ def make_plan(program: Program, sources: Sources) -> GuardPlan:
     Raises UnsupportedError for networks whose operators do not always run, whose sizes are
     dynamic, or that keep state between runs.
     """
-    _check_supported(program)
+    program.reject_varying_runs("guard")
     steps = {i: StepChecks() for i in range(START, len(program.steps))}
     spans = sorted(_spans(program), key=lambda span: (span.written, span.end))
     ends: list[int] = []  # by slot: when it is free
@@ -74,18 +73,6 @@ def make_plan(program: Program, sources: Sources) -> GuardPlan:
     for buffer, user in _last_users(sources).items():
         steps[user].weights.append(buffer)
     return GuardPlan(steps, len(ends))
-
-
-def _check_supported(program: Program) -> None:
-    reason = None
-    if program.has_dynamic_dims() or any(step.data_dependent_dims for step in program.steps):
-        reason = "has dynamic sizes; fix them"
-    elif any(step.guard is not None for step in program.steps):
-        reason = "runs some operators under conditions"
-    elif program.states:
-        reason = "keeps state between runs"
-    if reason is not None:
-        raise UnsupportedError(f"the network {reason}, which guard does not support")
 
 
 def _spans(program: Program) -> Iterable[_Span]:
@@ -113,16 +100,7 @@ def _overwritten(step: Step, buffer: Buffer) -> bool:
     """Return whether the step may write to the memory of a buffer that it reads."""
     written = [access.buffer for access in step.writes]
     written += [step.scratch] if step.scratch is not None else []
-    return any(_overlap(buffer, other) for other in written)
-
-
-def _overlap(one: Buffer, other: Buffer) -> bool:
-    if one is other:
-        return True
-    if one.kind != ARENA or other.kind != ARENA or one.pool != other.pool:
-        return False
-    first, second = one.address or 0, other.address or 0
-    return first < second + other.nbytes and second < first + one.nbytes
+    return any(buffer.shares_memory(other) for other in written)
 
 
 def _last_users(sources: Sources) -> dict[Buffer, int]:

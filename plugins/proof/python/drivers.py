@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from tvmrt.compiler.codegen.c.naming import identifier
 from tvmrt.compiler.codegen.firmware import tensor_names
 from tvmrt.compiler.codegen.options import Sources
-from tvmrt.compiler.ir.program import ARENA, CONSTANT, Buffer, Program
+from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program
 
 from .plan import Operand, OperatorPlan
 
@@ -62,21 +62,14 @@ def _objects(plan: OperatorPlan) -> list[list[Operand]]:
     for each in plan.operands:
         if each.buffer.kind == CONSTANT:
             continue
-        group = next((g for g in groups if any(_overlap(each.buffer, o.buffer) for o in g)), None)
+        group = next(
+            (g for g in groups if any(each.buffer.shares_memory(o.buffer) for o in g)), None
+        )
         if group is None:
             groups.append([each])
         else:
             group.append(each)
     return groups
-
-
-def _overlap(one: Buffer, other: Buffer) -> bool:
-    if one is other:
-        return True
-    if one.kind != ARENA or other.kind != ARENA or one.pool != other.pool:
-        return False
-    first, second = one.address or 0, other.address or 0
-    return first < second + other.nbytes and second < first + one.nbytes
 
 
 def _define(group: Sequence[Operand], arguments: dict[Buffer, str]) -> Iterator[str]:

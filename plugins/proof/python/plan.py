@@ -75,14 +75,9 @@ def make_plans(program: Program, sources: Sources) -> list[OperatorPlan]:
 
 
 def _check_supported(program: Program, sources: Sources) -> None:
+    program.reject_varying_runs("proof")
     reason = None
-    if program.has_dynamic_dims() or any(step.data_dependent_dims for step in program.steps):
-        reason = "has dynamic sizes; fix them"
-    elif any(step.guard is not None for step in program.steps):
-        reason = "runs some operators under conditions"
-    elif program.states:
-        reason = "keeps state between runs"
-    elif any(pool.lent for pool in program.pools):
+    if any(pool.lent for pool in program.pools):
         reason = "uses memory that the caller provides"
     elif sources.resident:
         reason = "copies weights to RAM"

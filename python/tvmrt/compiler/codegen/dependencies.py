@@ -67,13 +67,7 @@ def _touches(index: int, step: Step) -> list[_BufferAccess]:
 def _overlapping_buffers(program: Program) -> dict[Buffer, list[Buffer]]:
     """Return for each arena buffer the buffers that share some of its bytes, including itself."""
     buffers = [b for b in program.arena_buffers() if b.kind == ARENA]
-
-    def share(a: Buffer, b: Buffer) -> bool:
-        if a.pool != b.pool:
-            return False
-        return a.address < b.address + b.nbytes and b.address < a.address + a.nbytes
-
-    return {a: [b for b in buffers if a is b or share(a, b)] for a in buffers}
+    return {a: [b for b in buffers if a.shares_memory(b)] for a in buffers}
 
 
 def may_overlap(a: Access, b: Access) -> bool:

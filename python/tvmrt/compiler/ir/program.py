@@ -64,6 +64,15 @@ class Buffer:
     def nbytes(self) -> int:
         return self.dtype.nbytes(upper_bound(self.size))
 
+    def shares_memory(self, other: Buffer) -> bool:
+        """Return whether a byte is part of both buffers, by their planned addresses."""
+        if self is other:
+            return True
+        if self.kind != ARENA or other.kind != ARENA or self.pool != other.pool:
+            return False
+        first, second = self.address or 0, other.address or 0
+        return first < second + other.nbytes and second < first + self.nbytes
+
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}: {self.dtype} x {self.size}>"
 
@@ -325,6 +334,19 @@ class Program:
     def has_dynamic_dims(self) -> bool:
         """Return whether extents of inputs or outputs are known only at run time."""
         return bool(symbols_of(*(t.shape for t in (*self.input_types, *self.output_types))))
+
+    def reject_varying_runs(self, option: str) -> None:
+        """Raise UnsupportedError unless every run calls all operators with the same sizes, and no
+        state of earlier runs; ``option``: what does not support it."""
+        reason = None
+        if self.has_dynamic_dims() or any(step.data_dependent_dims for step in self.steps):
+            reason = "has dynamic sizes; fix them"
+        elif any(step.guard is not None for step in self.steps):
+            reason = "runs some operators under conditions"
+        elif self.states:
+            reason = "keeps state between runs"
+        if reason is not None:
+            raise UnsupportedError(f"the network {reason}, which {option} does not support")
 
     def reject_data_dependent_outputs(self, why: str) -> None:
         """Raise UnsupportedError for an output with a data-dependent number of elements; ``why``
