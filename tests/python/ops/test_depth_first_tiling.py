@@ -272,3 +272,16 @@ def test_channel_scales_are_fused_into_the_next_layer(tmp_path, threads, size, k
     x = np.random.default_rng(7).standard_normal((1, 8, *size), np.float32)
     # the last Mul has several readers
     assert count_steps_saved(scaled_channels(x), x, tmp_path, threads, **target) == 3
+
+
+def test_factors_without_channels_are_not_channel_scales():
+    """Products of an image and a scalar or a vector, in front of another operator."""
+    x = np.random.default_rng(8).standard_normal((1, 8, 6, 5), np.float32)
+    made = Blocks()
+    for axes in ([0, 1, 2, 3], [0, 1, 2]):
+        factor = made.op("ReduceMax", "x", axes=axes, keepdims=0)
+        made.outputs.append(made.conv(made.op("Mul", factor, "x"), (4, 8, 1, 1)))
+    model = made.model(x)
+    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for a, b in zip(tvmrt.load(model, cache=False)(x), right):
+        assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()

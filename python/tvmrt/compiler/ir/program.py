@@ -116,8 +116,10 @@ def channels_last_order(rank: int) -> tuple[int, ...]:
 
 def pixel_stride(at: Strided) -> int | None:
     """Return the elements from one pixel to the next if channels are innermost and pixels have a
-    constant stride, otherwise None.
+    constant stride, otherwise None, as for scalars and vectors, which have no channel axis.
     """
+    if len(at.shape) < 2:
+        return None
     order = channels_last_order(len(at.shape))
     channels = at.shape[1]
     if channels != 1 and at.strides[1] != 1:
