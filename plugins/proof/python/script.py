@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _LONG = (
     "tvmrt_micro_fill", "tvmrt_micro_copy", "tvmrt_micro_copy_run", "tvmrt_micro_copy_groups",
     "tvmrt_micro_copy_padded", "tvmrt_micro_2px_quad", "tvmrt_micro_1px_quad",
-    "tvmrt_micro_2ch_1px", "tvmrt_micro_2ch_2px",
+    "tvmrt_micro_2ch_1px", "tvmrt_micro_2ch_pixels",
 )  # fmt: skip
 _MERGED = ("tvmrt_micro_requantize_any", "tvmrt_micro_requantize_twice")
 

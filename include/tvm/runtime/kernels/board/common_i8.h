@@ -48,6 +48,8 @@
 #endif
 /*! \brief Sums that are kept, of all pixels together. */
 #define TVMRT_MICRO_ACCUMULATORS (2 * TVMRT_MICRO_CHUNK)
+/*! \brief Maximum bytes of copied windows on the stack; longer ones are in scratch. */
+#define TVMRT_MICRO_STACK_WINDOWS 160
 
 /*! \brief Values of tvmrt_micro_range.full_range: -128 to 127, 0 to 255. */
 enum { TVMRT_MICRO_FULL_INT8 = 1, TVMRT_MICRO_FULL_UINT8 = 2 };

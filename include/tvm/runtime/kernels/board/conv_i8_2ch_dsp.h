@@ -97,9 +97,11 @@ typedef struct tvmrt_micro_2ch_args {
                                 pairs of multipliers */
   int32_t stride;            /* bytes from one pixel to the next */
   const void* end;           /* end of the range of `at` */
-  const int16_t* window;     /* of both pixels */
+  const int16_t* window;     /* of all pixels */
   int32_t rest;              /* pairs of quads beyond a multiple of eight quads */
-  const int16_t* window_end; /* of both pixels */
+  const int16_t* window_end; /* of all pixels */
+  uint32_t frame;            /* r7 of the caller, if the block keeps it here */
+  const int16_t* weights;    /* of the first channel */
 } tvmrt_micro_2ch_args;
 
 /* Multiply two channels and two windows, eight quads per iteration; the first iteration handles
@@ -152,33 +154,9 @@ typedef struct tvmrt_micro_2ch_args {
 #define TVMRT_MICRO_2CH_REQUANTIZE_TWICE
 #endif
 
-/*!
- * \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; if y is not NULL,
- * requantise all channels, y being the bytes of the first pixel.
- */
-TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        const int16_t* window, int32_t channel, int32_t* sums,
-                                        int32_t channels, uint8_t* y) {
-  const int16_t* w = tvmrt_micro_2ch_weights(c, data, channel);
-  const int32_t twice = TVMRT_MICRO_IS_TWICE(&c->range);
-  const int32_t half = twice ? c->range.zero * 2 + 1 : c->range.zero * 16 + 8;
-  const int32_t n = c->shape.layout.windows.length;
-  tvmrt_micro_2ch_args run = {
-      .at = sums,
-      .multipliers = NULL,
-      .half = half,
-      .half_upper = twice ? 0 : half * 256,
-      .stride = c->shape.y_stride,
-      .end = sums + channels,
-      .window = window,
-      .rest = (n >> 3) & 3,
-      .window_end = window + 2 * n,
-  };
-  if (y != NULL) {
-    run.at = y;
-    run.multipliers = data->multipliers;
-    run.end = y + channels;
-  }
+/*! \brief Two channels of two pixels at a time. */
+TVMRT_INLINE void tvmrt_micro_2ch_2px(tvmrt_micro_2ch_args* run) {
+  const int16_t* w = run->weights;
   uint32_t u0, u1, b0, b1, w0, w1, x;
   __asm volatile(
       TVMRT_MICRO_2CH_DOT_PRODUCTS
@@ -189,17 +167,20 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmr
       "str r3, [%[run]]\ncmp r3, %[x]\nblo 1b\n" TVMRT_MICRO_2CH_REQUANTIZE_TWICE "8:\n"
       : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w), [w0] "=&r"(w0),
         [w1] "=&r"(w1), [x] "=&r"(x)
-      : [run] "r"(&run)
+      : [run] "r"(run)
       : "r3", "r4", "r5", "r6", "cc", "memory");
 }
 
 #else
 
-TVMRT_NOINLINE void tvmrt_micro_2ch_2px(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        const int16_t* window, int32_t channel, int32_t* sums,
-                                        int32_t channels, uint8_t* y) {
+/*! \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]. */
+TVMRT_NOINLINE void tvmrt_micro_2ch_pixels(const tvmrt_micro_conv_i8* c,
+                                           const tvmrt_micro_data* data, const int16_t* window,
+                                           int32_t pixels, int32_t channel, int32_t* sums,
+                                           int32_t channels, uint8_t* y) {
   const int16_t* w = tvmrt_micro_2ch_weights(c, data, channel);
   (void)y;
+  (void)pixels;
   const int32_t* const end = sums + channels;
   for (int32_t* at = sums; at < end; at += 2) {
     const int16_t* x = window;

@@ -193,18 +193,14 @@ TVMRT_INLINE int tvmrt_micro_2ch_direct(const tvmrt_micro_conv_i8* c, const tvmr
                                         const int16_t* window, int32_t pixels, int joint,
                                         uint8_t* y) {
   if (!joint || !c->range.fixed_point_only) return 0;
-  if (pixels == 3) {
-    tvmrt_micro_2ch_3px(c, data, window, 0, NULL, c->shape.out_c, y);
-  } else {
-    tvmrt_micro_2ch_2px(c, data, window, 0, NULL, c->shape.out_c, y);
-  }
+  tvmrt_micro_2ch_pixels(c, data, window, pixels, 0, NULL, c->shape.out_c, y);
   return 1;
 }
 #define TVMRT_MICRO_DIRECT tvmrt_micro_2ch_direct
 /* four pixels are two pairs, because single pixels cost most; windows of three have no sum */
-#define TVMRT_MICRO_THREE(c, data, tile, left, points, few)                            \
+#define TVMRT_MICRO_THREE(c, data, tile, left, points)                                 \
   ((tile) == TVMRT_MICRO_2CH && (left) >= 3 && (left) != 4 && (data)->shift == NULL && \
-   tvmrt_micro_holds_three(c, points, few))
+   tvmrt_micro_holds_three(c, points))
 #define TVMRT_MICRO_WIDEN_WINDOWS(to, from, second, n, is_signed, pixels)  \
   ((pixels) == 3 ? tvmrt_micro_widen_three(to, from, second, n, is_signed) \
                  : tvmrt_micro_widen_two(to, from, second, n, is_signed))
@@ -216,14 +212,8 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
                                               int32_t channel, int32_t channels, int joint) {
   const int32_t n = c->shape.layout.windows.length;
   if (joint) {
-#if TVMRT_MICRO_ASM
-    if (pixels == 3) {
-      tvmrt_micro_2ch_3px(c, data, window, channel, sums, channels, NULL);
-      return;
-    }
-#endif
-    if (pixels == 2) {
-      tvmrt_micro_2ch_2px(c, data, window, channel, sums, channels, NULL);
+    if (pixels >= 2) {
+      tvmrt_micro_2ch_pixels(c, data, window, pixels, channel, sums, channels, NULL);
     } else {
       const int16_t* const weights = tvmrt_micro_2ch_weights(c, data, channel);
       tvmrt_micro_2ch_1px(sums, sums + channels, weights, window, n);

@@ -67,12 +67,13 @@ TVMRT_NOINLINE void tvmrt_micro_widen_third(int16_t* to, const uint8_t* from, in
 }
 
 /*! \brief Whether the windows of a layer can be copied for three pixels: directly, or as bytes after
- * the quads if they are partly padding; `few` bytes are on the stack. */
-TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, int points, int32_t few) {
+ * the quads if they are partly padding. */
+TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, int points) {
   const tvmrt_micro_windows* const win = &c->shape.layout.windows;
   const int32_t run = (int32_t)win->columns * c->shape.in_c;
   return run % 4 == 0 && run * c->shape.kernel[0] == win->length &&
-         (points ? 6 : 7) * win->length <= (c->shape.scratch > 0 ? c->shape.scratch : few);
+         (points ? 6 : 7) * win->length <=
+             (c->shape.scratch > 0 ? c->shape.scratch : TVMRT_MICRO_STACK_WINDOWS);
 }
 
 /* Registers: r0 arguments, r1 weights, r2 windows, r3 to r5 their elements, r6 and r7 weights, r8
@@ -162,49 +163,53 @@ TVMRT_INLINE int tvmrt_micro_holds_three(const tvmrt_micro_conv_i8* c, int point
   "cbz r4, 7f\n" TVMRT_MICRO_3PX_REQUANTIZE TVMRT_MICRO_3PX_STORE TVMRT_MICRO_3PX_STORE_SUMS
 #endif
 
-/*! \brief Arguments of the assembly block; the offsets above refer to it. */
-typedef struct tvmrt_micro_3px_args {
-  tvmrt_micro_2ch_args run; /* of three pixels */
-  uint32_t frame;           /* r7 of the caller */
-  const int16_t* weights;
-} tvmrt_micro_3px_args;
-
-/*!
- * \brief Accumulate channels of three pixels, [pixel][TVMRT_MICRO_3PX_CHUNK]; if y is not NULL,
- * requantise all channels, y being the bytes of the first pixel.
- */
-TVMRT_NOINLINE void tvmrt_micro_2ch_3px(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        const int16_t* window, int32_t channel, int32_t* sums,
-                                        int32_t channels, uint8_t* y) {
-  const int32_t twice = TVMRT_MICRO_IS_TWICE(&c->range);
-  const int32_t half = twice ? c->range.zero * 2 + 1 : c->range.zero * 16 + 8;
-  const int32_t n = c->shape.layout.windows.length;
-  tvmrt_micro_3px_args all = {
-      .run = {.at = sums,
-              .multipliers = NULL,
-              .half = half,
-              .half_upper = twice ? 0 : half * 256,
-              .stride = 4 * TVMRT_MICRO_3PX_CHUNK,
-              .end = sums + channels,
-              .window = window,
-              .rest = (n >> 3) & 3,
-              .window_end = window + 3 * n},
-      .frame = 0,
-      .weights = tvmrt_micro_2ch_weights(c, data, channel),
-  };
-  if (y != NULL) {
-    all.run.at = y;
-    all.run.multipliers = data->multipliers;
-    all.run.stride = c->shape.y_stride;
-    all.run.end = y + channels;
-  }
-  register tvmrt_micro_3px_args* args __asm("r0") = &all;
+/*! \brief Two channels of three pixels at a time. */
+TVMRT_INLINE void tvmrt_micro_2ch_3px(tvmrt_micro_2ch_args* run) {
+  register tvmrt_micro_2ch_args* args __asm("r0") = run;
   __asm volatile(TVMRT_MICRO_3PX_DOT_PRODUCTS "ldmia r0, {r3-r6}\n" TVMRT_MICRO_3PX_FINISH
                                               "8:\nldr r7, [r0, #36]\n"
                  : "+r"(args)
                  :
                  : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc",
                    "memory");
+}
+
+/*!
+ * \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK], or of three,
+ * [pixel][TVMRT_MICRO_3PX_CHUNK]; if y is not NULL, requantise all channels, y being the bytes of
+ * the first pixel.
+ */
+TVMRT_NOINLINE void tvmrt_micro_2ch_pixels(const tvmrt_micro_conv_i8* c,
+                                           const tvmrt_micro_data* data, const int16_t* window,
+                                           int32_t pixels, int32_t channel, int32_t* sums,
+                                           int32_t channels, uint8_t* y) {
+  const int32_t twice = TVMRT_MICRO_IS_TWICE(&c->range);
+  const int32_t half = twice ? c->range.zero * 2 + 1 : c->range.zero * 16 + 8;
+  const int32_t n = c->shape.layout.windows.length;
+  tvmrt_micro_2ch_args run = {
+      .at = sums,
+      .multipliers = NULL,
+      .half = half,
+      .half_upper = twice ? 0 : half * 256,
+      .stride = 4 * TVMRT_MICRO_3PX_CHUNK,
+      .end = sums + channels,
+      .window = window,
+      .rest = (n >> 3) & 3,
+      .window_end = window + pixels * n,
+      .frame = 0,
+      .weights = tvmrt_micro_2ch_weights(c, data, channel),
+  };
+  if (y != NULL) {
+    run.at = y;
+    run.multipliers = data->multipliers;
+    run.stride = c->shape.y_stride;
+    run.end = y + channels;
+  }
+  if (pixels == 3) {
+    tvmrt_micro_2ch_3px(&run);
+  } else {
+    tvmrt_micro_2ch_2px(&run);
+  }
 }
 
 #endif

@@ -28,7 +28,7 @@
  *     TVMRT_MICRO_DIRECT()         optional: computes two or three pixels at y; returns whether it
  *                                  could
  *     TVMRT_MICRO_THREE()          optional: whether three of the remaining pixels are computed
- *                                  together, windows without scratch having `few` bytes; with TVMRT_MICRO_IM2COL_3PX(), which copies their
+ *                                  together; with TVMRT_MICRO_IM2COL_3PX(), which copies their
  *                                  windows
  *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
  *
@@ -44,9 +44,6 @@
 #ifndef TVMRT_MICRO_IM2COL_2PX
 #define TVMRT_MICRO_IM2COL_2PX 0
 #endif
-
-/*! \brief Maximum bytes of windows on the stack; longer ones are in scratch. */
-#define TVMRT_MICRO_STACK_WINDOWS 160
 
 #if !TVMRT_MICRO_IM2COL_2PX
 /*!
@@ -90,7 +87,7 @@ TVMRT_NOINLINE void tvmrt_micro_im2col(const tvmrt_micro_conv_i8* c, const uint8
 #define TVMRT_MICRO_DIRECT(c, data, window, pixels, tile, y) 0
 #endif
 #ifndef TVMRT_MICRO_THREE
-#define TVMRT_MICRO_THREE(c, data, tile, left, points, few) 0
+#define TVMRT_MICRO_THREE(c, data, tile, left, points) 0
 #define TVMRT_MICRO_IM2COL_3PX(c, x, pixel, window, points)
 #define TVMRT_MICRO_3PX_CHUNK TVMRT_MICRO_CHUNK
 #endif
@@ -204,9 +201,7 @@ TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
   }
   for (int32_t pixel = 0, pixels; pixel < win->pixels; pixel += pixels) {
     const int32_t left = kind == TVMRT_MICRO_ONE_PIXEL ? 1 : win->pixels - pixel;
-    pixels = TVMRT_MICRO_THREE(c, data, tile, left, points, TVMRT_MICRO_STACK_WINDOWS) ? 3
-             : left < 2                                                                ? left
-                                                                                       : 2;
+    pixels = left < 2 ? left : TVMRT_MICRO_THREE(c, data, tile, left, points) ? 3 : 2;
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, pixels, tile, kind);
   }
   return tvmrt_scratch_free(scratch);
