@@ -104,15 +104,6 @@ static long number_from_env(const char* name, long missing) {
   return *end == '\0' && value > 0 ? value : missing;
 }
 
-/* Default number of threads. */
-static int hardware_threads(void) {
-  int count = tvmrt__num_processors();
-#if defined(__x86_64__)
-  count /= 2; /* two hardware threads share a core's arithmetic units */
-#endif
-  return count < 1 ? 1 : count;
-}
-
 /* At least the caller, at most the number of slots. */
 static int clamp_workers(long count) {
   return count < 1 ? 1 : (count > MAX_WORKERS ? MAX_WORKERS : (int)count);
@@ -122,7 +113,7 @@ static int clamp_workers(long count) {
 static int default_workers(void) {
   long count = number_from_env("TVM_NUM_THREADS", 0);
   if (count == 0) count = number_from_env("OMP_NUM_THREADS", 0);
-  return clamp_workers(count == 0 ? hardware_threads() : count);
+  return clamp_workers(count == 0 ? tvmrt__num_cores() : count);
 }
 
 /* Maximum number of tasks of a launch, 1 or more. */

@@ -2,10 +2,16 @@
 #define _GNU_SOURCE      /* processor affinity */
 #define _DARWIN_C_SOURCE /* macOS: relative timed waits */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
 
 #include "float_to_int.h"
 #include "system.h"
@@ -119,11 +125,47 @@ void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_chi
 }
 
 /* At least 1, also if the system reports no number. */
-int tvmrt__num_processors(void) {
-  long count = sysconf(_SC_NPROCESSORS_ONLN);
-#if defined(__linux__)
-  cpu_set_t set; /* a container or taskset may restrict this process to fewer */
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
-#endif
+static int num_processors(void) {
+  const long count = sysconf(_SC_NPROCESSORS_ONLN);
   return count < 1 ? 1 : (int)count;
 }
+
+#if defined(__linux__)
+/* The first of the processors that share a core with this one; itself if the system does not say. */
+static int first_of_core(int processor) {
+  char text[64];
+  char* end;
+  long first;
+  ssize_t got;
+  int file;
+  (void)snprintf(text, sizeof(text), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 processor);
+  file = open(text, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return processor;
+  got = read(file, text, sizeof(text) - 1);
+  (void)close(file);
+  text[got < 0 ? 0 : got] = '\0';
+  first = strtol(text, &end, 10); /* of a list such as 0,4 or 0-1 */
+  return end == text || first < 0 || first >= CPU_SETSIZE ? processor : (int)first;
+}
+
+/* A container or taskset may restrict this process to some processors. */
+int tvmrt__num_cores(void) {
+  cpu_set_t usable, cores;
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return num_processors();
+  CPU_ZERO(&cores);
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &usable)) CPU_SET(first_of_core(i), &cores);
+  }
+  return CPU_COUNT(&cores);
+}
+#elif defined(__APPLE__)
+int tvmrt__num_cores(void) {
+  int count = 0;
+  size_t bytes = sizeof(count);
+  const int rc = sysctlbyname("hw.physicalcpu", &count, &bytes, NULL, 0);
+  return rc == 0 && count > 0 ? count : num_processors();
+}
+#else
+int tvmrt__num_cores(void) { return num_processors(); }
+#endif

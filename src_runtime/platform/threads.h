@@ -77,7 +77,8 @@ int tvmrt__at_thread_end(void (*f)(void* state), void* state);
 TVMRT_SDK void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void),
                               void (*in_child)(void));
 
-/* Number of processors that the process may use, at least 1. */
-int tvmrt__num_processors(void);
+/* Number of cores with a processor that the process may use, at least 1. Processors that share a
+ * core's arithmetic units (SMT) count once, where the system says which do. */
+int tvmrt__num_cores(void);
 
 #endif

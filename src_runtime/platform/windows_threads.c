@@ -136,19 +136,36 @@ static DWORD_PTR own_processors(void) {
 }
 
 /* Each iteration clears the lowest bit. */
-int tvmrt__num_processors(void) {
-  DWORD_PTR own = own_processors();
+static int count_bits(DWORD_PTR set) {
   int count = 0;
-  for (; own != 0; own &= own - 1) ++count;
+  for (; set != 0; set &= set - 1) ++count;
+  return count;
+}
+
+/* The system lists relations of any kind; those of cores have the processors of each. */
+int tvmrt__num_cores(void) {
+  const DWORD_PTR own = own_processors();
+  SYSTEM_LOGICAL_PROCESSOR_INFORMATION* list;
+  DWORD bytes = 0;
+  int count = 0;
+  (void)GetLogicalProcessorInformation(NULL, &bytes);
+  list = malloc(bytes + 1);
+  if (list != NULL && GetLogicalProcessorInformation(list, &bytes)) {
+    for (DWORD i = 0; i < bytes / sizeof(*list); ++i) {
+      count += list[i].Relationship == RelationProcessorCore && (list[i].ProcessorMask & own) != 0;
+    }
+  }
+  free(list);
+  if (count == 0) count = count_bits(own);
   return count < 1 ? 1 : count;
 }
 
 /* A hint, as on other systems: failures are ignored. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int cpu_index) {
   DWORD_PTR own = own_processors();
-  cpu_index %= tvmrt__num_processors();
-  for (; own != 0 && cpu_index != 0; --cpu_index) own &= own - 1;
-  if (own != 0) (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest bit */
+  if (own == 0) return;
+  for (cpu_index %= count_bits(own); cpu_index != 0; --cpu_index) own &= own - 1;
+  (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest bit */
 }
 
 /* Fibre-local storage calls a function when a thread ends. The slot is never freed: freeing it

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +69,80 @@ def test_workers_are_pinned_to_separate_cpus(value, bound):
     variables = {} if value is None else {"TVM_BIND_THREADS": value}
     rows = launches(TVM_NUM_THREADS="2", TVM_EXCLUDE_WORKER0="0", **variables)
     assert {row[3] == 1 for row in rows} == {bound}
+
+
+# Another machine: its processors, and the file that says which of them share a core.
+MACHINE = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t* set) {
+  char* end = getenv("PROCESSORS");
+  (void)pid;
+  memset(set, 0, bytes);
+  while (*end != 0) CPU_SET(strtol(end, &end, 10), set);
+  return 0;
+}
+
+int open(const char* path, int flags, ...) {
+  char other[4096];
+  int cpu = -1;
+  va_list more;
+  va_start(more, flags);
+  if (sscanf(path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", &cpu) == 1) {
+    snprintf(other, sizeof(other), "%s/%d", getenv("SIBLINGS"), cpu);
+    path = other;
+  }
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, va_arg(more, int));
+}
+int open64(const char*, int, ...) __attribute__((alias("open")));
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("machine")
+    (folder / "machine.c").write_text(MACHINE)
+    build = ["cc", "-shared", "-fPIC", "-o", folder / "machine.so", folder / "machine.c"]
+    subprocess.run(build, check=True)
+    return folder / "machine.so"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux describes processors by files")
+@pytest.mark.parametrize(
+    "siblings, processors, cores",
+    [
+        (["0", "1", "2"], "0 1 2", 3),
+        (["0-1", "0-1", "2-3", "2-3"], "0 1 2 3", 2),
+        (["0,3", "1,4", "2,5", "0,3", "1,4", "2,5"], "0 1 2 3 4", 3),
+        (["0,2", "1,3", "0,2", "1,3"], "2 3", 2),
+        (["0,2", "1,3", "0,2", "1,3"], "1 3", 1),
+        (["0-1", "0-1", "2", "3"], "0 1 2 3", 3),  # performance cores and efficient ones
+        (["", "nonsense", "99999", None], "0 1 2 3", 4),
+    ],
+)
+def test_default_is_a_thread_per_core(machine, tmp_path, siblings, processors, cores):
+    for cpu, text in enumerate(siblings):
+        if text is not None:
+            (tmp_path / str(cpu)).write_text(f"{text}\n")
+    rows = launches(LD_PRELOAD=str(machine), PROCESSORS=processors, SIBLINGS=str(tmp_path))
+    assert {row[1] for row in rows} == {cores}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux describes processors by files")
+def test_default_is_a_thread_per_core_of_this_machine():
+    """The numbers of cores and packages are independent of the files that the runtime reads."""
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        if not topology.is_dir():
+            pytest.skip("the system does not describe its processors")
+        cores.add(tuple((topology / n).read_text() for n in ("physical_package_id", "core_id")))
+    assert {row[1] for row in launches()} == {len(cores)}
