@@ -79,10 +79,14 @@ static const double SPIN_BEFORE_YIELD = 25e-6;
 
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
-/* Not NULL while this thread runs a network that must not use others. */
-static TVMRT_THREAD_POINTER const void* alone_mark;
+/* Maximum number of threads of this thread's launches; 0, or NULL: no limit. */
+static TVMRT_THREAD_POINTER const int* launch_limit;
 
-void tvmrt__launch_alone(bool alone) { alone_mark = alone ? &pool_once : NULL; }
+const int* tvmrt__limit_launches(const int* threads) {
+  const int* previous = launch_limit;
+  launch_limit = threads;
+  return previous;
+}
 
 /* Wait briefly; after a while yield, since the other thread may need the processor. */
 static void spin_or_yield(int* spins) {
@@ -383,11 +387,12 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
 /* -1 if a task failed, with its text; all tasks have ended by then. `cdata` belongs to the caller
  * and is read by all of them. */
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
+  const int* limit = launch_limit;
   int count = tvmrt__num_threads();
   int rc;
   if (num_task > 0 && num_task < count) count = num_task;
-  if (count == 1 || alone_mark != NULL ||
-      atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
+  if (limit != NULL && *limit > 0 && *limit < count) count = *limit;
+  if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
     return run_alone(flambda, cdata);
   }
   tvmrt__call_once(&pool_once, set_up_pool);

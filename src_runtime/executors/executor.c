@@ -8,10 +8,10 @@
 #include "executor.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/thread_pool.h"
 #include "profile.h"
 #include "schedules.h"
 
@@ -54,7 +54,8 @@ int tvmrt__executor_prepare(tvmrt_executor* e, const char* network) {
   needs = found;
   /* libraries of other compilers state none; their workspaces are the thread's */
   if (needs == NULL) return 0;
-  e->reserve.alone = needs[1] != 0;
+  e->is_single_threaded = needs[1] != 0;
+  if (e->is_single_threaded) e->reserve.max_threads = 1;
   return tvmrt__reserve_alloc(&e->reserve, needs[0]);
 }
 
@@ -344,6 +345,21 @@ METHOD(reset_state, "reset_state") {
   return kind_of(e)->reset_state(e);
 }
 
+/* (n): operators, and copies of tensors, use at most n threads, the caller's included; 0: as many
+ * as the process may use. Networks that must stay on the caller's thread do. */
+METHOD(set_num_threads, "set_num_threads") {
+  int64_t count;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &count));
+  if (count < 0 || count > INT_MAX) {
+    return tvmrt__fail_value("set_num_threads: %lld threads; give 1 or more, or 0 for no limit.",
+                             (long long)count);
+  }
+  if (!e->is_single_threaded) e->reserve.max_threads = (int)count;
+  return 0;
+}
+
 /* (bytes of a params file): names that are not inputs are skipped. */
 METHOD(load_params, "load_params") {
   TVMByteArray bytes;
@@ -391,6 +407,7 @@ METHOD(profile_rpc, "profile_rpc") {
   X("get_output_info", get_output_info)           \
   X("get_dims", get_dims)                         \
   X("reset_state", reset_state)                   \
+  X("set_num_threads", set_num_threads)           \
   X("run", run)                                   \
   X("load_params", load_params)                   \
   X("profile", profile)                           \

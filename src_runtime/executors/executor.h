@@ -2,6 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
 
+#include "../core/thread_pool.h"
 #include "../tensors/params.h"
 #include "../tensors/workspace.h"
 #include "port.h"
@@ -22,6 +23,7 @@ typedef struct tvmrt_executor {
   const tvmrt_dims* dims;          /* owned by the library, NULL without dynamic dimensions */
   struct tvmrt_schedule* schedule; /* NULL: operators run in order, on the caller's thread */
   tvmrt_reserve reserve;           /* workspaces of the thread that runs it */
+  bool is_single_threaded;         /* the library states that runs stay on the caller's thread */
   bool has_state;                  /* some operator memory is state that persists between runs */
   atomic_bool is_taken;
 } tvmrt_executor;
@@ -100,11 +102,15 @@ static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* callee) 
 #define TVMRT_EXECUTOR_METHOD(self, fn, name)                                   \
   static int fn##_of(self, const tvmrt_args* in, TVMValue* out, int* out_code); \
   TVMRT_NATIVE(fn) {                                                            \
+    tvmrt_executor* called = resource_handle;                                   \
+    const int* limit;                                                           \
     int rc;                                                                     \
     TVMRT_ARGS(name);                                                           \
-    TVMRT_RETURN_IF_ERROR(tvmrt__begin_idle_call(resource_handle, in.callee));  \
+    TVMRT_RETURN_IF_ERROR(tvmrt__begin_idle_call(called, in.callee));           \
+    limit = tvmrt__limit_launches(&called->reserve.max_threads);                \
     rc = fn##_of(resource_handle, &in, out, out_code);                          \
-    tvmrt__end_call(resource_handle);                                           \
+    (void)tvmrt__limit_launches(limit);                                         \
+    tvmrt__end_call(called);                                                    \
     return rc;                                                                  \
   }                                                                             \
   static int fn##_of(self, const tvmrt_args* in, TVMValue* out, int* out_code)

@@ -117,13 +117,13 @@ tvmrt_reserve* tvmrt__reserve_begin(tvmrt_reserve* reserve) {
   tvmrt_reserve* previous = current_reserve;
   reserve->used = reserve->num_blocks = 0;
   current_reserve = reserve;
-  tvmrt__launch_alone(reserve->alone);
+  (void)tvmrt__limit_launches(&reserve->max_threads);
   return previous;
 }
 
 void tvmrt__reserve_end(tvmrt_reserve* previous) {
   current_reserve = previous;
-  tvmrt__launch_alone(previous != NULL && previous->alone);
+  (void)tvmrt__limit_launches(previous == NULL ? NULL : &previous->max_threads);
 }
 
 /* The next block of the reserve, or NULL if it has no space or is on another device. */

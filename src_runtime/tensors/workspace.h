@@ -12,7 +12,7 @@ enum { TVMRT_MAX_RESERVED = 8 };
 /* Memory for the workspaces of the thread that runs the executor; zero-initialised is empty. One
  * run uses it at a time, on any thread. */
 typedef struct tvmrt_reserve {
-  bool alone; /* the run launches no tasks on other threads */
+  int max_threads; /* of a launch of the run; 0: no limit */
   char* memory;
   size_t bytes;
   size_t used;       /* bytes up to the end of the last block */

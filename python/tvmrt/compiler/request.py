@@ -491,7 +491,7 @@ def with_conversion(model: Any, request: Request) -> tuple[Any, Request]:
 def _unknown(name: str) -> str:
     """Return the error text for an unknown option."""
     if name in _THREADS:
-        text = "set TVM_NUM_THREADS in the environment before tvmrt is imported"
+        text = "give threads= to tvmrt.load, or set TVM_NUM_THREADS before tvmrt is imported"
         return f"there is no option {option_syntax.option(name)} of compile; {text}"
     hint = suggestion(_SYNONYMS.get(name, name), list(all_options()))
     if not hint.startswith("did you mean"):  # a list of 50 names helps less

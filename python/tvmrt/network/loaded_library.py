@@ -29,10 +29,18 @@ EXECUTORS: Mapping[str, type[Executor]] = {
 
 @dataclass(frozen=True)
 class LoadedLibrary:
-    """A loaded library; ``make`` returns executors that share only the weights."""
+    """A loaded library."""
 
     module: Module
-    make: Callable[[], Executor]
+    create: Callable[[], Executor]
+    threads: int | None = None  # of an operator, at most; None: as many as the process may use
+
+    def make(self) -> Executor:
+        """Return a new executor; all share only the weights."""
+        executor = self.create()
+        if self.threads is not None:
+            executor.set_num_threads(self.threads)
+        return executor
 
     def keeps_state(self) -> bool:
         """Return whether an executor keeps state between its runs."""

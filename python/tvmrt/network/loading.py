@@ -37,6 +37,7 @@ def load(
     *,
     request: Request | None = None,
     cache: bool | str | os.PathLike[str] = True,
+    threads: int | None = None,
     **options: Unpack[CompileOptions],
 ) -> Network:
     """Load a network as a function of arrays and compile it if necessary.
@@ -52,6 +53,8 @@ def load(
     cache
         Folder for compiled networks, or ``False`` for none. Default: ``TVMRT_CACHE``, or ``tvmrt``
         in the user's cache folder, up to ``TVMRT_CACHE_BYTES`` or 4 GiB.
+    threads
+        Most threads of an operator. Default: ``TVM_NUM_THREADS``, or one per core.
     options
         Options of ``tvmrt.compile``; these are the most common:
 
@@ -68,7 +71,6 @@ def load(
         max_memory       limit in bytes for weights and tensors
         operators        custom operators, or files with them
         progress         function that is called with each stage
-        (threads)        ``TVM_NUM_THREADS`` in the environment
         ===============  ===========================================================
 
     Returns
@@ -80,7 +82,17 @@ def load(
     The errors of ``tvmrt.compile`` and ``tvmrt.runtime.load_module``; PermissionError if the
     folder of ``cache`` belongs to another user, or to the system and others may write to it.
     """
-    _check_arguments(model, request, cache)
+    _check_arguments(model, request, cache, threads)
+    network = _load(model, request, cache, options)
+    return network if threads is None else network.with_threads(threads)
+
+
+def _load(
+    model: Any,
+    request: Request | None,
+    cache: bool | str | os.PathLike[str],
+    options: CompileOptions,
+) -> Network:
     is_file = isinstance(model, (str, os.PathLike))
     if is_file and not (is_network(model) or conversion.is_foreign(model)):
         if request is not None or options:
@@ -108,7 +120,7 @@ def _from_network(
     return network
 
 
-def _check_arguments(model: Any, request: Any, cache: Any) -> None:
+def _check_arguments(model: Any, request: Any, cache: Any, threads: Any) -> None:
     """Raise an error for arguments of other types than declared, and for an empty path."""
     if model in ("", Path()) if isinstance(model, (str, Path)) else model is None:
         raise ValueError("no model is given; give the path of a network, or a model")
@@ -116,6 +128,10 @@ def _check_arguments(model: Any, request: Any, cache: Any) -> None:
         raise TypeError(f"request: give a tvmrt.Request, not {request!r:.60}")
     if not isinstance(cache, (bool, str, os.PathLike, type(None))):
         raise TypeError(f"cache: give a folder, True or False, not {cache!r:.60}")
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
+        raise TypeError(f"threads: give a number of threads, not {threads!r:.60}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads: give 1 or more, not {threads}")
 
 
 @dataclass(frozen=True)

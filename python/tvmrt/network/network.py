@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, cast
 
@@ -20,7 +21,7 @@ from tvmrt.network.loaded_library import (
     open_module,
     unique_output_names,
 )
-from tvmrt.network.sidecar import Memory, NetworkMetadata
+from tvmrt.network.sidecar import Memory, NetworkMetadata, public_names
 from tvmrt.network.suggest_bounds import mismatch
 from tvmrt.network.tensor_infos import describe_tensors, is_plain
 from tvmrt.runtime._core import ArrayCall
@@ -171,6 +172,15 @@ class Network:
             with self._lock:
                 self._idle[0].executor.reset_state()
 
+    def with_threads(self, threads: int) -> Network:
+        """Return the network with at most this number of threads for each operator.
+
+        The calling thread is one of them. Both networks share the weights.
+        """
+        other = Network(replace(self._loaded, threads=threads), self._metadata, self._name)
+        other.recompile = self.recompile
+        return other
+
     def stream(self) -> Stream:
         """Return a new stream, which is called as the network is and has a state of its own.
 
@@ -280,7 +290,7 @@ class Network:
         return result
 
     def _public_inputs(self) -> list[str]:
-        return _public([each.name for each in self._inputs], self._metadata.bundles)
+        return public_names([each.name for each in self._inputs], self._metadata.bundles)
 
     def _names(self) -> str:
         return ", ".join(self._public_inputs()) or "none"
@@ -292,7 +302,7 @@ class Network:
             if found[name].dtype.kind == "i":
                 found[name] = np.asarray(labels, object)[found[name]]
         bundles = self._metadata.bundles
-        names = _public(list(found), bundles)
+        names = public_names(list(found), bundles)
         outputs = {
             name: bundles[name].gather(found.__getitem__) if name in bundles else found[name]
             for name in names
@@ -430,7 +440,7 @@ class Network:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes of the library; the copy starts with its own state."""
-        return _unpickle, (self._loaded.module, self._metadata, self._name)
+        return _unpickle, (self._loaded.module, self._metadata, self._name, self._loaded.threads)
 
     def _after_fork(self) -> None:
         if self._lock is not None:
@@ -462,8 +472,10 @@ def _ports(numbers: Sequence[int], tensors: Sequence[TensorInfo]) -> tuple[_Port
     )
 
 
-def _unpickle(module: Module, metadata: NetworkMetadata, name: str) -> Network:
-    return Network(open_module(module, name), metadata, name)
+def _unpickle(
+    module: Module, metadata: NetworkMetadata, name: str, threads: int | None = None
+) -> Network:
+    return Network(replace(open_module(module, name), threads=threads), metadata, name)
 
 
 _MISSING = object()
@@ -484,11 +496,3 @@ def _converted(value: Any, info: TensorInfo) -> Any:
         return array_conversion.convert_dtype(array_conversion.as_array(value), info.dtype)
     except (TypeError, ValueError) as error:
         raise type(error)(f"input {info.name}: {error}") from None
-
-
-def _public(names: Sequence[str], bundles: Mapping[str, Any]) -> list[str]:
-    """Return the public names, with sequences and optional values in place of their tensors."""
-    owner = {
-        part: name for name, b in bundles.items() for part in (*b.parts, b.count, b.there) if part
-    }
-    return list(dict.fromkeys(owner.get(name, name) for name in names))

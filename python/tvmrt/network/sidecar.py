@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,14 @@ def metadata_of(
         library.related_dims,
         source,
     )
+
+
+def public_names(names: Iterable[str], bundles: Mapping[str, Bundle]) -> list[str]:
+    """Return names with sequences and optional values in place of their tensors."""
+    owner = {
+        part: name for name, b in bundles.items() for part in (*b.parts, b.count, b.there) if part
+    }
+    return list(dict.fromkeys(owner.get(name, name) for name in names))
 
 
 def _picture(library: CompiledLibrary) -> str:

@@ -223,7 +223,10 @@ def test_help_of_load_fits_one_screen():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("threads", "set TVM_NUM_THREADS in the environment before tvmrt is imported"),
+        (
+            "num_threads",
+            "give threads= to tvmrt.load, or set TVM_NUM_THREADS before tvmrt is imported",
+        ),
         ("device", "did you mean devices?"),
         ("providers", "did you mean devices?"),
         ("batch_size", "did you mean dims?"),

@@ -164,6 +164,14 @@ class Executor:
         layers; without state, nothing happens."""
         self.module["reset_state"]()
 
+    def set_num_threads(self, count: int) -> None:
+        """Let each operator, and copies of tensors, use at most ``count`` threads.
+
+        The caller's is one of them. 0 removes the limit; the limit of the process,
+        ``TVM_NUM_THREADS``, stays. Networks compiled for real time stay on the caller's thread.
+        """
+        self.module["set_num_threads"](count)
+
     def _check_input(self, key: str | int) -> None:
         """Raise unless the network has an input of this name or index."""
         if isinstance(key, str):
