@@ -3,6 +3,7 @@
 #define _DARWIN_C_SOURCE /* macOS: relative timed waits */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -131,33 +132,65 @@ static int num_processors(void) {
 }
 
 #if defined(__linux__)
+enum { TEXT_BYTES = 64 };
+
+/* Read the beginning of a file that the kernel makes; false if there is none. */
+static bool read_text(const char* path, char* text) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t got = file < 0 ? -1 : read(file, text, TEXT_BYTES - 1);
+  if (file >= 0) (void)close(file);
+  text[got < 0 ? 0 : got] = '\0';
+  return got >= 0;
+}
+
 /* The first of the processors that share a core with this one; itself if the system does not say. */
 static int first_of_core(int processor) {
-  char text[64];
+  char path[80];
+  char text[TEXT_BYTES];
   char* end;
   long first;
-  ssize_t got;
-  int file;
-  (void)snprintf(text, sizeof(text), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+  (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
                  processor);
-  file = open(text, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return processor;
-  got = read(file, text, sizeof(text) - 1);
-  (void)close(file);
-  text[got < 0 ? 0 : got] = '\0';
+  (void)read_text(path, text);
   first = strtol(text, &end, 10); /* of a list such as 0,4 or 0-1 */
   return end == text || first < 0 || first >= CPU_SETSIZE ? processor : (int)first;
 }
 
-/* A container or taskset may restrict this process to some processors. */
-int tvmrt__num_cores(void) {
-  cpu_set_t usable, cores;
-  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return num_processors();
-  CPU_ZERO(&cores);
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &usable)) CPU_SET(first_of_core(i), &cores);
+/* Processors whose time the container may use, rounded up; INT_MAX without a limit. A container finds
+ * its own limit at these paths, of version 2 of control groups or of version 1. */
+static int container_limit(void) {
+  char text[TEXT_BYTES];
+  char* end = text;
+  long quota;
+  long period;
+  if (read_text("/sys/fs/cgroup/cpu.max", text)) {
+    quota = strtol(text, &end, 10); /* 0 for the word max */
+    period = strtol(end, NULL, 10);
+  } else {
+    (void)read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text);
+    quota = strtol(text, NULL, 10); /* -1: no limit */
+    (void)read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text);
+    period = strtol(text, NULL, 10);
   }
-  return CPU_COUNT(&cores);
+  if (quota <= 0 || period <= 0 || quota / period >= INT_MAX) return INT_MAX;
+  return (int)((quota - 1) / period) + 1;
+}
+
+/* A container or taskset may restrict this process to some processors, or to a share of their
+ * time. */
+int tvmrt__num_cores(void) {
+  const int limit = container_limit();
+  int count = num_processors();
+  cpu_set_t usable;
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(usable), &usable) == 0) {
+    CPU_ZERO(&cores);
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &usable)) CPU_SET(first_of_core(i), &cores);
+    }
+    count = CPU_COUNT(&cores);
+  }
+  return count < limit ? count : limit;
 }
 #elif defined(__APPLE__)
 int tvmrt__num_cores(void) {

@@ -77,8 +77,9 @@ int tvmrt__at_thread_end(void (*f)(void* state), void* state);
 TVMRT_SDK void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void),
                               void (*in_child)(void));
 
-/* Number of cores with a processor that the process may use, at least 1. Processors that share a
- * core's arithmetic units (SMT) count once, where the system says which do. */
+/* Number of cores with a processor that the process may use, at least 1, and at most the number of
+ * processors whose time a container may use. Processors that share a core's arithmetic units (SMT)
+ * count once, where the system says which do. */
 int tvmrt__num_cores(void);
 
 #endif

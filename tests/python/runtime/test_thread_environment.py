@@ -71,7 +71,8 @@ def test_workers_are_pinned_to_separate_cpus(value, bound):
     assert {row[3] == 1 for row in rows} == {bound}
 
 
-# Another machine: its processors, and the file that says which of them share a core.
+# Another machine: its processors, the files that say which of them share a core, and those of the
+# limits of a container. They lie in a folder, without directories.
 MACHINE = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -97,7 +98,10 @@ int open(const char* path, int flags, ...) {
   va_list more;
   va_start(more, flags);
   if (sscanf(path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", &cpu) == 1) {
-    snprintf(other, sizeof(other), "%s/%d", getenv("SIBLINGS"), cpu);
+    snprintf(other, sizeof(other), "%s/%d", getenv("MACHINE"), cpu);
+    path = other;
+  } else if (strncmp(path, "/sys/fs/cgroup/", 15) == 0) {
+    snprintf(other, sizeof(other), "%s%s", getenv("MACHINE"), strrchr(path, '/'));
     path = other;
   }
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, va_arg(more, int));
@@ -132,8 +136,32 @@ def test_default_is_a_thread_per_core(machine, tmp_path, siblings, processors, c
     for cpu, text in enumerate(siblings):
         if text is not None:
             (tmp_path / str(cpu)).write_text(f"{text}\n")
-    rows = launches(LD_PRELOAD=str(machine), PROCESSORS=processors, SIBLINGS=str(tmp_path))
+    rows = launches(LD_PRELOAD=str(machine), PROCESSORS=processors, MACHINE=str(tmp_path))
     assert {row[1] for row in rows} == {cores}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux limits containers by files")
+@pytest.mark.parametrize(
+    "files, threads",
+    [
+        ({"cpu.max": "max 100000"}, 6),
+        ({"cpu.max": "200000 100000"}, 2),
+        ({"cpu.max": "250000 100000"}, 3),
+        ({"cpu.max": "5000 100000"}, 1),
+        ({"cpu.max": "6400000 100000"}, 6),
+        ({"cpu.max": "99999999999999999999 1"}, 6),
+        ({"cpu.max": ""}, 6),
+        ({"cpu.max": "200000"}, 6),
+        ({"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, 6),
+        ({"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "50000"}, 3),
+        ({"cpu.cfs_quota_us": "150000"}, 6),
+    ],
+)
+def test_default_is_within_the_limit_of_a_container(machine, tmp_path, files, threads):
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    rows = launches(LD_PRELOAD=str(machine), PROCESSORS="0 1 2 3 4 5", MACHINE=str(tmp_path))
+    assert {row[1] for row in rows} == {threads}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux describes processors by files")
