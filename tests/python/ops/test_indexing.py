@@ -491,3 +491,22 @@ def test_caches_are_updated_in_the_memory_of_their_inputs(tmp_path):
     copies = re.findall(r"(.*)\bmemcpy\((\w+), (\w+),", text)
     assert [before.strip() for before, _, _ in copies] == [f"if ({y} != {x})" for _, y, x in copies]
     assert len(copies) == 3
+
+
+@pytest.mark.parametrize("rows", [255, 256, 300])
+def test_bytes_are_checked_in_tables_that_are_too_short_only(rows):
+    """uint8 indices cannot leave a table of 256 entries, so that no check is compiled."""
+    table, x = f32(rows, 2), np.array([0, 255, 254, 7], np.uint8)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["index"], to=7),
+        helper.make_node("Gather", ["table", "index"], ["y"], "pick"),
+    ]
+    model = graph_of(nodes, {"x": x}, ["y"], {"table": table})
+    files = tvmrt.compile(model, target="native").sources.files
+    assert any("tvmrt_index(" in str(text) for text in files.values()) == (rows < 256)
+    network = tvmrt.load(model, cache=False)
+    if rows > 255:
+        np.testing.assert_array_equal(network(x), table[x])
+    else:
+        with pytest.raises(IndexError, match=r"pick.*index 255 is outside an extent of 255"):
+            network(x)

@@ -43,8 +43,14 @@ def exponentials(ctx: OpContext, x: Value, real: float) -> tuple[Value, Value, t
     as_int32 = ctx.cast(x, "int32")
     largest = ctx.emit("reduce_max", [as_int32], axes=(x.type.rank - 1,), keepdims=True)
     steps = ctx.emit("sub", [largest, as_int32])
-    powers = ctx.emit("gather", [ctx.const(table.astype(np.int32)), steps], axis=0)
+    powers = look_up(ctx, table.astype(np.int32), steps)
     return steps, powers, (m, e, radius)
+
+
+def look_up(ctx: OpContext, table: np.ndarray, steps: Value) -> Value:
+    """Return the entries, of 256, at distances of bytes: an index that was uint8 needs no check."""
+    index = ctx.cast(ctx.cast(steps, "uint8"), "int32")
+    return ctx.emit("gather", [ctx.const(table), index], axis=0)
 
 
 def sum_of_powers(ctx: OpContext, powers: Value) -> Value:
@@ -74,7 +80,7 @@ def _log_softmax_int8(ctx: OpContext, x: Value) -> Value:
         nearest = ctx.emit("max", [nearest, ctx.emit("fixed_scale", parts)])
     below = -np.arange(256)
     real = np.where(below < -radius, 0, scale_array(below, m, e)).astype(np.int32)
-    real_steps = ctx.emit("gather", [ctx.const(real), steps], axis=0)
+    real_steps = look_up(ctx, real, steps)
     y = ctx.emit("sub", [real_steps, log])
     y = ctx.emit("fixed_shift", [y, ctx.const(22, np.int32)])
     inside = ctx.emit("greater", [ctx.emit("neg", [steps]), nearest])

@@ -51,14 +51,23 @@ def are_in_bounds(indices: np.ndarray | None, extent: SymInt | np.ndarray) -> bo
     return bool(((-extents <= indices) & (indices < extents)).all())
 
 
+def _is_from_unsigned(indices: Value, extent: SymInt) -> bool:
+    """Return whether they are converted from an unsigned type without values out of bounds."""
+    if indices.producer is None or indices.producer.op != "cast":
+        return False
+    source = indices.producer.inputs[0].dtype
+    return not source.is_signed and 2**source.bits <= lower_bound(extent)
+
+
 def index_operand(f: FunctionWriter, node: Node, extent: SymInt) -> tuple[str, str | None]:
     """Return the pointer to a node's indices, and the location for error texts or None.
 
-    Constants in bounds are stored non-negative and need no check. Importers reject constants out of
-    bounds; indices that became constant later end the run with an error.
+    Constants in bounds are stored non-negative and need no check, nor do bytes as indices of a table
+    of 256 entries. Importers reject constants out of bounds; indices that became constant later end
+    the run with an error.
     """
     indices = node.inputs[1]
-    inside = are_in_bounds(indices.data, extent)
+    inside = are_in_bounds(indices.data, extent) or _is_from_unsigned(indices, extent)
     if inside and isinstance(extent, Extent) and (indices.data < 0).any():
         inside = False  # negative indices depend on the dynamic extent
     where = None if inside else error_location(node, "indices")
