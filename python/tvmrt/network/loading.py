@@ -256,7 +256,9 @@ def _open_uncached(
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
         folder = Path(folder_name)
         _write(library, weight_files, name, folder, report)
-        return Network(open_library(folder / LIBRARY), read_metadata(folder), name)
+        loaded = open_library(folder / LIBRARY)
+        loaded.module.hold_file()
+        return Network(loaded, read_metadata(folder), name)
 
 
 def _library_of(source: _Source, requested: Request) -> CompiledLibrary:

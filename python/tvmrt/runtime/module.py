@@ -319,6 +319,11 @@ class Module(_core.Module):
             )
         return origin.reduce()
 
+    def hold_file(self) -> None:
+        """Keep the file that the module was loaded from open, so that it can be deleted at once and
+        the module still pickled."""
+        self.__dict__["_origin"].hold()
+
 
 class _SystemLibrary:
     """The origin of a module that is linked into the program."""
@@ -335,16 +340,32 @@ class _File:
 
     def __init__(self, path: str, fmt: str) -> None:
         self.path, self.fmt, self.state = os.path.realpath(path), fmt, _file_state(path)
+        self.held: int | None = None
+
+    def hold(self) -> None:
+        self.held = os.open(self.path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self.held)
 
     def reduce(self) -> tuple[Any, ...]:
         try:
-            with open(self.path, "rb") as file:
-                data, state = file.read(), _file_state(file.fileno())
+            with open(self.path if self.held is None else os.dup(self.held), "rb") as file:
+                state = _file_state(file.fileno())
+                data = _read_from_start(file.fileno(), state[1])
         except OSError as error:
             raise OSError(f"the module cannot be pickled: {self.path}: {error.strerror}") from None
         if state != self.state:
             raise OSError(f"the module cannot be pickled: {self.path} changed since it was loaded")
         return _load_from_bytes, (data, os.path.basename(self.path), self.fmt)
+
+
+def _read_from_start(file: int, size: int) -> bytes:
+    """Read without the file's position, which other threads and forked processes share."""
+    parts: list[bytes] = []
+    done = 0
+    while done < size and (part := os.pread(file, size - done, done)):
+        parts.append(part)
+        done += len(part)
+    return b"".join(parts)
 
 
 def _file_state(path: str | int) -> tuple[int, int, int]:
@@ -356,13 +377,13 @@ def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
     """Load a module from the bytes of its file; called when unpickling."""
     import tempfile
 
-    folder = tempfile.TemporaryDirectory(prefix="tvmrt-")
-    path = os.path.join(folder.name, name)
-    with open(path, "wb") as file:
-        file.write(data)
-    module = load_module(path, fmt)
-    # Keep the file as long as the module, which may be pickled again.
-    weakref.finalize(module, folder.cleanup)
+    # Deleted at once, since workers that were forked end without finalizers.
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        module = load_module(path, fmt)
+        module.hold_file()
     return module
 
 

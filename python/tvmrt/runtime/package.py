@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,16 +130,10 @@ def load_package(path: str | os.PathLike[str], load: Callable[[Path], Any]) -> A
 
     package = read_package(path)
     params = load_param_dict(package.params)
-    folder = tempfile.TemporaryDirectory(prefix="tvmrt-")
-    try:
-        file = Path(folder.name, package.library_name)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        file = Path(folder, package.library_name)
         file.write_bytes(package.library)
         library = load(file)
-        pairs = [part for pair in params.items() for part in pair]
-        create = get_global_func("tvm.graph_executor_factory.create")
-        module = create(package.graph, library, NETWORK, *pairs)
-    except BaseException:
-        folder.cleanup()
-        raise
-    weakref.finalize(module, folder.cleanup)  # debuggers need the file of a loaded library
-    return module
+    pairs = [part for pair in params.items() for part in pair]
+    create = get_global_func("tvm.graph_executor_factory.create")
+    return create(package.graph, library, NETWORK, *pairs)

@@ -7,7 +7,10 @@ import multiprocessing
 import os
 import pickle
 import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -324,3 +327,29 @@ def other_files(tmp_path, monkeypatch):
 def test_what_does_not_run_here_is_named(other_files, action, error):
     with pytest.raises(ValueError, match=error):
         action()
+
+
+POOL = """
+import multiprocessing, sys, numpy as np, tvmrt
+
+def call(network):
+    return network(**network.example_inputs())
+
+if __name__ == "__main__":
+    network = tvmrt.load(sys.argv[1], cache=False)
+    with multiprocessing.get_context(sys.argv[2]).Pool(2) as pool:
+        for result in pool.map(call, [network] * 4, chunksize=1):
+            np.testing.assert_array_equal(result, call(network))
+"""
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_networks_in_pools_leave_no_files(start, tmp_path):
+    """Workers of a pool are killed or end without finalizers."""
+    program, temporary = tmp_path / "program.py", tmp_path / "temporary"
+    program.write_text(POOL)
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    model = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
+    subprocess.run([sys.executable, program, model, start], env=environment, check=True)
+    assert not list(temporary.iterdir())
