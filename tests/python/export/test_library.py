@@ -100,3 +100,28 @@ def test_large_weights_are_aligned_for_huge_pages(tmp_path):
         assert address % HUGE_PAGE == place % HUGE_PAGE or rows == 300
         padding = path.stat().st_size - table.nbytes
         assert padding < (HUGE_PAGE if rows == 3000 else 0) + (64 << 10)
+
+
+def test_folder_has_no_sources_of_an_earlier_output(tmp_path):
+    """Compiling to a folder again makes a library of all its C files; networks of other names, and
+    files of the user, stay."""
+    levels = ["v2", "v3"] if platform.machine() == "x86_64" else None
+    several = {"target": "x86-64", "levels": levels} if levels else {"target": "host"}
+    library = tvmrt.compile(DIGITS, **several)
+    library.export_sources(tmp_path)
+    other = tvmrt.compile(DIGITS, module_name="default_v2", target="native")
+    other.export_sources(tmp_path)
+    notes = ["tvmgen_default_notes.c", "lib1.c", "tvmgen_default_lib1.txt"]
+    for name in notes:
+        (tmp_path / name).write_text("/* mine */\n")
+    kept = {path.name for path in tmp_path.iterdir() if path.name.startswith("tvmgen_default_v2_")}
+    again = tvmrt.compile(DIGITS, target="native")
+    again.export_sources(tmp_path)
+    fresh = tmp_path / "fresh"
+    again.export_sources(fresh)
+    other.export_sources(fresh)
+    found = {path.name for path in tmp_path.iterdir() if path.suffix in (".c", ".S")}
+    assert {path.name for path in fresh.iterdir() if path.suffix in (".c", ".S")} == found - {
+        *notes
+    }
+    assert {*notes, *kept} <= {path.name for path in tmp_path.iterdir()}

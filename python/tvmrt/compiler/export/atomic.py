@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,9 +56,12 @@ def scratch_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def filling(path: str | os.PathLike) -> Iterator[Path]:
+def filling(
+    path: str | os.PathLike, is_stale: Callable[[Path], bool] = lambda _: False
+) -> Iterator[Path]:
     """Yield a temporary folder. At the end its files are moved to ``path`` and replace files of the
-    same name; other files there are kept. On an error nothing changes."""
+    same name; other files there are kept, but those that ``is_stale``. On an error nothing
+    changes."""
     target = Path(path)
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{target} is a file; name a folder, or a .so or .tar file")
@@ -72,6 +75,9 @@ def filling(path: str | os.PathLike) -> Iterator[Path]:
         if not target.exists():
             os.replace(temporary, target)
             return
+        new = {file.name for file in temporary.iterdir()}
+        for file in [each for each in target.iterdir() if each.name not in new and is_stale(each)]:
+            file.unlink()
         for file in sorted(temporary.rglob("*")):
             if file.is_file():
                 path = target / file.relative_to(temporary)

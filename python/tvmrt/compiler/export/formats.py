@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from tvmrt import plugin
@@ -56,3 +58,21 @@ def check_further_file(path: Path, content: str | bytes, mark: bytes = GENERATED
             f"{path} would be replaced, and tvmrt did not generate it; move it, or choose another "
             "name for the network and its output"
         )
+
+
+# The parts of a network's C code, those of one level with its name.
+_PART = re.compile(r"(?:(?P<level>\w+_)?lib\d+|levels|devc|graph|weights)\.[cS]")
+
+
+def is_source_of(prefixes: Iterable[str], file: Path) -> bool:
+    """Return whether a file is C code that was generated for a network with one of the prefixes."""
+    for prefix in prefixes:
+        name = file.name.removeprefix(f"{prefix}_")
+        part = _PART.fullmatch(name) if name != file.name else None
+        if part is None:
+            continue
+        # net_v2_lib1.c is of the network net_v2 if that is there, too
+        other = file.with_name(f"{prefix}_{part['level'] or ''}ops.h")
+        if not part["level"] or not other.is_file():
+            return True
+    return False

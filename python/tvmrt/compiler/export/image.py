@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tvmrt import plugin
@@ -12,6 +13,7 @@ from tvmrt.compiler.codegen.firmware_image import memory_files, share_operators
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.option_syntax import choose
 
+from . import formats
 from .atomic import filling, replacing
 from .library import CompiledLibrary
 from .model_library_format import write_archive
@@ -110,8 +112,10 @@ class CompiledImage:
             self.export_sources(path)
 
     def export_sources(self, path: str | os.PathLike[str]) -> None:
-        """Write the C files into a folder, which is created if necessary; other files are kept."""
-        with filling(path) as folder:
+        """Write the C files into a folder, which is created if necessary. C files of an earlier
+        output of these names are replaced or removed; other files are kept."""
+        prefixes = [library.sources.prefix for library in self.libraries.values()]
+        with filling(path, partial(formats.is_source_of, prefixes)) as folder:
             for library in self.libraries.values():
                 library.write_sources(folder)
             for name, text in self.files.items():

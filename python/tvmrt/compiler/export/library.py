@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -260,8 +261,9 @@ class CompiledLibrary:
                 aside.write_bytes(data)
 
     def export_sources(self, path: str | os.PathLike[str]) -> None:
-        """Write the C files into a folder, which is created if necessary; other files are kept."""
-        with filling(path) as folder:
+        """Write the C files into a folder, which is created if necessary. C files of an earlier
+        output of this name are replaced or removed; other files are kept."""
+        with filling(path, partial(formats.is_source_of, [self.sources.prefix])) as folder:
             self.write_sources(folder)
 
     def export_model_library_format(self, path: str | os.PathLike[str]) -> None:

@@ -62,9 +62,9 @@ def _is_from_unsigned(indices: Value, extent: SymInt) -> bool:
 def index_operand(f: FunctionWriter, node: Node, extent: SymInt) -> tuple[str, str | None]:
     """Return the pointer to a node's indices, and the location for error texts or None.
 
-    Constants in bounds are stored non-negative and need no check, nor do bytes as indices of a table
-    of 256 entries. Importers reject constants out of bounds; indices that became constant later end
-    the run with an error.
+    Constants in bounds are stored non-negative and need no check, nor do bytes as indices of a
+    table of 256 entries. Importers reject constants out of bounds; indices that became constant
+    later end the run with an error.
     """
     indices = node.inputs[1]
     inside = are_in_bounds(indices.data, extent) or _is_from_unsigned(indices, extent)
