@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,26 @@ def fitted(rows: int = 30):
 
     x = rng.standard_normal((rows, 4)).astype(np.float32)
     return x, LogisticRegression().fit(x, x[:, 0] > 0)
+
+
+class Table:
+    """Columns with names, as of pandas."""
+
+    def __init__(self, x: np.ndarray, columns: str) -> None:
+        self.x, self.columns = x, list(columns)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return self.x
+
+
+def test_tables_have_the_columns_that_the_estimator_was_fitted_with():
+    x, model = fitted()
+    model.feature_names_in_ = np.array([*"abcd"], object)
+    net = tvmrt.load(model, cache=False)
+    for each in (net, pickle.loads(pickle.dumps(net)), net.with_threads(1)):
+        assert each(Table(x, "abcd"))[0].tolist() == each(x)[0].tolist()
+        with pytest.raises(ValueError, match=r"input X: column 1 is 'c', but .* fitted with 'b'"):
+            each(Table(x[:, [0, 2, 1, 3]], "acbd"))
 
 
 @pytest.mark.slow

@@ -29,8 +29,14 @@ def as_array(value: Any) -> Any:
             return np.asarray(value)
     result = np.asarray(value)
     if result.dtype == object and not all(isinstance(e, (str, bytes)) for e in result.reshape(-1)):
+        if large := next((e for e in result.reshape(-1) if _is_large(e)), None):
+            raise TypeError(f"the integer {large} needs more than 64 bits, which no tensor has")
         raise TypeError(f"a {type(value).__name__} is not a tensor; give numbers of one shape")
     return result
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def convert_dtype(value: Any, dtype: str) -> Any:
@@ -47,7 +53,7 @@ def convert_dtype(value: Any, dtype: str) -> Any:
     wanted = _numpy_type(dtype)
     if wanted is None:  # NumPy lacks the type; the executor checks it
         return value
-    if np.can_cast(value.dtype, wanted, "safe"):
+    if np.can_cast(value.dtype, wanted, "safe") or value.size == 0:
         return value.astype(wanted)
     if value.dtype.kind == "f" and wanted.kind == "f":
         return value.astype(wanted)
@@ -57,6 +63,12 @@ def convert_dtype(value: Any, dtype: str) -> Any:
             raise TypeError(f"the elements are strings, but the network needs {dtype}")
         if value.dtype.kind == "O":
             raise TypeError(f"the elements are Python objects, but the network needs {dtype}")
+        if cast is not None and wanted.kind in "iu":
+            limits, wrong = np.iinfo(wanted), value[cast != value].flat[0]
+            raise TypeError(
+                f"the element {wrong} is not within {limits.min} to {limits.max}, the numbers of "
+                f"{dtype}; scale or clip the values"
+            )
         raise TypeError(
             f"the elements are {value.dtype}, but the network needs {dtype}; convert them, "
             f"for instance with .astype('{dtype}')"

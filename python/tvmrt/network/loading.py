@@ -84,6 +84,8 @@ def load(
     """
     _check_arguments(model, request, cache, threads)
     network = _load(model, request, cache, options)
+    if (names := getattr(model, "feature_names_in_", None)) is not None:
+        network.expect_columns(names)
     return network if threads is None else network.with_threads(threads)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmrt.error import NameNotFoundError
 from tvmrt.network import array_conversion, batch_splitting
-from tvmrt.network.inputs import largest, random_inputs
+from tvmrt.network.inputs import converted, largest, random_inputs
 from tvmrt.network.loaded_library import (
     LoadedLibrary,
     format_shape,
@@ -120,7 +120,7 @@ class Network:
 
     # ---- calls ----
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network.
 
         Parameters
@@ -159,7 +159,7 @@ class Network:
             return self._by_name(results, by_name)
         return results[0] if len(results) == 1 else tuple(results)
 
-    async def acall(self, *inputs: Any, **named: Any) -> Any:
+    async def acall(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network as ``__call__`` does, on another thread; the event loop continues."""
         import asyncio  # an awaiting caller has imported it already
 
@@ -180,6 +180,10 @@ class Network:
         other = Network(replace(self._loaded, threads=threads), self._metadata, self._name)
         other.recompile = self.recompile
         return other
+
+    def expect_columns(self, names: Sequence[str]) -> None:
+        """Refuse tables, such as those of pandas, with other columns or in another order."""
+        self._metadata = replace(self._metadata, columns=tuple(names))
 
     def stream(self) -> Stream:
         """Return a new stream, which is called as the network is and has a state of its own.
@@ -203,7 +207,7 @@ class Network:
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
-        given = [_converted(each, info) for each, info in zip(inputs, self._inputs)]
+        given = converted(inputs, self._inputs, self._metadata.columns)
         if self._batch is not None:
             parts = batch_splitting.split_batch(given, self._inputs, self._batch)
             if parts is not None:
@@ -337,7 +341,7 @@ class Network:
         """Return reproducible random inputs with the maximum extents."""
         return random_inputs([largest(each, self._bounds) for each in self._inputs])
 
-    def benchmark(self, *inputs: Any, seconds: float = 1.0, **named: Any) -> Timing:
+    def benchmark(self, /, *inputs: Any, seconds: float = 1.0, **named: Any) -> Timing:
         """Measure the time of calls for some seconds, on random inputs if none are given."""
         from tvmrt.network.measure import measure  # not needed for calls
 
@@ -345,14 +349,14 @@ class Network:
             named = self.example_inputs()
         return measure(lambda: self(*inputs, **named), seconds)
 
-    def profile(self, *inputs: Any, **named: Any) -> Any:
+    def profile(self, /, *inputs: Any, **named: Any) -> Any:
         """Run once and return the time of each operator, a ``tvmrt.runtime.profiling.Report``.
 
         Inputs are given as in a call; without any, random inputs are used.
         """
         return self.warm_executor(*inputs, **named).profile()
 
-    def report(self, *inputs: Any, **named: Any) -> Report:
+    def report(self, /, *inputs: Any, **named: Any) -> Report:
         """Return a report of the network: its graph, its memory and the time of each operator.
 
         Notebooks show it as a page; ``report().save("net.html")`` writes that page. The network is
@@ -380,7 +384,7 @@ class Network:
         make: Callable[..., Report] = plugin.hook("network report", "report()")
         return make(self.recompile(), self._name, self.warm_executor(*inputs, **named))
 
-    def warm_executor(self, *inputs: Any, **named: Any) -> Executor:
+    def warm_executor(self, /, *inputs: Any, **named: Any) -> Executor:
         """Return a new executor that has run once, on random inputs if none are given."""
         if not inputs and not named:
             named = self.example_inputs()
@@ -389,8 +393,8 @@ class Network:
         else:
             ordered = self._order_inputs(inputs, named)
         executor = self.new_executor()
-        for number, value, info in zip(self._input_indices, ordered, self._inputs):
-            executor.set_input(number, _converted(value, info))
+        for number, value in zip(self._input_indices, converted(ordered, self._inputs)):
+            executor.set_input(number, value)
         executor.run()
         return executor
 
@@ -489,10 +493,3 @@ def _renew_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
-
-
-def _converted(value: Any, info: TensorInfo) -> Any:
-    try:
-        return array_conversion.convert_dtype(array_conversion.as_array(value), info.dtype)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"input {info.name}: {error}") from None

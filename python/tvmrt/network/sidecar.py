@@ -69,6 +69,9 @@ class NetworkMetadata:
         Memory layout over time as SVG; empty if none was drawn.
     source
         Name of the file or the class of the model when it was compiled, without its folder.
+    columns
+        Columns of the tables that an estimator was fitted with; empty if they are unknown, as for a
+        network that was loaded from a file.
     """
 
     inputs: tuple[str, ...] = ()
@@ -81,6 +84,7 @@ class NetworkMetadata:
     picture: str = ""
     related_dims: tuple[str, ...] = ()
     source: str = ""
+    columns: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write the metadata and the picture into a folder. Raises OSError."""

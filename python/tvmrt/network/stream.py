@@ -18,7 +18,7 @@ class StatefulNetwork(Protocol):
     @property
     def outputs(self) -> tuple[TensorInfo, ...]: ...
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any: ...
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any: ...
 
     def reset_state(self) -> None: ...
 
@@ -36,7 +36,7 @@ class Stream:
     def __init__(self, network: StatefulNetwork) -> None:
         self._network: StatefulNetwork | None = network
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network on the next part of the input; arguments, results and errors are those
         of ``Network.__call__``. Raise ValueError after ``close``."""
         return self._open()(*inputs, **named)

@@ -243,9 +243,26 @@ def test_integers_keep_their_value_or_are_refused(folder):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     net = tvmrt.load(model, cache=folder)
     assert net([1, -2, 3]).tolist() == [2, -4, 6]
-    for wrong in ([1, 2, 300], [0.5, 1, 2]):
-        with pytest.raises(TypeError, match=r"input a: .*the network needs int8"):
+    for wrong, words in (
+        ([1, 2, 300], "the element 300 is not within -128 to 127, the numbers of int8"),
+        (np.array([1, 2, 200], np.uint8), "the element 200 is not within -128 to 127"),
+        ([1, 2, 2**70], f"the integer {2**70} needs more than 64 bits"),
+        ([0.5, 1, 2], "the elements are float64, but the network needs int8"),
+    ):
+        with pytest.raises(TypeError, match=f"input a: {words}"):
             net(wrong)
+    with pytest.raises(ValueError, match=r"input a is int8 of 3: .*shape \(0,\)"):
+        net([])
+
+
+def test_any_name_is_an_input(folder):
+    names = ["self", "x:0", "class", "inputs"]
+    node = helper.make_node("Sum", names, ["y"])
+    about = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in (*names, "y")]
+    graph = helper.make_graph([node], "names", about[:-1], about[-1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    net = tvmrt.load(model, cache=folder)
+    assert net(**{name: np.ones(2, np.float32) for name in names}).tolist() == [4, 4]
 
 
 def test_integers_that_are_no_floats_are_refused(net):
