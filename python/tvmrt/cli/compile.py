@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tvmrt import conversion, plugin
+from tvmrt import conversion
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.option_groups import GroupedCommand
 from tvmrt.compiler.codegen.c.naming import module_name_of
@@ -21,14 +21,7 @@ from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, UNHOSTED, default_ta
 from tvmrt.compiler.export import formats
 from tvmrt.compiler.option_values import parse_names
 
-FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs become folders
 LIBRARIES = (".so", ".dylib", ".dll")
-# Suffixes that a user means as a file, for which a folder would be a surprise.
-NO_FOLDERS = (
-    ".a", ".bin", ".c", ".cc", ".cpp", ".cxx", ".exe", ".gz", ".h", ".hex", ".hpp", ".html",
-    ".js", ".json", ".lib", ".mjs", ".npz", ".o", ".obj", ".params", ".pt", ".tgz", ".ts", ".txt",
-    ".wasm", ".wat", ".xyz", ".xz", ".zip",
-)  # fmt: skip
 
 
 @click.command(
@@ -144,7 +137,7 @@ def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs:
 def _is_file(output: Path) -> bool:
     """Return whether this output name is a file, in a plug-in's format or a built-in one."""
     suffix = output.suffix
-    return suffix in FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
+    return suffix in formats.FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
 
 
 def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
@@ -172,13 +165,7 @@ def _check_output(output: Path, networks: int) -> None:
     if _is_file(output):
         files.check_target(output)
         return
-    no_folder = output.suffix in NO_FOLDERS or plugin.is_network(output)
-    if no_folder and not output.is_dir():
-        known = [*FILE_SUFFIXES, *formats.output_suffixes()]
-        raise ValueError(
-            f"{output}: unknown output format {output.suffix}; use {', '.join(known)}, "
-            "or a folder name without a suffix for C sources"
-        )
+    formats.check_folder_name(output)
     files.check_target_folder(output)
 
 

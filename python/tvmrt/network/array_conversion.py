@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tvmrt.runtime.ndarray import NDArray, array, from_dlpack
+from tvmrt.tensor_info import TensorInfo
 
 Wrap = Callable[[Any], Any]  # converts a NumPy array to the caller's type of tensor
 
@@ -114,3 +115,31 @@ def _dlpack_importer(package: str) -> Wrap | None:
     if take is None:
         return None
     return lambda result: take(array(result)) if result.dtype.kind != "O" else result
+
+
+def converted(
+    values: Sequence[Any], infos: Sequence[TensorInfo], columns: Sequence[str] = ()
+) -> list[Any]:
+    """Return inputs as arrays of the network's types.
+
+    Raises TypeError or ValueError, naming the input; also for a table that does not begin with the
+    columns in their order.
+    """
+    found = []
+    for value, info in zip(values, infos):
+        try:
+            _check_columns(value, columns)
+            found.append(convert_dtype(as_array(value), info.dtype))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"input {info.name}: {error}") from None
+    return found
+
+
+def _check_columns(value: Any, columns: Sequence[str]) -> None:
+    given = getattr(value, "columns", None) if columns else None
+    for i, (name, expected) in enumerate(zip(() if given is None else given, columns)):
+        if name != expected:
+            raise ValueError(
+                f"column {i} is {name!r}, but the model was fitted with {expected!r} there; give "
+                "the columns in the order of its feature_names_in_"
+            )

@@ -1,11 +1,10 @@
-"""Inputs of a network: those of callers, and random ones."""
+"""Random inputs for a network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.network import array_conversion
 from tvmrt.option_syntax import choose
 from tvmrt.tensor_info import TensorInfo
 
@@ -63,32 +62,3 @@ def _numpy_dtype(name: str) -> Any:
 
         return ml_dtypes.bfloat16
     return name
-
-
-def converted(
-    values: Sequence[Any], infos: Sequence[TensorInfo], columns: Sequence[str] = ()
-) -> list[Any]:
-    """Return inputs as arrays of the network's types.
-
-    Raises TypeError or ValueError, naming the input; also for a table that does not begin with the
-    columns in their order.
-    """
-    found = []
-    for value, info in zip(values, infos):
-        try:
-            _check_columns(value, columns)
-            array = array_conversion.as_array(value)
-            found.append(array_conversion.convert_dtype(array, info.dtype))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"input {info.name}: {error}") from None
-    return found
-
-
-def _check_columns(value: Any, columns: Sequence[str]) -> None:
-    given = getattr(value, "columns", None) if columns else None
-    for i, (name, expected) in enumerate(zip(() if given is None else given, columns)):
-        if name != expected:
-            raise ValueError(
-                f"column {i} is {name!r}, but the model was fitted with {expected!r} there; give "
-                "the columns in the order of its feature_names_in_"
-            )

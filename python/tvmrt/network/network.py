@@ -14,7 +14,8 @@ import numpy as np
 
 from tvmrt.error import NameNotFoundError
 from tvmrt.network import array_conversion, batch_splitting
-from tvmrt.network.inputs import converted, largest, random_inputs
+from tvmrt.network.array_conversion import converted
+from tvmrt.network.inputs import largest, random_inputs
 from tvmrt.network.loaded_library import (
     LoadedLibrary,
     format_shape,

@@ -125,3 +125,10 @@ def test_folder_has_no_sources_of_an_earlier_output(tmp_path):
         *notes
     }
     assert {*notes, *kept} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["a.xyz", "net.o", "net.tar.gz", "net.zip", "a.onnx"])
+def test_suffixes_of_other_files_do_not_become_folders(name, tmp_path):
+    with pytest.raises(ValueError, match=f"{name}: unknown output format .*folder name without"):
+        tvmrt.compile(DIGITS, target="native").export(tmp_path / name)
+    assert not (tmp_path / name).exists()

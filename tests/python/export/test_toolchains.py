@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import tvmrt
 from tvmrt import toolchains
 from tvmrt.compiler.export.toolchain import run_compiler
 from tvmrt.contrib import cc
 from tvmrt.error import CompileError
 from tvmrt.network.cache_key import compiler_of
 from tvmrt.runtime.link import link_shared
+
+DIGITS = Path(__file__).parents[3] / "examples/digits/digits_f32.onnx"
 
 
 @pytest.fixture
@@ -99,3 +102,10 @@ def test_cache_distinguishes_versions_of_zig(monkeypatch, tmp_path, no_compiler)
     assert first != compiler_of(None) != ""
     monkeypatch.setattr(toolchains, "zig_package", lambda: None)
     assert compiler_of(None) == ""
+
+
+def test_compiler_that_writes_nothing_is_named(tmp_path):
+    library = tvmrt.compile(DIGITS, cc="true", target="native")
+    with pytest.raises(CompileError, match="true reported no error and wrote no library"):
+        library.export(tmp_path / "net.so")
+    assert not list(tmp_path.iterdir())

@@ -154,7 +154,8 @@ class CompiledLibrary:
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board, a
-        suffix of a plug-in's exporter its format, anything else a folder."""
+        suffix of a plug-in's exporter its format, anything else a folder. Raises ValueError for a
+        suffix of other files, such as ``.zip``."""
         suffix = Path(path).suffix
         if suffix in (*SUFFIXES, ".tar", ".elf") or formats.exporter(suffix):
             self._check_folder_files(path)
@@ -170,6 +171,7 @@ class CompiledLibrary:
         elif suffix and (exporter := formats.exporter(suffix)) is not None:
             self._export_by(exporter, Path(path))
         else:
+            formats.check_folder_name(Path(path))
             self.export_sources(path)
 
     def _check_folder_files(self, path: str | os.PathLike[str]) -> None:

@@ -138,11 +138,16 @@ def build_library(
     # zig writes more files next to the library
     linked = objects[0].with_name(f"linked{system}") if toolchains.is_zig(command) else output
     link = [*command, "-shared", "-o", str(linked), *parts, *LINK_FLAGS[system]]
-    if linked is output:
-        calls.call(link, output.parent)
-        return
-    calls.call([*link, *ZIG_LINK_FLAGS.get(system, ())], linked.parent)
-    shutil.copy(linked, output)
+    if linked is not output:
+        link += ZIG_LINK_FLAGS.get(system, ())
+    calls.call(link, linked.parent)
+    if not linked.is_file() or linked.stat().st_size == 0:
+        raise CompileError(
+            f"{shlex.join(command)} reported no error and wrote no library; "
+            "choose another C compiler"
+        )
+    if linked is not output:
+        shutil.copy(linked, output)
 
 
 class _Calls:
