@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = ["NAME", "add_to", "library_path", "register"]
 NAME = "tvmrt"
 """Name of the execution provider, and the default name of its registration."""
 MIN_VERSION = (1, 24)
+_LOCK = threading.Lock()  # onnxruntime refuses a second registration of a name
 EXAMPLES = {"dims": "batch=1..8,seq<=128", "min_nodes": "5", "target": "native", "command": "tvmrt"}
 
 
@@ -53,13 +55,13 @@ def register(name: str = NAME) -> list[Any]:
             "tvmrt needs onnxruntime 1.24 or later; this is onnxruntime "
             f"{onnxruntime.__version__}: pip install -U onnxruntime"
         )
-    devices = _devices()
-    if not devices:
-        path = library_path()
-        library = ctypes.CDLL(path)
-        library.tvmrt_onnxruntime_ep_set_command(os.fsencode("\n".join(_command())))
-        onnxruntime.register_execution_provider_library(name, path)
+    with _LOCK:
         devices = _devices()
+        if not devices:
+            path = library_path()
+            _set_command(path)
+            onnxruntime.register_execution_provider_library(name, path)
+            devices = _devices()
     return devices
 
 
@@ -100,6 +102,15 @@ def _devices() -> list[Any]:
     import onnxruntime
 
     return [each for each in onnxruntime.get_ep_devices() if each.ep_name == NAME]
+
+
+def _set_command(path: str) -> None:
+    """Let the library compile with this Python's tvmrt."""
+    words = os.fsencode("\n".join(_command()))
+    if ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_command(words) != 0:
+        raise RuntimeError(
+            f"the path {sys.executable} of Python is too long; install tvmrt in a shorter path"
+        )
 
 
 def _command() -> list[str]:

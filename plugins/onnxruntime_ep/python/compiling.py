@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx
 
 from tvmrt.compiler import option_values
-from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.codegen.target import Target, get_target
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
 from tvmrt.compiler.request import Request, make
@@ -38,11 +38,8 @@ def make_request(dims: str, target: str | None) -> Request:
 
 def check(request: Request, model: onnx.ModelProto) -> None:
     """Raise ValueError if the target or the dimensions do not suit a whole network."""
-    if request.target is not None and not get_target(request.target, request.levels).hosted:
-        raise ValueError(
-            f"the option target has the value {request.target}, for which no libraries can be "
-            "made; choose a target with an operating system, such as native"
-        )
+    if request.target is not None:
+        _check_target(get_target(request.target, request.levels))
     names = _dimensions(model) | _names(model.graph.value_info)
     if unused := Dims(request.dims).unused(names):
         known = suggestion(unused[0], sorted(names)) if names else "all of its sizes are fixed"
@@ -50,6 +47,19 @@ def check(request: Request, model: onnx.ModelProto) -> None:
             f"the option dims has bounds of {unused[0]}, but the network has no dimension "
             f"{unused[0]}; {known}"
         )
+
+
+def _check_target(target: Target) -> None:
+    if target.runs_here:
+        return
+    if target.hosted:
+        reason = "which is for another machine; create the session there, or choose native"
+    else:
+        reason = (
+            "for which no libraries can be made; choose a target with an operating system, such as "
+            "native"
+        )
+    raise ValueError(f"the option target has the value {target.name}, {reason}")
 
 
 @contextmanager

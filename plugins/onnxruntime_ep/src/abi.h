@@ -31,7 +31,13 @@ typedef struct ort_base {
 
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2, ORT_EP_FAIL = 11 }; /* codes of CreateStatus */
 enum { ORT_HARDWARE_CPU = 0 };
-enum { ORT_ELEMENT_STRING = 8 }; /* element types have ONNX's numbers */
+/* Element types; those up to 23 have ONNX's numbers. */
+enum {
+  ORT_ELEMENT_STRING = 8,
+  ORT_ELEMENT_UINT2 = 24,
+  ORT_ELEMENT_INT2,
+  ORT_ELEMENT_FLOAT8E8M0,
+};
 enum { ORT_INT = 1, ORT_INTS, ORT_FLOAT, ORT_FLOATS, ORT_STRING, ORT_STRINGS }; /* attributes */
 enum { ORT_GRAPH = 7, ORT_TENSOR };
 

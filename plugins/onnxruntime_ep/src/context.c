@@ -87,11 +87,15 @@ static const char** names_of(job* j, list infos) {
   return names;
 }
 
-/* Write the library next to the model; its name is that of the model and the node. */
+/* Write the library next to the model; its name is that of the model, without the suffix, and the
+ * node. Names with "." at the front are not loaded. */
 static char* write_library(job* j, const char* model, const char* node, const tvmrt_buf* library) {
   const char* base = model[0] == '\0' ? "model" : tvmrt__file_name(model);
-  char *name = job_text(j, "%.*s_%s.so", (int)strcspn(base, "."), base, node), *path;
+  const char* suffix = strrchr(base, '.');
+  const size_t length = suffix == NULL ? strlen(base) : (size_t)(suffix - base);
+  char *name = job_text(j, "%.*s_%s.so", (int)length, base, node), *path;
   for (char* c = name; c != NULL && *c != '\0'; ++c) *c = *c == '/' ? '_' : *c;
+  if (name != NULL && name[0] == '.') name[0] = '_';
   path = name == NULL ? NULL : file_next_to(j, model, name);
   if (path != NULL) TVM(j, tvmrt__write_file(path, library->data, library->size));
   return name;

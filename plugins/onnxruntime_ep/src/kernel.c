@@ -46,7 +46,7 @@ typedef struct executor {
 typedef struct port {
   DLDataType dtype;
   int ndim;
-  size_t bytes;
+  uint64_t bytes;
   int64_t shape[TVMRT_MAX_NDIM];
 } port;
 
@@ -199,27 +199,20 @@ static void bind_output(job* j, const kernel* k, executor* e, ort_context* conte
   TVM(j, call(e, BIND_OUTPUT, 2, i, &tensor, &none, &code));
 }
 
-/* Elements of less than a byte are packed, as in onnxruntime. */
-static size_t bytes_of(const DLTensor* tensor) {
-  size_t count = 1;
-  for (int i = 0; i < tensor->ndim; ++i) count *= (size_t)tensor->shape[i];
-  return (count * tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
-}
-
 /* For outputs whose size is known after the run. */
 static void copy_output(job* j, const executor* e, ort_context* context, size_t i) {
   TVMValue out;
   int code = kTVMNullptr;
   void* data = NULL;
   ort_value* value = NULL;
+  uint64_t bytes = 0;
   const DLTensor* from;
   if (!TVM(j, call(e, GET_OUTPUT, 1, i, NULL, &out, &code))) return;
   from = out.v_handle;
+  TVM(j, tvmrt__tensor_bytes(from, &bytes));
   ORT(j, api.KernelContext_GetOutput, context, i, from->shape, (size_t)from->ndim, &value);
   ORT(j, api.GetTensorMutableData, value, &data);
-  if (data != NULL && bytes_of(from) > 0) {
-    memcpy(data, tvmrt__tensor_data(from), bytes_of(from));
-  }
+  if (!j->has_failed && bytes > 0) memcpy(data, tvmrt__tensor_data(from), (size_t)bytes);
   (void)TVMArrayFree(out.v_handle);
 }
 
@@ -255,7 +248,46 @@ static void release_state(void* self, void* state) { (void)self, (void)state; }
 
 /* ---- loading ---- */
 
-static void read_port(job* j, const executor* e, int function, size_t i, port* to) {
+/* Codes of the compiler for float8 and float4; DataTypeCode in Python lists them. */
+enum { E4M3FN = 6, E5M2 = 7, E4M3FNUZ = 11, E5M2FNUZ = 13, E8M0FNU = 14, E2M1FN = 17 };
+/* Types of elements by onnxruntime's numbers. */
+static const DLDataType element_types[] = {
+    [1] = {kDLFloat, 32, 1},   [2] = {kDLUInt, 8, 1},   [3] = {kDLInt, 8, 1},
+    [4] = {kDLUInt, 16, 1},    [5] = {kDLInt, 16, 1},   [6] = {kDLInt, 32, 1},
+    [7] = {kDLInt, 64, 1},     [9] = {kDLUInt, 1, 1},   [10] = {kDLFloat, 16, 1},
+    [11] = {kDLFloat, 64, 1},  [12] = {kDLUInt, 32, 1}, [13] = {kDLUInt, 64, 1},
+    [16] = {kDLBfloat, 16, 1}, [17] = {E4M3FN, 8, 1},   [18] = {E4M3FNUZ, 8, 1},
+    [19] = {E5M2, 8, 1},       [20] = {E5M2FNUZ, 8, 1}, [21] = {kDLUInt, 4, 1},
+    [22] = {kDLInt, 4, 1},     [23] = {E2M1FN, 4, 1},   [24] = {kDLUInt, 2, 1},
+    [25] = {kDLInt, 2, 1},     [26] = {E8M0FNU, 8, 1},
+};
+enum { NUM_ELEMENT_TYPES = sizeof(element_types) / sizeof(*element_types) };
+
+/* onnxruntime's memory for a tensor has the size of the node's type, so a library of another network
+ * would read or write past its end. */
+static void check_type(job* j, const ort_value_info* info, DLDataType dtype) {
+  const char* name = NULL;
+  const ort_type* type = NULL;
+  const ort_shape* shape = NULL;
+  DLDataType expected = {0, 0, 0};
+  char is[TVMRT_DTYPE_TEXT_BYTES], wanted[TVMRT_DTYPE_TEXT_BYTES];
+  int number = 0;
+  ORT(j, api.GetValueInfoName, info, &name);
+  ORT(j, api.GetValueInfoTypeInfo, info, &type);
+  ORT(j, api.CastTypeInfoToTensorInfo, type, &shape);
+  if (shape != NULL) ORT(j, api.GetTensorElementType, shape, &number);
+  if (j->has_failed) return;
+  if (number > 0 && number < NUM_ELEMENT_TYPES) expected = element_types[number];
+  if (tvmrt__same_dtype(dtype, expected)) return;
+  tvmrt__dtype_to_text(dtype, is);
+  tvmrt__dtype_to_text(expected, wanted);
+  job_fail(j, ORT_FAIL,
+           "the type of %s is %s in the library and %s in the model; compile the model again", name,
+           is, wanted);
+}
+
+static void read_port(job* j, const executor* e, int function, size_t i, const ort_value_info* info,
+                      port* to) {
   TVMValue out;
   int code = kTVMNullptr;
   const DLTensor* tensor;
@@ -267,15 +299,17 @@ static void read_port(job* j, const executor* e, int function, size_t i, port* t
   tensor = out.v_handle; /* the runtime has none of more than 64 axes */
   to->dtype = tensor->dtype;
   to->ndim = tensor->ndim;
-  to->bytes = bytes_of(tensor);
+  TVM(j, tvmrt__tensor_bytes(tensor, &to->bytes));
+  check_type(j, info, tensor->dtype);
   for (int axis = 0; axis < tensor->ndim; ++axis) to->shape[axis] = tensor->shape[axis];
   (void)TVMArrayFree(out.v_handle);
 }
 
 /* The first executor says what the network's tensors are. */
-static void describe(job* j, kernel* k) {
+static void describe(job* j, kernel* k, const ort_node* fused) {
   const executor* e = k->idle = executor_new(j, k);
   TVMValue inputs = {0}, outputs = {0}, dims;
+  list in, out;
   int code = kTVMNullptr;
   if (e == NULL) return;
   if (e->functions[GET_DIMS] != NULL) TVM(j, call(e, GET_DIMS, 0, 0, NULL, &dims, &code));
@@ -296,8 +330,12 @@ static void describe(job* j, kernel* k) {
     return;
   }
   k->outputs = k->inputs + k->num_inputs;
-  for (size_t i = 0; i < k->num_inputs; ++i) read_port(j, e, GET_INPUT, i, &k->inputs[i]);
-  for (size_t i = 0; i < k->num_outputs; ++i) read_port(j, e, GET_OUTPUT, i, &k->outputs[i]);
+  in = LIST(j, Node, Inputs, fused);
+  out = LIST(j, Node, Outputs, fused);
+  for (size_t i = 0; i < in.count; ++i) read_port(j, e, GET_INPUT, i, in.items[i], &k->inputs[i]);
+  for (size_t i = 0; i < out.count; ++i) {
+    read_port(j, e, GET_OUTPUT, i, out.items[i], &k->outputs[i]);
+  }
 }
 
 kernel* kernel_load(job* j, const char* path, const ort_node* fused) {
@@ -319,7 +357,7 @@ kernel* kernel_load(job* j, const char* path, const ort_node* fused) {
   if (k->make == NULL) {
     job_fail(j, ORT_FAIL, "%s is not a network of tvmrt; compile the model again", path);
   }
-  if (!j->has_failed) describe(j, k);
+  if (!j->has_failed) describe(j, k, fused);
   if (!j->has_failed) return k;
   kernel_free(k);
   return NULL;

@@ -67,6 +67,16 @@ void write_end(writer w, size_t begin) {
   }
 }
 
+/* The type of a tensor by its number in ONNX. onnxruntime's numbers differ for types of 2 bits, whose
+ * place in ONNX float8e8m0 has. */
+static int read_type(job* j, const ort_shape* shape) {
+  static const int in_onnx[] = {
+      [ORT_ELEMENT_UINT2] = 25, [ORT_ELEMENT_INT2] = 26, [ORT_ELEMENT_FLOAT8E8M0] = 24};
+  int type = 0;
+  ORT(j, api.GetTensorElementType, shape, &type);
+  return type >= ORT_ELEMENT_UINT2 && type <= ORT_ELEMENT_FLOAT8E8M0 ? in_onnx[type] : type;
+}
+
 /* The extents of a tensor; their number. */
 static size_t read_extents(job* j, const ort_shape* shape, int64_t extents[MAX_AXES]) {
   size_t rank = 0;
@@ -91,13 +101,13 @@ static void write_strings(writer w, const ort_value* value, const ort_shape* sha
 
 void write_tensor(writer w, uint32_t field, const char* name, const ort_value* value) {
   const size_t begin = write_begin(w, field);
-  int type = 0;
+  int type;
   size_t rank, size = 0;
   int64_t extents[MAX_AXES] = {0};
   const void* data = NULL;
   ort_shape* shape = NULL;
   ORT(w.j, api.GetTensorTypeAndShape, value, &shape);
-  ORT(w.j, api.GetTensorElementType, shape, &type);
+  type = read_type(w.j, shape);
   rank = read_extents(w.j, shape, extents);
   for (size_t i = 0; i < rank; ++i) write_int(w, TENSOR_DIMS, extents[i]);
   write_int(w, TENSOR_TYPE, type);
@@ -143,9 +153,7 @@ void write_value_info(writer w, uint32_t field, const ort_value_info* info) {
   if (type != NULL) ORT(w.j, api.CastTypeInfoToTensorInfo, type, &shape);
   if (shape != NULL) {
     const size_t of_value = write_begin(w, VALUE_TYPE), of_type = write_begin(w, TYPE_TENSOR);
-    int element = 0;
-    ORT(w.j, api.GetTensorElementType, shape, &element);
-    write_int(w, ELEMENT_TYPE, element);
+    write_int(w, ELEMENT_TYPE, read_type(w.j, shape));
     write_shape(w, shape);
     write_end(w, of_type);
     write_end(w, of_value);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 onnxruntime = pytest.importorskip("onnxruntime", minversion="1.24")
 from ep_case import assert_same, network, session, taken  # noqa: E402
@@ -169,6 +171,100 @@ def test_outputs_of_four_bits_are_packed_also_in_memory_of_any_address():
     assert list(memory[start : start + 5]) == [0x21, 0xC3, 0x05, 99, 99]
 
 
+def test_bools_are_a_byte_each_with_dynamic_sizes_and_in_memory_of_any_address():
+    text = """
+        net (float[n,4] x) => (bool[n,4] y) {
+            zero = Constant<value = float {0.0}>()
+            big = Greater(x, zero)
+            y = Not(big)
+        }"""
+    x = floats(33, 4)
+    fixed = network(text.replace("n,4", "33,4"))
+    assert_same(fixed, session(network(text), {"dims": "n=1..40"}), x=x)
+    ours, memory = session(fixed), np.full(300, 99, np.uint8)
+    assert taken(ours)
+    start = 4 - memory.ctypes.data % 64 + 64
+    binding = ours.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_output("y", "cpu", 0, np.bool_, x.shape, memory.ctypes.data + start)
+    ours.run_with_iobinding(binding)
+    assert (memory[start : start + x.size].reshape(x.shape) == ~(x > 0)).all()
+    assert memory[start + x.size] == 99
+
+
+@pytest.mark.parametrize("kind", ["uint2", "int2", "float8e8m0"])
+def test_types_whose_numbers_differ_between_onnx_and_onnxruntime(kind):
+    number = getattr(TensorProto, kind.upper())
+    model = network(f"""
+        net (float[4] x) => ({kind}[4] y, float[4] z) {{
+            y = Cast<to = {number}>(x)
+            a = Cast<to = 1>(y)
+            z = Mul(a, x)
+        }}""")
+    model.ir_version, model.opset_import[0].version = 12, 25
+    ours = session(model)
+    assert taken(ours)
+    assert list(ours.run(["z"], {"x": np.ones(4, np.float32)})[0]) == [1, 1, 1, 1]
+
+
+def written(model: onnx.ModelProto, values: dict, path: Path) -> Path:
+    """Compile a model to a file of its own; return the library next to it."""
+    entries = {"ep.context_enable": "1", "ep.context_file_path": str(path)}
+    source = path.parent / "net.onnx"
+    onnx.save(model, source)
+    session(source, values, entries)
+    (library,) = path.parent.glob(f"{path.stem}_*.so")
+    return library
+
+
+def test_models_of_one_network_in_one_folder_keep_their_own_libraries(tmp_path):
+    model = network("net (float[n,4] x) => (float[n,4] y) { a = Tanh(x) b = Mul(a, x) y = Neg(b) }")
+    small, large = tmp_path / "net.small ü.onnx", tmp_path / "net.large ü.onnx"
+    written(model, {"dims": "n=1..4"}, small)
+    written(model, {"dims": "n=1..6"}, large)
+    assert_same(model, session(large, {"command": "/bin/false"}), x=floats(6, 4))
+    with pytest.raises(Exception, match="n has 6 elements, expected 1 to 4"):
+        session(small, {"command": "/bin/false"}).run(None, {"x": floats(6, 4)})
+
+
+def test_library_of_another_network_is_refused_before_it_writes_past_a_tensor(mlp, tmp_path):
+    library = written(mlp, {}, tmp_path / "mlp.single.onnx")
+    doubles = network(
+        MLP.replace("float[5,8] y", "double[5,8] y").replace("Relu(a)", "Cast<to = 11>(a)"),
+        w=floats(16, 8),
+    )
+    library.write_bytes(written(doubles, {}, tmp_path / "mlp.double.onnx").read_bytes())
+    with pytest.raises(Exception, match="type of y is float64 in the library and float32 in the"):
+        session(tmp_path / "mlp.single.onnx")
+
+
+def test_host_that_ignores_its_children_and_registers_in_several_threads(mlp, tmp_path):
+    onnx.save(mlp, tmp_path / "mlp.onnx")
+    program = f"""
+import signal, sys
+from concurrent.futures import ThreadPoolExecutor
+import onnxruntime
+from tvmrt.plugins import onnxruntime_ep
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(8) as pool:
+    assert all(pool.map(lambda _: onnxruntime_ep.register(), range(8)))
+for dims in ({{}}, {{"dims": "none=1..2"}}):
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    onnxruntime_ep.add_to(options, dims)
+    session = onnxruntime.InferenceSession({str(tmp_path / "mlp.onnx")!r}, options)
+    print({{part.ep_name for part in session.get_provider_graph_assignment_info()}})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False,
+        env={**os.environ, "TVMRT_CACHE": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["{'tvmrt'}", "{'CPUExecutionProvider'}"]
+    assert "tvmrt: the option dims has bounds of none" in done.stderr
+
+
 def test_a_command_that_fails_leaves_the_graph_to_onnxruntime_and_says_why(mlp, tmp_path):
     onnx.save(mlp, tmp_path / "mlp.onnx")
     program = f"""
@@ -215,6 +311,7 @@ TWO_PARTS = """
         d = Exp(c)
         z = Mul(d, more)
     }"""
+OTHER = "riscv64" if platform.machine() == "aarch64" else "aarch64"
 EYE = 2 * np.eye(4, dtype=np.float32)
 
 
@@ -226,6 +323,8 @@ EYE = 2 * np.eye(4, dtype=np.float32)
         ({"dims": "betch=1..4"}, "has no dimension betch; did you mean batch"),
         ({"dims": "batch=4..1"}, "batch=4..1: the bounds of a dimension are two numbers"),
         ({"dims": "batch<=2000000000,more_0<=2000000000"}, "2147483647 elements"),
+        ({"target": f"{OTHER}-linux"}, f"target has the value {OTHER}-linux, .* another machine"),
+        ({"command": f"env {'A=1 ' * 32}tvmrt"}, "command has more than 32 words"),
     ],
 )
 def test_a_wrong_option_leaves_the_graph_to_onnxruntime_and_says_why(values, reason, capfd):

@@ -1,6 +1,7 @@
 /* The compiler is another process, so that hosts without Python can use it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -31,15 +32,38 @@ static char** words_of(job* j, const char* command, char* const* more) {
   const char* separator = strchr(command, '\n') != NULL ? "\n" : " ";
   size_t count = 0;
   if (words == NULL) return NULL;
-  for (char* word = strtok_r(text, separator, &rest); word != NULL && count < MAX_WORDS;
+  for (char* word = strtok_r(text, separator, &rest); word != NULL;
        word = strtok_r(NULL, separator, &rest)) {
+    if (count == MAX_WORDS) {
+      job_fail(j, ORT_INVALID_ARGUMENT,
+               "the provider option command has more than %d words; give a script that runs them",
+               MAX_WORDS);
+      return NULL;
+    }
     words[count++] = word;
   }
   for (; *more != NULL; ++more) words[count++] = *more;
   return words;
 }
 
-/* 0, or an error number; *code is the exit status. The process writes to the file `output`. */
+/* The process does not inherit that its host ignores SIGCHLD: it waits for a C compiler. */
+static int start(char* const* words, const posix_spawn_file_actions_t* actions, pid_t* process) {
+  posix_spawnattr_t attributes;
+  sigset_t signals;
+  int rc = posix_spawnattr_init(&attributes);
+  if (rc != 0) return rc;
+  (void)sigemptyset(&signals);
+  (void)sigaddset(&signals, SIGCHLD);
+  rc = posix_spawnattr_setsigdefault(&attributes, &signals);
+  if (rc == 0) rc = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  if (rc == 0) rc = posix_spawnp(process, words[0], actions, &attributes, words, environ);
+  (void)posix_spawnattr_destroy(&attributes);
+  return rc;
+}
+
+/* 0, or an error number; *code is the exit status. The process writes to the file `output`. For a
+ * host that ignores SIGCHLD the system keeps no status: then *code is 0, and only a missing result
+ * shows a failure. */
 static int run(char* const* words, const char* output, int* code) {
   const int flags = O_WRONLY | O_CREAT | O_TRUNC;
   posix_spawn_file_actions_t actions;
@@ -51,11 +75,14 @@ static int run(char* const* words, const char* output, int* code) {
     rc = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, output, flags, 0600);
   }
   if (rc == 0) rc = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  if (rc == 0) rc = posix_spawnp(&process, words[0], &actions, NULL, words, environ);
+  if (rc == 0) rc = start(words, &actions, &process);
   (void)posix_spawn_file_actions_destroy(&actions);
   if (rc != 0) return rc;
   while (waitpid(process, code, 0) < 0) {
-    if (errno != EINTR) return errno;
+    if (errno == EINTR) continue;
+    if (errno != ECHILD) return errno;
+    *code = 0;
+    break;
   }
   return 0;
 }
@@ -73,8 +100,8 @@ static void fail_command(job* j, const char* command, const char* output) {
   if (text[0] != '\0') {
     job_fail(j, ORT_EP_FAIL, "%s", text);
   } else {
-    job_fail(j, ORT_EP_FAIL, "the command '%s' ended without a message; run it in a terminal",
-             command);
+    job_fail(j, ORT_EP_FAIL,
+             "the command '%s' ended without a result or a message; run it in a terminal", command);
   }
   tvmrt__buf_free(&said);
 }
@@ -107,10 +134,8 @@ char* run_compiler(job* j, const provider* p, const tvmrt_buf* model, bool parts
              "the command '%s' of the provider option command cannot be started (%s); install "
              "tvmrt, or load a model that has been compiled with ep.context_enable",
              command, strerror(rc));
-  } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0) {
+  } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0 || !tvmrt__is_readable(result)) {
     fail_command(j, command, output);
-  } else if (!tvmrt__is_readable(result)) {
-    job_fail(j, ORT_EP_FAIL, "the command '%s' wrote no result; check its version", command);
   }
   return j->has_failed ? NULL : result;
 }
