@@ -157,8 +157,13 @@ def compile_session(
     library = compile_network(model, **choices)
     if remote_machine is not None:
         remote_machine.check(library)
-    elif library.options.firmware:
+    elif library.options.firmware and not library.target.triple:
         raise ValueError(f"target {library.target.name} is a board{advice_for_board()}")
+    elif not library.target.runs_here:
+        raise ValueError(
+            f"target {library.target.name} is for another machine, whose code this one does not "
+            "run: compile a library with tvmrt compile and run it there, or omit --target"
+        )
     path = folder / f"network{LIBRARY if remote_machine is None else remote_machine.suffix}"
     library.export(path)
     session = Session(path, threads, library.program.output_names, remote_machine)

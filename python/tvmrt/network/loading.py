@@ -272,15 +272,21 @@ def _library_of(source: _Source, requested: Request) -> CompiledLibrary:
 
 
 def _check_target(library: CompiledLibrary, requested: Request) -> None:
-    """Raise ValueError for a network of a board, or of a system with other libraries."""
-    if not library.options.firmware and library.target.library_suffix == ".so":
+    """Raise ValueError for a network of a board, of another system or another processor."""
+    if _runs_here(library):
         return
     name = next((n for n in ("board", "target") if requested.value_of(n) is not None), "runtime")
     given = option(name, requested.value_of(name))
+    is_library = not library.options.firmware and library.target.library_suffix == ".so"
     raise ValueError(
-        f"tvmrt.load runs networks on this machine, and {given} is for another place; compile the "
-        f"network with tvmrt.compile(model, {given}), and write it with its method export()"
+        f"tvmrt.load runs networks on this machine, and {given} is for another "
+        f"{'processor' if is_library else 'place'}; compile the network with "
+        f"tvmrt.compile(model, {given}), and write it with its method export()"
     )
+
+
+def _runs_here(library: CompiledLibrary) -> bool:
+    return not library.options.firmware and library.target.runs_here
 
 
 def _write(
@@ -299,7 +305,14 @@ def _write(
     metadata_of(library, weight_files, os.path.basename(name)).write(folder)
 
 
-def _from_library(library: Any) -> Network:
+def _from_library(library: CompiledLibrary) -> Network:
+    if not _runs_here(library):
+        runtime = " and the runtime crt" if library.options.firmware else ""
+        raise ValueError(
+            f"tvmrt.load runs networks on this machine, and this one was compiled for the target "
+            f"{library.target.name}{runtime}; write it with its method export(), or compile it "
+            f"without {option('target', library.target.name)}"
+        )
     network = _open_uncached(library, {}, library.module_name)
     network.recompile = lambda: library
     return network

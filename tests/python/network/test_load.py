@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import pickle
+import platform
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import tvmrt
 from tvmrt.runtime.executor.base import Executor
 
 rng = np.random.default_rng(4)
+OTHER = "riscv64-linux" if platform.machine() == "aarch64" else "aarch64-linux"
 WEIGHTS = rng.standard_normal((6, 4)).astype(np.float32)
 
 
@@ -335,6 +337,14 @@ def other_files(tmp_path, monkeypatch):
         (lambda: tvmrt.compile("net.so"), r"net.so is a compiled network; give the \.onnx "),
         (lambda: tvmrt.load("https://a.example/net.onnx"), "is an address; download the file"),
         (lambda: tvmrt.load("net.onnx", board="nrf52"), r'and board="nrf52" is for another place'),
+        (
+            lambda: tvmrt.load("net.onnx", target=OTHER),
+            rf'and target="{OTHER}" is for another processor; .* with its method export\(\)',
+        ),
+        (
+            lambda: tvmrt.load(tvmrt.compile("net.onnx", target=OTHER)),
+            rf'was compiled for the target {OTHER}; write it with .* without target="{OTHER}"',
+        ),
         (
             lambda: tvmrt.load("net.onnx", target="x86_64-macos"),
             r'tvmrt\.compile\(model, target="x86_64-macos"\), and write it with its method export',

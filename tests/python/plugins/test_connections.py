@@ -216,6 +216,9 @@ def test_without_plugins_commands_run_locally(monkeypatch, tmp_path, capsys):
     assert main(["bench", str(DIGITS), "--target", "cortex-m4"]) == 2
     sentence = "target cortex-m4 is a board, whose code this machine does not run"
     assert sentence in capsys.readouterr().err
+    for target in ("wasm32", "x86_64-windows"):
+        assert main(["bench", str(DIGITS), "--target", target]) == 2
+        assert f"target {target} is for another machine, whose" in capsys.readouterr().err
     assert main(["bench", str(DIGITS), "--seconds", "0.02"]) == 0
 
 

@@ -77,6 +77,13 @@ class Target:
         return {"windows": ".dll", "macos": ".dylib"}.get(self.name.rpartition("-")[2], ".so")
 
     @property
+    def runs_here(self) -> bool:
+        """Whether this machine can load shared libraries of the target."""
+        processors = "x86_64" if self.name == "x86-64" else self.triple.partition("-")[0]
+        is_library = self.hosted and self.library_suffix == ".so"
+        return is_library and processor.machine().startswith(processors)
+
+    @property
     def digits(self) -> bool:
         """Whether block-quantised weights of float32 matmuls are multiplied as integers
         (matmul_int4_vnni.h, matmul_nbits_vnni.h)."""
