@@ -193,6 +193,59 @@ def test_boosters_predict_as_in_their_library():
     np.testing.assert_allclose(found, trees.predict(xgboost.DMatrix(x)), 1e-4, 1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+        {"linear_tree": True},
+        {"zero_as_missing": True},
+        {"objective": "binary", "sigmoid": 2.5},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_options_of_lightgbm_that_its_converter_ignores(options):
+    pytest.importorskip("onnxmltools")
+    lightgbm = pytest.importorskip("lightgbm")
+    x = rng.standard_normal((200, 4)).astype(np.float32)
+    x[rng.random(x.shape) < 0.3] = 0
+    trees = lightgbm.train({"verbose": -1, **options}, lightgbm.Dataset(x, x[:, 0] > x[:, 1]), 5)
+    with pytest.raises(ValueError, match=r"has other results than its predict\(\), .*; train it w"):
+        tvmrt.load(trees, cache=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["rank:pairwise", "reg:logistic", "targets"])
+def test_options_of_xgboost_that_its_converter_ignores(objective):
+    pytest.importorskip("onnxmltools")
+    xgboost = pytest.importorskip("xgboost")
+    x = rng.standard_normal((200, 4)).astype(np.float32)
+    y = (x[:, 0] > x[:, 1]).astype(np.float32)
+    y, options = (x[:, :2], {}) if objective == "targets" else (y, {"objective": objective})
+    trees = xgboost.train(options, xgboost.DMatrix(x, y), 5)
+    with pytest.raises(ValueError, match=r"a Booster of xgboost has other results than its pred"):
+        tvmrt.load(trees, cache=False)
+
+
+@pytest.mark.slow
+def test_categories_and_names_of_columns():
+    pytest.importorskip("onnxmltools")
+    lightgbm, xgboost = map(pytest.importorskip, ("lightgbm", "xgboost"))
+    x = rng.standard_normal((200, 4)).astype(np.float32)
+    x[:, 3] = rng.integers(0, 6, 200)
+    y = x[:, 3] * 3 % 4 + x[:, 0]
+    data = lightgbm.Dataset(x, y, categorical_feature=[3])
+    trees = lightgbm.train({"verbose": -1}, data, 5)
+    found = tvmrt.load(trees, dims={"batch": 200}, cache=False)(x)
+    np.testing.assert_allclose(found.ravel(), trees.predict(x), 1e-4, 1e-5)
+    names = {"feature_names": list("abcd"), "feature_types": [*"qqqc"], "enable_categorical": True}
+    trees = xgboost.train({}, xgboost.DMatrix(x, y, **names), 5)
+    found = tvmrt.load(trees, dims={"batch": 200}, cache=False)(x)
+    wanted = trees.predict(xgboost.DMatrix(x, **names))
+    np.testing.assert_allclose(found.ravel(), wanted, 1e-4, 1e-5)
+    assert trees.feature_names == list("abcd")
+
+
 def test_failure_of_a_converter_is_one_sentence():
     pytest.importorskip("skl2onnx")
     from sklearn.base import BaseEstimator

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmrt.conversion import Sizes
+from tvmrt.conversion.agreement import check_agreement
 from tvmrt.conversion.exporter import import_exporter, report_failure
 from tvmrt.option_syntax import option
 
@@ -19,6 +20,10 @@ _BOOSTER_OPSETS = {"": 17, "ai.onnx.ml": 3}  # the latest that the converters of
 _SKL2ONNX = "convert it with skl2onnx.to_onnx() and give that network"
 _TYPED = (
     "if its input is not a table of float32, give the network of skl2onnx.to_onnx(model, sample)"
+)
+_OTHER_OPTIONS = (
+    "train it with another objective or boosting, or convert it in another way and give the ONNX "
+    "file"
 )
 _BOOSTERS = ("lightgbm", "xgboost")
 
@@ -44,6 +49,9 @@ def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
             options=options, target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
             custom_conversion_functions=_converters(),
         )  # fmt: skip
+    if boosters:
+        predict = model.predict_proba if options else model.predict
+        check_agreement(exported, features, predict, what, _OTHER_OPTIONS)
     return exported, requested
 
 
@@ -58,12 +66,14 @@ def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
         "onnxmltools.convert.common.data_types", what, "onnxmltools skl2onnx", _INSTEAD
     )
     if library == "lightgbm":
-        features, more = model.num_feature(), {"zipmap": False}
+        features, more, predict = model.num_feature(), {"zipmap": False}, model.predict
     else:
         features, more = _columns_of_booster(model), {}
+        model, predict = _without_names(model)
     with report_failure("onnxmltools", what, _INSTEAD):
         inputs = [("X", types.FloatTensorType([None, features]))]
         exported = getattr(tools, f"convert_{library}")(model, initial_types=inputs, **more)
+    check_agreement(exported, features, predict, what, _OTHER_OPTIONS)
     return exported, _sizes(sizes, features)
 
 
@@ -91,6 +101,22 @@ def _columns_of_booster(model: Any) -> int:
     if not columns or not rounds:
         raise ValueError("this Booster is not trained; make it with xgboost.train()")
     return columns
+
+
+def _without_names(model: Any) -> tuple[Any, Any]:
+    """Return a Booster of XGBoost without names of columns, which its converter does not read, and
+    its function of rows."""
+    import xgboost
+
+    types = model.feature_types
+    model = model.copy()
+    model.feature_names = None
+
+    def predict(rows: Any) -> Any:
+        table = xgboost.DMatrix(rows, feature_types=types, enable_categorical=True)
+        return model.predict(table)
+
+    return model, predict
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -40,8 +40,7 @@ def convert_saved_model(path: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     name = os.fspath(path)
     what = f"{name} is a TensorFlow SavedModel"
     tensorflow = import_exporter("tensorflow", what, "tensorflow", _TFLITE)
-    with report_failure("tensorflow", name, _TFLITE):
-        return bytes(tensorflow.lite.TFLiteConverter.from_saved_model(name).convert()), sizes
+    return _converted(tensorflow, name, name), sizes
 
 
 def convert_module(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
@@ -49,7 +48,14 @@ def convert_module(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     if hasattr(model, "export"):
         return convert_model(model, sizes)
     tensorflow = import_exporter("tensorflow", "the model is of TensorFlow", "tensorflow", _TFLITE)
+    what = f"a {type(model).__name__}"
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        with report_failure("tensorflow", f"a {type(model).__name__}", _TFLITE):
+        with report_failure("tensorflow", what, _TFLITE):
             tensorflow.saved_model.save(model, folder)
-        return convert_saved_model(folder, sizes)
+        return _converted(tensorflow, folder, what), sizes
+
+
+def _converted(tensorflow: Any, folder: str, what: str) -> bytes:
+    """Return a SavedModel as a TensorFlow Lite file. ``what``: the model, for the error."""
+    with report_failure("tensorflow", what, _TFLITE):
+        return bytes(tensorflow.lite.TFLiteConverter.from_saved_model(folder).convert())

@@ -21,7 +21,7 @@ def convert_file(path: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     name = os.fspath(path)
     torch = import_exporter("torch", f"{name} is a PyTorch file", "torch onnxscript", TORCH_EXPORT)
     try:
-        if name.endswith(".pt2"):
+        if name.lower().endswith(".pt2"):
             return convert_model(torch.export.load(name), sizes)
         module = torch.jit.load(name, map_location="cpu")
     except Exception as error:  # torch raises anything

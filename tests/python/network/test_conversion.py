@@ -178,6 +178,19 @@ def test_a_saved_model_is_converted_to_tensorflow_lite(files, monkeypatch):
     assert conversion.convert("saved", conversion.Sizes())[0] == b"bytes of a .tflite file"
 
 
+def test_a_tensorflow_module_that_does_not_convert_is_named_by_its_class(monkeypatch):
+    class Scorer:
+        __module__ = "tensorflow.python.trackable.autotrackable"
+
+    given = SimpleNamespace(from_saved_model=lambda _: (_ for _ in ()).throw(ValueError("No key")))
+    fake = ModuleType("tensorflow")
+    fake.lite = SimpleNamespace(TFLiteConverter=given)
+    fake.saved_model = SimpleNamespace(save=lambda model, folder: None)
+    monkeypatch.setitem(sys.modules, "tensorflow", fake)
+    with pytest.raises(ValueError, match="^tensorflow cannot export a Scorer: No key; convert it"):
+        tvmrt.load(Scorer())
+
+
 def test_an_onnx_file_may_be_named_pb(tmp_path):
     onnx.save(EXPORTED, tmp_path / "net.pb")
     x = np.ones((1, 3), np.float32)
