@@ -187,7 +187,7 @@ def test_a_tensorflow_module_that_does_not_convert_is_named_by_its_class(monkeyp
     fake.lite = SimpleNamespace(TFLiteConverter=given)
     fake.saved_model = SimpleNamespace(save=lambda model, folder: None)
     monkeypatch.setitem(sys.modules, "tensorflow", fake)
-    with pytest.raises(ValueError, match="^tensorflow cannot export a Scorer: No key; convert it"):
+    with pytest.raises(ValueError, match=r"^tensorflow cannot export a Scorer: No key; convert it"):
         tvmrt.load(Scorer())
 
 
