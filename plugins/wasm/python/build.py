@@ -102,7 +102,7 @@ def compile_module(library: Any, folder: Path) -> bytes:
         (folder / name).write_text(text, encoding="utf-8")
     target = library.target
     command = find_compiler(library.compiler, target.triple)
-    if not any("target" in word for word in command):
+    if not any(word.startswith(("-target", "--target")) for word in command):
         command.append(f"--target={target.triple}")
     run_compiler(
         [

@@ -32,6 +32,15 @@ def test_a_compiler_without_webassembly_is_reported(tmp_path, capsys):
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_compiler_in_a_folder_named_target_compiles_for_webassembly(tmp_path, capsys):
+    compiler = tmp_path / "my target" / "cc"
+    compiler.parent.mkdir()
+    compiler.write_text('#!/bin/sh\necho "error: $*" >&2\nexit 1\n')
+    compiler.chmod(0o755)
+    assert main(["compile", DIGITS, "-o", str(tmp_path / "n.wasm"), "--cc", f"'{compiler}'"]) == 2
+    assert " --target=wasm32-wasi " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("width", "words"),
     [(1 << 20, r"needs 8\.00 GiB"), (260 << 10, r"needs 2\.03 GiB")],  # input and output
