@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tvmrt import toolchains
 from tvmrt.cli.call_graph import CallGraph, Depth
 from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, part_of
 from tvmrt.compiler.codegen.target import VIRTUAL, Target
@@ -112,7 +112,7 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     """Return the command of the target's C compiler, with options for a usable C library."""
     if target.name in VIRTUAL:
         raise CompileError(f"code for {target.name} has no sizes before it is linked")
-    command = shlex.split(cc or tools_of(target.name)[0])
+    command = toolchains.words_of(cc or tools_of(target.name)[0], "--cc")
     if shutil.which(command[0]) is None:
         raise CompileError(
             f"C compiler {command[0]} for {target.name} is not installed; install it, or give "

@@ -22,7 +22,7 @@ _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 def get_cc() -> str | None:
     """Return the compiler that ``CXX`` or ``CC`` names, or the first that is installed."""
     for variable in ("CXX", "CC"):
-        if os.environ.get(variable):
+        if os.environ.get(variable, "").strip():
             return os.environ[variable]
     return next((name for name in _COMPILERS if shutil.which(name)), None)
 
@@ -79,9 +79,10 @@ def get_target_triple_of(cc: str | None = None) -> Callable[[], str | None]:
 
     def get_target_triple() -> str | None:
         compiler = cc or get_cc()
-        if not compiler or not shutil.which(compiler):
+        command = _words_of(compiler) if compiler else []
+        if not command or not shutil.which(command[0]):
             return None
-        done = subprocess.run([compiler, "-dumpmachine"], capture_output=True, check=False)
+        done = subprocess.run([*command, "-dumpmachine"], capture_output=True, check=False)
         return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
     return get_target_triple
@@ -133,6 +134,11 @@ def cross_compiler(
     return compile_objects
 
 
+def _words_of(compiler: str) -> list[str]:
+    """Return the path of a compiler, or the words of a command such as ``ccache gcc``."""
+    return [compiler] if shutil.which(compiler) else toolchains.words_of(compiler, "the compiler")
+
+
 def link(
     kind: Sequence[str],
     output: str,
@@ -144,7 +150,7 @@ def link(
 ) -> None:
     """Run a compiler for the functions of this module and of ``ndk``."""
     compiler = cc or get_cc()
-    command = [compiler] if compiler is not None else toolchains.zig()
+    command = _words_of(compiler) if compiler is not None else toolchains.zig()
     if not command:
         raise ValueError(
             f"no C compiler: install gcc or clang, {toolchains.INSTALL_CC}, or set the environment "

@@ -17,6 +17,7 @@ from tvmrt import plugins, toolchains
 from tvmrt.compiler import processor
 from tvmrt.compiler.request import Request
 from tvmrt.libinfo import __version__, find_include_path
+from tvmrt.option_syntax import option
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -85,14 +86,11 @@ def _text(value: Any) -> str:
 
 def compiler_of(cc: str | None) -> str:
     """Identify the C compiler, without running it, by its path, size and modification time."""
-    wanted = cc or os.environ.get("CC")
+    wanted = cc or toolchains.named_by_environment()
+    source = option("cc") if cc else "CC"
     for name in [wanted] if wanted else toolchains.SYSTEM_COMPILERS:
-        words = [name]
-        if wanted:
-            import shlex  # keeps loading a compiled network fast
-
-            words = shlex.split(wanted)
-        found = shutil.which(words[0]) if words else None
+        words = toolchains.words_of(name, source) if wanted else [name]
+        found = shutil.which(words[0])
         if found:
             path = Path(found).resolve()
             return f"{path} {_stamp(path)} {words[1:]}"

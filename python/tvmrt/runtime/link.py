@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import tarfile
@@ -82,9 +81,10 @@ def _to_compile(archive: Path, folder: Path) -> list[Path]:
 
 
 def _compiler() -> list[str]:
-    command = shlex.split(os.environ.get("CC", ""))
-    if command and shutil.which(command[0]):
-        return toolchains.completed(command)
+    if named := toolchains.named_by_environment():
+        command = toolchains.words_of(named, "CC")
+        if shutil.which(command[0]):
+            return toolchains.completed(command)
     if found := toolchains.installed():
         return found
     raise OSError(

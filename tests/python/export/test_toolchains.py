@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import pytest
 
 import tvmrt
 from tvmrt import toolchains
+from tvmrt.cli import main
 from tvmrt.compiler.export.toolchain import run_compiler
 from tvmrt.contrib import cc
 from tvmrt.error import CompileError
 from tvmrt.network.cache_key import compiler_of
 from tvmrt.runtime.link import link_shared
 
-DIGITS = Path(__file__).parents[3] / "examples/digits/digits_f32.onnx"
+DIGITS = str(Path(__file__).parents[3] / "examples/digits/digits_f32.onnx")
 
 
 @pytest.fixture
@@ -91,6 +93,42 @@ def test_missing_compiler_names_the_extra(monkeypatch, tmp_path, no_compiler):
         link_shared(str(tmp_path / "net.o"))
     with pytest.raises(ValueError, match=r"no C compiler: .*pip install 'tvmrt\[cc\]'"):
         cc.create_shared(str(tmp_path / "net.so"), str(tmp_path / "net.o"))
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (" ", r"--cc is ' '; give a command, or omit it"),
+        ("gcc 'a", r"""--cc is "gcc 'a": No closing quotation; correct the quotation"""),
+    ],
+)
+def test_command_that_is_none_is_named(tmp_path, command, error, capsys):
+    assert main(["compile", DIGITS, "-o", str(tmp_path / "net.so"), "--cc", command]) == 2
+    assert error in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_compiler_is_a_relative_path_with_spaces_or_several_words(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("my cc").write_text('#!/bin/sh\nexec gcc "$@"\n')
+    Path("my cc").chmod(0o755)
+    assert main(["compile", DIGITS, "-o", "net.so", "--cc", "'./my cc'"]) == 0, capsys.readouterr()
+    Path("f.c").write_text("int f(void) { return 1; }\n")
+    for words in ("./my cc", "env gcc"):
+        monkeypatch.setenv("CC", words)
+        cc.create_shared("f.so", "f.c")
+        assert cc.create_shared.get_target_triple()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it names the compiler of Linux")
+def test_compiler_of_another_system_is_refused_before_it_writes_a_file(tmp_path, capsys):
+    file = tmp_path / "net.dll"
+    words = ["compile", DIGITS, "-o", str(file), "--target", "x86_64-windows", "--cc", "cc"]
+    assert main(words) == 2
+    error = "C compiler cc does not compile for x86_64-w64-mingw32; give a cross compiler with --cc"
+    assert error in capsys.readouterr().err
+    assert not file.exists()
 
 
 def test_cache_distinguishes_versions_of_zig(monkeypatch, tmp_path, no_compiler):

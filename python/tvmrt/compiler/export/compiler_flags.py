@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tvmrt import toolchains
 from tvmrt.error import CompileError
+from tvmrt.option_syntax import option
 
 _ZIG = {
     "-march=armv8.2-a+dotprod": "-mcpu=generic+v8_2a+dotprod",
@@ -40,6 +41,28 @@ _RECENT_FLAGS = {
 }
 # Clang before 16 needs a flag to map vectors of fixed size to vectors of the processor.
 _CLANG = {"-march=rv64gcv": ("-mabi=lp64d", "-mllvm", "-riscv-v-vector-bits-min=128")}
+# Macros of compilers for other systems and processors, by their triples.
+_MACROS = {
+    "aarch64-linux-gnu": ("__linux__", "__aarch64__"),
+    "riscv64-linux-gnu": ("__linux__", "__riscv"),
+    "arm-linux-gnueabihf": ("__linux__", "__arm__"),
+    "x86_64-w64-mingw32": ("_WIN32", "__x86_64__"),
+    "x86_64-macos": ("__APPLE__", "__x86_64__"),
+    "aarch64-macos": ("__APPLE__", "__aarch64__"),
+}
+
+
+def check_system(command: Sequence[str], triple: str) -> None:
+    """Raise CompileError for a compiler that compiles for another system than a triple names.
+
+    Zig is called with the triple.
+    """
+    truth = " && ".join(f"defined({macro})" for macro in _MACROS.get(triple, ()))
+    if truth and not toolchains.is_zig(command) and not _accepts_flags(tuple(command), truth):
+        raise CompileError(
+            f"C compiler {toolchains.name_of(command)} does not compile for {triple}; give a "
+            f"cross compiler with {option('cc')}, or omit that option"
+        )
 
 
 def translate_flags(command: Sequence[str], flags: Sequence[str]) -> list[str]:

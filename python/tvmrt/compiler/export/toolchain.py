@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -62,9 +61,10 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     For another system, named by a triple: the given one, its gcc, or that of ziglang.
     Raises CompileError that says what to install if there is none.
     """
-    for candidate in (cc, None if triple else os.environ.get("CC")):
+    candidates = {option("cc"): cc, "CC": None if triple else toolchains.named_by_environment()}
+    for source, candidate in candidates.items():
         if candidate:
-            command = shlex.split(candidate)
+            command = toolchains.words_of(candidate, source)
             if shutil.which(command[0]) is None:
                 raise CompileError(
                     f"C compiler {command[0]} was not found; install it, or give another one "
@@ -88,7 +88,7 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
 
 def further_flags() -> list[str]:
     """Return the options in $TVMRT_CFLAGS, such as ``-O1 -g``, which follow all others."""
-    return shlex.split(os.environ.get("TVMRT_CFLAGS", ""))
+    return toolchains.split_words(os.environ.get("TVMRT_CFLAGS", ""), "TVMRT_CFLAGS")
 
 
 def build_library(
@@ -106,6 +106,8 @@ def build_library(
     Raises CompileError with the compiler's first error when it fails.
     """
     command = find_compiler(cc, target.triple)
+    if cc:
+        compiler_flags.check_system(command, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
     system = target.library_suffix if target.triple else OWN_SUFFIX
     flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *includes]
