@@ -59,7 +59,8 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     """Return the command of a C compiler: the given one, $CC, cc, gcc, clang, or that of ziglang.
 
     For another system, named by a triple: the given one, its gcc, or that of ziglang.
-    Raises CompileError that says what to install if there is none.
+    Raises CompileError that says what to install if there is none, or for a given one of another
+    system.
     """
     candidates = {option("cc"): cc, "CC": None if triple else toolchains.named_by_environment()}
     for source, candidate in candidates.items():
@@ -70,7 +71,9 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
                     f"C compiler {command[0]} was not found; install it, or give another one "
                     f"with {option('cc')}"
                 )
-            return toolchains.completed(command, triple)
+            command = toolchains.completed(command, triple)
+            compiler_flags.check_system(command, triple)
+            return command
     if found := toolchains.installed(triple):
         return found
     if triple:
@@ -106,8 +109,6 @@ def build_library(
     Raises CompileError with the compiler's first error when it fails.
     """
     command = find_compiler(cc, target.triple)
-    if cc:
-        compiler_flags.check_system(command, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
     system = target.library_suffix if target.triple else OWN_SUFFIX
     flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *includes]
