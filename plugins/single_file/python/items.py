@@ -21,6 +21,7 @@ _CALL = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*\(")
 # a variable, perhaps an array with attributes after it, as in: int a[2] TVMGEN_RODATA
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:\bTVM[A-Z_]+\s*)*;?\s*$")
 _ATTRIBUTE = re.compile(r"\b__attribute__\s*(?=\()")
+_BRACES = re.compile(r"\{[^{}]*\}")
 _MACRO_CALL = re.compile(r"\b[A-Z][A-Z0-9_]*\s*\([^()]*\)", re.DOTALL)
 
 
@@ -110,6 +111,7 @@ def _close(items: list[Item], block: list[int]) -> None:
 def _pieces(text: str, macros: Macros) -> Iterator[tuple[str, str]]:
     """Yield kind and text of each item, with comments before it."""
     start, depth = 0, 0
+    depths: list[int] = []  # at the open conditional directives: each branch may open a brace
     code: list[str] = []  # the item so far, without comments and what is in braces
     last = 0
     for token in _TOKEN.finditer(text):
@@ -118,6 +120,7 @@ def _pieces(text: str, macros: Macros) -> Iterator[tuple[str, str]]:
         if between and depth == 0:
             code.append(between)
         kind = _directive_kind(mark)
+        depth = _depth_after(kind, depth, depths)
         if kind and not code:
             before = text[start : token.start()].strip()
             if kind in CONDITIONALS and before:
@@ -143,6 +146,20 @@ def _pieces(text: str, macros: Macros) -> Iterator[tuple[str, str]]:
             start, code = last, []
     if text[start:].strip():
         yield "code", text[start:].strip()
+
+
+def _depth_after(kind: str, depth: int, depths: list[int]) -> int:
+    """Return the depth of braces after a directive: a later branch starts with that of the first.
+
+    ``depths``: those at the open conditional directives, which are changed.
+    """
+    if kind == "if":
+        depths.append(depth)
+    elif kind in ("elif", "else") and depths:
+        return depths[-1]
+    elif kind == "endif" and depths:
+        depths.pop()
+    return depth
 
 
 def _directive_kind(mark: str) -> str:
@@ -200,8 +217,23 @@ def declared_names(code: str) -> set[str]:
         return names | {function.group(2) or function.group(1)}
     if names and not code.rstrip().endswith(";"):
         return names
-    variable = _VARIABLE.search(head.strip())
-    return names | ({variable.group(1)} if variable else set())
+    found = (_VARIABLE.search(each) for each in _declarators(declarator))
+    return names | {variable.group(1) for variable in found if variable}
+
+
+def _declarators(code: str) -> Iterator[str]:
+    """Yield the declarators of a declaration of variables, without their initial values."""
+    while (shorter := _BRACES.sub("", code)) != code:
+        code = shorter
+    code = _MACRO_CALL.sub(" ", code).strip().rstrip(";")
+    begin, end, depth = 0, None, 0
+    for i, character in enumerate(f"{code},"):
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and character == "=" and end is None:
+            end = i
+        if depth == 0 and character == ",":
+            yield code[begin : i if end is None else end].strip()
+            begin, end = i + 1, None
 
 
 def _without_attributes(code: str) -> str:

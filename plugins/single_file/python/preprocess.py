@@ -12,12 +12,15 @@ from tvmrt.plugins.single_file.conditions import UNKNOWN, Macros
 DIRECTIVE = re.compile(r"\s*#\s*(\w+)[ \t]*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'[<"]([^>"]+)[>"]')
 _DEFINE = re.compile(r"(\w+)(\([^)]*\))?[ \t]*(.*)", re.DOTALL)
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# Comments, and strings and characters, which may have marks of comments in them.
+_COMMENT = re.compile(
+    r"""/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL
+)
 
 
 def without_comments(text: str) -> str:
     """Return C text with a space for each comment."""
-    return _COMMENT.sub(" ", text)
+    return _COMMENT.sub(lambda found: found.group(1) or " ", text)
 
 
 @dataclass
@@ -152,4 +155,4 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _inside_comment(text: str) -> bool:
-    return "/*" in without_comments(text)
+    return "/*" in _COMMENT.sub(" ", text)

@@ -145,7 +145,14 @@ def test_streaming_wake_word_is_short(tmp_path, options, monkeypatch):
     ids=["header", "function"],
 )
 def test_operator_that_needs_more_is_an_error(tmp_path, include, statement, words):
-    body = f"""{include}
+    with pytest.raises(UnsupportedError, match=words):
+        _operator(include, statement).export(tmp_path / "net.c")
+    assert not [*tmp_path.iterdir()]
+
+
+def _operator(before: str, statement: str):
+    """Return a network of one operator in C, with code before its function and in it."""
+    body = f"""{before}
     static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {{
       (void)x, (void)s, (void)y, (void)t;
       {statement}
@@ -155,6 +162,43 @@ def test_operator_that_needs_more_is_an_error(tmp_path, include, statement, word
     tensors = {"inputs": [Tensor("x", "float32")], "outputs": [Tensor("y", "float32")]}
     g = GraphBuilder()
     g.output("y", g.add(Kernel("Mine", "d", **tensors, c=C(body, "f")), g.input("x", (4,))))
-    with pytest.raises(UnsupportedError, match=words):
-        tvmrt.compile(g, **OPTIONS).export(tmp_path / "net.c")
-    assert not [*tmp_path.iterdir()]
+    return tvmrt.compile(g, **OPTIONS)
+
+
+HELPERS = {
+    "a comment mark in a string": """
+        static const char *text(void) { return "/* http://"; }
+        #define ONE 1
+        static int helper(int a) { return a + ONE + (text()[0] == '*'); }""",
+    "a brace in each branch": """
+        static int helper(int a) {
+        #ifdef __GNUC__
+          if (a < 9) {
+        #else
+          if (a < 8) {
+        #endif
+            return a + 1;
+          }
+          return 0;
+        }""",
+    "several variables": """
+        static int table[2][2] = {{1, 2}, {3, 4}}, *first = &table[0][0], other;
+        static int helper(int a) { return a + *first + other; }""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", HELPERS.values(), ids=HELPERS)
+def test_operator_with_c_that_is_hard_to_split(tmp_path, before):
+    _operator(before, "y[0] = (float)helper((int)x[0]);").export(tmp_path / "net.c")
+    (tmp_path / "main.c").write_text("""
+        #include "net.h"
+        int main(void) {
+          float x[4] = {5}, y[4];
+          struct tvmgen_net_inputs inputs = {x};
+          struct tvmgen_net_outputs outputs = {y};
+          return tvmgen_net_run(&inputs, &outputs) == 0 && y[0] == 6 ? 0 : 1;
+        }""")
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "main.c", "net.c", "-lm"]
+    subprocess.run([*command, "-o", "main"], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "main"], check=True)
