@@ -121,6 +121,28 @@ def test_network_with_floats_runs_with_integers_of_16_bits(tmp_path):
 
 
 @pytest.mark.slow
+def test_softmax_and_normalization_have_the_bytes_of_tensorflow_lite(tmp_path, monkeypatch):
+    pytest.importorskip("tvmrt.plugins.tflite")
+    pytest.importorskip("ai_edge_litert")
+    monkeypatch.syspath_prepend(str(ROOT / "tests/bench/firmware"))
+    import tiny_networks
+    from tflite_case import litert_runs
+
+    net = tiny_networks.Int8Network(3, 12)
+    net.dense(9)
+    result = net._activation(net.values[net.last], scale=1 / 128, zero=0)
+    net.op("L2_NORMALIZATION", [net.last], [result], options="L2NormOptions")
+    net.last = result
+    net.softmax()
+    data = net.file()
+    x = np.random.default_rng(4).integers(-128, 128, (1, 12)).astype(np.int8)
+    ((expected,),) = litert_runs(data, [[x]])
+    assert len(np.unique(expected)) > 3
+    found = np.frombuffer(_run_on_avr(tmp_path, tvmrt.compile(data, **OPTIONS), x), np.int8)
+    np.testing.assert_array_equal(found, np.ravel(expected))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"stream": "1"}], ids=["whole", "stream"])
 def test_streaming_wake_word_is_short(tmp_path, options, monkeypatch):
     pytest.importorskip("tvmrt.plugins.tflite")

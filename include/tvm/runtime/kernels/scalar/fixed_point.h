@@ -63,7 +63,7 @@ static inline int32_t tvmrt_fixed_requantize_once(int32_t x, int32_t m, int32_t 
 
 /*! \brief x, within +-2 ^ 47, times the multiplier (m, e) rounded to 15 bits; e is below 15. */
 static inline int32_t tvmrt_fixed_scale_wide(int64_t x, int32_t m, int32_t e) {
-  const int32_t narrow = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
+  const int32_t narrow = m < 0x7FFF0000 ? (m + (INT32_C(1) << 15)) >> 16 : 0x7FFF;
   return (int32_t)((x * narrow + ((int64_t)1 << (14 - e))) >> (15 - e));
 }
 
@@ -90,7 +90,8 @@ static inline int32_t tvmrt_leading_zeros(int32_t x) {
 /*! \brief a << 2, saturated. */
 static inline int32_t tvmrt_fixed_times_4(int32_t a) {
   /* masks: the compiler may make a branch of a condition */
-  const uint32_t above = 0u - (a > INT32_MAX / 4), below = 0u - (a < INT32_MIN / 4);
+  const uint32_t above = (uint32_t)0 - (a > INT32_MAX / 4);
+  const uint32_t below = (uint32_t)0 - (a < INT32_MIN / 4);
   const uint32_t inside = ((uint32_t)a << 2) & ~(above | below);
   return (int32_t)(inside | (above & INT32_MAX) | (below & 0x80000000u));
 }
@@ -101,10 +102,10 @@ static inline int32_t tvmrt_fixed_reciprocal(int32_t a) {
   /* two integer bits: 48 / 17 - 32 / 17 of the half denominator */
   int32_t x = 1515870810 + tvmrt_fixed_mul(half, -1010580540);
   for (int i = 0; i < 3; ++i) {
-    const int32_t error = (1 << 29) - tvmrt_fixed_mul(half, x);
+    const int32_t error = (INT32_C(1) << 29) - tvmrt_fixed_mul(half, x);
     x += tvmrt_fixed_times_4(tvmrt_fixed_mul(x, error));
   }
-  const uint32_t above = 0u - (x > INT32_MAX / 2);
+  const uint32_t above = (uint32_t)0 - (x > INT32_MAX / 2);
   return (int32_t)((((uint32_t)x << 1) & ~above) | (above & INT32_MAX));
 }
 
@@ -123,7 +124,7 @@ static inline int32_t tvmrt_fixed_raise(int32_t a, int power) {
 static inline int32_t tvmrt_fixed_root_normalize(int32_t n, int32_t* exponent) {
   int32_t wide = n > 1 ? n : 1;
   int32_t e = 11;
-  while (wide >= 1 << 29) {
+  while (wide >= INT32_C(1) << 29) {
     wide >>= 2;
     ++e;
   }
@@ -137,7 +138,7 @@ static inline int32_t tvmrt_fixed_root_normalize(int32_t n, int32_t* exponent) {
 static inline int32_t tvmrt_fixed_inverse_root(int32_t n) {
   int32_t e;
   const int32_t half = tvmrt_fixed_shift(tvmrt_fixed_root_normalize(n, &e) >> 1, 1);
-  int32_t x = 1 << 28;
+  int32_t x = INT32_C(1) << 28;
   if (n <= 1) return INT32_MAX;
   for (int i = 0; i < 5; ++i) {
     const int32_t square = tvmrt_fixed_mul(x, x);

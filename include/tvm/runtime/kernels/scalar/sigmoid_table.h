@@ -43,14 +43,14 @@ static inline int32_t tvmrt_gate_interpolate(int32_t v, int32_t bits, int32_t be
 
 /*! \brief The logistic function of v / 24 / 2 ^ 9, as a fraction. */
 static inline int32_t tvmrt_fixed_logistic_by_table(int32_t v) {
-  const int32_t r = tvmrt_gate_interpolate(v < 0 ? -v : v, 9, 32767 << 10);
-  return (v < 0 ? (1 << 25) - r + 511 : r + 512) >> 10;
+  const int32_t r = tvmrt_gate_interpolate(v < 0 ? -v : v, 9, INT32_C(32767) << 10);
+  return (v < 0 ? (INT32_C(1) << 25) - r + 511 : r + 512) >> 10;
 }
 
 /*! \brief tanh of v / 48 / 2 ^ 8, as a fraction. */
 static inline int32_t tvmrt_fixed_tanh_by_table(int32_t v) {
-  const int32_t r = tvmrt_gate_interpolate(v < 0 ? -v : v, 8, 65535 << 8);
-  return (v < 0 ? (1 << 23) - r + 127 : r - (1 << 23) + 128) >> 8;
+  const int32_t r = tvmrt_gate_interpolate(v < 0 ? -v : v, 8, INT32_C(65535) << 8);
+  return (v < 0 ? (INT32_C(1) << 23) - r + 127 : r - (INT32_C(1) << 23) + 128) >> 8;
 }
 
 #endif  // TVM_RUNTIME_KERNELS_SCALAR_SIGMOID_TABLE_H_

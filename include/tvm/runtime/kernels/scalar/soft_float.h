@@ -172,9 +172,9 @@ static inline int tvmrt_less_f32(float x, float y) {
 TVMRT_RARELY_CALLED int32_t tvmrt_round_to_int32(float x) {
   tvmrt_soft_float s;
   tvmrt_soft_float_unpack(&s, x);
-  const int32_t n = 150 - s.power;
+  const int32_t n = 150 - s.power, largest = INT32_C(1) << 23;
   if (n > 24) return 0;
-  if (n <= 0) return s.sign != 0 || tvmrt_soft_float_nan(&s) ? -(1 << 23) : 1 << 23;
+  if (n <= 0) return s.sign != 0 || tvmrt_soft_float_nan(&s) ? -largest : largest;
   const uint32_t q = s.digits >> n, rest = s.digits << (32 - n);
   const int32_t size = (int32_t)(q + (rest > TVMRT_SOFT_SIGN - (q & 1)));
   return s.sign != 0 ? -size : size;

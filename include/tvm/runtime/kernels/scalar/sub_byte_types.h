@@ -99,7 +99,7 @@ static inline uint32_t tvmrt_minifloat_from_bits(uint32_t bits, int fraction_bit
   const int dropped = 23 - fraction_bits;
   /* normal results: move the exponent, add half a unit, and one more for odd values */
   const uint32_t odd = bits >> dropped & 1u;
-  const uint32_t normal = ((bits + ((1u << (dropped - 1)) - 1u) + odd) >> dropped) -
+  const uint32_t normal = ((bits + (((uint32_t)1 << (dropped - 1)) - 1u) + odd) >> dropped) -
                           ((uint32_t)(127 - bias) << fraction_bits);
   /* small results: adding a float whose lowest bit is their unit leaves them rounded there */
   const uint32_t unit = (uint32_t)(127 + 24 - bias - fraction_bits) << 23;
