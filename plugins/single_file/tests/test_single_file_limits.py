@@ -143,6 +143,24 @@ def test_softmax_and_normalization_have_the_bytes_of_tensorflow_lite(tmp_path, m
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", -128), ("int16", 0)])
+def test_products_of_activations_have_the_bytes_of_tensorflow_lite(tmp_path, dtype, zero):
+    pytest.importorskip("tvmrt.plugins.tflite")
+    pytest.importorskip("ai_edge_litert")
+    from tflite_case import Net, litert_runs
+
+    net = Net()
+    x_index = net.input((1, 40), dtype, scale=0.05, zero=zero)
+    result = net.output((1, 40), dtype, scale=40.0 if dtype == "int16" else 0.7, zero=zero)
+    net.op("MUL", [x_index, x_index], [result], options="MulOptions")
+    limits = np.iinfo(dtype)
+    x = np.linspace(limits.min, limits.max, 40).astype(dtype)[None]
+    ((expected,),) = litert_runs(net.data(), [[x]])
+    found = np.frombuffer(_run_on_avr(tmp_path, tvmrt.compile(net.data(), **OPTIONS), x), dtype)
+    np.testing.assert_array_equal(found, np.ravel(expected))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"stream": "1"}], ids=["whole", "stream"])
 def test_streaming_wake_word_is_short(tmp_path, options, monkeypatch):
     pytest.importorskip("tvmrt.plugins.tflite")

@@ -205,7 +205,8 @@ class FixedPair(Op):
             if self.symbol != "*":
                 text = f"tvmrt_fixed_scale({text} * {1 << at['bits']},{GAP}{m}, {e})"
             sides.append(text)
-        both = f"{sides[0]}{GAP}{self.symbol} {sides[1]}"
+        wide = "(int32_t)" if self.symbol == "*" else ""  # int may have 16 bits
+        both = f"{wide}{sides[0]}{GAP}{self.symbol} {sides[1]}"
         rest = ", ".join(str(at[word]) for word in ("m", "e", "y_zero", "low", "high"))
         return Expression(
             f"({node.output.dtype.c})tvmrt_fixed_requantize({both},{GAP}{rest})", FIXED
