@@ -12,8 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tvmrt.error import CompileError
-
 SYSTEM_COMPILERS = ("cc", "gcc", "clang")
 INSTALL_CC = "pip install 'tvmrt[cc]'"
 INSTALL_CROSS = "pip install 'tvmrt[cross]'"
@@ -29,22 +27,22 @@ _ZIG_LOCAL, _ZIG_GLOBAL = "ZIG_LOCAL_CACHE_DIR", "ZIG_GLOBAL_CACHE_DIR"
 def split_words(text: str, source: str) -> list[str]:
     """Return the words of a text, which are quoted as in a shell.
 
-    Raises CompileError that names ``source``, an option or a variable, for an open quotation mark.
+    Raises ValueError that names ``source``, an option or a variable, for an open quotation mark.
     """
     import shlex  # keeps loading a compiled network fast
 
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise CompileError(f"{source} is {text!r}: {error}; correct the quotation") from None
+        raise ValueError(f"{source} is {text!r}: {error}; correct the quotation") from None
 
 
 def words_of(command: str, source: str) -> list[str]:
     """Return the words of a command; a relative path of its program becomes absolute, because
-    compilers run in other folders. Raises CompileError like split_words(), or without words."""
+    compilers run in other folders. Raises ValueError like split_words(), or without words."""
     words = split_words(command, source)
     if not words:
-        raise CompileError(f"{source} is {command!r}; give a command, or omit it")
+        raise ValueError(f"{source} is {command!r}; give a command, or omit it")
     program = os.path.abspath(words[0]) if os.path.dirname(words[0]) else words[0]
     return [program, *words[1:]]
 

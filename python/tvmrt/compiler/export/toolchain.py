@@ -65,7 +65,10 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     candidates = {option("cc"): cc, "CC": None if triple else toolchains.named_by_environment()}
     for source, candidate in candidates.items():
         if candidate:
-            command = toolchains.words_of(candidate, source)
+            try:
+                command = toolchains.words_of(candidate, source)
+            except ValueError as error:
+                raise CompileError(str(error)) from None
             if shutil.which(command[0]) is None:
                 raise CompileError(
                     f"C compiler {command[0]} was not found; install it, or give another one "
