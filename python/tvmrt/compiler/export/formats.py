@@ -87,8 +87,9 @@ def is_source_of(prefixes: Iterable[str], file: Path) -> bool:
 
 def check_folder_name(path: Path) -> None:
     """Raise ValueError for a new folder whose suffix says that a file is meant."""
-    if (path.suffix in NO_FOLDERS or plugin.is_network(path)) and not path.is_dir():
-        known = [*FILE_SUFFIXES, *output_suffixes()]
+    known = [*FILE_SUFFIXES, *output_suffixes()]
+    is_like_file = path.suffix.lower() in (*NO_FOLDERS, *known) or plugin.is_network(path)
+    if is_like_file and not path.is_dir():
         raise ValueError(
             f"{path}: unknown output format {path.suffix}; use {', '.join(known)}, "
             "or a folder name without a suffix for C sources"
