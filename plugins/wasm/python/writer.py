@@ -60,7 +60,9 @@ class Script(_Format):
             f'const DATA = "{data}";\n'
             "const load = () => start(Uint8Array.from(atob(DATA), (c) => c.charCodeAt(0)));\n"
             'if (typeof module === "object" && module.exports) module.exports = { load };\n'
-            f"else globalThis.{variable} = {{ load }};\n"
+            # not assigned: name, for example, is a property of pages that keeps only texts
+            f'else Object.defineProperty(globalThis, "{variable}", '
+            "{ value: { load }, configurable: true, writable: true });\n"
             "})();\n"
         }
 

@@ -379,6 +379,16 @@ def test_page_reads_dropped_pictures_in_a_browser(where, digits, browser):
 
 
 @pytest.mark.slow
+def test_script_may_have_the_name_of_a_property_of_pages(browser, tmp_path):
+    assert main(["compile", str(DIGITS), "-o", str(tmp_path / "name.js")]) == 0
+    (tmp_path / "page.html").write_text('<!doctype html><script src="name.js"></script>')
+    page = chromium.Watched(browser).page
+    page.goto(f"{tmp_path.as_uri()}/page.html")
+    assert page.evaluate("name.load().then((net) => net.inputs[0].name)") == "image"
+    page.close()
+
+
+@pytest.mark.slow
 def test_program_of_the_page_about_it_runs(digits):
     page = (HERE.parent / "docs" / "webassembly.md").read_text()
     (program,) = re.findall(r"^```js\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
