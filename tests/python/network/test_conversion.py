@@ -8,6 +8,7 @@ from __future__ import annotations
 import pydoc
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -19,6 +20,7 @@ import tvmrt
 from tvmrt import conversion
 from tvmrt.cli import main
 from tvmrt.compiler.request import all_options
+from tvmrt.conversion.agreement import check_agreement
 from tvmrt.conversion.exporter import first_sentence
 
 EXPORTED = onnx.parser.parse_model(
@@ -189,6 +191,16 @@ def test_a_tensorflow_module_that_does_not_convert_is_named_by_its_class(monkeyp
     monkeypatch.setitem(sys.modules, "tensorflow", fake)
     with pytest.raises(ValueError, match=r"^tensorflow cannot export a Scorer: No key; convert it"):
         tvmrt.load(Scorer())
+
+
+def test_predictions_are_compared_where_the_model_has_some():
+    compare = partial(check_agreement, EXPORTED, 3, what="a model", instead="retrain it")
+    compare(lambda rows: np.where(rows[:, :1] > 0, np.nan, -rows))
+    compare(lambda rows: np.full_like(rows, np.nan))
+    with pytest.raises(ValueError, match=r"of a model has other results .*ignores; retrain it"):
+        compare(lambda rows: np.where(rows[:, :1] > 0, np.nan, rows))
+    with pytest.raises(ValueError, match="other results"):  # a few rows differ in real models
+        compare(lambda rows: np.where(np.arange(len(rows))[:, None] % 4 == 0, rows, -rows))
 
 
 def test_an_onnx_file_may_be_named_pb(tmp_path):
