@@ -149,7 +149,7 @@ def build_library(
     calls.call(link, linked.parent)
     if not linked.is_file() or linked.stat().st_size == 0:
         raise CompileError(
-            f"{shlex.join(command)} reported no error and wrote no library; "
+            f"{toolchains.name_of(command)} reported no error and wrote no library; "
             "choose another C compiler"
         )
     if linked is not output:
