@@ -51,7 +51,8 @@ def reduce(ctx: OpContext) -> Value:
 
 
 def _quantized_reduction(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    """Compute quantised sums or means; the multiplier includes a mean's element count."""
+    """Compute quantised sums or means; the multiplier includes a mean's element count. LiteRT scales
+    sums in float32."""
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(ratio(float(x_scale), float(y_scale)))
     count = prod(x.shape[a] for a in axes)
@@ -60,7 +61,11 @@ def _quantized_reduction(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: 
         m, e = (m << shift) // count, e - shift
     total = ctx.reduce("reduce_sum", ctx.cast(x, "int32"), axes, keep)
     total = ctx.emit("sub", [total, ctx.const(count * x_zero, np.int32)])
-    y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
+    if ctx.op.name == "SUM" and not ctx.micro:
+        scaled = ctx.emit("mul", [ctx.cast(total, "float32"), ctx.const(x_scale / y_scale)])
+        y = ctx.cast(ctx.clamp(ctx.emit("round_away", [scaled]), -(2**30), 2**30), "int32")
+    else:
+        y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
     return clamp_and_cast(ctx, y, zero)
 
 
