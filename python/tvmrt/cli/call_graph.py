@@ -8,7 +8,7 @@ assumed to reach each of those in its file, so the bound may be too high but nev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(?:\\n(\d+) bytes \(([\w,]+)[^"]*)?"')
@@ -45,28 +45,39 @@ class CallGraph:
 
     def __init__(self) -> None:
         self.frames: dict[str, Frame] = {}
-        self.outside: set[str] = set()
+        self.outside: set[str] = set()  # names of called functions that have no frame
         self._taken: dict[str, set[str]] = {}
         self._depths: dict[str, Depth] = {}
 
-    def add(self, unit: str, info: str, relocations: str) -> None:
-        """Add a file by the text of its .ci file and the ``objdump -r`` output of its object."""
+    def add(
+        self, unit: str, info: str, relocations: str, same: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a file by the text of its .ci file and the ``objdump -r`` output of its object.
+
+        ``same`` maps the name of each function whose code is that of another to the latter: the
+        compiler merges equal functions, and writes a frame for one of them only.
+        """
+        same = same or {}
         for line in info.splitlines():
             node = _NODE.match(line)
             if node and node[2] is not None:
                 bounded = node[3] in ("static", "dynamic,bounded")
                 name = node[1]
                 self.frames[name] = Frame(_c_name(name), int(node[2]), bounded, unit=unit)
+        titles = {frame.name: t for t, frame in self.frames.items() if frame.unit == unit}
         for line in info.splitlines():
             edge = _EDGE.match(line)
             if edge and edge[1] in self.frames:
-                frame = self.frames[edge[1]]
-                if edge[2] == POINTER:
+                frame, callee = self.frames[edge[1]], edge[2]
+                if callee not in self.frames:
+                    callee = titles.get(same.get(_c_name(callee), ""), callee)
+                if callee == POINTER:
                     frame.by_pointer = True
-                elif edge[2] not in frame.calls:
-                    frame.calls.append(edge[2])
+                elif callee not in frame.calls:
+                    frame.calls.append(callee)
         calls = {(f.name, _c_name(c)) for f in self.frames.values() for c in f.calls}
-        self._taken[unit] = _addresses_taken(relocations, calls)
+        taken = _addresses_taken(relocations, calls)
+        self._taken[unit] = taken | {same[name] for name in taken & same.keys()}
 
     def depth(self, name: str) -> Depth:
         """Return the maximum stack depth of a C function. KeyError if there is none."""
@@ -102,7 +113,7 @@ class CallGraph:
             if callee in self.frames:
                 below.append(self._depth(callee, (*above, title)))
             else:
-                self.outside.add(callee)
+                self.outside.add(_c_name(callee))
         deepest = max(below, key=_order)
         path = (frame.name, *deepest.path)
         if deepest.nbytes is None or not frame.bounded:
@@ -119,6 +130,12 @@ class CallGraph:
             yield from (
                 t for t, f in self.frames.items() if f.unit == frame.unit and f.name in taken
             )
+
+
+def frame_names(info: str) -> set[str]:
+    """Return the names of the C functions with a stack frame in the text of a .ci file."""
+    nodes = (_NODE.match(line) for line in info.splitlines())
+    return {_c_name(node[1]) for node in nodes if node and node[2] is not None}
 
 
 def _c_name(title: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tvmrt import toolchains
-from tvmrt.cli.call_graph import CallGraph, Depth
+from tvmrt.cli.call_graph import CallGraph, Depth, frame_names
 from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, part_of
 from tvmrt.compiler.codegen.target import VIRTUAL, Target
 from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
@@ -96,10 +96,12 @@ def measure(
         sizes: dict[str, int] = {}
         for out, relocations in built:
             before = result.constant_bytes
-            _add_sections(result, ElfFile(out), sizes)
+            elf = ElfFile(out)
+            _add_sections(result, elf, sizes)
             if _RUN_FILE.search(out.stem):
                 result.run_constant_bytes += result.constant_bytes - before
-            graph.add(out.stem, out.with_suffix(".ci").read_text(errors="replace"), relocations)
+            info = out.with_suffix(".ci").read_text(errors="replace")
+            graph.add(out.stem, info, relocations, _merged_functions(elf, info))
     for name in graph.names():
         frame = max(f.nbytes for f in graph.frames.values() if f.name == name)
         cost = FunctionCost(name, sizes.get(name, 0), frame, graph.depth(name))
@@ -153,6 +155,22 @@ def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None
             and parts[section_index] == "code"
         ):
             sizes[symbol.name] = sizes.get(symbol.name, 0) + symbol.size
+
+
+def _merged_functions(elf: ElfFile, info: str) -> dict[str, str]:
+    """Return each function without a frame in the .ci file ``info`` that has the address of a
+    function with one, by name."""
+    framed = frame_names(info)
+    groups: dict[tuple[int | str, int], list[str]] = {}
+    for symbol in elf.symbols(TYPE_SYMBOLS):
+        if symbol.size:
+            groups.setdefault((symbol.section, symbol.address), []).append(symbol.name)
+    found: dict[str, str] = {}
+    for names in groups.values():
+        owner = next((name for name in names if name in framed), None)
+        if owner is not None:
+            found.update(dict.fromkeys((name for name in names if name not in framed), owner))
+    return found
 
 
 def _call(command: Sequence[str], folder: str | None) -> str:

@@ -17,6 +17,8 @@ import pytest
 from tvmrt.cli import main
 from tvmrt.cli.call_graph import CallGraph
 from tvmrt.cli.describe import describe
+from tvmrt.cli.footprint import measure
+from tvmrt.compiler.codegen.target import get_target
 
 COMPILER = "arm-none-eabi-gcc"
 BOARD = ("--target", "cortex-m4", "--interface-api", "c", "--unpacked-api")
@@ -205,12 +207,16 @@ node: { title: "a.c:leaf" label: "leaf\\na.c:1:1\\n24 bytes (static)" }
 node: { title: "a.c:taken" label: "taken\\na.c:2:1\\n100 bytes (static)" }
 node: { title: "run" label: "run\\na.c:3:1\\n8 bytes (static)" }
 node: { title: "memcpy" label: "memcpy\\n<built-in>" shape : ellipse }
+node: { title: "/tmp/a.c:lost" label: "lost\\n/tmp/a.c:7:1" shape : ellipse }
+node: { title: "merges" label: "merges\\na.c:8:1\\n4 bytes (static)" }
 node: { title: "loop" label: "loop\\na.c:4:1\\n16 bytes (static)" }
 node: { title: "wild" label: "wild\\na.c:5:1\\n16 bytes (dynamic)" }
 node: { title: "bounded" label: "bounded\\na.c:6:1\\n40 bytes (dynamic,bounded)" }
 edge: { sourcename: "run" targetname: "a.c:leaf" label: "a.c:3:9" }
 edge: { sourcename: "run" targetname: "memcpy" }
 edge: { sourcename: "run" targetname: "__indirect_call" label: "a.c:3:12" }
+edge: { sourcename: "run" targetname: "/tmp/a.c:lost" }
+edge: { sourcename: "merges" targetname: "a.c:merged" }
 edge: { sourcename: "loop" targetname: "loop" label: "a.c:4:9" }
 }
 """
@@ -233,13 +239,26 @@ OFFSET   TYPE              VALUE
         pytest.param("run", 108, ("run", "taken"), id="by-pointer"),
         pytest.param("loop", None, ("loop", "loop"), id="recursion"),
         pytest.param("wild", None, ("wild",), id="unbounded"),
+        pytest.param("merges", 28, ("merges", "leaf"), id="merged-by-the-compiler"),
         pytest.param("bounded", 40, ("bounded",), id="bounded"),
     ],
 )
 def test_the_stack_follows_calls_and_pointers(name, nbytes, path):
     graph = CallGraph()
-    graph.add("a", CI, RELOCATIONS)
+    graph.add("a", CI, RELOCATIONS, {"merged": "leaf"})
     depth = graph.depth(name)
     assert (depth.nbytes, depth.path) == (nbytes, path)
     graph.depth("run")
-    assert graph.outside == {"memcpy"}
+    assert graph.outside == {"memcpy", "lost"}
+
+
+@needs_compiler
+def test_the_stack_of_merged_functions_is_counted(tmp_path):
+    """The compiler keeps one of two equal functions; both have its stack, and no file's path."""
+    body = "(volatile int* x) { volatile int a[40]; a[*x] = 1; return *x + a[3]; }\n"
+    kept = "__attribute__((noinline)) static int"
+    call = "int caller(volatile int* x) { return one(x) + two(x); }\n"
+    (tmp_path / "a.c").write_text(f"{kept} one{body}{kept} two{body}{call}")
+    found = measure([tmp_path / "a.c"], [], get_target("cortex-m4"))
+    assert found.outside == []
+    assert found.functions["caller"].stack.nbytes > 160
