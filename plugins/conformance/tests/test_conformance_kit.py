@@ -157,17 +157,3 @@ def test_device_without_supported_operators_fails(skeleton):
     code, found = run_kit(built(source), "operators")
     assert code == 1
     assert "takes nothing" in found["claims"]["detail"]
-
-
-@pytest.mark.parametrize(
-    ("target", "problem"),
-    [
-        ("no_such_device", "device no_such_device is not known"),
-        ("missing.so", "missing.so"),
-        ("missing.py", "there is no file missing.py"),
-    ],
-)
-def test_target_that_is_no_device(target, problem):
-    code, found = run_kit(target, "operators")
-    assert code == 1
-    assert problem in found["process"]["detail"]

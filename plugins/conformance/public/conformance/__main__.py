@@ -7,7 +7,7 @@ import sys
 
 from . import firmware
 from .device_under_test import load_device
-from .runner import CHECKS, as_json
+from .runner import CHECKS, NOT_OPENED, as_json
 
 
 def main() -> None:
@@ -18,8 +18,10 @@ def main() -> None:
     module = importlib.import_module(f"{__package__}.{check}")
     try:
         device = load_device(target)
-    except Exception as problem:  # reported by the parent process
-        raise SystemExit(str(problem)) from None
+    except Exception as problem:  # the parent process raises it
+        text = " ".join(str(problem).split()) or type(problem).__name__
+        print(text, file=sys.stderr)
+        raise SystemExit(NOT_OPENED) from None
     if firmware.is_for_firmware(device):
         found = firmware.check(device, check, float(tolerance), tuple(only))
     else:

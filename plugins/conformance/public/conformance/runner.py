@@ -15,6 +15,7 @@ CHECKS = (
     "operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
     "leaks", "threads",
 )  # fmt: skip
+NOT_OPENED = 3  # exit code of a check whose device cannot be opened
 SECONDS = 600  # time limit of one check; a device that hangs fails it
 
 
@@ -46,7 +47,7 @@ def run_checks(
     Raises
     ------
     ValueError
-        For an unknown check.
+        For an unknown check, and if the device is unknown or cannot be loaded.
     """
     result = []
     for check in checks:
@@ -71,6 +72,8 @@ def _run_in_process(
         rows = json.loads(done.stdout.splitlines()[-1])
         return [Finding(**row) for row in rows]
     stderr_lines = done.stderr.strip().splitlines()
+    if done.returncode == NOT_OPENED:
+        raise ValueError(stderr_lines[-1])
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         return [Finding(check, "process", False, f"it died by {name}")]
