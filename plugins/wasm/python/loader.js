@@ -117,6 +117,10 @@ class Network {
     }
     const sizes = new Int32Array(this.#bytes, this.#exports.dims(), names.length);
     NETWORK.dims.forEach(({ name, min, max }, i) => {
+      const type = dims[name] === null ? "null" : `a ${typeof dims[name]}`;
+      if (type !== "a number") {
+        throw new TypeError(`the dimension ${name} is ${type}; pass a number, ${min} to ${max}`);
+      }
       if (!Number.isInteger(dims[name]) || dims[name] < min || dims[name] > max) {
         throw new RangeError(`the dimension ${name} is ${dims[name]}; pass ${min} to ${max}`);
       }

@@ -206,7 +206,8 @@ def test_each_run_has_its_own_sizes(tmp_path):
     program = f"""
         import {{ load }} from {json.dumps((tmp_path / "net.mjs").as_uri())};
         const net = await load(), image = new Float32Array(128);
-        for (const dims of [undefined, {{N: 5}}, {{N: 1.5}}, {{M: 2}}, {{N: 1}}]) {{
+        for (const dims of [undefined, {{N: 5}}, {{N: 1.5}}, {{M: 2}}, {{N: 1}},
+                            {{N: "2"}}, {{N: 2n}}, {{N: null}}]) {{
           try {{ net.run({{image}}, dims); }} catch (error) {{ console.log(String(error)); }}
         }}"""
     (tmp_path / "dims.mjs").write_text(program)
@@ -217,6 +218,9 @@ def test_each_run_has_its_own_sizes(tmp_path):
         "RangeError: the dimension N is 1.5; pass 1 to 4",
         "TypeError: there is no dimension M; run() needs {N: 1 to 4}",
         "RangeError: the input image has 128 elements; its shape [1, 1, 8, 8] has 64",
+        "TypeError: the dimension N is a string; pass a number, 1 to 4",
+        "TypeError: the dimension N is a bigint; pass a number, 1 to 4",
+        "TypeError: the dimension N is null; pass a number, 1 to 4",
     ]
 
 
