@@ -56,6 +56,8 @@ def command(
     from tvmrt.network.cache import Cache
 
     cache = Cache(folder)
+    if cache.folder.exists() and not cache.folder.is_dir():
+        raise NotADirectoryError(f"{cache.folder} is a file; name the folder of a cache")
     removed = None
     if clear or clear_older_than is not None:
         removed = cache.clear(0 if clear else clear_older_than or 0)

@@ -99,6 +99,15 @@ def test_wrong_sizes_and_times_are_refused(folder, capsys, monkeypatch):
     assert "TVMRT_CACHE_BYTES: '9 kilo' is not a size in bytes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [(), ("--clear",), ("--json",)])
+def test_a_file_is_no_cache(options, tmp_path, capsys):
+    file = tmp_path / "text.so"
+    file.write_text("text")
+    assert main(["cache", "--folder", str(file), *options]) == 2
+    assert capsys.readouterr().err.endswith("text.so is a file; name the folder of a cache\n")
+    assert file.read_text() == "text"
+
+
 def test_cache_folder_of_another_user_is_refused(folder, capsys, monkeypatch):
     folder.chmod(0o777)
     other = folder.stat().st_uid + 1
