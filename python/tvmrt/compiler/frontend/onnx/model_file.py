@@ -26,7 +26,8 @@ from .tensors import (
     refuse_external_data,
 )
 
-MIN_OPSET = 7
+OLDEST_OPSET = 1  # older than MIN_OPSET: models are upgraded to MIN_OPSET first
+MIN_OPSET = 7  # the oldest one that the importers read
 _COMPILED = (".so", ".dylib", ".dll", ".a", ".tar", ".elf", ".params")
 
 
@@ -182,7 +183,7 @@ def opsets(model: onnx.ModelProto) -> dict[str, int]:
     if not MIN_OPSET <= version <= newest:
         hint = f"with onnx {onnx.__version__}; a newer onnx reads more " if version > newest else ""
         raise ValueError(
-            f"the model has opset {version}; tvmrt reads opset {MIN_OPSET} to {newest} "
+            f"the model has opset {version}; tvmrt reads opset {OLDEST_OPSET} to {newest} "
             f"{hint}(onnx.version_converter can convert it)"
         )
     result[""] = version

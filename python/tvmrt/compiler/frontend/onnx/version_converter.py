@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvmrt.compiler.frontend.dims import unused_name
 
 from .check_ssa import label
-from .model_file import MIN_OPSET
+from .model_file import MIN_OPSET, OLDEST_OPSET
 from .tensors import nodes, replace_nodes, subgraphs
 
 _Nodes = list[onnx.NodeProto]
@@ -30,7 +30,7 @@ def upgrade_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     declared = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
     version = declared[0] if declared else MIN_OPSET
-    if not 1 <= version < MIN_OPSET:
+    if not OLDEST_OPSET <= version < MIN_OPSET:
         return model
     try:
         onnx.checker.check_model(model)
