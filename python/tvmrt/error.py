@@ -156,9 +156,17 @@ def from_text(text: str) -> BaseException:
     return TVMError(text)
 
 
-def suggestion(name: str, names: Collection[str]) -> str:
-    """Return the known name that is similar to an unknown one, or all names, for an error text."""
+MIN_SIMILARITY = 0.7  # of a suggestion; "gpu" and "tpu" have 0.67, swapped letters 0.75 or more
+
+
+def similar_names(name: str, names: Collection[str]) -> list[str]:
+    """Return the known names that an unknown one may be a misspelling of, the likeliest first."""
     from difflib import get_close_matches  # only needed for errors
 
-    similar = get_close_matches(name, names, 1)
+    return get_close_matches(name, names, 3, MIN_SIMILARITY)
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Return the known name that is similar to an unknown one, or all names, for an error text."""
+    similar = similar_names(name, names)
     return f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(names)}"

@@ -19,7 +19,7 @@ import click
 
 from tvmrt import option_syntax, optional_dependencies, plugin
 from tvmrt.cli import plugin_commands, verbosity
-from tvmrt.error import TvmrtWarning, suggestion
+from tvmrt.error import TvmrtWarning, similar_names, suggestion
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # exit code of shells for a program that Ctrl-C ended
@@ -123,6 +123,11 @@ def one_line(error: BaseException) -> str:
         text = str(error.args[0])  # str() of a KeyError is the repr of its argument
     elif isinstance(error, MemoryError):
         text = f"out of memory ({error})" if str(error) else "out of memory"
+    elif isinstance(error, click.NoSuchOption):
+        known = {each.lstrip("-"): each for each in error.possibilities or ()}
+        similar = similar_names(error.option_name.lstrip("-"), known)
+        error.possibilities = [known[name] for name in similar]
+        text = error.format_message()
     elif isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, ModuleNotFoundError):

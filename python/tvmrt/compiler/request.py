@@ -471,6 +471,7 @@ def make(options: Mapping[str, Any]) -> Request:
 
 
 _THREADS = ("threads", "num_threads", "n_threads", "intra_op_num_threads")
+_LEVELS = ("opt_level", "optimization_level", "optimisation_level", "graph_optimization_level")
 # Names of other libraries, by the option that has this effect.
 _SYNONYMS = {
     "providers": "devices", "backend": "devices", "dtype": "precision", "quantize": "weights",
@@ -492,6 +493,9 @@ def _unknown(name: str) -> str:
     """Return the error text for an unknown option."""
     if name in _THREADS:
         text = "give threads= to tvmrt.load, or set TVM_NUM_THREADS before tvmrt is imported"
+        return f"there is no option {option_syntax.option(name)} of compile; {text}"
+    if name in _LEVELS:
+        text = "networks are always optimised, and there is no level to choose; omit it"
         return f"there is no option {option_syntax.option(name)} of compile; {text}"
     hint = suggestion(_SYNONYMS.get(name, name), list(all_options()))
     if not hint.startswith("did you mean"):  # a list of 50 names helps less

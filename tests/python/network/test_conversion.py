@@ -255,6 +255,7 @@ def test_help_of_load_fits_one_screen():
         ("device", "did you mean devices?"),
         ("providers", "did you mean devices?"),
         ("batch_size", "did you mean dims?"),
+        ("opt_level", "networks are always optimised, and there is no level to choose; omit it"),
     ],
 )
 def test_options_of_other_libraries_name_those_of_tvmrt(name, words):

@@ -180,7 +180,8 @@ class _Search:
             attempt = self._try_sizes(sizes, {})
             if attempt is not None:
                 raise UnboundedDimensionsError(
-                    "memory of a board is planned for the largest sizes; declare bounds of "
+                    "memory of a C program is fixed when it is compiled, for the largest sizes; "
+                    "declare bounds of "
                     f"{', '.join(problem.names)}, for example "
                     f"{option('dims', self.axes.declare(sizes, {}))}"
                 ) from None
