@@ -78,13 +78,46 @@ static int check_machine(const ElfW(Ehdr) * head, const tvmrt_open_options* opti
       options->failed, options->path, machine_name(head->e_machine), machine_name(OWN_MACHINE));
 }
 
+/* The system whose linker writes files with this first word; NULL for all others. */
+static const char* system_of(const unsigned char* ident) {
+  static const struct {
+    unsigned char magic[4];
+    size_t size;
+    const char* name;
+  } formats[] = {
+      {{'M', 'Z', 0, 0}, 2, "Windows"},
+      {{0xcf, 0xfa, 0xed, 0xfe}, 4, "macOS"},
+      {{0xce, 0xfa, 0xed, 0xfe}, 4, "macOS"},
+      {{0xca, 0xfe, 0xba, 0xbe}, 4, "macOS"},
+  };
+  size_t i;
+  for (i = 0; i < sizeof(formats) / sizeof(formats[0]); ++i) {
+    if (memcmp(ident, formats[i].magic, formats[i].size) == 0) return formats[i].name;
+  }
+  return NULL;
+}
+
+#if defined(__linux__)
+#define OWN_SYSTEM "Linux "
+#else
+#define OWN_SYSTEM ""
+#endif
+
+static int check_system(const ElfW(Ehdr) * head, const tvmrt_open_options* options) {
+  const char* name = system_of(head->e_ident);
+  if (name == NULL) return 0;
+  return tvmrt__fail("OSError: %s %s: it is a library for %s, this machine is " OWN_SYSTEM
+                     "%s; compile it for this machine, which is the default target.",
+                     options->failed, options->path, name, machine_name(OWN_MACHINE));
+}
+
 /* Accessing a mapping beyond the end of its file raises a signal; dlopen() does not check. */
 static int check_complete(tvmrt_file file, uint64_t size, const tvmrt_open_options* options) {
   ElfW(Ehdr) head;
   ElfW(Phdr) part;
   unsigned i;
   if (!tvmrt__file_read_at(file, 0, &head, sizeof(head))) return 0; /* dlopen() reports it */
-  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return check_system(&head, options);
   TVMRT_RETURN_IF_ERROR(check_machine(&head, options));
   if (head.e_phentsize != sizeof(part)) return 0;
   for (i = 0; i < head.e_phnum; ++i) {

@@ -14,6 +14,7 @@ import click
 
 from tvmrt import plugin
 from tvmrt.cli import console, files
+from tvmrt.file_suffix import suffix_of
 
 if TYPE_CHECKING:
     from tvmrt.compiler.codegen.target import Target
@@ -55,7 +56,7 @@ def report(path: Path, output: Path | None, as_json: bool, **options: Any) -> No
         files.check_target(output)
     found = {"file": str(path), **estimate(path, BoardOptions(**options))}
     if output is not None:
-        as_page = output.suffix == ".html"
+        as_page = suffix_of(output) == ".html"
         text = board_page.html(found, page.Files()) if as_page else json.dumps(found)
         files.save_text(output, text)
     if as_json:
@@ -82,7 +83,9 @@ def estimate(path: Path, board_options: BoardOptions) -> dict[str, Any]:
     core = CORES[part.core] if part.core else core_of(machine.name)
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         archive = (
-            path if path.suffix == ".tar" else _compile_network(path, board_options, Path(folder))
+            path
+            if suffix_of(path) == ".tar"
+            else _compile_network(path, board_options, Path(folder))
         )
         found = {}
         for i, network in enumerate(
@@ -174,6 +177,7 @@ def _networks(
     from tvmrt.compiler.symbols import prefix_of
     from tvmrt.plugins.cycles.core_timing import core_of
     from tvmrt.plugins.cycles.qemu_run import ArchiveNetwork
+    from tvmrt.runtime.archive_errors import archive_error_text
 
     try:
         with tarfile.open(path) as archive:
@@ -188,8 +192,9 @@ def _networks(
                 target = str(module["target"][0]).rpartition("-device=")[2]
                 executors = module["executors"] if module["memory"]["pools"] else []
     except (tarfile.TarError, KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
+        text = archive_error_text(error).partition(";")[0]
         raise ValueError(
-            f"{path} is not an archive of a network for a board ({error}); 'tvmrt compile "
+            f"{path} is not an archive of a network for a board ({text}); 'tvmrt compile "
             f"NET.onnx -o NET.tar --board {board_options.board}' writes one"
         ) from None
     if executors != ["aot"]:

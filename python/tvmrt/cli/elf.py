@@ -47,6 +47,11 @@ class ElfFile:
     def __init__(self, path: Path, data: bytes | None = None):
         self.path = path
         self.data = path.read_bytes() if data is None else data
+        if (system := _system_of(self.data)) is not None:
+            raise ValueError(
+                f"{path} is a library for {system}, and this command reads libraries for Linux; "
+                "compile the network for the default target to a .so file"
+            )
         if self.data[:4] != b"\x7fELF":
             raise ValueError(f"{path} is not a shared library: it does not start as an ELF file")
         with self._damage_as_value_error():
@@ -108,6 +113,14 @@ class ElfFile:
             sums[part_of(section)] += section["sh_size"]
         del sums[""]
         return sums
+
+
+def _system_of(data: bytes) -> str | None:
+    """Return the system of a library in the format of Windows or macOS; None for others."""
+    if data[:2] == b"MZ":
+        return "Windows"
+    magics = ("feedfacf", "feedface", "cffaedfe", "cefaedfe", "cafebabe")
+    return "macOS" if data[:4].hex() in magics else None
 
 
 def part_of(section: Section) -> str:

@@ -7,10 +7,13 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from tvmrt import toolchains
+from tvmrt.file_suffix import suffix_of
 from tvmrt.install_paths import find_include_path
+from tvmrt.runtime.archive_errors import archive_error_text
 
 __all__ = ["link_shared", "unpack"]
 
@@ -29,7 +32,7 @@ def link_shared(file: str) -> str:
     """
     path, library = Path(file), Path(f"{file}.so")
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        inputs = _to_compile(path, Path(folder)) if path.suffix == ".tar" else [path]
+        inputs = _to_compile(path, Path(folder)) if suffix_of(path) == ".tar" else [path]
         output = Path(folder) / library.name
         headers = sorted({header.parent for header in Path(folder).rglob("*.h")})
         includes = [f"-I{include}" for include in [*headers, *find_include_path()]]
@@ -51,6 +54,14 @@ def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
     OSError, tarfile.TarError
         If the archive cannot be read, or the files cannot be written.
     """
+    try:
+        _unpack(archive, folder)
+    except (tarfile.TarError, EOFError, RecursionError, zlib.error) as error:
+        text = archive_error_text(error)
+        raise tarfile.ReadError(f"{os.fspath(archive)} cannot be read: {text}") from None
+
+
+def _unpack(archive: str | os.PathLike[str], folder: Path) -> None:
     root = folder.resolve()
     with tarfile.open(archive) as tar:
         for member in tar.getmembers():
@@ -72,8 +83,8 @@ def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
 def _to_compile(archive: Path, folder: Path) -> list[Path]:
     try:
         unpack(archive, folder)
-    except (tarfile.TarError, RecursionError) as error:  # nested extended headers recurse
-        raise ValueError(f"{archive} is not a readable archive: {error}") from None
+    except tarfile.TarError as error:
+        raise ValueError(str(error)) from None
     inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)
     if not inputs:
         raise ValueError(f"{archive} has neither objects nor C sources to link")

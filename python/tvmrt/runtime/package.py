@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tvmrt.runtime.archive_errors import archive_error_text
 
 __all__ = ["NETWORK", "Package", "is_package", "load_package", "read_package"]
 
@@ -22,7 +25,7 @@ LIBRARIES = ("mod.so", "mod.tar")  # linked, or object files
 VIRTUAL_MACHINE = ("lib.so", "lib.tar")
 NETWORK = "default"  # the executor factory function, as in libraries of one network
 MAX_BYTES = 4 << 30  # limit for the contents of a compressed archive
-_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
+_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def read_package(path: str | os.PathLike[str]) -> Package:
         with tarfile.open(path) as tar:
             return _read(tar, _max_content_bytes(path))
     except _DAMAGED as error:
-        raise ValueError(f"{os.fspath(path)} is not a package of tvmc: {error}") from None
+        text = archive_error_text(error)
+        raise ValueError(f"{os.fspath(path)} is not a package of tvmc: {text}") from None
 
 
 def _max_content_bytes(path: str | os.PathLike[str]) -> int:

@@ -245,7 +245,14 @@ def _linked_archive() -> bytes:
         pytest.param("a.params", b"0123456789abcdef", "not a params file", id="text-as-params"),
         pytest.param("a.json", b"[1, 2]", "not the JSON of a graph executor", id="other-json"),
         pytest.param("a.json", b"[" * 100_000, "not the JSON of a graph", id="deep-json"),
-        pytest.param("a.tar", b"no archive", "not a Model Library Format", id="text-as-archive"),
+        pytest.param("a.dll", b"MZ".ljust(99), "is a library for Windows, ", id="windows"),
+        pytest.param("a.dylib", b"\xcf\xfa\xed\xfe", "is a library for macOS, ", id="macos"),
+        pytest.param(
+            "a.tar",
+            b"no archive",
+            "Format archive (it is not a tar archive, or is damaged);",
+            id="text-as-archive",
+        ),
         pytest.param(
             "a.tar", _linked_archive(), "it contains no file metadata.json", id="linked-archive"
         ),

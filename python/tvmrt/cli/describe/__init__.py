@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt import conversion, plugin
 from tvmrt.cli.table import Table
+from tvmrt.file_suffix import suffix_of
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir import Graph
@@ -25,6 +26,8 @@ FORMATS = {
     ".params": "tvmrt.cli.describe.params",
     ".json": "tvmrt.cli.describe.graph_json",
 }
+
+OTHER_LIBRARIES = (".dll", ".dylib")  # the error names the system that they are for
 
 
 @dataclass
@@ -63,7 +66,8 @@ def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | N
 
 def describe(path: Path) -> Description:
     """Describe a file by the format of its suffix."""
-    module = FORMATS.get(path.suffix)
+    suffix = suffix_of(path)
+    module = FORMATS[".so"] if suffix in OTHER_LIBRARIES else FORMATS.get(suffix)
     if module is not None:
         return importlib.import_module(module).describe(path)
     importer = plugin.importer_of_file(path)

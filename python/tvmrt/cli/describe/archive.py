@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmrt.cli.describe import Description, dims, graph_json, manifest, package, params
 from tvmrt.cli.table import Table
+from tvmrt.runtime.archive_errors import archive_error_text
 from tvmrt.runtime.package import is_package
 
 METADATA = "metadata.json"
@@ -195,7 +196,8 @@ def describe(path: Path) -> Description:
         tarfile.TarError, ValueError, EOFError, LookupError, TypeError, AttributeError,
         RecursionError,  # tarfile recurses for each extended header before a member
     ) as error:  # fmt: skip
+        text = archive_error_text(error).partition(";")[0]
         raise ValueError(
-            f"{path} is not a Model Library Format archive ({error}); "
+            f"{path} is not a Model Library Format archive ({text}); "
             "'tvmrt compile MODEL.onnx -o OUT.tar' writes one"
         ) from None
