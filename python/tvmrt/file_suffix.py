@@ -1,4 +1,4 @@
-"""Suffixes of file names, by which formats are told apart."""
+"""Suffixes of file names, which select the format."""
 
 from __future__ import annotations
 

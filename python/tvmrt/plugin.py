@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from tvmrt.file_suffix import suffix_of
 from tvmrt.option import Option, read_option
 from tvmrt.plugin_check import malformed
 
@@ -154,7 +155,7 @@ class Importer:
         raise self._lacks("rival_call", path)
 
     def _lacks(self, method: str, path: Any) -> ValueError:
-        suffix = os.path.splitext(os.fspath(path))[1]
+        suffix = suffix_of(path)
         return ValueError(
             f"{path}: this command takes no {suffix} networks: their importer, "
             f"{type(self).__name__}, has no {method}()"
@@ -422,7 +423,7 @@ def why_missing(table: str, key: Any) -> str | None:
 
 def is_network(path: str | os.PathLike[str]) -> bool:
     """Return whether a file, by its suffix, is an uncompiled network; plug-ins add formats."""
-    suffix = os.path.splitext(os.fspath(path))[1]
+    suffix = suffix_of(path)
     if not suffix or suffix in _COMPILED:
         return False
     return (
@@ -458,9 +459,8 @@ def importer_of_file(path: str | os.PathLike[str]) -> Importer | None:
     ImportError
         If the plug-in's code does not load.
     """
-    suffix = os.path.splitext(os.fspath(path))[1]
-    found = find("importers", suffix)
-    if found is not None:
+    suffix = suffix_of(path)
+    if (found := find("importers", suffix)) is not None:
         importer: Importer = found()
         return importer
     if (reason := why_missing("importers", suffix)) is not None:
@@ -474,7 +474,7 @@ def importer_of(model: Any) -> Importer | None:
     Raises the errors of :func:`importer_of_file`.
     """
     if isinstance(model, (str, os.PathLike)):
-        if os.path.splitext(os.fspath(model))[1] in NETWORKS:
+        if suffix_of(model) in NETWORKS:
             return None
         if (found := importer_of_file(model)) is not None:
             return found

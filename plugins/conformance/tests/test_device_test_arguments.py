@@ -16,6 +16,7 @@ def test_no_finite_number(capsys, option, value):
     assert option in sentence and value in sentence
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     ("device", "words"),
     [("nope", "device nope is not known"), ("./none.so", "none.so"), ("./none.py", "none.py")],

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvmrt.compiler.export.atomic import replacing
 from tvmrt.compiler.pictures.render import render
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.report import FORMAT, VERSION
 from tvmrt.plugins.report.graph_layout import layout_graph
 
@@ -50,14 +51,14 @@ def write(
     Raises ValueError for another suffix, and OSError if writing fails.
     """
     check_name(path)
-    text = html(data, against) if Path(path).suffix == ".html" else json.dumps(data)
+    text = html(data, against) if suffix_of(path) == ".html" else json.dumps(data)
     with replacing(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
     """Raise ValueError if a file's suffix is not a report's."""
-    if Path(path).suffix not in SUFFIXES:
+    if suffix_of(path) not in SUFFIXES:
         raise ValueError(f"{os.fspath(path)}: a report is written as {' or '.join(SUFFIXES)}")
 
 
@@ -68,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     check_name(path)
     text = Path(path).read_text(encoding="utf-8", errors="replace")
-    if Path(path).suffix == ".html":
+    if suffix_of(path) == ".html":
         match = _DATA.search(text)
         text = match.group(1) if match else ""
     try:

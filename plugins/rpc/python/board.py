@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
 from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
+from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import compile_call
 from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 from tvmrt.tensor_info import TensorInfo
@@ -61,7 +62,7 @@ class RemoteBoard(RemoteMachine):
         from tvmrt.compiler.export.board_image import read_image_metadata
         from tvmrt.rpc.board import BoardNetwork
 
-        if path.suffix != IMAGE:
+        if suffix_of(path) != IMAGE:
             raise ValueError(
                 f"{path} is not an image for a board; "
                 f"{compile_call(f'net{IMAGE}', target='cortex-m4')} writes one"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.connection import Connection
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.rpc.constants import IMAGE, QEMU
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class RemoteCalls(Connection):
 
     def takes(self, path: Path, values: Mapping[str, Any]) -> bool:
         """Whether --rpc handles the file; its device rejects an image if it is not a board."""
-        return path.suffix == IMAGE and bool(values["rpc"])
+        return suffix_of(path) == IMAGE and bool(values["rpc"])
 
     def open(self, values: Mapping[str, Any]) -> RemoteMachine | None:
         """Return the server or board that the options name; None if they name none."""

@@ -12,6 +12,7 @@ import click
 from tvmrt.cli import console
 from tvmrt.connection import RemoteMachine, RemoteNetwork
 from tvmrt.error import TVMError
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.rpc.constants import IMAGE
 from tvmrt.tensor_info import TensorInfo
 
@@ -100,7 +101,7 @@ class RpcMachine(RemoteMachine):
         from tvmrt.runtime.executor.aot_executor import AotModule
         from tvmrt.runtime.executor.graph_executor import GraphModule
 
-        if path.suffix == IMAGE:
+        if suffix_of(path) == IMAGE:
             raise ValueError(
                 f"{path} is an image for a board; run it with --rpc serial:PATH or --rpc qemu"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tvmrt.compiler.codegen.c.naming import module_name_of
@@ -73,7 +74,7 @@ class SingleFile(Exporter):
         return {
             "target": "cortex-m0plus", "runtime": "crt", "executor": "aot", "unpacked_api": True,
             "interface_api": "c",
-            "module_name": module_name_of(name.removesuffix(".c")),
+            "module_name": module_name_of(Path(name).stem),
         }  # fmt: skip
 
     def files(self, library: Any, name: str) -> dict[str, str]:
@@ -86,7 +87,7 @@ class SingleFile(Exporter):
         sources, target = library.sources, library.target
         texts = {k: v for k, v in sources.files.items() if not k.endswith(_OPTIONAL)}
         own = tensor_names.header_name(sources.prefix)
-        public = f"{name.removesuffix('.c')}.h"
+        public = f"{Path(name).stem}.h"
         declared = _SYMBOL.sub("", texts.pop(own))
         headers = {k: texts.pop(k) for k in [*texts] if k.endswith(".h")}
         headers.update(runtime_headers([*texts.values(), *headers.values()], target))
@@ -107,7 +108,7 @@ class SingleFile(Exporter):
 def _check(library: Any, name: str) -> None:
     if re.search(r'["\\\n]', name):
         raise ValueError(f"{name!r}: C cannot include a header of this name; choose another name")
-    if (header := name.removesuffix(".c").lower()) in _STANDARD:
+    if (header := Path(name).stem.lower()) in _STANDARD:
         raise ValueError(
             f"{name}: its header would be {header}.h, which C code would include instead of the C "
             "library's; choose another name"

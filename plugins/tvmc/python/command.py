@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import connections, console, files, options
+from tvmrt.file_suffix import suffix_of
 from tvmrt.units import COUNT
 
 # Flags of tvmc without effect here, and the reason.
@@ -225,7 +226,7 @@ def compile_command(
     _warn_ignored(ignored)
     line = CommandLine("compile", file)
     line.add("--target", *filter(None, [target_of(target)]))
-    if executor is None and output_format != "a" and output.suffix != ".a":
+    if executor is None and output_format != "a" and suffix_of(output) != ".a":
         executor = "graph"
     line.add("--executor", *filter(None, [executor]))
     line.add("--shape", *(shapes_of(input_shapes) if input_shapes else ()))
@@ -239,7 +240,7 @@ def compile_command(
     line.add("--cc", *filter(None, [cross_compiler]))
     if cross_compiler_options:
         line.variables["TVMRT_CFLAGS"] = cross_compiler_options
-    if output_format == "mlf" or output.suffix in (".so", ".a"):
+    if output_format == "mlf" or suffix_of(output) in (".so", ".a"):
         line.add("-o", output)
         line.run()
     else:

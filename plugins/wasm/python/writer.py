@@ -35,7 +35,7 @@ class Module(_Format):
 
     def files(self, library: Any, name: str) -> dict[str, str | bytes]:
         """Return the files. Raises the errors of :func:`_module`."""
-        stem = name.removesuffix(".wasm")
+        stem = Path(name).stem
         module = _module(library, name)
         address = json.dumps("./" + quote(name))
         types = typescript.declarations(network(library), _title(library))
@@ -53,7 +53,7 @@ class Script(_Format):
     def files(self, library: Any, name: str) -> dict[str, str | bytes]:
         """Return the file. Raises the errors of :func:`_module`."""
         data = base64.b64encode(_module(library, name)).decode()
-        variable = re.sub(r"\W", "_", name.removesuffix(".js"), flags=re.ASCII)
+        variable = re.sub(r"\W", "_", Path(name).stem, flags=re.ASCII)
         variable = f"_{variable}" if variable[0].isdigit() else variable
         return {
             name: f"{_title(library)}(() => {{\n{_loader(library, '')}\n"

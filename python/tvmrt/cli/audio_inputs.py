@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tvmrt.file_suffix import suffix_of
 from tvmrt.network.inputs import TensorInfo
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ SUFFIXES = (".wav",)
 
 def is_sound(path: Path) -> bool:
     """Return whether a file name has the suffix of a sound."""
-    return path.suffix.lower() in SUFFIXES
+    return suffix_of(path) in SUFFIXES
 
 
 def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:

@@ -33,6 +33,7 @@ from tvmrt.cli import (
 from tvmrt.cli.decoder_speed import DecoderMeter, DecoderSpeed
 from tvmrt.cli.resident_memory import ResidentMemory, resident
 from tvmrt.compiler.option_values import parse_names
+from tvmrt.file_suffix import suffix_of
 from tvmrt.units import SECONDS
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def command(
         raise click.UsageError(
             f"--profile times operators on this machine: omit {remote_machine.option}"
         )
-    if profiled and any(model.suffix in COMPILED for model in models):
+    if profiled and any(suffix_of(model) in COMPILED for model in models):
         raise click.UsageError(
             "--profile needs the network file; 'tvmrt profile' times a compiled library"
         )
@@ -206,7 +207,7 @@ def _measure(
 
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
-    if path.suffix in COMPILED:
+    if suffix_of(path) in COMPILED:
         return [
             _measure_compiled(path, rivals, inputs_file, seconds, threads, choices, single_runs)
         ]

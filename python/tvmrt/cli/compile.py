@@ -20,6 +20,7 @@ from tvmrt.compiler.codegen.c.naming import module_name_of
 from tvmrt.compiler.codegen.target import DEFAULT_VARIABLE, UNHOSTED, default_target
 from tvmrt.compiler.export import formats
 from tvmrt.compiler.option_values import parse_names
+from tvmrt.file_suffix import suffix_of
 
 LIBRARIES = (".so", ".dylib", ".dll")
 
@@ -136,13 +137,14 @@ def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs:
 
 def _is_file(output: Path) -> bool:
     """Return whether this output name is a file, in a plug-in's format or a built-in one."""
-    suffix = output.suffix
+    suffix = suffix_of(output)
     return suffix in formats.FILE_SUFFIXES or bool(suffix and formats.exporter(suffix))
 
 
 def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
     """Set the options of the output's format where none are given; return its network name."""
-    exporter = formats.exporter(output.suffix) if output.suffix else None
+    suffix = suffix_of(output)
+    exporter = formats.exporter(suffix) if suffix else None
     defaults = {} if exporter is None else dict(exporter.defaults(output.name))
     if requested["board"] or os.environ.get(DEFAULT_VARIABLE) in UNHOSTED:
         defaults.pop("target", None)
@@ -151,7 +153,7 @@ def _set_defaults(output: Path, requested: dict[str, Any]) -> str | None:
         if given(name) == ParameterSource.DEFAULT:
             requested[name] = defaults[name]
     is_default = requested["target"] is None and requested["board"] is None
-    if is_default and output.suffix not in LIBRARIES:
+    if is_default and suffix not in LIBRARIES:
         requested["target"] = default_target(as_sources=True, levels=requested["levels"])
     return defaults.get("module_name")
 

@@ -10,6 +10,7 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.describe.object_symbols import ObjectFile, read_objects
+from tvmrt.file_suffix import suffix_of
 
 PREFIXES = ("TVM", "tvmgen", "tvmrt_", "__tvm")
 LOADED = (".so", ".dylib")  # such files find the runtime in the process that loads them
@@ -47,7 +48,7 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
         files.check_file(path)
         objects += read_objects(path)
     known = suppliers()
-    if all(path.suffix in LOADED for path in paths):
+    if all(suffix_of(path) in LOADED for path in paths):
         objects += known["libtvm_runtime.so"]
     findings = examine(objects, known)
     if as_json:

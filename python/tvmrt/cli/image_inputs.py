@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tvmrt.file_suffix import suffix_of
 from tvmrt.network.inputs import TensorInfo
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 def is_image(path: Path) -> bool:
     """Return whether a file name has the suffix of a picture."""
-    return path.suffix.lower() in SUFFIXES
+    return suffix_of(path) in SUFFIXES
 
 
 def load(

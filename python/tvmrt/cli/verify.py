@@ -26,6 +26,7 @@ from tvmrt.cli import (
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
 from tvmrt.cli.tolerance import TensorComparison
+from tvmrt.file_suffix import suffix_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,10 +69,10 @@ def command(
     MODEL may also be a Python file or shared library of operators: each body of each operator is
     then compared with its Python reference on random operands.
     """
-    if remote.is_remote and model.suffix != ".onnx":
+    if remote.is_remote and suffix_of(model) != ".onnx":
         raise click.UsageError("only ONNX networks can be verified on another machine")
-    if model.suffix in verify_operators.SUFFIXES:
-        if model.suffix != ".py" and "executor" in describe(model).properties:
+    if suffix_of(model) in verify_operators.SUFFIXES:
+        if suffix_of(model) != ".py" and "executor" in describe(model).properties:
             raise ValueError(
                 f"{model} is a compiled network; give the "
                 f"{' or '.join(plugin.network_suffixes())} file it was compiled from"

@@ -26,8 +26,8 @@ from tvmrt.compiler.codegen.target import (
     local_target,
     target_names,
 )
+from tvmrt.compiler.unknown_option import unknown_option_text
 from tvmrt.compiler.value_types import checked
-from tvmrt.error import suggestion
 from tvmrt.option import Option
 
 if TYPE_CHECKING:
@@ -425,7 +425,7 @@ def _split_fields(added: tuple[tuple[str, Any], ...], options: Mapping[str, Any]
     if more:
         rows = plugin_options()
         if unknown := [name for name in more if name not in rows]:
-            raise TypeError(_unknown(unknown[0]))
+            raise TypeError(unknown_option_text(unknown[0], list(all_options())))
         values = {**dict(added), **more}
         changed = sorted((k, v) for k, v in values.items() if not _is(v, rows[k].default))
         own["added"] = tuple(changed)
@@ -466,18 +466,8 @@ def make(options: Mapping[str, Any]) -> Request:
     table = all_options() if options.keys() - _ROWS.keys() else _ROWS
     for name in options:
         if name not in table:
-            raise TypeError(_unknown(name))
+            raise TypeError(unknown_option_text(name, list(table)))
     return Request(**{name: checked(name, table[name], each) for name, each in options.items()})
-
-
-_THREADS = ("threads", "num_threads", "n_threads", "intra_op_num_threads")
-_LEVELS = ("opt_level", "optimization_level", "optimisation_level", "graph_optimization_level")
-# Names of other libraries, by the option that has this effect.
-_SYNONYMS = {
-    "providers": "devices", "backend": "devices", "dtype": "precision", "quantize": "weights",
-    "input_shapes": "shapes", "input_shape": "shapes", "shape_dict": "shapes",
-    "batch_size": "dims", "batch": "dims", "dynamic_axes": "dims", "dynamic_shapes": "dims",
-}  # fmt: skip
 
 
 def with_conversion(model: Any, request: Request) -> tuple[Any, Request]:
@@ -487,18 +477,3 @@ def with_conversion(model: Any, request: Request) -> tuple[Any, Request]:
     if found is not sizes:
         request = replace(request, shapes=found.shapes, dims=found.dims)
     return model, request
-
-
-def _unknown(name: str) -> str:
-    """Return the error text for an unknown option."""
-    if name in _THREADS:
-        text = "give threads= to tvmrt.load, or set TVM_NUM_THREADS before tvmrt is imported"
-        return f"there is no option {option_syntax.option(name)} of compile; {text}"
-    if name in _LEVELS:
-        text = "networks are always optimised, and there is no level to choose; omit it"
-        return f"there is no option {option_syntax.option(name)} of compile; {text}"
-    hint = suggestion(_SYNONYMS.get(name, name), list(all_options()))
-    if not hint.startswith("did you mean"):  # a list of 50 names helps less
-        hint = "help(tvmrt.load) shows the common ones, help(tvmrt.compile) all"
-    hint = plugin.why_missing("options", name) or hint
-    return f"there is no option {option_syntax.option(name)} of compile; {hint}"

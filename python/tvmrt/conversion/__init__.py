@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tvmrt.file_suffix import suffix_of
+
 __all__ = ["Sizes", "advice_for_file", "convert", "is_foreign"]
 
 
@@ -81,7 +83,7 @@ def _format_of(model: Any) -> _Format | None:
     path = Path(model)
     if path.is_dir():
         return _SAVED_MODEL if (path / "saved_model.pb").is_file() else None
-    return FORMATS.get(path.suffix.lower())
+    return FORMATS.get(suffix_of(path))
 
 
 def advice_for_file(path: str | os.PathLike[str]) -> str | None:
@@ -114,13 +116,23 @@ def is_foreign(model: Any) -> bool:
     return _format_of(model) is not None
 
 
+def _check_readable(path: str, may_be_folder: bool) -> None:
+    """Raise an OSError whose text is a sentence, unlike those of the system."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} does not exist; check the path")
+    if os.path.isdir(path) and not may_be_folder:
+        raise IsADirectoryError(f"{path} is a folder; give the path of a network file")
+    if not os.access(path, os.R_OK):
+        raise PermissionError(f"{path} cannot be read; check its permissions")
+
+
 def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     """Convert a model of another framework; return other models unchanged.
 
     Raises
     ------
-    FileNotFoundError
-        If the file does not exist.
+    FileNotFoundError, IsADirectoryError, PermissionError
+        If the file does not exist, is a folder or may not be read.
     ImportError
         If the library that converts it is not installed.
     TypeError
@@ -134,9 +146,9 @@ def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     if isinstance(model, str) and "://" in model:
         raise ValueError(f"{model} is an address; download the file and give its path")
     found = _format_of(model)
+    if isinstance(model, (str, os.PathLike)):
+        _check_readable(os.fspath(model), may_be_folder=found is not None)
     if found is not None:
-        if not os.path.exists(model):
-            raise FileNotFoundError(f"{os.fspath(model)} does not exist; check the path")
         if found.may_be_onnx:
             return model, sizes
         if not found.converter:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvmrt.conversion import TORCH_EXPORT, Sizes
 from tvmrt.conversion.exporter import first_sentence, import_exporter, report_failure
+from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import option
 
 INSTEAD = "export it yourself with torch.onnx.export() and give the ONNX file"
@@ -21,7 +22,7 @@ def convert_file(path: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     name = os.fspath(path)
     torch = import_exporter("torch", f"{name} is a PyTorch file", "torch onnxscript", TORCH_EXPORT)
     try:
-        if name.lower().endswith(".pt2"):
+        if suffix_of(name) == ".pt2":
             return convert_model(torch.export.load(name), sizes)
         module = torch.jit.load(name, map_location="cpu")
     except Exception as error:  # torch raises anything

@@ -11,6 +11,7 @@ from typing import Any
 from tvmrt import conversion
 from tvmrt.connection import advice_for_file
 from tvmrt.error import NameNotFoundError, TVMError
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugin import is_network, network_suffixes
 from tvmrt.runtime import Module, cpu, get_global_func, load_module
 from tvmrt.runtime.executor.aot_executor import AotModule
@@ -76,14 +77,15 @@ def check_compiled(file: Path) -> None:
         )
     if (advice := conversion.advice_for_file(file)) is not None:
         raise ValueError(advice)
-    if file.suffix == ".elf":
-        raise ValueError(f"{file} is an image for a board{advice_for_file(file.suffix)}")
-    if file.suffix == ".tar" and has_sources(file):
+    suffix = suffix_of(file)
+    if suffix == ".elf":
+        raise ValueError(f"{file} is an image for a board{advice_for_file(suffix)}")
+    if suffix == ".tar" and has_sources(file):
         raise ValueError(
             f"{file} is an archive of C sources for a program; compile the network to a .so file "
             "to run it here"
         )
-    known = file.suffix in _LIBRARIES or get_global_func(f"{_LOADER}{file.suffix[1:]}", True)
+    known = suffix in _LIBRARIES or get_global_func(f"{_LOADER}{suffix[1:]}", True)
     if file.is_file() and not known:
         raise ValueError(
             f"{file} is neither a network ({', '.join(network_suffixes())}) nor a compiled library "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tvmrt import conversion, optional_dependencies
 from tvmrt.compiler.request import Request, make, with_conversion
 from tvmrt.error import CompileError, TvmrtWarning
+from tvmrt.file_suffix import suffix_of
 from tvmrt.network import cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.loaded_library import open_library
@@ -162,7 +163,7 @@ class _Source:
 
     def external_files(self) -> dict[str, str]:
         """Return the digests of the external weight files, by file name."""
-        if self.file is None or self.file.suffix != ".onnx":
+        if self.file is None or suffix_of(self.file) != ".onnx":
             return {}
         from tvmrt.compiler.frontend.onnx import data_files
 

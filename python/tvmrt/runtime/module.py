@@ -10,6 +10,7 @@ import numpy as np
 
 from tvmrt import unsupported_tvm_names
 from tvmrt.error import NameNotFoundError
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugin import is_network
 from tvmrt.runtime import _core
 from tvmrt.runtime._core import function_from_handle
@@ -418,20 +419,22 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         raise IsADirectoryError(f"{path} is a folder; give the library in it, or compile a network")
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no file {path} to load a module from; check the path")
-    if path.endswith(".tar"):
+    if suffix_of(path) == ".tar":
         from tvmrt.runtime.package import is_package, load_package
 
         if is_package(path):
             module = load_package(path, load_module)
             module.__dict__["_origin"] = _File(path, fmt)
             return module
-    if path.endswith((".o", ".tar")):
+    if suffix_of(path) in (".o", ".tar"):
         from tvmrt.runtime.link import link_shared
 
         path, fmt = link_shared(path), "so"
-    suffix = os.path.splitext(path)[1]
+    suffix = suffix_of(path)
     if is_network(path) and get_global_func(f"{LOADER}{suffix[1:]}", True) is None and not fmt:
         raise ValueError(f"{path} is not compiled; tvmrt.load compiles it and returns a function")
+    if not path.endswith(suffix) and not fmt:  # the runtime distinguishes cases
+        fmt = suffix[1:]
     # called as a packed function, so exceptions of Python loaders propagate unchanged
     module = get_global_func("runtime.ModuleLoadFromFile")(path, fmt)
     module.__dict__["_origin"] = _File(path, fmt)

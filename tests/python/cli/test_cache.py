@@ -99,6 +99,7 @@ def test_wrong_sizes_and_times_are_refused(folder, capsys, monkeypatch):
     assert "TVMRT_CACHE_BYTES: '9 kilo' is not a size in bytes" in capsys.readouterr().err
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("options", [(), ("--clear",), ("--json",)])
 def test_a_file_is_no_cache(options, tmp_path, capsys):
     file = tmp_path / "text.so"

@@ -14,10 +14,13 @@ PACKAGE = ROOT / "python" / "tvmrt"
 # Allowed module-level imports of a package besides its own; entries may be single files.
 MAY_IMPORT = {
     "compiler.ir": {"option_syntax", "error"},
-    "compiler.frontend": {"conversion", "option_syntax", "error", "compiler.ir", "plugin"},
+    "compiler.frontend": {
+        "conversion", "option_syntax", "error", "compiler.ir", "file_suffix", "plugin",
+    },
     "compiler.differences": set(),
     "compiler.custom": {
-        "compiler.frontend", "compiler.ir", "entry_points", "error", "libinfo", "option_syntax",
+        "compiler.frontend", "compiler.ir", "entry_points", "error", "file_suffix", "libinfo",
+        "option_syntax",
     },
     "compiler.transform": {"error", "compiler.ir"},
     "compiler.planner": {"option_syntax", "error", "compiler.ir"},
@@ -34,20 +37,21 @@ MAY_IMPORT = {
     "compiler.pictures": {"compiler.export", "compiler.ir"},
     "compiler.export": {
         "option_syntax", "error", "compiler.ir", "compiler.planner", "compiler.codegen",
-        "compiler.partition", "libinfo", "plugin", "toolchains",
+        "compiler.partition", "file_suffix", "libinfo", "plugin", "toolchains",
     },
-    "conversion": {"option_syntax"},
+    "conversion": {"file_suffix", "option_syntax"},
     "network": {
         "conversion", "option_syntax", "error", "compiler.export", "compiler.frontend",
         "compiler.ir", "libinfo", "compiler.option_types", "compiler.pipeline",
         "compiler.processor",
         "compiler.pictures", "compiler.request", "runtime", "optional_dependencies", "plugin",
         "plugins",
-        "connection", "tensor_info", "compiler.option_docs", "toolchains", "units",
+        "connection", "file_suffix", "tensor_info", "compiler.option_docs", "toolchains", "units",
     },
     "connection": {"compiler.export", "deprecation", "error", "plugin", "tensor_info"},
     "tensor_info": set(),
-    "plugin": {"entry_points", "error", "option", "plugin_check", "plugins"},
+    "file_suffix": set(),
+    "plugin": {"entry_points", "error", "file_suffix", "option", "plugin_check", "plugins"},
     "plugin_check": set(),
     "deprecation": set(),
     "option": {"units"},
@@ -56,7 +60,7 @@ MAY_IMPORT = {
     "units": set(),
     "runtime": {
         "option_syntax", "unsupported_tvm_names", "entry_points", "error", "install_paths",
-        "_ffi", "nd", "plugin", "toolchains",
+        "_ffi", "file_suffix", "nd", "plugin", "toolchains",
     },
 }  # fmt: skip
 

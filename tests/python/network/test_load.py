@@ -21,6 +21,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
+from tvmrt import cli
+from tvmrt.plugin import network_suffixes
 from tvmrt.runtime.executor.base import Executor
 
 rng = np.random.default_rng(4)
@@ -380,3 +382,40 @@ def test_networks_in_pools_leave_no_files(start, tmp_path):
     model = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
     subprocess.run([sys.executable, program, model, start], env=environment, check=True)
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.everyday(1)
+@pytest.mark.parametrize("function", [tvmrt.load, tvmrt.compile])
+@pytest.mark.parametrize("suffix", network_suffixes())
+def test_a_path_without_a_file_is_one_sentence(function, suffix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkdir(f"d{suffix}")
+    with pytest.raises(FileNotFoundError) as caught:
+        function(f"none{suffix}")
+    assert str(caught.value) == f"none{suffix} does not exist; check the path"
+    with pytest.raises(IsADirectoryError) as caught:
+        function(f"d{suffix}")
+    assert str(caught.value) == f"d{suffix} is a folder; give the path of a network file"
+
+
+@pytest.mark.parametrize(
+    ("output", "files"),
+    [
+        ("B.TAR", ["B.TAR"]),
+        ("B.C", ["B.C", "B.h"]),
+        pytest.param("B.SO", ["B.SO"], marks=pytest.mark.slow),
+        pytest.param("B.WASM", ["B.WASM", "B.d.mts", "B.d.ts", "B.mjs"], marks=pytest.mark.slow),
+    ],
+)
+def test_suffixes_of_files_may_be_in_capitals(output, files, tmp_path, monkeypatch):
+    if output == "B.WASM":
+        pytest.importorskip("ziglang")
+    monkeypatch.chdir(tmp_path)
+    onnx.save(_model(1), "A.ONNX", "protobuf")
+    assert cli.main(["inspect", "A.ONNX"]) == 0
+    assert cli.main(["compile", "A.ONNX", "-o", output]) == 0
+    assert sorted(os.listdir()) == ["A.ONNX", *files]
+    if output == "B.SO":
+        x = _inputs(1)
+        for network in ("A.ONNX", output):
+            _check(list(tvmrt.load(network, cache=False)(x).values()), _right(_model(1), x))

@@ -87,8 +87,29 @@ def test_bad_file_is_named(tmp_path, name):
     content, fmt, kind = BAD_FILES[name]
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(kind, match=name):
+    with pytest.raises(kind, match=name) as caught:
         load_module(tmp_path / name, fmt)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the files are for other systems than Linux")
+@pytest.mark.everyday(1)
+@pytest.mark.parametrize(
+    ("name", "first", "system"),
+    [("net.dll", b"MZ", "Windows"), ("net.dylib", b"\xcf\xfa\xed\xfe", "macOS")],
+)
+def test_a_library_of_another_system_is_named(tmp_path, name, first, system):
+    (tmp_path / name).write_bytes(first.ljust(500, b"\0"))
+    sentence = rf"{name}: it is a library for {system}, this machine is Linux \S+; compile it"
+    for load in (load_module, tvmrt.load):
+        with pytest.raises(OSError, match=sentence):
+            load(tmp_path / name)
+
+
+def test_suffixes_may_be_in_capitals(toolbox_path, tmp_path):
+    copy = tmp_path / "COPY.SO"
+    copy.write_bytes(toolbox_path.read_bytes())
+    assert load_module(copy)["add3"](1, 2, 3) == 6
 
 
 def test_loader_in_python(toolbox, tmp_path):

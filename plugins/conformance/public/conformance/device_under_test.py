@@ -16,6 +16,7 @@ import tvmrt
 from tvmrt.compiler import devices
 from tvmrt.compiler.devices import Device, ModuleBlob
 from tvmrt.error import TVMError
+from tvmrt.file_suffix import suffix_of
 
 from .case import OPSET, Case
 from .cases import all_cases
@@ -32,11 +33,11 @@ def load_device(target: str) -> Device:
         If the file cannot be loaded.
     """
     path = Path(target)
-    if path.suffix in (".so", ".dylib"):
+    if suffix_of(path) in (".so", ".dylib"):
         before = set(tvmrt.runtime.list_devices())
         tvmrt.load_device_plugin(path)
         return _newly_registered(set(tvmrt.runtime.list_devices()) - before, path)
-    if path.suffix == ".py":
+    if suffix_of(path) == ".py":
         before = set(devices.names())
         _import_file(path)
         return _newly_registered(set(devices.names()) - before, path)

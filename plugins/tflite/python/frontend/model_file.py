@@ -13,6 +13,7 @@ import numpy as np
 from tvmrt.compiler.ir import DTYPES
 from tvmrt.compiler.ir.mmap_constants import mmap_from_file
 from tvmrt.error import UnsupportedError
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugins.tflite.frontend.flatbuffer import File, Table
 from tvmrt.plugins.tflite.frontend.options import BUILTIN, CUSTOM, read_options
 from tvmrt.plugins.tflite.frontend.sparse import densify
@@ -137,7 +138,7 @@ def is_tflite(source: Any) -> bool:
     if not isinstance(source, (str, os.PathLike)):
         return False
     path = Path(source)
-    if path.suffix == ".tflite":
+    if suffix_of(path) == ".tflite":
         return True
     try:
         with path.open("rb") as file:

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Union
 
+from tvmrt.file_suffix import suffix_of
+
 from .catalogue import Catalogue, flatten
 from .operator import Operator
 from .plugin import load_library
@@ -26,7 +28,7 @@ def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: the operator file does not exist")
-    operators = _from_python(path) if path.suffix == ".py" else load_library(path)
+    operators = _from_python(path) if suffix_of(path) == ".py" else load_library(path)
     for operator in operators:
         operator.reloaded = (_reload, (str(path.resolve()), operator.name, operator.version))
     return operators

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tvmrt import plugin
+from tvmrt.file_suffix import suffix_of
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # other outputs become folders
 # Suffixes that a user means as a file, for which a folder would be a surprise.
@@ -88,7 +89,7 @@ def is_source_of(prefixes: Iterable[str], file: Path) -> bool:
 def check_folder_name(path: Path) -> None:
     """Raise ValueError for a new folder whose suffix says that a file is meant."""
     known = [*FILE_SUFFIXES, *output_suffixes()]
-    is_like_file = path.suffix.lower() in (*NO_FOLDERS, *known) or plugin.is_network(path)
+    is_like_file = suffix_of(path) in (*NO_FOLDERS, *known) or plugin.is_network(path)
     if is_like_file and not path.is_dir():
         raise ValueError(
             f"{path}: unknown output format {path.suffix}; use {', '.join(known)}, "

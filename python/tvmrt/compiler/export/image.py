@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from tvmrt import plugin
 from tvmrt.compiler.codegen.c.naming import check_module_name
 from tvmrt.compiler.codegen.firmware_image import memory_files, share_operators
 from tvmrt.compiler.ir.program import MemoryPool
+from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import choose
 
 from . import formats
@@ -106,7 +106,7 @@ class CompiledImage:
         """Write by suffix: ``.tar`` an archive, anything else a folder of C files. Raises the error
         of :func:`check_format`."""
         check_format(path)
-        if Path(path).suffix == ".tar":
+        if suffix_of(path) == ".tar":
             self.export_model_library_format(path)
         else:
             self.export_sources(path)
@@ -129,7 +129,7 @@ class CompiledImage:
 
 def check_format(path: str | os.PathLike[str]) -> None:
     """Raise ValueError if the suffix of an output is of a format with a single network."""
-    suffix = Path(path).suffix
+    suffix = suffix_of(path)
     if suffix in (".so", ".dylib", ".dll"):
         raise ValueError(
             f"{path}: several networks are linked into a program, not loaded as a library; export "

@@ -23,6 +23,7 @@ from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.program import Program
 from tvmrt.compiler.partition import Partition
 from tvmrt.error import TvmrtWarning
+from tvmrt.file_suffix import suffix_of
 from tvmrt.option_syntax import option, options
 
 from . import blob, formats, import_stubs
@@ -156,7 +157,7 @@ class CompiledLibrary:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board, a
         suffix of a plug-in's exporter its format, anything else a folder. Raises ValueError for a
         suffix of other files, such as ``.zip``."""
-        suffix = Path(path).suffix
+        suffix = suffix_of(path)
         if suffix in (*SUFFIXES, ".tar", ".elf") or formats.exporter(suffix):
             self._check_folder_files(path)
         if suffix in SUFFIXES:
@@ -239,7 +240,7 @@ class CompiledLibrary:
                 f"target {self.target.name} has no shared libraries; export to a folder or .tar"
             )
         suffix = self.target.library_suffix
-        given, usual = Path(path).suffix, suffix if self.target.triple else OWN_SUFFIX
+        given, usual = suffix_of(path), suffix if self.target.triple else OWN_SUFFIX
         if given != suffix and (suffix != ".so" or (given in SUFFIXES and given != usual)):
             raise ValueError(
                 f"{path}: a library for {self.target.name} is a {suffix} file; "

@@ -13,6 +13,7 @@ from onnx.external_data_helper import uses_external_data
 
 from tvmrt import conversion
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
+from tvmrt.file_suffix import suffix_of
 from tvmrt.plugin import network_suffixes
 
 from .lazy_weights import read_without_weights
@@ -90,7 +91,7 @@ def _parse(data: bytes, path: Path, size: int) -> onnx.ModelProto:
         model.ParseFromString(data)
     except Exception as problem:
         advice = conversion.advice_for_file(path)
-        if advice is None and path.suffix in _COMPILED:
+        if advice is None and suffix_of(path) in _COMPILED:
             sources = " or ".join(network_suffixes())
             advice = f"{path} is a compiled network; give the {sources} file it was compiled from"
         text = advice or f"{path} {_parse_error_text(str(problem), size)}"
