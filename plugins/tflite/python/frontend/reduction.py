@@ -51,18 +51,22 @@ def reduce(ctx: OpContext) -> Value:
 
 
 def _quantized_reduction(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    """Compute quantised sums or means; the multiplier includes a mean's element count. LiteRT scales
-    sums in float32."""
+    """Compute quantised sums or means; the multiplier includes a mean's element count.
+
+    LiteRT's optimised kernel scales sums in float32. It is the standard for signed types, whose
+    bytes the reference kernel reads as uint8.
+    """
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    m, e = multiplier(ratio(float(x_scale), float(y_scale)))
+    scale = ratio(float(x_scale), float(y_scale))
+    m, e = multiplier(scale)
     count = prod(x.shape[a] for a in axes)
     if ctx.op.name == "MEAN" and count:
         shift = min(count.bit_length() - 1, 32, 31 + e)
         m, e = (m << shift) // count, e - shift
     total = ctx.reduce("reduce_sum", ctx.cast(x, "int32"), axes, keep)
     total = ctx.emit("sub", [total, ctx.const(count * x_zero, np.int32)])
-    if ctx.op.name == "SUM" and not ctx.micro:
-        scaled = ctx.emit("mul", [ctx.cast(total, "float32"), ctx.const(x_scale / y_scale)])
+    if ctx.op.name == "SUM" and x.dtype.is_signed and not ctx.micro:
+        scaled = ctx.emit("mul", [ctx.cast(total, "float32"), ctx.const(scale, np.float32)])
         y = ctx.cast(ctx.clamp(ctx.emit("round_away", [scaled]), -(2**30), 2**30), "int32")
     else:
         y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
