@@ -23,12 +23,14 @@ def entry(plan: OperatorPlan) -> str:
     return f"proof_{plan.symbol}"
 
 
-def print_operator_drivers(plans: Sequence[OperatorPlan], sources: Sources) -> str:
-    """Return a C file with a function for each operator."""
+def print_operator_drivers(
+    plans: Sequence[OperatorPlan], sources: Sources, files: Sequence[str]
+) -> str:
+    """Return a C file with a function for each operator, which includes these C files."""
     lines = [
         "/* Calls of each operator with any values in tensors of exactly their sizes. */",
-        f'#include "../{sources.prefix}_ops.h"',
-        "#include <__fc_builtin.h>",
+        *(f'#include "../{name}"' for name in files),
+        '#include "kernels.h"',
     ]
     for plan in plans:
         lines += ["", f"void {entry(plan)}(void) {{"]

@@ -13,6 +13,7 @@ from tvmrt.option_syntax import option
 
 from .contracts import print_contracts
 from .drivers import entry, print_operator_drivers, print_run_driver
+from .kernels import print_kernels
 from .plan import make_plans
 from .script import print_script
 
@@ -32,18 +33,19 @@ def proof_files(library: Any) -> Mapping[str, str]:
     names = [pools.symbol(pool, sources.prefix, options) for pool in program.pools]
     texts = {k: v for k, v in sources.files.items() if not k.endswith(_OPTIONAL)}
     headers = runtime_headers(texts.values(), library.target)
-    operators = [name for name in texts if name.endswith(".c") and "_lib" in name]
+    operators = sorted(name for name in texts if name.endswith(".c") and "_lib" in name)
     operators.remove(f"{sources.prefix}_lib0.c")
     weights = [f"{sources.prefix}_weights.c"] if f"{sources.prefix}_weights.c" in texts else []
     script = print_script(
-        sources.prefix, library.target.name, sorted([*operators, *weights]),
+        sources.prefix, library.target.name, weights,
         sorted([f"{sources.prefix}_lib0.c", *weights]), [entry(plan) for plan in plans],
     )  # fmt: skip
     return {
         **{f"proof/include/{path}": text for path, text in headers.items()},
         "proof/contracts.h": print_contracts(plans, sources, names),
         "proof/driver.c": print_run_driver(program, sources, names),
-        "proof/operators.c": print_operator_drivers(plans, sources),
+        "proof/kernels.h": print_kernels(),
+        "proof/operators.c": print_operator_drivers(plans, sources, operators),
         "proof/run.sh": script,
     }
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Kernels with long loops that end at a pointer and have one path, and those with a choice for each
-# element.
-_LONG = (
-    "tvmrt_micro_fill", "tvmrt_micro_copy", "tvmrt_micro_copy_run", "tvmrt_micro_copy_groups",
-    "tvmrt_micro_copy_padded", "tvmrt_micro_2px_quad", "tvmrt_micro_1px_quad",
-    "tvmrt_micro_2ch_1px", "tvmrt_micro_2ch_pixels",
+from .kernels import LEVELS
+
+# Kernels with a choice for each element: paths are not kept apart.
+_MERGED = (
+    "tvmrt_micro_requantize_any", "tvmrt_micro_requantize_twice", "tvmrt_micro_residual_rows",
 )  # fmt: skip
-_MERGED = ("tvmrt_micro_requantize_any", "tvmrt_micro_requantize_twice")
 
 _SCRIPT = r"""#!/bin/sh
 # Prove with Frama-C that the C code in the folder above has no undefined behaviour for any input.
-# Usage: run.sh [run | OPERATOR]...; without arguments all. FRAMAC_OPTIONS adds options of Frama-C.
+# Usage: run.sh [run | kernels | OPERATOR]...; without arguments all. FRAMAC_OPTIONS adds options of Frama-C.
 # Exit code: 0 without alarms, 1 with alarms, 2 if Frama-C is missing or cannot read the code.
 cd "$(dirname "$0")" || exit 2
 if ! command -v frama-c >/dev/null 2>&1; then
@@ -29,9 +27,8 @@ trap 'exit 2' INT TERM
 # The branches of the headers for compilers without extensions and without special instructions.
 macros='@macros@'
 cpp="-std=c99 -undef -I. -Iinclude -I.. -include __fc_builtin.h $macros"
-# All loops are unrolled: those that count, and those that end at a pointer up to the level of their
-# function. Paths are kept apart up to that number, but not where each element of a result has two.
-eva="-eva-precision 0 -eva-auto-loop-unroll 10000 -eva-slevel 300 -eva-no-show-progress"
+# All loops are unrolled. Paths are kept apart, but not where each element of a result has two.
+eva="-eva-precision 0 -eva-min-loop-unroll 1000000 -eva-slevel 300 -eva-no-show-progress"
 
 parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
   name=$1
@@ -43,29 +40,46 @@ parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
   exit 2
 }
 
-levels() { # levels TREE: an option for each kernel of the tree with a level of its own
-  for each in @levels@; do
-    if grep -q "[ *]${each%:*}(" "$work/$1.c"; then printf ' -eva-slevel-function %s' "$each"; fi
+present() { # present TREE FUNCTION...: those that the tree has, with commas
+  tree=$1 found=
+  shift
+  for each; do
+    if grep -q "[ *]$each(" "$work/$tree.c"; then found=$found,$each; fi
   done
+  echo "${found#,}"
 }
 
 total=0 seconds=0
-analyse() { # analyse LABEL TREE FUNCTION [OPTION]...
-  label=$1 tree=$2 start=$3
-  shift 3
+analyse() { # analyse LABEL TREE FUNCTION USED PROVED [OPTION]...: functions whose contracts are
+  # used, and those whose contracts are proved, with commas
+  label=$1 tree=$2 start=$3 used=$4 proved=$5
+  shift 5
+  for each in $(present "$tree" @merged@ | tr ',' ' '); do
+    set -- "$@" -eva-slevel-function "$each:0"
+  done
+  if [ -n "$used" ]; then set -- "$@" -eva-use-spec "$used"; fi
   frama-c -load "$work/$tree.sav" -main "$start" -warn-special-float none \
-    -eva $eva $(levels "$tree") "$@" $FRAMAC_OPTIONS \
+    -eva $eva "$@" $FRAMAC_OPTIONS \
     -then -report-csv "$work/$label.csv" -time "$work/$label.time" >"$work/$label.log" 2>&1
   if [ $? -ne 0 ] || [ ! -s "$work/$label.csv" ]; then
     echo "frama-c failed for $label:" >&2
     tail -n 5 "$work/$label.log" >&2
     exit 2
   fi
-  # Contracts of the C library's functions are taken as they are, those of the code are proved.
-  # A check of the driver that is not reached is an alarm, too.
-  alarms=$(awk -F'\t' -v start="$start" 'NR > 1 && $1 !~ /^FRAMAC_SHARE/ &&
-    $6 !~ /^(Valid|Considered valid)$/ && ($6 !~ /^(Dead|Untried|Never tried)/ ||
-    ($5 == "user check" && $4 == start))' "$work/$label.csv" |
+  # Contracts of the C library's functions are taken as they are, those of the code are proved: here
+  # if they are not used. What a result depends on is not proved, nor is it needed.
+  # A check of the driver or a contract that is not reached is an alarm, too.
+  alarms=$(awk -F'\t' -v start="$start" -v used=",$used," -v proved="$proved" '
+    NR == 1 || $1 ~ /^FRAMAC_SHARE/ || $5 == "from clause" { next }
+    $6 == "Valid" && $5 == "assigns clause" { reached[$4] }
+    $6 ~ /^(Valid|Considered valid)$/ { next }
+    index(used, "," $4 ",") && ($5 == "postcondition" || $5 == "assigns clause") { next }
+    $6 !~ /^(Dead|Untried|Never tried)/ || ($5 == "user check" && $4 == start)
+    END {
+      OFS = FS; n = split(proved, names, ",")
+      for (i = 1; i <= n; i++)
+        if (!(names[i] in reached)) print "", "kernels.h", 1, "", "contract", "Untried", names[i]
+    }' "$work/$label.csv" |
     tee "$work/$label.alarms" | wc -l)
   if grep -q 'NON TERMINATING FUNCTION' "$work/$label.log"; then alarms=$((alarms + 1)); fi
   spent=$(awk '{ print int($NF + 0.5) }' "$work/$label.time")
@@ -76,11 +90,17 @@ analyse() { # analyse LABEL TREE FUNCTION [OPTION]...
 
 parse run @run@ driver.c
 parse operators @operators@ operators.c
-[ $# -gt 0 ] || set -- run @entries@
-for each; do
-  case $each in
-    run) analyse run run main -eva-split-return full ;;
-    *) analyse "$each" operators "proof_@prefix@_$each" ;;
+first=$(present operators @first@) second=$(present operators @second@)
+contracts=$first${second:+,$second}
+[ $# -gt 0 ] || set -- run kernels @entries@
+for name; do
+  case $name in
+    run) analyse run run main "" "" -eva-split-return full ;;
+    kernels)
+      analyse kernels_1 operators proof_kernels_1 "" "$first" -from-verify-assigns
+      analyse kernels_2 operators proof_kernels_2 "$first" "$second" -from-verify-assigns
+      ;;
+    *) analyse "$name" operators "proof_@prefix@_$name" "$contracts" "" ;;
   esac
 done
 # Statements that are taken as true in the functions of the C code that are reached.
@@ -102,9 +122,9 @@ def print_script(
         "prefix": prefix,
         "operators": " ".join(f"../{name}" for name in operators),
         "run": " ".join(f"../{name}" for name in run),
-        "levels": " ".join(
-            [*(f"{name}:20000" for name in _LONG), *(f"{name}:0" for name in _MERGED)]
-        ),
+        "merged": " ".join(_MERGED),
+        "first": " ".join(LEVELS[0]),
+        "second": " ".join(LEVELS[1]),
         "entries": " ".join(name.removeprefix(start) for name in entries),
     }
     text = _SCRIPT

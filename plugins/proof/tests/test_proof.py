@@ -86,7 +86,7 @@ def test_the_digits_network_is_proved(frama_c, tmp_path):
     assert code == 0, text
     last = text.splitlines()[-1]
     assert last.startswith("total: 0 alarms, 0 admitted statements"), text
-    assert len(re.findall(r" 0 alarms +\d+ s", text)) == 9  # eight operators and a run
+    assert len(re.findall(r" 0 alarms +\d+ s", text)) == 11  # eight operators, kernels and a run
 
 
 # Name, the driver that reports the fault, and replacements (file, pattern, text).
@@ -126,9 +126,17 @@ FAULTS = {
     "shift by 32": ("conv_16", (CONV, r"upper\[i\] << 16", "upper[i] << 32")),
     "scale out of range": ("conv_16", (WEIGHTS, r"(conv_16_multipliers\[8\] \w+ = \{\s*)[-+.\w]+",
                                        r"\g<1>1e30f")),
-    "no limit of shifts": ("gemm_24", (FLOAT, r"if \(n > 24\) return 0;", "")),
+    "no limit of shifts": ("kernels", (FLOAT, r"if \(n > 24\) return 0;", "")),
     "padding not written": (
         "conv_4", (IM2COL, r"memcpy\(TVMRT_ALIGNED\(last, 4\), &zeros, 4\);", "")),
+    "element of a row not written": (
+        "kernels", (COMMON, r"\*y\+\+ = (TVMRT_MICRO_CLAMP_BYTE\(q, lo, hi\);)", r"y++; (void)\1")),
+    "result not in the contract's bounds": (
+        "kernels", (COMMON, r"\(q < -65536 \? -65536 : q > 65536 \? 65536 : q\)", "q * 16")),
+    "write that is not in the contract": (
+        "kernels", ("proof/kernels.h", r"assigns y\[0 \.\. n - 1\]", "assigns y[0 .. n - 2]")),
+    "contract without a driver": (
+        "kernels", ("proof/kernels.h", r"  tvmrt_micro_requantize_once\([^;]*;", "")),
     "scratch too small": (
         "conv_10", (OPERATORS, r"provide\(scratch, 320\)", "provide(scratch, 319)")),
     "scratch that is not there": ("conv_10", ("proof/operators.c", r"memory_scratch\[320\]",
