@@ -44,7 +44,7 @@ def proof_files(library: Any) -> Mapping[str, str]:
         **{f"proof/include/{path}": text for path, text in headers.items()},
         "proof/contracts.h": print_contracts(plans, sources, names),
         "proof/driver.c": print_run_driver(program, sources, names),
-        "proof/kernels.h": print_kernels(),
+        "proof/kernels.h": print_kernels(texts[name] for name in operators),
         "proof/operators.c": print_operator_drivers(plans, sources, operators),
         "proof/run.sh": script,
     }

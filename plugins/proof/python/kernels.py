@@ -6,12 +6,15 @@ differs. With the contract it analyses each body once, for all arguments that th
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 # Functions with contracts: those of a later level are proved with the contracts of earlier ones.
 LEVELS = (
     (
         "tvmrt_add_f32", "tvmrt_mul_f32", "tvmrt_div_f32", "tvmrt_int32_to_f32",
         "tvmrt_round_to_int32", "tvmrt_quantize_int8", "tvmrt_quantize_uint8",
-        "tvmrt_micro_requantize_fixed", "tvmrt_micro_requantize_one",
+        "tvmrt_micro_requantize_fixed", "tvmrt_micro_requantize_one", "tvmrt_micro_copy_groups",
     ),
     ("tvmrt_micro_requantize_once",),
 )  # fmt: skip
@@ -21,6 +24,9 @@ _MULTIPLIERS = "\n".join(
     f"    requires scale_{i}: n <= {i} || -2147483647 <= multipliers[{i}].fixed < 0x43800000;"
     for i in range(32)
 )
+
+# Layers of dense kernels in generated C.
+_WINDOW = r"\.in_c = (\d+),[^;]*?\.length = (\d+),[^;]*?\.columns = (\d+)"
 
 # A driver must reach all arguments that the contract admits; a contract that a body does not keep is
 # an alarm of the driver.
@@ -136,6 +142,42 @@ static void proof_requantize_row(void) {
 }
 #endif
 
+#ifdef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2PX_RV32_H_
+/* Elements up to the last one: the first of two pixels also writes the second one's. */
+#define PROOF_LAST(to) ((n - 1) * step + (step - 1) * (1 - \offset(to) % 4 / 2))
+static const int32_t proof_lengths[] = {@lengths@};
+/*@ requires length: @choice@;
+    requires step: step == 1 || step == 2;
+    requires to: \valid(to + (0 .. PROOF_LAST(to)));
+    requires from: \valid_read(from + (0 .. n - 1)) && \initialized(from + (0 .. n - 1));
+    requires first: step == 1 || \offset(to) % 4 == 0 || \initialized(to + (0 .. 2 * n - 2));
+    requires apart: \separated(to + (0 .. PROOF_LAST(to)), from + (0 .. n - 1));
+    assigns to[0 .. PROOF_LAST(to)] \from from[0 .. n - 1];
+    assigns \result \from to;
+    ensures written: \initialized(to + (0 .. PROOF_LAST(to)));
+    ensures bounds: step == 2 || \subset(to[0 .. n - 1], (-128 .. 127));
+    ensures next: \result == to + n * step; */
+TVMRT_NOINLINE tvmrt_micro_element *tvmrt_micro_copy_groups(tvmrt_micro_element *to, int32_t step,
+                                                            const uint8_t *from, int32_t n,
+                                                            int is_signed);
+
+static void proof_copy_groups(void) {
+  uint8_t from[@longest@];
+  int is_signed;
+  PROOF_UNKNOWN(from);
+  PROOF_UNKNOWN(is_signed);
+  for (int i = 0; i < (int)(sizeof(proof_lengths) / sizeof(*proof_lengths)); i++) {
+    const int32_t n = proof_lengths[i];
+    const uint8_t *const x = from + @longest@ - n;
+    int16_t one[@longest@], first[2 * @longest@], second[2 * @longest@];
+    tvmrt_micro_copy_groups(one + @longest@ - n, 1, x, n, is_signed);
+    tvmrt_micro_copy_groups(first + 2 * (@longest@ - n), 2, x, n, is_signed);
+    PROOF_UNKNOWN(second);
+    tvmrt_micro_copy_groups(second + 2 * (@longest@ - n) + 1, 2, x, n, is_signed);
+  }
+}
+#endif
+
 void proof_kernels_1(void) {
 #ifdef TVM_RUNTIME_KERNELS_SCALAR_SOFT_FLOAT_H_
 #if TVMRT_SOFT_FLOAT
@@ -148,6 +190,9 @@ void proof_kernels_1(void) {
 #ifdef TVM_RUNTIME_KERNELS_BOARD_COMMON_I8_H_
   proof_requantize_one();
 #endif
+#ifdef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_2PX_RV32_H_
+  proof_copy_groups();
+#endif
 }
 
 void proof_kernels_2(void) {
@@ -158,9 +203,25 @@ void proof_kernels_2(void) {
 """
 
 
-def print_kernels() -> str:
-    """Return a header for the end of a file with operators."""
-    return _TEXT.replace("@multipliers@", _MULTIPLIERS)
+def print_kernels(code: Iterable[str]) -> str:
+    """Return a header for the end of a file with these operators.
+
+    The contracts admit the lengths of copies that the layers have: whole windows, and their rows.
+    """
+    lengths = {1}
+    for text in code:
+        for channels, length, columns in re.findall(_WINDOW, text):
+            lengths |= {int(length), int(channels) * int(columns)}
+    texts = {
+        "@multipliers@": _MULTIPLIERS,
+        "@choice@": " || ".join(f"n == {n}" for n in sorted(lengths)),
+        "@lengths@": ", ".join(map(str, sorted(lengths))),
+        "@longest@": str(max(lengths)),
+    }
+    header = _TEXT
+    for name, text in texts.items():
+        header = header.replace(name, text)
+    return header
 
 
 __all__ = ["LEVELS", "print_kernels"]
