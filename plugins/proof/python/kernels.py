@@ -28,9 +28,8 @@ _MULTIPLIERS = "\n".join(
 # Layers of dense kernels in generated C.
 _WINDOW = r"\.in_c = (\d+),[^;]*?\.length = (\d+),[^;]*?\.columns = (\d+)"
 
-# A driver must reach all arguments that the contract admits; a contract that a body does not keep is
-# an alarm of the driver.
-_TEXT = r"""/* Contracts of kernels, and drivers that call each with all arguments that its contract admits. */
+# A driver must reach all arguments that the contract admits.
+_TEXT = r"""/* Contracts of kernels, and drivers with all arguments that the contracts admit. */
 #include <__fc_builtin.h>
 
 #define PROOF_UNKNOWN(x) Frama_C_make_unknown((char *)&(x), sizeof(x))
@@ -84,7 +83,7 @@ static void proof_quantize(void) {
 #ifdef TVM_RUNTIME_KERNELS_BOARD_COMMON_I8_H_
 /*@ requires fixed: factor >= 0;
     requires zero_point: -524288 <= half <= 524287;
-    requires range: \valid_read(range) && \initialized(&range->lo) && \initialized(&range->hi);
+    requires range: \valid_read(range) && \initialized(range);
     assigns \result \from sum, factor, half, range->lo, range->hi; */
 TVMRT_INLINE uint8_t tvmrt_micro_requantize_fixed(int32_t sum, int32_t factor, int32_t half,
                                                   const tvmrt_micro_range *range);
@@ -94,7 +93,7 @@ TVMRT_INLINE uint8_t tvmrt_micro_requantize_fixed(int32_t sum, int32_t factor, i
     ensures bounds: -134217728 <= \result <= 134217727; */
 TVMRT_INLINE int32_t tvmrt_micro_requantize_one(int32_t sum, tvmrt_micro_multiplier factor,
                                                 int32_t zero);
-/*@ requires count: n <= 32;
+/*@ requires count: 0 <= n <= 32;
     requires bytes: \valid(y + (0 .. n - 1));
     requires sums: \valid_read(sums + (0 .. n - 1)) && \initialized(sums + (0 .. n - 1));
     requires multipliers: \valid_read(multipliers + (0 .. n - 1));
@@ -148,7 +147,7 @@ static void proof_requantize_row(void) {
 static const int32_t proof_lengths[] = {@lengths@};
 /*@ requires length: @choice@;
     requires step: step == 1 || step == 2;
-    requires to: \valid(to + (0 .. PROOF_LAST(to)));
+    requires to: \offset(to) % 2 == 0 && \valid(to + (0 .. PROOF_LAST(to)));
     requires from: \valid_read(from + (0 .. n - 1)) && \initialized(from + (0 .. n - 1));
     requires first: step == 1 || \offset(to) % 4 == 0 || \initialized(to + (0 .. 2 * n - 2));
     requires apart: \separated(to + (0 .. PROOF_LAST(to)), from + (0 .. n - 1));
