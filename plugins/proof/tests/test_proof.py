@@ -130,7 +130,8 @@ FAULTS = {
     "padding not written": (
         "conv_4", (IM2COL, r"memcpy\(TVMRT_ALIGNED\(last, 4\), &zeros, 4\);", "")),
     "element of a row not written": (
-        "kernels_2", (COMMON, r"\*y\+\+ = (TVMRT_MICRO_CLAMP_BYTE\(q, lo, hi\);)", r"y++; (void)\1")),
+        "kernels_2", (COMMON, r"\*y\+\+ = (TVMRT_MICRO_CLAMP_BYTE\(q, lo, hi\);)",
+                      r"y++; (void)\1")),
     "result not in the contract's bounds": (
         "kernels_1", (COMMON, r"\(q < -65536 \? -65536 : q > 65536 \? 65536 : q\)", "q * 16")),
     "write that is not in the contract": (
