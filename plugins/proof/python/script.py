@@ -43,11 +43,13 @@ parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
   exit 2
 }
 
-present() { # present TREE FUNCTION...: those that the tree has, with commas
-  tree=$1 found=
-  shift
+present() { # present TREE LINE FUNCTION...: those after such a line in the tree, with commas
+  tree=$1 line=$2 found=
+  shift 2
   for each; do
-    if grep -q "[ *]$each(" "$work/$tree.c"; then found=$found,$each; fi
+    if grep -B 1 "^[a-z].*[ *]$each(" "$work/$tree.c" | grep -q "$line"; then
+      found=$found,$each
+    fi
   done
   echo "${found#,}"
 }
@@ -57,7 +59,7 @@ analyse() { # analyse LABEL TREE FUNCTION USED PROVED [OPTION]...: functions who
   # used, and those whose contracts are proved, with commas
   label=$1 tree=$2 start=$3 used=$4 proved=$5
   shift 5
-  for each in $(present "$tree" @merged@ | tr ',' ' '); do
+  for each in $(present "$tree" '' @merged@ | tr ',' ' '); do
     set -- "$@" -eva-slevel-function "$each:0"
   done
   if [ -n "$used" ]; then set -- "$@" -eva-use-spec "$used"; fi
@@ -93,7 +95,7 @@ analyse() { # analyse LABEL TREE FUNCTION USED PROVED [OPTION]...: functions who
 
 parse run @run@ driver.c
 parse operators @operators@ operators.c
-first=$(present operators @first@) second=$(present operators @second@)
+first=$(present operators '[*]/$' @first@) second=$(present operators '[*]/$' @second@) # contracts
 contracts=$first${second:+,$second}
 [ $# -gt 0 ] || set -- run kernels_1 kernels_2 @entries@
 for name; do
