@@ -25,7 +25,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' INT TERM
 
-export OCAMLRUNPARAM="${OCAMLRUNPARAM-o=200}" # less garbage collection: a fifth of the time
+export OCAMLRUNPARAM="${OCAMLRUNPARAM-o=200}" # less garbage collection, more memory
 
 # The branches of the headers for compilers without extensions and without special instructions.
 macros='@macros@'
