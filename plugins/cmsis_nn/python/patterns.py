@@ -46,7 +46,8 @@ def _clamped_to_int8(x: Pattern) -> OperatorPattern:
 
 
 _WIDE = _op("cast", "x")
-_POWERS = _op("gather", "table", _op("sub", _op("reduce_max", _WIDE), _WIDE))
+_DISTANCE = _op("cast", _op("cast", _op("sub", _op("reduce_max", _WIDE), _WIDE)))
+_POWERS = _op("gather", "table", _DISTANCE)
 _TOTAL = _op("reduce_sum", _op("fixed_shift", _POWERS, "powers_shift"))
 _ZEROS = _op("leading_zeros", _TOTAL)
 _FRACTION = _op("bit_and", _op("shift_left", _TOTAL, _ZEROS), "mask")
