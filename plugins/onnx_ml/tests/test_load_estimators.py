@@ -50,6 +50,8 @@ def test_tables_have_the_columns_that_the_estimator_was_fitted_with():
         assert each(Table(x, "abcd"))[0].tolist() == each(x)[0].tolist()
         with pytest.raises(ValueError, match=r"input X: column 1 is 'c', but .* fitted with 'b'"):
             each(Table(x[:, [0, 2, 1, 3]], "acbd"))
+    model.feature_names_in_ = np.array([f"Column_{i}" for i in range(4)], object)
+    tvmrt.load(model, cache=False)(Table(x, "acbd"))  # LightGBM's names of arrays
 
 
 @pytest.mark.slow

@@ -156,3 +156,13 @@ def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
         return _resolve(found.converter)(model, sizes)
     converter = None if isinstance(model, (str, bytes, os.PathLike)) else _converter_of(model)
     return (model, sizes) if converter is None else converter(model, sizes)
+
+
+def columns_of(model: Any) -> tuple[str, ...]:
+    """Return the names of the columns that an estimator was fitted with; empty without names."""
+    if not hasattr(type(model), "fit"):  # a GraphBuilder has every attribute
+        return ()
+    found = getattr(model, "feature_names_in_", None)
+    names = () if found is None else tuple(map(str, found))
+    # LightGBM names the columns of arrays itself
+    return () if names == tuple(f"Column_{i}" for i in range(len(names))) else names

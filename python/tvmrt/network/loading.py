@@ -85,8 +85,8 @@ def load(
     """
     _check_arguments(model, request, cache, threads)
     network = _load(model, request, cache, options)
-    if (names := getattr(model, "feature_names_in_", None)) is not None:
-        network.expect_columns(names)
+    if columns := conversion.columns_of(model):
+        network.expect_columns(columns)
     return network if threads is None else network.with_threads(threads)
 
 
