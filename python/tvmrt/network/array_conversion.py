@@ -138,7 +138,7 @@ def converted(
 def _check_columns(value: Any, columns: Sequence[str]) -> None:
     given = getattr(value, "columns", None) if columns else None
     for i, (name, expected) in enumerate(zip(() if given is None else given, columns)):
-        if name != expected:
+        if str(name).replace(" ", "_") != expected.replace(" ", "_"):  # LightGBM keeps no spaces
             raise ValueError(
                 f"column {i} is {name!r}, but the model was fitted with {expected!r} there; give "
                 "the columns in the order of its feature_names_in_"
