@@ -156,7 +156,7 @@ def from_text(text: str) -> BaseException:
     return TVMError(text)
 
 
-MIN_SIMILARITY = 0.7  # of a suggestion; "gpu" and "tpu" have 0.67, swapped letters 0.75 or more
+MIN_SIMILARITY = 0.7  # of a suggestion; words with two swapped letters have 0.75 or more
 
 
 def similar_names(name: str, names: Collection[str]) -> list[str]:
