@@ -155,7 +155,8 @@ _FORMATS = (
     ),
     WeightFormat(
         "simd128", macro="TVMRT_I8_WASM", lanes=4, registers=16, wide=False, signed=False,
-        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True, shifts_lanes=False,
+        depthwise=16, dot_cycles=2.0, min_cycles=4.0, splits=True, pixel_cycles=1.0,
+        shifts_lanes=False,
     ),
 )  # fmt: skip
 FORMATS = {each.name: each for each in _FORMATS}
