@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
-_LINE = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
+# objdump prints @ for instructions that it does not know, such as CSINC of Armv8.1-M.
+_LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
 _REGISTER = re.compile(r"\b(?:[rsdqat]\d+|x\d+|f[ast]\d+|ft\d+|fp|ip|sp|lr|pc|sl|ra|gp|tp|zero)\b")
 # Element bits and register group size of RISC-V vectors.
 _VECTOR_TYPE = re.compile(r"\be(\d+),m(f?\d)")

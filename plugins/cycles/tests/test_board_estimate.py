@@ -421,6 +421,7 @@ def cycles(core, riscv, *lines):
         ("cortex-m4", ["push\t{r4, r5, r6, lr}", "pop\t{r4, r5, r6, pc}"], 5 + 7),
         ("cortex-m4", ["ldmia.w\tr9!, {r3-r6}", "bl\t10 <g>"], 5 + 3),
         ("cortex-m4", ["vfma.f32\ts0, s1, s2", "vadd.f32\ts0, s1, s2", "vdiv.f32\ts0, s1, s2"], 18),
+        ("cortex-m33", ["mov\tr3, r0", "\t\t@ <UNDEFINED> instruction: 0xea539393", "nop"], 3),
         ("cortex-m4", ["bne.n\t0 <f>", "bic\tr0, r1", "blt.n\t0 <f>"], 3),
         ("cortex-m0plus", ["muls\tr0, r1", "bl\t0 <f>", "pop\t{r4, pc}"], 1 + 3 + 5),
         # the M7 issues independent adjacent instructions together
