@@ -36,11 +36,16 @@ static size_t bytes_of(const DLTensor* tensor) {
   return tvmrt__packed_bytes(tensor->dtype, bytes);
 }
 
-/* Compares sizes in bytes, not shapes or types. Both tensors must be contiguous and not overlap. */
+/* Compares sizes in bytes, not shapes or types. Both tensors must be contiguous. An error if they
+ * overlap: memmove() would be more code on boards. */
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
-  size_t bytes = bytes_of(from);
+  const uintptr_t source = (uintptr_t)from->data + (uintptr_t)from->byte_offset;
+  const uintptr_t target = (uintptr_t)to->data + (uintptr_t)to->byte_offset;
+  const size_t bytes = bytes_of(from);
   (void)stream;
-  if (bytes != bytes_of(to)) return kTvmErrorFunctionCallInvalidArg;
+  if (bytes != bytes_of(to) || target - source < bytes || source - target < bytes) {
+    return kTvmErrorFunctionCallInvalidArg;
+  }
   memcpy((uint8_t*)to->data + to->byte_offset, (const uint8_t*)from->data + from->byte_offset,
          bytes);
   return kTvmErrorNoError;

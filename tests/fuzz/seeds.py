@@ -129,6 +129,7 @@ def rpc_array(data: bytes = b"\xa1" * 8, shape: tuple[int, ...] = (2, 3), offset
 FUNCTION = [record(9, seq((11, text(name)))) for name in "fat"]
 CPU, FLOAT32 = struct.pack("<ii", 1, 0), u64(0x12002)
 ALLOCATE = record(13, seq((6, CPU), (0, u64(24)), (0, u64(64)), (5, FLOAT32)))
+OVERLAPPING = rpc_array(shape=(5,), offset=4)
 HANDLE = record(4, seq((3, u64(0x1122))))
 REPLIES = [
     seq((0, u64(0)), (0, u64(11))),
@@ -149,6 +150,7 @@ SEEDS: dict[str, list[bytes]] = {
         FUNCTION[0] + record(3, b"\xa1" * 8, seq((11, text("ab")))) * 2,
         ALLOCATE + record(7, rpc_array(), u64(24), bytes(24)) + record(6, rpc_array(), u64(24)),
         ALLOCATE + record(16, seq((7, rpc_array()), (7, rpc_array(shape=(6,))), (3, u64(0)))),
+        ALLOCATE + record(16, seq((7, rpc_array(shape=(5,))), (7, OVERLAPPING), (3, u64(0)))),
         ALLOCATE + record(14, seq((6, CPU), (3, b"\xa1" * 8))),
         record(17, seq((7, rpc_array(u64(0))), (4, b""))) + record(12, seq((6, CPU), (0, u64(0)))),
         record(9, seq((11, text("runtime.RPCTimeEvaluator")))),
@@ -165,6 +167,7 @@ SEEDS: dict[str, list[bytes]] = {
         ALLOCATE + record(7, rpc_array(), u64(24), bytes(24)) + record(6, rpc_array(), u64(24)),
         ALLOCATE + record(14, seq((6, CPU), (3, b"\xa1" * 8))),
         ALLOCATE + record(16, seq((7, rpc_array()), (7, rpc_array(shape=(6,))), (3, u64(0)))),
+        ALLOCATE + record(16, seq((7, rpc_array(shape=(5,))), (7, OVERLAPPING), (3, u64(0)))),
         FUNCTION[0]
         + record(3, u64(1), seq((10, u64(1))))
         + record(10, seq((3, u64(1)), (0, u64(10)))),
