@@ -212,7 +212,9 @@ static void copy_output(job* j, const executor* e, ort_context* context, size_t 
   TVM(j, tvmrt__tensor_bytes(from, &bytes));
   ORT(j, api.KernelContext_GetOutput, context, i, from->shape, (size_t)from->ndim, &value);
   ORT(j, api.GetTensorMutableData, value, &data);
-  if (!j->has_failed && bytes > 0) memcpy(data, tvmrt__tensor_data(from), (size_t)bytes);
+  if (!j->has_failed && data != NULL && bytes > 0) {
+    memcpy(data, tvmrt__tensor_data(from), (size_t)bytes);
+  }
   (void)TVMArrayFree(out.v_handle);
 }
 

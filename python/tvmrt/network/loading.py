@@ -102,7 +102,7 @@ def _load(
             raise ValueError(f"{os.fspath(model)} is already compiled; options do not apply")
         return Network(open_library(model), NetworkMetadata(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
-        return _from_library(model)
+        return _from_library(cast("CompiledLibrary", model))
     if request is not None and options:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
     model, requested = with_conversion(model, request or make(options))
