@@ -493,6 +493,17 @@ def test_caches_are_updated_in_the_memory_of_their_inputs(tmp_path):
     assert len(copies) == 3
 
 
+def test_bytes_are_indices_of_a_table_of_dynamic_length():
+    table, x = f32(300, 2), np.array([0, 255, 254, 7], np.uint8)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["index"], to=7),
+        helper.make_node("Gather", ["table", "index"], ["y"]),
+    ]
+    model = graph_of(nodes, {"table": table, "x": x}, ["y"])
+    network = tvmrt.load(model, shapes={"table": ("rows", 2)}, dims={"rows": (256, 400)})
+    np.testing.assert_array_equal(network(table, x), table[x])
+
+
 @pytest.mark.parametrize("rows", [255, 256, 300])
 def test_bytes_are_checked_in_tables_that_are_too_short_only(rows):
     """uint8 indices cannot leave a table of 256 entries, so that no check is compiled."""

@@ -67,10 +67,11 @@ def index_operand(f: FunctionWriter, node: Node, extent: SymInt) -> tuple[str, s
     later end the run with an error.
     """
     indices = node.inputs[1]
-    inside = are_in_bounds(indices.data, extent) or _is_from_unsigned(indices, extent)
+    inside = are_in_bounds(indices.data, extent)
     if inside and isinstance(extent, Extent) and (indices.data < 0).any():
         inside = False  # negative indices depend on the dynamic extent
-    where = None if inside else error_location(node, "indices")
+    needs_check = not inside and not _is_from_unsigned(indices, extent)
+    where = error_location(node, "indices") if needs_check else None
     if not indices.is_constant:
         return value_pointer(f, indices, "indices"), where
     return f.constant(
