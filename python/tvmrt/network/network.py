@@ -14,7 +14,6 @@ import numpy as np
 
 from tvmrt.error import NameNotFoundError
 from tvmrt.network import array_conversion, batch_splitting
-from tvmrt.network.array_conversion import converted
 from tvmrt.network.inputs import largest, random_inputs
 from tvmrt.network.loaded_library import (
     LoadedLibrary,
@@ -208,7 +207,7 @@ class Network:
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
-        given = converted(inputs, self._inputs, self._metadata.columns)
+        given = array_conversion.converted(inputs, self._inputs, self._metadata.columns)
         if self._batch is not None:
             parts = batch_splitting.split_batch(given, self._inputs, self._batch)
             if parts is not None:
@@ -394,7 +393,8 @@ class Network:
         else:
             ordered = self._order_inputs(inputs, named)
         executor = self.new_executor()
-        for number, value in zip(self._input_indices, converted(ordered, self._inputs)):
+        values = array_conversion.converted(ordered, self._inputs)
+        for number, value in zip(self._input_indices, values):
             executor.set_input(number, value)
         executor.run()
         return executor
