@@ -117,10 +117,10 @@ class IdleGuard(RunGuard):
 
     def functions(self) -> list[str]:
         if not self._in_flash:
-            return []
+            return super().functions()
         rows = [
             f"    {{{self.sources.symbol_of(b)}, {b.nbytes}u, 0x{self.sum_of_weights(b):08x}u}},"
             for b in self._in_flash
         ]
         values = {"rows": "\n".join(rows), "prefix": self.prefix, "block": BLOCK}
-        return [_FUNCTION % values]
+        return [*super().functions(), _FUNCTION % values]

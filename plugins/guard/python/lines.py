@@ -7,22 +7,35 @@ from typing import Any
 from tvmrt.compiler.codegen.c.formatting import include_guard
 from tvmrt.compiler.codegen.c.writer import Parameter
 from tvmrt.compiler.codegen.firmware.call_lines import CallLines
+from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.op import GAP
 from tvmrt.compiler.ir.program import Buffer, Program
 
 from .plan import make_plan
+from .products import ProductCheck, checks_of, covered_by_all, print_layers
 from .sums import SUM_C, sum_of
 
 _WEIGHTS, _TENSOR = "NetworkWeightsDamaged", "NetworkTensorDamaged"
 
 
 class RunGuard(CallLines):
-    """Printer for ``guard="run"``: weights are checked after the last operator that reads them."""
+    """Printer for ``guard="run"``: weights are checked after the last operator that reads them,
+    those of dense layers by their products."""
 
     def __init__(self, program: Program, *context: Any) -> None:
         super().__init__(program, *context)
         self.plan = make_plan(program, self.sources)
         self._known: dict[Buffer, int] = {}
+        self._products = checks_of(program, self.sources)
+        covered = covered_by_all(self._products, self.sources)
+        for checks in self.plan.steps.values():
+            checks.weights = [b for b in checks.weights if b not in covered]
+
+    @classmethod
+    def macros(cls, program: Program, sources: Sources) -> dict[str, str]:
+        if not checks_of(program, sources):
+            return {}
+        return {"TVMRT_MICRO_CHECKSUM": f"{sources.prefix}_guard_products"}
 
     def declarations(self) -> list[str]:
         return [
@@ -46,6 +59,9 @@ class RunGuard(CallLines):
         after = [line for each in checks.after for line in self._compare(*each)]
         for buffer in checks.weights:
             after += self._compare_weights(buffer)
+        if index in self._products:
+            before.append(self._expect(index, self._products[index]))
+            after += _refuse(f"{self.prefix}_guard_products{GAP}!= 0", _WEIGHTS)
         return before, [*after, *(self._sum(*each) for each in checks.summed)]
 
     def files(self) -> dict[str, str]:
@@ -69,14 +85,24 @@ class RunGuard(CallLines):
 
     def variables(self) -> list[str]:
         """Return declarations of variables that the lines read."""
-        if not self.plan.slots:
-            return []
-        name = f"{self.prefix}_guard_sums"
-        return [
-            "/* Sums of the tensors that are in use. */",
-            f"TVMGEN_LOCAL extern uint32_t {name}[{self.plan.slots}];",
-            "",
-        ]
+        name = f"{self.prefix}_guard"
+        lines = []
+        if self.plan.slots:
+            lines = [
+                "/* Sums of the tensors that are in use. */",
+                f"TVMGEN_LOCAL extern uint32_t {name}_sums[{self.plan.slots}];",
+                "",
+            ]
+        if self._products:
+            lines += [
+                "/* Sums of products of a dense layer minus their expected total: 0 after it. */",
+                f"TVMGEN_LOCAL extern uint32_t {name}_products;",
+                "",
+                "/* Set the variable to minus the total that a layer must have for the input x. */",
+                f"TVMGEN_LOCAL void {name}_expect(int layer, const void *x);",
+                "",
+            ]
+        return lines
 
     def definitions(self) -> list[str]:
         """Return definitions of the variables."""
@@ -86,7 +112,8 @@ class RunGuard(CallLines):
 
     def functions(self) -> list[str]:
         """Return further functions of the file."""
-        return []
+        checks = [*self._products.values()]
+        return [print_layers(self.prefix, checks)] if checks else []
 
     def sum_of_weights(self, buffer: Buffer) -> int:
         """Return the sum that a constant must have."""
@@ -104,6 +131,11 @@ class RunGuard(CallLines):
 
     def _compare(self, buffer: Buffer, slot: int) -> list[str]:
         return _refuse(f"{self._call(buffer)}{GAP}!= {self.prefix}_guard_sums[{slot}]", _TENSOR)
+
+    def _expect(self, index: int, check: ProductCheck) -> str:
+        layer = [*self._products].index(index)
+        address = self.arguments.expression(Parameter("", check.x.buffer, check.x.at.offset))
+        return f"{self.prefix}_guard_expect({layer},{GAP}{address});"
 
     def _compare_weights(self, buffer: Buffer) -> list[str]:
         return _refuse(

@@ -25,6 +25,13 @@ def sum_of(array: np.ndarray) -> int:
 
 
 SUM_C = """\
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+#define GUARD_HELIUM 1
+#else
+#define GUARD_HELIUM 0
+#endif
+
 #if defined(__GNUC__)
 typedef uint32_t __attribute__((may_alias)) guard_word; /* reads objects of any type */
 #else
@@ -46,8 +53,13 @@ uint32_t %(prefix)s_guard_sum(uint32_t sum, const void *data, size_t size) {
     const guard_word *words = (const guard_word *)data;
     for (; size >= 32; size -= 32, words += 8) {
       sum = (sum << 1) | (sum >> 31);
+#if GUARD_HELIUM
+      sum = vaddvaq_u32(sum, vldrwq_u32((const uint32_t *)words));
+      sum = vaddvaq_u32(sum, vldrwq_u32((const uint32_t *)words + 4));
+#else
       sum += words[0] + words[1] + words[2] + words[3];
       sum += words[4] + words[5] + words[6] + words[7];
+#endif
     }
     bytes = (const uint8_t *)words;
   }

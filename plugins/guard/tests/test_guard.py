@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import boards
 import numpy as np
 import pytest
 
@@ -83,6 +85,77 @@ def test_tensors_with_several_readers_and_writers_are_covered(onnx, tmp_path):
         assert each.changed > 100
         assert (each.detected, each.silent) == (each.changed, 0)
     assert (result.false_alarms, result.differ) == (0, 0)
+
+
+def dense_layers(onnx, kind: str, widths: tuple[int, ...]):
+    """Return a network of dense layers between tensors of a type, whose weights are uint8 with a
+    zero point in every other layer."""
+    helper, types = onnx.helper, onnx.TensorProto
+    random = np.random.default_rng(9)
+    zero = {"int8": -7, "uint8": 117}[kind]
+    constants = {"s": np.float32(0.02), "z": np.array(zero, kind), "bs": np.float32(0.0001),
+                 "ws": np.float32(0.005), "wz": np.uint8(101), "wz_signed": np.int8(0)}  # fmt: skip
+    nodes, tensor = [], "x"
+    for i, (k, n) in enumerate(zip(widths, widths[1:])):
+        signed = i % 2 == 0
+        zeros, dtype = ("wz_signed", np.int8) if signed else ("wz", np.uint8)
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        constants[f"w{i}"] = random.integers(low, high, (k, n), dtype, endpoint=True)
+        constants[f"b{i}"] = random.integers(-3000, 3000, n).astype(np.int32)
+        last = i == len(widths) - 2
+        nodes += [
+            helper.make_node("DequantizeLinear", [tensor, "s", "z"], [f"x{i}"]),
+            helper.make_node("DequantizeLinear", [f"w{i}", "ws", zeros], [f"wf{i}"]),
+            helper.make_node("DequantizeLinear", [f"b{i}", "bs"], [f"bf{i}"]),
+            helper.make_node("Gemm", [f"x{i}", f"wf{i}", f"bf{i}"], [f"g{i}"]),
+            helper.make_node("QuantizeLinear", [f"g{i}", "s", "z"], ["y" if last else f"q{i}"]),
+        ]
+        tensor = f"q{i}"
+    value = getattr(types, kind.upper())
+    graph = helper.make_graph(
+        nodes, "dense",
+        [helper.make_tensor_value_info("x", value, [1, widths[0]])],
+        [helper.make_tensor_value_info("y", value, [1, widths[-1]])],
+        [onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "cortex-m0plus", "riscv32"])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.slow
+def test_products_of_dense_layers_detect_flips_of_weights(onnx, kind, target, tmp_path):
+    onnx.save(dense_layers(onnx, kind, (37, 129, 24, 24, 40, 5)), tmp_path / "net.onnx")
+    program = inject.build(tmp_path / "net.onnx", tmp_path, "run", target)
+    text = (tmp_path / "tvmgen_guarded_lib0.c").read_text()
+    assert len(re.findall(r"_guard_expect\(\d", text)) == 4  # all but the layer of five channels
+    assert len(re.findall(r"_guard_sum\(0,\s*\w+_weights,", text)) == 1
+    result = inject.run(program, seed=5, flips=4000, runs=500)
+    for each in result.injections:
+        assert each.changed > 100
+        assert (each.detected, each.silent) == (each.changed, 0)
+    assert (result.false_alarms, result.differ) == (0, 0)
+
+
+@pytest.mark.slow
+def test_guarded_dense_layers_fit_into_a_single_file(onnx, tmp_path):
+    options = {"target": "cortex-m4", "interface_api": "c", "guard": "run"}
+    tvmrt.compile(dense_layers(onnx, "int8", (24, 24)), **options).export(tmp_path / "net.c")
+    flags = ["-Wall", "-Wextra", "-Werror", "-c", "-o", str(tmp_path / "net.o")]
+    subprocess.run(["cc", *flags, str(tmp_path / "net.c")], check=True)
+
+
+@pytest.mark.slow
+def test_the_guard_of_dense_networks_costs_at_most_a_tenth(onnx, tmp_path):
+    tool = boards.BOARDS["cortex-m4"].missing_tool()
+    if tool is not None:
+        pytest.skip(f"{tool} is not installed")
+    onnx.save(dense_layers(onnx, "int8", (256, 128, 128, 128)), tmp_path / "net.onnx")
+    plain, guarded = (
+        inject.cost(tmp_path / "net.onnx", tmp_path, "cortex-m4", guard) for guard in (None, "run")
+    )
+    assert guarded["instructions"] <= 1.1 * plain["instructions"]
+    assert guarded["RAM"] <= 1.02 * plain["RAM"]
 
 
 PROGRAM = """\

@@ -21,6 +21,7 @@ _CALL = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*\(")
 # a variable, perhaps an array with attributes after it, as in: int a[2] TVMGEN_RODATA
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:\bTVM[A-Z_]+\s*)*;?\s*$")
 _ATTRIBUTE = re.compile(r"\b__attribute__\s*(?=\()")
+_BODY_OF_TYPE = re.compile(r"[\w\s]*\b(struct|union|enum)\b\s*\w*\s*(?=\{)")
 _BRACES = re.compile(r"\{[^{}]*\}")
 _MACRO_CALL = re.compile(r"\b[A-Z][A-Z0-9_]*\s*\([^()]*\)", re.DOTALL)
 
@@ -208,9 +209,8 @@ def declared_names(code: str) -> set[str]:
     if re.match(r"\s*typedef\b", code):
         pointer = re.findall(r"\(\s*\*\s*(\w+)\s*\)", code[code.rfind("}") :])
         return names | set(pointer or re.findall(r"(\w+)\s*(?:\[[^\]]*\]\s*)?;\s*$", code))
-    declarator = re.sub(
-        r"^[\w\s]*\b(struct|union|enum)\b\s*\w*\s*\{.*\}", "", code, flags=re.DOTALL
-    )
+    body = _BODY_OF_TYPE.match(code)
+    declarator = code[_end_of_brackets(code, body.end()) :] if body else code
     head = _MACRO_CALL.sub(" ", declarator.split("=", 1)[0].split("{", 1)[0])
     function = re.search(r"([A-Za-z_]\w*)\s*\(\s*(?:\*\s*(?:const\s+)?(\w+))?", head)
     if function:  # or a pointer to one, as in: int (*hook)(int)
@@ -239,11 +239,15 @@ def _declarators(code: str) -> Iterator[str]:
 def _without_attributes(code: str) -> str:
     """Return C text without attributes, whose arguments may be expressions in parentheses."""
     while (found := _ATTRIBUTE.search(code)) is not None:
-        depth, end = 0, found.end()
-        while end < len(code):
-            depth += (code[end] == "(") - (code[end] == ")")
-            end += 1
-            if depth == 0:
-                break
-        code = f"{code[: found.start()]} {code[end:]}"
+        code = f"{code[: found.start()]} {code[_end_of_brackets(code, found.end()) :]}"
     return code
+
+
+def _end_of_brackets(code: str, begin: int) -> int:
+    """Return the end of what the bracket at ``begin`` opens."""
+    depth = 0
+    for i, character in enumerate(code[begin:], begin):
+        depth += (character in "({") - (character in ")}")
+        if depth == 0:
+            return i + 1
+    return len(code)

@@ -159,6 +159,7 @@ def test_command_needs_no_options_and_names_functions_after_the_file(tmp_path):
         {"pools": {"ccm": 65536}, "place": {"*": "ccm"}},
         {"shapes": {"image": ["N<=4", 1, 8, 8]}, "requantize": "fixed-point"},
         {"ram": 2048},
+        {"guard": "idle"},
         {"target": "rv32imac_zve32x"},
         {"target": "host", "runtime": "crt", "executor": "aot", "unpacked_api": True},
     ],

@@ -73,6 +73,10 @@ VECTORS(8)
 
 static struct { int n; } counter;
 
+static const struct {
+  struct { int n; } inner;
+} rows[] = {{{2}}, {{3}}};
+
 enum { RED = 1, GREEN };
 
 #if defined(__GNUC__)
@@ -98,7 +102,8 @@ const int table[2] TVMGEN_RODATA = {1, 2};
 
 int run(const pair *p) {
   const int zero = ints8_zero()[0];
-  return zero + int_twice(p->a) + square(p->b[0]) + counter.n + table[odd(0)]; /* unused() */
+  const int more = table[odd(0)] + rows[1].inner.n; /* unused() */
+  return zero + int_twice(p->a) + square(p->b[0]) + counter.n + more;
 }
 """
 
@@ -111,7 +116,7 @@ def test_items_have_their_names_and_only_needed_ones_are_kept():
     names = [sorted(each.names) for i, each in enumerate(items) if i in kept and each.names]
     assert names == [
         ["TWICE"], ["int_twice"], ["pair"], ["VECTOR"], ["VECTORS"], ["ints8", "ints8_zero"],
-        ["counter"], ["GREEN", "RED"], ["square"], ["square"],
+        ["counter"], ["rows"], ["GREEN", "RED"], ["square"], ["square"],
         ["odd"], ["table"], ["run"],
     ]  # fmt: skip
     text = "\n".join(each.text for i, each in enumerate(items) if i in kept)

@@ -103,6 +103,9 @@ def generate(
     if options.image is not None:
         sources.shared = _constants_of_other_networks(sources, options.image.weights)
     head = _head(program, options)
+    if options.call_lines is not None:
+        for function in sources.functions:
+            function.macros.update(options.call_lines.macros(program, sources))
     sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
     if sources.device_constants:
         sources.files[f"{prefix}_held.h"] = _device_constants_header(sources)

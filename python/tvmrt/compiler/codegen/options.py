@@ -16,6 +16,7 @@ from .weight_blob import WeightBlob
 
 if TYPE_CHECKING:
     from .cpu_dispatch import LevelFunctions
+    from .firmware.call_lines import CallLines
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ class Options:
     abi: str = "packed"
     real_time: bool = False
     provenance: Provenance = field(default_factory=Provenance)
-    # makes the printer of lines around the calls of operators: firmware/call_lines.py
-    call_lines: Callable[..., Any] | None = None
+    # class of the lines around the calls of operators: firmware/call_lines.py
+    call_lines: type[CallLines] | None = None
     # by option: makes additional files of an exported folder from its CompiledLibrary
     folder_files: Mapping[str, Callable[[Any], Mapping[str, str]]] = field(default_factory=dict)
 

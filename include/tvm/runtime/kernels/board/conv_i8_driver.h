@@ -32,6 +32,9 @@
  *                                  windows
  *     TVMRT_MICRO_WINDOW_VALUE()   optional: decodes an element of a copied window
  *
+ * Generated code may define TVMRT_MICRO_CHECKSUM, the name of a uint32_t variable. The sums of all
+ * channels of a layer of one pixel are added to it, modulo 2 ^ 32.
+ *
  * A tile that copies windows with board/im2col_i8_2px.h includes that file first.
  *
  * Without a tile, this file is empty.
@@ -116,6 +119,24 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
   }
 }
 
+#ifdef TVMRT_MICRO_CHECKSUM
+extern uint32_t TVMRT_MICRO_CHECKSUM;
+
+/*! \brief Add sums of channels to the checksum. */
+static inline void tvmrt_micro_add_to_checksum(const int32_t* sums, int32_t channels) {
+  uint32_t total = TVMRT_MICRO_CHECKSUM;
+  for (; channels >= 4; channels -= 4, sums += 4) {
+#if TVMRT_MICRO_CAN_MVE
+    total = (uint32_t)vaddvaq_s32((int32_t)total, vldrwq_s32(sums));
+#else
+    total += (uint32_t)sums[0] + (uint32_t)sums[1] + (uint32_t)sums[2] + (uint32_t)sums[3];
+#endif
+  }
+  for (; channels > 0; channels--) total += (uint32_t)*sums++;
+  TVMRT_MICRO_CHECKSUM = total;
+}
+#endif
+
 /*! \brief Kind of the windows: any, pixels of the input, or a single pixel. */
 typedef enum tvmrt_micro_window_kind {
   TVMRT_MICRO_ANY_WINDOW,
@@ -169,6 +190,9 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
     if (data->shift != NULL) {
       tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
     }
+#ifdef TVMRT_MICRO_CHECKSUM
+    if (win->pixels == 1) tvmrt_micro_add_to_checksum(sums, channels);
+#endif
     tvmrt_micro_finish(c, data, sums, stride, pixel, pixels, channel, channels);
   }
 }

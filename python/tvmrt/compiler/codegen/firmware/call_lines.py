@@ -27,6 +27,14 @@ class CallLines:
         self.program, self.prefix, self.sources = program, prefix, sources
         self.options, self.arguments = options, arguments
 
+    @classmethod
+    def macros(cls, program: Program, sources: Sources) -> dict[str, str]:
+        """Return macros by name that the operators' files define before their kernel headers.
+
+        ``sources`` has the printed functions, without files.
+        """
+        return {}
+
     def declarations(self) -> list[str]:
         """Return lines of the network's header."""
         return []

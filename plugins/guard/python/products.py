@@ -1,0 +1,132 @@
+"""Checks of dense layers by checksums of their products, which need not read the weights again.
+
+A layer computes sums[n] = bias[n] + sum over k of (x[k] - zero) * w[n][k]. The total of all sums
+follows from x and from the totals of the columns of w, modulo 2 ** 32. A changed bit of a weight or
+bias, or of a sum while it is computed, changes the total unless it changes no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tvmrt.compiler.codegen.c.formatting import comma_separated
+from tvmrt.compiler.codegen.options import Sources
+from tvmrt.compiler.codegen.window.boards.board_lowering import BoardLowering
+from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayerI8
+from tvmrt.compiler.ir.program import Access, Buffer, Program, Step
+
+LEAST_CHANNELS = 16  # of a layer: below, sums of its weights take fewer instructions
+_MASK = 0xFFFFFFFF
+_CHECKED = {"weights", "bias", "shift"}  # parameters of an operator that its sums depend on
+
+
+@dataclass(frozen=True)
+class ProductCheck:
+    """Check of the layer of a step, whose input is ``x``; ``covered`` are its weights."""
+
+    step: Step
+    x: Access
+    layer: MicroLayerI8
+    covered: frozenset[Buffer]
+
+    @property
+    def is_signed(self) -> bool:
+        return self.layer.layer.x_signed
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """Totals of the columns of the weights, modulo 2 ** 32 [element of the input]."""
+        return self.layer.weights.sum(axis=0) & _MASK
+
+    @cached_property
+    def total(self) -> int:
+        """Total of all sums if each byte of the input is 0 as uint8, or -128 as int8."""
+        bias = self.layer.folded_bias(1).astype(np.int64).sum()
+        least = -128 if self.is_signed else 0
+        return int(bias + least * self.columns.sum()) & _MASK
+
+
+def checks_of(program: Program, sources: Sources) -> dict[int, ProductCheck]:
+    """Return the checks by index of the step."""
+    found = {}
+    for i, (step, function) in enumerate(zip(program.steps, sources.functions)):
+        layer = _dense_layer(step)
+        if layer is None:
+            continue
+        covered = {p.buffer for p in function.parameters if p.name in _CHECKED and p.buffer}
+        x = step.reads[step.read_values.index(step.lowering.node.inputs[0])]
+        found[i] = ProductCheck(step, x, layer, frozenset(covered))
+    return found
+
+
+def covered_by_all(checks: Mapping[int, ProductCheck], sources: Sources) -> set[Buffer]:
+    """Return the constants that every step with them covers."""
+    covered = {buffer for check in checks.values() for buffer in check.covered}
+    for i, function in enumerate(sources.functions):
+        own = checks[i].covered if i in checks else frozenset()
+        covered -= {p.buffer for p in function.parameters} - own
+    return covered
+
+
+def _dense_layer(step: Step) -> MicroLayerI8 | None:
+    """Return the layer of one pixel that a kernel with checksums computes, or None."""
+    if not isinstance(step.lowering, BoardLowering):
+        return None
+    layer = step.lowering.board_layer(step)
+    if not isinstance(layer, MicroLayerI8) or layer.shape.depthwise:
+        return None
+    one_pixel = layer.shape.pointwise and layer.shape.pixels == 1
+    return layer if one_pixel and layer.shape.out_c >= LEAST_CHANNELS else None
+
+
+_PRODUCTS = """\
+uint32_t %(prefix)s_guard_products;
+
+%(columns)s
+
+/* Dense layers: totals of the columns of their weights, inputs, 0x80 for int8 or 0 for uint8, and
+ * the total of all sums if the bytes of the input, with this bit flipped, are 0. */
+static const struct {
+  const uint32_t *columns;
+  int32_t n;
+  uint32_t flip;
+  uint32_t total;
+} layers[] = {
+%(rows)s
+};
+
+void %(prefix)s_guard_expect(int layer, const void *x) {
+  const uint8_t *b = (const uint8_t *)x;
+  const uint32_t *c = layers[layer].columns, flip = layers[layer].flip;
+  uint32_t total = layers[layer].total;
+  int32_t n = layers[layer].n;
+  for (; n >= 4; n -= 4, b += 4, c += 4) {
+#if GUARD_HELIUM
+    const uint32x4_t bytes = veorq_u32(vldrbq_u32(b), vdupq_n_u32(flip));
+    total = vmladavaq_u32(total, bytes, vldrwq_u32(c));
+#else
+    total += (b[0] ^ flip) * c[0] + (b[1] ^ flip) * c[1];
+    total += (b[2] ^ flip) * c[2] + (b[3] ^ flip) * c[3];
+#endif
+  }
+  for (; n > 0; --n) total += (*b++ ^ flip) * *c++;
+  %(prefix)s_guard_products = 0u - total;
+}
+"""
+
+
+def print_layers(prefix: str, checks: Sequence[ProductCheck]) -> str:
+    """Return the C text of the variable, the tables and the function of these checks."""
+    tables, rows = [], []
+    for i, check in enumerate(checks):
+        n = len(check.columns)
+        values = comma_separated([f"{column}u" for column in check.columns.tolist()])
+        tables.append(f"static const uint32_t columns_{i}[{n}] = {{{values}}};")
+        flip = "0x80" if check.is_signed else "0"
+        rows.append(f"    {{columns_{i}, {n}, {flip}, 0x{check.total:08x}u}},")
+    parts = {"prefix": prefix, "columns": "\n".join(tables), "rows": "\n".join(rows)}
+    return _PRODUCTS % parts
