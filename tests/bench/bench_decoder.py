@@ -95,9 +95,9 @@ def contenders(shape: Shape, folder: str, given: argparse.Namespace) -> list[Con
     for kind in given.kinds:
         options = {} if kind == "float32" else {"weights": kind}
         found.append(tvmrt_decoder(shape, model, f"tvmrt {kind}", folder, given.tokens, **options))
-        if kind != "float32":
-            name, options = f"tvmrt {kind} bf16", {**options, "precision": "bf16"}
-            found.append(tvmrt_decoder(shape, model, name, folder, given.tokens, **options))
+        for precision in ("bf16", "int8") if kind != "float32" else ():
+            name, more = f"tvmrt {kind} {precision}", {**options, "precision": precision}
+            found.append(tvmrt_decoder(shape, model, name, folder, given.tokens, **more))
     del model
     if all(importlib.util.find_spec(name) for name in ("llama_cpp", "gguf")):
         rivals = {"float32": "f32", "int8": "q8_0", "int4": "q4_0"}

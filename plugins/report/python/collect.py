@@ -11,7 +11,7 @@ from tvmrt.compiler.export.summary import OperatorSummary, Summary
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.extent import Extent, extent_text, upper_bound
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
-from tvmrt.compiler.ir.reduced_precision import BFLOAT16, is_reduced
+from tvmrt.compiler.ir.reduced_precision import PRECISION
 from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.pictures.operator_kinds import kind_of
 from tvmrt.libinfo import __version__
@@ -106,8 +106,8 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
 
 def precision_of(root: Node) -> str:
     """Return the type of an operator's multiplications: ``float32``, ``bfloat16`` or ``int8``."""
-    if is_reduced(root):
-        return BFLOAT16
+    if PRECISION in root.attrs:
+        return root.attrs[PRECISION]
     return "int8" if root.op.startswith("q") or root.op == "pair" else "float32"
 
 

@@ -359,8 +359,8 @@ def _winograd_text(rows: Sequence[Any]) -> str:
     return f"{len(rows)} convolutions; {_worst(rows)}"
 
 
-def _bfloat16_text(rows: Sequence[Any]) -> str:
-    """Describe the number of layers computed in bfloat16 and their error."""
+def _reduced_text(rows: Sequence[Any]) -> str:
+    """Describe the number of layers computed in reduced precision and their error."""
     measured = [row for row in rows if row.error is not None]
     return f"{len(rows)} layers" + (f"; {_worst(measured, 'relative error')}" if measured else "")
 
@@ -372,6 +372,7 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
         for pool in summary.pools
         if pool.device
     }
+    reduced = next((row.precision for row in summary.reduced if row.precision != "float32"), "")
     return {
         "weights": size(summary.weights_bytes),
         **_layer_pairs(
@@ -384,7 +385,7 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
         ),
         **_layer_pairs(
             summary.reduced, lambda row: row.precision != "float32",
-            "in bfloat16", _bfloat16_text, "kept in float32",
+            f"in {reduced}", _reduced_text, "kept in float32",
         ),
         "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
         f"{size(summary.lower_bound_bytes)}",

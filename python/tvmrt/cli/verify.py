@@ -62,9 +62,9 @@ def command(
     A network of another format is compared with the reference kernels of that format's runtime; its
     integers must be equal.
 
-    With --precision bf16, and after a DynamicQuantizeLSTM, outputs may be off by half of their
-    maximum, because a network may amplify rounding errors by any amount. Rely on the comparison of
-    every node then, not on --outputs-only.
+    With --precision bf16 or int8, and after a DynamicQuantizeLSTM, outputs may be off by half of
+    their maximum, because a network may amplify rounding errors by any amount. Rely on the
+    comparison of every node then, not on --outputs-only.
 
     MODEL may also be a Python file or shared library of operators: each body of each operator is
     then compared with its Python reference on random operands.

@@ -147,8 +147,8 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
-        "{max_error} needs {mixed_precision}, {precision=bf16}, {weights} or {winograd}; "
-        "{calibration} needs {mixed_precision} or {precision=bf16}",
+        "{max_error} needs {mixed_precision}, {precision}, {weights} or {winograd}; "
+        "{calibration} needs {mixed_precision} or {precision}",
         lambda r: (
             r.mixed_precision is None
             and r.precision == "float32"
@@ -195,8 +195,8 @@ RULES = (
 
 
 def uses_winograd(winograd: bool | None, precision: str) -> bool:
-    """Return whether hosts use Winograd: if requested, and by default in float32."""
-    return precision == "float32" if winograd is None else winograd
+    """Return whether hosts use Winograd: if requested, and by default for float32 layers."""
+    return precision != "bf16" if winograd is None else winograd
 
 
 def _checks_layer_errors(request: Request) -> bool:

@@ -63,7 +63,8 @@ def load(
         dims             bounds of dynamic dimensions: ``{"batch": (1, 8)}``;
                          default: inferred, see ``Network.dims``
         shapes           shapes of inputs: ``{"image": (1, 3, 224, 224)}``
-        precision        ``"bf16"`` for convolutions and matmuls
+        precision        ``"bf16"`` for convolutions and matmuls,
+                         ``"int8"`` for matmuls with ``weights``
         weights          ``"int8"`` or ``"int4"`` for matmuls and embeddings
         winograd         ``False`` to never use Winograd convolutions
         devices          devices in addition to the CPU: ``["opencl"]``

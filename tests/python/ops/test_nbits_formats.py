@@ -3,6 +3,8 @@ with float64, for all formats of weights in one network."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -10,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.cli.session import Session
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.error import TvmrtWarning
 
 DEPTH, COLUMNS, ROWS = 600, 69, (1, 7, 16, 47, 200)
 FORMATS = {
@@ -87,6 +91,8 @@ def inputs(kind: str, rows: int) -> np.ndarray:
     x = RNG.standard_normal((rows, DEPTH))
     if kind == "all sizes":
         x *= 2.0 ** RNG.integers(-100, 80, (rows, DEPTH))
+    if kind == "tiny":
+        x *= 1e-41
     if kind == "below a power":
         x = np.sign(x) * np.nextafter(np.float32(2), np.float32(0))
     return x.astype(np.float32)
@@ -119,6 +125,31 @@ def test_bf16_rounds_the_rows_to_16_bits(compiled):
     session = Session(compiled(target="native", precision="bf16"), 1)
     x = inputs("normal", 47)
     check(session.run({"x": x}).values(), x, 6e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["normal", "all sizes", "below a power", "tiny"])
+def test_int8_rounds_the_rows_to_8_bits(kind, compiled):
+    session = Session(compiled(target="native", precision="int8"), 2)
+    for rows in (1, 16, 47, 200):
+        x = inputs(kind, rows)
+        # a rounding of half a unit, and each row once more in the last digits of the sum
+        outputs = [*session.run({"x": x}).values()]
+        check(outputs, x, 0.5 / 127 * 4)
+    if kind == "normal" and get_target("native").digits:
+        with pytest.raises(AssertionError):
+            check(outputs, x, 1e-4)
+
+
+def test_int8_activations_need_weights_of_few_bits(tmp_path):
+    compiled = tvmrt.compile(network(), executor="aot", dims={"N": (1, 200)}, precision="int8")
+    assert {row.precision for row in compiled.summary.reduced} == {"int8"}
+    assert len(compiled.summary.reduced) == len(FORMATS)
+    digits = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
+    with pytest.warns(TvmrtWarning, match="has no effect: no matmul of several"):
+        tvmrt.compile(str(digits), precision="int8")
+    with pytest.warns(TvmrtWarning, match="aarch64-linux has no AVX-512 VNNI"):
+        tvmrt.compile(network(), precision="int8", target="aarch64-linux")
 
 
 @pytest.mark.slow

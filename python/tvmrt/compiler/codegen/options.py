@@ -16,7 +16,6 @@ from .weight_blob import WeightBlob
 
 if TYPE_CHECKING:
     from .cpu_dispatch import LevelFunctions
-    from .firmware.call_lines import CallLines
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Options:
     real_time: bool = False
     provenance: Provenance = field(default_factory=Provenance)
     # class of the lines around the calls of operators: firmware/call_lines.py
-    call_lines: type[CallLines] | None = None
+    call_lines: type[Any] | None = None
     # by option: makes additional files of an exported folder from its CompiledLibrary
     folder_files: Mapping[str, Callable[[Any], Mapping[str, str]]] = field(default_factory=dict)
 

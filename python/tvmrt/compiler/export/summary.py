@@ -102,7 +102,7 @@ class Summary:
     functions in execution order. ``plan``: Offset and lifetime of each tensor. ``seconds``: Seconds
     of each stage of the compiler. ``nodes``: Nodes of the network as imported. ``regions``: Regions
     of devices. ``narrowed``: Weights with reduced bits, and candidates that kept float32
-    (`--weights`). ``reduced``: Layers that could be computed in bfloat16 (`--precision`).
+    (`--weights`). ``reduced``: Layers that could be computed in reduced precision (`--precision`).
     ``winograd``: Winograd convolutions, and candidates that stay direct (`--winograd`).
     ``row_plans``: Plans for limited RAM, the fastest first.
     """

@@ -15,11 +15,12 @@ class MatMulBlocks(Op):
 
     Each block of ``block`` weights has its scale and zero point; without ``points`` that is
     ``2 ** (bits - 1)``. Byte i of a block has numbers i, i + B, i + 2 B, ..., from the lowest bits.
-    In bfloat16 only x is rounded, to 16 bits for the largest of 128 elements or more.
+    In reduced precision only x is rounded, for 128 elements or more with a common unit: to 16 bits
+    for the largest in bfloat16, to 8 bits in int8.
     """
 
     variant_of = "matmul"
-    traits = frozenset({Trait.BFLOAT16})
+    traits = frozenset({Trait.BFLOAT16, Trait.INT8_ACTIVATIONS})
 
     contract = Contract(
         "x: float32[M K], w: constant uint8[N G B], scales: constant float32[N G], "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from .graph import Node
 
 PRECISION = "precision"  # the attribute of a node
-BFLOAT16 = "bfloat16"
+BFLOAT16, INT8 = "bfloat16", "int8"
+PRECISIONS = {"bf16": BFLOAT16, "int8": INT8}  # by the value of the option ``precision``
 
 
 def is_reduced(node: Node) -> bool:
@@ -17,10 +18,11 @@ def is_reduced(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class ReducedPrecision:
-    """Matmul-like operator that could be computed in bfloat16.
+    """Matmul-like operator that could be computed in reduced precision.
 
     ``name``: Name of the weights, or of the node if both operands are computed. ``nodes``: ONNX
-    nodes. ``precision``: `bfloat16`, or `float32` if the error would have been too large.
+    nodes. ``precision``: `bfloat16`, `int8` if its activations are rounded to 8 bits, or `float32`
+    if the error would have been too large.
     ``error``: Maximum difference from float32 relative to the largest result, for the same
     operands; null if it was not measured.
     """

@@ -44,6 +44,7 @@ class Trait(Enum):
     UPPER_LIMIT = "y is the minimum of x and the second operand"
     EXACT = "all implementations agree in every bit of y, ties of a rounding to integers aside"
     BFLOAT16 = "its code can round its operands to bfloat16 before it multiplies them"
+    INT8_ACTIVATIONS = "its code can round its first operand to 8 bits before it multiplies it"
     CHANNELS_INNERMOST = "its code reads x [N C *S] and writes y with the channels innermost"
     ANY_LAYOUT = "its code reads x in any order of axes, and writes y in the same order"
 

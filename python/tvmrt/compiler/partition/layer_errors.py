@@ -7,20 +7,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import Graph, Node, Value
-from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION
+from tvmrt.compiler.ir.reduced_precision import PRECISION
 
 from .precision import Run, copied_graph, feed_of, relative_error
 
 
 class LayerErrors:
-    """Compute all given layers of a network in both precisions from the same inputs.
+    """Compute all given layers of a network in float32 and in ``precision`` from the same inputs.
 
     ``calibration`` are inputs of the network by name, one mapping per sample; ``run`` executes a
     graph.
     """
 
-    def __init__(self, calibration: Sequence[Mapping[str, np.ndarray]], run: Run) -> None:
-        self._calibration, self._run = calibration, run
+    def __init__(
+        self, calibration: Sequence[Mapping[str, np.ndarray]], run: Run, precision: str
+    ) -> None:
+        self._calibration, self._run, self._precision = calibration, run, precision
 
     def __call__(self, graph: Graph, nodes: Sequence[Node]) -> list[float]:
         """Return the maximum error of each node over all samples, relative to the largest magnitude
@@ -29,7 +31,7 @@ class LayerErrors:
         if not nodes:
             return errors
         copy, full = copied_graph(graph, [node.output for node in nodes])
-        copy.outputs = full + [_reduced_copy(copy, value) for value in full]
+        copy.outputs = full + [_reduced_copy(copy, value, self._precision) for value in full]
         copy.output_names = [f"v{i}" for i in range(len(copy.outputs))]
         for sample in self._calibration:
             actual = self._run(copy, [feed_of(sample, value) for value in graph.inputs])
@@ -38,11 +40,11 @@ class LayerErrors:
         return errors
 
 
-def _reduced_copy(graph: Graph, value: Value) -> Value:
+def _reduced_copy(graph: Graph, value: Value, precision: str) -> Value:
     """Insert a reduced-precision copy of a value's producer and return its result."""
     node = value.producer
     assert node is not None, "the value is a layer's result"
-    attrs = {**node.attrs, PRECISION: BFLOAT16}
+    attrs = {**node.attrs, PRECISION: precision}
     copied = Node(node.op, node.inputs, attrs, f"{node.name}_reduced", node.sources, node.guard)
     copied.outputs = [Value(f"{value.name}_reduced", value.type, copied)]
     graph.nodes.insert(graph.nodes.index(node) + 1, copied)

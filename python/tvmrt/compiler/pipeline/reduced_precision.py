@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 from tvmrt.compiler import option_rules
 from tvmrt.compiler.calibration import GraphRunner
 from tvmrt.compiler.codegen.target import CROSS, Target, get_target
 from tvmrt.compiler.devices import Context
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
+from tvmrt.compiler.ir.reduced_precision import INT8, PRECISIONS, ReducedPrecision
 from tvmrt.compiler.ir.weight_quantization import WeightQuantization
 from tvmrt.compiler.ir.winograd import WinogradConversion
 from tvmrt.compiler.partition import LayerErrors, Reducer
@@ -18,7 +20,7 @@ from tvmrt.compiler.transform import (
     to_winograd,
     to_winograd_within_limits,
 )
-from tvmrt.error import UnsupportedError
+from tvmrt.error import TvmrtWarning, UnsupportedError
 from tvmrt.option_syntax import option
 
 
@@ -39,15 +41,24 @@ def apply_weight_quantization(graph: Graph, request: Request) -> list[WeightQuan
     return quantize_weights(graph, request.weights, request.max_error)
 
 
-def mark_bfloat16(graph: Graph, request: Request) -> list[ReducedPrecision]:
-    """Mark matmul-like layers on the CPU for bfloat16 and report them."""
-    if request.precision != "bf16":
+def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:
+    """Mark matmul-like layers on the CPU for reduced precision and report them."""
+    precision = PRECISIONS.get(request.precision)
+    if precision is None:
         return []
     if not request.calibration:
-        return reduce_matmul_precision(graph)
+        rows = reduce_matmul_precision(graph, precision)
+        if precision == INT8 and not rows:
+            warnings.warn(
+                f"{option('precision', 'int8')} has no effect: no matmul of several rows has int8 "
+                f"or int4 weights; add {option('weights', 'int8')} or {option('weights', 'int4')}",
+                TvmrtWarning,
+                stacklevel=2,
+            )
+        return rows
     run = GraphRunner(get_target("native"), None if request.target in CROSS else request.cc)
-    measured = LayerErrors(request.calibration, run)
-    return reduce_matmul_precision(graph, measured, request.max_error)
+    measured = LayerErrors(request.calibration, run, precision)
+    return reduce_matmul_precision(graph, precision, measured, request.max_error)
 
 
 def make_reducer(request: Request, context: Context, machine: Target) -> Reducer | None:

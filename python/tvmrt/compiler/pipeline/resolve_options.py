@@ -50,6 +50,13 @@ def resolve_request(requested: Request, family: McuFamily | None) -> tuple[Reque
             TvmrtWarning,
             stacklevel=2,
         )
+    if request.precision == "int8" and not any(e.digits for e in machine.levels or [machine]):
+        warnings.warn(
+            f"target {machine.name} has no AVX-512 VNNI: {option('precision', 'int8')} has no "
+            f"effect; choose {option('precision', 'float32')}, or a processor with AVX-512 VNNI",
+            TvmrtWarning,
+            stacklevel=2,
+        )
     if request.module_name:
         check_module_name("module", request.module_name)
     if request.runtime != "crt":

@@ -86,7 +86,7 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         if not _has_device_code(cuts) and any(n.operator.is_integer_product for n in graph.nodes):
             machine = request.changed_target(with_amx_level(machine, request))
         _join(graph, machine)
-        reduced = reduced_precision.mark_bfloat16(graph, request)
+        reduced = reduced_precision.mark_precision(graph, request)
         infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)

@@ -1,7 +1,8 @@
-"""Mixed precision: convolutions and matmuls that are computed in bfloat16.
+"""Mixed precision: convolutions and matmuls that are computed in reduced precision.
 
-Operands are rounded to bfloat16; accumulators and activations stay float32. Depthwise layers, which
-are limited by memory and not by multiplication, and recurrent cells are not changed.
+In bfloat16, both operands are rounded; in int8, the activations of matmuls with block-quantised
+weights. Results stay float32. Depthwise layers, which are limited by memory and not by
+multiplication, and recurrent cells are not changed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from math import prod
 
 from tvmrt.compiler.ir import Graph, Node, Trait
 from tvmrt.compiler.ir.extent import upper_bound
-from tvmrt.compiler.ir.reduced_precision import BFLOAT16, PRECISION, ReducedPrecision
+from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION, ReducedPrecision
 
 # Below these limits, rounding the input of a layer costs more than it saves.
 MIN_CHANNELS = 2  # of the input, per group
@@ -23,31 +24,36 @@ Measure = Callable[[Graph, Sequence[Node]], "list[float]"]
 
 
 def reduce_matmul_precision(
-    graph: Graph, measure: Measure | None = None, max_error: float | None = None
+    graph: Graph,
+    precision: str = BFLOAT16,
+    measure: Measure | None = None,
+    max_error: float | None = None,
 ) -> list[ReducedPrecision]:
-    """Mark the matmul-like nodes of a graph that are computed in bfloat16.
+    """Mark the matmul-like nodes of a graph that are computed in reduced precision.
 
     Parameters
     ----------
     graph
         Its nodes get an attribute.
+    precision
+        ``BFLOAT16`` or ``INT8``.
     measure
-        Returns the error of each given node in bfloat16; None: nothing is measured.
+        Returns the error of each given node in this precision; None: nothing is measured.
     max_error
         Maximum error; nodes above it stay in float32. None: no limit.
 
     Returns
     -------
-    A row for each node that could be computed in bfloat16, in order.
+    A row for each node that could be computed in this precision, in order.
     """
-    nodes = [node for node in graph.nodes if _is_profitable(node)]
+    nodes = [node for node in graph.nodes if _is_profitable(node, precision)]
     errors = [None] * len(nodes) if measure is None else measure(graph, nodes)
     rows = []
     for node, error in zip(nodes, errors):
         exceeds_error = max_error is not None and error is not None and not error <= max_error
         if not exceeds_error:
-            node.attrs[PRECISION] = BFLOAT16
-        dtype = "float32" if exceeds_error else BFLOAT16
+            node.attrs[PRECISION] = precision
+        dtype = "float32" if exceeds_error else precision
         rows.append(ReducedPrecision(_name(node), node.sources, dtype, error))
     return rows
 
@@ -56,8 +62,9 @@ def _name(node: Node) -> str:
     return node.inputs[1].name if node.inputs[1].is_constant else node.name
 
 
-def _is_profitable(node: Node) -> bool:
-    if not node.has(Trait.BFLOAT16) or node.inputs[1].keeps_layout:
+def _is_profitable(node: Node, precision: str) -> bool:
+    trait = Trait.INT8_ACTIVATIONS if precision == INT8 else Trait.BFLOAT16
+    if not node.has(trait) or node.inputs[1].keeps_layout:
         return False  # weights that are stored in the library in a device's format
     if node.has(Trait.MATRIX_PRODUCT):
         return _matmul_is_profitable(node)

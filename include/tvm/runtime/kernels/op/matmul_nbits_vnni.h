@@ -7,7 +7,7 @@
  * 8, 16 or 24 bits: one to three bytes, here called digits. Weights of 2, 4 or 8 bits are unpacked
  * to bytes once for all rows, a panel of columns at a time. Sums of products within a block are
  * exact until they are multiplied by the block's scale. With 24 bits, results are as accurate as
- * those of float32 arithmetic.
+ * those of float32 arithmetic. With 8 bits, the unit is the largest element divided by 127.
  *
  * Digits are unsigned, the highest shifted by 128: each panel has the sums that compensate.
  */
@@ -65,6 +65,13 @@ TVMRT_INLINE tvmrt_digit_blocks tvmrt_digit_count_blocks(int32_t k, int block) {
   return of;
 }
 
+/*! \brief The unit of finite elements, for a number of digits. */
+TVMRT_INLINE float tvmrt_digit_unit(const float* x, int32_t count, int digits) {
+  if (digits > 1) return tvmrt_unit_24_bits(x, count) * (float)(1 << (8 * (3 - digits)));
+  const float unit = tvmrt_from_bits_f32(tvmrt_largest_bits(x, count)) * (1.0f / 127);
+  return unit < 0x1p-120f ? 0x1p-120f : unit; /* its reciprocal is finite */
+}
+
 /*! \brief Quantise the elements of one unit of a row: `left` of them exist, and `blocks` blocks are
  * written from the row's first byte in the unit's first quad on. \return The unit. */
 TVMRT_INLINE float tvmrt_digit_pack_unit(const float* x, int32_t left, int32_t blocks, int block,
@@ -72,7 +79,7 @@ TVMRT_INLINE float tvmrt_digit_pack_unit(const float* x, int32_t left, int32_t b
   const int64_t step = (int64_t)block * TVMRT_DIGIT_MR;
   const int drop = 8 * (3 - digits);
   const int32_t count = left < blocks * block ? left : blocks * block;
-  const float unit = tvmrt_unit_24_bits(x, count) * (float)(1 << drop), times = 1.0f / unit;
+  const float unit = tvmrt_digit_unit(x, count, digits), times = 1.0f / unit;
   for (int i = 0; i < blocks * block; i += TVMRT_DIGIT_LANES) {
     const __mmask16 valid = count - i >= 16 ? 0xffff : count > i ? (1u << (count - i)) - 1 : 0;
     const __m512 from = _mm512_mul_ps(_mm512_maskz_loadu_ps(valid, x + i), _mm512_set1_ps(times));
@@ -352,12 +359,13 @@ TVMRT_INLINE int tvmrt_digit_part(int task, const TVMParallelGroupEnv* env,
     return tvmrt_matmul_digits##DIGITS##_task;                                                     \
   }
 
+TVMRT_DIGIT_TASKS(1)
 TVMRT_DIGIT_TASKS(2)
 TVMRT_DIGIT_TASKS(3)
 
 /*!
  * \brief The matmul that the layer describes, with 8 * digits bits for the elements of x.
- * \param digits [in] 3 for the accuracy of float32, or 2.
+ * \param digits [in] 3 for the accuracy of float32, 2 or 1.
  * \param w      [in] bytes of the weights, contiguous.
  * \param scales [in] one per block, [n][blocks].
  * \param points [in] one integer per block, with less than 8 bits; or NULL for the middle.
@@ -370,9 +378,10 @@ TVMRT_INLINE int tvmrt_matmul_digits_f32(const tvmrt_matmul_nbits_layer* layer, 
   const int64_t most = TVMRT_DIGIT_ROWS, together = layer->m < most ? layer->m : most;
   const int64_t rows = (together + TVMRT_DIGIT_MR - 1) / TVMRT_DIGIT_MR * TVMRT_DIGIT_MR;
   const int64_t unit_bytes = rows * of.units * (int64_t)sizeof(float);
-  const FTVMParallelLambda task = digits == 2
-                                      ? tvmrt_matmul_digits2_choose(layer->bits, layer->block)
-                                      : tvmrt_matmul_digits3_choose(layer->bits, layer->block);
+  const FTVMParallelLambda task =
+      digits == 1   ? tvmrt_matmul_digits1_choose(layer->bits, layer->block)
+      : digits == 2 ? tvmrt_matmul_digits2_choose(layer->bits, layer->block)
+                    : tvmrt_matmul_digits3_choose(layer->bits, layer->block);
   tvmrt_digit_job job = {{layer, x, w, scales, points, y}, digits, 0, 0, NULL, NULL};
   int rc = 0;
   /* Infinite and huge elements have no unit. */

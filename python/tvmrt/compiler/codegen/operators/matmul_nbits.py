@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.compiler.ir.extent import lower_bound, upper_bound
 from tvmrt.compiler.ir.program import Step
-from tvmrt.compiler.ir.reduced_precision import is_reduced
+from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from ..c.formatting import call
@@ -21,6 +21,7 @@ from ..window import packing_f32 as packing
 PANEL_ROWS = 16  # minimum rows to widen a weight panel once for all rows: TVMRT_PANEL_ROWS
 # constants of op/matmul_nbits_vnni.h
 DIGIT_ROWS, DIGIT_MR, DIGIT_COLUMNS, DIGIT_UNIT, DIGIT_CHUNK = 192, 6, 32, 128, 8
+DIGITS = {None: 3, BFLOAT16: 2, INT8: 1}  # by precision
 
 
 @lowers("matmul_blocks")
@@ -58,7 +59,7 @@ class MatMulNBitsLowering(Lowering):
             bits, numbers = self.node.attrs["bits"], points.data
             if bits == 8 or (numbers != np.rint(np.clip(numbers, 0, 2**bits - 1))).any():
                 return 0
-        return 2 if is_reduced(self.node) else 3
+        return DIGITS[self.node.attrs.get(PRECISION)]
 
     def scratch(self, step: Step) -> Scratch:
         rows, depth = upper_bound(self.node.output.shape[0]), self.node.inputs[0].shape[1]
