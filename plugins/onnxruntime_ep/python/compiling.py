@@ -79,14 +79,15 @@ def write_library(model: onnx.ModelProto, request: Request, to: Path) -> None:
 
 
 def _with_node_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy without value infos, whose nodes are named after their indices.
+    """Return a copy without value infos, whose constants are sorted and whose nodes are named after
+    their indices, so that equal graphs have equal keys in the cache.
 
-    onnxruntime does not name all nodes, and names its own after counters; with these names equal
-    graphs have equal keys in the cache.
+    onnxruntime does not name all nodes, and names its own after counters.
     """
     named = onnx.ModelProto()
     named.CopyFrom(model)
     named.graph.ClearField("value_info")
+    named.graph.initializer.sort(key=lambda each: each.name)
     for index, node in enumerate(named.graph.node):
         node.name = NODE.format(index)
     return named

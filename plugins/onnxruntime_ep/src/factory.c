@@ -6,14 +6,6 @@
 #include "provider.h"
 #include "sdk/system.h"
 
-typedef struct factory {
-  ort_own table; /* first */
-  ort_functions ort;
-  char version[32]; /* onnxruntime accepts numbers and "." */
-} factory;
-
-_Static_assert(sizeof(TVMRT_SDK_VERSION) <= 32, "room for the version");
-
 static const char* get_version(const void* self) { return ((const factory*)self)->version; }
 
 static ort_status* get_devices(void* self, const ort_hardware* const* hardware, size_t count,
@@ -27,19 +19,6 @@ static ort_status* get_devices(void* self, const ort_hardware* const* hardware, 
     if (status == NULL) ++*made;
   }
   return status;
-}
-
-static ort_status* create_ep(void* self, const ort_hardware* const* hardware,
-                             const void* const* metadata, size_t count, const ort_options* options,
-                             const void* logger, provider** out) {
-  factory* f = self;
-  (void)hardware, (void)metadata, (void)count, (void)logger;
-  return provider_new(&f->ort, options, out);
-}
-
-static void release_ep(void* self, provider* of) {
-  (void)self;
-  provider_free(of);
 }
 
 static uint32_t get_vendor_id(const void* self) {
@@ -58,8 +37,8 @@ static const ort_slot slots[ORT_OWN_SLOTS] = {
     [OrtEpFactory_GetName] = (ort_slot)provider_name,
     [OrtEpFactory_GetVendor] = (ort_slot)provider_name,
     [OrtEpFactory_GetSupportedDevices] = (ort_slot)get_devices,
-    [OrtEpFactory_CreateEp] = (ort_slot)create_ep,
-    [OrtEpFactory_ReleaseEp] = (ort_slot)release_ep,
+    [OrtEpFactory_CreateEp] = (ort_slot)provider_create,
+    [OrtEpFactory_ReleaseEp] = (ort_slot)provider_release,
     [OrtEpFactory_GetVendorId] = (ort_slot)get_vendor_id,
     [OrtEpFactory_GetVersion] = (ort_slot)get_version,
     [OrtEpFactory_CreateDataTransfer] = (ort_slot)create_data_transfer,

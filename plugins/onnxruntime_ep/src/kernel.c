@@ -9,14 +9,8 @@
 /* Functions of a network's executor; the last is of networks with dynamic sizes only. */
 enum { SET_INPUT, BIND_INPUT, BIND_OUTPUT, GET_INPUT, GET_OUTPUT, RUN, GET_DIMS, NUM_FUNCTIONS };
 static const char* const function_names[NUM_FUNCTIONS] = {
-    [SET_INPUT] = "set_input",
-    [BIND_INPUT] = "set_input_zero_copy",
-    [BIND_OUTPUT] = "set_output_zero_copy",
-    [GET_INPUT] = "get_input",
-    [GET_OUTPUT] = "get_output",
-    [RUN] = "run",
-    [GET_DIMS] = "get_dims",
-};
+    "set_input", "set_input_zero_copy", "set_output_zero_copy", "get_input", "get_output", "run",
+    "get_dims"};
 
 /* Buffers of one run; a run takes an idle executor, or makes one. */
 typedef struct executor {

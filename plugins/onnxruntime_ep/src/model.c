@@ -5,7 +5,7 @@
 
 enum { VARINT = 0, LENGTH_DELIMITED = 2, FIXED32 = 5, SIZE_BYTES = 5, MAX_AXES = 64 };
 /* fields of onnx.proto */
-enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum { MODEL_IR = 1, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
 enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_CONSTANT = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { GRAPH_VALUE = 13 };
@@ -316,7 +316,6 @@ void write_model(job* j, const ort_graph* graph, const ort_node* boundary, tvmrt
   const char** domains;
   ORT(j, api.Graph_GetOnnxIRVersion, graph, &version);
   write_int(w, MODEL_IR, version < 4 ? 4 : version); /* since 4, constants need not be inputs */
-  write_text(w, MODEL_PRODUCER, "onnxruntime");
   ORT(j, api.Graph_GetNumOperatorSets, graph, &count);
   domains = job_alloc(j, count + 1, sizeof(*domains));
   versions = job_alloc(j, count + 1, sizeof(*versions));

@@ -152,22 +152,26 @@ static const ort_slot slots[ORT_OWN_SLOTS] = {
     [OrtEp_ReleaseNodeComputeInfos] = (ort_slot)release_kernels,
 };
 
-ort_status* provider_new(const ort_functions* ort, const ort_options* options, provider** out) {
-  job j = {.ort = ort};
+ort_status* provider_create(void* self, const ort_hardware* const* hardware,
+                            const void* const* metadata, size_t count, const ort_options* options,
+                            const void* logger, provider** out) {
+  job j = {.ort = &((const factory*)self)->ort};
   provider* p = own_new(&j, sizeof(*p), slots);
+  (void)hardware, (void)metadata, (void)count, (void)logger;
   if (p != NULL) {
-    p->ort = ort;
+    p->ort = j.ort;
     read_options(&j, options, p);
   }
   if (j.has_failed) {
-    provider_free(p);
+    provider_release(self, p);
     p = NULL;
   }
   *out = p;
   return job_end(&j);
 }
 
-void provider_free(provider* of) {
+void provider_release(void* self, provider* of) {
+  (void)self;
   if (of == NULL) return;
   for (size_t i = 0; i < NUM_OPTIONS; ++i) free(of->options[i]);
   free(of);

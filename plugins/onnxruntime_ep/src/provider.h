@@ -6,6 +6,13 @@
 
 #define EP_NAME "tvmrt"
 
+enum { VERSION_BYTES = sizeof(TVMRT_SDK_VERSION) };
+typedef struct factory {
+  ort_own table; /* first: its address is that of an OrtEpFactory */
+  ort_functions ort;
+  char version[VERSION_BYTES]; /* onnxruntime accepts numbers and "." */
+} factory;
+
 /* Options of a provider and of the session; NULL where none is given. */
 typedef enum option {
   OPTION_COMMAND, /* words as in a shell */
@@ -22,9 +29,11 @@ typedef struct provider {
   char* options[NUM_OPTIONS]; /* owned */
 } provider;
 
-/* `ort` must outlive the provider. */
-ort_status* provider_new(const ort_functions* ort, const ort_options* options, provider** out);
-void provider_free(provider* of);
+/* CreateEp and ReleaseEp of the factory. */
+ort_status* provider_create(void* self, const ort_hardware* const* hardware,
+                            const void* const* metadata, size_t count, const ort_options* options,
+                            const void* logger, provider** out);
+void provider_release(void* self, provider* of);
 /* The name of the provider, of its factory and of its vendor, whose tables call it. */
 const char* provider_name(const void* self);
 

@@ -8,7 +8,7 @@
 #include "../provider.h"
 #include "sdk/system.h"
 
-enum { MAX_ERROR_BYTES = 2048, MAX_COMMAND_BYTES = 4096, NOT_STARTED = 126 };
+enum { MAX_ERROR_BYTES = 2048, MAX_COMMAND_BYTES = 4096 };
 static char default_command[MAX_COMMAND_BYTES] = "tvmrt";
 
 int tvmrt_onnxruntime_ep_set_command(const char* command) {
@@ -33,7 +33,7 @@ static int run(char* const* words, int* code) {
 }
 
 /* The last lines that the command printed are the error. */
-static void fail_command(job* j, const char* command, int code, const char* output) {
+static void fail_command(job* j, const char* command, const char* output) {
   static const char prefix[] = "tvmrt: error: ";
   tvmrt_buf said = {NULL, 0, 0};
   const char* text = "it ended without a message";
@@ -43,14 +43,11 @@ static void fail_command(job* j, const char* command, int code, const char* outp
   }
   if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) {
     job_fail(j, ORT_EP_FAIL, "%s", text + sizeof(prefix) - 1);
-  } else if (WIFEXITED(code) && WEXITSTATUS(code) >= NOT_STARTED) {
-    job_fail(j, ORT_EP_FAIL,
-             "the command '%s' of the provider option command cannot be started (%s); install "
-             "tvmrt, or load a model that has been compiled with ep.context_enable",
-             command, text);
   } else {
-    job_fail(j, ORT_EP_FAIL, "the command '%s' has no result: %s; run it in a terminal", command,
-             text);
+    job_fail(j, ORT_EP_FAIL,
+             "the command '%s' of the provider option command failed (%s); install tvmrt, or load "
+             "a model that has been compiled with ep.context_enable",
+             command, text);
   }
   tvmrt__buf_free(&said);
 }
@@ -77,7 +74,7 @@ char* run_compiler(job* j, const provider* p, const tvmrt_buf* model, bool parts
   if (rc != 0) {
     job_fail(j, ORT_EP_FAIL, "/bin/sh cannot be started (%s)", strerror(rc));
   } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0 || !tvmrt__is_readable(result)) {
-    fail_command(j, command, code, output);
+    fail_command(j, command, output);
   }
   return j->has_failed ? NULL : result;
 }
