@@ -13,11 +13,12 @@ from tvmrt.error import CompileError, InternalError, OpError, TVMError, Unsuppor
 from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 
 Compile = Callable[[onnx.ModelProto], object]
+Parts = list[tuple[int, ...]]
 MAX_ATTEMPTS = 12
 _NAMED = re.compile(r"\b" + NODE.format(r"(\d+)") + r"\b")
 
 
-def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) -> list[list[int]]:
+def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) -> Parts:
     """Return the node indices of each part that compiles.
 
     The whole graph is tried first. Nodes that the error of the compiler names are then left to
@@ -41,25 +42,21 @@ def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) ->
     """
     graph = _Graph(model)
     refused = graph.nodes_with_other_values()
-    compiled: set[tuple[int, ...]] = set()
+    tried: dict[tuple[int, ...], set[int]] = {}  # parts, with the nodes that prevent them
     others: list[Exception] = []
     for _ in range(MAX_ATTEMPTS):
-        everything = not refused
-        parts = [part for part in graph.parts(refused) if everything or len(part) >= min_nodes]
-        more = set()
+        parts = [part for part in graph.parts(refused) if not refused or len(part) >= min_nodes]
         for part in parts:
-            if tuple(part) not in compiled:
-                found = _refused_by(graph, part, compile_part, others)
-                more |= found
-                if not found:
-                    compiled.add(tuple(part))
+            if part not in tried:
+                tried[part] = _refused_by(graph, part, compile_part, others)
+        more = set().union(*(tried[part] for part in parts))
         if not more:
             break
         refused |= more
-    parts = [part for part in graph.parts(refused) if tuple(part) in compiled]
-    if others and not parts:
+    compiled = [part for part in parts if not tried[part]]
+    if others and not compiled:
         raise others[0]
-    return parts
+    return compiled
 
 
 def _refused_by(
@@ -124,14 +121,14 @@ class _Graph:
         others = {each.name for each in ends if not self.is_tensor(each.name)}
         return {i for i, node in enumerate(self.nodes) if others & {*self.reads[i], *node.output}}
 
-    def parts(self, refused: Collection[int]) -> list[list[int]]:
+    def parts(self, refused: Collection[int]) -> Parts:
         """Return the nodes between the refused ones, in connected parts.
 
         Nodes of one part have the same number of changes between refused and other nodes on the
         path to them that has most, so no path leaves a part and comes back.
         """
         if not refused:
-            return [list(range(len(self.nodes)))] if self.nodes else []
+            return [tuple(range(len(self.nodes)))] if self.nodes else []
         level: list[int] = []
         root = list(range(len(self.nodes)))
 
@@ -152,7 +149,7 @@ class _Graph:
         for index in range(len(self.nodes)):
             if index not in refused:
                 parts.setdefault(find(index), []).append(index)
-        return list(parts.values())
+        return [tuple(part) for part in parts.values()]
 
     def extract(self, part: Sequence[int]) -> onnx.ModelProto | None:
         """Return the model of a part; None if a value at its boundary is not a tensor of
