@@ -219,7 +219,7 @@ static void describe(job* j, kernel* k) {
   int code = kTVMNullptr;
   k->inputs = tvmrt__calloc(count + 1, sizeof(DLTensor*));
   if (k->inputs == NULL) TVM(j, -1);
-  if (j->has_failed) return;
+  if (j->has_failed || e == NULL || k->inputs == NULL) return;
   k->outputs = k->inputs + k->num_inputs;
   if (e->functions[GET_DIMS] != NULL) TVM(j, call(e, GET_DIMS, 0, 0, NULL, &out, &code));
   k->is_dynamic = code != kTVMNullptr;
