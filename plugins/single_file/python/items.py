@@ -226,24 +226,26 @@ def _declarators(code: str) -> Iterator[str]:
     while (shorter := _BRACES.sub("", code)) != code:
         code = shorter
     code = _MACRO_CALL.sub(" ", code).strip().rstrip(";")
-    begin, end, depth = 0, None, 0
-    for i, character in enumerate(f"{code},"):
-        depth += (character in "([") - (character in ")]")
-        if depth == 0 and character == "=" and end is None:
-            end = i
-        if depth == 0 and character == ",":
-            yield code[begin : i if end is None else end].strip()
-            begin, end = i + 1, None
+    for declarator in split_outside(f"{code},", ","):
+        yield next(split_outside(declarator, "=,"))[:-1].strip()
 
 
 def _without_attributes(code: str) -> str:
     """Return C text without attributes, whose arguments may be expressions in parentheses."""
     while (found := _ATTRIBUTE.search(code)) is not None:
-        depth, end = 0, found.end()
-        while end < len(code):
-            depth += (code[end] == "(") - (code[end] == ")")
-            end += 1
-            if depth == 0:
-                break
-        code = f"{code[: found.start()]} {code[end:]}"
+        arguments = next(split_outside(code, ")", found.end()))
+        code = f"{code[: found.start()]} {code[found.end() + len(arguments) :]}"
     return code
+
+
+def split_outside(text: str, marks: str, start: int = 0) -> Iterator[str]:
+    """Yield the pieces of a C text, each up to one of some marks outside of parentheses and braces.
+    A closing one is outside of itself."""
+    depth, begin = 0, start
+    for i in range(start, len(text)):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if depth == 0 and text[i] in marks:
+            yield text[begin : i + 1]
+            begin = i + 1
+    if begin < len(text):
+        yield text[begin:]
