@@ -15,7 +15,7 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("onnxruntime-ep")
-@click.argument("model", type=_PATH)
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "-o", "--output", required=True, type=_PATH,
     help="File to write: a library, or a text with --parts.",

@@ -98,7 +98,7 @@ static ort_status* get_capability(void* self, const ort_graph* graph, ort_suppor
 /* ---- compiling them ---- */
 
 static ort_status* compile_one(const provider* p, const ort_graph* graph, const ort_node* fused,
-                               kernel** out, ort_node** context) {
+                               void** out, ort_node** context) {
   const char *is_written = p->options[OPTION_CONTEXT_IS_WRITTEN], *library;
   job j = {.ort = p->ort};
   const list nodes = LIST(&j, Graph, Nodes, graph);
@@ -127,17 +127,14 @@ static void release_kernels(void* self, void** kernels, size_t count) {
 
 static ort_status* compile(void* self, const ort_graph** graphs, const ort_node** fused,
                            size_t count, void** kernels, ort_node** contexts) {
-  for (size_t i = 0; i < count; ++i) {
-    kernel* made = NULL;
-    ort_status* status =
-        compile_one(self, graphs[i], fused[i], &made, contexts == NULL ? NULL : &contexts[i]);
-    kernels[i] = made;
-    if (status != NULL) {
-      release_kernels(self, kernels, i + 1);
-      return status;
-    }
+  ort_status* status = NULL;
+  size_t i = 0;
+  for (; status == NULL && i < count; ++i) {
+    status =
+        compile_one(self, graphs[i], fused[i], &kernels[i], contexts == NULL ? NULL : &contexts[i]);
   }
-  return NULL;
+  if (status != NULL) release_kernels(self, kernels, i);
+  return status;
 }
 
 const char* provider_name(const void* self) {
