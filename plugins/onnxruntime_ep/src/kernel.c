@@ -242,7 +242,10 @@ kernel* kernel_load(job* j, const char* path, const ort_node* fused) {
   (void)tvmrt__mutex_init(&k->lock);
   ORT(j, api.Node_GetNumInputs, fused, &k->num_inputs);
   ORT(j, api.Node_GetNumOutputs, fused, &k->num_outputs);
-  TVM(j, TVMModLoadFromFile(path, "so", &k->library));
+  if (!j->has_failed && TVMModLoadFromFile(path, "so", &k->library) != 0) {
+    job_fail(j, ORT_FAIL, "a compiled part cannot be loaded (%s); compile the model again",
+             TVMGetLastError());
+  }
   TVM(j, TVMModGetFunction(k->library, "default", 0, &k->make));
   if (k->make == NULL) job_fail(j, ORT_FAIL, "a library is not a network; compile the model again");
   if (!j->has_failed) describe(j, k);

@@ -121,7 +121,7 @@ def test_compiled_model_loads_without_a_compiler(mlp, embedded, tmp_path):
 
     (library,) = (each for each in node.attribute if each.name == "ep_cache_context")
     library.s = library.s[:200]
-    with pytest.raises(Exception, match="tvmrt: "):
+    with pytest.raises(Exception, match=r"tvmrt: a compiled part cannot be .* compile the model"):
         session(compiled)
     node.attribute.remove(library)
     with pytest.raises(Exception, match="tvmrt: an EPContext node has no ep_cache_context"):
