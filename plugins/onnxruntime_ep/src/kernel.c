@@ -98,6 +98,20 @@ static bool is_aligned(const void* data) { /* tensors at other addresses are cop
   return (uintptr_t)data % TVMRT_FOREIGN_ALIGN_BYTES == 0;
 }
 
+/* Returns the bytes of a tensor of the library. onnxruntime's memory has those of the model's type, so
+ * a library of another network would read or write past its end. */
+static size_t check_size(job* j, const ort_value* value, const DLTensor* tensor) {
+  uint64_t bytes = 0;
+  size_t size = 0;
+  TVM(j, tvmrt__tensor_bytes(tensor, &bytes));
+  if (ORT(j, api.GetTensorSizeInBytes, value, &size) && size != bytes) {
+    job_fail(j, ORT_FAIL,
+             "a tensor has %zu bytes in the model and %llu in its library; compile the model again",
+             size, (unsigned long long)bytes);
+  }
+  return size;
+}
+
 /* The bounds of a dimension are a provider option. Not ORT_EP_FAIL: for that code, onnxruntime's
  * Python package repeats a run without tvmrt. */
 static void fail_input(job* j, const kernel* k) {
@@ -124,6 +138,8 @@ static void set_input(job* j, const kernel* k, const executor* e, ort_context* c
   tensor.ndim = (int32_t)rank;
   tensor.shape = (int64_t*)(uintptr_t)shape; /* inputs are only read */
   tensor.data = (void*)(uintptr_t)data;
+  check_size(j, value, &tensor);
+  if (j->has_failed) return;
   if (call(e, is_aligned(data) ? BIND_INPUT : SET_INPUT, 2, i, &tensor, &none, &code) != 0) {
     fail_input(j, k);
   }
@@ -134,20 +150,20 @@ static void bind_output(job* j, const kernel* k, executor* e, ort_context* conte
   DLTensor tensor = *k->outputs[i];
   ort_value* value = NULL;
   void* data = NULL;
-  uint64_t bytes = 0;
+  size_t bytes;
   char* aside;
   TVMValue none;
   int code;
   ORT(j, api.KernelContext_GetOutput, context, i, tensor.shape, (size_t)tensor.ndim, &value);
   ORT(j, api.GetTensorMutableData, value, &data);
+  bytes = check_size(j, value, &tensor);
   e->copies[i].to = is_aligned(data) ? NULL : data;
   if (e->copies[i].to != NULL) {
-    TVM(j, tvmrt__tensor_bytes(&tensor, &bytes));
-    aside = job_alloc(j, (size_t)bytes + TVMRT_FOREIGN_ALIGN_BYTES, 1);
+    aside = job_alloc(j, bytes + TVMRT_FOREIGN_ALIGN_BYTES, 1);
     if (aside == NULL) return;
     data = aside + TVMRT_FOREIGN_ALIGN_BYTES - (uintptr_t)aside % TVMRT_FOREIGN_ALIGN_BYTES;
     e->copies[i].from = data;
-    e->copies[i].bytes = (size_t)bytes;
+    e->copies[i].bytes = bytes;
   }
   tensor.data = data;
   tensor.byte_offset = 0;
@@ -160,16 +176,14 @@ static void copy_output(job* j, const executor* e, ort_context* context, size_t 
   int code = kTVMNullptr;
   void* data = NULL;
   ort_value* value = NULL;
-  uint64_t bytes = 0;
+  size_t bytes;
   const DLTensor* from;
   if (!TVM(j, call(e, GET_OUTPUT, 1, i, NULL, &out, &code))) return;
   from = out.v_handle;
-  TVM(j, tvmrt__tensor_bytes(from, &bytes));
   ORT(j, api.KernelContext_GetOutput, context, i, from->shape, (size_t)from->ndim, &value);
   ORT(j, api.GetTensorMutableData, value, &data);
-  if (!j->has_failed && data != NULL && bytes > 0) {
-    memcpy(data, tvmrt__tensor_data(from), (size_t)bytes);
-  }
+  bytes = check_size(j, value, from);
+  if (!j->has_failed && data != NULL && bytes > 0) memcpy(data, tvmrt__tensor_data(from), bytes);
   (void)TVMArrayFree(out.v_handle);
 }
 

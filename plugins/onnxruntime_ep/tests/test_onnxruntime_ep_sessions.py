@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -210,6 +211,38 @@ def test_bounds_of_dimensions_are_part_of_a_compiled_model(tmp_path):
     assert_same(model, session(large, {"command": "/bin/false"}), x=floats(6, 4))
     with pytest.raises(Exception, match=r"n has 6 elements, expected 1 to 4; .* option dims"):
         session(small, {"command": "/bin/false"}).run(None, {"x": floats(6, 4)})
+
+
+def library_in(path: Path, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Any]:
+    """Compile a model to a file; return it with the attribute of its library."""
+    session(model, entries=context_entries(path))
+    compiled = onnx.load(path)
+    found = (a for a in compiled.graph.node[0].attribute if a.name == "ep_cache_context")
+    return compiled, next(found)
+
+
+@pytest.mark.parametrize("size", ["5", "n"])
+@pytest.mark.parametrize("end", ["x", "y"])
+def test_library_of_another_network_is_refused_before_it_passes_the_end_of_a_tensor(
+    size, end, tmp_path
+):
+    text = f"net (float[{size},16] x) => (float[{size},8] y) {{ a = MatMul(x, w) y = Relu(a) }}"
+    reads, writes = f"float[{size},16] x", f"float[{size},8] y"
+    if end == "x":
+        other = text.replace(reads, f"double[{size},16] x")
+        other = other.replace("MatMul(x, w)", "MatMul(c, w)").replace(
+            "{ a", "{ c = Cast<to = 1>(x) a"
+        )
+    else:
+        other = text.replace(writes, f"double[{size},8] y").replace("Relu(a)", "Cast<to = 11>(a)")
+    weights = {"w": floats(16, 8)}
+    compiled, library = library_in(tmp_path / "single.onnx", network(text, **weights))
+    _, doubles = library_in(tmp_path / "double.onnx", network(other, **weights))
+    library.s = doubles.s
+    with pytest.raises(
+        Exception, match=r"tvmrt: a tensor has \d+ bytes in the model and \d+ in its"
+    ):
+        session(compiled).run(None, {"x": floats(5, 16)})
 
 
 def test_host_that_ignores_its_children_and_registers_in_several_threads(mlp, tmp_path):
