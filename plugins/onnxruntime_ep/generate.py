@@ -6,6 +6,7 @@ function pointers and a function that fills it; each table of the plug-in an enu
 
 from __future__ import annotations
 
+import re
 import sys
 from configparser import ConfigParser
 from pathlib import Path
@@ -27,7 +28,10 @@ def read_positions(path: str | Path) -> dict[str, dict[str, tuple[int, int, str]
 
 def header(tables: dict[str, dict[str, tuple[int, int, str]]]) -> str:
     """Return the text of the header."""
+    signatures = [row[2] for rows in tables.values() for row in rows.values()]
+    types = sorted(set(re.findall(r"ort_\w+", " ".join(signatures))))  # opaque
     lines = ["/* Generated from positions.ini by generate.py. */", "#include <string.h>"]
+    lines += [f"typedef struct {name} {name};" for name in types]
     for table, rows in tables.items():
         kind, name = table.split()
         lines += _functions(name, rows) if kind == "call" else _slots(name, rows)

@@ -11,7 +11,9 @@ tvmrt takes, and the network of ``tvmrt.load``. Times are the least of the round
     others  nodes left to onnxruntime
     ms      a run of the session
     own     the time of tvmrt's own network in parts of the session's
-    bare    the same without the time of a session that does nothing, which is onnxruntime's
+    empty   us, a run of onnxruntime's own session with these inputs and outputs, which computes
+            nothing
+    bare    own without the time of the empty run: the share that is the provider's
     ort     the time of onnxruntime's own computation in parts of the session's
 
 With --cpu, times are those of the process on processors, for machines with other work.
@@ -26,8 +28,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
-from onnx import parser
+from onnx import helper, numpy_helper
 
 import tvmrt
 from tvmrt.plugins import onnxruntime_ep
@@ -47,17 +50,25 @@ def make_session(path: Path, ours: bool) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options)
 
 
-EMPTY = """
-    <ir_version: 8, opset_import: ["" : 17]>
-    empty (float[1] x) => (float[1] y) { y = Identity(x) }"""
-
-
-def empty_call() -> Callable[[], object]:
-    """Return a call of a session that copies one number."""
-    model = parser.parse_model(EMPTY).SerializeToString()
+def empty_call(feeds: dict[str, np.ndarray], results: list[np.ndarray]) -> Callable[[], object]:
+    """Return a call of a session with these inputs, whose outputs are constants of these shapes."""
+    names = [f"output{i}" for i in range(len(results))]
+    graph = helper.make_graph(
+        [],
+        "empty",
+        [_info(name, array) for name, array in feeds.items()],
+        [_info(name, array) for name, array in zip(names, results)],
+        [numpy_helper.from_array(array, name) for name, array in zip(names, results)],
+    )
+    imports = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    feeds = {"x": np.zeros(1, np.float32)}
     return lambda: session.run(None, feeds)
+
+
+def _info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, kind, array.shape)
 
 
 def seconds_of(run: Callable[[], object], times: int, clock: Callable[[], float]) -> float:
@@ -80,7 +91,7 @@ def measure(path: Path, seconds: float, clock: Callable[[], float]) -> str:
         lambda: session.run(None, feeds),
         lambda: network(*given),
         lambda: plain.run(None, feeds),
-        empty_call(),
+        empty_call(feeds, plain.run(None, feeds)),
     ]
     times = [max(1, int(ROUND_SECONDS / max(1e-7, seconds_of(run, 3, clock)))) for run in runs]
     rounds = []
@@ -93,7 +104,8 @@ def measure(path: Path, seconds: float, clock: Callable[[], float]) -> str:
     ours, own, theirs, empty = (min(each) for each in zip(*rounds))
     ratios = own / ours, own / max(ours - empty, own / 2), theirs / ours
     numbers = " ".join(f"{each:>6.2f}" for each in ratios)
-    return f"{path.stem:<32} {parts:>5} {others:>6} {1e3 * ours:>9.3f} {numbers}"
+    times_text = f"{1e3 * ours:>9.3f} {1e6 * empty:>6.1f}"
+    return f"{path.stem:<32} {parts:>5} {others:>6} {times_text} {numbers}"
 
 
 def main() -> None:
@@ -106,7 +118,7 @@ def main() -> None:
     if not options.folder:
         parser.error("no FOLDER given and TVMRT_MODELS is not set")
     clock = time.process_time if options.cpu else time.perf_counter
-    print(f"{'network':<32} parts others        ms    own   bare    ort")
+    print(f"{'network':<32} parts others        ms  empty    own   bare    ort")
     for path in sorted(Path(options.folder).glob("*.onnx")):
         if not options.networks or path.stem in options.networks:
             print(measure(path, options.seconds, clock), flush=True)

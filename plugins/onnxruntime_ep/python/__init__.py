@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ __all__ = ["NAME", "add_to", "library_path", "register"]
 NAME = "tvmrt"
 """Name of the execution provider, and the default name of its registration."""
 MIN_VERSION = (1, 24)
+OPTIONS = ("dims", "min_nodes", "target", "command")
 _LOCK = threading.Lock()  # onnxruntime refuses a second registration of a name
-EXAMPLES = {"dims": "batch=1..8,seq<=128", "min_nodes": "5", "target": "native", "command": "tvmrt"}
 
 
 def library_path() -> str:
@@ -49,8 +50,7 @@ def register(name: str = NAME) -> list[Any]:
     """
     import onnxruntime
 
-    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
-    if version < MIN_VERSION:
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < MIN_VERSION:
         raise RuntimeError(
             "tvmrt needs onnxruntime 1.24 or later; this is onnxruntime "
             f"{onnxruntime.__version__}: pip install -U onnxruntime"
@@ -59,7 +59,8 @@ def register(name: str = NAME) -> list[Any]:
         devices = _devices()
         if not devices:
             path = library_path()
-            _set_command(path)
+            if ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_command(os.fsencode(_command())) != 0:
+                raise RuntimeError(f"{sys.executable}: the path is too long; move this Python")
             onnxruntime.register_execution_provider_library(name, path)
             devices = _devices()
     return devices
@@ -79,23 +80,13 @@ def add_to(options: Any, values: Mapping[str, str | int] | None = None) -> None:
     ------
     ValueError
         If there is no option of a name.
-    TypeError
-        If a value is neither a text nor a whole number.
     """
-    texts = {name: _text_of(name, value) for name, value in (values or {}).items()}
+    texts = {name: str(value) for name, value in (values or {}).items()}
+    for name in texts:
+        if name not in OPTIONS:
+            hint = suggestion(name.lower(), OPTIONS)
+            raise ValueError(f"tvmrt has no provider option {name!r}; {hint}")
     options.add_provider_for_devices(register(), texts)
-
-
-def _text_of(name: str, value: object) -> str:
-    if name not in EXAMPLES:
-        hint = suggestion(str(name).lower(), EXAMPLES)
-        raise ValueError(f"tvmrt has no provider option {name!r}; {hint}")
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise TypeError(
-            f"the provider option {name} is {value!r}; give a text or a whole number, for example "
-            f"{EXAMPLES[name]!r}"
-        )
-    return str(value)
 
 
 def _devices() -> list[Any]:
@@ -104,16 +95,7 @@ def _devices() -> list[Any]:
     return [each for each in onnxruntime.get_ep_devices() if each.ep_name == NAME]
 
 
-def _set_command(path: str) -> None:
-    """Let the library compile with this Python's tvmrt."""
-    words = os.fsencode("\n".join(_command()))
-    if ctypes.CDLL(path).tvmrt_onnxruntime_ep_set_command(words) != 0:
-        raise RuntimeError(
-            f"the path {sys.executable} of Python is too long; install tvmrt in a shorter path"
-        )
-
-
-def _command() -> list[str]:
-    """Return the words of a command that runs this Python's tvmrt."""
+def _command() -> str:
+    """Return a command that runs this Python's tvmrt."""
     script = Path(sys.executable).with_name("tvmrt")
-    return [str(script)] if script.is_file() else [sys.executable, "-m", "tvmrt"]
+    return shlex.join([str(script)] if script.is_file() else [sys.executable, "-m", "tvmrt"])

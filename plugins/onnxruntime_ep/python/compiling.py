@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
 from tvmrt.compiler import option_values
-from tvmrt.compiler.codegen.target import Target, get_target
+from tvmrt.compiler.codegen.target import get_target
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
 from tvmrt.compiler.request import Request, make
@@ -39,8 +38,13 @@ def make_request(dims: str, target: str | None) -> Request:
 def check(request: Request, model: onnx.ModelProto) -> None:
     """Raise ValueError if the target or the dimensions do not suit a whole network."""
     if request.target is not None:
-        _check_target(get_target(request.target, request.levels))
-    names = _dimensions(model) | _names(model.graph.value_info)
+        target = get_target(request.target, request.levels)
+        if not target.runs_here:
+            raise ValueError(
+                f"the option target has the value {target.name}, which is for another machine; "
+                "choose one of this machine, such as native"
+            )
+    names = _dimensions(model)
     if unused := Dims(request.dims).unused(names):
         known = suggestion(unused[0], sorted(names)) if names else "all of its sizes are fixed"
         raise ValueError(
@@ -49,22 +53,8 @@ def check(request: Request, model: onnx.ModelProto) -> None:
         )
 
 
-def _check_target(target: Target) -> None:
-    if target.runs_here:
-        return
-    if target.hosted:
-        reason = "which is for another machine; create the session there, or choose native"
-    else:
-        reason = (
-            "for which no libraries can be made; choose a target with an operating system, such as "
-            "native"
-        )
-    raise ValueError(f"the option target has the value {target.name}, {reason}")
-
-
-@contextmanager
-def compiled_library(model: onnx.ModelProto, request: Request) -> Iterator[Path]:
-    """Give the path of the library of a model: from the cache, or compiled now.
+def write_library(model: onnx.ModelProto, request: Request, to: Path) -> None:
+    """Write the library of a model, from the cache or compiled now.
 
     Bounds of dimensions that the model lacks are ignored. Raises the errors of ``tvmrt.compile``.
     """
@@ -72,49 +62,39 @@ def compiled_library(model: onnx.ModelProto, request: Request) -> Iterator[Path]
     unused = Dims(request.dims).unused(_dimensions(named))
     kept = {name: bounds for name, bounds in (request.dims or {}).items() if name not in unused}
     request = replace(request, dims=kept or None)
-    content = named.SerializeToString(deterministic=True)
+
+    def compile_to(folder: Path) -> None:
+        from tvmrt.compiler.pipeline import compile as compile_network
+
+        compile_network(named, request).export_library(folder / LIBRARY)
+
+    content = cache_key.digest("onnxruntime_ep", named.SerializeToString(deterministic=True))
     try:
-        cache = Cache()
-        key = cache_key.digest(
-            "onnxruntime_ep", cache_key.key_of(cache_key.digest(content), request)
-        )
-        entry = cache.find(key)
-        if entry is None:
-            entry = cache.add(key, lambda folder: _compile(named, request, folder))
+        cache, key = Cache(), cache_key.key_of(content, request)
+        shutil.copyfile((cache.find(key) or cache.add(key, compile_to)) / LIBRARY, to)
     except OSError:  # no cache on this machine, or it cannot be written
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-            _compile(named, request, Path(folder))
-            yield Path(folder) / LIBRARY
-        return
-    yield entry / LIBRARY
-
-
-def _compile(model: onnx.ModelProto, request: Request, folder: Path) -> None:
-    from tvmrt.compiler.pipeline import compile as compile_network
-
-    compile_network(model, request).export_library(folder / LIBRARY)
+            compile_to(Path(folder))
+            shutil.copyfile(Path(folder) / LIBRARY, to)
 
 
 def _with_node_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy without value infos, whose nodes are named after their indices.
+    """Return a copy without value infos, whose constants are sorted and whose nodes are named after
+    their indices, so that equal graphs have equal keys in the cache.
 
-    onnxruntime does not name all nodes, and names its own after counters; with these names equal
-    graphs have equal keys in the cache.
+    onnxruntime does not name all nodes, and names its own after counters.
     """
     named = onnx.ModelProto()
     named.CopyFrom(model)
     named.graph.ClearField("value_info")
+    named.graph.initializer.sort(key=lambda each: each.name)
     for index, node in enumerate(named.graph.node):
         node.name = NODE.format(index)
     return named
 
 
 def _dimensions(model: onnx.ModelProto) -> set[str]:
-    """Return the names of dimensions of inputs and outputs."""
-    inputs = onnx.ModelProto()
-    inputs.graph.input.extend(model.graph.input)
-    return _names([*name_symbolic_axes(inputs, {}).graph.input, *model.graph.output])
-
-
-def _names(infos) -> set[str]:
+    """Return the names of dimensions of a model's values."""
+    graph = name_symbolic_axes(model, {}).graph
+    infos = (*graph.input, *graph.output, *graph.value_info)
     return {size.dim_param for info in infos for size in info.type.tensor_type.shape.dim} - {""}

@@ -9,16 +9,16 @@ import onnx
 from onnx import TensorProto, helper, shape_inference
 
 from tvmrt.compiler.frontend.onnx.outline_subgraph import captured_names
-from tvmrt.compiler.frontend.onnx.tensors import subgraphs
 from tvmrt.error import CompileError, InternalError, OpError, TVMError, UnsupportedError
 from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 
 Compile = Callable[[onnx.ModelProto], object]
+Parts = list[tuple[int, ...]]
 MAX_ATTEMPTS = 12
 _NAMED = re.compile(r"\b" + NODE.format(r"(\d+)") + r"\b")
 
 
-def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) -> list[list[int]]:
+def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) -> Parts:
     """Return the node indices of each part that compiles.
 
     The whole graph is tried first. Nodes that the error of the compiler names are then left to
@@ -42,25 +42,21 @@ def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) ->
     """
     graph = _Graph(model)
     refused = graph.nodes_with_other_values()
-    compiled: set[tuple[int, ...]] = set()
+    tried: dict[tuple[int, ...], set[int]] = {}  # parts, with the nodes that prevent them
     others: list[Exception] = []
     for _ in range(MAX_ATTEMPTS):
-        everything = not refused
-        parts = [part for part in graph.parts(refused) if everything or len(part) >= min_nodes]
-        more = set()
+        parts = [part for part in graph.parts(refused) if not refused or len(part) >= min_nodes]
         for part in parts:
-            if tuple(part) not in compiled:
-                found = _refused_by(graph, part, compile_part, others)
-                more |= found
-                if not found:
-                    compiled.add(tuple(part))
+            if part not in tried:
+                tried[part] = _refused_by(graph, part, compile_part, others)
+        more = set().union(*(tried[part] for part in parts))
         if not more:
             break
         refused |= more
-    parts = [part for part in graph.parts(refused) if tuple(part) in compiled]
-    if others and not parts:
+    compiled = [part for part in parts if not tried[part]]
+    if others and not compiled:
         raise others[0]
-    return parts
+    return compiled
 
 
 def _refused_by(
@@ -91,6 +87,7 @@ class _Graph:
         self.model = model
         self.nodes = model.graph.node
         self.constants = {each.name: each for each in model.graph.initializer}
+        self.outputs = {each.name for each in model.graph.output}
         try:
             typed = shape_inference.infer_shapes(model, data_prop=True)
         except Exception:  # of the onnx package, of many types; then fewer types are known
@@ -102,17 +99,13 @@ class _Graph:
         self.producer = {
             name: index for index, node in enumerate(self.nodes) for name in node.output if name
         }
-        self.outputs = {each.name for each in model.graph.output}
-        self.values = {each.name for each in model.graph.input} | {*self.constants, *self.producer}
-        self.read_by: dict[str, set[int]] = {}
-        for index, node in enumerate(self.nodes):
-            for name in self.reads(node):
-                self.read_by.setdefault(name, set()).add(index)
+        self.reads = [self.read_by(node) for node in self.nodes]
 
-    def reads(self, node: onnx.NodeProto) -> list[str]:
-        """Return the values of this graph that a node reads, also in its bodies."""
-        inner = (name for body in subgraphs(node) for name in captured_names(body))
-        return [name for name in (*node.input, *inner) if name in self.values]
+    def read_by(self, *nodes: onnx.NodeProto) -> list[str]:
+        """Return the values of this graph that nodes read, also in their bodies, except their own
+        results."""
+        read = captured_names(onnx.GraphProto(node=nodes))
+        return [n for n in read if n in self.producer or n in self.constants or n in self.infos]
 
     def is_tensor(self, name: str) -> bool:
         """Return whether a value is known to be a tensor of numbers."""
@@ -124,21 +117,18 @@ class _Graph:
     def nodes_with_other_values(self) -> set[int]:
         """Return the nodes that read or write an input or output of the graph that is not a tensor
         of numbers: the execution provider cannot pass such values."""
-        found = set()
-        for each in (*self.model.graph.input, *self.model.graph.output):
-            if not self.is_tensor(each.name):
-                found |= self.read_by.get(each.name, set())
-                found |= {self.producer[each.name]} if each.name in self.producer else set()
-        return found
+        ends = (*self.model.graph.input, *self.model.graph.output)
+        others = {each.name for each in ends if not self.is_tensor(each.name)}
+        return {i for i, node in enumerate(self.nodes) if others & {*self.reads[i], *node.output}}
 
-    def parts(self, refused: Collection[int]) -> list[list[int]]:
+    def parts(self, refused: Collection[int]) -> Parts:
         """Return the nodes between the refused ones, in connected parts.
 
         Nodes of one part have the same number of changes between refused and other nodes on the
         path to them that has most, so no path leaves a part and comes back.
         """
         if not refused:
-            return [list(range(len(self.nodes)))] if self.nodes else []
+            return [tuple(range(len(self.nodes)))] if self.nodes else []
         level: list[int] = []
         root = list(range(len(self.nodes)))
 
@@ -148,8 +138,8 @@ class _Graph:
                 i = root[i]
             return i
 
-        for index, node in enumerate(self.nodes):
-            before = [self.producer[name] for name in self.reads(node) if name in self.producer]
+        for index, reads in enumerate(self.reads):
+            before = [self.producer[name] for name in reads if name in self.producer]
             changes = [level[i] + ((i in refused) != (index in refused)) for i in before]
             level.append(max(changes, default=int(index in refused)))
             for i in before:
@@ -159,22 +149,20 @@ class _Graph:
         for index in range(len(self.nodes)):
             if index not in refused:
                 parts.setdefault(find(index), []).append(index)
-        return list(parts.values())
+        return [tuple(part) for part in parts.values()]
 
     def extract(self, part: Sequence[int]) -> onnx.ModelProto | None:
         """Return the model of a part; None if a value at its boundary is not a tensor of
         numbers."""
-        inside = set(part)
-        reads = dict.fromkeys(name for i in part for name in self.reads(self.nodes[i]))
-        writes = [name for i in part for name in self.nodes[i].output if name]
-        inputs = [
-            n for n in reads if n not in self.constants and self.producer.get(n) not in inside
-        ]
-        outputs = [n for n in writes if n in self.outputs or self.read_by.get(n, set()) - inside]
+        nodes, inside = [self.nodes[i] for i in part], set(part)
+        reads = self.read_by(*nodes)
+        read_later = {n for i, names in enumerate(self.reads) if i not in inside for n in names}
+        inputs = [name for name in reads if name not in self.constants]
+        outputs = [n for node in nodes for n in node.output if n in self.outputs | read_later]
         if not all(map(self.is_tensor, (*inputs, *outputs))):
             return None
         graph = helper.make_graph(
-            [self.nodes[i] for i in part],
+            nodes,
             "graph",
             [self.infos[name] for name in inputs],
             [self.infos[name] for name in outputs],

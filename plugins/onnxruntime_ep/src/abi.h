@@ -1,4 +1,4 @@
-/* onnxruntime's C interface as far as the plug-in uses it: opaque types, numbers, and the tables of
+/* onnxruntime's C interface as far as the plug-in uses it: numbers, and the types and tables of
  * positions.ini. Nothing else of the plug-in knows a fact of that interface. */
 #ifndef TVMRT_ONNXRUNTIME_EP_ABI_H_
 #define TVMRT_ONNXRUNTIME_EP_ABI_H_
@@ -6,20 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef struct ort_status ort_status;
-typedef struct ort_value ort_value;
-typedef struct ort_value_info ort_value_info;
-typedef struct ort_type ort_type;
-typedef struct ort_shape ort_shape;
-typedef struct ort_graph ort_graph;
-typedef struct ort_node ort_node;
-typedef struct ort_attribute ort_attribute;
-typedef struct ort_context ort_context;
-typedef struct ort_options ort_options;
-typedef struct ort_hardware ort_hardware;
-typedef struct ort_device ort_device;
-typedef struct ort_support ort_support;
 
 #include "positions.h" /* generated in the build folder */
 

@@ -6,19 +6,6 @@
 #include "provider.h"
 #include "sdk/system.h"
 
-typedef struct factory {
-  ort_own table; /* first */
-  ort_functions ort;
-  char version[32]; /* onnxruntime accepts numbers and "." */
-} factory;
-
-_Static_assert(sizeof(TVMRT_SDK_VERSION) <= 32, "room for the version");
-
-static const char* get_name(const void* self) {
-  (void)self;
-  return EP_NAME;
-}
-
 static const char* get_version(const void* self) { return ((const factory*)self)->version; }
 
 static ort_status* get_devices(void* self, const ort_hardware* const* hardware, size_t count,
@@ -34,19 +21,6 @@ static ort_status* get_devices(void* self, const ort_hardware* const* hardware, 
   return status;
 }
 
-static ort_status* create_ep(void* self, const ort_hardware* const* hardware,
-                             const void* const* metadata, size_t count, const ort_options* options,
-                             const void* logger, provider** out) {
-  factory* f = self;
-  (void)hardware, (void)metadata, (void)count, (void)logger;
-  return provider_new(&f->ort, options, out);
-}
-
-static void release_ep(void* self, provider* of) {
-  (void)self;
-  provider_free(of);
-}
-
 static uint32_t get_vendor_id(const void* self) {
   (void)self;
   return 0; /* no number of the PCI vendors */
@@ -60,23 +34,15 @@ static ort_status* create_data_transfer(void* self, void** out) {
 }
 
 static const ort_slot slots[ORT_OWN_SLOTS] = {
-    [OrtEpFactory_GetName] = (ort_slot)get_name,
-    [OrtEpFactory_GetVendor] = (ort_slot)get_name,
+    [OrtEpFactory_GetName] = (ort_slot)provider_name,
+    [OrtEpFactory_GetVendor] = (ort_slot)provider_name,
     [OrtEpFactory_GetSupportedDevices] = (ort_slot)get_devices,
-    [OrtEpFactory_CreateEp] = (ort_slot)create_ep,
-    [OrtEpFactory_ReleaseEp] = (ort_slot)release_ep,
+    [OrtEpFactory_CreateEp] = (ort_slot)provider_create,
+    [OrtEpFactory_ReleaseEp] = (ort_slot)provider_release,
     [OrtEpFactory_GetVendorId] = (ort_slot)get_vendor_id,
     [OrtEpFactory_GetVersion] = (ort_slot)get_version,
     [OrtEpFactory_CreateDataTransfer] = (ort_slot)create_data_transfer,
 };
-
-/* The number before and after the first "." of a version. */
-static bool is_old(const char* version) {
-  char* end;
-  const unsigned long major = strtoul(version, &end, 10);
-  const unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
-  return major < 1 || (major == 1 && minor < ORT_VERSION_NEEDED);
-}
 
 /* onnxruntime unloads this library, but the runtime of tvmrt has threads and tables for the life of
  * the process, so its handle is never closed. Libraries of networks call functions of the runtime
@@ -100,18 +66,17 @@ ort_status* CreateEpFactories(const char* name, const ort_base* base, const void
                               void** factories, size_t most, size_t* made) {
   ort_functions early = {0};
   job j = {.ort = &early};
-  const char* version = base->get_version();
-  const bool old = is_old(version);
-  const void* api = base->get_api(old ? 1 : ORT_VERSION_NEEDED);
-  factory* f = NULL;
+  const void* api = base->get_api(ORT_VERSION_NEEDED);
+  const void* any = api != NULL ? api : base->get_api(1);
+  factory* f;
   (void)name, (void)logger;
   *made = 0;
-  if (api == NULL) return NULL;                        /* without an API there is no error either */
-  memcpy(&early.api.CreateStatus, api, sizeof(void*)); /* old ones have no more of the table */
-  if (old) {
+  if (any == NULL) return NULL;                        /* without an API there is no error either */
+  memcpy(&early.api.CreateStatus, any, sizeof(void*)); /* old ones have no more of the table */
+  if (api == NULL) {
     job_fail(&j, ORT_FAIL,
              "onnxruntime 1.%d or later is needed; this is onnxruntime %s: install a newer one",
-             ORT_VERSION_NEEDED, version);
+             ORT_VERSION_NEEDED, base->get_version());
     return job_end(&j);
   }
   OrtApi_load(&early.api, api);
@@ -119,12 +84,10 @@ ort_status* CreateEpFactories(const char* name, const ort_base* base, const void
   OrtModelEditorApi_load(&early.editor, early.api.GetModelEditorApi());
   if (most < 1) job_fail(&j, ORT_INVALID_ARGUMENT, "there is no room for a factory");
   if (!keep_runtime()) job_fail(&j, ORT_FAIL, "its runtime library is not a file");
-  if (!j.has_failed && (f = tvmrt__calloc(1, sizeof(*f))) == NULL) TVM(&j, -1);
+  f = own_new(&j, sizeof(*f), slots);
   if (f != NULL) {
     f->ort = early;
     memcpy(f->version, TVMRT_SDK_VERSION, strspn(TVMRT_SDK_VERSION, "0123456789."));
-    memcpy(f->table.slots, slots, sizeof(slots));
-    f->table.version = ORT_VERSION_NEEDED; /* in the place of slot 0 */
     factories[0] = f;
     *made = 1;
   }

@@ -52,6 +52,17 @@ bool job_check_tvm(job* j, int rc, int code) {
   return rc == 0 ? !j->has_failed : job_fail(j, code, "%s", TVMGetLastError());
 }
 
+void* own_new(job* j, size_t bytes, const ort_slot slots[ORT_OWN_SLOTS]) {
+  ort_own* made = j->has_failed ? NULL : tvmrt__calloc(1, bytes);
+  if (made == NULL) {
+    TVM(j, -1);
+    return NULL;
+  }
+  memcpy(made->slots, slots, sizeof(made->slots));
+  made->version = ORT_VERSION_NEEDED; /* in the place of slot 0 */
+  return made;
+}
+
 void* job_alloc(job* j, size_t count, size_t bytes) {
   block* made = NULL;
   if (j->has_failed) return NULL;
@@ -104,6 +115,15 @@ list job_list(job* j, const void* of, ort_status* (*count)(const void*, size_t*)
   if (found.count > 0 && found.items != NULL) job_check(j, items(of, found.items, found.count));
   if (j->has_failed) found.count = 0;
   return found;
+}
+
+const char** job_names(job* j, list infos) {
+  const char** names = job_alloc(j, infos.count + 1, sizeof(*names));
+  for (size_t i = 0; names != NULL && i < infos.count; ++i) {
+    names[i] = "";
+    if (infos.items[i] != NULL) ORT(j, api.GetValueInfoName, infos.items[i], &names[i]);
+  }
+  return names;
 }
 
 char* job_attribute(job* j, const ort_attribute* attribute, int type, size_t* bytes) {

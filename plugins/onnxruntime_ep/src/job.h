@@ -27,6 +27,8 @@ bool job_check_tvm(job* j, int rc, int code);
 /* Set the error "tvmrt: ...". Returns false. */
 bool job_fail(job* j, int code, const char* format, ...) TVMRT_PRINTF(3, 4);
 
+/* An object of `bytes`, zeroed, that begins with a table of functions; released by free(). */
+void* own_new(job* j, size_t bytes, const ort_slot slots[ORT_OWN_SLOTS]);
 /* Zeroed memory of the job. */
 void* job_alloc(job* j, size_t count, size_t bytes);
 char* job_text(job* j, const char* format, ...) TVMRT_PRINTF(2, 3);
@@ -42,6 +44,9 @@ typedef struct list {
   job_list((j), (of), (j)->ort->api.kind##_GetNum##what, (j)->ort->api.kind##_Get##what)
 list job_list(job* j, const void* of, ort_status* (*count)(const void*, size_t*),
               ort_status* (*items)(const void*, const void**, size_t));
+
+/* The names of values; "" for an absent one. */
+const char** job_names(job* j, list infos);
 
 /* The content of an attribute, except of a graph or tensor, with a NUL after it that is not counted.
  * Some versions of onnxruntime count a NUL at the end of a text. */

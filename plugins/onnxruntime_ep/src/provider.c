@@ -3,20 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
-
 /* ---- options ---- */
 
 #define OWN_PREFIX "ep." EP_NAME "."
 
 static const char* const keys_of_options[NUM_OPTIONS] = {
-    [OPTION_COMMAND] = OWN_PREFIX "command",
-    [OPTION_DIMS] = OWN_PREFIX "dims",
-    [OPTION_MIN_NODES] = OWN_PREFIX "min_nodes",
-    [OPTION_TARGET] = OWN_PREFIX "target",
-    [OPTION_CONTEXT_PATH] = "ep.context_file_path",
+    [OPTION_COMMAND] = OWN_PREFIX "command",           [OPTION_DIMS] = OWN_PREFIX "dims",
+    [OPTION_MIN_NODES] = OWN_PREFIX "min_nodes",       [OPTION_TARGET] = OWN_PREFIX "target",
     [OPTION_CONTEXT_IS_WRITTEN] = "ep.context_enable",
-    [OPTION_CONTEXT_IS_EMBEDDED] = "ep.context_embed_mode",
 };
 
 static void read_option(job* j, provider* to, const char* key, const char* value) {
@@ -28,7 +22,7 @@ static void read_option(job* j, provider* to, const char* key, const char* value
                "there is no provider option %s; choose from dims, min_nodes, target, command",
                key + sizeof(OWN_PREFIX) - 1);
     }
-  } else if (i != OPTION_COMMAND || value[strspn(value, " \n")] != '\0') {
+  } else if (i != OPTION_COMMAND || value[strspn(value, " ")] != '\0') {
     free(to->options[i]);
     TVM(j, (to->options[i] = tvmrt__strdup(value)) == NULL ? -1 : 0);
   }
@@ -104,20 +98,20 @@ static ort_status* get_capability(void* self, const ort_graph* graph, ort_suppor
 /* ---- compiling them ---- */
 
 static ort_status* compile_one(const provider* p, const ort_graph* graph, const ort_node* fused,
-                               kernel** out, ort_node** context) {
+                               void** out, ort_node** context) {
   const char *is_written = p->options[OPTION_CONTEXT_IS_WRITTEN], *library;
   job j = {.ort = p->ort};
   const list nodes = LIST(&j, Graph, Nodes, graph);
   tvmrt_buf model = {NULL, 0, 0};
   if (nodes.count == 1 && context_is_ours(&j, nodes.items[0])) {
-    *out = context_load(&j, p, graph, nodes.items[0], fused);
+    *out = context_load(&j, nodes.items[0], fused);
   } else {
     write_model(&j, graph, fused, &model);
     library = run_compiler(&j, p, &model, false);
     tvmrt__buf_free(&model);
     *out = kernel_load(&j, library, fused);
     if (context != NULL && is_written != NULL && strcmp(is_written, "1") == 0) {
-      *context = context_node(&j, p, graph, fused, library);
+      *context = context_node(&j, fused, library);
     }
   }
   return job_end(&j);
@@ -133,48 +127,48 @@ static void release_kernels(void* self, void** kernels, size_t count) {
 
 static ort_status* compile(void* self, const ort_graph** graphs, const ort_node** fused,
                            size_t count, void** kernels, ort_node** contexts) {
-  for (size_t i = 0; i < count; ++i) {
-    kernel* made = NULL;
-    ort_status* status =
-        compile_one(self, graphs[i], fused[i], &made, contexts == NULL ? NULL : &contexts[i]);
-    kernels[i] = made;
-    if (status != NULL) {
-      release_kernels(self, kernels, i + 1);
-      return status;
-    }
+  ort_status* status = NULL;
+  size_t i = 0;
+  for (; status == NULL && i < count; ++i) {
+    status =
+        compile_one(self, graphs[i], fused[i], &kernels[i], contexts == NULL ? NULL : &contexts[i]);
   }
-  return NULL;
+  if (status != NULL) release_kernels(self, kernels, i);
+  return status;
 }
 
-static const char* get_name(const void* self) {
+const char* provider_name(const void* self) {
   (void)self;
   return EP_NAME;
 }
 
-ort_status* provider_new(const ort_functions* ort, const ort_options* options, provider** out) {
-  job j = {.ort = ort};
-  provider* p = calloc(1, sizeof(*p));
-  *out = NULL;
-  if (p == NULL) {
-    TVM(&j, tvmrt__fail_memory(sizeof(*p)));
-    return job_end(&j);
+static const ort_slot slots[ORT_OWN_SLOTS] = {
+    [OrtEp_GetName] = (ort_slot)provider_name,
+    [OrtEp_GetCapability] = (ort_slot)get_capability,
+    [OrtEp_Compile] = (ort_slot)compile,
+    [OrtEp_ReleaseNodeComputeInfos] = (ort_slot)release_kernels,
+};
+
+ort_status* provider_create(void* self, const ort_hardware* const* hardware,
+                            const void* const* metadata, size_t count, const ort_options* options,
+                            const void* logger, provider** out) {
+  job j = {.ort = &((const factory*)self)->ort};
+  provider* p = own_new(&j, sizeof(*p), slots);
+  (void)hardware, (void)metadata, (void)count, (void)logger;
+  if (p != NULL) {
+    p->ort = j.ort;
+    read_options(&j, options, p);
   }
-  p->table.version = ORT_VERSION_NEEDED;
-  p->table.slots[OrtEp_GetName] = (ort_slot)get_name;
-  p->table.slots[OrtEp_GetCapability] = (ort_slot)get_capability;
-  p->table.slots[OrtEp_Compile] = (ort_slot)compile;
-  p->table.slots[OrtEp_ReleaseNodeComputeInfos] = (ort_slot)release_kernels;
-  p->ort = ort;
-  read_options(&j, options, p);
   if (j.has_failed) {
-    provider_free(p);
-  } else {
-    *out = p;
+    provider_release(self, p);
+    p = NULL;
   }
+  *out = p;
   return job_end(&j);
 }
 
-void provider_free(provider* of) {
+void provider_release(void* self, provider* of) {
+  (void)self;
   if (of == NULL) return;
   for (size_t i = 0; i < NUM_OPTIONS; ++i) free(of->options[i]);
   free(of);

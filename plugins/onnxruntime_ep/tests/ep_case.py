@@ -26,7 +26,7 @@ def network(text: str, **weights: np.ndarray) -> onnx.ModelProto:
 
 def session(
     model: onnx.ModelProto | bytes | str | Path,
-    values: Mapping[str, str | int] | None = None,
+    values: Mapping[str, str] | None = None,
     entries: Mapping[str, str] | None = None,
     ours: bool = True,
     level: int = 4,

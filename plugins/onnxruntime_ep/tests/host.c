@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct ort_status ort_status;
-typedef struct ort_value ort_value;
-typedef struct ort_device ort_device;
 #include "host_positions.h"
 
 typedef struct base {

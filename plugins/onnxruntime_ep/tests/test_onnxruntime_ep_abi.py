@@ -16,11 +16,11 @@ FOLDER = Path(__file__).parents[1]
 INT, INTS, FLOAT, FLOATS, STRING, STRINGS = range(1, 7)  # types of attributes
 
 
-def positions() -> dict:
+def positions(file: str) -> dict:
     spec = importlib.util.spec_from_file_location("ep_generate", FOLDER / "generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.read_positions(FOLDER / "positions.ini")
+    return module.read_positions(FOLDER / file)
 
 
 class Base(ctypes.Structure):
@@ -31,10 +31,10 @@ class Base(ctypes.Structure):
 
 
 class Table:
-    """The functions of a table by the names in positions.ini."""
+    """The functions of a table by the names in a file of positions."""
 
-    def __init__(self, name: str, address: int) -> None:
-        self.rows = positions()[f"call {name}"]
+    def __init__(self, name: str, address, file: str = "positions.ini") -> None:
+        self.rows = positions(file)[f"call {name}"]
         self.table = ctypes.cast(address, POINTER(c_void_p))
 
     def __call__(self, name: str, *args, result=c_void_p):
@@ -96,6 +96,21 @@ def test_statuses_attributes_and_nodes_have_these_positions(api):
     ]:
         assert api(function, node, byref(name)) is None
         assert name.value == text
+
+
+def test_type_and_shape_of_a_tensor_are_read_at_this_position(api):
+    host = Table("HostApi", api.table, "tests/host_positions.ini")
+    memory, value, kind = c_void_p(), c_void_p(), c_int()
+    assert host("CreateCpuMemoryInfo", c_int(0), c_int(0), byref(memory)) is None
+    data, given = (ctypes.c_float * 6)(), (ctypes.c_int64 * 2)(2, 3)
+    tensor = [memory, data, c_size_t(24), given, c_size_t(2), c_int(1)]
+    assert host("CreateTensorWithDataAsOrtValue", *tensor, byref(value)) is None
+    extents, rank = POINTER(ctypes.c_int64)(), c_size_t()
+    read = "GetTensorElementTypeAndShapeDataReference"
+    assert api(read, value, byref(kind), byref(extents), byref(rank)) is None
+    assert (kind.value, extents[: rank.value]) == (1, [2, 3])
+    host("ReleaseValue", value, result=None)
+    host("ReleaseMemoryInfo", memory, result=None)
 
 
 def fake_base(version: bytes, texts: list[bytes]) -> tuple[Base, list]:

@@ -43,8 +43,8 @@ def test_c_program_registers_runs_and_unloads_without_leaks(tmp_path):
         }"""
     network_model = network(text, w=filters, size=np.array([5, 1, 4, 4]))
     model = tmp_path / "conv_ctx.onnx"
-    entries = {"ep.context_enable": "1", "ep.context_embed_mode": "1"}
-    session(network_model, entries={**entries, "ep.context_file_path": str(model)})
+    entries = {"ep.context_enable": "1", "ep.context_file_path": str(model)}
+    session(network_model, entries=entries)
     assert b"TVMBackendAllocWorkspace" in model.read_bytes()  # of the runtime, which it must find
 
     write_header(FOLDER / "positions.ini", tmp_path / "positions.h")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
+from collections.abc import Callable, Mapping
 
-_TOKEN = re.compile(
-    r"\s*(?:(defined)\b|(0[xX][0-9a-fA-F]+|\d+)[uUlL]*|([A-Za-z_]\w*)|(&&|\|\||[=!<>]=|.))"
-)
-# Precedence of the binary operators; any other operator makes a condition unknown.
-_BINARY = {
-    "||": 1, "&&": 2, "&": 3, "==": 4, "!=": 4, "<": 5, ">": 5, "<=": 5, ">=": 5, "+": 6, "-": 6,
+# Conditions are read as expressions of Python: "~" stands for C's "!", whose precedence it has.
+_DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
+_NUMBER = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
+_OPERATORS: Mapping[type, Callable[[int, int], int]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.Gt: operator.gt,
+    ast.LtE: operator.le, ast.GtE: operator.ge, ast.Add: operator.add, ast.Sub: operator.sub,
 }  # fmt: skip
 UNKNOWN = None
 
@@ -52,92 +55,39 @@ class Macros:
 
     def evaluate(self, condition: str) -> int | None:
         """Return the value of a condition, or None if it is unknown."""
-        tokens = [match.groups() for match in _TOKEN.finditer(condition.strip())]
+        text = _NUMBER.sub(r"\1", _DEFINED.sub(r"defined(\1\2)", condition))
+        text = re.sub("!(?!=)", "~", text).replace("&&", " and ").replace("||", " or ")
         try:
-            return _Parser(tokens, self).binary(0)
-        except (IndexError, ValueError):
+            return self._value_of(ast.parse(f"({text})", mode="eval").body)
+        except (SyntaxError, ValueError):
             return UNKNOWN
 
-
-class _Parser:
-    """Recursive-descent evaluation of the tokens of one condition."""
-
-    def __init__(self, tokens: list[tuple[str | None, ...]], macros: Macros) -> None:
-        self._tokens = tokens
-        self._macros = macros
-        self._at = 0
-
-    def binary(self, least: int) -> int | None:
-        """Evaluate operators of at least this precedence."""
-        left = self._unary()
-        while self._at < len(self._tokens):
-            operator = self._tokens[self._at][-1]
-            rank = _BINARY.get(operator or "", -1)
-            if operator == ")" or 0 <= rank < least:
-                break
-            if rank < 0:
-                raise ValueError(operator)
-            self._at += 1
-            left = _apply(operator, left, self.binary(rank + 1))
-        return left
-
-    def _unary(self) -> int | None:
-        keyword, number, name, operator = self._tokens[self._at]
-        self._at += 1
-        if operator == "!":
-            value = self._unary()
+    def _value_of(self, node: ast.expr) -> int | None:
+        """Return the value of an expression; a logical one may be known though a side is not."""
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int) else UNKNOWN
+        if isinstance(node, ast.Name):
+            return self.value(node.id)
+        if isinstance(node, ast.BoolOp):
+            decisive = isinstance(node.op, ast.Or)
+            values = [self._value_of(each) for each in node.values]
+            if any(value is not UNKNOWN and bool(value) == decisive for value in values):
+                return int(decisive)
+            return UNKNOWN if UNKNOWN in values else int(not decisive)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            value = self._value_of(node.operand)
             return UNKNOWN if value is UNKNOWN else int(not value)
-        if operator == "(":
-            value = self.binary(0)
-            self._expect(")")
-            return value
-        if keyword:
-            return self._defined()
-        if number:
-            return int(number, 0)
-        if name is None:
-            raise ValueError(operator)
-        if self._at < len(self._tokens) and self._tokens[self._at][-1] == "(":
-            self._skip_arguments()  # of a function-like macro, as __has_attribute(...)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self._apply(node.ops[0], node.left, node.comparators[0])
+        if isinstance(node, ast.BinOp):
+            return self._apply(node.op, node.left, node.right)
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) == "defined":
+            found = self.is_defined(ast.unparse(node.args[0]))
+            return UNKNOWN if found is UNKNOWN else int(found)
+        return UNKNOWN  # such as __has_attribute(...)
+
+    def _apply(self, kind: ast.AST, left: ast.expr, right: ast.expr) -> int | None:
+        values = self._value_of(left), self._value_of(right)
+        if UNKNOWN in values or type(kind) not in _OPERATORS:
             return UNKNOWN
-        return self._macros.value(name)
-
-    def _defined(self) -> int | None:
-        inside = self._tokens[self._at][-1] == "("
-        self._at += inside
-        name = self._tokens[self._at][2]
-        self._at += 1
-        if inside:
-            self._expect(")")
-        found = self._macros.is_defined(name or "")
-        return UNKNOWN if found is UNKNOWN else int(found)
-
-    def _skip_arguments(self) -> None:
-        depth = 0
-        while True:
-            operator = self._tokens[self._at][-1]
-            depth += (operator == "(") - (operator == ")")
-            self._at += 1
-            if depth == 0:
-                return
-
-    def _expect(self, operator: str) -> None:
-        if self._tokens[self._at][-1] != operator:
-            raise ValueError(operator)
-        self._at += 1
-
-
-def _apply(operator: str | None, left: int | None, right: int | None) -> int | None:
-    """Apply a binary operator; a logical one may be known though one side is not."""
-    if operator in ("&&", "&") and (left == 0 or right == 0):
-        return 0
-    if operator == "||" and (left or right):
-        return 1
-    if left is UNKNOWN or right is UNKNOWN:
-        return UNKNOWN
-    results = {
-        "&&": 1, "||": 0, "==": left == right, "!=": left != right, "<": left < right,
-        ">": left > right, "<=": left <= right, ">=": left >= right, "+": left + right,
-        "-": left - right, "&": left & right,
-    }  # fmt: skip
-    return int(results[operator or ""])
+        return int(_OPERATORS[type(kind)](*values))

@@ -210,7 +210,8 @@ def declared_names(code: str) -> set[str]:
         pointer = re.findall(r"\(\s*\*\s*(\w+)\s*\)", code[code.rfind("}") :])
         return names | set(pointer or re.findall(r"(\w+)\s*(?:\[[^\]]*\]\s*)?;\s*$", code))
     body = _BODY_OF_TYPE.match(code)
-    declarator = code[_end_of_brackets(code, body.end()) :] if body else code
+    end = body.end() + len(next(split_outside(code, "}", body.end()))) if body else 0
+    declarator = code[end:]
     head = _MACRO_CALL.sub(" ", declarator.split("=", 1)[0].split("{", 1)[0])
     function = re.search(r"([A-Za-z_]\w*)\s*\(\s*(?:\*\s*(?:const\s+)?(\w+))?", head)
     if function:  # or a pointer to one, as in: int (*hook)(int)
@@ -226,28 +227,26 @@ def _declarators(code: str) -> Iterator[str]:
     while (shorter := _BRACES.sub("", code)) != code:
         code = shorter
     code = _MACRO_CALL.sub(" ", code).strip().rstrip(";")
-    begin, end, depth = 0, None, 0
-    for i, character in enumerate(f"{code},"):
-        depth += (character in "([") - (character in ")]")
-        if depth == 0 and character == "=" and end is None:
-            end = i
-        if depth == 0 and character == ",":
-            yield code[begin : i if end is None else end].strip()
-            begin, end = i + 1, None
+    for declarator in split_outside(f"{code},", ","):
+        yield next(split_outside(declarator, "=,"))[:-1].strip()
 
 
 def _without_attributes(code: str) -> str:
     """Return C text without attributes, whose arguments may be expressions in parentheses."""
     while (found := _ATTRIBUTE.search(code)) is not None:
-        code = f"{code[: found.start()]} {code[_end_of_brackets(code, found.end()) :]}"
+        arguments = next(split_outside(code, ")", found.end()))
+        code = f"{code[: found.start()]} {code[found.end() + len(arguments) :]}"
     return code
 
 
-def _end_of_brackets(code: str, begin: int) -> int:
-    """Return the end of what the bracket at ``begin`` opens."""
-    depth = 0
-    for i, character in enumerate(code[begin:], begin):
-        depth += (character in "({") - (character in ")}")
-        if depth == 0:
-            return i + 1
-    return len(code)
+def split_outside(text: str, marks: str, start: int = 0) -> Iterator[str]:
+    """Yield the pieces of a C text, each up to one of some marks outside of parentheses and braces.
+    A closing one is outside of itself."""
+    depth, begin = 0, start
+    for i in range(start, len(text)):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if depth == 0 and text[i] in marks:
+            yield text[begin : i + 1]
+            begin = i + 1
+    if begin < len(text):
+        yield text[begin:]

@@ -14,6 +14,7 @@ from tvmrt.plugins.single_file.items import (
     Macros,
     declared_names,
     plain,
+    split_outside,
     words,
 )
 
@@ -46,15 +47,9 @@ def expand_calls(text: str, macros: Macros, depth: int = 0) -> str:
 
 def _arguments(text: str, start: int) -> tuple[list[str], int]:
     """Return the arguments of a call after its "(", and where the call ends."""
-    depth, begin, arguments = 1, start, []
-    for i in range(start, len(text)):
-        depth += (text[i] in "([{") - (text[i] in ")]}")
-        if depth == 0 or (depth == 1 and text[i] == ","):
-            arguments.append(text[begin:i].strip())
-            begin = i + 1
-        if depth == 0:
-            return arguments, i + 1
-    return arguments, len(text)
+    call = next(split_outside(text, ")", start - 1))
+    arguments = split_outside(f"{call[1:-1]},", ",")
+    return [each[:-1].strip() for each in arguments], start - 1 + len(call)
 
 
 def _bodies(macro: Macro, arguments: Sequence[str], macros: Macros, depth: int) -> Iterator[str]:
@@ -147,12 +142,7 @@ def _name_macro_calls(items: Sequence[Item], macros: Macros) -> None:
 
 def _definitions(text: str) -> list[str]:
     """Split an expanded text at the ends of its top-level definitions."""
-    pieces, depth, begin = [], 0, 0
-    for i, character in enumerate(text):
-        depth += (character in "({") - (character in ")}")
-        if depth == 0 and character in ";}\n":
-            pieces.append(text[begin : i + 1])
-            begin = i + 1
+    pieces = split_outside(text, ";}\n")
     # other pieces are parts of definitions, such as types
     return [each for each in pieces if each.strip(" ;\n\\") and each.rstrip().endswith((";", "}"))]
 
