@@ -29,14 +29,17 @@ from tvmrt.compiler.export.board_image import object_commands
 from tvmrt.compiler.export.firmware_build import CFLAGS
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.error import CompileError
-from tvmrt.plugins.cycles import qemu_run
+from tvmrt.plugins.cycles import qemu_run, x86_branches
 from tvmrt.plugins.cycles.estimate import MAIN
 
 COMPILER = "gcc"
 SECONDS = 600  # time limit of the run
 # The compiler calls a function at the entry of each function of the network's own files.
 _HOOKS = ("-finstrument-functions", "-finstrument-functions-exclude-file-list=include/tvm/runtime/")
-_DEBUG = ("-g", "-fno-optimize-sibling-calls", "-fno-pie")
+# objdump names wrong files for headers in DWARF 5
+_DEBUG = ("-gdwarf-4", "-fno-optimize-sibling-calls", "-fno-pie")
+# kernels without the vectors that each x86-64 has
+_WITHOUT_VECTORS = ("-U__SSE2__",)
 # x86 without conditional moves and vectors
 _WITHOUT_MOVES = ("-m32", "-march=i486")
 _ERROR = re.compile(r"error:|undefined reference|cannot find")
@@ -58,11 +61,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Found:
-    """Reports of a run. ``build``: the compiler with the options that shape branches."""
+    """Reports of a run. ``build``: the compiler with the options that shape branches; ``steady``:
+    lines of that build whose branches do not depend on inputs."""
 
     build: str
     branches: tuple[Place, ...]
     addresses: tuple[Place, ...]
+    steady: x86_branches.SteadyLines
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -87,7 +92,7 @@ def check(
     ValueError
         If the network fails, or cannot be called by a generic program.
     """
-    for tool in ("valgrind", COMPILER, "nm", "objcopy"):
+    for tool in ("valgrind", COMPILER, "nm", "objcopy", "objdump"):
         if shutil.which(tool) is None:
             raise CompileError(f"{tool} is not installed")
     if f"{network.prefix}_load(" in network.header():
@@ -102,7 +107,22 @@ def check(
     branches = _places(reports, "UninitCondition", layers)
     addresses = _places(reports, "UninitValue", layers)
     release = _output([COMPILER, "-dumpfullversion"]).strip()
-    return Found(f"{COMPILER} {release} {' '.join([CFLAGS[0], *shape])}", branches, addresses)
+    build = f"{COMPILER} {release} {' '.join([CFLAGS[0], *shape])}"
+    return Found(build, branches, addresses, _steady_lines(network, program, reports, place))
+
+
+def _steady_lines(
+    network: qemu_run.ArchiveNetwork, program: Path, reports: Path, folder: Path
+) -> x86_branches.SteadyLines:
+    objects = object_commands((), network.sources, folder)
+    text = _output(["nm", *map(str, objects)])
+    functions = {*re.findall(r" [tTwW] (\S+)$", text, re.MULTILINE)}
+    frames = ElementTree.parse(reports).getroot().iterfind("error/stack[1]/frame[1]/ip")
+    return x86_branches.steady_lines(
+        _output(["objdump", "-dl", "--no-show-raw-insn", str(program)]),
+        functions,
+        [int(frame.text or "0", 16) for frame in frames],
+    )
 
 
 def _layers(network: qemu_run.ArchiveNetwork) -> dict[str, str]:
@@ -119,7 +139,7 @@ def _shape_flags(macros: Collection[str]) -> list[str]:
     """
     has_floats = "__ARM_FP" in macros or "__riscv_flen" in macros
     has_selects = "__thumb2__" in macros or "__riscv_zbb" in macros
-    flags = [] if has_selects else [*_WITHOUT_MOVES]
+    flags = [*(_WITHOUT_VECTORS if has_selects else _WITHOUT_MOVES)]
     flags.append(f"-DTVMRT_MICRO_HAS_FPU={int(has_floats)}")
     return flags if has_floats else [*flags, "-DTVMRT_ORDER_BY_BITS"]
 
