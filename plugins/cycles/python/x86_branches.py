@@ -21,7 +21,7 @@ _TARGET = re.compile(r"^([0-9a-f]+) <")
 @dataclass(frozen=True)
 class SteadyLines:
     """Lines of C whose branches go the same way for all inputs. ``loops``: as far as they decide
-    about loops; ``all``: all branches of the line; ``straight``: lines without branches, of which
+    about loops; ``all``: all branches of the line; ``straight``: lines without branches; there,
     compilers make loops only to copy constantly many bytes."""
 
     loops: frozenset[Line]
