@@ -18,7 +18,8 @@ from pathlib import Path
 
 from tvmrt.plugins.cycles.qemu_run import CountedRun
 
-_LINE = re.compile(r"^(/.+):(\d+)(?: \(discriminator \d+\))?$")
+# of C, in the output of objdump -l
+LINE = re.compile(r"^(/.+):(\d+)(?: \(discriminator \d+\))?$")
 _CODE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)")
 _SYMBOL = re.compile(r"^[0-9a-f]+ <.+>:$")
 _CONTENTS, _LOADED = 1, 2  # type and flag of a section in an ELF file
@@ -33,7 +34,7 @@ def lines(text: str) -> Iterator[tuple[int, str, Line | None]]:
     """
     line: Line | None = None
     for row in text.splitlines():
-        at = _LINE.match(row)
+        at = LINE.match(row)
         if at:
             line = at[1], int(at[2])
         elif _SYMBOL.match(row):

@@ -7,13 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tvmrt.plugins.cycles import control_flow
+from tvmrt.plugins.cycles.branch_facts import LINE, Line
 from tvmrt.plugins.cycles.control_flow import UnknownFlowError
 from tvmrt.plugins.cycles.disassembly import Disassembly, Instruction
 
-Line = tuple[str, int]
-
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
-_LINE = re.compile(r"^(/.+):(\d+)(?: \(discriminator \d+\))?$")
 _CODE = re.compile(r"^\s*([0-9a-f]+):\s+(?:(?:notrack|bnd|rep|repz|lock|cs|ds) )*(\S+)\s*(.*)$")
 _TARGET = re.compile(r"^([0-9a-f]+) <")
 
@@ -66,7 +64,7 @@ def _read(text: str, functions: Collection[str]) -> tuple[Disassembly, dict[int,
             if is_wanted:
                 code.functions[int(function[1], 16)] = function[2]
         elif is_wanted:
-            at = _LINE.match(row)
+            at = LINE.match(row)
             found = None if at else _CODE.match(row)
             if at:
                 line = at[1], int(at[2])
