@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmrt.plugins.cycles.control_flow import Constants
 from tvmrt.plugins.cycles.qemu_run import CountedRun
 
 # of C, in the output of objdump -l
@@ -95,16 +96,16 @@ def is_reported(line: Line, reported: Iterable[Line]) -> bool:
     return (Path(line[0]).name, line[1]) in reported
 
 
-def words(image: bytes) -> set[int]:
-    """Return the aligned words of what an ELF image of 32 bits loads into memory."""
-    found: set[int] = set()
+def constants(image: bytes) -> Constants:
+    """Return what an ELF image of 32 bits loads into memory."""
+    found: dict[int, int] = {}
     (table,) = struct.unpack_from("<I", image, 32)
     size, count = struct.unpack_from("<HH", image, 46)
     for i in range(count):
         _, kind, flags, address, offset, length = struct.unpack_from("<6I", image, table + size * i)
         if kind == _CONTENTS and flags & _LOADED:
             skipped = -address % 4
-            found.update(
-                struct.unpack_from(f"<{(length - skipped) // 4}I", image, offset + skipped)
-            )
-    return found
+            form = f"<{max(length - skipped, 0) // 4}I"
+            for n, word in enumerate(struct.unpack_from(form, image, offset + skipped)):
+                found[address + skipped + 4 * n] = word
+    return Constants(found)

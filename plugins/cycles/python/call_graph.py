@@ -7,12 +7,18 @@ known, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Callable
 
 from tvmrt.plugins.cycles import control_flow
-from tvmrt.plugins.cycles.control_flow import Block, Graph, NoReturnError, UnknownFlowError
+from tvmrt.plugins.cycles.control_flow import (
+    Block,
+    Constants,
+    Graph,
+    NoReturnError,
+    UnknownFlowError,
+)
 from tvmrt.plugins.cycles.disassembly import Disassembly, Instruction
 
 POINTER = -1  # callee of a call through a pointer
@@ -24,7 +30,7 @@ class Program:
     """Program and what is known of its runs.
 
     ``block_cycles``: largest cycles of consecutive instructions; ``taken_branch``: those of a taken
-    branch in addition. ``words``: constants of the image in a range, see ``control_flow.build``.
+    branch in addition. ``words``: constants of the image.
     ``executed``: largest number of executions of an instruction in the runs; ``always_executed``,
     ``taken``, ``not_taken``: fewest executions, and outcomes of a branch. ``is_same``: whether a
     branch, or a call through a pointer, goes the same way for all inputs, if its own execution does
@@ -37,7 +43,7 @@ class Program:
     code: Disassembly
     block_cycles: Callable[[list[Instruction]], float]
     taken_branch: float
-    words: Callable[[int, int], Iterable[int]]
+    words: Constants
     executed: Mapping[int, int]
     always_executed: Mapping[int, int]
     taken: Mapping[int, int]

@@ -6,14 +6,33 @@ that two functions share, as in libraries in assembly, is in both graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Callable
 
 from tvmrt.plugins.cycles.disassembly import Disassembly, Instruction
 
 # Functions of libgcc that return to another place than that after their call.
 _CASES = "__gnu_thumb1_case_"
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Aligned words of an image by address."""
+
+    words: Mapping[int, int]
+
+    def between(self, begin: int, end: int) -> Iterable[int]:
+        """Return the words with values in a range."""
+        return [word for word in self.words.values() if begin <= word < end]
+
+    def distances(self, table: int, begin: int, end: int) -> Iterator[int]:
+        """Yield the sums of a table's address and its words, up to the first outside a range."""
+        for at in itertools.count(table, 4):
+            sum_ = (table + self.words.get(at, 0)) % 2**32
+            if not begin <= sum_ < end:
+                return
+            yield sum_
 
 
 class UnknownFlowError(ValueError):
@@ -65,11 +84,10 @@ class Graph:
                 yield start, block.last.address
 
 
-def build(code: Disassembly, entry: int, words: Callable[[int, int], Iterable[int]]) -> Graph:
+def build(code: Disassembly, entry: int, words: Constants) -> Graph:
     """Return the graph of the function at an address.
 
-    ``words``: returns the words of the image's constants in a range of addresses, the possible
-    targets of a jump through a table.
+    ``words``: constants of the image, among them tables of jumps.
 
     Raises
     ------
@@ -87,9 +105,7 @@ def build(code: Disassembly, entry: int, words: Callable[[int, int], Iterable[in
     return graph
 
 
-def _ends(
-    code: Disassembly, entry: int, words: Callable[[int, int], Iterable[int]]
-) -> dict[int, Block]:
+def _ends(code: Disassembly, entry: int, words: Constants) -> dict[int, Block]:
     """Return what follows each reached instruction that may end a block, by address."""
     ends: dict[int, Block] = {}
     seen: set[int] = set()
@@ -116,7 +132,7 @@ def _end(
     code: Disassembly,
     instruction: Instruction,
     after: int,
-    words: Callable[[int, int], Iterable[int]],
+    words: Constants,
 ) -> Block | None:
     """Return the successors of an instruction, or None if it does not end a block."""
     kind, target, at = instruction.kind, instruction.target, instruction.address
@@ -134,11 +150,31 @@ def _end(
         return Block([], edges, None, True)
     if kind in ("table", "loop") or conditional:
         raise UnknownFlowError(f"{code.function_at(at)} jumps through a table")
-    begin, end = code.span(code.function_at(at))
-    found = {word & ~1 for word in words(begin + 2, end)} & code.indices.keys()
-    if not found or instruction.text.startswith(("bx", "add")):
+    found = _table_targets(code, instruction, words)
+    if not found:
         raise UnknownFlowError(f"{code.function_at(at)} jumps through a pointer")
     return Block([], [Edge(word) for word in sorted(found)])
+
+
+def _table_targets(code: Disassembly, jump: Instruction, words: Constants) -> set[int]:
+    """Return the possible targets of a jump through a table, and perhaps others.
+
+    Tables have addresses in the function, or distances from the table, which are added to it.
+    """
+    begin, end = code.span(code.function_at(jump.address))
+    if jump.text.startswith(("bx", "add")):
+        return set()
+    index = code.indices[jump.address]
+    register = jump.text.split()[-1]
+    last = code.instructions[index - 1]
+    if last.text.startswith(f"add\t{register},{register},"):
+        base = last.text.rpartition(",")[2]
+        before = reversed(code.instructions[max(index - 16, 0) : index - 1])
+        table = next((each.pointer for each in before if each.result == base), None)
+        found = [] if table is None else words.distances(table, begin, end)
+    else:
+        found = words.between(begin + 2, end)
+    return {word & ~1 for word in found} & code.indices.keys()
 
 
 def _returns(instruction: Instruction) -> bool:

@@ -19,6 +19,7 @@ _WIDTH = re.compile(r"\.[nw]$")
 _CONDITION = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
 # jumps and calls that ``IT`` makes conditional; conditional branches have a kind of their own
 _CONDITIONAL = re.compile(rf"(blx?|pop|ldmia|ldm|ldr|mov|add)({_CONDITION})(\.[nw])?\s")
+_POINTER = re.compile(r"# ([0-9a-f]+) <")
 _TARGET = re.compile(r"\b([0-9a-f]+) <")
 
 # Kinds by the start of an ARM mnemonic, first match; vectors are recognised by their registers.
@@ -79,7 +80,8 @@ UNITS = {
 class Instruction:
     """One instruction. ``registers``: number in a multiple load or store, or in a RISC-V vector
     group; ``result``: first operand; ``operands``: all named registers; ``text``: mnemonic and
-    operands; ``target``: address of a direct jump, branch or call."""
+    operands; ``target``: address of a direct jump, branch or call; ``pointer``: address in a
+    register that objdump computed, if any."""
 
     address: int
     kind: str
@@ -88,6 +90,7 @@ class Instruction:
     operands: frozenset[str] = frozenset()
     text: str = ""
     target: int | None = None
+    pointer: int | None = None
 
     @property
     def is_conditional(self) -> bool:
@@ -168,6 +171,7 @@ def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction
     names = _REGISTER.findall(operands)
     place = re.split(r"[@;#]|//", rest)[0]
     target = _TARGET.search(place) if kind in ("call", "jump", "branch") else None
+    pointer = _POINTER.search(rest)
     return Instruction(
         address,
         kind,
@@ -176,6 +180,7 @@ def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction
         frozenset(names),
         f"{name}\t{operands.strip()}",
         int(target[1], 16) if target else None,
+        int(pointer[1], 16) if pointer else None,
     )
 
 

@@ -44,7 +44,6 @@ def bound(
     code, image = runs[0].code, runs[0].image
     text = run_command([f"{tool}-objdump", "-dl", "--no-show-raw-insn", str(image.path)])
     facts = branch_facts.gather(runs, text)
-    words = branch_facts.words(image.path.read_bytes())
     addresses = {(place.file, place.line) for place in found.addresses}
     worst = worst_core(core)
 
@@ -66,7 +65,7 @@ def bound(
         code,
         cycles,
         worst.taken_branch,
-        lambda begin, end: [word for word in words if begin <= word < end],
+        branch_facts.constants(image.path.read_bytes()),
         facts.executed,
         facts.always_executed,
         facts.taken,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvmrt.plugins.cycles import control_flow
 from tvmrt.plugins.cycles.branch_facts import LINE, Line
-from tvmrt.plugins.cycles.control_flow import UnknownFlowError
+from tvmrt.plugins.cycles.control_flow import Constants, UnknownFlowError
 from tvmrt.plugins.cycles.disassembly import Disassembly, Instruction
 
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
@@ -100,7 +100,7 @@ def _deciding_about_loops(code: Disassembly) -> tuple[set[int], set[int]]:
     unclear: set[int] = set()
     for entry, name in code.functions.items():
         try:
-            graph = control_flow.build(code, entry, lambda begin, end: ())
+            graph = control_flow.build(code, entry, Constants({}))
         except UnknownFlowError:
             begin, end = code.span(name)
             unclear.update(at for at in code.indices if begin <= at < end)

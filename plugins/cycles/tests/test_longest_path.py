@@ -15,7 +15,7 @@ import pytest
 from tvmrt.cli import main
 from tvmrt.plugins.cycles import core_timing, disassembly, longest_path, loop_limits, worst_case
 from tvmrt.plugins.cycles.call_graph import Program
-from tvmrt.plugins.cycles.control_flow import UnknownFlowError
+from tvmrt.plugins.cycles.control_flow import Constants, UnknownFlowError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TAKEN = 10  # cycles of a taken branch, in the tests of single functions
@@ -46,14 +46,14 @@ CODE = """
 """
 
 
-def program(text, same, executed, taken, limits=None, words=()):
+def program(text, same, executed, taken, limits=None, words=None, riscv=False):
     """Return a program whose instructions take one cycle each."""
     counts = Counter(executed)
     return Program(
-        disassembly.read(text, False),
+        disassembly.read(text, riscv),
         len,
         TAKEN,
-        lambda begin, end: [word for word in words if begin <= word < end],
+        Constants(words or {}),
         counts,
         counts,
         taken,
@@ -144,10 +144,30 @@ def test_jump_through_a_table_has_the_targets_of_its_words():
    a:\tbx\tlr
 """
     executed = {0: 1, 2: 1, 4: 1}
-    found = longest_path.bound(program(text, set(), executed, {}, words=(4, 7)), "f")
+    found = longest_path.bound(program(text, set(), executed, {}, words={64: 4, 68: 7}), "f")
     assert found.cycles == 2 + 3
     with pytest.raises(UnknownFlowError, match=r"^f jumps through a pointer$"):
         longest_path.bound(program(text, set(), executed, {}), "f")
+
+
+def test_jump_through_a_table_of_distances():
+    text = """
+00000000 <f>:
+   0:\tauipc\ta4,0x1
+   4:\tadd\ta4,a4,252 # 100 <table>
+   8:\tlw\ta5,0(a5)
+   c:\tadd\ta5,a5,a4
+  10:\tjr\ta5
+  14:\tret
+  18:\tmul\ta0,a0,a0
+  1c:\tret
+"""
+    executed = dict.fromkeys(range(0, 0x18, 4), 1)
+    table = {0x100: 0x14 - 0x100 + 2**32, 0x104: 0x18 - 0x100 + 2**32, 0x108: 0x1C}
+    found = longest_path.bound(program(text, set(), executed, {}, None, table, riscv=True), "f")
+    assert found.cycles == 5 + 2
+    with pytest.raises(UnknownFlowError, match=r"^f jumps through a pointer$"):
+        longest_path.bound(program(text, set(), executed, {}, riscv=True), "f")
 
 
 def test_loops_of_library_functions_handle_several_digits_in_an_iteration():
