@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tvmrt.plugins.cycles.disassembly import Disassembly, Instruction
 
+_VENEER = "_veneer"  # of the linker's jumps to far functions, with their names or addresses
 # Functions of libgcc that return to another place than that after their call.
 _CASES = "__gnu_thumb1_case_"
 
@@ -161,7 +162,12 @@ def _table_targets(code: Disassembly, jump: Instruction, words: Constants) -> se
 
     Tables have addresses in the function, or distances from the table, which are added to it.
     """
-    begin, end = code.span(code.function_at(jump.address))
+    name = code.function_at(jump.address)
+    begin, end = code.span(name)
+    if name.endswith(_VENEER):
+        far = {at for at, other in code.functions.items() if f"__{other}{_VENEER}" == name}
+        found = [word for at, word in words.words.items() if begin <= at < end]
+        return far | {word & ~1 for word in found} & code.functions.keys()
     if jump.text.startswith(("bx", "add")):
         return set()
     index = code.indices[jump.address]

@@ -170,6 +170,27 @@ def test_jump_through_a_table_of_distances():
         longest_path.bound(program(text, set(), executed, {}, riscv=True), "f")
 
 
+def test_veneer_goes_to_the_function_that_it_names():
+    text = """
+00000000 <f>:
+   0:\tbl\t20 <____aeabi_idiv_veneer>
+   4:\tbx\tlr
+
+00000020 <____aeabi_idiv_veneer>:
+  20:\tldr\tr0, [pc, #4]
+  22:\tmov\tip, r0
+  24:\tbx\tip
+  26:\tnop
+
+00000040 <__divsi3>:
+  40:\tmuls\tr0, r0
+  42:\tbx\tlr
+"""
+    executed = dict.fromkeys((0, 4, 0x20, 0x22, 0x24, 0x40, 0x42), 1)
+    found = longest_path.bound(program(text, set(), executed, {}, None, {0x28: 0x41}), "f")
+    assert found.cycles == 2 + 3 + 2
+
+
 def test_loops_of_library_functions_handle_several_digits_in_an_iteration():
     text = """
 00000000 <__divsi3>:
