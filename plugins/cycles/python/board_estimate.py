@@ -361,13 +361,7 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
     if timing is not None:
         pairs["same for all inputs"] = _same(timing)
         pairs.update(_checked(timing))
-        worst = timing["worst_cycles"]
-        bound = (
-            f"no bound: {timing['reason']}"
-            if worst is None
-            else f"{worst:,}, if no flash line is cached"
-        )
-        pairs["cycles at most"] = bound
+        pairs["cycles at most"] = _bound(timing)
     if network["seconds"] is not None:
         pairs["time"] = f"{network['seconds'] * 1e3:.3f} ms"
     pairs["energy"] = _energy(network["joules"])
@@ -403,6 +397,19 @@ def _checked(timing: Mapping[str, Any]) -> dict[str, str]:
     if timing["library"]:
         lines["library functions"] = f"{_by_layer(timing['library'])}; not seen by memcheck"
     return lines
+
+
+def _bound(timing: Mapping[str, Any]) -> str:
+    worst, functions = timing["worst_cycles"], len(timing["path_functions"])
+    if worst is None:
+        return f"no bound: {timing['reason']}"
+    if not functions:
+        return f"{worst:,}, if no flash line is cached"
+    plural = "s" if functions > 1 else ""
+    return (
+        f"{worst:,}, by the longest path of {functions} function{plural} whose branches depend on "
+        "the input"
+    )
 
 
 def _by_layer(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -16,6 +16,11 @@ _VECTOR_TYPE = re.compile(r"\be(\d+),m(f?\d)")
 _BYTES = re.compile(r"v[ls]\w*?e(\d+)")
 _SPAN = re.compile(r"\b([rsdq])(\d+)-[rsdq](\d+)")
 _WIDTH = re.compile(r"\.[nw]$")
+_CONDITION = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
+# jumps and calls that ``IT`` makes conditional; conditional branches have a kind of their own
+_CONDITIONAL = re.compile(rf"(blx?|pop|ldmia|ldm|ldr|mov|add)({_CONDITION})(\.[nw])?\s")
+_POINTER = re.compile(r"# ([0-9a-f]+) <")
+_TARGET = re.compile(r"\b([0-9a-f]+) <")
 
 # Kinds by the start of an ARM mnemonic, first match; vectors are recognised by their registers.
 _ARM = (
@@ -26,11 +31,11 @@ _ARM = (
     (r"vstr|vst", "float_store"),
     (r"ldr", "load"),
     (r"str", "store"),
-    (r"bl$|blx$", "call"),
+    (rf"blx?({_CONDITION})?$", "call"),
     (r"(bx|b)$", "jump"),
     (r"tb[bh]", "table"),
-    (r"cb(n?)z|b(eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)$", "branch"),
-    (r"(mla|mls)(eq|ne|cs|cc|mi|pl|hi|ls|ge|lt|gt|le)?$", "mla"),
+    (rf"cb(n?)z|bx?({_CONDITION})$", "branch"),
+    (rf"(mla|mls)({_CONDITION})?$", "mla"),
     (r"[us]mull", "mull"),
     (r"[us]mlal$|umaal", "mlal"),
     (r"[us]mla|sml[as]|smm|smu|mul", "mul"),
@@ -74,13 +79,23 @@ UNITS = {
 @dataclass(frozen=True)
 class Instruction:
     """One instruction. ``registers``: number in a multiple load or store, or in a RISC-V vector
-    group; ``result``: first operand; ``operands``: all named registers."""
+    group; ``result``: first operand; ``operands``: all named registers; ``text``: mnemonic and
+    operands; ``target``: address of a direct jump, branch or call; ``pointer``: address in a
+    register that objdump computed, if any."""
 
     address: int
     kind: str
     registers: int = 0
     result: str = ""
     operands: frozenset[str] = frozenset()
+    text: str = ""
+    target: int | None = None
+    pointer: int | None = None
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether an ARM instruction of a block after ``IT`` is executed on a condition."""
+        return _CONDITIONAL.match(self.text) is not None
 
 
 @dataclass
@@ -154,7 +169,19 @@ def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction
     if kind in ("multiple", "pop_pc"):
         count = _register_count(operands)
     names = _REGISTER.findall(operands)
-    return Instruction(address, kind, count, names[0] if names else "", frozenset(names))
+    place = re.split(r"[@;#]|//", rest)[0]
+    target = _TARGET.search(place) if kind in ("call", "jump", "branch") else None
+    pointer = _POINTER.search(rest)
+    return Instruction(
+        address,
+        kind,
+        count,
+        names[0] if names else "",
+        frozenset(names),
+        f"{name}\t{operands.strip()}",
+        int(target[1], 16) if target else None,
+        int(pointer[1], 16) if pointer else None,
+    )
 
 
 def _vector_type(operands: str, before: tuple[int, float]) -> tuple[int, float]:
@@ -188,6 +215,8 @@ def kind_of(name: str, operands: str, riscv: bool) -> str:
     kind = next((kind for pattern, kind in _ARM_KINDS if pattern.match(stem)), "alu")
     if kind == "multiple" and re.search(r"\bpc\b", operands):
         return "pop_pc"
+    if operands.startswith("pc,"):
+        return "pop_pc" if kind == "load" else "jump"
     if stem == "vmov" and len(_REGISTER.findall(operands)) > 2:
         return "float_move_two"
     return kind

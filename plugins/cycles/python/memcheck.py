@@ -29,14 +29,24 @@ from tvmrt.compiler.export.board_image import object_commands
 from tvmrt.compiler.export.firmware_build import CFLAGS
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.error import CompileError
-from tvmrt.plugins.cycles import qemu_run
+from tvmrt.plugins.cycles import qemu_run, x86_branches
 from tvmrt.plugins.cycles.estimate import MAIN
 
 COMPILER = "gcc"
 SECONDS = 600  # time limit of the run
 # The compiler calls a function at the entry of each function of the network's own files.
 _HOOKS = ("-finstrument-functions", "-finstrument-functions-exclude-file-list=include/tvm/runtime/")
-_DEBUG = ("-g", "-fno-optimize-sibling-calls", "-fno-pie")
+# objdump names wrong files for headers in DWARF 5. A loop that becomes a formula or a copy would
+# have no branch on its line.
+_DEBUG = (
+    "-fno-tree-scev-cprop",
+    "-fno-tree-loop-distribute-patterns",
+    "-gdwarf-4",
+    "-fno-optimize-sibling-calls",
+    "-fno-pie",
+)
+# kernels without the vectors that each x86-64 has
+_WITHOUT_VECTORS = ("-U__SSE2__",)
 # x86 without conditional moves and vectors
 _WITHOUT_MOVES = ("-m32", "-march=i486")
 _ERROR = re.compile(r"error:|undefined reference|cannot find")
@@ -58,11 +68,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Found:
-    """Reports of a run. ``build``: the compiler with the options that shape branches."""
+    """Reports of a run. ``build``: the compiler with the options that shape branches; ``steady``:
+    lines of that build whose branches do not depend on inputs."""
 
     build: str
     branches: tuple[Place, ...]
     addresses: tuple[Place, ...]
+    steady: x86_branches.SteadyLines
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -87,22 +99,42 @@ def check(
     ValueError
         If the network fails, or cannot be called by a generic program.
     """
-    for tool in ("valgrind", COMPILER, "nm", "objcopy"):
+    for tool in ("valgrind", COMPILER, "nm", "objcopy", "objdump"):
         if shutil.which(tool) is None:
             raise CompileError(f"{tool} is not installed")
     if f"{network.prefix}_load(" in network.header():
         raise CompileError("the network keeps weights in the memory of its intermediate values")
     place = folder / "memcheck"
     place.mkdir()
-    shape = _shape_flags(qemu_run.target_macros(network, target))
-    program = _build(network, shape, inputs, place)
+    macros = qemu_run.target_macros(network, target)
+    shape = _shape_flags(macros)
+    program = _build(network, macros, inputs, place)
     reports = place / "reports.xml"
     _run(network, program, reports)
     layers = {**_layers(network), **dict.fromkeys(qemu_run.main_functions(network), MAIN)}
     branches = _places(reports, "UninitCondition", layers)
     addresses = _places(reports, "UninitValue", layers)
     release = _output([COMPILER, "-dumpfullversion"]).strip()
-    return Found(f"{COMPILER} {release} {' '.join([CFLAGS[0], *shape])}", branches, addresses)
+    build = f"{COMPILER} {release} {' '.join([CFLAGS[0], *shape])}"
+    return Found(build, branches, addresses, _steady_lines(network, program, reports, place))
+
+
+def _steady_lines(
+    network: qemu_run.ArchiveNetwork, program: Path, reports: Path, folder: Path
+) -> x86_branches.SteadyLines:
+    objects = object_commands((), network.sources, folder)
+    text = _output(["nm", *map(str, objects)])
+    functions = {*re.findall(r" [tTwW] (\S+)$", text, re.MULTILINE)}
+    frames = (
+        ElementTree.parse(reports)
+        .getroot()
+        .iterfind("error[kind='UninitCondition']/stack[1]/frame[1]/ip")
+    )
+    return x86_branches.steady_lines(
+        _output(["objdump", "-dl", "--no-show-raw-insn", str(program)]),
+        functions,
+        [int(frame.text or "0", 16) for frame in frames],
+    )
 
 
 def _layers(network: qemu_run.ArchiveNetwork) -> dict[str, str]:
@@ -119,22 +151,23 @@ def _shape_flags(macros: Collection[str]) -> list[str]:
     """
     has_floats = "__ARM_FP" in macros or "__riscv_flen" in macros
     has_selects = "__thumb2__" in macros or "__riscv_zbb" in macros
-    flags = [] if has_selects else [*_WITHOUT_MOVES]
+    flags = [*(_WITHOUT_VECTORS if has_selects else _WITHOUT_MOVES)]
     flags.append(f"-DTVMRT_MICRO_HAS_FPU={int(has_floats)}")
     return flags if has_floats else [*flags, "-DTVMRT_ORDER_BY_BITS"]
 
 
 def _build(
     network: qemu_run.ArchiveNetwork,
-    shape: Sequence[str],
+    macros: Collection[str],
     inputs: Sequence[qemu_run.Input],
     folder: Path,
 ) -> Path:
+    shape = _shape_flags(macros)
     includes = [f"-I{path}" for path in network.includes]
     usual = [COMPILER, "-std=gnu11", "-w", *_DEBUG, *CFLAGS, *shape, *includes]
     objects = object_commands([*usual, *_HOOKS], network.sources, folder)
     for source, command in zip(network.sources, objects.values()):
-        _compile(command + _soft_floats(source, shape))
+        _compile(command + _soft_floats(source, macros))
     main, program = folder / "memcheck_network.c", folder / "memcheck_network"
     symbols = {path: _global_symbols(path) for path in objects}
     operators = set(_layers(network))
@@ -168,12 +201,13 @@ def _split(path: Path, operators: Sequence[str]) -> Iterator[Path]:
         yield copy
 
 
-def _soft_floats(source: Path, shape: Iterable[str]) -> list[str]:
-    """Return the option for the kernels' own floating point, which boards without a unit use in
-    networks with few floats."""
-    without_unit = "-DTVMRT_MICRO_HAS_FPU=0" in shape and "-m32" in shape
+def _soft_floats(source: Path, macros: Collection[str]) -> list[str]:
+    """Return the option for the kernels' own floating point, which RISC-V boards without a unit use
+    in networks with few floats."""
+    if "__riscv" not in macros or "__riscv_flen" in macros:
+        return []
     few = "define TVMRT_FEW_FLOATS" in source.read_text(encoding="utf-8")
-    return ["-DTVMRT_SOFT_FLOAT=1"] if without_unit and few else []
+    return ["-DTVMRT_SOFT_FLOAT=1"] if few else []
 
 
 def _compile(command: Sequence[str]) -> None:

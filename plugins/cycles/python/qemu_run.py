@@ -41,6 +41,11 @@ _HARNESS_SYMBOLS = re.compile(
 )
 
 
+def is_harness(name: str) -> bool:
+    """Return whether a function belongs to the program that calls the network."""
+    return _HARNESS_SYMBOLS.match(name) is not None
+
+
 class RejectedInputsError(ValueError):
     """The network returned an error code for the inputs."""
 
@@ -146,7 +151,8 @@ def counted_runs(
     Sets after the first one that the network rejects are left out.
     """
     board = board_tools(target.name)
-    options = [f'-DTVMRT_KERNEL_SECTION="{KERNEL_SECTION}"'] if kernels_in_ram else []
+    options = ["-gdwarf-4"]  # which changes no instruction
+    options += [f'-DTVMRT_KERNEL_SECTION="{KERNEL_SECTION}"'] if kernels_in_ram else []
     usual = _compiler_command(network, board, options)
     objects = object_commands([*usual, *target.flags], network.sources, folder)
     for command in objects.values():
@@ -169,8 +175,8 @@ def _count(
     folder: Path,
 ) -> CountedRun:
     dumper = f"{board.tool}-objdump"
-    image = _read_image_sizes(path, _run_command([dumper, "-ht", str(path)]), network, inputs)
-    text = _run_command([dumper, "-d", "--no-show-raw-insn", str(path)])
+    image = _read_image_sizes(path, run_command([dumper, "-ht", str(path)]), network, inputs)
+    text = run_command([dumper, "-d", "--no-show-raw-insn", str(path)])
     read = disassembly.read(text, riscv="riscv" in board.tool)
     counts = _execute(network, board, image, read, part, folder)
     return CountedRun(_merge_register_saves(_parse_counts(counts.read_text()), read), read, image)
@@ -217,7 +223,7 @@ def _read_image_sizes(
 
 def _compiler_command(network: ArchiveNetwork, board: Board, options: Sequence[str]) -> list[str]:
     compiler = f"{board.tool}-gcc"
-    found = _run_command([compiler, "-print-file-name=picolibc.specs"]).strip()
+    found = run_command([compiler, "-print-file-name=picolibc.specs"]).strip()
     specs = ["--specs=picolibc.specs"] if "/" in found else []
     includes = [*network.includes, Path(find_boards_path()).parent]
     return [compiler, *specs, "-std=gnu11", *CFLAGS, *options, *(f"-I{path}" for path in includes)]
@@ -226,7 +232,7 @@ def _compiler_command(network: ArchiveNetwork, board: Board, options: Sequence[s
 def target_macros(network: ArchiveNetwork, target: Target) -> set[str]:
     """Return the macros that the compiler of a target defines."""
     usual = _compiler_command(network, board_tools(target.name), ())
-    text = _run_command([*usual, *target.flags, "-dM", "-E", "-x", "c", "/dev/null"])
+    text = run_command([*usual, *target.flags, "-dM", "-E", "-x", "c", "/dev/null"])
     return set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
 
 
@@ -236,7 +242,7 @@ def library_functions(
     """Return the functions that neither the network's objects define nor the program that calls
     it, sorted. ``folder``: that of ``counted_runs``."""
     objects = map(str, object_commands((), network.sources, folder))
-    text = _run_command([f"{board_tools(target.name).tool}-nm", *objects])
+    text = run_command([f"{board_tools(target.name).tool}-nm", *objects])
     own = set(re.findall(r" [tTwW] (\S+)$", text, re.MULTILINE))
     return sorted(name for name in {*names} - own if not _HARNESS_SYMBOLS.match(name))
 
@@ -391,10 +397,10 @@ def _execute(
     folder: Path,
 ) -> Path:
     plugin, out = folder / "count_blocks.so", folder / "counts.txt"
-    release = _VERSION.search(_run_command([board.emulator[0], "--version"]))
+    release = _VERSION.search(run_command([board.emulator[0], "--version"]))
     api = 1 if release is None or int(release[1]) < 9 else 2
     source = Path(find_boards_path(), "count_blocks.c")
-    _run_command(["cc", "-O2", "-shared", "-fPIC", f"-DAPI={api}", str(source), "-o", str(plugin)])
+    run_command(["cc", "-O2", "-shared", "-fPIC", f"-DAPI={api}", str(source), "-o", str(plugin)])
     marks = [f"{mark.removeprefix('count_')}={read.span(mark)[0]:x}" for mark in _MARKERS]
     settings = ["ram={:x}-{:x}".format(*image.ram), f"line={part.line:x}"]
     settings += [f"code={part.code_cache:x}", f"data={part.data_cache:x}", f"out={out}"]
@@ -453,7 +459,8 @@ def _merge_register_saves(
     return kept
 
 
-def _run_command(command: Sequence[str]) -> str:
+def run_command(command: Sequence[str]) -> str:
+    """Return the standard output of a command; CompileError if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as problem:

@@ -43,6 +43,10 @@ TIMING = record(
     ),
     worst_cycles=or_null(integer(), "Upper bound for all inputs, without caches."),
     reason=or_null(text(), "Why there is no bound."),
+    path_functions=list_of(
+        text(),
+        "Functions with branches that may depend on the input; the bound has their longest paths.",
+    ),
 )
 
 INSPECT_BOARD = record(

@@ -4,12 +4,12 @@ The network runs with several inputs: zeros, the least and the largest values, b
 ones, and NaN. Its instructions are the same for all of them if each layer executed equally many, in
 equally many cycles. This is an observation, not a proof: an operator that branches on a rare value
 may pass. ``memcheck`` looks for branches on inputs in the C code, and here the functions of the
-compiler's library are listed whose code has branches.
+compiler's library are listed whose code has branches. If instructions may depend on inputs,
+``worst_case`` bounds the cycles by the longest paths.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,22 +19,24 @@ import numpy as np
 
 from tvmrt.compiler.codegen.target import Target
 from tvmrt.error import CompileError
-from tvmrt.plugins.cycles import memcheck
+from tvmrt.plugins.cycles import memcheck, worst_case
+from tvmrt.plugins.cycles.control_flow import UnknownFlowError
 from tvmrt.plugins.cycles.core_timing import Core
 from tvmrt.plugins.cycles.estimate import estimate_layers
+from tvmrt.plugins.cycles.loop_limits import COPIES
 from tvmrt.plugins.cycles.mcu_parts import Mcu
 from tvmrt.plugins.cycles.qemu_run import (
     ArchiveNetwork,
     CountedRun,
     Input,
+    board_tools,
     counted_runs,
     library_functions,
 )
 
 RANDOM_SETS = 3
+_DEPENDING = ("the instructions depend on the input", "the instructions may depend on other inputs")
 LARGE = 100.0  # magnitude of floating-point inputs, whose range no file states
-# Functions of C libraries whose branches depend on sizes and addresses only.
-_COPIES = re.compile(r"(__aeabi_)?mem(cpy|set|move|clr)[48]?$")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Timing:
     ``inputs``: number of inputs that the network accepted. ``layers``: those whose instructions
     differ. ``memcheck``: branches on inputs in the C code; None if unknown, for ``unchecked``.
     ``library``: functions that memcheck does not see. ``worst_cycles``: upper bound of the cycles
-    of a run; None if there is none, for ``reason``.
+    of a run; None if there is none, for ``reason``. ``path_functions``: C and machine functions
+    with branches that may depend on the input, whose longest paths are part of the bound.
     """
 
     inputs: int
@@ -71,6 +74,7 @@ class Timing:
     library: tuple[LibraryCall, ...]
     worst_cycles: int | None
     reason: str
+    path_functions: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -82,6 +86,7 @@ class Timing:
             "library": [vars(call) for call in self.library],
             "worst_cycles": self.worst_cycles,
             "reason": self.reason or None,
+            "path_functions": [*self.path_functions],
         }
 
 
@@ -116,7 +121,7 @@ def measure(
     foreign = {
         name
         for name in library_functions(called, network, target, folder)
-        if not _COPIES.match(name) and runs[0].code.has_branches(name)
+        if not COPIES.match(name) and runs[0].code.has_branches(name)
     }
     library = tuple(
         LibraryCall(layer.name, name)
@@ -124,8 +129,17 @@ def measure(
         for name in sorted(foreign & layer.functions.keys())
     )
     reason = _reason(layers, found, library, runs, core)
-    worst = None if reason else round(max(_worst(network, run, core, uncached) for run in runs))
-    return Timing(len(runs), layers, found, unchecked, library, worst, reason)
+    functions: tuple[str, ...] = ()
+    worst = max(_worst(network, run, core, uncached) for run in runs)
+    if found is not None and reason in _DEPENDING:
+        tool = board_tools(target.name).tool
+        try:
+            paths = worst_case.bound(runs, found, core, uncached, tool)
+            worst, functions, reason = max(worst, paths.cycles), paths.functions, ""
+        except UnknownFlowError as problem:
+            reason = str(problem)
+    most = None if reason else round(worst)
+    return Timing(len(runs), layers, found, unchecked, library, most, reason, functions)
 
 
 def _check(
@@ -198,17 +212,13 @@ def _reason(
     if len(runs) < 2:
         return "the network rejects all inputs but the given ones"
     if layers:
-        return "the instructions depend on the input"
+        return _DEPENDING[0]
     if (found is not None and found.branches) or library:
-        return "the instructions may depend on other inputs"
+        return _DEPENDING[1]
     return ""
 
 
 def _worst(network: ArchiveNetwork, run: CountedRun, core: Core, part: Mcu) -> float:
     """Return the cycles if each instruction takes its longest time, and no cache keeps a line."""
-    worst = replace(
-        core,
-        costs={**core.costs, **(core.worst_costs or {})},
-        taken_branch=core.worst_taken_branch or core.taken_branch,
-    )
+    worst = worst_case.worst_core(core)
     return sum(layer.cycles for layer in estimate_layers(network, run, worst, part))

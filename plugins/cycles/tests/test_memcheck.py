@@ -85,7 +85,7 @@ def test_branch_that_no_compared_input_takes_is_found(capsys, tmp_path):
     assert found["same_instructions"] and not found["layers"]
     assert layers(found["memcheck"]["branches"]) == {"between operators"}
     assert found["worst_cycles"] is None
-    assert found["reason"] == "the instructions may depend on other inputs"
+    assert re.match(r"function tvmgen_default_\w+ has a loop whose count", found["reason"])
     assert main(["inspect", str(path), "--board", "cortex-m4", "--timing"]) == 0
     text = capsys.readouterr().out
     assert "branches on inputs   between operators (tvmgen_default___main__); memcheck" in text

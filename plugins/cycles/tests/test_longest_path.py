@@ -1,0 +1,272 @@
+"""Test the bound of the cycles of code whose branches depend on the input."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import boards
+import numpy as np
+import pytest
+
+from tvmrt.cli import main
+from tvmrt.plugins.cycles import core_timing, disassembly, longest_path, loop_limits, worst_case
+from tvmrt.plugins.cycles.call_graph import Program
+from tvmrt.plugins.cycles.control_flow import Constants, UnknownFlowError
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TAKEN = 10  # cycles of a taken branch, in the tests of single functions
+
+# f squares r1 values, negative ones after a change of sign, and calls g.
+CODE = """
+00000000 <f>:
+   0:\tmovs\tr2, #0
+   2:\tldr\tr3, [r0, r2]
+   4:\tcmp\tr3, #0
+   6:\tbge.n\ta <f+0xa>
+   8:\tnegs\tr3, r3
+   a:\tmuls\tr3, r3
+   c:\tstr\tr3, [r0, r2]
+   e:\tadds\tr2, #4
+  10:\tcmp\tr2, r1
+  12:\tbne.n\t2 <f+0x2>
+  14:\tbl\t20 <g>
+  18:\tbx\tlr
+
+00000020 <g>:
+  20:\tcmp\tr0, #3
+  22:\tbne.n\t2a <g+0xa>
+  24:\tmuls\tr0, r0
+  26:\tmuls\tr0, r0
+  28:\tmuls\tr0, r0
+  2a:\tbx\tlr
+"""
+
+
+def program(text, same, executed, taken, limits=None, words=None, riscv=False):
+    """Return a program whose instructions take one cycle each."""
+    counts = Counter(executed)
+    return Program(
+        disassembly.read(text, riscv),
+        len,
+        TAKEN,
+        Constants(words or {}),
+        counts,
+        counts,
+        taken,
+        {at: counts[at] - taken.get(at, 0) for at in counts},
+        lambda at, loops: at in same,
+        lambda name, graph, blocks: (limits or {}).get(name),
+        lambda block, name: 0,
+        lambda name: False,
+    )
+
+
+def walk(code, decisions, rounds):
+    """Return the cycles of f for the outcomes of the branches on inputs; its loop runs often."""
+    decisions, cycles, at, back, left = iter(decisions), 0, 0, [], rounds
+    while True:
+        instruction = code.block(at, 1)[0]
+        cycles += 1
+        following = code.instructions[code.indices[at] + 1].address if at != 0x2A else None
+        if instruction.kind == "call":
+            back.append(following)
+            at = instruction.target
+        elif instruction.kind == "branch":
+            if at == 0x12:
+                left -= 1
+                is_taken = left > 0
+            else:
+                is_taken = next(decisions)
+            cycles += TAKEN * is_taken
+            at = instruction.target if is_taken else following
+        elif instruction.kind == "jump":
+            if not back:
+                return cycles
+            at = back.pop()
+        else:
+            at = following
+
+
+def test_bound_is_the_longest_of_all_paths():
+    """The loop runs five times for each input, and all outcomes of the other branches are tried."""
+    executed = dict.fromkeys(range(2, 0x14, 2), 5)
+    executed.update({0: 1, 0x14: 1, 0x18: 1, 0x20: 1, 0x22: 1, 0x2A: 1})
+    given = program(CODE, {0x12}, executed, {6: 3, 0x12: 4, 0x22: 1})
+    every = (walk(given.code, each, 5) for each in itertools.product((False, True), repeat=6))
+    found = longest_path.bound(given, "f")
+    assert found.cycles == max(every)
+    assert found.functions == ("f", "g")
+
+
+def test_loop_that_depends_on_the_input_is_refused_by_name():
+    executed = dict.fromkeys([*range(0, 0x16, 2), 0x18, *range(0x20, 0x2C, 2)], 1)
+    with pytest.raises(UnknownFlowError, match=r"^function f has a loop whose count depends on"):
+        longest_path.bound(program(CODE, set(), executed, {}), "f")
+    # a known algorithm has at most four iterations of ten instructions each
+    found = longest_path.bound(program(CODE, set(), executed, {}, {"f": 4}), "f")
+    assert found.cycles == 1 + 4 * (9 - 1 + TAKEN + TAKEN) + 2 + (3 + TAKEN)
+
+
+def test_callee_counts_at_each_call_in_code_that_depends_on_the_input():
+    text = """
+00000000 <f>:
+   0:\tcmp\tr0, #0
+   2:\tbeq.n\t8 <f+0x8>
+   4:\tbl\t20 <g>
+   8:\tbx\tlr
+
+00000020 <g>:
+  20:\tmuls\tr0, r0
+  22:\tbxeq\tlr
+  24:\tmuls\tr0, r0
+  26:\tbx\tlr
+"""
+    # no run went through the call
+    executed = {0: 1, 2: 1, 8: 1}
+    found = longest_path.bound(program(text, {2}, executed, {2: 1}), "f")
+    assert found.cycles == 2 + TAKEN + 1
+    found = longest_path.bound(program(text, set(), executed, {2: 1}), "f")
+    assert found.cycles == 2 + 1 + max(2 + TAKEN, 4) + 1
+
+
+def test_jump_through_a_table_has_the_targets_of_its_words():
+    text = """
+00000000 <f>:
+   0:\tldr\tr3, [r2, r3]
+   2:\tmov\tpc, r3
+   4:\tbx\tlr
+   6:\tmuls\tr0, r0
+   8:\tmuls\tr0, r0
+   a:\tbx\tlr
+"""
+    executed = {0: 1, 2: 1, 4: 1}
+    found = longest_path.bound(program(text, set(), executed, {}, words={64: 4, 68: 7}), "f")
+    assert found.cycles == 2 + 3
+    with pytest.raises(UnknownFlowError, match=r"^f jumps through a pointer$"):
+        longest_path.bound(program(text, set(), executed, {}), "f")
+
+
+def test_jump_through_a_table_of_distances():
+    text = """
+00000000 <f>:
+   0:\tauipc\ta4,0x1
+   4:\tadd\ta4,a4,252 # 100 <table>
+   8:\tlw\ta5,0(a5)
+   c:\tadd\ta5,a5,a4
+  10:\tjr\ta5
+  14:\tret
+  18:\tmul\ta0,a0,a0
+  1c:\tret
+"""
+    executed = dict.fromkeys(range(0, 0x18, 4), 1)
+    table = {0x100: 0x14 - 0x100 + 2**32, 0x104: 0x18 - 0x100 + 2**32, 0x108: 0x1C}
+    found = longest_path.bound(program(text, set(), executed, {}, None, table, riscv=True), "f")
+    assert found.cycles == 5 + 2
+    with pytest.raises(UnknownFlowError, match=r"^f jumps through a pointer$"):
+        longest_path.bound(program(text, set(), executed, {}, riscv=True), "f")
+
+
+def test_veneer_goes_to_the_function_that_it_names():
+    text = """
+00000000 <f>:
+   0:\tbl\t20 <____aeabi_idiv_veneer>
+   4:\tbx\tlr
+
+00000020 <____aeabi_idiv_veneer>:
+  20:\tldr\tr0, [pc, #4]
+  22:\tmov\tip, r0
+  24:\tbx\tip
+  26:\tnop
+
+00000040 <__divsi3>:
+  40:\tmuls\tr0, r0
+  42:\tbx\tlr
+"""
+    executed = dict.fromkeys((0, 4, 0x20, 0x22, 0x24, 0x40, 0x42), 1)
+    found = longest_path.bound(program(text, set(), executed, {}, None, {0x28: 0x41}), "f")
+    assert found.cycles == 2 + 3 + 2
+
+
+def test_loops_of_library_functions_handle_several_digits_in_an_iteration():
+    text = """
+00000000 <__divsi3>:
+   0:\tlsls\tr3, r1, #1
+   2:\tadcs\tr2, r2
+   4:\tadcs\tr2, r2
+   6:\tbcs.n\t0 <__divsi3>
+   8:\tbx\tlr
+"""
+    given = program(text, set(), {0: 1, 2: 1, 4: 1, 6: 1, 8: 1}, {})
+    limited = longest_path.bound(
+        Program(**{**vars(given), "most_rounds": loop_limits.most_rounds}), "__divsi3"
+    )
+    assert limited.cycles == 32 / 2 * (4 + TAKEN) + 1
+
+
+def needs(target):
+    tool = boards.BOARDS[target.replace("-m3", "-m0plus")].missing_tool()  # runs M3 code
+    return pytest.mark.skipif(tool is not None, reason=f"{tool} is not installed")
+
+
+def extreme_inputs(infos, rng):
+    """Yield inputs unlike those that --timing compares: ramps, saturating and special values."""
+    for kind in ("ramp", "sparse", "small", "special", *["random"] * 6):
+        made = {}
+        for name, row in infos.items():
+            dtype = np.dtype(row["dtype"])
+            n = row["size"] // dtype.itemsize
+            if dtype.kind == "f":
+                special = np.resize([np.nan, np.inf, -np.inf, 1e-40, -1e-45, 3e38, 0.5, -0.0], n)
+                values = {
+                    "ramp": np.linspace(-3, 3, n), "sparse": np.eye(1, n, n // 2)[0] * 1e9,
+                    "small": rng.standard_normal(n) * 1e-39, "special": special,
+                    "random": rng.standard_normal(n) * 10.0 ** rng.integers(-4, 4),
+                }[kind]  # fmt: skip
+            else:
+                low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+                values = {
+                    "ramp": np.linspace(low, high, n), "sparse": np.eye(1, n, n // 2)[0] * high,
+                    "small": rng.integers(0, 2, n), "special": rng.choice([low, high], n),
+                    "random": rng.integers(low, high, n),
+                }[kind]  # fmt: skip
+            with np.errstate(over="ignore"):
+                made[name] = np.asarray(values).astype(dtype)
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.parametrize(
+    "target", [pytest.param(t, marks=needs(t)) for t in ("cortex-m0plus", "cortex-m3", "riscv32")]
+)
+@pytest.mark.parametrize(
+    ("path", "most"), [("digits/digits_int8.onnx", 3.2), ("keras/digits_int8.tflite", 1.2)]
+)
+def test_no_input_exceeds_the_bound(capsys, tmp_path, target, path, most):
+    from tvmrt.plugins.cycles import board_estimate, qemu_run
+    from tvmrt.plugins.cycles.estimate import estimate_layers
+
+    assert main(["inspect", str(EXAMPLES / path), "--board", target, "--timing", "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["networks"].values()
+    if (report["timing"]["unchecked"] or "").find("-m32") >= 0:
+        pytest.skip("gcc has no 32-bit libraries")
+    bound = report["timing"]["worst_cycles"]
+    assert bound is not None, report["timing"]["reason"]
+    options = board_estimate.BoardOptions(target, None, None, None, 1.0, None)
+    machine, part = board_estimate._board(options)
+    archive = board_estimate._compile_network(EXAMPLES / path, options, tmp_path)
+    (network,) = board_estimate._networks(archive, machine, options, tmp_path / "net")
+    core = worst_case.worst_core(core_timing.core_of(machine.name))
+    infos = network.main["inputs"]
+    sets = (
+        qemu_run.checked_inputs(network, made, {})
+        for made in extreme_inputs(infos, np.random.default_rng(5))
+    )
+    runs = qemu_run.counted_runs(network, machine, part, sets, tmp_path)
+    cycles = [sum(row.cycles for row in estimate_layers(network, run, core, part)) for run in runs]
+    assert len(cycles) == 10
+    assert max(cycles) <= bound <= most * max(cycles)
