@@ -40,8 +40,8 @@ _LIMITS = {
     # kernels/scalar/soft_float.h: normalisation of 32 and 23 digits; four bytes of a quotient
     "tvmrt_soft_float_pack": _Digits(31), "tvmrt_soft_float_unpack": _Digits(23),
     "tvmrt_div_f32": _Digits(4),
-    # kernels/board/common_i8.h: a product below 2 ^ 56 is shifted until it is below 2 ^ 24
-    "tvmrt_micro_round_twice": _Digits(33),
+    # kernels/board/common_i8.h: 32 digits are halved five times
+    "tvmrt_micro_round_twice": _Digits(5),
 }  # fmt: skip
 
 

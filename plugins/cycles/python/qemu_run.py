@@ -151,7 +151,8 @@ def counted_runs(
     Sets after the first one that the network rejects are left out.
     """
     board = board_tools(target.name)
-    options = ["-gdwarf-4"]  # which changes no instruction
+    # lines of the C text; with variables, instructions for RISC-V would differ
+    options = ["-gdwarf-4", "-fno-var-tracking"]
     options += [f'-DTVMRT_KERNEL_SECTION="{KERNEL_SECTION}"'] if kernels_in_ram else []
     usual = _compiler_command(network, board, options)
     objects = object_commands([*usual, *target.flags], network.sources, folder)

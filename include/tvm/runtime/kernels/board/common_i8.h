@@ -146,11 +146,16 @@ static inline uint64_t tvmrt_micro_shift_and_round(uint64_t x, int n) {
   return (x + (((uint64_t)1 << (n - 1)) - 1) + ((x >> n) & 1)) >> n;
 }
 
-/*! \brief Number of binary digits of x beyond a float's significand. */
+/*! \brief Number of binary digits of x, below 2 ^ 56, beyond a float's significand. */
 static inline int tvmrt_micro_excess_bits(uint64_t x) {
+  uint32_t excess = (uint32_t)(x >> 24);
   int n = 0;
-  while (x >> n >= (uint64_t)1 << 24) n++;
-  return n;
+  for (int half = 16; half > 0; half /= 2) { /* as many steps for every x */
+    const int digits = (excess >> half != 0) * half;
+    excess >>= digits;
+    n += digits;
+  }
+  return n + (int)excess;
 }
 
 /*!
