@@ -275,7 +275,6 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_quad_8(const tvmrt_micro_conv_i8 *c, 
 /* Columns, stride, channels, strides of x and y, plane, and columns of the input. */
 static const int32_t proof_layers[][7] = {@layers@};
 static int16_t proof_buffer[@most@];
-static int32_t proof_sums[@most@];
 static uint8_t proof_bytes[2][@most@];
 
 static int16_t *proof_columns(int32_t n) {
@@ -295,13 +294,12 @@ static void proof_3x3_copy(const int32_t *layer, int32_t n, int32_t a, int32_t b
 
 static void proof_3x3_quad(const int32_t *layer) {
   int16_t weights[@most@];
-  int32_t bias[@most@];
+  int32_t bias[@most@], sums[@most@];
   const int32_t size = (layer[2] - 1) * layer[5] + 4 * (layer[0] - 1) * layer[1] + 12;
   const tvmrt_micro_conv_i8 conv = {.shape = {.out = {1, (int16_t)layer[0]},
     .stride = {(int16_t)layer[1], (int16_t)layer[1]}, .layout.line_buffer.plane = layer[5]}};
   const tvmrt_micro_data data = {.weights = weights + @most@ - 10 * layer[2], .bias = bias};
-  int32_t *const sums = proof_sums + @most@ - 8 * layer[0];
-  const tvmrt_micro_layer d = {&conv, &data, proof_columns(size), sums};
+  const tvmrt_micro_layer d = {&conv, &data, proof_columns(size), sums + @most@ - 8 * layer[0]};
   PROOF_UNKNOWN(weights);
   for (int32_t i = 0; i < layer[2]; i++) bias[i] = Frama_C_interval(-939524096, 939524096);
   for (int32_t channel = 0; channel < layer[2]; channel += 4) {
@@ -311,15 +309,17 @@ static void proof_3x3_quad(const int32_t *layer) {
 }
 
 static void proof_requantize_quad(const int32_t *layer, int32_t lowest, int32_t highest) {
+  uint8_t y[@most@]; /* not static: without values */
+  int32_t sums[@most@];
   tvmrt_micro_multiplier multipliers[4];
   tvmrt_micro_conv_i8 c = {.shape = {.out = {1, (int16_t)layer[0]}, .y_stride = layer[4]}};
-  PROOF_UNKNOWN(proof_sums);
+  PROOF_UNKNOWN(sums);
   PROOF_UNKNOWN(c.range);
   for (int i = 0; i < 4; i++) {
     multipliers[i].fixed = Frama_C_interval(i ? -2147483647 : lowest, highest);
   }
-  tvmrt_micro_requantize_quad_8(&c, proof_bytes[0] + @most@ - (layer[0] - 1) * layer[4] - 4,
-                                proof_sums + @most@ - 8 * layer[0] - 3, multipliers);
+  tvmrt_micro_requantize_quad_8(&c, y + @most@ - (layer[0] - 1) * layer[4] - 4,
+                                sums + @most@ - 8 * layer[0] - 3, multipliers);
 }
 
 static void proof_depthwise(int level) {
