@@ -13,8 +13,8 @@ _MERGED = (
 
 _SCRIPT = r"""#!/bin/sh
 # Prove with Frama-C that the C code in the folder above has no undefined behaviour for any input.
-# Usage: run.sh [run | kernels_1 | kernels_2 | OPERATOR]...; without arguments all. FRAMAC_OPTIONS
-# adds options of Frama-C.
+# Usage: run.sh [run | kernels_1 | kernels_2 | kernels_3 | OPERATOR]...; without arguments all.
+# FRAMAC_OPTIONS adds options of Frama-C.
 # Exit code: 0 without alarms, 1 with alarms, 2 if Frama-C is missing or cannot read the code.
 cd "$(dirname "$0")" || exit 2
 if ! command -v frama-c >/dev/null 2>&1; then
@@ -31,7 +31,7 @@ export OCAMLRUNPARAM="${OCAMLRUNPARAM-o=200}" # less garbage collection, more me
 macros='@macros@'
 cpp="-std=c99 -undef -I. -Iinclude -I.. -include __fc_builtin.h $macros"
 # All loops are unrolled. Paths are kept apart, but not where each element of a result has two.
-eva="-eva-precision 0 -eva-min-loop-unroll 1000000 -eva-slevel 300 -eva-no-show-progress"
+eva="-eva-precision 0 -eva-min-loop-unroll 1000000 -eva-slevel 300 -eva-plevel 100000"
 
 parse() { # parse NAME FILE...: the syntax tree in $work/NAME.sav
   name=$1
@@ -64,7 +64,7 @@ analyse() { # analyse LABEL TREE FUNCTION USED PROVED [OPTION]...: functions who
   done
   if [ -n "$used" ]; then set -- "$@" -eva-use-spec "$used"; fi
   frama-c -load "$work/$tree.sav" -main "$start" -warn-special-float none \
-    -eva $eva "$@" $FRAMAC_OPTIONS \
+    -eva $eva -eva-no-show-progress "$@" $FRAMAC_OPTIONS \
     -then -report-csv "$work/$label.csv" -time "$work/$label.time" >"$work/$label.log" 2>&1
   if [ $? -ne 0 ] || [ ! -s "$work/$label.csv" ]; then
     echo "frama-c failed for $label:" >&2
@@ -95,14 +95,18 @@ analyse() { # analyse LABEL TREE FUNCTION USED PROVED [OPTION]...: functions who
 
 parse run @run@ driver.c
 parse operators @operators@ operators.c
-first=$(present operators '[*]/$' @first@) second=$(present operators '[*]/$' @second@) # contracts
-contracts=$first${second:+,$second}
-[ $# -gt 0 ] || set -- run kernels_1 kernels_2 @entries@
+# Functions with contracts.
+first=$(present operators '[*]/$' @first@) second=$(present operators '[*]/$' @second@)
+third=$(present operators '[*]/$' @third@) earlier=$first${second:+,$second}
+contracts=$earlier${third:+,$third}
+[ $# -gt 0 ] || set -- run kernels_1 kernels_2 kernels_3 @entries@
 for name; do
   case $name in
     run) analyse run run main "" "" -eva-split-return full ;;
     kernels_1) analyse $name operators proof_$name "" "$first" -from-verify-assigns ;;
     kernels_2) analyse $name operators proof_$name "$first" "$second" -from-verify-assigns ;;
+    kernels_3) analyse $name operators proof_$name "$earlier" "$third" -from-verify-assigns \
+      -eva-ilevel 256 ;;
     *) analyse "$name" operators "proof_@prefix@_$name" "$contracts" "" ;;
   esac
 done
@@ -128,6 +132,7 @@ def print_script(
         "merged": " ".join(_MERGED),
         "first": " ".join(LEVELS[0]),
         "second": " ".join(LEVELS[1]),
+        "third": " ".join(LEVELS[2]),
         "entries": " ".join(name.removeprefix(start) for name in entries),
     }
     text = _SCRIPT

@@ -64,10 +64,12 @@ TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
  * buffer holds quads of channels, so its size is a multiple of eight bytes.
  */
 TVMRT_INLINE void tvmrt_micro_fill(void* line_buffer, const void* end, uint32_t padding) {
+  /* halves, because static analysis joins those of a word */
+  const int16_t halves[2] = {(int16_t)padding, (int16_t)(padding >> 16)};
   uint8_t* at = (uint8_t*)line_buffer;
   do {
-    memcpy(TVMRT_ALIGNED(at, 4), &padding, 4);
-    memcpy(TVMRT_ALIGNED(at + 4, 4), &padding, 4);
+    memcpy(TVMRT_ALIGNED(at, 4), halves, 4);
+    memcpy(TVMRT_ALIGNED(at + 4, 4), halves, 4);
     at += 8;
   } while (at != (const uint8_t*)end);
 }

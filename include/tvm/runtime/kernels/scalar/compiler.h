@@ -176,7 +176,7 @@ TVMRT_INLINE float tvmrt_bounded_f32(float v, float low, float high) {
   v = v > low ? v : low;
   return v < high ? v : high;
 #else
-  return v > low ? (v < high ? v : high) : low;
+  return (v > low) != 0 ? (v < high ? v : high) : low; /* != 0: Frama-C 25 then knows NaN fails */
 #endif
 }
 

@@ -50,9 +50,6 @@ static inline float tvmrt_dequantize(int32_t steps, float scale) {
 /*! \brief The nearest integer to v, clamped to [low, high] within +-2 ^ 21. */
 static inline int32_t tvmrt_round_and_clamp(float v, float low, float high) {
   const float bounded = tvmrt_bounded_f32(v, low, high);
-#if !TVMRT_SOFT_FLOAT
-  /*@ admit comparisons_with_nan_are_false: !\is_NaN(bounded); */
-#endif
   return (int32_t)(bounded + 12582912.0f) - 12582912;
 }
 
