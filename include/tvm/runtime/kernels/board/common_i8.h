@@ -155,7 +155,7 @@ static inline int tvmrt_micro_excess_bits(uint64_t x) {
     excess >>= digits;
     n += digits;
   }
-  return n + (int)excess;
+  return n + (excess != 0);
 }
 
 /*!
