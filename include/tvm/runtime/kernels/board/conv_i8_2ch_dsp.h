@@ -173,6 +173,29 @@ TVMRT_INLINE void tvmrt_micro_2ch_2px(tvmrt_micro_2ch_args* run) {
 
 #else
 
+/*! \brief Accumulate two channels of two pixels; a function, because the time of static analysis grows
+ * with the square of a function's iterations. \return The next pair's weights. */
+static inline const int16_t* tvmrt_micro_2ch_pair(const int16_t* w, const int16_t* x, int32_t n,
+                                                  int32_t* sums) {
+  int32_t u0 = ((const int32_t*)(const void*)w)[0], u1 = u0;
+  uint32_t b0 = ((const uint32_t*)(const void*)w)[1], b1 = b0;
+  w += 4;
+  for (; n > 0; n -= 4, x += 8, w += 4) {
+    TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
+      const int32_t u = *(const int8_t*)(w + i), both = w[i];
+      u0 += x[i] * u;
+      b0 += (uint32_t)(x[i] * both);
+      u1 += x[4 + i] * u;
+      b1 += (uint32_t)(x[4 + i] * both);
+    }
+  }
+  sums[0] = u0;
+  sums[1] = tvmrt_micro_upper(b0, u0);
+  sums[TVMRT_MICRO_CHUNK] = u1;
+  sums[TVMRT_MICRO_CHUNK + 1] = tvmrt_micro_upper(b1, u1);
+  return w;
+}
+
 /*! \brief Accumulate channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]. */
 TVMRT_NOINLINE void tvmrt_micro_2ch_pixels(const tvmrt_micro_conv_i8* c,
                                            const tvmrt_micro_data* data, const int16_t* window,
@@ -181,25 +204,8 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_pixels(const tvmrt_micro_conv_i8* c,
   const int16_t* w = tvmrt_micro_2ch_weights(c, data, channel);
   (void)y;
   (void)pixels;
-  const int32_t* const end = sums + channels;
-  for (int32_t* at = sums; at < end; at += 2) {
-    const int16_t* x = window;
-    int32_t u0 = ((const int32_t*)(const void*)w)[0], u1 = u0;
-    uint32_t b0 = ((const uint32_t*)(const void*)w)[1], b1 = b0;
-    w += 4;
-    for (int32_t n = c->shape.layout.windows.length; n > 0; n -= 4, x += 8, w += 4) {
-      TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
-        const int32_t u = *(const int8_t*)(w + i), both = w[i];
-        u0 += x[i] * u;
-        b0 += (uint32_t)(x[i] * both);
-        u1 += x[4 + i] * u;
-        b1 += (uint32_t)(x[4 + i] * both);
-      }
-    }
-    at[0] = u0;
-    at[1] = tvmrt_micro_upper(b0, u0);
-    at[TVMRT_MICRO_CHUNK] = u1;
-    at[TVMRT_MICRO_CHUNK + 1] = tvmrt_micro_upper(b1, u1);
+  for (int32_t i = 0; i < channels; i += 2) {
+    w = tvmrt_micro_2ch_pair(w, window, c->shape.layout.windows.length, sums + i);
   }
 }
 
