@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program
 
 from .lines import RunGuard
+from .products import ProductCheck
 from .sums import BLOCK
 
 _FUNCTION = """\
@@ -64,6 +66,15 @@ class IdleGuard(RunGuard):
         for checks in self.plan.steps.values():
             self._in_flash += [b for b in checks.weights if b.kind == CONSTANT and b.nbytes]
             checks.weights = [b for b in checks.weights if b.kind != CONSTANT]
+
+    @classmethod
+    def product_checks(cls, program: Program, sources: Sources) -> dict[int, ProductCheck]:
+        """Return the checks of dense layers whose weights are copied to RAM."""
+        return {
+            i: check
+            for i, check in super().product_checks(program, sources).items()
+            if all(buffer.kind != CONSTANT for buffer in check.covered)
+        }
 
     def declarations(self) -> list[str]:
         if not self._in_flash:

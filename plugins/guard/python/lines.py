@@ -26,14 +26,19 @@ class RunGuard(CallLines):
         super().__init__(program, *context)
         self.plan = make_plan(program, self.sources)
         self._known: dict[Buffer, int] = {}
-        self._products = checks_of(program, self.sources)
+        self._products = self.product_checks(program, self.sources)
         covered = covered_by_all(self._products, self.sources)
         for checks in self.plan.steps.values():
             checks.weights = [b for b in checks.weights if b not in covered]
 
     @classmethod
+    def product_checks(cls, program: Program, sources: Sources) -> dict[int, ProductCheck]:
+        """Return the checks of dense layers by index of the step."""
+        return checks_of(program, sources)
+
+    @classmethod
     def macros(cls, program: Program, sources: Sources) -> dict[str, str]:
-        if not checks_of(program, sources):
+        if not cls.product_checks(program, sources):
             return {}
         return {"TVMRT_MICRO_CHECKSUM": f"{sources.prefix}_guard_products"}
 

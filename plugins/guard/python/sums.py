@@ -14,7 +14,12 @@ _MASK = 0xFFFFFFFF
 
 
 def sum_of(array: np.ndarray) -> int:
-    """Return the sum of an array's bytes in memory order, little-endian."""
+    """Return the sum of an array's bytes in memory order, little-endian.
+
+    In C text, all NaN are the same.
+    """
+    if array.dtype in (np.float32, np.float64):
+        array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
     data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     padded = data + bytes(-len(data) % BLOCK)
     blocks = np.frombuffer(padded, "<u4").reshape(-1, BLOCK // 4).sum(axis=1, dtype=np.uint64)

@@ -84,7 +84,7 @@ def add_to(options: Any, values: Mapping[str, str | int] | None = None) -> None:
     texts = {name: str(value) for name, value in (values or {}).items()}
     for name in texts:
         if name not in OPTIONS:
-            hint = suggestion(name.lower(), OPTIONS)
+            hint = suggestion(str(name).lower(), OPTIONS)
             raise ValueError(f"tvmrt has no provider option {name!r}; {hint}")
     options.add_provider_for_devices(register(), texts)
 

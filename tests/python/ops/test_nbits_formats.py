@@ -144,9 +144,10 @@ def test_int8_rounds_the_rows_to_8_bits(kind, compiled):
 def test_int8_activations_need_weights_of_few_bits(tmp_path):
     compiled = tvmrt.compile(network(), executor="aot", dims={"N": (1, 200)}, precision="int8")
     assert {row.precision for row in compiled.summary.reduced} == {"int8"}
-    assert len(compiled.summary.reduced) == len(FORMATS)
+    others = {"8 bits, points", "4 bits, points between integers"}
+    assert len(compiled.summary.reduced) == len(FORMATS.keys() - others)
     digits = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
-    with pytest.warns(TvmrtWarning, match="has no effect: no matmul of several"):
+    with pytest.warns(TvmrtWarning, match="has no effect: no matmul of 16 or"):
         tvmrt.compile(str(digits), precision="int8")
     with pytest.warns(TvmrtWarning, match="aarch64-linux has no AVX-512 VNNI"):
         tvmrt.compile(network(), precision="int8", target="aarch64-linux")

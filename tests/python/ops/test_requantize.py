@@ -7,6 +7,8 @@ import re
 import numpy as np
 import pytest
 from boards import BOARDS, run_network
+from crt_program import run_archive
+from nn_case import build_model, case, reference_outputs
 from quant_case import LAYERS, TYPES, Net, bytes_overflow, run_for, scalar, zero
 
 import tvmrt
@@ -206,3 +208,26 @@ def test_fixed_point_takes_as_many_instructions_as_float_scales(tmp_path):
         counts.append(run_network(board, library, net.feeds, tmp_path / str(i), counted=True))
     fixed, floats = (outcome.instructions for outcome in counts)
     assert fixed <= 1.1 * floats
+
+
+SLOW = [pytest.param(t, marks=pytest.mark.slow) for t in ("cortex-m0plus", "cortex-m55", "riscv32")]
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", *SLOW])
+def test_multipliers_whose_bits_are_those_of_nan(target, tmp_path):
+    rng = np.random.default_rng(37)
+    x = rng.integers(-128, 128, (1, 256)).astype(np.int8)
+    w = rng.integers(-128, 128, (256, 18)).astype(np.int8)
+    w[:, :9] = np.clip(w[:, :9] // 2 + x.reshape(-1, 1) * rng.choice([-1, 1], 9), -128, 127)
+    fixed = [zero("int8", 0), w], [zero("int8", 0), scalar(1), zero("int8", 3)]
+    scales = np.float32([1.0778184e-04, 5.5245313e-05, 9.9646248e-05, 6.6648907e-05])
+    cases = [
+        case(f"{scale}", "QLinearMatMul", [x, scalar(1), *fixed[0], scale, *fixed[1]], range(1, 8))
+        for scale in scales
+    ]
+    model, feeds = build_model(cases, 21)
+    library = tvmrt.compile(model, target=target, interface_api="c", module_name="net")
+    for each, found in zip(cases, run_archive(library, feeds, tmp_path).values()):
+        (wanted,) = reference_outputs(each, 21, "onnxruntime")
+        assert np.ptp(wanted.astype(np.int32)) > 100
+        np.testing.assert_array_equal(found, wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .contract import Contract, holds
+from .graph import Node
 from .op import Op, register
 from .traits import Trait
 
@@ -34,6 +35,15 @@ class MatMulBlocks(Op):
         ],
         example={"K": 40, "G": 2, "B": 16, "bits": 4, "block": 32},
     )
+
+
+def has_int8_weights(node: Node) -> bool:
+    """Return whether all numbers minus their zero points are integers of 8 bits."""
+    points, bits = node.inputs[3:] and node.inputs[3], node.attrs["bits"]
+    if not points:
+        return True
+    numbers = points.data
+    return bits < 8 and bool((numbers == np.rint(np.clip(numbers, 0, 2**bits - 1))).all())
 
 
 def pack_interleaved(numbers: np.ndarray, bits: int) -> np.ndarray:

@@ -50,8 +50,9 @@ def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:
         rows = reduce_matmul_precision(graph, precision)
         if precision == INT8 and not rows:
             warnings.warn(
-                f"{option('precision', 'int8')} has no effect: no matmul of several rows has int8 "
-                f"or int4 weights; add {option('weights', 'int8')} or {option('weights', 'int4')}",
+                f"{option('precision', 'int8')} has no effect: no matmul of 16 or more rows "
+                f"has int8 or int4 weights; add {option('weights', 'int8')} or "
+                f"{option('weights', 'int4')}",
                 TvmrtWarning,
                 stacklevel=2,
             )

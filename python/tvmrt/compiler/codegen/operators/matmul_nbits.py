@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from tvmrt.compiler.ir.extent import lower_bound, upper_bound
+from tvmrt.compiler.ir.matmul_nbits import has_int8_weights
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
@@ -52,13 +51,8 @@ class MatMulNBitsLowering(Lowering):
     def _digits(self) -> int:
         """Return the bytes per element of x in integer arithmetic; 0: many rows are multiplied in
         float32."""
-        points = self.node.inputs[3:] and self.node.inputs[3]
-        if not (self._has_panels and self.target.digits):
+        if not (self._has_panels and self.target.digits and has_int8_weights(self.node)):
             return 0
-        if points:  # weights minus their zero points are stored as int8
-            bits, numbers = self.node.attrs["bits"], points.data
-            if bits == 8 or (numbers != np.rint(np.clip(numbers, 0, 2**bits - 1))).any():
-                return 0
         return DIGITS[self.node.attrs.get(PRECISION)]
 
     def scratch(self, step: Step) -> Scratch:

@@ -59,13 +59,19 @@ def requant_table(
 def requant_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
     """Return a multiplier per channel, to a multiple of four: a float, or a negated fixed-point
     integer. ``scale``: per channel; ``zero``, ``low``, ``high``: the output's zero point and
-    bounds."""
+    bounds.
+
+    The array is int32 if it has fixed-point multipliers, with the bits of the floats: the bits of
+    some integers are those of NaN, which C text cannot express.
+    """
     floats = pad_to_multiple(scale.astype(np.float32), 4)
     fixed = fixed_point_multipliers(scale.astype(np.float32), zero, low, high)
     fours = np.ones(len(floats), np.int64)
     fours[: len(fixed)] = fixed
     chosen = np.repeat(fours.reshape(-1, 4).min(axis=1) > 0, 4)
-    return np.where(chosen, (-fours).astype(np.int32).view(np.float32), floats)
+    if not chosen.any():
+        return floats
+    return np.where(chosen, (-fours).astype(np.int32), floats.view(np.int32))
 
 
 def all_fixed_point(multipliers: np.ndarray) -> bool:
