@@ -133,6 +133,7 @@ def test_callee_counts_at_each_call_in_code_that_depends_on_the_input():
     assert found.cycles == 2 + 1 + max(2 + TAKEN, 4) + 1
 
 
+@pytest.mark.slow
 def test_jump_through_a_table_has_the_targets_of_its_words():
     text = """
 00000000 <f>:
@@ -150,6 +151,7 @@ def test_jump_through_a_table_has_the_targets_of_its_words():
         longest_path.bound(program(text, set(), executed, {}), "f")
 
 
+@pytest.mark.slow
 def test_jump_through_a_table_of_distances():
     text = """
 00000000 <f>:
@@ -170,6 +172,7 @@ def test_jump_through_a_table_of_distances():
         longest_path.bound(program(text, set(), executed, {}, riscv=True), "f")
 
 
+@pytest.mark.slow
 def test_veneer_goes_to_the_function_that_it_names():
     text = """
 00000000 <f>:
