@@ -112,8 +112,10 @@ def test_boards_match_float_requantization(target, bounds, tmp_path):
 def test_multipliers_are_fixed_point_per_four_channels():
     scale = np.array([0.0112, 0.0123, 0.0134, 0.5, 0.014142, 0.015708], np.float32)
     found = requant_multipliers(scale, 0, -128, 127)
-    assert (found[:4] == scale[:4]).all()
-    assert (found.view(np.int32)[4:6] < 0).all()
+    assert found.dtype == np.int32
+    assert (found.view(np.float32)[:4] == scale[:4]).all()
+    assert (found[4:6] < 0).all()
+    assert (requant_multipliers(scale[:4], 0, -128, 127) == scale[:4]).all()
 
 
 SCALED = """
