@@ -90,7 +90,7 @@ _NOTES = {
     "tvmrt_micro_conv_f32": f"{_BOARD_NOTE} */",
     "tvmrt_micro_conv_i8": f"""\
 {_BOARD_NOTE} A sum of
- * products becomes a byte of `range` by the multiplier of its channel: a float scale or its bits,
+ * products becomes a byte of `range` by the multiplier of its channel: the bits of a float scale,
  * or a negative integer, about -2 ^ 36 times the scale. */""",
 }
 

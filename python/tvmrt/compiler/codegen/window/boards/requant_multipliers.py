@@ -57,20 +57,18 @@ def requant_table(
 
 
 def requant_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
-    """Return a multiplier per channel, to a multiple of four: a float, or a negated fixed-point
-    integer. ``scale``: per channel; ``zero``, ``low``, ``high``: the output's zero point and
-    bounds.
+    """Return a multiplier per channel, to a multiple of four, as int32: the bits of a float, or a
+    negated fixed-point integer. ``scale``: per channel; ``zero``, ``low``, ``high``: the output's
+    zero point and bounds.
 
-    The array is int32 if it has fixed-point multipliers, with the bits of the floats: the bits of
-    some integers are those of NaN, which C text cannot express.
+    The array is not float32, because the bits of some integers are those of NaN, which C text
+    cannot express; nor does its type depend on values, because those of weights can be replaced.
     """
     floats = pad_to_multiple(scale.astype(np.float32), 4)
     fixed = fixed_point_multipliers(scale.astype(np.float32), zero, low, high)
     fours = np.ones(len(floats), np.int64)
     fours[: len(fixed)] = fixed
     chosen = np.repeat(fours.reshape(-1, 4).min(axis=1) > 0, 4)
-    if not chosen.any():
-        return floats
     return np.where(chosen, (-fours).astype(np.int32), floats.view(np.int32))
 
 
