@@ -21,15 +21,15 @@ from tvmrt.plugins.cycles.qemu_run import CountedRun
 
 # of C, in the output of objdump -l
 LINE = re.compile(r"^(/.+):(\d+)(?: \(discriminator \d+\))?$")
-_CODE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)")
+_CODE = re.compile(r"^\s*([0-9a-f]+):\s+\S")
 _SYMBOL = re.compile(r"^[0-9a-f]+ <.+>:$")
 _CONTENTS, _LOADED = 1, 2  # type and flag of a section in an ELF file
 
 Line = tuple[str, int]
 
 
-def lines(text: str) -> Iterator[tuple[int, str, Line | None]]:
-    """Yield address, mnemonic and source line of each instruction.
+def _lines(text: str) -> Iterator[tuple[int, Line]]:
+    """Yield address and source line of each instruction that has one.
 
     ``text``: output of ``objdump -dl --no-show-raw-insn``.
     """
@@ -42,8 +42,8 @@ def lines(text: str) -> Iterator[tuple[int, str, Line | None]]:
             line = None
         else:
             found = _CODE.match(row)
-            if found:
-                yield int(found[1], 16), found[2], line
+            if found and line:
+                yield int(found[1], 16), line
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ def gather(runs: Sequence[CountedRun], text: str) -> BranchFacts:
     differing = {
         at for at in executed if len({(some[at], others[at]) for some, others in counts}) > 1
     }
-    found = {at: line for at, _, line in lines(text) if line}
-    return BranchFacts(executed, least, taken, not_taken, frozenset(differing), found)
+    return BranchFacts(executed, least, taken, not_taken, frozenset(differing), dict(_lines(text)))
 
 
 def _counts(run: CountedRun) -> tuple[Counter[int], Counter[int]]:

@@ -26,9 +26,8 @@ _CHECKED = {"weights", "bias", "shift"}  # parameters of an operator that its su
 
 @dataclass(frozen=True)
 class ProductCheck:
-    """Check of the layer of a step, whose input is ``x``; ``covered`` are its weights."""
+    """Check of a layer whose input is ``x``; ``covered`` are its weights."""
 
-    step: Step
     x: Access
     layer: MicroLayerI8
     covered: frozenset[Buffer]
@@ -59,7 +58,7 @@ def checks_of(program: Program, sources: Sources) -> dict[int, ProductCheck]:
             continue
         covered = {p.buffer for p in function.parameters if p.name in _CHECKED and p.buffer}
         x = step.reads[step.read_values.index(step.lowering.node.inputs[0])]
-        found[i] = ProductCheck(step, x, layer, frozenset(covered))
+        found[i] = ProductCheck(x, layer, frozenset(covered))
     return found
 
 

@@ -104,8 +104,9 @@ def generate(
         sources.shared = _constants_of_other_networks(sources, options.image.weights)
     head = _head(program, options)
     if options.call_lines is not None:
+        macros = options.call_lines.macros(program, sources)
         for function in sources.functions:
-            function.macros.update(options.call_lines.macros(program, sources))
+            function.macros.update(macros)
     sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
     if sources.device_constants:
         sources.files[f"{prefix}_held.h"] = _device_constants_header(sources)

@@ -37,6 +37,9 @@ class MatMulBlocks(Op):
     )
 
 
+PANEL_ROWS = 16  # from which hosts widen a panel of weights once for all rows: TVMRT_PANEL_ROWS
+
+
 def has_int8_weights(node: Node) -> bool:
     """Return whether all numbers minus their zero points are integers of 8 bits."""
     points, bits = node.inputs[3:] and node.inputs[3], node.attrs["bits"]

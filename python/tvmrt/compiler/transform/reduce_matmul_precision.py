@@ -12,14 +12,13 @@ from math import prod
 
 from tvmrt.compiler.ir import Graph, Node, Trait
 from tvmrt.compiler.ir.extent import upper_bound
-from tvmrt.compiler.ir.matmul_nbits import has_int8_weights
+from tvmrt.compiler.ir.matmul_nbits import PANEL_ROWS, has_int8_weights
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION, ReducedPrecision
 
 # Below these limits, rounding the input of a layer costs more than it saves.
 MIN_CHANNELS = 2  # of the input, per group
 MIN_USES = 16  # of an element of the input, by windows and channels
 MIN_DEPTH, MIN_COLUMNS = 8, 8  # of a matmul
-MANY_ROWS = 16  # from which block-quantised weights are widened once (TVMRT_PANEL_ROWS)
 FEW_ROWS = 4  # up to which a computed matrix is read in place (TVMRT_MATMUL_FEW_ROWS)
 
 Measure = Callable[[Graph, Sequence[Node]], "list[float]"]
@@ -71,7 +70,7 @@ def _is_profitable(node: Node, precision: str) -> bool:
     if node.has(Trait.MATRIX_PRODUCT):
         return _matmul_is_profitable(node)
     if node.operator.weights is None:  # block-quantised weights: kernels for many rows round x
-        return upper_bound(node.output.shape[0]) >= MANY_ROWS and has_int8_weights(node)
+        return upper_bound(node.output.shape[0]) >= PANEL_ROWS and has_int8_weights(node)
     return _conv_is_profitable(node)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvmrt.compiler.ir.extent import lower_bound, upper_bound
-from tvmrt.compiler.ir.matmul_nbits import has_int8_weights
+from tvmrt.compiler.ir.matmul_nbits import PANEL_ROWS, has_int8_weights
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.reduced_precision import BFLOAT16, INT8, PRECISION
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
@@ -17,7 +17,6 @@ from ..c.writer import FunctionWriter
 from ..lowering import Lowering, Scratch, lowers
 from ..window import packing_f32 as packing
 
-PANEL_ROWS = 16  # minimum rows to widen a weight panel once for all rows: TVMRT_PANEL_ROWS
 # constants of op/matmul_nbits_vnni.h
 DIGIT_ROWS, DIGIT_MR, DIGIT_COLUMNS, DIGIT_UNIT, DIGIT_CHUNK = 192, 6, 32, 128, 8
 DIGITS = {None: 3, BFLOAT16: 2, INT8: 1}  # by precision

@@ -74,7 +74,7 @@ def requant_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np
 
 def all_fixed_point(multipliers: np.ndarray) -> bool:
     """Return whether all multipliers are fixed-point."""
-    return bool((multipliers.view(np.int32) < 0).all())
+    return bool((multipliers < 0).all())
 
 
 def fixed_point_multipliers(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
