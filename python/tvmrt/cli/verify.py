@@ -16,6 +16,7 @@ from tvmrt.cli import (
     connections,
     console,
     dynamic_sizes,
+    node_names,
     onnx_reference,
     options,
     sequence_io,
@@ -63,8 +64,9 @@ def command(
     integers must be equal.
 
     With --precision bf16 or int8, and after a DynamicQuantizeLSTM, outputs may be off by half of
-    their maximum, because a network may amplify rounding errors by any amount. Rely on the
-    comparison of every node then, not on --outputs-only.
+    their maximum, because a network may amplify rounding errors by any amount, and so may results
+    of an If, a Loop or a function with rounded layers inside. Rely on the comparison of every node
+    then, not on --outputs-only.
 
     MODEL may also be a Python file or shared library of operators: each body of each operator is
     then compared with its Python reference on random operands.
@@ -97,7 +99,8 @@ def compare_tensors(
             model, inputs_file, threads, outputs_only, known
         )
         return result
-    network, choices = sequence_io.sequences_to_tensors(onnx_reference.load_model(model), choices)
+    network = node_names.with_distinct_names(onnx_reference.load_model(model))
+    network, choices = sequence_io.sequences_to_tensors(network, choices)
     network, choices = dynamic_sizes.with_chosen_dims(
         network, choices, dynamic_sizes.MAX_KEPT_BYTES
     )
@@ -131,10 +134,8 @@ def _check_outputs(
     """Compare the outputs of the network; also return the name of the reference."""
     rows, judge = [], ""
     runs, known, reduced = _run(model, tried, threads, choices)
-    inexact_nodes = (
-        _makers(model).values() if reduced else _int8_state_nodes(model, with_followers=True)
-    )
-    rounded = dict.fromkeys(inexact_nodes, tolerance.ROUNDED_NETWORK)
+    inexact = _makers(model) if reduced else _int8_state_tensors(model, with_followers=True)
+    rounded = dict.fromkeys(inexact, tolerance.ROUNDED_NETWORK)
     steps = onnx_reference.dequantize_scales(model)
     for trial, actual in zip(tried, runs):
         operators = choices["operators"]
@@ -156,8 +157,8 @@ def _check_nodes(
     rows = []
     # all tensors are kept, so that no plan fits the limit
     runs, known, reduced = _run(observed, tried, threads, {**choices, "ram": None})
-    rounded = dict.fromkeys(_int8_state_nodes(model), tolerance.ROUNDED_LAYER)
-    rounded |= {_label(n): tolerance.ROUNDED_LAYER for n in model.graph.node if n.name in reduced}
+    rounded = dict.fromkeys(_int8_state_tensors(model), tolerance.ROUNDED_LAYER)
+    rounded.update(node_names.rounded_tensors(model, reduced))
     alone = {onnx_reference.ISOLATED_PREFIX + name: each for name, each in known.items()}
     for trial, actual in zip(tried, runs):
         values = {**trial.inputs, **string_outputs.indices_to_strings(actual, known)}
@@ -176,7 +177,7 @@ def _run(
     model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
 ) -> tuple[list[dict[str, np.ndarray]], string_outputs.Labels, Collection[str]]:
     """Return the outputs of one library at each of the sizes, the labels of outputs that have some,
-    and the nodes computed in reduced precision."""
+    and the names of the nodes computed in reduced precision."""
     from tvmrt.cli.session import compile_session
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
@@ -208,7 +209,7 @@ def _compare(
         if given is None:  # an element of a sequence, or an optional value
             verdict = tolerance.Verdict(float("inf"), 0.0, float("inf"), "missing")
         else:
-            off = rounded.get(makers.get(name, ""), 0.0)
+            off = rounded.get(name, 0.0)
             step = steps.get(name, 0.0)
             verdict = tolerance.judge(given, expected.value, expected.noise, off, step)
         value = expected.value
@@ -228,17 +229,16 @@ def _label(node: onnx.NodeProto) -> str:
     return f"{node.op_type} {node.name}".strip()
 
 
-def _int8_state_nodes(model: onnx.ModelProto, with_followers: bool = False) -> set[str]:
-    """Return the nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt keeps in
-    floats; with ``with_followers``, also the nodes after them."""
-    found, tensors = set(), set()
+def _int8_state_tensors(model: onnx.ModelProto, with_followers: bool = False) -> set[str]:
+    """Return the results of nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt
+    keeps in floats; with ``with_followers``, also the tensors computed from them."""
+    tensors: set[str] = set()
     for node in model.graph.node:
         if node.op_type == INT8_STATE_OPERATOR or (
             with_followers and not tensors.isdisjoint(node.input)
         ):
-            found.add(_label(node))
             tensors.update(filter(None, node.output))
-    return found
+    return tensors
 
 
 def _print(

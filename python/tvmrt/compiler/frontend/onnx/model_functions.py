@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import onnx
 
+from .check_ssa import name_of
 from .model_file import opsets
 from .unroll_limits import UnrollBudget
 
@@ -59,15 +60,13 @@ def expand_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx
     """Return a function's nodes, prefixed by the calling node's name, with its attributes."""
     attributes = {a.name: a for a in function.attribute_proto}
     attributes.update({a.name: a for a in node.attribute})
-    return [
-        _bind_attributes(inner, node.name or node.op_type, attributes) for inner in function.node
-    ]
+    return [_bind_attributes(inner, name_of(node), attributes) for inner in function.node]
 
 
 def _bind_attributes(inner: onnx.NodeProto, caller: str, attributes: dict) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(inner)
-    copy.name = f"{caller}/{inner.name or inner.op_type}"
+    copy.name = f"{caller}/{name_of(inner)}"
     del copy.attribute[:]
     for attribute in inner.attribute:
         if not attribute.ref_attr_name:

@@ -1,0 +1,86 @@
+"""Names of nodes, as the compiler reports them, and the tensors that these nodes compute."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tvmrt.cli import tolerance
+
+if TYPE_CHECKING:
+    import onnx
+
+Functions = dict[tuple[str, str], "onnx.FunctionProto"]
+
+
+def with_distinct_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model, or a copy in which no two nodes have the same name for the compiler.
+
+    Nodes of nested graphs count too. The compiler makes the name of a node without one from its
+    operator and output, which may be another node's name. The first node keeps a repeated name.
+    """
+    import onnx
+
+    from tvmrt.compiler.frontend.dims import unused_name
+    from tvmrt.compiler.frontend.onnx.check_ssa import name_of
+
+    names = [name_of(node) for node in _graph_nodes(model.graph)]
+    taken = set(names)
+    if len(taken) == len(names):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    seen: set[str] = set()
+    for node in _graph_nodes(copy.graph):
+        name = name_of(node)
+        if name in seen:
+            node.name = name = unused_name(name, taken.__contains__)
+            taken.add(name)
+        seen.add(name)
+    return copy
+
+
+def rounded_tensors(model: onnx.ModelProto, reduced: Collection[str]) -> Mapping[str, float]:
+    """Return the allowed errors of tensors, relative to their maximum, if nodes with the names
+    ``reduced`` round their operands: by name of the tensor, for results of the model's own nodes.
+
+    A node with a nested graph, or a call of a function, is a network of layers.
+    """
+    from tvmrt.compiler.frontend.onnx.check_ssa import name_of
+
+    functions: Functions = {(each.domain, each.name): each for each in model.functions}
+    allowed: dict[str, float] = {}
+    for node in model.graph.node:
+        if name_of(node) in reduced:
+            allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_LAYER))
+        elif not reduced.isdisjoint(_inner_names(node, functions)):
+            allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_NETWORK))
+    return allowed
+
+
+def _graph_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a graph, then those of the graphs nested in it."""
+    from tvmrt.compiler.frontend.onnx.tensors import subgraphs
+
+    yield from graph.node
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _graph_nodes(inner)
+
+
+def _inner_names(node: onnx.NodeProto, functions: Functions) -> Iterator[str]:
+    """Yield the compiler's names of nodes in a node's nested graphs, or in the function it calls.
+
+    The compiler has refused functions that call themselves.
+    """
+    from tvmrt.compiler.frontend.onnx.check_ssa import name_of
+    from tvmrt.compiler.frontend.onnx.model_functions import expand_call
+    from tvmrt.compiler.frontend.onnx.tensors import subgraphs
+
+    inside = [inner for graph in subgraphs(node) for inner in graph.node]
+    function = functions.get((node.domain, node.op_type))
+    if function is not None:
+        inside += expand_call(function, node)
+    for inner in inside:
+        yield name_of(inner)
+        yield from _inner_names(inner, functions)
