@@ -124,7 +124,7 @@ class CallGraph:
         for at, times in program.executed.items():
             name = program.code.function_at(at)
             if times and at not in reached and not program.outside(name):
-                raise UnknownFlowError(f"{name} is called in an unknown way")
+                raise UnknownFlowError(name, "is called in an unknown way")
 
     def _remove_endings(self) -> None:
         """Remove calls of functions that never return: a run that ends does not execute them."""
@@ -195,8 +195,6 @@ class CallGraph:
                     waiting.append(block.callee)
                     continue
                 if not self.program.is_same(block.last.address, False):
-                    raise UnknownFlowError(
-                        f"{graph.name} calls a pointer that depends on the input"
-                    )
+                    raise UnknownFlowError(graph.name, "calls a pointer that depends on the input")
                 self.calls_pointers = True
                 waiting += [at for at in self.graphs if self.program.always_executed.get(at)]

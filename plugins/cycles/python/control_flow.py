@@ -37,7 +37,14 @@ class Constants:
 
 
 class UnknownFlowError(ValueError):
-    """The possible successors of an instruction are unknown; the text names its function."""
+    """The possible successors of an instruction, or how often it is executed, are unknown.
+
+    ``function``: name of the machine function, with which the text begins.
+    """
+
+    def __init__(self, function: str, problem: str) -> None:
+        super().__init__(f"{function} {problem}")
+        self.function = function
 
 
 class NoReturnError(UnknownFlowError):
@@ -116,7 +123,7 @@ def _ends(code: Disassembly, entry: int, words: Constants) -> dict[int, Block]:
         while at not in seen:
             seen.add(at)
             if at not in code.indices:
-                raise UnknownFlowError(f"the code of {code.function_at(entry)} ends in data")
+                raise UnknownFlowError(code.function_at(entry), "has code that ends in data")
             index = code.indices[at]
             instruction = code.instructions[index]
             after = code.instructions[index + 1].address if index + 1 < len(code.indices) else -1
@@ -139,7 +146,7 @@ def _end(
     kind, target, at = instruction.kind, instruction.target, instruction.address
     if kind == "call":
         if target is not None and code.function_at(target).startswith(_CASES):
-            raise UnknownFlowError(f"{code.function_at(at)} jumps through a table")
+            raise UnknownFlowError(code.function_at(at), "jumps through a table")
         return Block([], [Edge(after)], -1 if target is None else target)
     if kind not in ("branch", "jump", "pop_pc", "table", "loop"):
         return None
@@ -150,10 +157,10 @@ def _end(
     if _returns(instruction):
         return Block([], edges, None, True)
     if kind in ("table", "loop") or conditional:
-        raise UnknownFlowError(f"{code.function_at(at)} jumps through a table")
+        raise UnknownFlowError(code.function_at(at), "jumps through a table")
     found = _table_targets(code, instruction, words)
     if not found:
-        raise UnknownFlowError(f"{code.function_at(at)} jumps through a pointer")
+        raise UnknownFlowError(code.function_at(at), "jumps through a pointer")
     return Block([], [Edge(word) for word in sorted(found)])
 
 
@@ -227,7 +234,7 @@ def remove(graph: Graph, starts: Iterable[int]) -> None:
     for block in blocks.values():
         block.edges = [edge for edge in block.edges if edge.target in blocks]
     if graph.entry not in blocks:
-        raise NoReturnError(f"{graph.name} does not return")
+        raise NoReturnError(graph.name, "does not return")
 
 
 def _predecessors(blocks: dict[int, Block]) -> dict[int, list[int]]:

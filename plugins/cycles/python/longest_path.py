@@ -75,8 +75,8 @@ class _Search:
         for graph, start, cycles, count in [*self._edges(), *self._entries()]:
             if count and math.isinf(cycles):
                 raise UnknownFlowError(
-                    f"function {self._endless_in(graph, start)} has a loop whose count depends on "
-                    "the input"
+                    self._endless_in(graph, start),
+                    "has a loop whose count depends on the input and has no known limit",
                 )
             if count:
                 yield count * cycles
@@ -125,7 +125,7 @@ class _Search:
             self._paths[key] = {}
             self._paths[key] = self._longest(graph, {*graph.blocks}, None, mode)
         if not self._paths[key]:
-            raise UnknownFlowError(f"{graph.name} calls itself")
+            raise UnknownFlowError(graph.name, "calls itself")
         return self._paths[key]
 
     def _longest(
@@ -190,9 +190,7 @@ class _Search:
         if callee is None or (mode == _COUNTED and at not in self.calls.decided[graph.entry]):
             return total
         if callee == POINTER:
-            raise UnknownFlowError(
-                f"{graph.name} calls a pointer in code that depends on the input"
-            )
+            raise UnknownFlowError(graph.name, "calls a pointer in code that depends on the input")
         limit = self.program.most_rounds_of_call(block, self.calls.graphs[callee].name)
         return total + self.paths(self.calls.graphs[callee], limit)[callee]
 

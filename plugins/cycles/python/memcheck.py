@@ -234,6 +234,8 @@ def _program_text(
             pools[f"pool{lent}"] = pool["used_bytes"]
             lent += 1
             continue
+        if not pool["used_bytes"]:
+            continue  # no memory is defined for it
         ending = re.escape(pool_symbol(MemoryPool(pool["name"]), ""))
         owner = re.compile(rf"{re.escape(network.prefix)}.*{ending}(_[0-9a-f]{{8}})?$")
         names = [name for name in symbols if owner.match(name)]

@@ -22,7 +22,7 @@ from tvmrt.error import CompileError
 from tvmrt.plugins.cycles import memcheck, worst_case
 from tvmrt.plugins.cycles.control_flow import UnknownFlowError
 from tvmrt.plugins.cycles.core_timing import Core
-from tvmrt.plugins.cycles.estimate import estimate_layers
+from tvmrt.plugins.cycles.estimate import LayerCycles, estimate_layers
 from tvmrt.plugins.cycles.loop_limits import COPIES
 from tvmrt.plugins.cycles.mcu_parts import Mcu
 from tvmrt.plugins.cycles.qemu_run import (
@@ -137,7 +137,7 @@ def measure(
             paths = worst_case.bound(runs, found, core, uncached, tool)
             worst, functions, reason = max(worst, paths.cycles), paths.functions, ""
         except UnknownFlowError as problem:
-            reason = str(problem)
+            reason = _unknown_flow(problem, table)
     most = None if reason else round(worst)
     return Timing(len(runs), layers, found, unchecked, library, most, reason, functions)
 
@@ -216,6 +216,16 @@ def _reason(
     if (found is not None and found.branches) or library:
         return _DEPENDING[1]
     return ""
+
+
+def _unknown_flow(problem: UnknownFlowError, table: Sequence[LayerCycles]) -> str:
+    """Return why the longest path is unknown, with the operators that call the function."""
+    operators = [layer.name for layer in table if problem.function in layer.functions]
+    subject = f"operator{'s' * (len(operators) > 1)} {', '.join(operators)}: " * bool(operators)
+    return (
+        f"{subject}function {problem}; instead of a bound, use the cycles of inputs of your own, "
+        "given by --inputs"
+    )
 
 
 def _worst(network: ArchiveNetwork, run: CountedRun, core: Core, part: Mcu) -> float:

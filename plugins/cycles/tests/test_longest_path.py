@@ -10,7 +10,9 @@ from pathlib import Path
 
 import boards
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from tvmrt.cli import main
 from tvmrt.plugins.cycles import core_timing, disassembly, longest_path, loop_limits, worst_case
@@ -104,7 +106,7 @@ def test_bound_is_the_longest_of_all_paths():
 
 def test_loop_that_depends_on_the_input_is_refused_by_name():
     executed = dict.fromkeys([*range(0, 0x16, 2), 0x18, *range(0x20, 0x2C, 2)], 1)
-    with pytest.raises(UnknownFlowError, match=r"^function f has a loop whose count depends on"):
+    with pytest.raises(UnknownFlowError, match=r"^f has a loop whose count depends on"):
         longest_path.bound(program(CODE, set(), executed, {}), "f")
     # a known algorithm has at most four iterations of ten instructions each
     found = longest_path.bound(program(CODE, set(), executed, {}, {"f": 4}), "f")
@@ -276,3 +278,63 @@ def test_no_input_exceeds_the_bound(capsys, tmp_path, target, floats, path):
     assert len(cycles) == 10
     most = floats if path.endswith(".onnx") else 1.2
     assert max(cycles) <= bound <= most * max(cycles)
+
+
+def single_node(path, kind, inputs, result, **attributes):
+    """Write a network of one node; ``inputs`` and ``result``: element types and shapes."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    infos = [helper.make_tensor_value_info(n, *each) for n, each in zip(names, inputs)]
+    node = helper.make_node(kind, names, ["y"], "node", **attributes)
+    output = helper.make_tensor_value_info("y", *result)
+    graph = helper.make_graph([node], "g", infos, [output])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+def timing_of(path, board, capsys, *more):
+    assert main(["inspect", str(path), "--board", board, "--timing", "--json", *more]) == 0
+    (network,) = json.loads(capsys.readouterr().out)["networks"].values()
+    if (network["timing"]["unchecked"] or "").find("-m32") >= 0:
+        pytest.skip("gcc has no 32-bit libraries")
+    return network
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.parametrize(
+    ("target", "kind", "dtype", "longest"),
+    [
+        pytest.param(target, kind, dtype, longest, marks=needs(target))
+        for target, kind, dtype, longest in (
+            # a quotient of 63 digits, and one by 0
+            ("cortex-m0plus", "Div", "int64", ([2**63 - 1] * 2, [1, 0])),
+            # digits of a quotient after the normalisation of two subnormal numbers
+            ("cortex-m3", "Div", "double", ([5e-324, 1.0], [1.5e-323, 3.0])),
+            ("cortex-m0plus", "Sqrt", "float", ([1e-45, 3.0],)),
+        )
+    ],
+)
+def test_divisions_and_roots_of_the_compilers_library_have_a_bound(
+    tmp_path, capsys, target, kind, dtype, longest
+):
+    path, inputs = tmp_path / "net.onnx", tmp_path / "in.npz"
+    element = getattr(TensorProto, dtype.upper())
+    single_node(path, kind, [(element, [2])] * len(longest), (element, [2]))
+    numpy_type = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    np.savez(inputs, **{f"x{i}": np.array(x, numpy_type) for i, x in enumerate(longest)})
+    network = timing_of(path, target, capsys, "--inputs", str(inputs))
+    assert network["timing"]["reason"] is None
+    assert network["cycles"] <= network["timing"]["worst_cycles"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.parametrize("target", [pytest.param("riscv32", marks=needs("riscv32"))])
+def test_loop_without_a_limit_is_reported_with_its_operator(tmp_path, capsys, target):
+    path = tmp_path / "net.onnx"
+    single_node(path, "ArgMax", [(TensorProto.FLOAT, [1, 10])], (TensorProto.INT64, [1, 1]), axis=1)
+    timing = timing_of(path, target, capsys)["timing"]
+    assert timing["worst_cycles"] is None
+    assert timing["memcheck"]["branches"], "a network without memory of its own is checked too"
+    reason = timing["reason"]
+    assert reason.startswith("operator node: function ") and "\n" not in reason
+    assert "has no known limit" in reason and "--inputs" in reason

@@ -85,7 +85,8 @@ def test_branch_that_no_compared_input_takes_is_found(capsys, tmp_path):
     assert found["same_instructions"] and not found["layers"]
     assert layers(found["memcheck"]["branches"]) == {"between operators"}
     assert found["worst_cycles"] is None
-    assert re.match(r"function tvmgen_default_\w+ has a loop whose count", found["reason"])
+    loop = r"operator (\w+): function tvmgen_default_\1 has a loop whose count"
+    assert re.match(loop, found["reason"])
     assert main(["inspect", str(path), "--board", "cortex-m4", "--timing"]) == 0
     text = capsys.readouterr().out
     assert "branches on inputs   between operators (tvmgen_default___main__); memcheck" in text
