@@ -245,6 +245,7 @@ def expected_outputs(
     them to measure the arithmetic noise. Nodes that it computes differently from the standard are
     run by the reference evaluator of the onnx package (see tvmrt.compiler.differences). That
     evaluator also runs networks with custom ``operators``, and all networks without onnxruntime.
+    Nodes that permit onnxruntime to round activations to 8 bits compute in float32, as tvmrt does.
     """
     from tvmrt.cli import verify_operators
     from tvmrt.cli.string_outputs import strings_to_indices
@@ -261,13 +262,36 @@ def expected_outputs(
         import onnxruntime  # noqa: F401
     except ImportError:
         return "onnx reference", _evaluate_reference(model, inputs, labels=labels)
-    (plain, judge), (tuned, _) = (_by_onnxruntime(model, inputs, o) for o in (False, True))
+    exact = _without_accuracy_levels(model)
+    (plain, judge), (tuned, _) = (_by_onnxruntime(exact, inputs, o) for o in (False, True))
     plain, tuned = (
         strings_to_indices(split_sequences(values), labels or {}) for values in (plain, tuned)
     )
     return judge, {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
+
+
+def _without_accuracy_levels(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model, or a copy whose matmuls use float32 kernels of onnxruntime.
+
+    ``accuracy_level`` permits less than float32, from float16 (2) to int8 activations (4).
+    """
+    import onnx
+
+    from tvmrt.compiler.frontend.onnx.tensors import nodes
+
+    def levels(node: onnx.NodeProto) -> list[onnx.AttributeProto]:
+        return [each for each in node.attribute if each.name == ACCURACY_LEVEL]
+
+    if not any(map(levels, nodes(model))):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in nodes(copy):
+        for each in levels(node):
+            node.attribute.remove(each)
+    return copy
 
 
 def _by_onnxruntime(
@@ -334,6 +358,10 @@ def _noise(value: np.ndarray, other: np.ndarray) -> float:
 # On x86 without VNNI, onnxruntime's uint8 by int8 matmul overflows unless this setting is on. Some
 # networks fail to load with the setting.
 EXACT_INT8_OPTION = "session.x64quantprecision"
+# onnxruntime replaces the product with dequantised weights by a MatMulNBits, whose default rounds
+# activations to 8 bits; 1 means float32.
+ACCURACY_LEVEL, FLOAT32_LEVEL = "accuracy_level", "1"
+DEQUANTIZED_MATMUL_OPTION = "session.qdq_matmulnbits_accuracy_level"
 
 
 def onnxruntime_session(
@@ -361,6 +389,8 @@ def onnxruntime_session(
             level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
         )
         choices.add_session_config_entry(EXACT_INT8_OPTION, setting)
+        if exact:
+            choices.add_session_config_entry(DEQUANTIZED_MATMUL_OPTION, FLOAT32_LEVEL)
         try:
             return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no base class

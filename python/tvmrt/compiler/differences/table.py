@@ -67,6 +67,10 @@ def _integers(node: NodeView) -> bool:
     return node.is_integer()
 
 
+def _int8_activations(node: NodeView) -> bool:
+    return bool(node.attr("accuracy_level", 0) == 4)
+
+
 def _half_precision(node: NodeView) -> bool:
     return any(kind in ("float16", "bfloat16") for kind in node.types)
 
@@ -316,6 +320,17 @@ ROUNDING = (
         ("the formula of the operator",),
         (f"{ORT} (rounds the state to bytes at each step)",),
         Judge.ONNXRUNTIME,
+    ),
+    Difference(
+        "activations-in-floats",
+        _of(MICROSOFT, "MatMulNBits"),
+        "`accuracy_level` 4",
+        "activations stay in floats, unless `precision` is int8",
+        "the attribute permits rounding to 8 bits and does not ask for it",
+        (f"{ORT} without the attribute, as `tvmrt verify` runs it",),
+        (f"{ORT} (rounds activations to 8 bits)",),
+        Judge.ONNXRUNTIME,
+        _int8_activations,
     ),
     Difference(
         "half-precision-steps",
