@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tvmrt.cli import tolerance
@@ -40,7 +40,7 @@ def with_distinct_names(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def rounded_tensors(model: onnx.ModelProto, reduced: Collection[str]) -> Mapping[str, float]:
+def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[str, float]:
     """Return the allowed errors of tensors, relative to their maximum, if nodes with the names
     ``reduced`` round their operands: by name of the tensor, for results of the model's own nodes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,7 +175,7 @@ def _check_nodes(
 
 def _run(
     model: onnx.ModelProto, tried: Sequence[dynamic_sizes.Trial], threads: int, choices: Mapping
-) -> tuple[list[dict[str, np.ndarray]], string_outputs.Labels, Collection[str]]:
+) -> tuple[list[dict[str, np.ndarray]], string_outputs.Labels, frozenset[str]]:
     """Return the outputs of one library at each of the sizes, the labels of outputs that have some,
     and the names of the nodes computed in reduced precision."""
     from tvmrt.cli.session import compile_session

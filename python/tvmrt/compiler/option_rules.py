@@ -164,15 +164,6 @@ RULES = (
         ),
     ),
     Rule(
-        "{max_error} applies to one of {mixed_precision}, {precision}, {weights} and {winograd}; "
-        "use one of them per compilation",
-        lambda r: (
-            r.max_error is not None
-            and sum([_checks_layer_errors(r), bool(r.mixed_precision), r.precision != "float32"])
-            > 1
-        ),
-    ),
-    Rule(
         "{max_error} of {precision=*} is measured on inputs of the network; give {calibration}",
         lambda r: r.precision != "float32" and r.max_error is not None and not r.calibration,
     ),

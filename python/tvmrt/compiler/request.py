@@ -205,7 +205,7 @@ class Request:
         None,
         "Maximum relative error of a layer: 0.01 or 1%. Layers with a larger error stay in "
         "float32, or use direct convolution. The error depends on the option that is given with "
-        "it.",
+        "it; each option is limited by itself, and errors are not added up.",
         table={
             "mixed-precision, precision": "largest difference relative to the largest value, on "
                 "the calibration inputs",

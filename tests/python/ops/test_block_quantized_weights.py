@@ -5,6 +5,8 @@ The rounded weights are read as products with the rows of an identity matrix.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -196,6 +198,36 @@ def test_inaccurate_layer_stays_in_float32(tmp_path, capsys):
     assert main([*command, "--max-error", "0.2"]) == 0
     reported = capsys.readouterr().out
     assert "quantised" in reported and "in float32" not in reported
+
+
+@pytest.mark.slow
+def test_one_limit_applies_to_weights_and_to_activations(tmp_path, capsys):
+    rng = np.random.default_rng(6)
+    rows, width = 16, 128
+    good, coarse, loud = (rng.normal(0, 0.1, (width, width)).astype(np.float32) for _ in range(3))
+    coarse[0] = 30.0  # of each block, so that a step is larger than most other weights
+    loud[0] = 0.0  # the large activation takes no part in the results
+    quiet = rng.normal(0, 1, (rows, width)).astype(np.float32)
+    x = quiet.copy()
+    x[:, 0] = 1000.0
+    layers = {"good": ("quiet", good), "coarse": ("quiet", coarse), "loud": ("x", loud)}
+    nodes = [helper.make_node("MatMul", [of, n], [f"y_{n}"], n) for n, (of, _) in layers.items()]
+    value = helper.make_tensor_value_info
+    inputs = [value(name, TensorProto.FLOAT, (rows, width)) for name in ("x", "quiet")]
+    outputs = [value(f"y_{name}", TensorProto.FLOAT, (rows, width)) for name in layers]
+    weights = [numpy_helper.from_array(each, name) for name, (_, each) in layers.items()]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    np.savez(tmp_path / "in.npz", x=x, quiet=quiet)
+    command = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.so"), "--json"]
+    command += ["--weights", "int8", "--precision", "int8", "--max-error", "0.02"]
+    assert main([*command, "--calibration", str(tmp_path / "in.npz")]) == 0
+    report = json.loads(capsys.readouterr().out)
+    bits = {row["name"]: row["bits"] for row in report["narrowed"]}
+    assert bits == {"good": 8, "coarse": 32, "loud": 8}
+    precisions = {row["nodes"][0]: row["precision"] for row in report["reduced"]}
+    assert precisions == {"good": "int8", "loud": "float32"}
 
 
 @pytest.mark.everyday(1)
