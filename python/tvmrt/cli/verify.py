@@ -58,7 +58,8 @@ def command(
     tensors kept, to compare the result of each node on its actual inputs. Without onnxruntime, the
     reference is the evaluator of the onnx package. It also checks nodes that onnxruntime is known
     to compute wrongly, such as nearest Resize by sizes; the last line names them, and
-    docs/reference/accuracy.md lists them. The exit code is 1 if anything is wrong.
+    docs/reference/accuracy.md lists them. Nodes that permit int8 activations (accuracy_level of
+    MatMulNBits) are compared with float32 kernels. The exit code is 1 if anything is wrong.
 
     A network of another format is compared with the reference kernels of that format's runtime; its
     integers must be equal.
