@@ -46,7 +46,7 @@ def open_page(browser, tmp_path):
 
 
 def open_tensors(page):
-    """Open the table of tensors; return its rows. Browsers report that it opened some time later."""
+    """Open the table of tensors; return its rows. The browser fills it some time later."""
     page.click("#memory summary")
     page.wait_for_selector("#memory tbody tr")
     return page.query_selector_all("#memory tbody tr")
