@@ -4,11 +4,18 @@ Shapes are those of the common tiny benchmarks: keyword spotting (a depthwise-se
 image classification (ResNet-8), visual wake words (MobileNet v1 0.25 of 96 x 96), anomaly
 detection (an autoencoder), and a regression of a sine. ``int8`` ones come from onnxruntime's
 static quantiser in its QLinear form.
+
+    python tests/bench/firmware/own_networks.py NAME FILE.onnx [--integers]
+
+writes one; with ``--integers`` it takes and returns int8, images channels last, as networks of
+microcontrollers do.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
+import sys
 import tempfile
 from pathlib import Path
 
@@ -171,6 +178,28 @@ def _quantised(model: onnx.ModelProto) -> onnx.ModelProto:
         return onnx.load(after)
 
 
+def with_integer_ends(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return an int8 network without its first and last node, which convert from and to floats."""
+    graph = model.graph
+    first, *inner, last = graph.node
+    assert (first.op_type, last.op_type) == ("QuantizeLinear", "DequantizeLinear")
+    shape = [d.dim_value for d in graph.input[0].type.tensor_type.shape.dim]
+    nodes = list(inner)
+    if len(shape) == 4:
+        order = [0, 3, 1, 2]
+        nodes.insert(0, helper.make_node("Transpose", ["x"], [first.output[0]], perm=order))
+        shape = [shape[0], *shape[2:], shape[1]]
+    else:
+        nodes.insert(0, helper.make_node("Identity", ["x"], [first.output[0]]))
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.INT8, shape),
+        helper.make_tensor_value_info(last.input[0], TensorProto.INT8, None),
+    ]
+    changed = helper.make_graph(nodes, graph.name, ends[:1], ends[1:], graph.initializer)
+    opsets = model.opset_import
+    return helper.make_model(changed, opset_imports=opsets, ir_version=model.ir_version)
+
+
 def golden(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the outputs of onnxruntime."""
     import onnxruntime
@@ -180,3 +209,18 @@ def golden(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, n
     )
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write one of the built-in networks")
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--integers", action="store_true", help="int8 input and output")
+    arguments = parser.parse_args()
+    model = build(arguments.name)
+    onnx.save(with_integer_ends(model) if arguments.integers else model, arguments.file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
