@@ -3,8 +3,9 @@
  *
  *     harness SEED FLIPS RUNS
  *
- * A flip is in the weights before a run, or in the workspace between two operators; half of each. The
- * plain build shows whether a flip changes the answer. RUNS runs without flips count false alarms.
+ * A flip is in the weights before a run, or in the workspace between two operators; half of each if
+ * the network has both, and none if it has neither. The plain build shows whether a flip changes the
+ * answer. RUNS runs without flips count false alarms.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -83,7 +84,8 @@ static void inject(counts* c, int in_weights) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   state = strtoull(argv[1], NULL, 10) * 2654435769u + 88172645463325252u;
-  const long flips = atol(argv[2]), runs = atol(argv[3]);
+  const int places = (WEIGHT_BYTES > 0) + (WORKSPACE_BYTES > 0);
+  const long flips = places > 0 ? atol(argv[2]) : 0, runs = atol(argv[3]);
   counts c[2] = {{0}, {0}};
   long alarms = 0, differ = 0;
   make_writable();
@@ -92,7 +94,8 @@ int main(int argc, char** argv) {
       fill_inputs();
       if (run(PLAIN, golden, -1, 0) != 0) return 3;
     }
-    inject(&c[i % 2], i % 2 == 0);
+    const int in_weights = places == 2 ? i % 2 == 0 : WEIGHT_BYTES > 0;
+    inject(&c[!in_weights], in_weights);
   }
   for (long i = 0; i < runs; ++i) {
     if (i % 16 == 0) {

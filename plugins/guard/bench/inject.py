@@ -4,8 +4,9 @@
         [--runs 1000] [--seed 1] [--cost cortex-m4] [--json]
 
 Flips are injected into the network's C on this machine: half of them into the weights before a run,
-half into the workspace between two operators. ``--cost`` counts instructions in QEMU with and
-without the guard (the cycles plug-in). Equal seeds give equal flips.
+half into the workspace between two operators; all into one of them if the network lacks the other.
+``--cost`` counts instructions in QEMU with and without the guard (the cycles plug-in). Equal seeds
+give equal flips.
 """
 
 from __future__ import annotations
@@ -95,21 +96,20 @@ def _networks_h(libraries: dict, guard: str) -> str:
         f"    {{{size}, {{{plain}, {guarded}}}}},"
         for size, plain, guarded in zip(sizes, symbols["plain"], symbols["guarded"])
     ]
+    workspaces = [f"tvmgen_{name}_workspace" for name in BUILDS if program.arena_bytes]
     lines = [
         *(f'#include "tvmgen_{name}.h"' for name in BUILDS),
         f"enum {{ STEPS = {len(program.steps)}, WEIGHTS = {len(sizes)}, STEP_MORE = 1,",
         f"       WEIGHT_BYTES = {sum(sizes)}, WORKSPACE_BYTES = {program.arena_bytes},",
         f"       OUTPUT_BYTES = {sum(outputs)} }};",
         *extern,
-        *(f"extern unsigned char tvmgen_{name}_workspace[];" for name in BUILDS),
-        "static unsigned char *const workspaces[2] = {",
-        *(f"    tvmgen_{name}_workspace," for name in BUILDS),
-        "};",
+        *(f"extern unsigned char {workspace}[];" for workspace in workspaces),
+        f"static unsigned char *const workspaces[2] = {{{', '.join(workspaces) or 'NULL'}}};",
         "static const struct {",
         "  uint32_t size;",
         "  unsigned char *data[2];",
         "} weights[] = {",
-        *rows,
+        *(rows or ["    {0, {NULL, NULL}},"]),
         "};",
         "static uint32_t draw(uint32_t end);",
         *(f"static _Alignas(16) unsigned char input{i}[{n}];" for i, n in enumerate(inputs)),
@@ -221,6 +221,9 @@ def main() -> None:
 def _text(row: dict, result: Result) -> str:
     lines = [f"{row['network']}, guard={row['guard']}"]
     for each in result.injections:
+        if not each.injected:
+            lines.append(f"  {each.place}: no flips")
+            continue
         lines.append(
             f"  {each.place}: {each.injected} flips, {each.changed} change the answer, "
             f"{each.detected} of these detected ({each.rate:.2%}), {each.silent} wrong answers"
