@@ -38,9 +38,12 @@ class RunGuard(CallLines):
 
     @classmethod
     def macros(cls, program: Program, sources: Sources) -> dict[str, str]:
-        if not cls.product_checks(program, sources):
-            return {}
-        return {"TVMRT_MICRO_CHECKSUM": f"{sources.prefix}_guard_products"}
+        found = {}
+        if any(name.startswith("board/") for each in sources.functions for name in each.includes):
+            found["TVMRT_MICRO_ANY_WEIGHTS"] = "1"  # layers run before their weights are compared
+        if cls.product_checks(program, sources):
+            found["TVMRT_MICRO_CHECKSUM"] = f"{sources.prefix}_guard_products"
+        return found
 
     def declarations(self) -> list[str]:
         return [
