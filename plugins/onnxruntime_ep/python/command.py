@@ -47,7 +47,7 @@ def command(
         warnings.simplefilter("ignore")  # inferred bounds; the session reports errors only
         network = onnx.load(model)
         if parts:
-            compiling.check(request, network)
+            compiling.check_dimensions(dims, request, network)
             found = partition.find_parts(
                 network, lambda part: compiling.write_library(part, request, aside), min_nodes
             )

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
 from tvmrt.compiler import option_values
-from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.codegen.target import get_target, target_names
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
 from tvmrt.compiler.request import Request, make
-from tvmrt.error import suggestion
+from tvmrt.error import UnsupportedError, suggestion
 from tvmrt.network import cache_key
 from tvmrt.network.cache import Cache
+from tvmrt.option_syntax import option
 
 LIBRARY = "network.so"
 NODE = "ort{}"
@@ -25,32 +28,65 @@ NODE = "ort{}"
 _SPACES = re.compile(r"\s*(<=|=|\.\.)\s*")  # around the operators; names may have some, too
 
 
+class ProviderOptionError(ValueError):
+    """A provider option has a wrong value.
+
+    The execution provider finds these errors by the beginning of their text (OPTION_ERROR of
+    ``src/platform/command.c``) and lets the creation of the session fail.
+    """
+
+    def __init__(self, name: str, value: str, reason: str) -> None:
+        super().__init__(f"the provider option {name} has the value '{value}': {reason}")
+
+
 def make_request(dims: str, target: str | None) -> Request:
     """Return the options of a compilation, by default for this machine.
 
-    ``dims`` is a text like ``batch=1..8, seq <= 128``. Raises ValueError if it is malformed.
+    ``dims`` is a text like ``batch=1..8, seq <= 128``. Raises ProviderOptionError if it is
+    malformed, or if the target is unknown or for another machine.
     """
     words = (_SPACES.sub(r"\1", word) for word in option_values.parse_names([dims]))
-    options = {"dims": option_values.parse_dims(words), "target": target}
+    with _errors_of_dims(dims):
+        bounds = option_values.parse_dims(words)
+        declared = Dims(bounds)
+        for name in bounds:
+            declared.extent(name)  # those that depend on others are evaluated only now
+    if target:
+        _check_target(target)
+    options = {"dims": bounds, "target": target}
     return make({name: value for name, value in options.items() if value}).for_here()
 
 
-def check(request: Request, model: onnx.ModelProto) -> None:
-    """Raise ValueError if the target or the dimensions do not suit a whole network."""
-    if request.target is not None:
-        target = get_target(request.target, request.levels)
-        if not target.runs_here:
-            raise ValueError(
-                f"the option target has the value {target.name}, which is for another machine; "
-                "choose one of this machine, such as native"
-            )
+@contextmanager
+def _errors_of_dims(dims: str) -> Iterator[None]:
+    """Turn errors of bounds into those of the provider option."""
+    try:
+        yield
+    except (ValueError, TypeError, UnsupportedError) as error:
+        # errors name the bounds after the flag of the command line
+        reason = str(error).replace(f"{option('dims')} ", "")
+        raise ProviderOptionError("dims", dims, reason) from None
+
+
+def _check_target(name: str) -> None:
+    """Raise ProviderOptionError if there is no target of a name, or not for this machine."""
+    if name not in target_names():
+        local = [each for each in target_names() if get_target(each).runs_here]
+        reason = f"there is no such target; {suggestion(name, local)}"
+        raise ProviderOptionError("target", name, reason)
+    if not get_target(name).runs_here:
+        reason = "it is for another machine; choose one of this machine, such as native"
+        raise ProviderOptionError("target", name, reason)
+
+
+def check_dimensions(dims: str, request: Request, model: onnx.ModelProto) -> None:
+    """Raise ProviderOptionError if the option has bounds of a dimension that a whole network
+    lacks."""
     names = _dimensions(model)
     if unused := Dims(request.dims).unused(names):
         known = suggestion(unused[0], sorted(names)) if names else "all of its sizes are fixed"
-        raise ValueError(
-            f"the option dims has bounds of {unused[0]}, but the network has no dimension "
-            f"{unused[0]}; {known}"
-        )
+        reason = f"the network has no dimension {unused[0]}; {known}"
+        raise ProviderOptionError("dims", dims, reason)
 
 
 def write_library(model: onnx.ModelProto, request: Request, to: Path) -> None:

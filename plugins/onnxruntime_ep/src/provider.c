@@ -13,6 +13,17 @@ static const char* const keys_of_options[NUM_OPTIONS] = {
     [OPTION_CONTEXT_IS_WRITTEN] = "ep.context_enable",
 };
 
+/* Other values are checked by the compiler, which knows the targets and the network's dimensions. */
+static void check_min_nodes(job* j, const char* value) {
+  const size_t digits = strspn(value, "0123456789");
+  if (digits > 0 && value[digits] == '\0' && strspn(value, "0") < digits) return;
+  job_fail(
+      j, ORT_INVALID_ARGUMENT,
+      "the provider option min_nodes has the value '%s'; give a whole number from 1 on, such as "
+      "3, in digits",
+      value);
+}
+
 static void read_option(job* j, provider* to, const char* key, const char* value) {
   size_t i = 0;
   while (i < NUM_OPTIONS && strcmp(key, keys_of_options[i]) != 0) ++i;
@@ -25,6 +36,7 @@ static void read_option(job* j, provider* to, const char* key, const char* value
   } else if (i != OPTION_COMMAND || value[strspn(value, " ")] != '\0') {
     free(to->options[i]);
     TVM(j, (to->options[i] = tvmrt__strdup(value)) == NULL ? -1 : 0);
+    if (i == OPTION_MIN_NODES) check_min_nodes(j, value);
   }
 }
 
@@ -68,10 +80,20 @@ static void claim_parts(job* j, ort_support* support, const tvmrt_buf* text, lis
   }
 }
 
+/* End a job that failed by the error of an option. onnxruntime only logs errors of GetCapability, so
+ * a node is claimed: then compile() is called, whose errors let the session fail. */
+static ort_status* postpone_error(job* j, ort_support* support, const ort_node* node) {
+  job next = {.ort = j->ort};
+  ort_status* status = job_end(j);
+  if (status != NULL) j->ort->api.ReleaseStatus(status);
+  claim(&next, support, (const void* const*)&node, 1);
+  return job_end(&next);
+}
+
 /* Bodies of If, Loop and Scan are part of their nodes: none of their nodes is taken alone. A model
  * with EPContext nodes has been compiled: nothing else is taken, so that no compiler is needed. */
 static ort_status* get_capability(void* self, const ort_graph* graph, ort_support* support) {
-  const provider* p = self;
+  provider* p = self;
   job j = {.ort = p->ort};
   const ort_node* parent = NULL;
   tvmrt_buf model = {NULL, 0, 0}, parts = {NULL, 0, 0};
@@ -92,17 +114,21 @@ static ort_status* get_capability(void* self, const ort_graph* graph, ort_suppor
   }
   tvmrt__buf_free(&parts);
   tvmrt__buf_free(&model);
+  if (p->wrong_option != NULL && nodes.count > 0) {
+    return postpone_error(&j, support, nodes.items[0]);
+  }
   return job_end(&j);
 }
 
 /* ---- compiling them ---- */
 
-static ort_status* compile_one(const provider* p, const ort_graph* graph, const ort_node* fused,
+static ort_status* compile_one(provider* p, const ort_graph* graph, const ort_node* fused,
                                void** out, ort_node** context) {
   const char *is_written = p->options[OPTION_CONTEXT_IS_WRITTEN], *library;
   job j = {.ort = p->ort};
   const list nodes = LIST(&j, Graph, Nodes, graph);
   tvmrt_buf model = {NULL, 0, 0};
+  if (p->wrong_option != NULL) job_fail(&j, ORT_INVALID_ARGUMENT, "%s", p->wrong_option);
   if (nodes.count == 1 && context_is_ours(&j, nodes.items[0])) {
     *out = context_load(&j, nodes.items[0], fused);
   } else {
@@ -171,5 +197,6 @@ void provider_release(void* self, provider* of) {
   (void)self;
   if (of == NULL) return;
   for (size_t i = 0; i < NUM_OPTIONS; ++i) free(of->options[i]);
+  free(of->wrong_option);
   free(of);
 }

@@ -27,6 +27,7 @@ typedef struct provider {
   ort_own table; /* first: its address is that of an OrtEp */
   const ort_functions* ort;
   char* options[NUM_OPTIONS]; /* owned */
+  char* wrong_option;         /* error of an option that the compiler found, or NULL; owned */
 } provider;
 
 /* CreateEp and ReleaseEp of the factory. */
@@ -46,8 +47,9 @@ void write_model(job* j, const ort_graph* graph, const ort_node* boundary, tvmrt
 /* ---- the compiler, a command ---- */
 
 /* Run the command on a model; the path of its result, a file of the job: a library, or for `parts` a
- * text with a line of node indices per part of the graph. */
-char* run_compiler(job* j, const provider* p, const tvmrt_buf* model, bool parts);
+ * text with a line of node indices per part of the graph. An error with the code
+ * ORT_INVALID_ARGUMENT is one of an option; p->wrong_option has its text then. */
+char* run_compiler(job* j, provider* p, const tvmrt_buf* model, bool parts);
 
 /* Set the default command, "tvmrt" at first; for a host that knows it, such as Python. Returns -1 for
  * a command of 4,096 bytes or more. Not while another thread uses the library. Exported. */

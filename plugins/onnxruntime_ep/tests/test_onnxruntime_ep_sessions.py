@@ -260,25 +260,31 @@ for dims in ({{}}, {{"dims": "none=1..2"}}):
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     onnxruntime_ep.add_to(options, dims)
-    session = onnxruntime.InferenceSession({str(tmp_path / "mlp.onnx")!r}, options)
-    print({{part.ep_name for part in session.get_provider_graph_assignment_info()}})
+    try:
+        session = onnxruntime.InferenceSession({str(tmp_path / "mlp.onnx")!r}, options)
+    except Exception as error:
+        print(error)
+    else:
+        print({{part.ep_name for part in session.get_provider_graph_assignment_info()}})
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False,
         env={**os.environ, "TVMRT_CACHE": str(tmp_path / "cache")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["{'tvmrt'}", "{'CPUExecutionProvider'}"]
-    assert "tvmrt: the option dims has bounds of none" in done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "{'tvmrt'}"
+    assert "option dims has the value 'none=1..2': the network has no dimension none" in second
 
 
-def test_a_command_that_fails_leaves_the_graph_to_onnxruntime_and_says_why(mlp, tmp_path):
+def test_a_missing_default_command_leaves_the_graph_to_onnxruntime_and_says_why(mlp, tmp_path):
     onnx.save(mlp, tmp_path / "mlp.onnx")
     program = f"""
 import onnxruntime
 from tvmrt.plugins import onnxruntime_ep
 options = onnxruntime.SessionOptions()
-onnxruntime_ep.add_to(options, {{"command": "/no/such/tvmrt"}})
+onnxruntime_ep._command = lambda: "/no/such/tvmrt"
+onnxruntime_ep.add_to(options)
 onnxruntime.InferenceSession({str(tmp_path / "mlp.onnx")!r}, options)
 onnxruntime.unregister_execution_provider_library("tvmrt")
 print([each.ep_name for each in onnxruntime.get_ep_devices()])
@@ -286,7 +292,7 @@ print([each.ep_name for each in onnxruntime.get_ep_devices()])
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "'/no/such/tvmrt' of the provider option command failed (" in done.stderr
+    assert "tvmrt: the command '/no/such/tvmrt' failed (" in done.stderr
     assert "tvmrt" not in done.stdout
 
 
@@ -323,19 +329,43 @@ EYE = 2 * np.eye(4, dtype=np.float32)
 
 
 @pytest.mark.parametrize(
-    ("values", "reason"),
+    ("name", "value", "reason"),
     [
-        ({"target": "x86-46"}, "target x86-46 is not known; did you mean x86-64"),
-        ({"target": "cortex-m4"}, "option target has the value cortex-m4, .* another machine"),
-        ({"dims": "betch=1..4"}, "has no dimension betch; did you mean batch"),
-        ({"dims": "batch=4..1"}, "batch=4..1: the bounds of a dimension are two numbers"),
-        ({"dims": "batch<=2000000000,more_0<=2000000000"}, "2147483647 elements"),
-        ({"target": f"{OTHER}-linux"}, f"target has the value {OTHER}-linux, .* another machine"),
-        ({"command": "/bin/false"}, r"failed \(it ended without a message\); install"),
-        ({"command": "sh -c 'echo \"a word\"; exit 1'"}, r"option command failed \(a word\)"),
+        ("target", "x86-46", "there is no such target; did you mean x86-64?"),
+        ("target", "!", "there is no such target; choose from native, host, "),
+        ("target", "cortex-m4", "it is for another machine; choose one of this machine"),
+        ("target", f"{OTHER}-linux", "it is for another machine; choose one of this machine"),
+        ("dims", "betch=1..4", "the network has no dimension betch; did you mean batch?"),
+        ("dims", "batch=4..1", "batch=4..1: the bounds of a dimension are two numbers from 0 to "),
+        ("dims", "batch", "'batch' does not declare a dimension; write NAME=LOW..HIGH, "),
+        ("dims", "batch=rows", "dimension batch depends on rows; declare rows, too"),
+        ("dims", "batch=1..2,batch=1..3", "'batch=1..3' declares batch again; declare it once"),
+        ("command", "/bin/false", "this command failed (it ended without a message); give the "),
+        ("command", "sh -c 'echo \"a word\"; exit 1'", "this command failed (a word); give the "),
+        ("min_nodes", "x", None),
+        ("min_nodes", "0", None),
+        ("min_nodes", "-2", None),
+        ("min_nodes", "2.5", None),
+        ("min_nodes", "", None),
     ],
 )
-def test_a_wrong_option_leaves_the_graph_to_onnxruntime_and_says_why(values, reason, capfd):
+def test_a_wrong_value_of_an_option_is_an_error_of_the_session(name, value, reason, capfd):
+    with pytest.raises(Exception, match="provider option") as caught:
+        session(network(TWO_PARTS), {name: value}, level=2)
+    rest = f": {reason}" if reason else "; give a whole number from 1 on, such as 3, in digits"
+    assert f"tvmrt: the provider option {name} has the value '{value}'{rest}" in str(caught.value)
+    assert "--" not in str(caught.value)  # no flags of the command line
+    assert "the provider option" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"dims": "batch<=2000000000,more_0<=2000000000"}, "2147483647 elements"),
+        ({"command": "sh -c 'kill -9 $$'"}, r"failed \(it was killed\); install tvmrt, give its"),
+    ],
+)
+def test_a_failed_compilation_leaves_the_graph_to_onnxruntime_and_says_why(values, reason, capfd):
     model = network(TWO_PARTS)
     ours = session(model, values, level=2)
     assert re.search(reason, capfd.readouterr().err)

@@ -1,6 +1,7 @@
 /* The compiler is another process, so that hosts without Python can use it. */
 #include <errno.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,27 +33,50 @@ static int run(char* const* words, int* code) {
   return 0;
 }
 
-/* The last lines that the command printed are the error. */
-static void fail_command(job* j, const char* command, const char* output) {
-  static const char prefix[] = "tvmrt: error: ";
-  tvmrt_buf said = {NULL, 0, 0};
-  const char* text = "it ended without a message";
-  if (tvmrt__read_file(output, &said) == 0 && said.size > 0) {
-    while (said.size > 0 && said.data[said.size - 1] == '\n') said.data[--said.size] = '\0';
-    text = said.data + (said.size > MAX_ERROR_BYTES ? said.size - MAX_ERROR_BYTES : 0);
-  }
-  if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) {
-    job_fail(j, ORT_EP_FAIL, "%s", text + sizeof(prefix) - 1);
-  } else {
-    job_fail(j, ORT_EP_FAIL,
-             "the command '%s' of the provider option command failed (%s); install tvmrt, or load "
-             "a model that has been compiled with ep.context_enable",
-             command, text);
-  }
-  tvmrt__buf_free(&said);
+/* Set the error of an option, which the session fails with. */
+static void fail_option(job* j, provider* p, const char* text) {
+  free(p->wrong_option);
+  p->wrong_option = tvmrt__strdup(text);
+  job_fail(j, ORT_INVALID_ARGUMENT, "%s", text);
 }
 
-char* run_compiler(job* j, const provider* p, const tvmrt_buf* model, bool parts) {
+/* The last lines that the command printed are the error. A command that ends by itself without an
+ * error of tvmrt is another program; one that was killed may work the next time. */
+static void fail_command(job* j, provider* p, const char* command, const char* output,
+                         bool was_killed) {
+  static const char prefix[] = "tvmrt: error: ", OPTION_ERROR[] = "the provider option ";
+  static const char remedy[] = "or load a model that has been compiled with ep.context_enable";
+  tvmrt_buf printed = {NULL, 0, 0};
+  const char* text = was_killed ? "it was killed" : "it ended without a message";
+  if (tvmrt__read_file(output, &printed) == 0 && printed.size > 0) {
+    while (printed.size > 0 && printed.data[printed.size - 1] == '\n') {
+      printed.data[--printed.size] = '\0';
+    }
+    text = printed.data + (printed.size > MAX_ERROR_BYTES ? printed.size - MAX_ERROR_BYTES : 0);
+  }
+  if (strncmp(text, prefix, sizeof(prefix) - 1) == 0) {
+    text += sizeof(prefix) - 1;
+    if (strncmp(text, OPTION_ERROR, sizeof(OPTION_ERROR) - 1) == 0) {
+      fail_option(j, p, text);
+    } else {
+      job_fail(j, ORT_EP_FAIL, "%s", text);
+    }
+  } else if (p->options[OPTION_COMMAND] != NULL && !was_killed) {
+    const char* error = job_text(j,
+                                 "%scommand has the value '%s': this command failed (%s); give the "
+                                 "command of an installed tvmrt, %s",
+                                 OPTION_ERROR, command, text, remedy);
+    if (error != NULL) fail_option(j, p, error);
+  } else {
+    job_fail(j, ORT_EP_FAIL,
+             "the command '%s' failed (%s); install tvmrt, give its command by the provider option "
+             "command, %s",
+             command, text, remedy);
+  }
+  tvmrt__buf_free(&printed);
+}
+
+char* run_compiler(job* j, provider* p, const tvmrt_buf* model, bool parts) {
   static char* const flags[NUM_OPTIONS] = {
       [OPTION_DIMS] = "--dims", [OPTION_MIN_NODES] = "--min-nodes", [OPTION_TARGET] = "--target"};
   const char* given = p->options[OPTION_COMMAND];
@@ -74,7 +98,7 @@ char* run_compiler(job* j, const provider* p, const tvmrt_buf* model, bool parts
   if (rc != 0) {
     job_fail(j, ORT_EP_FAIL, "/bin/sh cannot be started (%s)", strerror(rc));
   } else if (!WIFEXITED(code) || WEXITSTATUS(code) != 0 || !tvmrt__is_readable(result)) {
-    fail_command(j, command, output);
+    fail_command(j, p, command, output, WIFSIGNALED(code));
   }
   return j->has_failed ? NULL : result;
 }
