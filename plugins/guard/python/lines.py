@@ -11,7 +11,7 @@ from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.op import GAP
 from tvmrt.compiler.ir.program import Buffer, Program
 
-from .plan import make_plan
+from .plan import is_integer_layer, make_plan
 from .products import ProductCheck, checks_of, covered_by_all, print_layers
 from .sums import SUM_C, sum_of
 
@@ -39,8 +39,8 @@ class RunGuard(CallLines):
     @classmethod
     def macros(cls, program: Program, sources: Sources) -> dict[str, str]:
         found = {}
-        if any(name.startswith("board/") for each in sources.functions for name in each.includes):
-            found["TVMRT_MICRO_ANY_WEIGHTS"] = "1"  # layers run before their weights are compared
+        if any(map(is_integer_layer, sources.functions)):
+            found["TVMRT_ANY_WEIGHTS"] = "1"  # layers run before their weights are compared
         if cls.product_checks(program, sources):
             found["TVMRT_MICRO_CHECKSUM"] = f"{sources.prefix}_guard_products"
         return found
@@ -64,6 +64,8 @@ class RunGuard(CallLines):
     def around(self, index: int) -> tuple[list[str], list[str]]:
         checks = self.plan.steps[index]
         before = [line for each in checks.before for line in self._compare(*each)]
+        for buffer in checks.indices:
+            before += self._compare_weights(buffer)
         after = [line for each in checks.after for line in self._compare(*each)]
         for buffer in checks.weights:
             after += self._compare_weights(buffer)

@@ -3,6 +3,9 @@
 A tensor is summed after each operator that writes to it. Changed memory stays changed, so one
 comparison after its last reader covers all of its readers, and changes while they run. If the last
 reader overwrites the memory, the comparison is before it.
+
+Weights that may be indices are compared before each operator that reads them, too, because changed
+ones might lead out of the memory of a tensor.
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tvmrt.compiler.codegen.c.writer import Function
 from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program, Step
 
+_INDICES = {"int32", "int64"}  # types of indices in ONNX
 START = -1  # index of the "operator" that writes the inputs
 
 
@@ -24,6 +29,7 @@ class StepChecks:
     after: list[tuple[Buffer, int]] = field(default_factory=list)
     summed: list[tuple[Buffer, int]] = field(default_factory=list)
     weights: list[Buffer] = field(default_factory=list)
+    indices: list[Buffer] = field(default_factory=list)  # weights compared before the step, too
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,12 @@ def make_plan(program: Program, sources: Sources) -> GuardPlan:
         steps[span.written].summed.append((span.buffer, slot))
         checks = steps[span.checked]
         (checks.before if span.is_before else checks.after).append((span.buffer, slot))
-    for buffer, user in _last_users(sources).items():
-        steps[user].weights.append(buffer)
+    users = _users(sources)
+    for buffer, readers in users.items():
+        steps[readers[-1]].weights.append(buffer)
+        for i in readers:
+            if buffer.dtype.name in _INDICES and not is_integer_layer(sources.functions[i]):
+                steps[i].indices.append(buffer)
     return GuardPlan(steps, len(ends))
 
 
@@ -103,16 +113,20 @@ def _overwritten(step: Step, buffer: Buffer) -> bool:
     return any(buffer.shares_memory(other) for other in written)
 
 
-def _last_users(sources: Sources) -> dict[Buffer, int]:
-    """Return the last step that reads each constant."""
+def _users(sources: Sources) -> dict[Buffer, list[int]]:
+    """Return the steps that read each constant."""
     constants = {*sources.weight_buffers}
-    users = {}
+    users: dict[Buffer, list[int]] = {}
     for i, function in enumerate(sources.functions):
-        for parameter in function.parameters:
-            buffer = parameter.buffer
+        for buffer in dict.fromkeys(parameter.buffer for parameter in function.parameters):
             if buffer is not None and (buffer.kind == CONSTANT or buffer in constants):
-                users[buffer] = i
+                users.setdefault(buffer, []).append(i)
     return users
 
 
-__all__ = ["START", "GuardPlan", "StepChecks", "make_plan"]
+def is_integer_layer(function: Function) -> bool:
+    """Return whether an operator is a layer of int8, whose results are defined for any weights."""
+    return any("_i8" in name for name in function.includes)
+
+
+__all__ = ["START", "GuardPlan", "StepChecks", "is_integer_layer", "make_plan"]

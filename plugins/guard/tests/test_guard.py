@@ -23,6 +23,7 @@ sys.path.insert(0, str(PLUGIN / "bench"))
 import inject  # noqa: E402
 
 WEIGHTS_DAMAGED, TENSOR_DAMAGED = 0x1108, 0x1109
+BOARDS = ("cortex-m4", "cortex-m55", "cortex-m0plus", "riscv32")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def dense_layers(onnx, kind: str, widths: tuple[int, ...]):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "cortex-m0plus", "riscv32"])
+@pytest.mark.parametrize("target", BOARDS)
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 @pytest.mark.slow
 def test_products_of_dense_layers_detect_flips_of_weights(onnx, kind, target, tmp_path):
@@ -286,17 +287,66 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("soft", [0, 1])
-@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "cortex-m0plus", "riscv32"])
-@pytest.mark.parametrize("kind", ["digits", "dense"])
+def gather(onnx):
+    """Return a network whose indices are constants."""
+    helper, types = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("Relu", ["x"], ["t"]),
+        helper.make_node("Gather", ["t", "at"], ["g"], axis=1),
+        helper.make_node("Exp", ["g"], ["y"]),
+    ]
+    indices = np.random.default_rng(2).integers(0, 64, 200)
+    graph = helper.make_graph(
+        nodes, "gather",
+        [helper.make_tensor_value_info("x", types.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", types.FLOAT, [1, 200])],
+        [onnx.numpy_helper.from_array(indices, "at")],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def convolution(onnx):
+    """Return a convolution that the kernels of boards do not have."""
+    helper, types = onnx.helper, onnx.TensorProto
+    random = np.random.default_rng(4)
+    constants = {"s": np.float32(0.02), "z": np.int8(-3), "bs": np.float32(0.0002),
+                 "ws": np.float32(0.01), "wz": np.int8(0),
+                 "w": random.integers(-127, 127, (5, 3, 2, 2, 2), np.int8),
+                 "b": random.integers(-3000, 3000, 5, np.int32)}  # fmt: skip
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["xf"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wf"]),
+        helper.make_node("DequantizeLinear", ["b", "bs"], ["bf"]),
+        helper.make_node("Conv", ["xf", "wf", "bf"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "s", "z"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "convolution",
+        [helper.make_tensor_value_info("x", types.INT8, [1, 3, 4, 4, 4])],
+        [helper.make_tensor_value_info("y", types.INT8, [1, 5, 3, 3, 3])],
+        [onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "soft"),
+    [
+        *((k, t, s) for k in ("digits", "dense") for t in BOARDS for s in (0, 1)),
+        ("gather", "cortex-m4", 0),
+        ("convolution", "cortex-m4", 0),
+    ],
+)
 @pytest.mark.slow
 def test_changed_weights_and_biases_cause_no_undefined_behaviour(
     onnx, kind, target, soft, tmp_path
 ):
     if kind == "digits":
         network = str(DIGITS / "digits_int8.onnx")
-    else:  # weights with zero points
+    elif kind == "dense":  # weights with zero points
         network = dense_layers(onnx, "uint8", (9, 24, 17, 3))
+    else:
+        network = {"gather": gather, "convolution": convolution}[kind](onnx)
     library = tvmrt.compile(network, target=target, interface_api="c", guard="run")
     library.export_sources(tmp_path)
     buffers = {library.sources.symbol_of(b): b.nbytes for b in library.sources.weight_buffers}
@@ -307,7 +357,7 @@ def test_changed_weights_and_biases_cause_no_undefined_behaviour(
         "x": x.nbytes, "y": y.nbytes,
     }  # fmt: skip
     (tmp_path / "main.c").write_text(FLIP_ALL % values)
-    checks = ["-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
+    checks = ["-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
     has_fpu = f"-DTVMRT_MICRO_HAS_FPU={1 - soft}"
     wrong, detected = run_with_weights_in_ram(tmp_path, "-O1", "-g", *checks, has_fpu)
     assert wrong == 0

@@ -110,7 +110,7 @@ PARAMETERS = {
     "TVMRT_I8_FORMAT": "window/tiles_i8.py, by Target.int8",
     "TVMRT_MATMUL_BF16_BYTES": "window/matmul.py, as much as it plans scratch for",
     "TVMRT_DEPTH_FIRST_LAYERS": "operators/depth_first_chain.py",
-    "TVMRT_MICRO_ANY_WEIGHTS": "firmware/call_lines.py, for options that detect changed weights",
+    "TVMRT_ANY_WEIGHTS": "firmware/call_lines.py, for options that detect changed weights",
     "TVMRT_MICRO_CHECKSUM": "firmware/call_lines.py, for options that compare the sums",
     "TVMRT_MICRO_ROUNDS_TWICE": "window/boards/requant_multipliers.py, for layers that do",
     "TVMRT_OPENMP_SIMD": "export/toolchain.py, for compilers that are given -fopenmp-simd",

@@ -23,10 +23,10 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "../parallel.h"
+#include "../scalar/any_weights.h"
 #include "../scalar/soft_float.h"
 #include "../tile/epilogue_i8.h"
 #include "../tile/simd.h"
-#include "any_weights.h"
 #include "cpu_features.h"
 #include "shape.h"
 #if TVMRT_MICRO_RVV
@@ -185,7 +185,7 @@ TVMRT_NOINLINE int32_t tvmrt_micro_round_twice(uint32_t size, uint32_t factor, i
 static inline int32_t tvmrt_micro_scale_and_round(int32_t acc, float scale) {
   uint32_t bits, size = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc, fixed;
   memcpy(&bits, &scale, sizeof(bits));
-  const int places = 150 - (int)TVMRT_MICRO_EXPONENT(bits); /* 16 or more */
+  const int places = 150 - (int)TVMRT_WRAP_EXPONENT(bits); /* 16 or more */
   const uint32_t factor = (bits & 0x7FFFFF) | 0x800000;
   const uint64_t product = (uint64_t)size * factor; /* below 2 ^ 55 */
   const uint32_t high = (uint32_t)(product >> 32), low = (uint32_t)product;
@@ -254,7 +254,7 @@ TVMRT_INLINE int32_t tvmrt_micro_add_zero_point(int32_t q, int32_t zero) {
 TVMRT_INLINE int32_t tvmrt_micro_requantize_one(int32_t sum, tvmrt_micro_multiplier factor,
                                                 int32_t zero) {
   if (factor.fixed < 0) {
-    return ((int32_t)(((int64_t)sum * TVMRT_MICRO_NEG(factor.fixed)) >> 32) + zero * 16 + 8) >> 4;
+    return ((int32_t)(((int64_t)sum * TVMRT_WRAP_NEG(factor.fixed)) >> 32) + zero * 16 + 8) >> 4;
   }
   return tvmrt_micro_add_zero_point(tvmrt_micro_scale_and_round(sum, factor.scale), zero);
 }
@@ -361,7 +361,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize_once(uint8_t* y, const int32_t* sums,
   const int32_t zero = (int32_t)kept.zero * 16 + 8;
   for (const int32_t* const end = sums + n; sums != end && multipliers->fixed < 0;) {
     *y++ =
-        tvmrt_micro_requantize_fixed(*sums++, TVMRT_MICRO_NEG((multipliers++)->fixed), zero, &kept);
+        tvmrt_micro_requantize_fixed(*sums++, TVMRT_WRAP_NEG((multipliers++)->fixed), zero, &kept);
     n--;
   }
   if (n > 0) tvmrt_micro_requantize_floats(y, sums, multipliers, n, range);

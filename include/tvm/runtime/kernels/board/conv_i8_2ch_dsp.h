@@ -59,7 +59,7 @@ TVMRT_NOINLINE void tvmrt_micro_2ch_1px(int32_t* sums, const int32_t* end, const
     w += 4;
     for (int32_t n = length; n > 0; n -= 4, x += 4, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
-        TVMRT_MICRO_ADD_TO(u, x[i] * *(const int8_t*)(w + i));
+        TVMRT_WRAP_ADD_TO(u, x[i] * *(const int8_t*)(w + i));
         b += (uint32_t)(x[i] * w[i]);
       }
     }
@@ -183,9 +183,9 @@ static inline const int16_t* tvmrt_micro_2ch_pair(const int16_t* w, const int16_
   for (; n > 0; n -= 4, x += 8, w += 4) {
     TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
       const int32_t u = *(const int8_t*)(w + i), both = w[i];
-      TVMRT_MICRO_ADD_TO(u0, x[i] * u);
+      TVMRT_WRAP_ADD_TO(u0, x[i] * u);
       b0 += (uint32_t)(x[i] * both);
-      TVMRT_MICRO_ADD_TO(u1, x[4 + i] * u);
+      TVMRT_WRAP_ADD_TO(u1, x[4 + i] * u);
       b1 += (uint32_t)(x[4 + i] * both);
     }
   }

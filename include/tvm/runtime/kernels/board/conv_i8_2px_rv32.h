@@ -109,7 +109,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_2px_quad(int32_t* sums, const int32_t* bi
   const int32_t upper[4] = {u0, u1, u2, u3};
   TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
     sums[i] = (int32_t)((uint32_t)bias[i] + all[i] - ((uint32_t)upper[i] << 16));
-    sums[TVMRT_MICRO_CHUNK + i] = TVMRT_MICRO_ADD(bias[i], upper[i]);
+    sums[TVMRT_MICRO_CHUNK + i] = TVMRT_WRAP_ADD(bias[i], upper[i]);
   }
   return w;
 }
@@ -123,10 +123,10 @@ TVMRT_INLINE const int8_t* tvmrt_micro_1px_quad(int32_t* sums, const int32_t* bi
     const int8_t* const end = tvmrt_micro_2px_weights_end(w, left);
     w += 4;
     do {
-      TVMRT_MICRO_ADD_TO(a0, x[0] * w[0] + x[1] * w[4]);
-      TVMRT_MICRO_ADD_TO(a1, x[0] * w[1] + x[1] * w[5]);
-      TVMRT_MICRO_ADD_TO(a2, x[0] * w[2] + x[1] * w[6]);
-      TVMRT_MICRO_ADD_TO(a3, x[0] * w[3] + x[1] * w[7]);
+      TVMRT_WRAP_ADD_TO(a0, x[0] * w[0] + x[1] * w[4]);
+      TVMRT_WRAP_ADD_TO(a1, x[0] * w[1] + x[1] * w[5]);
+      TVMRT_WRAP_ADD_TO(a2, x[0] * w[2] + x[1] * w[6]);
+      TVMRT_WRAP_ADD_TO(a3, x[0] * w[3] + x[1] * w[7]);
       w += 8;
       x += 2;
     } while (w != end);

@@ -154,10 +154,10 @@ TVMRT_INLINE const int8_t* tvmrt_micro_dot_products(int32_t* sums, const int32_t
     TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
       const int at = tvmrt_micro_weight_at(i);
       const int32_t w0 = weights[at], w1 = weights[TVMRT_MICRO_GROUP + at];
-      TVMRT_MICRO_ADD_TO(a0, x[i] * w0);
-      TVMRT_MICRO_ADD_TO(a1, x[i] * w1);
-      TVMRT_MICRO_ADD_TO(b0, x[second + i] * w0);
-      TVMRT_MICRO_ADD_TO(b1, x[second + i] * w1);
+      TVMRT_WRAP_ADD_TO(a0, x[i] * w0);
+      TVMRT_WRAP_ADD_TO(a1, x[i] * w1);
+      TVMRT_WRAP_ADD_TO(b0, x[second + i] * w0);
+      TVMRT_WRAP_ADD_TO(b1, x[second + i] * w1);
     }
     x += pixels * TVMRT_MICRO_GROUP;
   }

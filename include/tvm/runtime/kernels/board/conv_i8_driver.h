@@ -116,7 +116,7 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
   for (int32_t p = 0; p < pixels; p++, sums += TVMRT_MICRO_CHUNK) {
     const int32_t sum = tvmrt_micro_window_sum(window + p * TVMRT_MICRO_GROUP, pixels, n);
     for (int32_t i = 0; i < channels; i++) {
-      sums[i] = TVMRT_MICRO_ADD(sums[i], TVMRT_MICRO_MULTIPLY(shift[i], sum));
+      sums[i] = TVMRT_WRAP_ADD(sums[i], TVMRT_WRAP_MULTIPLY(shift[i], sum));
     }
   }
 }

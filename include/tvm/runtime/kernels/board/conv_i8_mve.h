@@ -127,7 +127,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
 #if TVMRT_MICRO_CAN_MVE
       sum = vmladavaq_s8(sum, vldrbq_s8(window), vldrbq_s8(w));
 #else
-      for (int32_t i = 0; i < 16; i++) TVMRT_MICRO_ADD_TO(sum, window[i] * w[i]);
+      for (int32_t i = 0; i < 16; i++) TVMRT_WRAP_ADD_TO(sum, window[i] * w[i]);
 #endif
     }
     sums[p / 2 * TVMRT_MICRO_CHUNK + p % 2] = sum;

@@ -124,7 +124,7 @@ TVMRT_INLINE void tvmrt_micro_conv_accumulate(const tvmrt_micro_conv_i8* c,
       int32_t sum = bias[i];
       for (int32_t k = 0; k < n; k += TVMRT_MICRO_GROUP, x += pixels * TVMRT_MICRO_GROUP) {
         for (int32_t j = 0; j < TVMRT_MICRO_GROUP; j++) {
-          TVMRT_MICRO_ADD_TO(sum, x[j] * w[(k + j) * step + i]);
+          TVMRT_WRAP_ADD_TO(sum, x[j] * w[(k + j) * step + i]);
         }
       }
       sums[p * TVMRT_MICRO_CHUNK + i] = sum;

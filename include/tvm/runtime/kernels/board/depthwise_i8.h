@@ -77,10 +77,10 @@ TVMRT_INLINE void tvmrt_micro_accumulate_quad(int32_t acc[4], const int16_t* x, 
       : "cc", "memory");
 #else
   for (; n > 0; n--, x += step, w += 4) {
-    TVMRT_MICRO_ADD_TO(a, x[0] * w[0]);
-    TVMRT_MICRO_ADD_TO(b, x[1] * w[1]);
-    TVMRT_MICRO_ADD_TO(c, x[2] * w[2]);
-    TVMRT_MICRO_ADD_TO(d, x[3] * w[3]);
+    TVMRT_WRAP_ADD_TO(a, x[0] * w[0]);
+    TVMRT_WRAP_ADD_TO(b, x[1] * w[1]);
+    TVMRT_WRAP_ADD_TO(c, x[2] * w[2]);
+    TVMRT_WRAP_ADD_TO(d, x[3] * w[3]);
   }
 #endif
   acc[0] = a;

@@ -179,9 +179,9 @@ TVMRT_INLINE void tvmrt_micro_3x3_accumulators(int32_t* sums, int32_t bias, cons
     int32_t a = bias, b = bias;
     TVMRT_UNROLL(3) for (int i = 0; i < 3; i++) {
       const int32_t x1 = older[4 * i + 1], x2 = below[4 * i];
-      TVMRT_MICRO_ADD_TO(a, older[4 * i] * first[i] + x1 * second[i] + x2 * third[i]);
+      TVMRT_WRAP_ADD_TO(a, older[4 * i] * first[i] + x1 * second[i] + x2 * third[i]);
       if (rows == 2) {
-        TVMRT_MICRO_ADD_TO(b, x1 * first[i] + x2 * second[i] + below[4 * i + 1] * third[i]);
+        TVMRT_WRAP_ADD_TO(b, x1 * first[i] + x2 * second[i] + below[4 * i + 1] * third[i]);
       }
     }
     older += 12 - 4 * rows;

@@ -271,10 +271,10 @@ TVMRT_INLINE void tvmrt_micro_wide_four(int32_t* sums, const int32_t* record, co
     const int16_t* at = x + *record;
     for (int32_t tap = 0; tap < taps; tap++, at++) {
       const int32_t weight = tvmrt_micro_wide_weight(record + 1, tap, taps, stride);
-      TVMRT_MICRO_ADD_TO(a, at[0] * weight);
-      TVMRT_MICRO_ADD_TO(b, at[stride] * weight);
-      TVMRT_MICRO_ADD_TO(c, at[2 * stride] * weight);
-      TVMRT_MICRO_ADD_TO(d, at[3 * stride] * weight);
+      TVMRT_WRAP_ADD_TO(a, at[0] * weight);
+      TVMRT_WRAP_ADD_TO(b, at[stride] * weight);
+      TVMRT_WRAP_ADD_TO(c, at[2 * stride] * weight);
+      TVMRT_WRAP_ADD_TO(d, at[3 * stride] * weight);
     }
   }
   sums[0] = a;

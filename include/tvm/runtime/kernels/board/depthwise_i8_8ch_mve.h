@@ -106,8 +106,8 @@ TVMRT_NOINLINE void tvmrt_micro_mve_8ch_block(int32_t* sums, const tvmrt_micro_m
     for (; taps < b->end; taps++, w += 8) {
       const int8_t *const a = x + *taps, *const c = a + b->step;
       for (int32_t i = 0; i < 8; i++) {
-        sums[i] = TVMRT_MICRO_ADD(sums[i], a[i] * w[i]);
-        second[i] = TVMRT_MICRO_ADD(second[i], c[i] * w[i]);
+        sums[i] = TVMRT_WRAP_ADD(sums[i], a[i] * w[i]);
+        second[i] = TVMRT_WRAP_ADD(second[i], c[i] * w[i]);
       }
     }
 #endif

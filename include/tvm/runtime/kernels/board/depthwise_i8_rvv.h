@@ -87,8 +87,8 @@ TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
     for (int32_t kh = 0; kh < n; kh++) {
       const int8_t* x = rows[kh] + b->at + i;
       for (int32_t kw = 0; kw < b->taps; kw++, x += b->step, w += b->out_c) {
-        TVMRT_MICRO_ADD_TO(first, x[0] * *w);
-        TVMRT_MICRO_ADD_TO(second, x[b->next] * *w);
+        TVMRT_WRAP_ADD_TO(first, x[0] * *w);
+        TVMRT_WRAP_ADD_TO(second, x[b->next] * *w);
       }
     }
     b->sums[i] = first;

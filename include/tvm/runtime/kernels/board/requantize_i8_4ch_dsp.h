@@ -116,7 +116,7 @@ TVMRT_INLINE void tvmrt_micro_requantize_quad(const tvmrt_micro_conv_i8* c, uint
     const tvmrt_micro_range range = c->range;
     const int32_t half = range.zero * 16 + 8, y_step = c->shape.y_stride;
     for (int i = 0; i < 4; i++) {
-      const int32_t factor = TVMRT_MICRO_NEG(multipliers[i].fixed);
+      const int32_t factor = TVMRT_WRAP_NEG(multipliers[i].fixed);
       const int32_t *from = sums + i, *const end = from + n * stride;
       for (uint8_t* to = y + i; from != end; from += stride, to += y_step) {
         *to = tvmrt_micro_requantize_fixed(*from, factor, half, &range);

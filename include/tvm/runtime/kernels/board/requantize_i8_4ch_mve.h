@@ -132,7 +132,7 @@ TVMRT_INLINE void tvmrt_micro_mve_finish(const tvmrt_micro_conv_i8* c, const tvm
   for (int32_t row = 0; row < rows; row++, sums += 4) {
     for (int32_t p = 0; p < s->out[1]; p++) {
       for (int32_t i = 0; i < channels; i++) {
-        sums[8 * p + i] = TVMRT_MICRO_ADD(sums[8 * p + i], data->bias[channel + i]);
+        sums[8 * p + i] = TVMRT_WRAP_ADD(sums[8 * p + i], data->bias[channel + i]);
       }
     }
     tvmrt_micro_finish(c, data, sums, 8, (top + row) * s->out[1], s->out[1], channel, channels);

@@ -18,10 +18,10 @@ TVMRT_INLINE int32_t tvmrt_micro_round_twice_fixed(int32_t sum, int32_t factor, 
   __asm("smmlar %0, %0, %1, %0" : "+r"(sum) : "r"(factor));
 #else
   const int64_t product = (int64_t)sum * factor;
-  TVMRT_MICRO_ADD_TO(sum, (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31));
+  TVMRT_WRAP_ADD_TO(sum, (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31));
 #endif
-  TVMRT_MICRO_ADD_TO(sum, sum >> 31);
-  return TVMRT_MICRO_ADD(TVMRT_MICRO_SHIFT_RIGHT(sum, shift), half) >> 1;
+  TVMRT_WRAP_ADD_TO(sum, sum >> 31);
+  return TVMRT_WRAP_ADD(TVMRT_WRAP_SHIFT_RIGHT(sum, shift), half) >> 1;
 }
 
 #if TVMRT_MICRO_CAN_DSP

@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../scalar/any_weights.h"
 #include "../scalar/soft_float.h"
 #include "simd.h"
 
@@ -194,11 +195,16 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   return w;
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+#if TVMRT_ANY_WEIGHTS
+  for (int i = 0; i < 4; i++) TVMRT_WRAP_ADD_TO(acc, x.v[i] * w.v[i]);
+  return acc;
+#else
   return acc + x.v[0] * w.v[0] + x.v[1] * w.v[1] + x.v[2] * w.v[2] + x.v[3] * w.v[3];
+#endif
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
                                                int32_t sum) {
-  return acc + *shift * sum;
+  return TVMRT_WRAP_ADD(acc, TVMRT_WRAP_MULTIPLY(*shift, sum));
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return tvmrt_i8_round_product((float)acc * *scale);
