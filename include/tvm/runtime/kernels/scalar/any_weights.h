@@ -30,6 +30,8 @@
 #define TVMRT_WRAP_MULTIPLY(a, b) ((int32_t)((uint32_t)(a) * (uint32_t)(b)))
 #define TVMRT_WRAP_NEG(a) ((int32_t)(0u - (uint32_t)(a)))
 #define TVMRT_WRAP_SHIFT_RIGHT(a, n) ((a) >> (int)((uint32_t)(n) % 32))
+/* the exponent e of a multiplier, from -31 to 31 or to 0 */
+#define TVMRT_WRAP_LIMIT(e, high) ((e) = (e) < -31 ? -31 : (e) > (high) ? (high) : (e))
 /* of a positive float, as stored; 135 is that of 2 ^ 8 */
 #define TVMRT_WRAP_EXPONENT(bits) ((bits) >> 23 < 134 ? (bits) >> 23 : 134)
 #else
@@ -38,6 +40,7 @@
 #define TVMRT_WRAP_MULTIPLY(a, b) ((a) * (b))
 #define TVMRT_WRAP_NEG(a) (-(a))
 #define TVMRT_WRAP_SHIFT_RIGHT(a, n) ((a) >> (n))
+#define TVMRT_WRAP_LIMIT(e, high) ((void)0)
 #define TVMRT_WRAP_EXPONENT(bits) ((bits) >> 23)
 #endif
 

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "any_weights.h"
+
 /*! \brief a * b as fractions, to the nearest, ties upwards; the one overflow saturates. */
 static inline int32_t tvmrt_fixed_mul(int32_t a, int32_t b) {
   const int64_t product = ((int64_t)a * b + ((int64_t)1 << 30)) >> 31;
@@ -30,6 +32,7 @@ static inline int32_t tvmrt_fixed_shift(int32_t x, int32_t n) {
 
 /*! \brief x times the multiplier (m, e), rounded twice; a left shift wraps around. */
 static inline int32_t tvmrt_fixed_scale(int32_t x, int32_t m, int32_t e) {
+  TVMRT_WRAP_LIMIT(e, 31);
   const int32_t shifted = (int32_t)((uint32_t)x << (e > 0 ? e : 0));
   return tvmrt_fixed_shift(tvmrt_fixed_mul(shifted, m), e > 0 ? 0 : -e);
 }
@@ -56,8 +59,9 @@ static inline int32_t tvmrt_fixed_requantize(int32_t x, int32_t m, int32_t e, in
 /*! \brief tvmrt_fixed_requantize() rounded once, ties upwards; e is not positive, |x| < 2 ^ 30. */
 static inline int32_t tvmrt_fixed_requantize_once(int32_t x, int32_t m, int32_t e, int32_t zero,
                                                   int32_t low, int32_t high) {
+  TVMRT_WRAP_LIMIT(e, 0);
   const int64_t product = (int64_t)x * m + ((int64_t)1 << (30 - e));
-  const int32_t moved = (int32_t)(product >> (31 - e)) + zero;
+  const int32_t moved = TVMRT_WRAP_ADD((int32_t)(product >> (31 - e)), zero);
   return moved < low ? low : moved > high ? high : moved;
 }
 

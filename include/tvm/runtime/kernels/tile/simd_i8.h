@@ -220,8 +220,8 @@ TVMRT_INLINE void tvmrt_i8_store_packed(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale_fixed(int rounding, tvmrt_i8_acc acc,
                                                  const int32_t* fixed, int64_t stride) {
   int32_t x = (int32_t)(((int64_t)acc * fixed[0] + TVMRT_I8_FIRST_HALF(rounding)) >> 31);
-  if (rounding == TVMRT_ROUND_TWICE) x += x >> 31;
-  return ((x >> fixed[stride]) + 1) >> 1;
+  if (rounding == TVMRT_ROUND_TWICE) TVMRT_WRAP_ADD_TO(x, x >> 31);
+  return TVMRT_WRAP_ADD(TVMRT_WRAP_SHIFT_RIGHT(x, fixed[stride]), 1) >> 1;
 }
 
 #elif !defined(TVMRT_I8_LANES)
