@@ -5,9 +5,11 @@
  *
  * A flip is in the weights before a run, or in the workspace between two operators; half of each if
  * the network has both, and none if it has neither. The plain build shows whether a flip changes the
- * answer. RUNS runs without flips count false alarms.
+ * answer, or crashes the network. RUNS runs without flips count false alarms.
  */
 #define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include "networks.h" /* of inject.py: sizes, the two networks, their weights, random inputs */
 
 enum { PLAIN, GUARDED, BUILDS };
+enum { CRASHED = -1000000 }; /* no error code of a network */
 
 typedef struct {
   long injected, changed, detected, silent, alarms;
@@ -62,6 +65,15 @@ static int32_t run(int build, unsigned char* to, int border, uint32_t bit) {
   return code;
 }
 
+static sigjmp_buf before_run;
+
+static void on_crash(int number) { siglongjmp(before_run, number); }
+
+/* Run a build; a flipped index may lead out of the memory of the program. */
+static int32_t run_or_crash(int build, unsigned char* to, int border, uint32_t bit) {
+  return sigsetjmp(before_run, 1) != 0 ? CRASHED : run(build, to, border, bit);
+}
+
 static unsigned char golden[OUTPUT_BYTES], plain[OUTPUT_BYTES], guarded[OUTPUT_BYTES];
 
 static void inject(counts* c, int in_weights) {
@@ -69,16 +81,16 @@ static void inject(counts* c, int in_weights) {
   const int border = in_weights ? -1 : (int)draw(STEPS);
   const unsigned char mask = (unsigned char)(1 << bit % 8);
   for (int b = 0; in_weights && b < BUILDS; ++b) *weight_byte(b, bit / 8) ^= mask;
-  const int32_t crashed = run(PLAIN, plain, border, bit);
+  const int32_t failed = run_or_crash(PLAIN, plain, border, bit);
   int32_t code = in_weights ? idle() : 0;
-  if (code == 0) code = run(GUARDED, guarded, border, bit);
+  if (code == 0) code = run_or_crash(GUARDED, guarded, border, bit);
   for (int b = 0; in_weights && b < BUILDS; ++b) *weight_byte(b, bit / 8) ^= mask;
   reset_idle();
-  const int changed = crashed != 0 || memcmp(plain, golden, OUTPUT_BYTES) != 0;
+  const int changed = failed != 0 || memcmp(plain, golden, OUTPUT_BYTES) != 0;
   ++c->injected;
   c->changed += changed;
-  c->detected += changed && code != 0;
-  c->silent += code == 0 && memcmp(guarded, golden, OUTPUT_BYTES) != 0;
+  c->detected += changed && code != 0 && code != CRASHED;
+  c->silent += code == CRASHED || (code == 0 && memcmp(guarded, golden, OUTPUT_BYTES) != 0);
 }
 
 int main(int argc, char** argv) {
@@ -89,6 +101,7 @@ int main(int argc, char** argv) {
   counts c[2] = {{0}, {0}};
   long alarms = 0, differ = 0;
   make_writable();
+  if (signal(SIGSEGV, on_crash) == SIG_ERR || signal(SIGBUS, on_crash) == SIG_ERR) return 4;
   for (long i = 0; i < flips; ++i) {
     if (i % 50 == 0) {
       fill_inputs();

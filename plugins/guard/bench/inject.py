@@ -29,7 +29,7 @@ BUILDS = ("plain", "guarded")
 @dataclass(frozen=True)
 class Injection:
     """Counts of flips in ``weights`` or ``tensors``: all, those that change the answer, and of
-    these the detected ones; ``silent``: wrong answers that the guarded network returned."""
+    these the detected ones; ``silent``: wrong answers or crashes of the guarded network."""
 
     place: str
     injected: int

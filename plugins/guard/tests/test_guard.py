@@ -305,6 +305,17 @@ def gather(onnx):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.parametrize("guard", ["run", "idle"])
+@pytest.mark.slow
+def test_flips_of_indices_are_detected_before_they_lead_out_of_a_tensor(onnx, guard, tmp_path):
+    onnx.save(gather(onnx), tmp_path / "gather.onnx")
+    result = inject.run(inject.build(tmp_path / "gather.onnx", tmp_path, guard), 3, 1500, 100)
+    for each in result.injections:
+        assert each.changed > 50
+        assert (each.detected, each.silent) == (each.changed, 0)
+    assert (result.false_alarms, result.differ) == (0, 0)
+
+
 def convolution(onnx):
     """Return a convolution that the kernels of boards do not have."""
     helper, types = onnx.helper, onnx.TensorProto
