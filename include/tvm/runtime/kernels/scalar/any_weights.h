@@ -3,7 +3,7 @@
  * \brief Arithmetic of the integer layers with weights that may have changed.
  *
  * Sums of products and biases fit into int32_t, as the compiler of the network knows the weights. A
- * network that detects changed weights only after a layer defines TVMRT_ANY_WEIGHTS as 1. Then the
+ * network that detects changed weights only after a layer defines TVMRT_ANY_WEIGHTS. Then the
  * operations wrap around, so that layers have defined results for all values of weights, biases and
  * multipliers. They are macros, because functions would change the code that GCC makes of other
  * networks.
@@ -15,11 +15,7 @@
 
 #include "compiler.h"
 
-#ifndef TVMRT_ANY_WEIGHTS
-#define TVMRT_ANY_WEIGHTS 0
-#endif
-
-#if TVMRT_ANY_WEIGHTS
+#ifdef TVMRT_ANY_WEIGHTS
 #define TVMRT_WRAP_ADD(a, b) ((int32_t)((uint32_t)(a) + (uint32_t)(b)))
 /* opaque, or GCC adds several products first, for which small processors lack registers */
 #define TVMRT_WRAP_ADD_TO(sum, a)       \
@@ -30,9 +26,8 @@
 #define TVMRT_WRAP_MULTIPLY(a, b) ((int32_t)((uint32_t)(a) * (uint32_t)(b)))
 #define TVMRT_WRAP_NEG(a) ((int32_t)(0u - (uint32_t)(a)))
 #define TVMRT_WRAP_SHIFT_RIGHT(a, n) ((a) >> (int)((uint32_t)(n) % 32))
-/* the exponent e of a multiplier, from -31 to 31 or to 0 */
+/* the exponent e of a fixed-point multiplier; that of a positive float, where 2 ^ 8 has 135 */
 #define TVMRT_WRAP_LIMIT(e, high) ((e) = (e) < -31 ? -31 : (e) > (high) ? (high) : (e))
-/* of a positive float, as stored; 135 is that of 2 ^ 8 */
 #define TVMRT_WRAP_EXPONENT(bits) ((bits) >> 23 < 134 ? (bits) >> 23 : 134)
 #else
 #define TVMRT_WRAP_ADD(a, b) ((a) + (b))

@@ -195,7 +195,7 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   return w;
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-#if TVMRT_ANY_WEIGHTS
+#ifdef TVMRT_ANY_WEIGHTS
   for (int i = 0; i < 4; i++) TVMRT_WRAP_ADD_TO(acc, x.v[i] * w.v[i]);
   return acc;
 #else
