@@ -18,6 +18,7 @@ from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program, Step
 
 _INDICES = {"int32", "int64"}  # types of indices in ONNX
+_NARROW_INDICES = {"int8", "uint8", "int16", "uint16"}  # of the nodes of decision trees
 START = -1  # index of the "operator" that writes the inputs
 
 
@@ -80,7 +81,7 @@ def make_plan(program: Program, sources: Sources) -> GuardPlan:
     for buffer, readers in users.items():
         steps[readers[-1]].weights.append(buffer)
         for i in readers:
-            if buffer.dtype.name in _INDICES and not is_integer_layer(sources.functions[i]):
+            if buffer.dtype.name in _types_of_indices(sources.functions[i]):
                 steps[i].indices.append(buffer)
     return GuardPlan(steps, len(ends))
 
@@ -127,6 +128,14 @@ def _users(sources: Sources) -> dict[Buffer, list[int]]:
 def is_integer_layer(function: Function) -> bool:
     """Return whether an operator is a layer of int8, whose results are defined for any weights."""
     return any("_i8" in name for name in function.includes)
+
+
+def _types_of_indices(function: Function) -> set[str]:
+    """Return the types of an operator's constants that may be indices."""
+    if is_integer_layer(function):
+        return set()
+    has_trees = any("forest" in name for name in function.includes)
+    return _INDICES | _NARROW_INDICES if has_trees else _INDICES
 
 
 __all__ = ["START", "GuardPlan", "StepChecks", "is_integer_layer", "make_plan"]
