@@ -10,6 +10,9 @@ from tvmrt.cli import tolerance
 if TYPE_CHECKING:
     import onnx
 
+# Each step uses the state of the step before, and so amplifies errors of the products with inputs.
+RECURRENT = ("GRU", "LSTM", "RNN")
+
 Functions = dict[tuple[str, str], "onnx.FunctionProto"]
 
 
@@ -44,16 +47,17 @@ def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[
     """Return the allowed errors of tensors, relative to their maximum, if nodes with the names
     ``reduced`` round their operands: by name of the tensor, for results of the model's own nodes.
 
-    A node with a nested graph, or a call of a function, is a network of layers.
+    A node with a nested graph, a call of a function or a recurrent node is a network of layers.
     """
     from tvmrt.compiler.frontend.onnx.check_ssa import name_of
 
     functions: Functions = {(each.domain, each.name): each for each in model.functions}
     allowed: dict[str, float] = {}
     for node in model.graph.node:
-        if name_of(node) in reduced:
+        is_layer = name_of(node) in reduced
+        if is_layer and node.op_type not in RECURRENT:
             allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_LAYER))
-        elif not reduced.isdisjoint(_inner_names(node, functions)):
+        elif is_layer or not reduced.isdisjoint(_inner_names(node, functions)):
             allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_NETWORK))
     return allowed
 

@@ -172,8 +172,9 @@ class Request:
         "Precision of convolutions and matmuls on the CPU: ``bf16`` rounds both operands to "
         "bfloat16 and accumulates in float32. Weights need half the memory. Faster with AMX, "
         "AVX512_BF16 or BFMMLA; as fast as float32 elsewhere. Depthwise layers and recurrent "
-        "cells stay in float32. ``int8`` rounds 16 or more rows that are multiplied with int8 or "
-        "int4 weights, as in the prompt of a decoder, to 8 bits; all other layers stay in float32. "
+        "cells, other than products with their inputs, stay in float32. ``int8`` rounds 16 or more "
+        "rows that are multiplied with int8 or int4 weights, as in the prompt of a decoder, to 8 "
+        "bits; all other layers stay in float32. "
         "Faster with AVX-512 VNNI; float32 elsewhere.",
         python="``reduced`` of the summary lists the layers.",
         values=("float32", "bf16", "int8"), common=True, commands=MEASURE,

@@ -84,3 +84,23 @@ def test_rounding_is_allowed_exactly_for_nodes_that_round(tmp_path, capsys, name
     for name in EXACT:
         assert nodes[name]["error"] < 1e-4 and nodes[name]["allowed"] < 0.02, name
     assert code == 0, [name for name, verdict in nodes.items() if verdict["excess"] > 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+@pytest.mark.parametrize("seed", range(3))
+def test_recurrent_layers_amplify_the_rounding_of_their_inputs(kind, seed, tmp_path, capsys):
+    rng, gates = np.random.default_rng(seed), {"GRU": 3, "LSTM": 4}[kind]
+    arrays = {
+        "w": rng.standard_normal((1, 4 * gates, 32)),
+        "r": rng.standard_normal((1, 4 * gates, 4)),
+    }
+    node = helper.make_node(kind, ["x", "w", "r"], ["y"], hidden_size=4)
+    graph = helper.make_graph(
+        [node], "g", [VALUE("x", FLOATS, (20, 1, 32))], [VALUE("y", FLOATS, (20, 1, 1, 4))],
+        [numpy_helper.from_array(each.astype(np.float32), name) for name, each in arrays.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    assert main(["verify", str(tmp_path / "net.onnx"), "--precision", "bf16"]) == 0
+    assert "2 of 2 tensors agree" in capsys.readouterr().out

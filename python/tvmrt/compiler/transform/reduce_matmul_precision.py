@@ -2,7 +2,8 @@
 
 In bfloat16, both operands are rounded; in int8, the activations of matmuls with block-quantised
 weights. Results stay float32. Depthwise layers, which are limited by memory and not by
-multiplication, and recurrent cells are not changed.
+multiplication, and recurrent cells are not changed; the products of recurrent layers with all
+steps of their input at once are.
 """
 
 from __future__ import annotations
