@@ -64,12 +64,10 @@ def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[
 
 def _graph_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """Yield the nodes of a graph, then those of the graphs nested in it."""
-    from tvmrt.compiler.frontend.onnx.tensors import subgraphs
+    from tvmrt.compiler.frontend.onnx.tensors import with_nested_graphs
 
-    yield from graph.node
-    for node in graph.node:
-        for inner in subgraphs(node):
-            yield from _graph_nodes(inner)
+    for each in with_nested_graphs([graph]):
+        yield from each.node
 
 
 def _inner_names(node: onnx.NodeProto, functions: Functions) -> Iterator[str]:

@@ -37,9 +37,15 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """Yield the network's graph and every graph nested in it or in its functions."""
-    pending = [model.graph]
+    roots = [model.graph]
     for function in model.functions:
-        pending += [graph for node in function.node for graph in subgraphs(node)]
+        roots += [graph for node in function.node for graph in subgraphs(node)]
+    yield from with_nested_graphs(roots)
+
+
+def with_nested_graphs(roots: Iterable[onnx.GraphProto]) -> Iterator[onnx.GraphProto]:
+    """Yield some graphs and every graph nested in them."""
+    pending = [*roots]
     while pending:
         graph = pending.pop()
         yield graph
