@@ -16,7 +16,7 @@ from tvmrt.compiler.codegen.window.choose_i8 import (
     tile_choices,
     with_tile,
 )
-from tvmrt.compiler.codegen.window.float_requantize import find_float_scales
+from tvmrt.compiler.codegen.window.float_requantize import find_float_scales, find_scale_pairs
 from tvmrt.compiler.codegen.window.layer_i8 import ConstantsI8, LayerI8, Reading, VariantI8
 from tvmrt.compiler.codegen.window.packing_i8 import pack
 from tvmrt.compiler.codegen.window.plan_i8 import PlanI8, make_plan
@@ -196,7 +196,7 @@ def add_conv(layers: Layers, fmt: WeightFormat, s: Shape) -> None:
     own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
     requantization = RequantizationI8(q.scale)
     if output in ("CK_TWICE", "CK_ONCE"):
-        requantization = fixed_point(random, q, output[3:].lower(), own, choice.variant.fmt.fuses)
+        requantization = fixed_point(random, q, output[3:].lower(), own, choice.variant.fmt)
     plan = make_plan(
         replace(choice, requantizes=not epilogue), plus, rounding=requantization.rounding
     )
@@ -242,7 +242,7 @@ def moved(own: str, middle: int) -> str:
 
 
 def fixed_point(
-    random: Random, q: Quantised, rounding: str, own: str, fuses: bool
+    random: Random, q: Quantised, rounding: str, own: str, fmt: WeightFormat
 ) -> RequantizationI8:
     """Return random fixed-point multipliers, in one of the ways that compute them."""
     zero, low, high = (int(each) for each in own.strip("{}").split(",")[:3])
@@ -256,13 +256,14 @@ def fixed_point(
         m[::2] = 1 << 30
         m[1::3] = (1 << 31) - 1
     scale = np.ldexp(m.astype(float), -31 - exponents)
-    if fuses and kind > 1 and bounds[0] < bounds[1]:
+    if fmt.fuses and kind > 1 and bounds[0] < bounds[1]:
         least = -128 if q.x_signed else 0
         inputs = least - q.x_zero, least + 255 - q.x_zero
         reach = accumulator_range(q.w, q.zeros, inputs, q.bias)
-        floats = find_float_scales(scale, rounding, bounds, reach)
+        find = find_scale_pairs if fmt.rounds_down and random.chance(0.5) else find_float_scales
+        floats = find(scale, rounding, bounds, reach)
         if floats is not None:
-            return RequantizationI8(scale, "signed" if floats.signed else "float", floats)
+            return RequantizationI8(scale, floats.rounding, floats)
     is_positive = rounding == "twice" and bounds[0] >= 0
     return RequantizationI8(scale, "positive" if is_positive else rounding)
 

@@ -76,14 +76,18 @@
  *
  * FLOAT, with AVX2 and later only: sum * scale + addend in float32, rounded once, then to the
  * nearest integer; the arrays are the scales and the addends, for which a compiler has proved the
- * same results. SIGNED: the addend is negated for negative sums.
+ * same results. SIGNED: the addend is negated for negative sums. DOWN, with AVX-512 only: the arrays
+ * are the scales, the addends and what float32 lacks of the scales, rest: sum * rest + addend is
+ * rounded to float32; its sum with sum * scale is rounded down, to float32 and then to an integer,
+ * where the first rounding cannot pass an integer.
  */
 #define TVMRT_ROUND_TWICE 8
 #define TVMRT_ROUND_POSITIVE 16
 #define TVMRT_ROUND_ONCE 32
 #define TVMRT_ROUND_FLOAT 64
 #define TVMRT_ROUND_SIGNED 128
-#define TVMRT_ROUND_MASK 248 /* of these */
+#define TVMRT_ROUND_DOWN 256
+#define TVMRT_ROUND_MASK 504 /* of these */
 /*! \brief Addend of the product before the first rounding; 0: it is rounded down. */
 #define TVMRT_I8_FIRST_HALF(rounding) \
   ((rounding) == TVMRT_ROUND_ONCE ? (int64_t)0 : (int64_t)1 << 30)

@@ -3,7 +3,9 @@
 A result rises with its accumulator. Two functions are equal if they agree on both sides of each
 step; there are at most 255 steps. For most channels there are a scale and an addend in float32
 with which the rounded sum does so; the addend stands for the first of two roundings. This takes
-fewer instructions than 64-bit products.
+fewer instructions than 64-bit products. Where the rounding of the sum to float32 changes results,
+AVX-512 rounds it down instead, which cannot pass an integer; a second product adds the part of the
+scale that float32 lacks.
 """
 
 from __future__ import annotations
@@ -19,17 +21,31 @@ EXACT = 1e-11  # above the rounding errors of this module's sums in float64
 # Distances of a scale from the nearest float, in units of its last place, and the part of the
 # channels that may be left for larger distances to be tried.
 DISTANCES = ((0, 1), (4, 0.5), (64, 0.05), (512, 0))
+LEAST_PAIR = 2.0**-20  # with smaller scales, the rounding of the first sum might exceed a step
+ADDENDS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)  # tried between their bounds
 
 
 @dataclass(frozen=True)
 class FloatScales:
     """Scale and addend of each channel; ``middle`` is subtracted from the results. With ``signed``
-    the addend has the sign of the accumulator."""
+    the addend has the sign of the accumulator. With ``rest``, a second scale that is added to the
+    first, sums are rounded down."""
 
     scale: np.ndarray
     addend: np.ndarray
-    middle: int
-    signed: bool
+    middle: int = 0
+    signed: bool = False
+    rest: np.ndarray | None = None
+
+    @property
+    def rounding(self) -> str:
+        """The ``TVMRT_ROUND_*`` of ``tile/simd_i8.h``."""
+        return "signed" if self.signed else "float" if self.rest is None else "down"
+
+    @property
+    def rows(self) -> list[np.ndarray]:
+        """The constants in the order of that file."""
+        return [self.scale, self.addend, *([] if self.rest is None else [self.rest])]
 
 
 def find_float_scales(
@@ -47,6 +63,38 @@ def find_float_scales(
     """
     low, high = (part.astype(np.int64).tobytes() for part in reach)
     return _find(scale.astype(np.float64).tobytes(), rounding, bounds, low, high, may_move)
+
+
+def find_scale_pairs(
+    scale: np.ndarray, rounding: str, bounds: tuple[int, int], reach: tuple[np.ndarray, np.ndarray]
+) -> FloatScales | None:
+    """Return float scales with a ``rest``, as :func:`find_float_scales`."""
+    real = np.broadcast_to(scale.astype(np.float64), reach[0].shape)
+    if real.min() < LEAST_PAIR:
+        return None
+    first = real.astype(np.float32)
+    found = FloatScales(first, np.full_like(first, np.nan), rest=(real - first).astype(np.float32))
+    steps = _Steps.of(real, rounding, bounds, 0, reach, False)
+    step = np.arange(bounds[0] + 1, bounds[1] + 1)
+    occurs = steps.after_sign != 0, steps.before_sign != 0
+    least = np.where(occurs[0], step - steps.after * real[:, None], -1.0).max(axis=1)
+    most = np.where(occurs[1], step - steps.before * real[:, None], 2.0).min(axis=1)
+    for part in ADDENDS:
+        left = np.isnan(found.addend)
+        addend = (least + (most - least) * part).astype(np.float32)
+        right = ~occurs[0] | (_fused_twice(steps.after, found, addend) >= step + EXACT)
+        right &= ~occurs[1] | (_fused_twice(steps.before, found, addend) <= step - EXACT)
+        left &= right.all(axis=1)
+        found.addend[left] = addend[left]
+    return None if np.isnan(found.addend).any() else found
+
+
+def _fused_twice(acc: np.ndarray, scales: FloatScales, addend: np.ndarray) -> np.ndarray:
+    """Return the sums of the second addition before it rounds. Those of the first are exact in
+    float64: scales have 31 bits, at least 2 ** -51, and addends are near 0.5."""
+    scale, rest = (row.astype(float)[:, None] for row in (scales.scale, scales.rest))
+    first = (acc * rest + addend.astype(float)[:, None]).astype(np.float32)
+    return acc * scale + first
 
 
 @lru_cache(maxsize=256)

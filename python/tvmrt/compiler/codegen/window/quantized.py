@@ -189,9 +189,8 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
     @cached_property
     def requantization(self) -> RequantizationI8 | None:
         """How the tiles of hosts requantise a result of bytes; None if they cannot."""
-        fuses = FORMATS[self.target.int8].fuses
-        has_residual = self.residual is not None
-        return requantization_of(self.node, self.scale, fuses, has_residual)
+        fmt = FORMATS[self.target.int8]
+        return requantization_of(self.node, self.scale, fmt, self.residual is not None)
 
     @cached_property
     def requant_table(self) -> RequantTable | None:

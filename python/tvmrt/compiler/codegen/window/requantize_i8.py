@@ -9,9 +9,10 @@ import numpy as np
 from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.requantization import product_range, rounding_of, split_scale
 
-from .float_requantize import FloatScales, find_float_scales
+from .float_requantize import FloatScales, find_float_scales, find_scale_pairs
 from .packing_i8 import pad_channels
 from .plan_i8 import PlanI8
+from .tiles_i8 import WeightFormat
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class RequantizationI8:
         if not self.rounding:
             return pad_channels(plan, self.scale)
         if self.floats is not None:
-            rows = [pad_channels(plan, row) for row in (self.floats.scale, self.floats.addend)]
+            rows = [pad_channels(plan, row) for row in self.floats.rows]
         else:
             rows = self._fixed_point_rows(plan)
         stride = plan.groups * plan.padded
@@ -52,21 +53,23 @@ class RequantizationI8:
 
 
 def requantization_of(
-    node: Node, scale: np.ndarray, fuses: bool, has_residual: bool = False
+    node: Node, scale: np.ndarray, fmt: WeightFormat, has_residual: bool = False
 ) -> RequantizationI8 | None:
     """Return how tiles requantise an integer product to bytes; None if they cannot.
 
-    ``fuses``: see :class:`.WeightFormat`; ``has_residual``: a residual is added to the integers, so
-    they have no middle.
+    ``has_residual``: a residual is added to the integers, so they have no middle.
     """
     attrs, rounding = node.attrs, rounding_of(node)
     if rounding == "even":
         return RequantizationI8(scale)
     bounds = attrs["low"] - attrs["y_zero"], attrs["high"] - attrs["y_zero"]
-    if fuses and bounds[0] < bounds[1]:
-        floats = find_float_scales(scale, rounding, bounds, product_range(node), not has_residual)
+    if fmt.fuses and bounds[0] < bounds[1]:
+        reach = product_range(node)
+        floats = find_float_scales(scale, rounding, bounds, reach, not has_residual)
+        if floats is None and fmt.rounds_down:
+            floats = find_scale_pairs(scale, rounding, bounds, reach)
         if floats is not None:
-            return RequantizationI8(scale, "signed" if floats.signed else "float", floats)
+            return RequantizationI8(scale, floats.rounding, floats)
     if split_scale(scale)[1].min() < 1:
         return None
     is_positive = rounding == "twice" and bounds[0] >= 0

@@ -83,6 +83,11 @@ class WeightFormat:
         return self.interleaves
 
     @property
+    def rounds_down(self) -> bool:
+        """Whether instructions have a rounding of their own, as those of AVX-512."""
+        return self.macro == "TVMRT_I8_X86_VNNI"
+
+    @property
     def uses_amx(self) -> bool:
         """Whether tiles use AMX."""
         return bool(self.vector_format)
