@@ -22,11 +22,12 @@ long tvmrt_sum(const long* values, long count) {
 }
 """
 READ_BYTES = 1 << 28  # exceeds the caches
+TOGETHER = 64  # values that the loop adds at a time
 PARTS_PER_THREAD = 16  # so that a thread that is interrupted leaves its parts to others
 
 
 class MemoryReader:
-    """Reads a buffer of 256 MiB with several threads, as a network reads weights.
+    """Reads a buffer with several threads, as a network reads weights.
 
     Parameters
     ----------
@@ -36,6 +37,8 @@ class MemoryReader:
         Number of threads that read.
     cc
         C compiler; the one that is found by default.
+    nbytes
+        Size of the buffer, rounded up to whole parts; 256 MiB, which exceed the caches, by default.
 
     Raises
     ------
@@ -43,7 +46,9 @@ class MemoryReader:
         If there is no C compiler, or it fails.
     """
 
-    def __init__(self, folder: Path, threads: int, cc: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, threads: int, cc: str | None = None, nbytes: int = READ_BYTES
+    ) -> None:
         import numpy as np
 
         from tvmrt.compiler.codegen.target import get_target
@@ -54,8 +59,11 @@ class MemoryReader:
         build_library([source], library, get_target("native"), cc)
         self._sum = ctypes.CDLL(str(library)).tvmrt_sum
         self._sum.argtypes, self._sum.restype = [ctypes.c_void_p, ctypes.c_long], ctypes.c_long
-        self._memory = np.ones(READ_BYTES // ctypes.sizeof(ctypes.c_long), ctypes.c_long)
-        self._parts = np.split(self._memory, PARTS_PER_THREAD * threads_rounded(threads))
+        parts = PARTS_PER_THREAD * threads if threads > 1 else 1
+        unit = TOGETHER * parts
+        whole = -(-nbytes // (unit * ctypes.sizeof(ctypes.c_long)))
+        self._memory = np.ones(whole * unit, ctypes.c_long)
+        self._parts = np.split(self._memory, parts)
         self._pool = ThreadPoolExecutor(threads)
 
     def read(self, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -70,8 +78,3 @@ class MemoryReader:
         sums = self._pool.map(lambda part: self._sum(part.ctypes.data, part.size), self._parts)
         assert sum(sums) == self._memory.size
         return self._memory.nbytes / (clock() - start)
-
-
-def threads_rounded(threads: int) -> int:
-    """Return the power of two from ``threads`` on, which divides the buffer."""
-    return 1 << max(0, threads - 1).bit_length()
