@@ -13,7 +13,9 @@ import tvmrt
 from tvmrt.compiler import processor
 from tvmrt.compiler.ir.requantization import accumulator_range, join_multipliers, requantize
 
-WORDS = {"v2": "sse4_2", "v3": "fma", "v3vnni": "avx_vnni", "v4vnni": "avx512_vnni"}
+WORDS = {
+    "v2": "sse4_2", "v3": "fma", "v3vnni": "avx_vnni", "v4vnni": "avx512_vnni", "v4amx": "amx_int8",
+}  # fmt: skip
 FLOAT_REQUANTIZE = import_module("tvmrt.compiler.codegen.window.float_requantize")
 
 
