@@ -1,6 +1,7 @@
 """Measure a decoder of Qwen2.5-0.5B's shape with random weights in float32, int8 and int4: tokens
 per second of a prompt and of single steps, and the speed at which the steps read weights, relative
-to a plain sum of as many bytes. llama.cpp is the rival if the packages llama-cpp-python and gguf are installed.
+to a plain sum of as many bytes. llama.cpp is the rival if the packages llama-cpp-python and gguf
+are installed.
 
 Run: ``python tests/bench/bench_decoder.py --threads 1``. Contenders take turns; the table has the
 least time of each: processor time for one thread, so that other processes disturb less. Fewer

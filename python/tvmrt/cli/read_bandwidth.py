@@ -11,12 +11,13 @@ from pathlib import Path
 SUM = """
 #include <tvm/runtime/c_runtime_api.h>
 
-TVM_DLL long tvmrt_sum(const long* values, long count);
+TVM_DLL long tvmrt_sum(const long* values, long count, long times);
 
-long tvmrt_sum(const long* values, long count) {
+long tvmrt_sum(const long* values, long count, long times) {
   long sums[64] = {0}, all = 0;
-  for (long i = 0; i + 64 <= count; i += 64)
-    for (int j = 0; j < 64; j++) sums[j] += values[i + j];
+  for (long k = 0; k < times; k++)
+    for (long i = 0; i + 64 <= count; i += 64)
+      for (int j = 0; j < 64; j++) sums[j] += values[i + j];
   for (int j = 0; j < 64; j++) all += sums[j];
   return all;
 }
@@ -39,6 +40,7 @@ class MemoryReader:
         C compiler; the one that is found by default.
     nbytes
         Size of the buffer, rounded up to whole parts; 256 MiB, which exceed the caches, by default.
+        A smaller buffer is read several times, so that starting the threads takes no part of it.
 
     Raises
     ------
@@ -58,8 +60,10 @@ class MemoryReader:
         source.write_text(SUM)
         build_library([source], library, get_target("native"), cc)
         self._sum = ctypes.CDLL(str(library)).tvmrt_sum
-        self._sum.argtypes, self._sum.restype = [ctypes.c_void_p, ctypes.c_long], ctypes.c_long
-        parts = PARTS_PER_THREAD * threads if threads > 1 else 1
+        self._sum.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
+        self._sum.restype = ctypes.c_long
+        self._times = max(1, READ_BYTES // nbytes)
+        parts = threads if self._times > 1 else PARTS_PER_THREAD * threads
         unit = TOGETHER * parts
         whole = -(-nbytes // (unit * ctypes.sizeof(ctypes.c_long)))
         self._memory = np.ones(whole * unit, ctypes.c_long)
@@ -67,7 +71,7 @@ class MemoryReader:
         self._pool = ThreadPoolExecutor(threads)
 
     def read(self, clock: Callable[[], float] = time.perf_counter) -> float:
-        """Return the bytes per second of reading the buffer once.
+        """Return the bytes per second of reading about 256 MiB, or the buffer once.
 
         Parameters
         ----------
@@ -75,6 +79,8 @@ class MemoryReader:
             Clock in seconds: processor time disregards other programs, with one thread.
         """
         start = clock()
-        sums = self._pool.map(lambda part: self._sum(part.ctypes.data, part.size), self._parts)
-        assert sum(sums) == self._memory.size
-        return self._memory.nbytes / (clock() - start)
+        sums = self._pool.map(
+            lambda part: self._sum(part.ctypes.data, part.size, self._times), self._parts
+        )
+        assert sum(sums) == self._memory.size * self._times
+        return self._memory.nbytes * self._times / (clock() - start)

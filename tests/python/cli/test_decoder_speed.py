@@ -113,8 +113,8 @@ def test_bandwidth_is_bytes_over_the_time_of_the_clock(threads, tmp_path):
     ticks = count()
     reader = MemoryReader(tmp_path, threads)
     assert reader.read(lambda: next(ticks) * 0.5) == pytest.approx(2 * READ_BYTES, rel=1e-4)
-    small = MemoryReader(tmp_path, threads, nbytes=1)
-    assert small.read(lambda: next(ticks) * 0.5) == 2 * 64 * 8 * (1 if threads == 1 else 48)
+    small = MemoryReader(tmp_path, threads, nbytes=10**6)
+    assert small.read(lambda: next(ticks) * 0.5) == pytest.approx(2 * READ_BYTES, rel=0.01)
 
 
 @pytest.mark.slow
