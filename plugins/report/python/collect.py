@@ -97,11 +97,24 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
         "reads": reads,
         "writes": writes,
         "macs": row.macs,
-        "moved_bytes": row.weights_bytes + sum(each["nbytes"] for each in reads + writes),
+        "moved_bytes": _moved_bytes(step, row),
         "weights_bytes": row.weights_bytes,
         "scratch_bytes": row.scratch_bytes,
         "live_bytes": row.live_bytes,
     }
+
+
+def _moved_bytes(step: Step, row: OperatorSummary) -> int:
+    """Return the bytes of operands, weights and results; of a table only those of the result."""
+    root, reads = step.group.root, {}
+    for value, access in zip(step.read_values, step.reads):
+        reads[value] = reads.get(value, 0) + _access(access)["nbytes"]
+    written: int = sum(_access(access)["nbytes"] for access in step.writes)
+    moved: int = row.weights_bytes + sum(reads.values()) + written
+    if root.op != "gather":
+        return moved
+    table = row.weights_bytes if root.inputs[0].is_constant else reads.get(root.inputs[0], 0)
+    return moved - max(0, table - written)
 
 
 def precision_of(root: Node) -> str:

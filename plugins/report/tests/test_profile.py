@@ -7,7 +7,10 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.cli import main
@@ -74,6 +77,30 @@ def test_table_and_json_of_a_library(tmp_path, capsys):
     assert main(["profile", str(DIGITS), "--runs", "3"]) == 0
     table = capsys.readouterr().out
     assert all(f"\n{name} " in table for name in LAYERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_only_the_gathered_rows_of_a_table_are_moved(is_constant, tmp_path, capsys):
+    """Else a gather would seem to read far above the bandwidth of the memory."""
+    table = numpy_helper.from_array(np.ones((1000, 64), np.float32), "table")
+    inputs = [
+        helper.make_tensor_value_info("ids", TensorProto.INT64, [3]),
+        helper.make_tensor_value_info("table", TensorProto.FLOAT, [1000, 64]),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"], "rows")], "g",
+        inputs[:1] if is_constant else inputs,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 64])],
+        [table] if is_constant else [],
+    )  # fmt: skip
+    opset = [helper.make_opsetid("", 17)]
+    path = tmp_path / "gather.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    assert main(["bench", str(path), "--profile", "--seconds", "0.01", "--json"]) == 0
+    (network,) = json.loads(capsys.readouterr().out)["networks"]
+    (row,) = [row for row in network["operators"] if row["name"] == "rows"]
+    assert row["moved_bytes"] == 3 * 8 + 2 * 3 * 64 * 4
 
 
 def test_boards_are_profiled_elsewhere(capsys):
