@@ -15,6 +15,7 @@ from tvmrt.compiler.ir.winograd import WinogradConversion
 from tvmrt.compiler.partition import LayerErrors, Reducer
 from tvmrt.compiler.request import Request
 from tvmrt.compiler.transform import (
+    MIN_WEIGHTS,
     quantize_weights,
     reduce_matmul_precision,
     to_winograd,
@@ -38,7 +39,15 @@ def apply_weight_quantization(graph: Graph, request: Request) -> list[WeightQuan
     """Quantise weights of layers on the CPU and report them."""
     if request.weights is None:
         return []
-    return quantize_weights(graph, request.weights, request.max_error)
+    rows = quantize_weights(graph, request.weights, request.max_error)
+    if not rows:
+        warnings.warn(
+            f"{option('weights', request.weights)} has no effect: no matmul or gather on the CPU "
+            f"has a constant float32 matrix of {MIN_WEIGHTS:,} or more numbers",
+            TvmrtWarning,
+            stacklevel=2,
+        )
+    return rows
 
 
 def mark_precision(graph: Graph, request: Request) -> list[ReducedPrecision]:

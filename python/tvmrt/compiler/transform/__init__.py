@@ -8,11 +8,12 @@ from .layout_inference import infer_layouts
 from .merge_sibling_convs import merge_sibling_convs
 from .nest_concats import nest_concats
 from .optimize import optimize
-from .quantize_weights import quantize_weights
+from .quantize_weights import MIN_WEIGHTS, quantize_weights
 from .reduce_matmul_precision import reduce_matmul_precision
 from .winograd import to_winograd, to_winograd_within_limits
 
 __all__ = [
+    "MIN_WEIGHTS",
     "expand_composed",
     "fold_requantization",
     "infer_layouts",

@@ -24,7 +24,7 @@ from .rewrite import at, rewrite
 
 BITS = {"int8": 8, "int4": 4}
 BLOCK = {8: 128, 4: 32}  # weights with one scale
-MIN_ELEMENTS = 4096  # minimum number of weights: in smaller layers scales cost more than it saves
+MIN_WEIGHTS = 4096  # minimum number of weights: in smaller layers scales cost more than it saves
 CHUNK = 1 << 20  # weights that are quantised at a time, to limit memory
 # Divisors of the weight of largest magnitude in a block, relative to the largest integer: clipping
 # that weight may reduce the errors of all others.
@@ -127,7 +127,7 @@ def _is_matrix(value: Value) -> bool:
         or len(value.shape) != 2
     ):
         return False
-    return value.data.size >= MIN_ELEMENTS and bool(np.isfinite(value.data).all())
+    return value.data.size >= MIN_WEIGHTS and bool(np.isfinite(value.data).all())
 
 
 @at("matmul")
