@@ -67,19 +67,19 @@
   }
 /* tvmrt_i8_down_B(): the same for TVMRT_ROUND_DOWN; only instructions of 512 bits round down. */
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
-#define TVMRT_DEFINE_X86_DOWN(B, V, F, MM, WIDEN, NARROW)                                  \
-  TVMRT_INLINE V tvmrt_i8_down_##B(V acc, const int32_t* fixed, int64_t stride) {          \
-    const int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;                            \
-    F scale, addend, rest;                                                                 \
-    memcpy(&scale, fixed, B);                                                              \
-    memcpy(&addend, fixed + stride, B);                                                    \
-    memcpy(&rest, fixed + 2 * stride, B);                                                  \
-    const F v = MM##_cvtepi32_ps(acc);                                                     \
-    const __m512 sum = _mm512_fmadd_round_ps(WIDEN(v), WIDEN(scale),                       \
-                                             WIDEN(MM##_fmadd_ps(v, rest, addend)), down); \
-    return NARROW(_mm512_cvt_roundps_epi32(sum, down));                                    \
-  }
+#define TVMRT_I8_DOWN (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)
 #define TVMRT_I8_SAME(v) (v)
+#define TVMRT_DEFINE_X86_DOWN(B, V, F, MM, WIDEN, NARROW)                              \
+  TVMRT_INLINE V tvmrt_i8_down_##B(V acc, const int32_t* fixed, int64_t stride) {      \
+    F scale, addend, rest;                                                             \
+    memcpy(&scale, fixed, B);                                                          \
+    memcpy(&addend, fixed + stride, B);                                                \
+    memcpy(&rest, fixed + 2 * stride, B);                                              \
+    const F v = MM##_cvtepi32_ps(acc);                                                 \
+    const __m512 sum = _mm512_fmadd_round_ps(                                          \
+        WIDEN(v), WIDEN(scale), WIDEN(MM##_fmadd_ps(v, rest, addend)), TVMRT_I8_DOWN); \
+    return NARROW(_mm512_cvt_roundps_epi32(sum, TVMRT_I8_DOWN));                       \
+  }
 TVMRT_DEFINE_X86_DOWN(16, __m128i, __m128, _mm, _mm512_castps128_ps512, _mm512_castsi512_si128)
 TVMRT_DEFINE_X86_DOWN(32, __m256i, __m256, _mm256, _mm512_castps256_ps512, _mm512_castsi512_si256)
 TVMRT_DEFINE_X86_DOWN(64, __m512i, __m512, _mm512, TVMRT_I8_SAME, TVMRT_I8_SAME)
