@@ -97,23 +97,29 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
         "reads": reads,
         "writes": writes,
         "macs": row.macs,
-        "moved_bytes": _moved_bytes(step, row),
+        "moved_bytes": _moved_bytes(step, row, reads, writes),
         "weights_bytes": row.weights_bytes,
         "scratch_bytes": row.scratch_bytes,
         "live_bytes": row.live_bytes,
     }
 
 
-def _moved_bytes(step: Step, row: OperatorSummary) -> int:
+def _moved_bytes(
+    step: Step,
+    row: OperatorSummary,
+    reads: Sequence[dict[str, Any]],
+    writes: Sequence[dict[str, Any]],
+) -> int:
     """Return the bytes of operands, weights and results; of a table only those of the result."""
-    root, reads = step.group.root, {}
-    for value, access in zip(step.read_values, step.reads):
-        reads[value] = reads.get(value, 0) + _access(access)["nbytes"]
-    written: int = sum(_access(access)["nbytes"] for access in step.writes)
-    moved: int = row.weights_bytes + sum(reads.values()) + written
+    root = step.group.root
+    written: int = sum(each["nbytes"] for each in writes)
+    moved: int = row.weights_bytes + sum(each["nbytes"] for each in reads) + written
     if root.op != "gather":
         return moved
-    table = row.weights_bytes if root.inputs[0].is_constant else reads.get(root.inputs[0], 0)
+    table: int = row.weights_bytes
+    if not root.inputs[0].is_constant:
+        read = zip(step.read_values, reads)
+        table = sum(each["nbytes"] for value, each in read if value is root.inputs[0])
     return moved - max(0, table - written)
 
 

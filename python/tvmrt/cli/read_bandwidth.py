@@ -23,7 +23,7 @@ long tvmrt_sum(const long* values, long count, long times) {
 }
 """
 READ_BYTES = 1 << 28  # exceeds the caches
-TOGETHER = 64  # values that the loop adds at a time
+TOGETHER = 64  # values that the loop in SUM adds at a time
 PARTS_PER_THREAD = 16  # so that a thread that is interrupted leaves its parts to others
 
 
@@ -55,6 +55,7 @@ class MemoryReader:
 
         from tvmrt.compiler.codegen.target import get_target
         from tvmrt.compiler.export.toolchain import build_library
+        from tvmrt.compiler.ir.rounding import round_up
 
         source, library = folder / "tvmrt_sum.c", folder / "tvmrt_sum.so"
         source.write_text(SUM)
@@ -64,9 +65,8 @@ class MemoryReader:
         self._sum.restype = ctypes.c_long
         self._times = max(1, READ_BYTES // nbytes)
         parts = threads if self._times > 1 else PARTS_PER_THREAD * threads
-        unit = TOGETHER * parts
-        whole = -(-nbytes // (unit * ctypes.sizeof(ctypes.c_long)))
-        self._memory = np.ones(whole * unit, ctypes.c_long)
+        size = ctypes.sizeof(ctypes.c_long)
+        self._memory = np.ones(round_up(nbytes, TOGETHER * parts * size) // size, ctypes.c_long)
         self._parts = np.split(self._memory, parts)
         self._pool = ThreadPoolExecutor(threads)
 

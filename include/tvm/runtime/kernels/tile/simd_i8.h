@@ -77,9 +77,9 @@
  * FLOAT, with AVX2 and later only: sum * scale + addend in float32, rounded once, then to the
  * nearest integer; the arrays are the scales and the addends, for which a compiler has proved the
  * same results. SIGNED: the addend is negated for negative sums. DOWN, with AVX-512 only: the arrays
- * are the scales, the addends and what float32 lacks of the scales, rest: sum * rest + addend is
- * rounded to float32; its sum with sum * scale is rounded down, to float32 and then to an integer,
- * where the first rounding cannot pass an integer.
+ * are the scales, the addends, and the rests that float32 cannot hold of the scales. sum * rest +
+ * addend is rounded to float32. That plus sum * scale is rounded down to float32, which cannot pass
+ * an integer, and then to an integer.
  */
 #define TVMRT_ROUND_TWICE 8
 #define TVMRT_ROUND_POSITIVE 16

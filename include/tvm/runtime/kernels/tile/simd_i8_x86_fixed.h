@@ -83,7 +83,7 @@
 TVMRT_DEFINE_X86_DOWN(16, __m128i, __m128, _mm, _mm512_castps128_ps512, _mm512_castsi512_si128)
 TVMRT_DEFINE_X86_DOWN(32, __m256i, __m256, _mm256, _mm512_castps256_ps512, _mm512_castsi512_si256)
 TVMRT_DEFINE_X86_DOWN(64, __m512i, __m512, _mm512, TVMRT_I8_SAME, TVMRT_I8_SAME)
-#else
+#else /* never called */
 #define tvmrt_i8_down_16(acc, fixed, stride) (acc)
 #define tvmrt_i8_down_32(acc, fixed, stride) (acc)
 #endif

@@ -81,6 +81,8 @@ def find_scale_pairs(
     most = np.where(occurs[1], step - steps.before * real[:, None], 2.0).min(axis=1)
     for part in ADDENDS:
         left = np.isnan(found.addend)
+        if not left.any():
+            return found
         addend = (least + (most - least) * part).astype(np.float32)
         right = ~occurs[0] | (_fused_twice(steps.after, found, addend) >= step + EXACT)
         right &= ~occurs[1] | (_fused_twice(steps.before, found, addend) <= step - EXACT)

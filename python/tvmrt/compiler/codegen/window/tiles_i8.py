@@ -84,7 +84,7 @@ class WeightFormat:
 
     @property
     def rounds_down(self) -> bool:
-        """Whether instructions have a rounding of their own, as those of AVX-512."""
+        """Whether float instructions can round down whatever the mode of the processor is."""
         return self.macro == "TVMRT_I8_X86_VNNI"
 
     @property
