@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import tvmrt
 from tvmrt.cli import main
+from tvmrt.compiler.differences.exact_reference import evaluators
 
 FLOATS = {
     "FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn,
@@ -77,10 +78,11 @@ class Net:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
 
     def check(self, folder) -> None:
-        """Compare with ONNX's reference evaluator bitwise, except for NaN payloads."""
+        """Compare with ONNX's reference evaluator bitwise, except for NaN payloads. Its casts to
+        integers of 4 and 2 bits, which the standard's text contradicts, are exact arithmetic."""
         model = self.model()
         with np.errstate(all="ignore"):
-            wanted = ReferenceEvaluator(model).run(None, self.inputs)
+            wanted = ReferenceEvaluator(model, new_ops=evaluators()).run(None, self.inputs)
         found = run_compiled(model, self.inputs, folder)
         for info, result, node in zip(self.outputs, wanted, self.nodes):
             golden, got = np.asarray(result), found[info.name]
@@ -158,7 +160,7 @@ def test_casts_between_sub_byte_types(tmp_path):
                 continue  # ONNX does not define casts of NaN and of values out of range
             limit = np.inf if to in INTEGERS else np.float32(ml_dtypes.finfo(KINDS[to]).max)
             golden = np.clip(numbers, -limit, limit)
-            golden = golden.astype(np.int32) if to in INTEGERS else golden
+            golden = np.rint(golden).astype(np.int32) if to in INTEGERS else golden
             pairs.append((net.cast(x, to), golden.astype(KINDS[to]), f"{kind} to {to}"))
     found = run_compiled(net.model(), net.inputs, tmp_path)
     for name, golden, label in pairs:

@@ -1,17 +1,19 @@
-"""Operators of the ONNX reference evaluator in exact arithmetic, where it rounds.
+"""Operators of the ONNX reference evaluator in exact arithmetic, where it differs from the text.
 
-They share no code with the compiler: source coordinates are Python fractions.
+They share no code with the compiler: source coordinates are Python fractions, and integers those of
+Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, isfinite
 
 import numpy as np
 
 HALF = Fraction(1, 2)
+STRING = 8  # TensorProto.STRING
 ROUND: dict[str, Callable[[Fraction], int]] = {
     "floor": floor,
     "ceil": ceil,
@@ -74,6 +76,56 @@ def nearest_by_sizes(
     return x
 
 
+BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+
+
+def lowest_bits(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Round floats to the nearest integer, ties to even, and keep the lowest bits of ``dtype``.
+
+    NaN and infinities become 0.
+    """
+    mask = (1 << BITS[dtype.name]) - 1
+    values = x.astype(np.float64).reshape(-1).tolist()
+    codes = [round(v) & mask if isfinite(v) else 0 for v in values]
+    return np.asarray(codes, np.uint8).view(dtype).reshape(x.shape)
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    """Return whether a NumPy type, or one of ml_dtypes, is a floating-point type."""
+    return "float" in dtype.name
+
+
+def _casts() -> list[type]:
+    """Return Cast and CastLike, which round to the integers of 4 and 2 bits."""
+    from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
+    from onnx.reference.op_run import OpRun
+    from onnx.reference.ops.op_cast import cast_to
+
+    def convert(x, to: int, saturate=None, round_mode=None):
+        dtype = np.dtype(object) if to == STRING else tensor_dtype_to_np_dtype(to)
+        if dtype.name in BITS and _is_float(x.dtype):
+            return (lowest_bits(x, dtype),)
+        return (cast_to(x, to, saturate is None or bool(saturate), round_mode or "up"),)
+
+    class Cast(OpRun):
+        """Cast by the standard's text about integers of 4 and 2 bits."""
+
+        op_domain = ""
+
+        def _run(self, x, to=None, **attributes):
+            return convert(x, to, **attributes)
+
+    class CastLike(OpRun):
+        """CastLike by the standard's text about integers of 4 and 2 bits."""
+
+        op_domain = ""
+
+        def _run(self, x, like, **attributes):
+            return convert(x, np_dtype_to_tensor_dtype(like.dtype), **attributes)
+
+    return [Cast, CastLike]
+
+
 def evaluators() -> list[type]:
     """Return the classes of these operators for the reference evaluator of onnx."""
     from onnx.reference.ops.op_resize import Resize as Plain
@@ -101,4 +153,4 @@ def evaluators() -> list[type]:
             )
             return (resized,)
 
-    return [Resize]
+    return [Resize, *_casts()]

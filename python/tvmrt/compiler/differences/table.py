@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .difference_types import Difference, Judge, NodeView
+from .difference_types import REFERENCE, Difference, Judge, NodeView
 
 MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
-NUMPY, ORT, REFERENCE = "numpy", "onnxruntime", "the ONNX reference evaluator"
+NUMPY, ORT = "numpy", "onnxruntime"
 TORCH, SKLEARN = "PyTorch", "scikit-learn"
 LITERT, TFLM = "LiteRT's reference kernels", "TFLM"
 
@@ -51,12 +51,25 @@ def _blended_integers(node: NodeView) -> bool:
     return node.is_integer() and node.attr("mode", "nearest") in ("linear", "cubic", "bilinear")
 
 
+SUB_BYTE = ("int4", "uint4", "int2", "uint2")
+
+
+def _cast_type(node: NodeView) -> str | None:
+    """Return the element type that a Cast or CastLike converts to, None if it is unknown."""
+    result = node.results[0] if node.results else None
+    return result or (node.type_of(1) if node.op == "CastLike" else None)
+
+
 def _float_to_integer(node: NodeView) -> bool:
     if node.op == "Pow":
         return node.is_integer() and node.may_be_float(1)
-    results = node.results[0] if node.results else None
-    to_integer = results is None or results.startswith(("int", "uint"))
+    to = _cast_type(node)
+    to_integer = to is None or (to.startswith(("int", "uint")) and to not in SUB_BYTE)
     return node.may_be_float() and to_integer
+
+
+def _float_to_sub_byte(node: NodeView) -> bool:
+    return node.may_be_float() and _cast_type(node) in SUB_BYTE
 
 
 def _floats(node: NodeView) -> bool:
@@ -227,6 +240,17 @@ INTEGERS = (
         Judge.RULE,
         _float_to_integer,
         data=True,
+    ),
+    Difference(
+        "float-to-4-bits",
+        ("Cast", "CastLike"),
+        "a float to int4, uint4, int2 or uint2",
+        "the lowest bits of the nearest integer, ties to even; NaN and infinities become 0",
+        "the standard's pages on 4-bit and 2-bit integers; they do not mention NaN",
+        ("the standard's text",),
+        (f"{ORT} (ties away from zero)", f"{REFERENCE} (toward zero)"),
+        Judge.EXACT,
+        _float_to_sub_byte,
     ),
     Difference(
         "integer-sums",

@@ -1,7 +1,9 @@
 """Constant folding of nodes by the ONNX reference evaluator at import.
 
 It covers nodes that the IR cannot express or does not fold (NonZero, Unique, a convolution of
-constants), as long as they do not depend on an input of the network.
+constants), as long as they do not depend on an input of the network. Nodes that the evaluator
+computes differently from the compiled network are not folded, so that constants and run-time values
+have one meaning.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import onnx.shape_inference
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tvmrt.compiler.differences import intentional_differences
+from tvmrt.compiler.differences.exact_reference import evaluators
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
 
-from .legalize_types import typed_constant
+from .legalize_types import packed_type, typed_constant
 
 _RANDOM = frozenset(
     "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
@@ -44,7 +48,11 @@ def fold_node(
         return None
     if node.op_type == "DequantizeLinear":
         return None  # integer kernels need the integers; the remaining nodes are folded later
-    if _is_random(node, model) or any(a.HasField("g") for a in node.attribute):
+    if node.op_type in _RANDOM or any(a.HasField("g") for a in node.attribute):
+        return None
+    if any(v is not None and packed_type(v) for v in inputs):
+        return None  # the evaluator would read the wider storage type
+    if outputs and _differs(node, inputs, model):
         return None
     if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
         return None
@@ -63,12 +71,13 @@ def fold_node(
         ],
         [helper.make_empty_tensor_value_info(key) for key in node.output if key],
     )
-    single = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    # without functions: the nodes of their bodies are folded one by one
+    single = helper.make_model(graph, opset_imports=model.opset_import)
     if _too_large(single, feeds):
         return None
     try:
         with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(single).run(None, feeds)
+            results = ReferenceEvaluator(single, new_ops=evaluators()).run(None, feeds)
     except Exception:
         # the evaluator raises any numpy error; the caller then reports the node by name
         return None
@@ -80,11 +89,12 @@ def fold_node(
     return [typed_constant(np.asarray(named[key]), key) if key else None for key in node.output]
 
 
-def _is_random(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
-    """Return whether a node may draw random numbers, which each run must draw again."""
-    own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
-    inner = (inner for function in own for inner in function.node)
-    return node.op_type in _RANDOM or any(_is_random(n, model) for n in inner)
+def _differs(node: onnx.NodeProto, inputs: Sequence[Value | None], model: onnx.ModelProto) -> bool:
+    """Return whether the evaluator is known to differ from the imported node."""
+    opset = next((o.version for o in model.opset_import if o.domain == node.domain), 0)
+    types = {key: v.type.element for key, v in zip(node.input, inputs) if v is not None}
+    rows = intentional_differences(node, opset, types)
+    return any(row.evaluator_differs for row in rows)
 
 
 def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:

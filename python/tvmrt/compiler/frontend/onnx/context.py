@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.compiler.ir import SourceType, Value
+from tvmrt.compiler.ir import DTYPES, SourceType, Value
 from tvmrt.compiler.ir.extent import SymInt, as_extent, symbols_of, upper_bound
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
@@ -97,10 +97,19 @@ class NodeContext(OnnxNode):
     def _narrow(self, x: Value, to: str, saturate: bool, rounding: str) -> Value:
         """Narrow x to a small type; a packed type is stored in its storage type."""
         if WIDER[to] != "float32" and x.dtype.is_float:
-            x = self.cast(x, "int32")  # integers are truncated to their lowest bits
+            x = self._lowest_bits(self.emit("round", [x]), DTYPES[to].bits)
         x = self.cast(x, WIDER[to])
         x = self.emit("narrow", [x], to=to, saturate=saturate, rounding=rounding)
         return legalize_types(self.builder, x)
+
+    def _lowest_bits(self, x: Value, bits: int) -> Value:
+        """Return whole floats modulo 2**bits as int32, 0 for NaN and infinities.
+
+        Every step is exact, also for floats beyond all integer types.
+        """
+        whole = self.emit("floor", [self.emit("mul", [x, self.like(2.0**-bits, x)])])
+        rest = self.emit("sub", [x, self.emit("mul", [whole, self.like(2.0**bits, x)])])
+        return self.cast(rest, "int32")
 
     def require_float32(self, *values: Value) -> None:
         """Raise UnsupportedError unless all values are float32, the only type with kernels."""
