@@ -235,7 +235,7 @@ def _warn_unusable(folder: str, why: str) -> None:
     _WARNED.add(folder)
     location = f"in {folder}" if folder else "in a cache"
     warnings.warn(
-        f"the compiled network cannot be stored {location} ({' '.join(why.split())[-200:]}), so it "
+        f"the compiled network cannot be stored {location} ({' '.join(why.split())[-400:]}), so it "
         f"is compiled each time; set another folder with cache= or {FOLDER_VARIABLE}, or give "
         "cache=False",
         TvmrtWarning,
