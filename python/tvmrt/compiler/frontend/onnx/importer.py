@@ -172,7 +172,8 @@ class GraphImporter(ImportState):
             else:
                 context = self._context(node, name, inputs, scope)
                 outputs = self._import_node(context)
-                propagate_types(node, context.opset, context.inputs, outputs)
+                if self.functions.find(node) is None:  # else its nodes have given the types
+                    propagate_types(node, context.opset, context.inputs, outputs)
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
