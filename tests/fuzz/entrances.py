@@ -92,7 +92,7 @@ def network_of(seed: int) -> Network:
 
 
 def _sizes_outside(source: random.Random, dims: Dims) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield sizes of which at least one is outside of its bounds."""
+    """Yield sizes; at least one of each is outside of its bounds."""
     top = {name: high for name, (_, high) in dims.items()}
     for name, (low, high) in dims.items():
         yield "next", {**top, name: high + 1}
