@@ -122,17 +122,34 @@ static size_t check_size(job* j, const ort_value* value, const DLTensor* tensor)
   return size;
 }
 
-/* The bounds of a dimension are a provider option. Not ORT_EP_FAIL: for that code, onnxruntime's
- * Python package repeats a run without tvmrt. */
-static void fail_input(job* j, const kernel* k) {
+/* The first dimension of an input whose size is out of bounds, as a value of the option dims that
+ * includes it; NULL: none has a name. */
+static char* wider_bounds(job* j, const kernel* k, size_t input, const DLTensor* given) {
+  const tvmrt_dims_tensor* of = &k->dims->inputs[input];
+  if ((int64_t)input >= k->dims->num_inputs || of->rank != given->ndim) return NULL;
+  for (int32_t i = 0; i < of->rank; ++i) {
+    const int64_t size = given->shape[i];
+    if ((size >= of->least[i] && size <= of->most[i]) || of->dim[i] < 0) continue;
+    return job_text(j, "%s=%lld..%lld", k->dims->dims[of->dim[i]].name,
+                    (long long)(size < of->least[i] ? size : of->least[i]),
+                    (long long)(size > of->most[i] ? size : of->most[i]));
+  }
+  return NULL;
+}
+
+/* Not ORT_EP_FAIL: for that code, onnxruntime's Python package repeats a run without tvmrt. */
+static void fail_input(job* j, const kernel* k, size_t input, const DLTensor* given) {
   const char* text = TVMGetLastError();
   const size_t size = strlen(text);
-  job_fail(j, ORT_INVALID_ARGUMENT, "%.*s%s",
-           (int)size - (k->dims != NULL && size > 0 && text[size - 1] == '.'), text,
-           k->dims != NULL
-               ? "; when the network is compiled, set the provider option dims to bounds "
-                 "that include this size"
-               : "");
+  const char* bounds = k->dims == NULL ? NULL : wider_bounds(j, k, input, given);
+  if (bounds == NULL) {
+    job_fail(j, ORT_INVALID_ARGUMENT, "%s", text);
+  } else {
+    job_fail(j, ORT_INVALID_ARGUMENT,
+             "%.*s; create the session, or compile the model, with the provider option dims set to "
+             "%s or wider bounds",
+             (int)size - (size > 0 && text[size - 1] == '.'), text, bounds);
+  }
 }
 
 static void set_input(job* j, const kernel* k, const executor* e, ort_context* context, size_t i) {
@@ -152,7 +169,7 @@ static void set_input(job* j, const kernel* k, const executor* e, ort_context* c
   check_size(j, value, &tensor);
   if (j->has_failed) return;
   if (call(e, is_aligned(data) ? BIND_INPUT : SET_INPUT, 2, i, &tensor, &none, &code) != 0) {
-    fail_input(j, k);
+    fail_input(j, k, i, &tensor);
   }
 }
 

@@ -203,7 +203,7 @@ def test_bounds_of_dimensions_are_part_of_a_compiled_model(tmp_path):
     session(model, {"dims": "n=1..4"}, context_entries(small))
     session(model, {"dims": "n=1..6"}, context_entries(large))
     assert_same(model, session(large, ALLOWED), x=floats(6, 4))
-    with pytest.raises(Exception, match=r"n has 6 elements, expected 1 to 4; .* option dims"):
+    with pytest.raises(Exception, match=r"expected 1 to 4; .* dims set to n=1\.\.6 or wider"):
         session(small, ALLOWED).run(None, {"x": floats(6, 4)})
 
 
@@ -430,3 +430,34 @@ def test_a_session_starts_the_command_once(tmp_path):
     assert len(taken(ours)) == 2
     assert_same(model, ours, x=floats(3, 4), more=floats(3, 4), eye=EYE)
     assert log.read_text().split() == ["start"]
+
+
+MIXES_ROWS = {
+    "softmax over rows": "y = Softmax<axis = 0>(x)",
+    "running sum": "zero = Constant<value = int64 {0}>() y = CumSum(x, zero)",
+    "rows reversed": "last = Constant<value = int64[1] {-1}>() "
+    "end = Constant<value = int64[1] {-9223372036854775807}>() "
+    "axis = Constant<value = int64[1] {0}>() y = Slice(x, last, end, axis, last)",
+    "norm over rows": "y = LpNormalization<axis = 0>(x)",
+    "gram matrix": "t = Transpose(x) g = MatMul(x, t) y = MatMul(g, x)",
+    "number of elements": "n = Size(x) f = Cast<to = 1>(n) y = Mul(x, f)",
+    "mean of rows": "m = ReduceMean<axes = [0]>(x) y = Sub(x, m)",
+}
+
+
+@pytest.mark.parametrize("name", MIXES_ROWS)
+def test_sizes_beyond_the_bounds_are_errors_with_an_option_that_permits_them(name):
+    model = network(f"net (float[N,3] x) => (float[N,3] y) {{ {MIXES_ROWS[name]} }}")
+    ours = session(model, {"dims": "N=1..8"})
+    assert taken(ours)
+    for rows in (8, 9, 3, 0, 40, 1):
+        x = floats(rows, 3)
+        if 1 <= rows <= 8:
+            assert_same(model, ours, x=x)
+            continue
+        with pytest.raises(Exception, match=f"dimension N has {rows} elements") as caught:
+            ours.run(None, {"x": x})
+        bounds = re.search(r"dims set to (\S+) or wider bounds", str(caught.value))[1]
+        wider = session(model, {"dims": bounds})
+        assert taken(wider)
+        assert_same(model, wider, x=x)
