@@ -1,5 +1,8 @@
 /* system.h on POSIX systems. */
 #define _DEFAULT_SOURCE /* madvise() */
+#if defined(__linux__)
+#include <malloc.h>
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +11,8 @@
 
 #include "float_to_int.h"
 #include "system.h"
+
+enum { MIN_RETURNED_BYTES = 1 << 20 };
 
 /* A signal may end it early, which is acceptable for callers that poll. Returns at once for a NaN,
  * for which no comparison holds. */
@@ -26,7 +31,15 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
   return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;
 }
 
-void tvmrt__aligned_free(void* memory) { free(memory); }
+/* glibc keeps freed memory of the size of a network's tensors in the heaps of the threads that
+ * allocated it, so its pages are given back here. */
+void tvmrt__aligned_free(void* memory) {
+#if defined(__linux__)
+  const size_t bytes = memory == NULL ? 0 : malloc_usable_size(memory);
+  if (bytes >= MIN_RETURNED_BYTES) tvmrt__leave_pages(memory, bytes);
+#endif
+  free(memory);
+}
 
 /* Only whole pages inside of the range: adjacent data may be in use. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
