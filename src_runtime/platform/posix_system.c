@@ -1,8 +1,5 @@
 /* system.h on POSIX systems. */
-#define _DEFAULT_SOURCE /* madvise() */
-#if defined(__linux__)
-#include <malloc.h>
-#endif
+#define _DEFAULT_SOURCE /* madvise(), MAP_ANONYMOUS */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +8,6 @@
 
 #include "float_to_int.h"
 #include "system.h"
-
-enum { MIN_RETURNED_BYTES = 1 << 20 };
 
 /* A signal may end it early, which is acceptable for callers that poll. Returns at once for a NaN,
  * for which no comparison holds. */
@@ -31,15 +26,14 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
   return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;
 }
 
-/* glibc keeps freed memory of the size of a network's tensors in the heaps of the threads that
- * allocated it, so its pages are given back here. */
-void tvmrt__aligned_free(void* memory) {
-#if defined(__linux__)
-  const size_t bytes = memory == NULL ? 0 : malloc_usable_size(memory);
-  if (bytes >= MIN_RETURNED_BYTES) tvmrt__leave_pages(memory, bytes);
-#endif
-  free(memory);
+void tvmrt__aligned_free(void* memory) { free(memory); }
+
+void* tvmrt__pages_alloc(size_t bytes) {
+  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
 }
+
+void tvmrt__pages_free(void* memory, size_t bytes) { (void)munmap(memory, bytes); }
 
 /* Only whole pages inside of the range: adjacent data may be in use. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
