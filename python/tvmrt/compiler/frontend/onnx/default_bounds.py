@@ -195,7 +195,7 @@ def find_undeclared_dims(
     ``shapes``, ``dims`` and ``sequences`` are the caller's. Raises the same errors as
     ``import_model`` for a file that cannot be read.
     """
-    model, _, _ = load_lazily(source)
+    model, _ = load_lazily(source)
     model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     given = shapes_by_tensor(shapes or {}, bundles)
     model = upgrade_opset(name_symbolic_axes(model, given))

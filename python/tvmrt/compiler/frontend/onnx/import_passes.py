@@ -67,11 +67,8 @@ def import_model(
     KeyError (a shape for an unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
     lengths = dict(sequences or {})
-    model, folder, lazy_weights = load_lazily(source)
     request = ImportRequest(
-        model,
-        folder,
-        lazy_weights,
+        *load_lazily(source),
         shapes or {},
         dims,
         operators,
@@ -79,8 +76,14 @@ def import_model(
         max_sequence_lengths={name: most for name, most in lengths.items() if most},
     )
     network = NetworkImport(request, lengths)
-    for run_pass in PASSES:
-        network = run_pass(network)
+    try:
+        for run_pass in PASSES:
+            network = run_pass(network)
+    except RecursionError as problem:
+        raise UnsupportedError(
+            "the network's functions, branches and loop bodies are nested too deeply; export it "
+            "with fewer levels, or raise Python's limit with sys.setrecursionlimit"
+        ) from problem
     network.problems.raise_error()
     return network.graph  # type: ignore[return-value]  # without problems there is a graph
 

@@ -11,6 +11,7 @@ from onnx import helper
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
+from tvmrt.compiler.operator_key import operator_name
 from tvmrt.error import (
     NameNotFoundError,
     UnboundedDimensionsError,
@@ -104,7 +105,7 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
     for node in reversed(proto.node):
         if not node.input or not node.output:
             continue
-        if node.op_type in _SHAPE_PRESERVING and node.output[0] in result:
+        if operator_name(node) in _SHAPE_PRESERVING and node.output[0] in result:
             result.setdefault(node.input[0], result[node.output[0]])
     return result
 
