@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,7 @@ from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.file_suffix import suffix_of
 from tvmrt.network import cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
+from tvmrt.network.default_inputs import DeclaredShapes, DefaultInputs, Shapes
 from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
 from tvmrt.network.sidecar import NetworkMetadata, metadata_of, read_metadata
@@ -114,13 +116,30 @@ def _from_network(
     source: _Source, requested: Request, cache: bool | str | os.PathLike[str]
 ) -> Network:
     """Return a network from the cache, or compile it."""
-    try:
-        key = cache_key.key_of(source.digest(), requested) if cache is not False else None
-    except cache_key.UncacheableOptionError:
-        key = None
+    digest = key = None
+    with suppress(cache_key.UncacheableOptionError):
+        digest = source.digest()
+        key = cache_key.key_of(digest, requested) if cache is not False else None
     kept = None if key is None else _cache_of(None if cache is True else cast(str, cache))
     network = _loaded(source, requested, kept, key)
     network.recompile = lambda: _library_of(source, requested)
+
+    def compile_with_inputs(shapes: Shapes) -> Network:
+        if network._lock is not None:
+            raise ValueError(
+                f"the network keeps state between calls, and {min(shapes)!r} has a default value, "
+                f"which is a constant in it; load it with {option('shapes', shapes)} and give the "
+                "value in each call"
+            )
+        wider = replace(requested, shapes={**(requested.shapes or {}), **shapes})
+        other = _from_network(source, wider, cache)
+        weights = network._metadata.external_files
+        if (source.digest(), other._metadata.external_files) != (digest, weights):
+            raise OSError(f"{source.name} has changed since it was loaded; load it again")
+        return other
+
+    if source.is_onnx:
+        network.default_inputs = DefaultInputs(source.default_inputs, compile_with_inputs)
     return network
 
 
@@ -162,9 +181,22 @@ class _Source:
             return cache_key.digest(self.model.SerializeToString(deterministic=True))
         raise cache_key.UncacheableOptionError(type(self.model).__name__)
 
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it is an ONNX file or a ModelProto."""
+        if self.file is not None:
+            return suffix_of(self.file) == ".onnx"
+        return type(self.model).__name__ == "ModelProto"
+
+    def default_inputs(self) -> DeclaredShapes:
+        """Return the declared shapes of an ONNX network's inputs that have a default value."""
+        from tvmrt.compiler.frontend.onnx import default_inputs
+
+        return default_inputs(self.model)
+
     def external_files(self) -> dict[str, str]:
         """Return the digests of the external weight files, by file name."""
-        if self.file is None or suffix_of(self.file) != ".onnx":
+        if self.file is None or not self.is_onnx:
             return {}
         from tvmrt.compiler.frontend.onnx import data_files
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tvmrt.error import NameNotFoundError
 from tvmrt.network import array_conversion, batch_splitting
+from tvmrt.network.default_inputs import DefaultInputs
 from tvmrt.network.inputs import largest, random_inputs
 from tvmrt.network.loaded_library import (
     LoadedLibrary,
@@ -79,6 +80,7 @@ class Network:
         first = loaded.make()
         # compiles the network again; None if this process did not compile it
         self.recompile: Callable[[], CompiledLibrary] | None = None
+        self.default_inputs = DefaultInputs()
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
         self._describe(first)
@@ -128,7 +130,7 @@ class Network:
         inputs
             The inputs in their order, or one dictionary of all of them.
         named
-            Inputs by name.
+            Inputs by name; also those with a default value in the ONNX file.
 
         Raises
         ------
@@ -150,6 +152,9 @@ class Network:
             named = dict(inputs[0])
             inputs = ()
         if named or len(inputs) != len(self._inputs) or self._metadata.bundles:
+            result = self.default_inputs.call(self._public_inputs(), inputs, named, by_name)
+            if result is not NotImplemented:
+                return result
             inputs = self._order_inputs(inputs, named)
         wrap = array_conversion.result_converter(inputs)
         results = self._run(inputs)
@@ -179,6 +184,7 @@ class Network:
         """
         other = Network(replace(self._loaded, threads=threads), self._metadata, self._name)
         other.recompile = self.recompile
+        other.default_inputs = self.default_inputs.with_threads(threads)
         return other
 
     def expect_columns(self, names: Sequence[str]) -> None:
@@ -388,10 +394,9 @@ class Network:
         """Return a new executor that has run once, on random inputs if none are given."""
         if not inputs and not named:
             named = self.example_inputs()
-        if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
-            ordered = self._order_inputs((), dict(inputs[0]))
-        else:
-            ordered = self._order_inputs(inputs, named)
+        by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
+        given = ((), dict(inputs[0])) if by_name else (inputs, named)
+        ordered = self._order_inputs(*given)
         executor = self.new_executor()
         values = array_conversion.converted(ordered, self._inputs)
         for number, value in zip(self._input_indices, values):
@@ -408,8 +413,7 @@ class Network:
         for title, tensors in (("in", self._inputs), ("out", self._outputs)):
             lines += [f"  {title:3} {e.name}: {e.dtype} {format_shape(e.shape)}" for e in tensors]
         lines += [f"  {name} = {low}..{high}" for name, (low, high) in self.dims.items()]
-        if self.memory is not None:
-            lines.append(f"  {self.memory}")
+        lines += [] if self.memory is None else [f"  {self.memory}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -423,11 +427,11 @@ class Network:
             for e in tensors
         )
         bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in self.dims.items())
-        said = (bounds, str(self.memory or ""), self._run_time_text())
-        notes = [escape(each) for each in said if each]
+        said = filter(None, (bounds, str(self.memory or ""), self._run_time_text()))
+        notes = "<br>".join(map(escape, said))
         return (
             f"<b>{escape(self._name)}</b><table><tr><th></th><th>name</th><th>type</th>"
-            f"<th>shape</th></tr>{rows}</table>{'<br>'.join(notes)}{self._metadata.picture}"
+            f"<th>shape</th></tr>{rows}</table>{notes}{self._metadata.picture}"
         )
 
     def _run_time_text(self) -> str:

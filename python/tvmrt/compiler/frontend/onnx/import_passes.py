@@ -27,6 +27,7 @@ from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .import_state import ImportRequest, Known, Problems
 from .importer import GraphImporter
+from .inputs import make_given_inputs
 from .model_file import load_lazily
 from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset
@@ -89,8 +90,9 @@ def import_model(
 
 
 def sanitize(network: NetworkImport) -> NetworkImport:
-    """Correct what exporters are known to write wrongly."""
-    return network.with_model(sanitize_model(network.request.model))
+    """Correct what exporters are known to write wrongly, and remove defaults of given inputs."""
+    request = network.request
+    return network.with_model(make_given_inputs(sanitize_model(request.model), request.shapes))
 
 
 def flatten_sequences(network: NetworkImport) -> NetworkImport:

@@ -50,6 +50,20 @@ def input_types(
     return types
 
 
+def make_given_inputs(model: onnx.ModelProto, shapes: Iterable[str]) -> onnx.ModelProto:
+    """Return the model, in which inputs with a default value, an initialiser, have none if their
+    shape is given: the caller sets them in each run."""
+    given = {info.name for info in model.graph.input}.intersection(shapes)
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in given]
+    if len(kept) == len(model.graph.initializer):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
+    return copy
+
+
 def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
     """Return the named dimensions of inputs that are not declared."""
     names = (d.dim_param for info in infos for d in info.type.tensor_type.shape.dim)

@@ -114,6 +114,33 @@ def data_files(path: str | os.PathLike) -> list[str]:
     return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
+def default_inputs(
+    source: str | os.PathLike | onnx.ModelProto,
+) -> dict[str, tuple[int | str, ...] | None]:
+    """Return the inputs of a model that have a default value, an initialiser: the declared shape of
+    each, if there is one, by name. An open extent is its name or "".
+
+    Raises OSError if the file cannot be read.
+    """
+    model = source
+    if not isinstance(model, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.ParseFromString(Path(source).read_bytes())
+    graph = model.graph
+    weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    names = {tensor.name for tensor in weights}
+    return {
+        info.name: tuple(
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param
+            for dim in info.type.tensor_type.shape.dim
+        )
+        if info.type.tensor_type.HasField("shape")
+        else None
+        for info in graph.input
+        if info.name in names
+    }
+
+
 def licence(model: onnx.ModelProto) -> str:
     """Return the licence in a model's properties, or "" if there is none."""
     found = (entry.value for entry in model.metadata_props if entry.key == "model_license")
