@@ -462,3 +462,18 @@ def test_function_named_as_an_operator_is_not_that_operator():
     graph = helper.make_graph(nodes, "main", [open_x], [open_y])
     model = helper.make_model(graph, opset_imports=OPSETS, functions=made, ir_version=10)
     np.testing.assert_array_equal(tvmrt.load(model, cache=False)(X), -X - 2)
+
+
+@pytest.mark.parametrize("other", ["N ", "\N{FULLWIDTH LATIN CAPITAL LETTER N}", "(N)"])
+def test_dimensions_with_other_text_are_other_dimensions(other):
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Neg", ["u"], ["v"])], "main",
+        [info("x", shape=["N"]), info("u", shape=[other])],
+        [info("y", shape=["N"]), info("v", shape=[other])],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=10)
+    net = tvmrt.load(model, cache=False, dims={"N": (1, 8), other: (1, 8)})
+    y, v = net(np.ones(3, np.float32), np.ones(5, np.float32))
+    assert (y.shape, v.shape) == ((3,), (5,))
+    with pytest.raises(tvmrt.error.UnboundedDimensionsError, match="declare bounds of"):
+        tvmrt.compile(model, dims={"N": (1, 8)}, target="cortex-m4")
