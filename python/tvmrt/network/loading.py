@@ -18,6 +18,7 @@ from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.file_suffix import suffix_of
 from tvmrt.network import cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
+from tvmrt.network.default_inputs import DeclaredShapes, DefaultInputs, Shapes
 from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
 from tvmrt.network.sidecar import NetworkMetadata, metadata_of, read_metadata
@@ -134,14 +135,27 @@ def _from_network(
         if (source.digest(), files) != (digest, network.metadata.external_files):
             raise OSError(f"{source.name} has changed since it was loaded; load it again")
 
-    def compile_for(dims: Mapping[str, Any]) -> Network:
+    def compile_variant(other_request: Request) -> Network:
         check_unchanged(source.external_files())
-        wider = replace(requested, dims={**(requested.dims or {}), **dims})
-        other = _from_network(source, wider, cache)
+        other = _from_network(source, other_request, cache)
         check_unchanged(other.metadata.external_files)
         return other
 
+    def compile_for(dims: Mapping[str, Any]) -> Network:
+        return compile_variant(replace(requested, dims={**(requested.dims or {}), **dims}))
+
+    def compile_with_inputs(shapes: Shapes) -> Network:
+        if network.keeps_state:
+            raise ValueError(
+                f"the network keeps state between calls, and {min(shapes)!r} has a default value, "
+                f"which is a constant in it; load it with {option('shapes', shapes)} and give the "
+                "value in each call"
+            )
+        return compile_variant(replace(requested, shapes={**(requested.shapes or {}), **shapes}))
+
     network.compile_on_demand(compile_for, defaults)
+    if source.is_onnx:
+        network.default_inputs = DefaultInputs(source.default_inputs, compile_with_inputs)
     return network
 
 
@@ -183,9 +197,22 @@ class _Source:
             return cache_key.digest(self.model.SerializeToString(deterministic=True))
         return None
 
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it is an ONNX file or a ModelProto."""
+        if self.file is not None:
+            return suffix_of(self.file) == ".onnx"
+        return type(self.model).__name__ == "ModelProto"
+
+    def default_inputs(self) -> DeclaredShapes:
+        """Return the declared shapes of an ONNX network's inputs that have a default value."""
+        from tvmrt.compiler.frontend.onnx import default_inputs
+
+        return default_inputs(self.model)
+
     def external_files(self) -> dict[str, str]:
         """Return the digests of the external weight files, by file name."""
-        if self.file is None or suffix_of(self.file) != ".onnx":
+        if self.file is None or not self.is_onnx:
             return {}
         from tvmrt.compiler.frontend.onnx import data_files
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from tvmrt.error import NameNotFoundError
 from tvmrt.network import array_conversion
+from tvmrt.network.default_inputs import DefaultInputs
 from tvmrt.network.executor_pool import (
     DEFAULT_MAX_IDLE,
     Context,
@@ -78,6 +79,7 @@ class Network:
         # compiles the network again; None if this process did not compile it
         self.recompile: Callable[[], CompiledLibrary] | None = None
         self.variants: SizeVariants | None = None  # None if no bounds may be widened
+        self.default_inputs = DefaultInputs()
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
         self._describe(first)
@@ -132,7 +134,7 @@ class Network:
         inputs
             The inputs in their order, or one dictionary of all of them.
         named
-            Inputs by name.
+            Inputs by name; also those with a default value in the ONNX file.
 
         Raises
         ------
@@ -154,6 +156,9 @@ class Network:
             named = dict(inputs[0])
             inputs = ()
         if named or len(inputs) != len(self._inputs) or self.metadata.bundles:
+            result = self.default_inputs.call(self._public_inputs(), inputs, named, by_name)
+            if result is not NotImplemented:
+                return result
             inputs = self._order_inputs(inputs, named)
         wrap = array_conversion.result_converter(inputs)
         results = self._run(inputs)
@@ -186,6 +191,7 @@ class Network:
         other.max_idle = self.max_idle
         if self.variants is not None:
             other.variants = self.variants.with_threads(threads)
+        other.default_inputs = self.default_inputs.with_threads(threads)
         return other
 
     def compile_on_demand(
@@ -373,6 +379,11 @@ class Network:
                 each.max_idle = count
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether tensors are kept between calls, which wait for each other."""
+        return self._lock is not None
+
+    @property
     def memory(self) -> Memory | None:
         """Memory use of the network; None for a library that was loaded compiled."""
         return self.metadata.memory
@@ -428,10 +439,9 @@ class Network:
         """Return a new executor that has run once, on random inputs if none are given."""
         if not inputs and not named:
             named = self.example_inputs()
-        if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
-            ordered = self._order_inputs((), dict(inputs[0]))
-        else:
-            ordered = self._order_inputs(inputs, named)
+        by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
+        given = ((), dict(inputs[0])) if by_name else (inputs, named)
+        ordered = self._order_inputs(*given)
         executor = self.new_executor()
         values = array_conversion.converted(ordered, self._inputs)
         for number, value in zip(self._input_indices, values):
@@ -448,28 +458,16 @@ class Network:
         for title, tensors in (("in", self._inputs), ("out", self._outputs)):
             lines += [f"  {title:3} {e.name}: {e.dtype} {format_shape(e.shape)}" for e in tensors]
         lines += [f"  {name} = {low}..{high}" for name, (low, high) in self.dims.items()]
-        if self.memory is not None:
-            lines.append(f"  {self.memory}")
+        lines += [] if self.memory is None else [f"  {self.memory}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks: inputs, outputs, the time of a run, and memory use."""
-        from tvmrt.network.notebook import html  # only notebooks need it
-
-        return html(self, self._run_time_text()) + self.metadata.picture
-
-    def _run_time_text(self) -> str:
-        """Return the time of one run as text; measured once, for 0.03 s on random inputs."""
-        from tvmrt.network.measure import duration, measure
+        from tvmrt.network.notebook import html, run_time  # only notebooks need it
 
         if self._timed is None:
-            try:
-                run = self.warm_executor().run
-            except ValueError:  # random inputs are not possible
-                self._timed = ""
-            else:
-                self._timed = f"a run takes {duration(measure(run, seconds=0.03).median)}"
-        return self._timed
+            self._timed = run_time(self)
+        return html(self, self._timed) + self.metadata.picture
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes of the library; the copy starts with its own state."""

@@ -221,7 +221,7 @@ def test_a_size_that_no_variant_takes_names_the_reason():
     """The table of positions has 40 rows."""
     network, _ = remarks(lambda: tvmrt.load(words(), cache=False))
     ids = np.zeros((2, 41), np.int64)
-    with pytest.raises(ValueError, match="expected 1 to 40; the network does not compile .*: ."):
+    with pytest.raises(ValueError, match=r"expected 1 to 40; the network does not compile .*: ."):
         remarks(lambda: network(ids, np.zeros((2, 41), np.float32)))
     assert network.dims == {"height": (1, 8), "width": (1, 40)}
 

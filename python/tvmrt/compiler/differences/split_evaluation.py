@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .difference_types import Difference, Judge
+from .difference_types import Difference, Judge, NodeView
 from .exact_reference import evaluators
 from .lookup import differences_of
 from .table import TABLE
@@ -42,13 +42,13 @@ _EVALUATED = {op for row in TABLE if _is_evaluated(row) for op in row.operators}
 
 
 def _operators(nodes: Any) -> set[str]:
-    """Return the operators of nodes and of their bodies, without their domains."""
-    indices: set[str] = set()
+    """Return the operators of nodes and of their bodies, as rows of the table name them."""
+    operators: set[str] = set()
     for node in nodes:
-        indices.add(node.op_type)
+        operators.add(NodeView(node.op_type, node.domain).operator)
         for attribute in node.attribute:
-            indices |= _operators(attribute.g.node)
-    return indices
+            operators |= _operators(attribute.g.node)
+    return operators
 
 
 def run_with_reference(

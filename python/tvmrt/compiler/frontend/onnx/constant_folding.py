@@ -17,8 +17,11 @@ from onnx.reference import ReferenceEvaluator
 
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
+from tvmrt.compiler.operator_key import operator_name
 
 from .legalize_types import typed_constant
+from .model_functions import ModelFunctions
+from .tensors import subgraphs
 
 _RANDOM = frozenset(
     "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
@@ -33,18 +36,20 @@ MAX_SHAPE_ELEMENTS = 64  # maximum size of an input whose values determine shape
 def fold_node(
     node: onnx.NodeProto,
     inputs: Sequence[Value | None],
-    model: onnx.ModelProto,
+    functions: ModelFunctions,
     outputs: Sequence[Value | None] = (),
 ) -> list[Value | None] | None:
     """Return the node's outputs as constants, or None if they are unknown at compile time.
 
-    ``outputs``: the imported outputs, if any; their types give the sizes of the results.
+    ``functions``: those of the model, with the versions of operators. ``outputs``: the imported
+    outputs, if any; their types give the sizes of the results. The nodes of a function are folded
+    one by one: the evaluator ignores overloads.
     """
     if any(v is not None and v.data is None for v in inputs):
         return None
-    if node.op_type == "DequantizeLinear":
+    if operator_name(node) == "DequantizeLinear":
         return None  # integer kernels need the integers; the remaining nodes are folded later
-    if _is_random(node, model) or any(a.HasField("g") for a in node.attribute):
+    if operator_name(node) in _RANDOM or any(subgraphs(node)) or functions.find(node):
         return None
     if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
         return None
@@ -63,7 +68,8 @@ def fold_node(
         ],
         [helper.make_empty_tensor_value_info(key) for key in node.output if key],
     )
-    single = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    imports = [helper.make_opsetid(*version) for version in functions.opsets.items()]
+    single = helper.make_model(graph, opset_imports=imports)
     if _too_large(single, feeds):
         return None
     try:
@@ -78,13 +84,6 @@ def fold_node(
     if any(np.asarray(a).dtype.name not in _FOLDED for a in named.values()):
         return None
     return [typed_constant(np.asarray(named[key]), key) if key else None for key in node.output]
-
-
-def _is_random(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
-    """Return whether a node may draw random numbers, which each run must draw again."""
-    own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
-    inner = (inner for function in own for inner in function.node)
-    return node.op_type in _RANDOM or any(_is_random(n, model) for n in inner)
 
 
 def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:
