@@ -116,7 +116,7 @@ class Connection:
         Parameters
         ----------
         command
-            ``run``, ``verify``, ``bench``, or ``tvmc run``, whose options are passed to ``run``.
+            ``run``, ``verify`` or ``bench``.
         """
         raise NotImplementedError(f"{type(self).__name__} has no options()")
 

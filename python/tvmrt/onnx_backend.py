@@ -18,10 +18,14 @@ from onnx.backend.base import BackendRep, Device, DeviceType, namedtupledict
 
 import tvmrt
 from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.frontend.onnx import default_inputs
+from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs
+from tvmrt.compiler.frontend.onnx.tensors import array_of, dense
 from tvmrt.compiler.ir.bundle import Bundle, part_name, read_by_name
 from tvmrt.compiler.request import make
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.deprecation import renamed
+from tvmrt.option_syntax import option
 
 __all__ = ["Backend", "CompiledModel", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -55,10 +59,9 @@ class CompiledModel(BackendRep):
         executor: GraphModule | None,
         library: CompiledLibrary | None = None,
     ) -> None:
-        given = {tensor.name for tensor in model.graph.initializer}
-        given |= {tensor.values.name for tensor in model.graph.sparse_initializer}
         self._declared = [info.name for info in model.graph.input]
-        self._inputs = [name for name in self._declared if name not in given]
+        self._defaults = _default_values(model)
+        self._inputs = [name for name in self._declared if name not in self._defaults]
         self._outputs = [info.name for info in model.graph.output]
         self._result = namedtupledict("Outputs", self._outputs)
         self._executor = executor
@@ -77,7 +80,7 @@ class CompiledModel(BackendRep):
         inputs
             Values in the order of the model's inputs, or by name: arrays, a list of arrays for a
             sequence, None for an absent optional value. An input whose default is an initializer
-            may be left out; a given value is ignored, because it is a constant in the library.
+            may be left out. Another value is accepted if ``prepare`` got its shape.
         kwargs
             Must be empty; part of the interface of onnx.
 
@@ -88,7 +91,8 @@ class CompiledModel(BackendRep):
         Raises
         ------
         ValueError
-            If there are too few or too many inputs, or one does not fit.
+            If there are too few or too many inputs, one does not fit, or one has a default that is
+            a constant in the library.
         KeyError
             If there is no input of this name.
         """
@@ -97,6 +101,11 @@ class CompiledModel(BackendRep):
         executor = self._executor
         assert executor is not None  # DynamicNetwork overrides run()
         for name, value in self._by_name(inputs).items():
+            if name in self._defaults:
+                raise ValueError(
+                    f"input {name} has a default value, which is a constant in the library; give "
+                    f"prepare() the option {option('shapes', {name: np.shape(value)})}"
+                )
             bundle = self._bundles.get(name)
             parts = {name: value} if bundle is None else bundle.flatten(name, value)
             for part, array in parts.items():
@@ -114,16 +123,21 @@ class CompiledModel(BackendRep):
         return array if labels is None else labels[array]
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
+        """Return the inputs by name, without those that equal the model's defaults."""
         if isinstance(inputs, Mapping):
-            return {k: v for k, v in inputs.items() if k in self._inputs or k not in self._declared}
-        values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        whole = len(values) == len(self._declared)
-        names = self._declared if whole else self._inputs
-        if len(values) != len(names):
-            raise ValueError(
-                f"{len(values)} inputs are given; the model has {', '.join(self._inputs) or 'none'}"
-            )
-        return {k: v for k, v in zip(names, values) if k in self._inputs}
+            given = dict(inputs)
+        else:
+            values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+            whole = len(values) == len(self._declared)
+            names = self._declared if whole else self._inputs
+            if len(values) != len(names):
+                known = ", ".join(self._inputs) or "none"
+                raise ValueError(f"{len(values)} inputs are given; the model has {known}")
+            given = dict(zip(names, values))
+        for name in given.keys() & self._defaults.keys():
+            if np.array_equal(given[name], self._defaults[name]):
+                del given[name]
+        return given
 
 
 class DynamicNetwork(CompiledModel):
@@ -211,6 +225,7 @@ class Backend(BaseBackend):
     @classmethod
     def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> CompiledModel:
         """Compile and load a model; the library file is deleted after loading."""
+        model = make_given_inputs(model, options.get("shapes") or ())
         library = tvmrt.compile(model, make({**options, "executor": "graph"}).for_here())
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             path = os.path.join(folder, "network.so")
@@ -263,8 +278,15 @@ class Backend(BaseBackend):
 
 def is_dynamic(model: onnx.ModelProto) -> bool:
     """Return whether a model has inputs with dynamic shapes or sequence lengths."""
-    given = {tensor.name for tensor in model.graph.initializer}
+    given = default_inputs(model)
     return any(_has_dynamic_type(info.type) for info in model.graph.input if info.name not in given)
+
+
+def _default_values(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Return the default values of inputs by name."""
+    names = default_inputs(model)
+    weights = (*model.graph.initializer, *map(dense, model.graph.sparse_initializer))
+    return {each.name: array_of(each) for each in weights if each.name in names}
 
 
 def _has_dynamic_type(type: onnx.TypeProto) -> bool:

@@ -43,8 +43,7 @@ INSTEAD = {
     "contrib.util": "tvmrt.contrib.utils is its name since 0.8",
     "contrib.xcode": "tvmrt.contrib.cc links with the machine's compiler",
     "dlight": _TUNER,
-    "driver": "the command 'tvmrt' compiles, runs and inspects, 'tvmrt tvmc' takes tvmc's flags; "
-    "tvmrt.compile() in Python",
+    "driver": "the command 'tvmrt' compiles, runs and inspects; tvmrt.compile() in Python",
     "instrument": _COMPILER,
     "IRModule": _COMPILER,
     "lower": _COMPILER,

@@ -93,7 +93,7 @@ static void clear_inputs(tvmrt_aot_executor* e) {
 
 /* A tensor with the library's description, owned by the caller; *out is NULL on failure. */
 static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** out) {
-  *out = tvmrt__tensor_alloc(info->shape, (int)info->num_shape, info->dtype, dev);
+  *out = tvmrt__tensor_alloc_workspace(info->shape, (int)info->num_shape, info->dtype, dev);
   return *out == NULL ? -1 : 0;
 }
 
@@ -153,7 +153,7 @@ static int make_constant_pool(const TVMMetadata* m, DLDevice dev, tvmrt_tensor**
     if (end > size) size = end;
   }
   extent = (int64_t)size;
-  *out = tvmrt__tensor_alloc(&extent, 1, byte_type, dev);
+  *out = tvmrt__tensor_alloc_workspace(&extent, 1, byte_type, dev);
   if (*out == NULL) return -1;
   for (i = 0; i < m->num_constant_pools; ++i) {
     TVMRT_RETURN_IF_ERROR(place_constant(&m->constant_pools[i], *out));

@@ -168,7 +168,7 @@ static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid,
     DLTensor view = {linked, dev, 1, byte_type, &extent, NULL, 0};
     g->storage[sid] = tvmrt__tensor_borrow(&view);
   } else {
-    g->storage[sid] = tvmrt__tensor_alloc(&extent, 1, byte_type, dev);
+    g->storage[sid] = tvmrt__tensor_alloc_workspace(&extent, 1, byte_type, dev);
   }
   return g->storage[sid] == NULL ? -1 : 0;
 }

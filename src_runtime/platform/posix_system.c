@@ -1,5 +1,5 @@
 /* system.h on POSIX systems. */
-#define _DEFAULT_SOURCE /* madvise() */
+#define _DEFAULT_SOURCE /* madvise(), MAP_ANONYMOUS */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +27,13 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
 }
 
 void tvmrt__aligned_free(void* memory) { free(memory); }
+
+void* tvmrt__pages_alloc(size_t bytes) {
+  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void tvmrt__pages_free(void* memory, size_t bytes) { (void)munmap(memory, bytes); }
 
 /* Only whole pages inside of the range: adjacent data may be in use. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {

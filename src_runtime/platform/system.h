@@ -37,6 +37,11 @@ TVMRT_SDK void tvmrt__sleep(double seconds);
 TVMRT_SDK void* tvmrt__aligned_alloc(size_t align, size_t bytes);
 TVMRT_SDK void tvmrt__aligned_free(void* memory);
 
+/* Memory of its own pages, at least 4096 bytes aligned; NULL if memory is exhausted.
+ * tvmrt__pages_free() returns it to the system at once, where the heap would keep it. */
+void* tvmrt__pages_alloc(size_t bytes);
+void tvmrt__pages_free(void* memory, size_t bytes);
+
 /* Drop whole pages of a mapped, never written file from memory: the system reads them again on
  * access. No-op if the system does not support this. */
 TVMRT_SDK void tvmrt__leave_pages(const void* begin, size_t bytes);

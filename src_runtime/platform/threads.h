@@ -80,6 +80,6 @@ TVMRT_SDK void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void),
 /* Number of cores with a processor that the process may use, at least 1, and at most the number of
  * processors whose time a container may use. Processors that share a core's arithmetic units (SMT)
  * count once, where the system says which do. */
-int tvmrt__num_cores(void);
+TVMRT_SDK int tvmrt__num_cores(void);
 
 #endif

@@ -31,6 +31,14 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) { return _aligned_malloc(
 
 void tvmrt__aligned_free(void* memory) { _aligned_free(memory); }
 
+/* The heap of this system returns large blocks by itself. */
+void* tvmrt__pages_alloc(size_t bytes) { return _aligned_malloc(bytes, 4096); }
+
+void tvmrt__pages_free(void* memory, size_t bytes) {
+  (void)bytes;
+  _aligned_free(memory);
+}
+
 /* Dropping pages of a mapped file is left to the system. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
   (void)begin;

@@ -12,6 +12,7 @@
 
 #include "../core/container.h"
 #include "../core/function.h"
+#include "../platform/system.h"
 #include "memory_device.h"
 
 /* Called with the last reference, on any thread. A tensor that borrows has no `release`: it owns
@@ -26,6 +27,14 @@ static void free_tensor(tvmrt_object* obj) {
  * DLPack's. */
 static void release_memory(tvmrt_tensor* t) {
   (void)TVMDeviceFreeDataSpace(t->dl.device, t->dl.data);
+}
+
+/* Workspaces of this size or more do not come from the heap, which keeps freed blocks: those of a
+ * burst of executors may never be needed again. */
+enum { PAGES_BYTES = 1 << 20 };
+
+static void release_pages(tvmrt_tensor* t) {
+  tvmrt__pages_free(t->dl.data, (size_t)(uintptr_t)t->owner);
 }
 
 /* The other tensor is retained, and its memory with it. */
@@ -68,6 +77,27 @@ tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dty
   }
   t->release = release_memory;
   return t;
+}
+
+tvmrt_tensor* tvmrt__tensor_alloc_workspace(const int64_t* shape, int ndim, DLDataType dtype,
+                                            DLDevice dev) {
+  uint64_t bytes;
+  tvmrt_tensor* t;
+  if (tvmrt__shape_bytes(shape, ndim, dtype, &bytes) != 0) return NULL;
+  if (dev.device_type != kDLCPU || dev.device_id < 0 || bytes < PAGES_BYTES) {
+    return tvmrt__tensor_alloc(shape, ndim, dtype, dev);
+  }
+  t = new_tensor(shape, ndim, dtype, dev);
+  if (t == NULL) return NULL;
+  t->dl.data = tvmrt__pages_alloc((size_t)bytes);
+  if (t->dl.data != NULL) {
+    t->release = release_pages;
+    t->owner = (void*)(uintptr_t)bytes; /* the shape may change */
+    return t;
+  }
+  free(t);
+  (void)tvmrt__fail_memory(bytes);
+  return NULL;
 }
 
 /* A view must lie within its base's bytes; the base need not be compact, as only its beginning is

@@ -15,7 +15,7 @@ typedef struct tvmrt_tensor {
   tvmrt_object base;
   DLTensor dl; /* TVMArrayHandle points here; shape is the array below, strides NULL */
   void (*release)(struct tvmrt_tensor* self); /* releases the memory; NULL if borrowed */
-  void* owner;                                /* for release: another tensor, a DLManagedTensor */
+  void* owner; /* for release: another tensor, a DLManagedTensor, the bytes of a workspace */
   int64_t shape[];
 } tvmrt_tensor;
 
@@ -27,6 +27,11 @@ static inline tvmrt_tensor* tvmrt__tensor_of(void* array_handle) {
 
 /* All constructors return an owned tensor, or NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev);
+
+/* For tensors that live as long as an executor: the system gets the memory of large ones back. */
+tvmrt_tensor* tvmrt__tensor_alloc_workspace(const int64_t* shape, int ndim, DLDataType dtype,
+                                            DLDevice dev);
+
 /* A view of base's memory with another shape and type, at a byte offset; retains base. */
 tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
                                  DLDataType dtype, uint64_t byte_offset);

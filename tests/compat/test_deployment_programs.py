@@ -1,5 +1,5 @@
 """Test programs that follow TVM's deployment examples: applications of Zephyr and Arduino, local
-Python, remote Python. Others are in test_cxx.py, test_crt_programs.py and the tests of tvmc."""
+Python, remote Python. Others are in test_cxx.py, test_crt_programs.py, test_tvmc_packages.py."""
 
 from __future__ import annotations
 

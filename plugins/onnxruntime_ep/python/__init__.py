@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import shlex
 import sys
@@ -14,12 +15,12 @@ from typing import Any
 from tvmrt.error import suggestion
 from tvmrt.libinfo import find_lib_path
 
-__all__ = ["NAME", "add_to", "library_path", "register"]
+__all__ = ["NAME", "add_to", "digests", "library_path", "register"]
 
 NAME = "tvmrt"
 """Name of the execution provider, and the default name of its registration."""
 MIN_VERSION = (1, 24)
-OPTIONS = ("dims", "min_nodes", "target", "command")
+OPTIONS = ("dims", "min_nodes", "target", "command", "allow_compiled", "idle_executors")
 _LOCK = threading.Lock()  # onnxruntime refuses a second registration of a name
 
 
@@ -74,7 +75,8 @@ def add_to(options: Any, values: Mapping[str, str | int] | None = None) -> None:
     options
         Changed in place.
     values
-        Options of the provider by name: ``dims``, ``min_nodes``, ``target``, ``command``.
+        Options of the provider by name: ``dims``, ``min_nodes``, ``target``, ``command``,
+        ``allow_compiled``, ``idle_executors``.
 
     Raises
     ------
@@ -87,6 +89,26 @@ def add_to(options: Any, values: Mapping[str, str | int] | None = None) -> None:
             hint = suggestion(str(name).lower(), OPTIONS)
             raise ValueError(f"tvmrt has no provider option {name!r}; {hint}")
     options.add_provider_for_devices(register(), texts)
+
+
+def digests(model: str | os.PathLike[str]) -> str:
+    """Return the value of ``allow_compiled`` that permits the libraries of a compiled model, and no
+    others: the SHA-256 of each, such as ``"sha256:0b1f...,sha256:77ac..."``.
+
+    Call it where the model is compiled, since a changed file has other digests. Raises ValueError
+    if the file has no libraries of tvmrt.
+    """
+    import onnx
+
+    found = []
+    for node in onnx.load(os.fspath(model), load_external_data=False).graph.node:
+        texts = {each.name: each.s for each in node.attribute}
+        if node.op_type == "EPContext" and texts.get("source") == NAME.encode():
+            library = texts.get("ep_cache_context", b"")
+            found.append("sha256:" + hashlib.sha256(library).hexdigest())
+    if not found:
+        raise ValueError(f"{os.fspath(model)} has no EPContext node of tvmrt")
+    return ",".join(dict.fromkeys(found))
 
 
 def _devices() -> list[Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import warnings
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tvmrt.cli import options
+from tvmrt.error import UnsupportedError
 from tvmrt.units import COUNT
 
 _PATH = click.Path(dir_okay=False, path_type=Path)
@@ -18,10 +20,13 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "-o", "--output", required=True, type=_PATH,
-    help="File to write: a library, or a text with --parts.",
+    help="File to write: a model with EPContext nodes (.onnx), whose digests are printed; a"
+    " library; or a text with --parts.",
 )  # fmt: skip
 @click.option(
-    "--parts", is_flag=True, help="Write the node indices of each part that can be compiled."
+    "--parts",
+    is_flag=True,
+    help="Write the node indices of each part that can be compiled, and INDEX.so next to it.",
 )
 @click.option(
     "--dims", metavar="NAME=LOW..HIGH,...", default="",
@@ -36,12 +41,49 @@ def command(
     model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
 ) -> None:
     """Compile the ONNX network MODEL for tvmrt's execution provider in onnxruntime."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host's SIG_IGN is inherited
+    if output.suffix == ".onnx":
+        values = {"dims": dims, "min_nodes": min_nodes, "target": target}
+        given = {name: value for name, value in values.items() if value}
+        click.echo(f"allow_compiled={_write_compiled_model(model, output, given)}")
+    else:
+        _write_libraries(model, output, parts, dims, min_nodes, target)
+
+
+def _write_compiled_model(model: Path, output: Path, values: dict[str, Any]) -> str:
+    """Compile a model in a session of onnxruntime; return the digests of its libraries."""
+    import onnxruntime
+
+    from tvmrt.compiler.export.atomic import replacing
+    from tvmrt.plugins import onnxruntime_ep
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    onnxruntime_ep.add_to(options, values)
+    with replacing(output) as aside:
+        aside.unlink(missing_ok=True)  # onnxruntime replaces no file
+        options.add_session_config_entry("ep.context_enable", "1")
+        options.add_session_config_entry("ep.context_file_path", str(aside))
+        try:
+            onnxruntime.InferenceSession(str(model), options)
+        except Exception as error:  # of many types
+            reason = str(error).strip().rsplit("tvmrt: ", 1)[-1]
+            reason = reason.replace("the provider option ", "--")
+            raise UnsupportedError(f"{model}: {reason}") from None
+        if not aside.exists():
+            raise UnsupportedError(f"{model}: tvmrt compiles no part of this network")
+        return onnxruntime_ep.digests(aside)
+
+
+def _write_libraries(
+    model: Path, output: Path, parts: bool, dims: str, min_nodes: int, target: str | None
+) -> None:
+    """Write what the execution provider needs: all parts with their libraries, or one library."""
     import onnx
 
     from tvmrt.compiler.export.atomic import replacing
     from tvmrt.plugins.onnxruntime_ep import compiling, partition
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host's SIG_IGN is inherited
     request = compiling.make_request(dims, target)
     with warnings.catch_warnings(), replacing(output) as aside:
         warnings.simplefilter("ignore")  # inferred bounds; the session reports errors only
@@ -49,7 +91,11 @@ def command(
         if parts:
             compiling.check_dimensions(dims, request, network)
             found = partition.find_parts(
-                network, lambda part: compiling.write_library(part, request, aside), min_nodes
+                network,
+                lambda part, first: compiling.write_library(
+                    part, request, output.with_name(f"{first}.so")
+                ),
+                min_nodes,
             )
             aside.write_text("".join(" ".join(map(str, each)) + "\n" for each in found))
         else:

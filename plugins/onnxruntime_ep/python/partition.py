@@ -12,7 +12,7 @@ from tvmrt.compiler.frontend.onnx.outline_subgraph import captured_names
 from tvmrt.error import CompileError, InternalError, OpError, TVMError, UnsupportedError
 from tvmrt.plugins.onnxruntime_ep.compiling import NODE
 
-Compile = Callable[[onnx.ModelProto], object]
+Compile = Callable[[onnx.ModelProto, int], object]
 Parts = list[tuple[int, ...]]
 MAX_ATTEMPTS = 12
 _NAMED = re.compile(r"\b" + NODE.format(r"(\d+)") + r"\b")
@@ -29,7 +29,8 @@ def find_parts(model: onnx.ModelProto, compile_part: Compile, min_nodes: int) ->
     model
         Its nodes are in topological order.
     compile_part
-        Compiles a model; raises the errors of ``tvmrt.compile``.
+        Compiles a model, whose first node has the given index; raises the errors of
+        ``tvmrt.compile``.
     min_nodes
         Smaller parts are left to onnxruntime, unless a part is the whole graph.
 
@@ -68,7 +69,7 @@ def _refused_by(
     if extracted is None:
         return set(part)
     try:
-        compile_part(extracted)
+        compile_part(extracted, part[0])
         return set()
     except CompileError:
         raise  # the C compiler is missing or failed: no other part compiles either

@@ -43,6 +43,10 @@ bool job_fail(job* j, int code, const char* format, ...) {
   va_start(values, format);
   (void)vsnprintf(text + sizeof(prefix) - 1, sizeof(text) - sizeof(prefix), format, values);
   va_end(values);
+  if (j->note != NULL) {
+    const size_t size = strlen(text);
+    (void)snprintf(text + size, sizeof(text) - size, "%s", j->note);
+  }
   j->status = j->ort->api.CreateStatus(code, text);
   j->has_failed = true;
   return false;
@@ -95,8 +99,14 @@ char* job_file(job* j, const char* name) {
   if (j->folder == NULL && !j->has_failed) {
     char* base = tvmrt__temporary_folder();
     char* path = job_text(j, "%s/tvmrt-ep-XXXXXX", base == NULL ? "/tmp" : base);
+    if (base != NULL && is_open_to_others(base)) {
+      job_fail(j, ORT_FAIL,
+               "the temporary folder %s is unsafe, since other users can replace files in it; set "
+               "TMPDIR to another one",
+               base);
+    }
     free(base);
-    if (path != NULL && tvmrt__make_unique_folder(path) != 0) {
+    if (!j->has_failed && tvmrt__make_unique_folder(path) != 0) {
       job_fail(j, ORT_FAIL,
                "no temporary folder can be made as %s (%s); set TMPDIR to a folder that can be "
                "written",

@@ -13,6 +13,7 @@ typedef struct job {
   ort_status* status; /* the error; NULL without memory for it */
   void* memory;       /* blocks, the newest first */
   char* folder;       /* of temporary files; NULL: none yet */
+  const char* note;   /* appended to the texts of errors; NULL: none */
 } job;
 
 /* The error of the job, or NULL. Releases the job's memory and files. */
@@ -32,8 +33,10 @@ void* own_new(job* j, size_t bytes, const ort_slot slots[ORT_OWN_SLOTS]);
 /* Zeroed memory of the job. */
 void* job_alloc(job* j, size_t count, size_t bytes);
 char* job_text(job* j, const char* format, ...) TVMRT_PRINTF(2, 3);
-/* The path of a file in the job's temporary folder. */
+/* The path of a file in the job's temporary folder, which only this user can access. */
 char* job_file(job* j, const char* name);
+/* Whether every user may rename and remove the files of others in a folder. By platform/. */
+bool is_open_to_others(const char* folder);
 
 /* onnxruntime reads each list by two functions: the count, and the items. */
 typedef struct list {

@@ -6,11 +6,10 @@
 #include "sdk/system.h"
 #include "sdk/tensors.h"
 
-/* Functions of a network's executor; the last is of networks with dynamic sizes only. */
-enum { SET_INPUT, BIND_INPUT, BIND_OUTPUT, GET_INPUT, GET_OUTPUT, RUN, GET_DIMS, NUM_FUNCTIONS };
+/* Functions of a network's executor that runs call. */
+enum { SET_INPUT, BIND_INPUT, BIND_OUTPUT, GET_OUTPUT, RUN, NUM_FUNCTIONS };
 static const char* const function_names[NUM_FUNCTIONS] = {
-    "set_input", "set_input_zero_copy", "set_output_zero_copy", "get_input", "get_output", "run",
-    "get_dims"};
+    "set_input", "set_input_zero_copy", "set_output_zero_copy", "get_output", "run"};
 
 /* Buffers of one run; a run takes an idle executor, or makes one. */
 typedef struct executor {
@@ -31,9 +30,10 @@ struct kernel {
   TVMFunctionHandle make;
   size_t num_inputs, num_outputs;
   DLTensor **inputs, **outputs; /* of the first executor, for their types and fixed shapes; owned */
-  bool is_dynamic;
+  const tvmrt_dims* dims;       /* a constant of the library; NULL: all sizes are fixed */
   tvmrt_mutex lock;
   executor* idle;
+  size_t num_idle, max_idle;
 };
 
 /* Call a function with the first of: an index, a tensor. The result has a type code. */
@@ -66,7 +66,7 @@ static executor* executor_new(job* j, const kernel* k) {
   for (size_t i = 0; i < NUM_FUNCTIONS && made->module != NULL; ++i) {
     TVM(j, TVMModGetFunction(made->module, function_names[i], 0, &made->functions[i]));
   }
-  for (size_t i = 0; i < GET_DIMS; ++i) {
+  for (size_t i = 0; i < NUM_FUNCTIONS; ++i) {
     if (made->functions[i] != NULL) continue;
     job_fail(j, ORT_FAIL, "the library is not a network with a function %s; compile it again",
              function_names[i]);
@@ -80,16 +80,26 @@ static executor* take(job* j, kernel* k) {
   executor* found;
   tvmrt__lock(&k->lock);
   found = k->idle;
-  if (found != NULL) k->idle = found->next;
+  if (found != NULL) {
+    k->idle = found->next;
+    --k->num_idle;
+  }
   tvmrt__unlock(&k->lock);
   return found != NULL ? found : executor_new(j, k);
 }
 
+/* Keep an executor for a later run, or free it: many runs at once must not hold memory for good. */
 static void give(kernel* k, executor* back) {
+  bool is_kept;
   tvmrt__lock(&k->lock);
-  back->next = k->idle;
-  k->idle = back;
+  is_kept = k->num_idle < k->max_idle;
+  if (is_kept) {
+    back->next = k->idle;
+    k->idle = back;
+    ++k->num_idle;
+  }
   tvmrt__unlock(&k->lock);
+  if (!is_kept) executor_free(back);
 }
 
 /* ---- runs ---- */
@@ -112,16 +122,34 @@ static size_t check_size(job* j, const ort_value* value, const DLTensor* tensor)
   return size;
 }
 
-/* The bounds of a dimension are a provider option. Not ORT_EP_FAIL: for that code, onnxruntime's
- * Python package repeats a run without tvmrt. */
-static void fail_input(job* j, const kernel* k) {
+/* The first dimension of an input whose size is out of bounds, as a value of the option dims that
+ * includes it; NULL: none has a name. */
+static char* wider_bounds(job* j, const kernel* k, size_t input, const DLTensor* given) {
+  const tvmrt_dims_tensor* of = &k->dims->inputs[input];
+  if ((int64_t)input >= k->dims->num_inputs || of->rank != given->ndim) return NULL;
+  for (int32_t i = 0; i < of->rank; ++i) {
+    const int64_t size = given->shape[i];
+    if ((size >= of->least[i] && size <= of->most[i]) || of->dim[i] < 0) continue;
+    return job_text(j, "%s=%lld..%lld", k->dims->dims[of->dim[i]].name,
+                    (long long)(size < of->least[i] ? size : of->least[i]),
+                    (long long)(size > of->most[i] ? size : of->most[i]));
+  }
+  return NULL;
+}
+
+/* Not ORT_EP_FAIL: for that code, onnxruntime's Python package repeats a run without tvmrt. */
+static void fail_input(job* j, const kernel* k, size_t input, const DLTensor* given) {
   const char* text = TVMGetLastError();
   const size_t size = strlen(text);
-  job_fail(j, ORT_INVALID_ARGUMENT, "%.*s%s",
-           (int)size - (k->is_dynamic && size > 0 && text[size - 1] == '.'), text,
-           k->is_dynamic ? "; when the network is compiled, set the provider option dims to bounds "
-                           "that include this size"
-                         : "");
+  const char* bounds = k->dims == NULL ? NULL : wider_bounds(j, k, input, given);
+  if (bounds == NULL) {
+    job_fail(j, ORT_INVALID_ARGUMENT, "%s", text);
+  } else {
+    job_fail(j, ORT_INVALID_ARGUMENT,
+             "%.*s; create the session, or compile the model, with the provider option dims set to "
+             "%s or wider bounds",
+             (int)size - (size > 0 && text[size - 1] == '.'), text, bounds);
+  }
 }
 
 static void set_input(job* j, const kernel* k, const executor* e, ort_context* context, size_t i) {
@@ -141,7 +169,7 @@ static void set_input(job* j, const kernel* k, const executor* e, ort_context* c
   check_size(j, value, &tensor);
   if (j->has_failed) return;
   if (call(e, is_aligned(data) ? BIND_INPUT : SET_INPUT, 2, i, &tensor, &none, &code) != 0) {
-    fail_input(j, k);
+    fail_input(j, k, i, &tensor);
   }
 }
 
@@ -196,10 +224,10 @@ static ort_status* compute(void* self, void* state, ort_context* context) {
   (void)state;
   if (e == NULL) return job_end(&j);
   for (size_t i = 0; i < k->num_inputs; ++i) set_input(&j, k, e, context, i);
-  for (size_t i = 0; !k->is_dynamic && i < k->num_outputs; ++i) bind_output(&j, k, e, context, i);
+  for (size_t i = 0; k->dims == NULL && i < k->num_outputs; ++i) bind_output(&j, k, e, context, i);
   TVM(&j, call(e, RUN, 0, 0, NULL, &none, &code));
   for (size_t i = 0; !j.has_failed && i < k->num_outputs; ++i) {
-    if (k->is_dynamic) {
+    if (k->dims != NULL) {
       copy_output(&j, e, context, i);
     } else if (e->copies[i].to != NULL) {
       memcpy(e->copies[i].to, e->copies[i].from, e->copies[i].bytes);
@@ -225,44 +253,84 @@ static const ort_slot slots[ORT_OWN_SLOTS] = {
     [OrtNodeComputeInfo_ReleaseState] = (ort_slot)release_state,
 };
 
-/* The first executor shows what the network's tensors are. */
-static void describe(job* j, kernel* k) {
-  const size_t count = k->num_inputs + k->num_outputs;
-  const executor* e = k->idle = executor_new(j, k);
+/* Call a function of a module, with an index unless it is negative. The result has the type `want`. */
+static bool ask(job* j, TVMModuleHandle of, const char* name, int64_t index, int want,
+                TVMValue* out) {
+  TVMFunctionHandle function = NULL;
+  TVMValue arg = {.v_int64 = index};
+  int code = kTVMArgInt, out_code = kTVMNullptr;
+  if (TVM(j, TVMModGetFunction(of, name, 0, &function)) && function != NULL) {
+    TVM(j, TVMFuncCall(function, &arg, &code, index >= 0, out, &out_code));
+    (void)TVMFuncFree(function);
+  }
+  if (!j->has_failed && out_code == want) return true;
+  return job_fail(j, ORT_FAIL, "the library is not a network with a function %s; compile it again",
+                  name);
+}
+
+/* Read the tensors of one side from an executor that has not run, and compare them with the node. */
+static void describe_side(job* j, const kernel* k, const executor* e, bool is_input, list infos,
+                          DLTensor** tensors) {
+  const char* side = is_input ? "input" : "output";
+  const size_t count = is_input ? k->num_inputs : k->num_outputs;
   TVMValue out;
-  int code = kTVMNullptr;
-  k->inputs = tvmrt__calloc(count + 1, sizeof(DLTensor*));
-  if (k->inputs == NULL) TVM(j, -1);
-  if (j->has_failed || e == NULL || k->inputs == NULL) return;
-  k->outputs = k->inputs + k->num_inputs;
-  if (e->functions[GET_DIMS] != NULL) TVM(j, call(e, GET_DIMS, 0, 0, NULL, &out, &code));
-  k->is_dynamic = code != kTVMNullptr;
+  if (!ask(j, e->module, job_text(j, "get_num_%ss", side), -1, kTVMArgInt, &out)) return;
+  if ((size_t)out.v_int64 != count) {
+    job_fail(j, ORT_INVALID_ARGUMENT,
+             "a compiled part has %lld %ss in its library and %zu in the model; compile the model "
+             "again",
+             (long long)out.v_int64, side, count);
+  }
   for (size_t i = 0; !j->has_failed && i < count; ++i) {
-    const bool is_input = i < k->num_inputs;
-    const size_t at = is_input ? i : i - k->num_inputs;
-    TVM(j, call(e, is_input ? GET_INPUT : GET_OUTPUT, 1, at, NULL, &out, &code));
-    if (code == kTVMNDArrayHandle) {
-      k->inputs[i] = out.v_handle;
-    } else {
-      job_fail(j, ORT_FAIL, "the library has no tensor %zu; compile the model again", at);
+    library_port port = {.is_input = is_input, .index = i};
+    const char* get = job_text(j, "get_%s", side);
+    if (!ask(j, e->module, get, (int64_t)i, kTVMNDArrayHandle, &out)) return;
+    port.tensor = tensors[i] = out.v_handle;
+    if (!ask(j, e->module, job_text(j, "%s_name", get), (int64_t)i, kTVMStr, &out)) return;
+    port.name = job_text(j, "%s", out.v_str);
+    if (k->dims != NULL && i < (size_t)(is_input ? k->dims->num_inputs : k->dims->num_outputs)) {
+      port.dims = &(is_input ? k->dims->inputs : k->dims->outputs)[i];
     }
+    boundary_check(j, infos.items[i], &port);
   }
 }
 
-kernel* kernel_load(job* j, const char* path, const ort_node* fused) {
+static void describe(job* j, kernel* k, const ort_node* fused) {
+  const list inputs = LIST(j, Node, Inputs, fused), outputs = LIST(j, Node, Outputs, fused);
+  executor* e;
+  TVMFunctionHandle get_dims = NULL;
+  TVMValue out = {.v_handle = NULL};
+  int code = kTVMNullptr;
+  k->num_inputs = inputs.count;
+  k->num_outputs = outputs.count;
+  e = executor_new(j, k);
+  if (e == NULL) return;
+  TVM(j, TVMModGetFunction(k->library, "get_dims", 1, &get_dims));
+  if (get_dims != NULL) TVM(j, TVMFuncCall(get_dims, NULL, NULL, 0, &out, &code));
+  (void)TVMFuncFree(get_dims);
+  k->dims = out.v_handle;
+  k->inputs = tvmrt__calloc(inputs.count + outputs.count + 1, sizeof(DLTensor*));
+  if (TVM(j, k->inputs == NULL ? -1 : 0)) {
+    k->outputs = k->inputs + inputs.count;
+    describe_side(j, k, e, true, inputs, k->inputs);
+    describe_side(j, k, e, false, outputs, k->outputs);
+  }
+  give(k, e);
+}
+
+kernel* kernel_load(job* j, const char* path, const ort_node* fused, size_t max_idle) {
   kernel* k = own_new(j, sizeof(*k), slots);
   if (k == NULL) return NULL;
   k->ort = j->ort;
+  k->max_idle = max_idle;
   (void)tvmrt__mutex_init(&k->lock);
-  ORT(j, api.Node_GetNumInputs, fused, &k->num_inputs);
-  ORT(j, api.Node_GetNumOutputs, fused, &k->num_outputs);
-  if (!j->has_failed && TVMModLoadFromFile(path, "so", &k->library) != 0) {
+  if (TVMModLoadFromFile(path, "so", &k->library) != 0) {
     job_fail(j, ORT_FAIL, "a compiled part cannot be loaded (%s); compile the model again",
              TVMGetLastError());
   }
   TVM(j, TVMModGetFunction(k->library, "default", 0, &k->make));
   if (k->make == NULL) job_fail(j, ORT_FAIL, "a library is not a network; compile the model again");
-  if (!j->has_failed) describe(j, k);
+  if (!j->has_failed) describe(j, k, fused);
   if (!j->has_failed) return k;
   kernel_free(k);
   return NULL;

@@ -31,17 +31,12 @@ class RemoteCalls(Connection):
     boards = "run its image with --rpc qemu, or with --rpc serial:PATH on a board"
 
     def options(self, command: str) -> Sequence[click.Option]:
-        """Return the options that select a remote device; for tvmc run only those it lacks."""
+        """Return the options that select a remote device."""
         import click
 
         from tvmrt.cli.options import Quantity
         from tvmrt.units import SECONDS
 
-        if command == "tvmc run":
-            return [
-                click.Option(["--rpc-tracker"], metavar="HOST:PORT", help="As of tvmrt run."),
-                click.Option(["--rpc-key"], help="As of tvmrt run."),
-            ]
         return [
             click.Option(
                 ["--rpc"], metavar="HOST[:PORT]|LINE",

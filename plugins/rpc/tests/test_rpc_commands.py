@@ -76,7 +76,6 @@ def test_the_package_has_the_module_of_tvm():
     [
         ["rpc-server"], ["run", "net.so", "--random", "--rpc", "a:1"],
         ["verify", "net.onnx", "--rpc-tracker", "a:1"], ["bench", "net.onnx", "--rpc-key", "k"],
-        ["tvmc", "run", "net.tar", "--rpc-key", "k"],
     ],
     ids=lambda words: words[0],
 )  # fmt: skip

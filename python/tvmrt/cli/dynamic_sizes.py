@@ -48,10 +48,12 @@ def with_chosen_dims(
     undeclared dimensions. Raises the errors of ``tvmrt.compiler.pipeline.choose_dims``."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
+    from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs
     from tvmrt.compiler.pipeline import choose_dims
     from tvmrt.compiler.request import make
 
     shapes, dims = choices["shapes"], Dims(choices["dims"])
+    model = make_given_inputs(model, shapes)
     named = name_symbolic_axes(model, shapes)
     weights = {tensor.name for tensor in model.graph.initializer}
     names = [

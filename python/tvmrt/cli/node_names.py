@@ -10,10 +10,12 @@ from tvmrt.cli import tolerance
 if TYPE_CHECKING:
     import onnx
 
+    from tvmrt.compiler.operator_key import FunctionKey
+
 # Each step uses the state of the step before, and so amplifies errors of the products with inputs.
 RECURRENT = ("GRU", "LSTM", "RNN")
 
-Functions = dict[tuple[str, str], "onnx.FunctionProto"]
+Functions = dict["FunctionKey", "onnx.FunctionProto"]
 
 
 def with_distinct_names(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -50,12 +52,13 @@ def rounded_tensors(model: onnx.ModelProto, reduced: frozenset[str]) -> Mapping[
     A node with a nested graph, a call of a function or a recurrent node is a network of layers.
     """
     from tvmrt.compiler.frontend.onnx.check_ssa import name_of
+    from tvmrt.compiler.operator_key import functions_by_key, operator_name
 
-    functions: Functions = {(each.domain, each.name): each for each in model.functions}
+    functions = functions_by_key(model)
     allowed: dict[str, float] = {}
     for node in model.graph.node:
         is_layer = name_of(node) in reduced
-        if is_layer and node.op_type not in RECURRENT:
+        if is_layer and operator_name(node) not in RECURRENT:
             allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_LAYER))
         elif is_layer or not reduced.isdisjoint(_inner_names(node, functions)):
             allowed.update(dict.fromkeys(node.output, tolerance.ROUNDED_NETWORK))
@@ -78,9 +81,10 @@ def _inner_names(node: onnx.NodeProto, functions: Functions) -> Iterator[str]:
     from tvmrt.compiler.frontend.onnx.check_ssa import name_of
     from tvmrt.compiler.frontend.onnx.model_functions import expand_call
     from tvmrt.compiler.frontend.onnx.tensors import subgraphs
+    from tvmrt.compiler.operator_key import FunctionKey
 
     inside = [inner for graph in subgraphs(node) for inner in graph.node]
-    function = functions.get((node.domain, node.op_type))
+    function = functions.get(FunctionKey.called_by(node))
     if function is not None:
         inside += expand_call(function, node)
     for inner in inside:

@@ -26,8 +26,6 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
 
     Raises OSError or ValueError with the name of the file.
     """
-    from onnx.external_data_helper import load_external_data_for_model
-
     from tvmrt.compiler.frontend.onnx import model_file
     from tvmrt.compiler.frontend.onnx.sanitize_model import sanitize_model
 
@@ -36,10 +34,7 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
             f"{path}: this command supports ONNX networks only; 'tvmrt verify' and 'tvmrt bench' "
             f"support {path.suffix}, too"
         )
-    model, folder = model_file.load_model(path)
-    if with_weights:
-        load_external_data_for_model(model, folder)
-    return sanitize_model(model)
+    return sanitize_model(model_file.load_model(path, with_external_data=with_weights))
 
 
 def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
@@ -161,12 +156,14 @@ def dequantize_scales(model: onnx.ModelProto) -> dict[str, float]:
     """Return the scales of tensors that are dequantised from 8-bit integers, by name."""
     from onnx import numpy_helper
 
+    from tvmrt.compiler.operator_key import operator_name
+
     constants = {each.name: each for each in model.graph.initializer}
     steps = {}
     for node in model.graph.node:
-        if node.op_type in SCALE_PRESERVING and node.input[0] in steps:
+        if operator_name(node) in SCALE_PRESERVING and node.input[0] in steps:
             steps[node.output[0]] = steps[node.input[0]]
-        elif node.op_type == "DequantizeLinear":
+        elif operator_name(node) == "DequantizeLinear":
             scale, *zero = (constants.get(name) for name in node.input[1:])
             types = [numpy_helper.to_array(each).dtype for each in zero if each is not None]
             if scale is not None and all(each.itemsize == 1 for each in types):

@@ -124,10 +124,11 @@ def _host_run(
     model: Path, library, noted: Dump, inputs_file: Path, shapes: Mapping, cc: str | None
 ) -> list[Record]:
     from tvmrt.cli import replay_host
+    from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs
 
     if not noted.has_values:
         raise ValueError("the dump contains cycles only; compile with --record to compare values")
-    network = onnx_reference.load_model(model)
+    network = make_given_inputs(onnx_reference.load_model(model), shapes)
     inputs: dict[str, np.ndarray] = onnx_reference.inputs_for(network, shapes, inputs_file)
     with tempfile.TemporaryDirectory(prefix="tvmrt-replay-") as folder:
         return replay_host.run(library, inputs, Path(folder), cc).runs[-1]

@@ -23,12 +23,18 @@ def fill(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray], dims: Dims) -
 
     A target that is computed in another way, or whose result has no declared shape, is unchanged.
     """
+    from tvmrt.compiler.operator_key import operator_name
+
     nodes = {name: node for node in model.graph.node for name in node.output}
     lengths = {t.name: prod(t.dims) for t in model.graph.initializer}
     declared = {v.name: v for v in [*model.graph.value_info, *model.graph.output]}
     counts = None
     for node in model.graph.node:
-        if node.op_type != "Reshape" or len(node.input) < 2 or node.output[0] not in declared:
+        if (
+            operator_name(node) != "Reshape"
+            or len(node.input) < 2
+            or node.output[0] not in declared
+        ):
             continue
         elements = _elements_of(node.input[1], nodes, arrays, lengths)
         bounds = _bounds(declared[node.output[0]], dims)
@@ -47,20 +53,24 @@ def _elements_of(
     lengths: Mapping[str, int],
 ) -> list[InputElement | None] | None:
     """Return the input elements that form a vector, None for constants; None if computed."""
+    from tvmrt.compiler.frontend.onnx.tensors import constant_tensor
+    from tvmrt.compiler.operator_key import operator_name
+
     if name in arrays:
         whole = arrays[name].dtype.kind in "iu"
         return [(name, i) for i in range(arrays[name].size)] if whole else None
     if name in lengths:
         return [None] * lengths[name]
     node = nodes.get(name)
-    if node is None or node.op_type not in (*_COPIES, "Concat", "Constant"):
+    op = "" if node is None else operator_name(node)
+    if node is None or op not in (*_COPIES, "Concat", "Constant"):
         return None
-    if node.op_type == "Constant":
-        value = node.attribute[0]
-        return [None] * (prod(value.t.dims) if value.HasField("t") else len(value.ints) or 1)
+    if op == "Constant":
+        tensor = constant_tensor(node)
+        return None if tensor is None else [None] * prod(tensor.dims)
     parts = [
         _elements_of(part, nodes, arrays, lengths)
-        for part in (node.input if node.op_type == "Concat" else node.input[:1])
+        for part in (node.input if op == "Concat" else node.input[:1])
     ]
     if any(part is None for part in parts):
         return None

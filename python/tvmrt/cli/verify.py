@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tvmrt.cli.session import Session
 
 ROWS_SHOWN = 20
-INT8_STATE_OPERATOR = "DynamicQuantizeLSTM"
+INT8_STATE_OPERATOR = "com.microsoft::DynamicQuantizeLSTM"
 
 
 @click.command("verify", cls=connections.ConnectedCommand, rows=(), defaults={"executor": "graph"})
@@ -261,9 +261,11 @@ def _label(node: onnx.NodeProto) -> str:
 def _int8_state_tensors(model: onnx.ModelProto, with_followers: bool = False) -> set[str]:
     """Return the results of nodes whose state onnxruntime rounds to 8 bits at each step but tvmrt
     keeps in floats; with ``with_followers``, also the tensors computed from them."""
+    from tvmrt.compiler.operator_key import operator_name
+
     tensors: set[str] = set()
     for node in model.graph.node:
-        if node.op_type == INT8_STATE_OPERATOR or (
+        if operator_name(node) == INT8_STATE_OPERATOR or (
             with_followers and not tensors.isdisjoint(node.input)
         ):
             tensors.update(filter(None, node.output))

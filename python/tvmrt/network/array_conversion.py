@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.runtime.dense_array import dense_array
 from tvmrt.runtime.ndarray import NDArray, array, from_dlpack
 from tvmrt.tensor_info import TensorInfo
 
@@ -17,10 +18,12 @@ Wrap = Callable[[Any], Any]  # converts a NumPy array to the caller's type of te
 def as_array(value: Any) -> Any:
     """Return a value as a NumPy array, or as an NDArray that borrows the memory of a tensor.
 
-    Raises TypeError for a value that cannot become a tensor.
+    Raises TypeError for a value that cannot become a tensor, ValueError for masked elements.
     """
-    if isinstance(value, (np.ndarray, NDArray)):
+    if type(value) is np.ndarray or isinstance(value, NDArray):
         return value
+    if isinstance(value, np.ndarray):
+        return dense_array(value)
     if hasattr(value, "detach"):  # a PyTorch tensor with gradients
         value = value.detach()
     if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
@@ -28,7 +31,7 @@ def as_array(value: Any) -> Any:
             return from_dlpack(value)
         except (TypeError, ValueError, BufferError):  # strides, or a device without a view here
             return np.asarray(value)
-    result = np.asarray(value)
+    result = dense_array(value)
     if result.dtype == object and not all(isinstance(e, (str, bytes)) for e in result.reshape(-1)):
         if large := next((e for e in result.reshape(-1) if _is_large(e)), None):
             raise TypeError(f"the integer {large} needs more than 64 bits, which no tensor has")

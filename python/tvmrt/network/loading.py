@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,7 @@ from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.file_suffix import suffix_of
 from tvmrt.network import cache_key, progress
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
+from tvmrt.network.default_inputs import DeclaredShapes, DefaultInputs, Shapes
 from tvmrt.network.loaded_library import open_library
 from tvmrt.network.network import Network
 from tvmrt.network.sidecar import NetworkMetadata, metadata_of, read_metadata
@@ -106,21 +108,54 @@ def _load(
         return _from_library(cast("CompiledLibrary", model))
     if request is not None and options:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
-    model, requested = with_conversion(model, request or make(options))
-    return _from_network(_Source(model), requested.for_here(), cache)
+    declared = request or make(options)
+    model, requested = with_conversion(model, declared)
+    # bounds that the conversion chose, such as the batch of an estimator
+    defaults = [name for name in requested.dims or {} if name not in (declared.dims or {})]
+    return _from_network(_Source(model), requested.for_here(), cache, defaults)
 
 
 def _from_network(
-    source: _Source, requested: Request, cache: bool | str | os.PathLike[str]
+    source: _Source,
+    requested: Request,
+    cache: bool | str | os.PathLike[str],
+    defaults: Collection[str] = (),
 ) -> Network:
-    """Return a network from the cache, or compile it."""
-    try:
-        key = cache_key.key_of(source.digest(), requested) if cache is not False else None
-    except cache_key.UncacheableOptionError:
-        key = None
+    """Return a network from the cache, or compile it. ``defaults``: names of ``requested.dims``
+    that the caller did not declare."""
+    digest, key = source.digest(), None
+    if digest is not None and cache is not False:
+        with suppress(cache_key.UncacheableOptionError):
+            key = cache_key.key_of(digest, requested)
     kept = None if key is None else _cache_of(None if cache is True else cast(str, cache))
     network = _loaded(source, requested, kept, key)
     network.recompile = lambda: _library_of(source, requested)
+
+    def check_unchanged(files: Mapping[str, str]) -> None:
+        if (source.digest(), files) != (digest, network.metadata.external_files):
+            raise OSError(f"{source.name} has changed since it was loaded; load it again")
+
+    def compile_variant(other_request: Request) -> Network:
+        check_unchanged(source.external_files())
+        other = _from_network(source, other_request, cache)
+        check_unchanged(other.metadata.external_files)
+        return other
+
+    def compile_for(dims: Mapping[str, Any]) -> Network:
+        return compile_variant(replace(requested, dims={**(requested.dims or {}), **dims}))
+
+    def compile_with_inputs(shapes: Shapes) -> Network:
+        if network.keeps_state:
+            raise ValueError(
+                f"the network keeps state between calls, and {min(shapes)!r} has a default value, "
+                f"which is a constant in it; load it with {option('shapes', shapes)} and give the "
+                "value in each call"
+            )
+        return compile_variant(replace(requested, shapes={**(requested.shapes or {}), **shapes}))
+
+    network.compile_on_demand(compile_for, defaults)
+    if source.is_onnx:
+        network.default_inputs = DefaultInputs(source.default_inputs, compile_with_inputs)
     return network
 
 
@@ -152,19 +187,32 @@ class _Source:
     def name(self) -> str:
         return str(self.file or f"a {type(self.model).__name__}")
 
-    def digest(self) -> str:
-        """Return the digest of the contents. Raises OSError or UncacheableOptionError."""
+    def digest(self) -> str | None:
+        """Return the digest of the contents; None for a builder. Raises OSError."""
         if self.file is not None:
             return cache_key.digest_of_file(self.file)
         if isinstance(self.model, (bytes, bytearray)):
             return cache_key.digest(bytes(self.model))
         if hasattr(type(self.model), "SerializeToString"):  # a builder has every name
             return cache_key.digest(self.model.SerializeToString(deterministic=True))
-        raise cache_key.UncacheableOptionError(type(self.model).__name__)
+        return None
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it is an ONNX file or a ModelProto."""
+        if self.file is not None:
+            return suffix_of(self.file) == ".onnx"
+        return type(self.model).__name__ == "ModelProto"
+
+    def default_inputs(self) -> DeclaredShapes:
+        """Return the declared shapes of an ONNX network's inputs that have a default value."""
+        from tvmrt.compiler.frontend.onnx import default_inputs
+
+        return default_inputs(self.model)
 
     def external_files(self) -> dict[str, str]:
         """Return the digests of the external weight files, by file name."""
-        if self.file is None or suffix_of(self.file) != ".onnx":
+        if self.file is None or not self.is_onnx:
             return {}
         from tvmrt.compiler.frontend.onnx import data_files
 
@@ -235,7 +283,7 @@ def _warn_unusable(folder: str, why: str) -> None:
     _WARNED.add(folder)
     location = f"in {folder}" if folder else "in a cache"
     warnings.warn(
-        f"the compiled network cannot be stored {location} ({' '.join(why.split())[-200:]}), so it "
+        f"the compiled network cannot be stored {location} ({' '.join(why.split())[-400:]}), so it "
         f"is compiled each time; set another folder with cache= or {FOLDER_VARIABLE}, or give "
         "cache=False",
         TvmrtWarning,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, cast
@@ -13,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 import numpy as np
 
 from tvmrt.error import NameNotFoundError
-from tvmrt.network import array_conversion, batch_splitting
+from tvmrt.network import array_conversion
+from tvmrt.network.default_inputs import DefaultInputs
+from tvmrt.network.executor_pool import (
+    DEFAULT_MAX_IDLE,
+    Context,
+    Ports,
+    fast_call,
+    ports_of,
+    unused_releaser,
+)
 from tvmrt.network.inputs import largest, random_inputs
 from tvmrt.network.loaded_library import (
     LoadedLibrary,
@@ -22,10 +32,9 @@ from tvmrt.network.loaded_library import (
     unique_output_names,
 )
 from tvmrt.network.sidecar import Memory, NetworkMetadata, public_names
+from tvmrt.network.size_variants import InputSizeError, SizeVariants, variable_axes
 from tvmrt.network.suggest_bounds import mismatch
 from tvmrt.network.tensor_infos import describe_tensors, is_plain
-from tvmrt.runtime._core import ArrayCall
-from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
 from tvmrt.tensor_info import TensorInfo
@@ -35,22 +44,6 @@ if TYPE_CHECKING:
     from tvmrt.network.measure import Timing
     from tvmrt.network.report import Report
     from tvmrt.network.stream import Stream
-
-_Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # the format of ArrayCall
-_Ports = tuple[tuple[_Port, ...], tuple[_Port, ...]]
-
-
-class _Context:
-    """One executor with its own inputs, outputs and intermediate tensors."""
-
-    __slots__ = ("call", "executor", "run")
-
-    def __init__(self, executor: Executor, ports: _Ports | None) -> None:
-        module = executor.module
-        self.executor = executor
-        self.run = module["run"]
-        if ports is not None:
-            self.call = ArrayCall(module["set_input"], self.run, module["get_output"], *ports)
 
 
 class Network:
@@ -66,30 +59,44 @@ class Network:
     between calls, such as the state of recurrent layers, has one set of tensors, and its calls
     wait for each other. After a fork, parent and child may both call it.
 
-    If the first axis of all inputs and outputs is a batch, a batch larger than the compiled
-    maximum is run in several parts.
+    A call with sizes outside of ``dims`` is never run in parts. If the network was loaded from a
+    source, such as an ``.onnx`` file, and ``tvmrt`` chose the bounds, the call compiles a variant
+    for wider bounds, with a warning, and this network keeps it for later calls; other callers may
+    run meanwhile. Otherwise, and if no variant compiles, the call raises ValueError. Copies by
+    ``pickle`` and networks that keep state compile no variants.
+
+    After a burst of concurrent calls the tensors of ``max_idle`` calls are kept, those of others
+    are released.
 
     Instances are created by ``tvmrt.load``.
     """
 
     def __init__(self, loaded: LoadedLibrary, metadata: NetworkMetadata, name: str) -> None:
         self._loaded = loaded
-        self._metadata = metadata
-        self._name = name
+        self.metadata = metadata
+        self.name = name
         first = loaded.make()
         # compiles the network again; None if this process did not compile it
         self.recompile: Callable[[], CompiledLibrary] | None = None
+        self.variants: SizeVariants | None = None  # None if no bounds may be widened
+        self.default_inputs = DefaultInputs()
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
         self._describe(first)
-        self._idle = [_Context(first, self._ports)]
-        self._fast = None if self._ports is None else _fast_call(self)
+        self._keep_idle([Context(first, self._ports)], DEFAULT_MAX_IDLE)
         _forked.add(self)
+
+    def _keep_idle(self, contexts: Iterable[Context], count: int) -> None:
+        """Keep at most this number of idle executors."""
+        idle = deque(contexts, count)
+        release = unused_releaser(idle)
+        self._idle, self._release_unused = idle, release
+        self._fast = self._ports and fast_call(idle, release, self.new_executor, self._ports)
 
     def _describe(self, executor: Executor) -> None:
         dims = executor.get_dims()
         self._bounds: dict[str, Sequence[int]] = dims.get("dims", {})
-        metadata = self._metadata
+        metadata = self.metadata
         self._inputs = describe_tensors(
             executor.get_input_info(), dims.get("inputs", {}), metadata.inputs
         )
@@ -105,18 +112,17 @@ class Network:
         self._input_positions = {each.name: i for i, each in enumerate(self._inputs)}
         for i, own in enumerate(own_names):
             self._input_positions.setdefault(own, i)
-        for alias, name in self._metadata.aliases.items():
+        for alias, name in self.metadata.aliases.items():
             self._input_positions.setdefault(alias, self._input_positions[name])
         plain = all(map(is_plain, (*self._inputs, *self._outputs)))
         more = self._lock is not None or metadata.labels or metadata.bundles
-        self._ports: _Ports | None = None
+        self._ports: Ports | None = None
         if plain and not more:
             numbers = range(len(self._outputs))
-            self._ports = _ports(self._input_indices, self._inputs), _ports(numbers, self._outputs)
-        self._batch = None
-        if self._lock is None and not metadata.bundles:
-            bounds = {n: b for n, b in self._bounds.items() if n not in metadata.related_dims}
-            self._batch = batch_splitting.max_batch(self._inputs, self._outputs, bounds)
+            self._ports = (
+                ports_of(self._input_indices, self._inputs),
+                ports_of(numbers, self._outputs),
+            )
 
     # ---- calls ----
 
@@ -128,7 +134,7 @@ class Network:
         inputs
             The inputs in their order, or one dictionary of all of them.
         named
-            Inputs by name.
+            Inputs by name; also those with a default value in the ONNX file.
 
         Raises
         ------
@@ -149,13 +155,16 @@ class Network:
         if by_name:
             named = dict(inputs[0])
             inputs = ()
-        if named or len(inputs) != len(self._inputs) or self._metadata.bundles:
+        if named or len(inputs) != len(self._inputs) or self.metadata.bundles:
+            result = self.default_inputs.call(self._public_inputs(), inputs, named, by_name)
+            if result is not NotImplemented:
+                return result
             inputs = self._order_inputs(inputs, named)
         wrap = array_conversion.result_converter(inputs)
         results = self._run(inputs)
         if wrap is not None:
             results = [wrap(each) for each in results]
-        if by_name or self._metadata.labels or self._metadata.bundles:
+        if by_name or self.metadata.labels or self.metadata.bundles:
             return self._by_name(results, by_name)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -177,13 +186,29 @@ class Network:
 
         The calling thread is one of them. Both networks share the weights.
         """
-        other = Network(replace(self._loaded, threads=threads), self._metadata, self._name)
+        other = Network(replace(self._loaded, threads=threads), self.metadata, self.name)
         other.recompile = self.recompile
+        other.max_idle = self.max_idle
+        if self.variants is not None:
+            other.variants = self.variants.with_threads(threads)
+        other.default_inputs = self.default_inputs.with_threads(threads)
         return other
+
+    def compile_on_demand(
+        self, compile_for: Callable[[dict[str, Any]], Network], defaults: Collection[str] = ()
+    ) -> None:
+        """Let calls with sizes outside of bounds that ``tvmrt`` chose compile a variant.
+
+        ``compile_for`` returns the network with other ``dims``; ``defaults``: names of dimensions
+        with bounds that the caller did not declare, in addition to those of the metadata.
+        """
+        axes = variable_axes(self._inputs, self.metadata.inferred_axes, defaults)
+        if axes and self._lock is None:
+            self.variants = SizeVariants(axes, compile_for)
 
     def expect_columns(self, names: Sequence[str]) -> None:
         """Refuse tables, such as those of pandas, with other columns or in another order."""
-        self._metadata = replace(self._metadata, columns=tuple(names))
+        self.metadata = replace(self.metadata, columns=tuple(names))
 
     def stream(self) -> Stream:
         """Return a new stream, which is called as the network is and has a state of its own.
@@ -200,39 +225,38 @@ class Network:
 
         if self._lock is None:
             raise ValueError(
-                f"{self._name} keeps no state between calls, so there is nothing to stream; call "
+                f"{self.name} keeps no state between calls, so there is nothing to stream; call "
                 "the network, or compile it so that it takes its input in parts"
             )
-        return Stream(Network(self._loaded, self._metadata, self._name))
+        return Stream(Network(self._loaded, self.metadata, self.name))
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs as NumPy arrays owned by the caller."""
-        given = array_conversion.converted(inputs, self._inputs, self._metadata.columns)
-        if self._batch is not None:
-            parts = batch_splitting.split_batch(given, self._inputs, self._batch)
-            if parts is not None:
-                return batch_splitting.concatenate([self._run_part(part) for part in parts])
-        return self._run_once(given)
+        given = array_conversion.converted(inputs, self._inputs, self.metadata.columns)
+        if self.variants is None:
+            return self.run_once(given)
+        variant = self.variants.known(given)
+        if variant is not None:
+            return variant.run_once(given)
+        try:
+            return self.run_once(given)
+        except InputSizeError as error:
+            return self.variants.run(self, given, error)
 
-    def _run_part(self, part: Sequence[Any]) -> Sequence[Any]:
-        """Return the outputs for some rows of a batch."""
-        found = NotImplemented if self._fast is None else self._fast(tuple(part))
-        if found is NotImplemented:
-            return self._run_once(part)
-        return found if isinstance(found, tuple) else (found,)
-
-    def _run_once(self, given: Sequence[Any]) -> list[Any]:
+    def run_once(self, given: Sequence[Any]) -> list[Any]:
+        """Return the outputs for arrays of the inputs' types, at sizes within ``dims``. Raises
+        InputSizeError for others."""
         if self._lock is None:
             return self._run_in_context(given)
         with self._lock:
             return self._run_in_context(given)
 
     def _run_in_context(self, given: Sequence[Any]) -> list[Any]:
-        # pop and append of a list are atomic, so no lock is held during a fork
+        # pop and append of a deque are atomic, so no lock is held during a fork
         try:
             context = self._idle.pop()
         except IndexError:
-            context = _Context(self._loaded.make(), self._ports)
+            context = Context(self._loaded.make(), self._ports)
         try:
             for number, value, info in zip(self._input_indices, given, self._inputs):
                 self._set(context, number, value, info)
@@ -240,15 +264,20 @@ class Network:
             return self._results(context)
         finally:
             self._idle.append(context)
+            if len(self._idle) > 1:
+                self._release_unused()
 
-    def _set(self, context: _Context, number: int, value: Any, info: TensorInfo) -> None:
+    def _set(self, context: Context, number: int, value: Any, info: TensorInfo) -> None:
         try:
             context.executor.set_input(number, value)
         except (ValueError, TypeError) as error:
-            text = mismatch(error, np.shape(value), info, self._bounds, self._lock is not None)
-            raise type(error)(text) from None
+            stateful = self._lock is not None
+            problem, remedy = mismatch(error, np.shape(value), info, self._bounds, stateful)
+            if isinstance(error, TypeError):
+                raise TypeError(problem) from None
+            raise InputSizeError(problem, remedy) from None
 
-    def _results(self, context: _Context) -> list[np.ndarray]:
+    def _results(self, context: Context) -> list[np.ndarray]:
         return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]
 
     def _all_named(self, named: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -288,13 +317,13 @@ class Network:
             if name in result:
                 raise TypeError(f"input {name!r} is given twice")
             result[name] = value
-        for name, bundle in self._metadata.bundles.items():
+        for name, bundle in self.metadata.bundles.items():
             if name in names:
                 result.update(bundle.flatten(name, result.pop(name, None)))
         return result
 
     def _public_inputs(self) -> list[str]:
-        return public_names([each.name for each in self._inputs], self._metadata.bundles)
+        return public_names([each.name for each in self._inputs], self.metadata.bundles)
 
     def _names(self) -> str:
         return ", ".join(self._public_inputs()) or "none"
@@ -302,10 +331,10 @@ class Network:
     def _by_name(self, results: Sequence[Any], as_mapping: bool) -> Any:
         """Return the outputs with labels, sequences and optional values restored."""
         found = dict(zip((each.name for each in self._outputs), results))
-        for name, labels in self._metadata.labels.items():
+        for name, labels in self.metadata.labels.items():
             if found[name].dtype.kind == "i":
                 found[name] = np.asarray(labels, object)[found[name]]
-        bundles = self._metadata.bundles
+        bundles = self.metadata.bundles
         names = public_names(list(found), bundles)
         outputs = {
             name: bundles[name].gather(found.__getitem__) if name in bundles else found[name]
@@ -333,9 +362,31 @@ class Network:
         return {name: (minimum, maximum) for name, (minimum, maximum) in self._bounds.items()}
 
     @property
+    def max_idle(self) -> int:
+        """Maximum number of idle executors, each with its own tensors (``memory.arena_bytes``),
+        that are kept for later calls. Default: the number of processors that the process may use.
+        Further executors, created for more concurrent calls, are released after them. An
+        executor that no call has used for a while is released by later calls. 0 keeps none."""
+        return cast(int, self._idle.maxlen)
+
+    @max_idle.setter
+    def max_idle(self, count: int) -> None:
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise ValueError(f"max_idle: give a number of executors, 0 or more, not {count!r:.60}")
+        if self._lock is None:  # a network with state has one executor
+            self._keep_idle(self._idle, count)
+            for each in self.variants.networks if self.variants is not None else ():
+                each.max_idle = count
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether tensors are kept between calls, which wait for each other."""
+        return self._lock is not None
+
+    @property
     def memory(self) -> Memory | None:
         """Memory use of the network; None for a library that was loaded compiled."""
-        return self._metadata.memory
+        return self.metadata.memory
 
     def example_inputs(self) -> dict[str, np.ndarray]:
         """Return reproducible random inputs with the maximum extents."""
@@ -378,20 +429,19 @@ class Network:
 
         if self.recompile is None:
             raise ValueError(
-                f"{self._name} was loaded from a compiled library, which lacks the data of a "
+                f"{self.name} was loaded from a compiled library, which lacks the data of a "
                 "report; load the network file"
             )
         make: Callable[..., Report] = plugin.hook("network report", "report()")
-        return make(self.recompile(), self._name, self.warm_executor(*inputs, **named))
+        return make(self.recompile(), self.name, self.warm_executor(*inputs, **named))
 
     def warm_executor(self, /, *inputs: Any, **named: Any) -> Executor:
         """Return a new executor that has run once, on random inputs if none are given."""
         if not inputs and not named:
             named = self.example_inputs()
-        if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
-            ordered = self._order_inputs((), dict(inputs[0]))
-        else:
-            ordered = self._order_inputs(inputs, named)
+        by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
+        given = ((), dict(inputs[0])) if by_name else (inputs, named)
+        ordered = self._order_inputs(*given)
         executor = self.new_executor()
         values = array_conversion.converted(ordered, self._inputs)
         for number, value in zip(self._input_indices, values):
@@ -404,77 +454,30 @@ class Network:
         return self._loaded.make()
 
     def __repr__(self) -> str:
-        lines = [f"tvmrt.Network {self._name}"]
+        lines = [f"tvmrt.Network {self.name}"]
         for title, tensors in (("in", self._inputs), ("out", self._outputs)):
             lines += [f"  {title:3} {e.name}: {e.dtype} {format_shape(e.shape)}" for e in tensors]
         lines += [f"  {name} = {low}..{high}" for name, (low, high) in self.dims.items()]
-        if self.memory is not None:
-            lines.append(f"  {self.memory}")
+        lines += [] if self.memory is None else [f"  {self.memory}"]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks: inputs, outputs, the time of a run, and memory use."""
-        from html import escape  # only notebooks need it
-
-        rows = "".join(
-            f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"
-            f"<td>{escape(format_shape(e.shape))}</td></tr>"
-            for title, tensors in (("input", self._inputs), ("output", self._outputs))
-            for e in tensors
-        )
-        bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in self.dims.items())
-        said = (bounds, str(self.memory or ""), self._run_time_text())
-        notes = [escape(each) for each in said if each]
-        return (
-            f"<b>{escape(self._name)}</b><table><tr><th></th><th>name</th><th>type</th>"
-            f"<th>shape</th></tr>{rows}</table>{'<br>'.join(notes)}{self._metadata.picture}"
-        )
-
-    def _run_time_text(self) -> str:
-        """Return the time of one run as text; measured once, for 0.03 s on random inputs."""
-        from tvmrt.network.measure import duration, measure
+        from tvmrt.network.notebook import html, run_time  # only notebooks need it
 
         if self._timed is None:
-            try:
-                run = self.warm_executor().run
-            except ValueError:  # random inputs are not possible
-                self._timed = ""
-            else:
-                self._timed = f"a run takes {duration(measure(run, seconds=0.03).median)}"
-        return self._timed
+            self._timed = run_time(self)
+        return html(self, self._timed) + self.metadata.picture
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes of the library; the copy starts with its own state."""
-        return _unpickle, (self._loaded.module, self._metadata, self._name, self._loaded.threads)
+        return _unpickle, (self._loaded.module, self.metadata, self.name, self._loaded.threads)
 
     def _after_fork(self) -> None:
         if self._lock is not None:
             self._lock = threading.Lock()
-
-
-def _fast_call(network: Network) -> Callable[[tuple[Any, ...]], Any]:
-    """Return the fast path of a call, which takes arrays of exactly the declared types and shapes.
-    It returns NotImplemented for others. Local variables save time in each call."""
-    free, new_executor, ports = network._idle, network.new_executor, network._ports
-
-    def direct(given: tuple[Any, ...]) -> Any:
-        try:
-            context = free.pop()
-        except IndexError:
-            context = _Context(new_executor(), ports)
-        try:
-            return context.call(*given)
-        finally:
-            free.append(context)
-
-    return direct
-
-
-def _ports(numbers: Sequence[int], tensors: Sequence[TensorInfo]) -> tuple[_Port, ...]:
-    return tuple(
-        (number, cast("tuple[int, ...]", each.shape), np.dtype(each.dtype), DataType(each.dtype))
-        for number, each in zip(numbers, tensors)
-    )
+        if self.variants is not None:
+            self.variants.after_fork()
 
 
 def _unpickle(

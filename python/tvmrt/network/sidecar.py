@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,8 +63,8 @@ class NetworkMetadata:
         Digests of the external weight files next to the network file, by file name.
     aliases
         Maps further names of inputs to their names.
-    related_dims
-        Dimensions whose elements depend on each other, so a run is never split along them.
+    inferred_axes
+        By input, the dimension of each axis whose bounds tvmrt chose, None for other axes.
     picture
         Memory layout over time as SVG; empty if none was drawn.
     source
@@ -82,7 +82,7 @@ class NetworkMetadata:
     external_files: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
-    related_dims: tuple[str, ...] = ()
+    inferred_axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     source: str = ""
     columns: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ def metadata_of(
         external_files,
         dict(library.program.aliases),
         _picture(library),
-        library.related_dims,
+        dict(library.program.inferred_axes),
         source,
     )
 
@@ -150,7 +150,7 @@ def read_metadata(folder: Path) -> NetworkMetadata:
             dict(found["external_files"]),
             dict(found["aliases"]),
             (folder / PICTURE).read_text(encoding="utf-8"),
-            tuple(found["related_dims"]),
+            {name: tuple(axes) for name, axes in found["inferred_axes"].items()},
             str(found.get("source", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -19,18 +19,19 @@ def mismatch(
     info: TensorInfo,
     bounds: Mapping[str, Sequence[int]],
     keeps_state: bool,
-) -> str:
-    """Return the text of an error about a value of this shape for an input, with a remedy.
+) -> tuple[str, str]:
+    """Return the text of an error about a value of this shape for an input, and a remedy or "".
 
     A network that keeps state between calls takes parts of one size.
     """
     expected = f"input {info.name} is {info.dtype} of {format_shape(info.shape)}"
     fixed = all(isinstance(extent, int) for extent in info.shape)
     if keeps_state and fixed and isinstance(error, ValueError) and tuple(shape) != info.shape:
-        return f"{expected}: an array of shape {tuple(shape)} does not match; {_part(shape, info)}"
+        return f"{expected}: an array of shape {tuple(shape)} does not match", _part(shape, info)
     problem = str(error).rstrip(".").removeprefix(f"input {info.name!r}: ")
     dims = suggested_dims(shape, info, bounds)
-    return f"{expected}: {problem}" + (f"; load it with {dims}, or wider bounds" if dims else "")
+    remedy = f"load or compile it with {dims}, or wider bounds" if dims else ""
+    return f"{expected}: {problem}", remedy
 
 
 def _part(shape: Sequence[int], info: TensorInfo) -> str:
@@ -62,7 +63,7 @@ def suggested_dims(
         low, high = bounds[name]
         if low * step <= size <= high * step:
             continue
-        if size % step or size <= 0:
+        if size % step:
             return None
         base = _base_dimension(name, step)
         if base is not None:

@@ -10,6 +10,7 @@ from tvmrt.error import from_text
 from tvmrt.runtime import _core
 from tvmrt.runtime.container import to_container
 from tvmrt.runtime.data_type import numpy_dtype, unpack
+from tvmrt.runtime.dense_array import dense_array
 from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import Module
 from tvmrt.runtime.ndarray import NDArray, _copy_from, array
@@ -24,7 +25,7 @@ def _convert(value: Any) -> Any:
     if isinstance(value, np.floating):
         return float(value)
     if isinstance(value, np.ndarray):
-        return np.asarray(value)
+        return dense_array(value)
     if isinstance(value, (list, tuple, dict)):
         return to_container(value)
     if isinstance(value, ObjectRValueRef):

@@ -16,6 +16,7 @@ from tvmrt.runtime.data_type import (
     of_numpy,
     unpack,
 )
+from tvmrt.runtime.dense_array import dense_array
 from tvmrt.runtime.device import (
     Device,
     cpu,
@@ -193,7 +194,7 @@ def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) 
         The device; the CPU if absent.
     """
     if not isinstance(arr, (np.ndarray, _core.Tensor)):
-        arr = np.asarray(arr)
+        arr = dense_array(arr)
     dtype = of_numpy(arr.dtype) if isinstance(arr, np.ndarray) else arr.dtype
     return empty(arr.shape, dtype, device, mem_scope).copyfrom(arr)
 
@@ -211,16 +212,17 @@ def from_dlpack(dltensor: Any) -> NDArray:
     Raises
     ------
     ValueError
-        If it is not contiguous, or the capsule was used before.
+        If it is not contiguous or has masked elements, or the capsule was used before.
     BufferError
         If it is read-only.
     """
-    return _core.from_dlpack(dltensor)
+    is_subclass = isinstance(dltensor, np.ndarray) and type(dltensor) is not np.ndarray
+    return _core.from_dlpack(dense_array(dltensor) if is_subclass else dltensor)
 
 
 def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
     """Return a tensor that shares the memory of a contiguous NumPy array."""
-    return _core.from_dlpack(np.asarray(np_data))
+    return _core.from_dlpack(dense_array(np_data))
 
 
 def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
@@ -234,11 +236,11 @@ def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndar
     TypeError
         If the values are not numbers.
     ValueError
-        If they have another shape.
+        If they have another shape, or are masked.
     """
     if isinstance(source, _core.Tensor):
         source = source.numpy()
-    values = np.asarray(source)
+    values = dense_array(source)
     if values.dtype.kind not in "biufcV":
         raise TypeError(f"the elements of a {type(source).__name__} are not numbers")
     element = DataType(dtype)

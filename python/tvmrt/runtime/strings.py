@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.runtime.dense_array import dense_array
 from tvmrt.runtime.ndarray import NDArray, empty
 
 __all__ = ["StringTensor", "packed", "unpacked"]
@@ -37,7 +38,7 @@ def packed(value: Any, shape: tuple[int, ...] | None = None) -> tuple[NDArray, A
     """
     if isinstance(value, StringTensor):
         value = value.numpy()
-    array = np.asarray(value)
+    array = dense_array(value)
     if array.dtype.kind not in "OUST" and array.size:
         raise TypeError(f"the elements of a {type(value).__name__} are not strings")
     if shape is not None and array.shape != tuple(shape):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tvmrt.cli import main
-from tvmrt.network.cache import Cache
+from tvmrt.network.cache import MARK, Cache
 
 DAY = 24 * 3600
 
@@ -24,10 +24,11 @@ def folder(tmp_path) -> Path:
         if name == "older":
             (cache.folder / name / "facts.json").write_text('{"source": "net.onnx"}')
         when = time.time() - days * DAY - 5
-        os.utime(cache.folder / name / "used", (when, when))
+        os.utime(cache.folder / name / MARK, (when, when))
     left = cache.folder / ".new-elsewhere-1-abcd"
     left.mkdir()
-    os.utime(left, (0, 0))
+    (left / MARK).touch()
+    os.utime(left / MARK, (0, 0))
     return cache.folder
 
 
@@ -35,20 +36,29 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def _sizes(folder: Path) -> dict[str, int]:
+    return {
+        each.name: sum(file.stat().st_size for file in each.iterdir())
+        for each in folder.iterdir()
+        if not each.name.startswith(".")
+    }
+
+
 def test_cache_contents_are_listed(folder, capsys, monkeypatch):
     monkeypatch.setenv("TVMRT_CACHE", str(folder))
     monkeypatch.setenv("TVMRT_CACHE_BYTES", "9kB")
     assert main(["cache"]) == 0
+    sizes = _sizes(folder)
     lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     assert [[cell.strip() for cell in line if cell] for line in lines if any(line)] == [
         ["folder", str(folder)],
         ["entries", "3"],
-        ["size", "4,522 B of 9,000 B"],
+        ["size", f"{sum(sizes.values()):,} B of 9,000 B"],
         ["unfinished", "1, 0 B; --clear removes them"],
         ["network", "size", "last use", "entry"],
-        ["-", "1,500 B", "5 seconds ago", "young"],
-        ["net.onnx", "1,522 B", "3 days ago", "older"],
-        ["-", "1,500 B", "40 days ago", "oldest"],
+        ["-", f"{sizes['young']:,} B", "5 seconds ago", "young"],
+        ["net.onnx", f"{sizes['older']:,} B", "3 days ago", "older"],
+        ["-", f"{sizes['oldest']:,} B", "40 days ago", "oldest"],
     ]
     assert len(_names(folder)) == 4
 
@@ -79,9 +89,7 @@ def test_cache_is_cleared(options, left, folder, capsys):
     assert _names(folder) == left
     assert len(about["removed"]) == 4 - len(left)
     assert sorted(entry["name"] for entry in about["entries"]) == left
-    assert (
-        about["nbytes"] == 1500 * len(left) + 22 * ("older" in left) and about["unfinished"] == []
-    )
+    assert about["nbytes"] == sum(_sizes(folder).values()) and about["unfinished"] == []
 
 
 def test_missing_cache_is_reported(tmp_path, capsys):
@@ -114,5 +122,5 @@ def test_cache_folder_of_another_user_is_refused(folder, capsys, monkeypatch):
     other = folder.stat().st_uid + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)
     assert main(["cache", "--folder", str(folder), "--clear"]) == 2
-    assert "others may write to it" in capsys.readouterr().err
+    assert "may be written to by other users" in capsys.readouterr().err
     assert len(_names(folder)) == 4

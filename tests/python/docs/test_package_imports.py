@@ -16,12 +16,14 @@ MAY_IMPORT = {
     "compiler.ir": {"option_syntax", "error"},
     "compiler.frontend": {
         "conversion", "option_syntax", "error", "compiler.differences", "compiler.ir",
+        "compiler.operator_key",
         "file_suffix", "plugin",
     },
-    "compiler.differences": set(),
+    "compiler.operator_key": set(),
+    "compiler.differences": {"compiler.operator_key"},
     "compiler.custom": {
-        "compiler.frontend", "compiler.ir", "entry_points", "error", "file_suffix", "libinfo",
-        "option_syntax",
+        "compiler.frontend", "compiler.ir", "compiler.operator_key", "entry_points", "error",
+        "file_suffix", "libinfo", "option_syntax",
     },
     "compiler.transform": {"error", "compiler.ir"},
     "compiler.planner": {"option_syntax", "error", "compiler.ir"},

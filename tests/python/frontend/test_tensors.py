@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import onnx
 import pytest
@@ -145,6 +147,63 @@ def test_sparse_data_outside_of_the_folder_is_refused(folders):
     path = save(network([ADD], sparse=[sparse(external("w", "../outer/w.bin"))]), folders)
     with pytest.raises(ValueError, match="are outside the model's folder"):
         import_model(path)
+
+
+def hub(folder, model: onnx.ModelProto, data: str = "blobs/2"):
+    """Save a network as caches of model hubs do: model and data are links to a folder of blobs."""
+    (folder / "blobs" / "more").mkdir(parents=True)
+    (folder / "snapshots" / "main" / "onnx").mkdir(parents=True)
+    (folder / "blobs" / "1").write_bytes(model.SerializeToString())
+    np.array([1, 2, 3, 4], np.float32).tofile(folder / data)
+    path = folder / "snapshots" / "main" / "onnx" / "net.onnx"
+    path.symlink_to("../../../blobs/1")
+    path.with_name("w.bin").symlink_to(f"../../../{data}")
+    return path
+
+
+@pytest.mark.parametrize("data", ["blobs/2", "blobs/more/2", "snapshots/main/onnx/data"])
+def test_links_of_hub_caches_are_followed(tmp_path, data):
+    path = hub(tmp_path, network([ADD], initializer=[external("w")]), data)
+    found = tvmrt.load(path, cache=False)(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(found, [1, 2, 3, 4])
+
+
+def test_linked_folder_of_a_network_is_read(folders):
+    save(PLACES["weights"], folders)
+    (folders.parent / "link").symlink_to("inner")
+    found = tvmrt.load(folders.parent / "link" / "net.onnx", cache=False)(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(found, [1, 2, 3, 4])
+
+
+def test_hard_links_are_read(folders):
+    os.link(folders / "w.bin", folders / "v.bin")
+    path = save(network([ADD], initializer=[external("w", "v.bin")]), folders)
+    found = tvmrt.load(path, cache=False)(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(found, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("data", ["2", "snapshots/2", "snapshots/main/2"])
+def test_links_to_other_folders_are_refused(tmp_path, data):
+    path = hub(tmp_path, network([ADD], initializer=[external("w")]), data)
+    with pytest.raises(ValueError, match="are outside the model's folder"):
+        import_model(path)
+
+
+def test_absolute_paths_are_refused(folders):
+    location = str(folders.resolve() / "w.bin")
+    path = save(network([ADD], initializer=[external("w", location)]), folders)
+    with pytest.raises(ValueError, match="are outside the model's folder"):
+        import_model(path)
+
+
+def test_entries_of_external_data_in_the_file_name_no_other_weights(tmp_path):
+    """A file cannot refer to the data of other weights, which the importer keeps outside."""
+    large = numpy_helper.from_array(np.ones(1 << 16, np.float32), "large")
+    forged = numpy_helper.from_array(np.array([1, 2, 3, 4], np.float32), "w")
+    forged.external_data.add(key="tvmrt", value="initializer 1")
+    path = save(network([ADD], initializer=[forged, large]), tmp_path)
+    found = tvmrt.load(path, cache=False)(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(found, [1, 2, 3, 4])
 
 
 def test_model_without_a_file_has_no_folder_to_read_from(folders):

@@ -20,7 +20,7 @@ import tvmrt
 from tvmrt.error import TvmrtWarning
 from tvmrt.network import cache as cache_module
 from tvmrt.network import loading
-from tvmrt.network.cache import Cache
+from tvmrt.network.cache import MARK, Cache
 
 
 def _write(path: Path, factor: float, external: bool = False) -> Path:
@@ -93,17 +93,63 @@ def test_changes_trigger_recompilation(change, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["network.so", "facts.json"])
-@pytest.mark.parametrize("damage", ["cut", "other", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "other", "gone", "bytes"])
 def test_damaged_entry_is_recompiled(file, damage, tmp_path):
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
     tvmrt.load(path, cache=cache)
     (entry,) = cache.glob("*/" + file)
     data = entry.read_bytes()
+    changed = bytearray(data)
+    changed[len(data) // 2 : len(data) // 2 + 8] = b"\xa5" * 8
     entry.unlink()  # the library is in use: replace it by another file
     if damage != "gone":
-        entry.write_bytes(data[: len(data) // 2] if damage == "cut" else b"[1]")
+        written = {"cut": data[: len(data) // 2], "other": b"[1]", "bytes": bytes(changed)}
+        entry.write_bytes(written[damage])
     assert _one(tvmrt.load(path, cache=cache)) == 2
-    assert entry.exists()
+    assert len(entry.read_bytes()) == len(data)
+
+
+@pytest.mark.parametrize("mark", [b"", b"{", b"[1]", b"null", b'{"key": 1}', b"\xff\xfe", None])
+def test_entry_with_a_damaged_mark_is_recompiled(mark, tmp_path):
+    path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
+    tvmrt.load(path, cache=cache)
+    (library,) = _libraries(cache)
+    text = (library.parent / MARK).read_text()
+    changed = text.replace(library.parent.name, "0" * 40).encode() if mark is None else mark
+    (library.parent / MARK).write_bytes(changed)
+    assert _one(tvmrt.load(path, cache=cache)) == 2
+    assert library.parent.name in (library.parent / MARK).read_text()
+    assert _noted(lambda: tvmrt.load(path, cache=cache)) == []
+
+
+@pytest.mark.parametrize("what", ["folders", "libraries", "all but marks", "copied", "linked"])
+def test_exchanged_entries_are_noticed(what, tmp_path):
+    """Each network has its own result, whatever was renamed or copied in the cache."""
+    cache = tmp_path / "cache"
+    paths = [_write(tmp_path / f"{factor}.onnx", factor) for factor in (2, 3)]
+    folders = []
+    for path in paths:
+        tvmrt.load(path, cache=cache)
+        folders += [each for each in cache.iterdir() if each not in folders]
+    first, second = folders
+    if what == "copied":
+        shutil.rmtree(first)
+        shutil.copytree(second, first)
+    elif what == "linked":
+        shutil.rmtree(first)
+        first.symlink_to(second)
+    elif what == "folders":
+        _exchange(first, second)
+    else:
+        for name in ["network.so"] if what == "libraries" else ["network.so", "facts.json"]:
+            _exchange(first / name, second / name)
+    assert [_one(tvmrt.load(path, cache=cache)) for path in paths] == [2, 3]
+
+
+def _exchange(first: Path, second: Path) -> None:
+    aside = first.with_name("aside")
+    for source, target in ((first, aside), (second, first), (aside, second)):
+        source.rename(target)
 
 
 def test_without_a_cache_nothing_is_kept(tmp_path, monkeypatch):
@@ -118,7 +164,7 @@ def test_least_recently_used_entry_is_evicted_first(tmp_path):
     cache = Cache(tmp_path, max_bytes=2500)
     for number, key in enumerate("abc"):
         cache.add(key, lambda folder: (folder / "data").write_bytes(bytes(1000)))
-        os.utime(tmp_path / key / "used", (number, number))
+        os.utime(tmp_path / key / MARK, (number, number))
         cache.find("a")
     assert cache.find("a") is not None
     assert cache.find("b") is None
@@ -216,9 +262,10 @@ def _left(cache: Path, process: int, hours: float, host: str = "") -> Path:
     """Create a folder as a process does that begins to write an entry."""
     folder = cache / f".new-{host or cache_module._host()}-{process}-{hours}"
     folder.mkdir(parents=True)
+    (folder / MARK).touch()
     (folder / "network.so").write_bytes(bytes(100))
     when = time.time() - hours * 3600
-    for path in (folder / "network.so", folder):
+    for path in (folder / MARK, folder / "network.so", folder):
         os.utime(path, (when, when))
     return folder
 
@@ -232,11 +279,41 @@ def test_files_of_killed_processes_are_removed(tmp_path):
     stay = [(os.getpid(), 99.0), (dead, 0.5), (1, 2.0, "x")]
     go = [(dead, 2.0), (1, 30.0, "x")]
     kept, old = ([_left(tmp_path, *each) for each in some] for some in (stay, go))
-    (tmp_path / ".new-abcdefgh").mkdir()  # its name has no process
-    os.utime(tmp_path / ".new-abcdefgh", (0, 0))
+    unnamed = tmp_path / ".new-abcdefgh"  # its name has no process
+    unnamed.mkdir()
+    (unnamed / MARK).touch()
+    os.utime(unnamed / MARK, (0, 0))
     cache.add("a", lambda folder: None)
     assert all(path.exists() for path in kept)
-    assert not any(path.exists() for path in (*old, tmp_path / ".new-abcdefgh"))
+    assert not any(path.exists() for path in (*old, unnamed))
+
+
+@pytest.mark.parametrize("how", ["prune", "clear"])
+def test_only_what_has_the_mark_is_removed(how, tmp_path):
+    """A cache in a folder of other files deletes none of them, whatever their names are."""
+    other = [
+        "photos/used", "photos/network.so", f"{'ab' * 20}/network.so", f"{'ab' * 20}/used",
+        f"deep/photos/{MARK}", f".new-{cache_module._host()}-1-x/network.so", "network.so", MARK,
+    ]  # fmt: skip
+    for name in other:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(5000))
+        os.utime(tmp_path / name, (0, 0))
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (outside / MARK).touch()
+    (tmp_path / "link").symlink_to(outside)
+    cache = Cache(tmp_path, max_bytes=10)
+    for key in "ab":
+        cache.add(key, lambda folder: (folder / "network.so").write_bytes(bytes(1000)))
+    if how == "clear":
+        (tmp_path / "b" / "notes").mkdir()  # not written by the cache
+        (tmp_path / "b" / "notes" / "mine").touch()
+        with pytest.raises(PermissionError, match="b cannot be removed; check the permissions"):
+            cache.clear()
+        assert (tmp_path / "b" / "notes" / "mine").exists()
+    assert all((tmp_path / name).exists() for name in other)
+    assert (outside / MARK).exists() and not (tmp_path / "a").exists()
 
 
 @pytest.mark.slow
@@ -250,7 +327,7 @@ def test_folder_of_a_killed_compilation_is_recognised(tmp_path):
         [sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, text=True
     )
     folder = Path(process.stdout.readline().strip())
-    os.utime(folder, (0, 0))
+    os.utime(folder / MARK, (0, 0))
     assert Cache(tmp_path).leftovers() == []  # still being written
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -258,30 +335,33 @@ def test_folder_of_a_killed_compilation_is_recognised(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["dangling", "loop", "file", "folder", "link"])
-def test_invalid_entry_is_replaced(what, tmp_path):
+def test_what_has_the_name_of_an_entry_is_kept(what, tmp_path, monkeypatch):
+    """Something that the cache did not write stays; the network is compiled without the cache."""
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
+    monkeypatch.setattr(loading, "_WARNED", set())
     tvmrt.load(path, cache=cache)
-    (entry,) = (each.parent for each in cache.glob("*/used"))
+    (library,) = _libraries(cache)
+    entry, other = library.parent, tmp_path / "other"
     shutil.rmtree(entry)
-    other = tmp_path / "other"
     if what == "file":
         entry.write_bytes(b"?")
     elif what == "folder":
-        (entry / "used").parent.mkdir()
+        entry.mkdir()
         (entry / "network.so").write_bytes(b"?")
     else:
         if what == "link":
             other.mkdir()
             (other / "mine").write_bytes(b"!")
         entry.symlink_to(entry if what == "loop" else other)
-    assert _one(tvmrt.load(path, cache=cache)) == 2
-    assert (entry / "network.so").exists() and not entry.is_symlink()
+    (said,) = _noted(lambda: _check_twice(lambda: tvmrt.load(path, cache=cache)))
+    assert f"{entry.name} is not an entry of the cache; remove it" in said
+    assert os.path.lexists(entry) and entry.is_symlink() == (what in ("dangling", "loop", "link"))
     assert what != "link" or (other / "mine").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 @pytest.mark.parametrize(
-    ("owner", "mode"), [(4242, 0o755), (4242, 0o777), (4242, 0o700), (0, 0o777)]
+    ("owner", "mode"), [(4242, 0o755), (4242, 0o777), (4242, 0o700), (0, 0o777), (1717, 0o770)]
 )
 def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
     """An explicit folder is an error; a default one is just not used."""
@@ -290,8 +370,8 @@ def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
     cache.chmod(mode)
     monkeypatch.setattr(os, "geteuid", lambda: 1717)
     monkeypatch.setattr(cache_module, "_owner", lambda folder: owner)
-    why = "" if owner else " and others may write to it"
-    sentence = rf"the cache .*tvmrt belongs to user {owner}{why}, so .* by cache= or TVMRT_CACHE"
+    why = f"belongs to user {owner}" if owner == 4242 else "may be written to by other users"
+    sentence = rf"the cache .*tvmrt {why}, so .* by cache= or TVMRT_CACHE"
     with pytest.raises(PermissionError, match=sentence):
         tvmrt.load(path, cache=cache)
     monkeypatch.setenv("TVMRT_CACHE", str(cache))
@@ -302,8 +382,31 @@ def test_folder_of_another_user_is_rejected(owner, mode, tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "_WARNED", set())
     before = _libraries(cache)
     (said,) = _noted(lambda: _check_twice(lambda: tvmrt.load(path)))
-    assert f"belongs to user {owner}" in said
+    assert why in said
     assert _libraries(cache) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_folder_that_others_may_write_to_is_refused_unless_it_is_empty(mode, tmp_path):
+    path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(mode)
+    old = os.umask(0)
+    try:
+        assert _one(tvmrt.load(path, cache=cache)) == 2
+    finally:
+        os.umask(old)
+    assert not any(each.stat().st_mode & 0o022 for each in (cache, *cache.rglob("*")))
+    cache.chmod(mode)
+    with pytest.raises(PermissionError, match=f"or clear it and run 'chmod go-w {cache}'"):
+        tvmrt.load(path, cache=cache)
+    (library,) = _libraries(cache)
+    cache.chmod(0o755)
+    library.parent.chmod(mode)  # so others may have replaced the library and its digest
+    before = _libraries(cache)
+    assert _one(tvmrt.load(path, cache=cache)) == 2
+    assert _libraries(cache) != before
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
@@ -319,11 +422,16 @@ def test_system_wide_cache_is_used(tmp_path, monkeypatch):
     assert _libraries(cache) == before
 
 
-def test_an_entry_of_another_user_is_not_used(tmp_path, monkeypatch):
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+@pytest.mark.parametrize("file", ["", MARK, "mine"])
+def test_an_entry_of_another_user_is_not_used(file, tmp_path, monkeypatch):
     cache = Cache(tmp_path)
     entry = cache.add("a", lambda folder: (folder / "mine").touch())
     assert cache.find("a") == entry
-    monkeypatch.setattr(cache_module, "_owner", {entry: 77777}.__getitem__)
+    owner = cache_module._owner
+    monkeypatch.setattr(
+        cache_module, "_owner", lambda path: 77777 if path == entry / file else owner(path)
+    )
     assert cache.find("a") is None
     cache.add("a", lambda folder: (folder / "new").touch())
-    assert sorted(path.name for path in entry.iterdir()) == ["new", "used"]
+    assert sorted(path.name for path in entry.iterdir()) == ["new", MARK]

@@ -26,13 +26,11 @@ def network():
     return onnx_backend.prepare(helper.make_model(graph))
 
 
-X, B = np.float32([1, 1, 2]), np.float32([0, 5, -1])
+X, B, W = np.float32([1, 1, 2]), np.float32([0, 5, -1]), np.float32([1, 2, 3])
 WANTED = np.float32([1, 7, 5])
 
 
-@pytest.mark.parametrize(
-    "inputs", [[X, B], (X, np.zeros(3), B), {"x": X, "b": B}, {"b": B, "w": X, "x": X}]
-)
+@pytest.mark.parametrize("inputs", [[X, B], (X, W, B), {"x": X, "b": B}, {"b": B, "w": W, "x": X}])
 def test_inputs_by_order_and_by_name(network, inputs):
     result = network.run(inputs)
     np.testing.assert_array_equal(result[0], WANTED)

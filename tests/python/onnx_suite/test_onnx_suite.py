@@ -12,6 +12,7 @@ from pathlib import Path
 import onnx
 import operator_table
 import pytest
+from bodies import BODIES
 from onnx.backend.test.case import node
 
 from tvmrt.compiler.differences import differences_of
@@ -62,6 +63,16 @@ def test_all_cases():
     assert _passing(printed, "node") >= 1860
     # Networks that cannot share a library are compiled alone, which takes ten times as long.
     assert "batches run in halves: 0" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, body", list(enumerate(BODIES)))
+def test_node_cases_in_bodies_are_right_or_refused(number, body):
+    """Another sixth of the node cases in each kind of body; suite.py --body runs all of them."""
+    printed = _run("--body", body, "--part", f"{number}/{len(BODIES)}")
+    line = next(line for line in printed.splitlines() if line.startswith("node: "))
+    right, ran = int(line.split()[1]), int(line.split()[3])
+    assert ran >= 200 and right >= 0.8 * ran, line
 
 
 @pytest.mark.slow

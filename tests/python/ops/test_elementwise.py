@@ -11,6 +11,8 @@ import pytest
 from harness import Batch, case
 from nn_case import run_compiled
 
+import tvmrt
+
 RNG = np.random.default_rng(11)
 INT_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.5, 2.5, np.inf, -np.inf, np.nan], np.float32)
@@ -361,3 +363,36 @@ def test_activation(part):
 @pytest.mark.parametrize("part", [*OLD_BATCH, *NEW_BATCH])
 def test_versions(part):
     part.check()
+
+
+HALVES = np.array([0.5, -2.0, 65504.0, np.inf, 6e-8, -0.0], np.float16)
+SIXTEEN_BITS = ("FLOAT16", "BFLOAT16", "INT16", "UINT16")
+
+
+@pytest.mark.parametrize("to", SIXTEEN_BITS)
+def test_bit_cast_between_types_of_16_bits(to):
+    """Every other type of 16 bits as source, as given and after a node, in one network."""
+    sources = [name for name in SIXTEEN_BITS if name != to]
+    kinds = {name: getattr(onnx.TensorProto, name) for name in SIXTEEN_BITS}
+    inputs, nodes = {}, []
+    for name in sources:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kinds[name])
+        inputs[name] = HALVES.view(dtype)
+        nodes += [
+            onnx.helper.make_node("BitCast", [name], [f"{name}_direct"], to=kinds[to]),
+            onnx.helper.make_node("Identity", [name], [f"{name}_copy"]),
+            onnx.helper.make_node("BitCast", [f"{name}_copy"], [f"{name}_later"], to=kinds[to]),
+        ]
+    info = onnx.helper.make_tensor_value_info
+    made = [name for node in nodes if node.op_type == "BitCast" for name in node.output]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "bits",
+        [info(name, kinds[name], [6]) for name in sources],
+        [info(name, kinds[to], [6]) for name in made],
+    )
+    opsets = [onnx.helper.make_opsetid("", 26)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=13)
+    for found in tvmrt.load(model, cache=False)(inputs).values():
+        assert found.dtype == onnx.helper.tensor_dtype_to_np_dtype(kinds[to])
+        np.testing.assert_array_equal(found.view(np.uint16), HALVES.view(np.uint16))

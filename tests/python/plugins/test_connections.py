@@ -52,8 +52,6 @@ class ToThere(Connection):
     def options(self, command):
         REQUESTS.append(("options", command))
         many = click.Option(["--there-word", "words"], multiple=True)
-        if command == "tvmc run":
-            return [many]
         return [click.Option(["--there"]), many, click.Option(["--there-count"], default=7)]
 
     def takes(self, path, values):

@@ -133,13 +133,17 @@ class GraphImporter(ImportState):
         used = [n for shape in self.shapes.values() for n in shape if isinstance(n, str)]
         unused = self.dims.unused(used)
         batched = [n for n, t in inputs.items() if t.open[:1] == (-1,) and n not in self.shapes]
-        if len(unused) == 1 and batched and all(-1 not in inputs[n].open[1:] for n in batched):
+        only_batch = bool(batched) and all(-1 not in inputs[n].open[1:] for n in batched)
+        if len(unused) == 1 and only_batch:
             self.shapes |= {n: (unused[0], *inputs[n].shape[1:]) for n in batched}
         elif unused:
             raise KeyError(
                 f"no input has the dimension {unused[0]}: dimensions of a .tflite network have no "
                 f"names; give them some in a shape, such as INPUT={unused[0]},..."
             )
+        elif only_batch:
+            axes = {n: ["batch", *[None] * (len(inputs[n].shape) - 1)] for n in batched}
+            self.graph.inferred_axes = dict(axes)
 
     def _input(self, tensor: Tensor, name: str) -> Value:
         if tensor.dtype not in DTYPES:

@@ -12,16 +12,14 @@ from tvmrt.cli.describe import Description, import_verdict
 from tvmrt.cli.table import Table
 
 
-def _operator_name(node) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
-
-
 def _count_operators(graph, counts: Counter) -> None:
     """Count the nodes of a graph and of its subgraphs."""
     from onnx import AttributeProto
 
+    from tvmrt.compiler.operator_key import operator_name
+
     for node in graph.node:
-        counts[_operator_name(node)] += 1
+        counts[operator_name(node)] += 1
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
                 _count_operators(attribute.g, counts)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tvmrt.compiler.operator_key import domain_of
 from tvmrt.entry_points import entry_points
 
-from .operator import STANDARD, Operator
+from .operator import Operator
 
 ENTRY_POINTS = "tvmrt.operators"
 
@@ -49,14 +50,14 @@ class Catalogue:
         If all are newer, return None for ONNX's domain, so that the built-in operator is used;
         otherwise raise ValueError.
         """
-        key = ("" if domain in STANDARD else domain, op_type)
-        if key not in self._versions and self._look_further and domain not in STANDARD:
+        key = (domain_of(domain), op_type)
+        if key not in self._versions and self._look_further and domain_of(domain):
             self._enter_installed()
         versions = self._versions.get(key)
         if not versions:
             return None
         fitting = [v for v in versions if v <= version]
-        if not fitting and domain in STANDARD:
+        if not fitting and not domain_of(domain):
             return None
         if not fitting:
             raise ValueError(

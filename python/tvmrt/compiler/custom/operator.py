@@ -10,9 +10,8 @@ from types import FrameType
 from typing import Any
 
 from tvmrt.compiler.ir import Builder, Value
+from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
-
-STANDARD = ("", "ai.onnx")
 
 
 class UnsupportedNode(Exception):
@@ -39,13 +38,13 @@ class Operator:
             raise ValueError(f"operator name {name!r} is not an identifier; choose another")
         if version < 1:
             raise ValueError(f"operator {name}: version {version} is below 1")
-        if overrides != (domain in STANDARD):
+        if overrides == bool(domain_of(domain)):
             raise ValueError(
                 f"operator {name}: an operator of ONNX's own domain replaces a built-in one and "
                 "needs overrides=True; give any other a domain of its own"
             )
         self.op_type = name
-        self.domain = "" if domain in STANDARD else domain
+        self.domain = domain_of(domain)
         self.name = f"{self.domain or 'ai.onnx'}::{name}"
         self.version = version
         self.doc = inspect.cleandoc(doc)

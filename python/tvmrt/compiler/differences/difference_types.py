@@ -38,6 +38,11 @@ class NodeView:
     given: tuple[bool, ...] = ()
     results: tuple[str | None, ...] = ()
 
+    @property
+    def operator(self) -> str:
+        """Name of its operator, with its domain unless that is ONNX's own."""
+        return self.op if self.domain in ("", "ai.onnx") else f"{self.domain}:{self.op}"
+
     def has(self, index: int) -> bool:
         """Return whether an operand is present."""
         return index < len(self.given) and self.given[index]
@@ -100,5 +105,4 @@ class Difference:
 
     def applies_to(self, node: NodeView) -> bool:
         """Return whether the row applies to a node."""
-        key = f"{node.domain}:{node.op}" if node.domain not in ("", "ai.onnx") else node.op
-        return key in self.operators and self.applies(node)
+        return node.operator in self.operators and self.applies(node)

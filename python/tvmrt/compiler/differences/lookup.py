@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tvmrt.compiler.operator_key import (
+    FunctionKey,
+    domain_of,
+    functions_by_key,
+    operator_name,
+)
+
 from .difference_types import Difference, NodeView
 from .table import TABLE
 
@@ -40,13 +47,13 @@ def differences_of(model: onnx.ModelProto) -> dict[int, list[Difference]]:
     Nodes of the bodies of a node (Loop, If, Scan) and of functions that it calls count as its own.
     """
     types = types_of(model)
-    versions = {each.domain: each.version for each in model.opset_import}
-    functions = {(f.domain, f.name): f for f in model.functions}
+    versions = {domain_of(each.domain): each.version for each in model.opset_import}
+    functions = functions_by_key(model)
     differences = {}
     for place, node in enumerate(model.graph.node):
         rows: list[Difference] = []
         for each in _with_inner(node, functions):
-            rows += intentional_differences(each, versions.get(each.domain, 0), types)
+            rows += intentional_differences(each, versions.get(domain_of(each.domain), 0), types)
         if rows:
             differences[place] = list(dict.fromkeys(rows))
     return differences
@@ -60,7 +67,7 @@ def _with_inner(node: onnx.NodeProto, functions: Mapping) -> Iterator[onnx.NodeP
         yield each
         for attribute in each.attribute:
             waiting += attribute.g.node
-        called = functions.get((each.domain, each.op_type))
+        called = functions.get(FunctionKey.called_by(each))
         if called is not None:
             waiting += called.node
 
@@ -97,7 +104,7 @@ def view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:
         value = onnx.helper.get_attribute_value(each) if not each.ref_attr_name else None
         attributes[each.name] = value.decode() if isinstance(value, bytes) else value
     results = [types.get(name) for name in node.output]
-    if node.op_type == "Cast" and results[:1] == [None] and attributes.get("to"):
+    if operator_name(node) == "Cast" and results[:1] == [None] and attributes.get("to"):
         results[0] = _type_name(attributes["to"])
     return NodeView(
         node.op_type,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .difference_types import Difference, Judge
-from .exact_reference import evaluators
+from .difference_types import Difference, Judge, NodeView
 from .lookup import differences_of
 from .table import TABLE
 
@@ -40,7 +39,7 @@ def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[i
         if _is_evaluated(row)
         or (with_data and row.onnxruntime_differs and not row.evaluator_differs)
     }
-    operators = {op.rpartition(":")[2] for row in rows for op in row.operators}
+    operators = {operator for row in rows for operator in row.operators}
     graphs = [*model.functions, model.graph]
     if not any(_operators(graph.node) & operators for graph in graphs):
         return {}  # without type inference of a large network
@@ -57,13 +56,13 @@ def _is_evaluated(row: Difference) -> bool:
 
 
 def _operators(nodes: Any) -> set[str]:
-    """Return the operators of nodes and of their bodies, without their domains."""
-    found: set[str] = set()
+    """Return the operators of nodes and of their bodies, as rows of the table name them."""
+    operators: set[str] = set()
     for node in nodes:
-        found.add(node.op_type)
+        operators.add(NodeView(node.op_type, node.domain).operator)
         for attribute in node.attribute:
-            found |= _operators(attribute.g.node)
-    return found
+            operators |= _operators(attribute.g.node)
+    return operators
 
 
 def run_with_reference(
@@ -242,6 +241,8 @@ def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
     """
     from onnx.inliner import inline_local_functions
     from onnx.reference import ReferenceEvaluator
+
+    from .exact_reference import evaluators  # imports numpy
 
     if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)

@@ -61,8 +61,6 @@ class CompiledLibrary:
         self._seconds = seconds
         self._cc = cc
         self.partition = partition
-        # dimensions whose elements depend on each other, independent of their names
-        self.related_dims: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         summary = self.summary

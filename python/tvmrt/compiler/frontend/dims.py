@@ -416,8 +416,11 @@ def _to_postfix(node: ast.expr) -> list:
 
 
 def _names_in(text: str) -> set[str] | None:
-    """Return the names in an expression; None if the text is not an expression."""
+    """Return the names in a dimension that is an expression; None for any other text. A
+    single name is a dimension of its own, however it is written: "N " is not "N"."""
     try:
-        return {term for term in _parse_postfix("", text) if isinstance(term, str)}
+        terms = _parse_postfix("", text)
     except ValueError:
         return None
+    names = {term for term in terms if isinstance(term, str)}
+    return {text} if len(terms) == 1 and names else names

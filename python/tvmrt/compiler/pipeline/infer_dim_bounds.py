@@ -90,8 +90,10 @@ def compile_with_inferred_bounds(
         f"{option('dims', chosen)}, with up to {_size(inferred.nbytes)} for tensors; declare them "
         "to change the bounds"
     )
-    related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
-    inferred.result.related_dims = tuple(related)
+    inferred.result.program.inferred_axes = {
+        name: [label if label in axes.sizes else None for label in shape]
+        for name, shape in axes.inputs.items()
+    }
     return inferred.result, {**(request.dims or {}), **chosen}
 
 

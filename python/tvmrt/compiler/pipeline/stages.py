@@ -136,7 +136,7 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
 def _copy_names(program: Program, graph: Graph) -> None:
     """Copy labels, bundles, aliases and quantisation of inputs and outputs to the program."""
     program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
-    program.aliases = dict(graph.aliases)
+    program.aliases, program.inferred_axes = dict(graph.aliases), dict(graph.inferred_axes)
     program.input_quantization = dict(graph.input_quantization)
     program.output_quantization = dict(graph.output_quantization)
 

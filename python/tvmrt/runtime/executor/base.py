@@ -31,7 +31,9 @@ def _other_sizes(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> s
     if len(given) != len(shape) or given == shape:
         return ""
     sizes = tuple(
-        n if n == size else f"{'N' if i == 0 else f'D{i}'}<={max(n, size)}"
+        n
+        if n == size
+        else f"{'N' if i == 0 else f'D{i}'}{f'<={max(n, size)}' if n else f'=0..{size}'}"
         for i, (n, size) in enumerate(zip(given, shape))
     )
     return f"; compile the network with {option('shapes', {name: sizes})} for several sizes"

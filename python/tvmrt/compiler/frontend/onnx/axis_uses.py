@@ -19,6 +19,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmrt.compiler.frontend.dimension_roles import DimUses
+from tvmrt.compiler.operator_key import operator_name
+
+from .tensors import constant_tensor
 
 MAX_READ = 1 << 14  # maximum size of a constant that is read
 MAX_NUMBERS = 256  # maximum size of a tracked integer tensor
@@ -249,7 +252,7 @@ class AxisUses:
     def propagate(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Track the axes through nodes in topological order."""
         for node in nodes:
-            if node.op_type == "Constant" and node.attribute:
+            if operator_name(node) == "Constant":
                 self._add_constant(node)
                 continue
             try:
@@ -264,12 +267,10 @@ class AxisUses:
                     self._set_inferred_axes(name)
 
     def _add_constant(self, node: onnx.NodeProto) -> None:
-        value = helper.get_attribute_value(node.attribute[0])
-        tensor = value
-        if not isinstance(value, onnx.TensorProto):
-            tensor = numpy_helper.from_array(np.asarray(value))
-        self.tensors[node.output[0]] = tensor
-        self.axes[node.output[0]] = tuple(map(constant, tensor.dims))
+        tensor = constant_tensor(node)
+        if tensor is not None and node.output:
+            self.tensors[node.output[0]] = tensor
+            self.axes[node.output[0]] = tuple(map(constant, tensor.dims))
 
     def _set_inferred_axes(self, name: str) -> None:
         """Set the axes of a result from its shape in the file or from shape inference."""
@@ -298,7 +299,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def _apply_rule(state: AxisUses, node: onnx.NodeProto) -> None:
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    _RULES.get(node.op_type, _RULES[""])(state, node, attributes)
+    name = operator_name(node).removeprefix("com.microsoft::")  # the rules cover both domains
+    _RULES.get(name, _RULES[""])(state, node, attributes)
 
 
 def operand(node: onnx.NodeProto, index: int) -> str:

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Union
 
 import onnx
 from onnx import TensorProto, checker, helper, shape_inference
 
 from tvmrt.compiler.ir import TensorType
+from tvmrt.compiler.operator_key import domain_of, operator_name
 
 from .check_node import clean_error_text
 from .check_ssa import label
 from .operator_schemas import declared, find_schema, onnx_element_type
-from .tensors import graphs, nodes
+from .tensors import constant_tensor, graphs, nodes, subgraphs
 
 _UNCHECKED_DOMAIN = "tvmrt.unchecked"  # a domain that the onnx package does not know
+_REMOVED_WEIGHTS = "RemovedWeights"  # operator of that domain: has the type of removed weights
+_NodeHolder = Union[onnx.GraphProto, onnx.FunctionProto]
 _MAX_KEPT_BYTES = 4096  # weights up to this size may be shapes or axes
 _MAX_COPY_BYTES = 1 << 30  # maximum size of a copy that can be serialised
 
@@ -41,7 +45,7 @@ def check_complete_model(
     if ignore_input_extents:
         _clear_input_extents(copy, types)
     if copy.ByteSize() > _MAX_COPY_BYTES:
-        return  # weights in nested graphs are not removed
+        return  # other attributes of nodes are not removed
     untyped = _declare_missing_types(copy)
     try:
         checker.check_model(copy)
@@ -60,19 +64,19 @@ def _checkable_copy(model, types, opsets, unchecked) -> onnx.ModelProto:
     copy = onnx.ModelProto(ir_version=onnx.IR_VERSION)
     versions = {**opsets, _UNCHECKED_DOMAIN: 1}
     for node in nodes(model):
-        versions.setdefault("" if node.domain == "ai.onnx" else node.domain, 1)
+        versions.setdefault(domain_of(node.domain), 1)
     copy.opset_import.extend(helper.make_opsetid(d, v) for d, v in versions.items())
     _copy_graph(model.graph, types, copy.graph)
     for function in model.functions:
         made = copy.functions.add()
         made.CopyFrom(function)
+        del made.node[:]
+        _copy_nodes(function, made)
         declared = {o.domain for o in function.opset_import}
         made.opset_import.extend(
             helper.make_opsetid(d, v) for d, v in versions.items() if d not in declared
         )
     for node in nodes(copy):
-        if node.domain == "ai.onnx":
-            node.domain = ""
         if unchecked(node) or _is_wrongly_rejected(node, opsets):
             node.domain = _UNCHECKED_DOMAIN
     return copy
@@ -110,10 +114,11 @@ def _drop_declared_shapes(model: onnx.ModelProto) -> None:
     for graph in graphs(model):
         infos = [*graph.output, *graph.value_info]
         weight_dims = {tensor.name: tensor.dims for tensor in graph.initializer}
+        removed = {n.output[0] for n in graph.node if n.op_type == _REMOVED_WEIGHTS}
         # in nested graphs, also those of inputs
         for info in infos if graph is model.graph else [*infos, *graph.input]:
             type = info.type.tensor_type
-            if info.type.HasField("tensor_type"):
+            if info.type.HasField("tensor_type") and info.name not in removed:
                 type.ClearField("shape")
                 if info.name in weight_dims:
                     info.CopyFrom(_info(info.name, type.elem_type, weight_dims[info.name]))
@@ -134,32 +139,65 @@ def _copy_graph(graph: onnx.GraphProto, types: Mapping, copy: onnx.GraphProto) -
     for name, type in types.items():
         element = onnx_element_type(type.dtype)
         copy.input.append(helper.make_tensor_value_info(name, element, declared(type.shape)))
-    for node in graph.node:
-        value = _large_constant(node)
-        if value is None:
-            copy.node.append(node)
-        else:
-            _declare(copy, node.output[0], value)
+    copy.output.extend(graph.output)
+    copy.value_info.extend(graph.value_info)
+    _copy_contents(graph, copy)
+
+
+def _copy_contents(graph: onnx.GraphProto, copy: onnx.GraphProto) -> None:
+    """Copy weights, nodes and graphs nested in them; of large tensors only the types."""
     for tensor in graph.initializer:
         if tensor.ByteSize() <= _MAX_KEPT_BYTES and not tensor.external_data:
             copy.initializer.append(tensor)
         else:
             _declare(copy, tensor.name, tensor)
-    for sparse in graph.sparse_initializer:
-        copy.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
-    copy.output.extend(graph.output)
-    copy.value_info.extend(graph.value_info)
+    _copy_nodes(graph, copy)
+
+
+def _copy_nodes(holder: _NodeHolder, copy: _NodeHolder) -> None:
+    for node in holder.node:
+        value = _large_constant(node)
+        if value is None:
+            _copy_node(node, copy.node.add())
+        else:
+            _declare(copy, node.output[0], value)
+
+
+def _copy_node(node: onnx.NodeProto, copy: onnx.NodeProto) -> None:
+    if not any(subgraphs(node)):
+        copy.CopyFrom(node)
+        return
+    copy.MergeFrom(
+        onnx.NodeProto(
+            op_type=node.op_type, domain=node.domain, overload=node.overload, name=node.name,
+            input=node.input, output=node.output,
+        )
+    )  # fmt: skip
+    for attribute in node.attribute:
+        made = copy.attribute.add()
+        if not attribute.HasField("g"):
+            made.CopyFrom(attribute)
+            continue
+        made.name, made.type, inner = attribute.name, attribute.type, attribute.g
+        made.g.name = inner.name
+        made.g.input.extend(inner.input)
+        made.g.output.extend(inner.output)
+        made.g.value_info.extend(inner.value_info)
+        _copy_contents(inner, made.g)
 
 
 def _large_constant(node: onnx.NodeProto) -> TensorProto | None:
-    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.output:
+    if operator_name(node) != "Constant" or not node.output:
         return None
-    tensor = node.attribute[0].t if node.attribute else None
+    tensor = constant_tensor(node) if node.ByteSize() > _MAX_KEPT_BYTES else None
     return tensor if tensor is not None and tensor.ByteSize() > _MAX_KEPT_BYTES else None
 
 
-def _declare(graph: onnx.GraphProto, name: str, tensor: TensorProto) -> None:
-    graph.input.append(_info(name, tensor.data_type, tensor.dims))
+def _declare(holder: _NodeHolder, name: str, tensor: TensorProto) -> None:
+    """Declare a tensor by its type: the result of a node that the onnx package does not know."""
+    node = helper.make_node(_REMOVED_WEIGHTS, [], [name], domain=_UNCHECKED_DOMAIN)
+    holder.node.append(node)
+    holder.value_info.append(_info(name, tensor.data_type, tensor.dims))
 
 
 def _info(name: str, element: int, dims: Iterable[int]) -> onnx.ValueInfoProto:

@@ -19,12 +19,12 @@ import onnx
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from tvmrt.compiler.ir import DTYPES, HANDLE, Value
+from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
 
 from .operator_constraints import contract_of
 from .operator_schemas import (
     declared,
-    domain_of,
     find_schema,
     first_opsets,
     formal_parameter,

@@ -41,7 +41,6 @@ def name_of(node: onnx.NodeProto) -> str:
 def _check_graph(graph: onnx.GraphProto, outer: set[str]) -> None:
     where = f"graph {graph.name or 'without a name'}"
     weights = [tensor.name for tensor in graph.initializer]
-    weights += [tensor.values.name for tensor in graph.sparse_initializer]
     inputs = [info.name for info in graph.input]
     _require_unique(inputs, f"inputs of {where}")
     _require_unique(weights, f"weights of {where}")

@@ -21,8 +21,11 @@ from tvmrt.compiler.differences import intentional_differences
 from tvmrt.compiler.differences.exact_reference import evaluators
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
+from tvmrt.compiler.operator_key import operator_name
 
 from .legalize_types import packed_type, typed_constant
+from .model_functions import ModelFunctions
+from .tensors import subgraphs
 
 _RANDOM = frozenset(
     "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
@@ -37,22 +40,24 @@ MAX_SHAPE_ELEMENTS = 64  # maximum size of an input whose values determine shape
 def fold_node(
     node: onnx.NodeProto,
     inputs: Sequence[Value | None],
-    model: onnx.ModelProto,
+    functions: ModelFunctions,
     outputs: Sequence[Value | None] = (),
 ) -> list[Value | None] | None:
     """Return the node's outputs as constants, or None if they are unknown at compile time.
 
-    ``outputs``: the imported outputs, if any; their types give the sizes of the results.
+    ``functions``: those of the model, with the versions of operators. ``outputs``: the imported
+    outputs, if any; their types give the sizes of the results. The nodes of a function are folded
+    one by one: the evaluator ignores overloads.
     """
     if any(v is not None and v.data is None for v in inputs):
         return None
-    if node.op_type == "DequantizeLinear":
+    if operator_name(node) == "DequantizeLinear":
         return None  # integer kernels need the integers; the remaining nodes are folded later
-    if node.op_type in _RANDOM or any(a.HasField("g") for a in node.attribute):
+    if operator_name(node) in _RANDOM or any(subgraphs(node)) or functions.find(node):
         return None
     if any(v is not None and packed_type(v) for v in inputs):
         return None  # the evaluator would read the wider storage type
-    if outputs and _differs(node, inputs, model):
+    if outputs and _differs(node, inputs, functions):
         return None
     if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
         return None
@@ -71,8 +76,8 @@ def fold_node(
         ],
         [helper.make_empty_tensor_value_info(key) for key in node.output if key],
     )
-    # without functions: the nodes of their bodies are folded one by one
-    single = helper.make_model(graph, opset_imports=model.opset_import)
+    imports = [helper.make_opsetid(*version) for version in functions.opsets.items()]
+    single = helper.make_model(graph, opset_imports=imports)
     if _too_large(single, feeds):
         return None
     try:
@@ -89,11 +94,12 @@ def fold_node(
     return [typed_constant(np.asarray(named[key]), key) if key else None for key in node.output]
 
 
-def _differs(node: onnx.NodeProto, inputs: Sequence[Value | None], model: onnx.ModelProto) -> bool:
+def _differs(
+    node: onnx.NodeProto, inputs: Sequence[Value | None], functions: ModelFunctions
+) -> bool:
     """Return whether the evaluator is known to differ from the imported node."""
-    opset = next((o.version for o in model.opset_import if o.domain == node.domain), 0)
     types = {key: v.type.element for key, v in zip(node.input, inputs) if v is not None}
-    rows = intentional_differences(node, opset, types)
+    rows = intentional_differences(node, functions.opset(node), types)
     return any(row.evaluator_differs for row in rows)
 
 

@@ -19,6 +19,7 @@ from . import axis_matmul_rules, axis_rules, axis_window_rules  # noqa: F401  (r
 from .axis_uses import AxisUses
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .inline_functions import inline_functions
+from .inputs import make_given_inputs
 from .model_file import load_lazily
 from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset
@@ -195,8 +196,9 @@ def find_undeclared_dims(
     ``shapes``, ``dims`` and ``sequences`` are the caller's. Raises the same errors as
     ``import_model`` for a file that cannot be read.
     """
-    model, _, _ = load_lazily(source)
-    model, bundles = sequences_to_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
+    model, _ = load_lazily(source)
+    model = make_given_inputs(sanitize_model(model), shapes or ())
+    model, bundles = sequences_to_tensors(model, dict(sequences or {}), Dims(dims))
     given = shapes_by_tensor(shapes or {}, bundles)
     model = upgrade_opset(name_symbolic_axes(model, given))
     weights = {tensor.name for tensor in model.graph.initializer}

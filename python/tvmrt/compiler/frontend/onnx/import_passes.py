@@ -27,6 +27,7 @@ from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .import_state import ImportRequest, Known, Problems
 from .importer import GraphImporter
+from .inputs import make_given_inputs
 from .model_file import load_lazily
 from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset
@@ -67,11 +68,8 @@ def import_model(
     KeyError (a shape for an unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
     lengths = dict(sequences or {})
-    model, folder, lazy_weights = load_lazily(source)
     request = ImportRequest(
-        model,
-        folder,
-        lazy_weights,
+        *load_lazily(source),
         shapes or {},
         dims,
         operators,
@@ -79,15 +77,22 @@ def import_model(
         max_sequence_lengths={name: most for name, most in lengths.items() if most},
     )
     network = NetworkImport(request, lengths)
-    for run_pass in PASSES:
-        network = run_pass(network)
+    try:
+        for run_pass in PASSES:
+            network = run_pass(network)
+    except RecursionError as problem:
+        raise UnsupportedError(
+            "the network's functions, branches and loop bodies are nested too deeply; export it "
+            "with fewer levels, or raise Python's limit with sys.setrecursionlimit"
+        ) from problem
     network.problems.raise_error()
     return network.graph  # type: ignore[return-value]  # without problems there is a graph
 
 
 def sanitize(network: NetworkImport) -> NetworkImport:
-    """Correct what exporters are known to write wrongly."""
-    return network.with_model(sanitize_model(network.request.model))
+    """Correct what exporters are known to write wrongly, and remove defaults of given inputs."""
+    request = network.request
+    return network.with_model(make_given_inputs(sanitize_model(request.model), request.shapes))
 
 
 def flatten_sequences(network: NetworkImport) -> NetworkImport:

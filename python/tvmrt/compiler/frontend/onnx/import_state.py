@@ -23,6 +23,7 @@ from .device_fallback import FallbackHandler
 from .inputs import declared_shapes, input_types, overrides_declared
 from .model_file import licence
 from .model_functions import ModelFunctions
+from .tensors import DetachedData
 from .unroll_limits import TableBudget
 
 Known = Mapping[str, np.ndarray]  # values that inputs must have, by name
@@ -32,16 +33,15 @@ Known = Mapping[str, np.ndarray]  # values that inputs must have, by name
 class ImportRequest:
     """A network and how to import it.
 
-    ``folder``: folder of the model's external data. ``lazy_weights``: large weights that are not in
-    the model, by name. ``shapes``, ``dims``, ``operators`` and ``fallback_handlers``: as for
-    ``import_model``. ``bundles``: inputs that were sequences, by name. ``max_sequence_lengths``:
-    maximum length of each output sequence. ``constraints``: the sizes at which the network is
-    valid. ``known``: values that inputs must have, by name.
+    ``detached``: data of large weights that is not in the model. ``shapes``, ``dims``,
+    ``operators`` and ``fallback_handlers``: as for ``import_model``. ``bundles``: inputs that were
+    sequences, by name. ``max_sequence_lengths``: maximum length of each output sequence.
+    ``constraints``: the sizes at which the network is valid. ``known``: values that inputs must
+    have, by name.
     """
 
     model: onnx.ModelProto
-    folder: str = ""
-    lazy_weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    detached: DetachedData = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
     dims: Mapping[str, int | str | Sequence[int]] | None = None
     operators: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,6 +13,7 @@ from tvmrt import plugin
 from tvmrt.compiler.frontend.size_constraints import emit_size_checks
 from tvmrt.compiler.ir import Graph, Value
 from tvmrt.compiler.ir.assumptions import enter_node
+from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnexpectedImportError, UnsupportedError
 from tvmrt.option_syntax import option
 
@@ -48,7 +49,7 @@ from .output_bounds import limit_to_declared_bounds
 from .registry import Importer, find, why_missing
 from .sequence_values import Alternatives
 from .speculative_import import run_importer
-from .tensors import dense, read_weights
+from .tensors import read_weights
 
 
 class GraphImporter(ImportState):
@@ -61,7 +62,7 @@ class GraphImporter(ImportState):
             raise ValueError("the graph has no outputs, so it computes nothing; export it again")
         scope: dict[str, Value | None] = {}
         string_tensors.reserve(self)
-        self._add_initializers(proto, scope, request.lazy_weights)
+        self._add_initializers(proto, scope)
         self._add_inputs(proto, scope)
         emit_size_checks(self.builder, request.constraints.checked)
         self.import_nodes(proto.node, scope)
@@ -119,14 +120,10 @@ class GraphImporter(ImportState):
         self.builder.sources, self.builder.guard = (info.name,), None
         return restore_type(self.builder, value, name, info.name)
 
-    def _add_initializers(
-        self, proto: onnx.GraphProto, scope: dict, lazy_weights: Mapping[str, np.ndarray]
-    ) -> None:
+    def _add_initializers(self, proto: onnx.GraphProto, scope: dict) -> None:
         for tensor in proto.initializer:
-            array = read_weights(tensor, self.request.folder, lazy_weights)
+            array = read_weights(tensor, self.request.detached)
             scope[tensor.name] = self._constant(array, tensor.name)
-        for sparse in proto.sparse_initializer:
-            scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
         try:
@@ -172,14 +169,15 @@ class GraphImporter(ImportState):
             else:
                 context = self._context(node, name, inputs, scope)
                 outputs = self._import_node(context)
-                propagate_types(node, context.opset, context.inputs, outputs)
+                if self.functions.find(node) is None:  # else its nodes have given the types
+                    propagate_types(node, context.opset, context.inputs, outputs)
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
 
     def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
         """Import the constants and nodes of a subgraph in a scope that has its inputs."""
-        self._add_initializers(proto, scope, {})
+        self._add_initializers(proto, scope)
         self.import_nodes(proto.node, scope)
 
     def import_branch(
@@ -217,6 +215,8 @@ class GraphImporter(ImportState):
 
     def _importer_of(self, node: onnx.NodeProto, record: Any = None) -> Importer | None:
         """Return the importer of a node; user-defined operators precede built-in ones."""
+        if node.overload and self.functions.find(node):
+            return None  # an overload names a function only
         builtin = find(node.domain, node.op_type)
         if record is None:
             record = self._custom_operator(node)
@@ -246,16 +246,18 @@ class GraphImporter(ImportState):
         alternatives_read = alternatives.first_alternatives(node, inputs, scope)
         if alternatives_read is not None:
             return alternatives.import_alternatives(context, alternatives_read)
-        where = f"node {name} ({_qualified_name(node)})"
+        where = f"node {name} ({operator_name(node)})"
         try:
             outputs = self._outputs(context, record)
         except UnsupportedError as problem:
             return self._fall_back(
-                context, f"{_qualified_name(node)}: {problem}", is_unsupported=True
+                context, f"{operator_name(node)}: {problem}", is_unsupported=True
             )
         except (ValueError, MemoryError) as problem:
             why = str(problem) or "there is not enough memory for it"
             raise ValueError(f"{where}: {why}") from problem
+        except RecursionError:
+            raise  # about the network, not this node
         except Exception as problem:
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
             raise UnexpectedImportError(f"{where}: {what}; check its operands") from problem
@@ -275,7 +277,7 @@ class GraphImporter(ImportState):
                 return emit_device_node(self.builder, handler, node, self.functions.opsets, inputs)
             except UnsupportedError as reason:
                 problem += f"; {device}: {reason}"
-        if not self.request.fallback_handlers and node.domain not in ("", "ai.onnx"):
+        if not self.request.fallback_handlers and domain_of(node.domain):
             device = plugin.find("hooks", "unknown operators")
             problem += f"; or use the device {device}" if device else ""
         self.problems.add(f"{context.name} ({problem})", node if is_unsupported else None)
@@ -290,10 +292,14 @@ class GraphImporter(ImportState):
         # user-defined operators may differ from ONNX operators of the same name
         inputs = context.inputs = string_tensors.prepare_inputs(self, node, context.opset, inputs)
         # onnx would read string handles as numbers, and does not know our sequence values
-        has_strings_or_sequences = has_strings or sequences.is_sequence_node(node.op_type, inputs)
+        has_strings_or_sequences = has_strings or sequences.is_sequence_node(
+            operator_name(node), inputs
+        )
         checked = record is None and not has_strings_or_sequences and not self._is_custom(node)
+        # half precision is checked as float32, except where its bits are read
+        wide_type = stored_type if operator_name(node) == "BitCast" else packed_type
         gate = (
-            checked_import(node, self.functions.opsets, inputs, packed_type)
+            checked_import(node, self.functions.opsets, inputs, wide_type)
             if checked
             else nullcontext()
         )
@@ -310,7 +316,7 @@ class GraphImporter(ImportState):
             folded = (
                 None
                 if has_strings_or_sequences
-                else constant_folding.fold_node(node, inputs, self.request.model)
+                else constant_folding.fold_node(node, inputs, self.functions)
             )
             if folded is None:
                 raise
@@ -318,7 +324,7 @@ class GraphImporter(ImportState):
         if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
             return outputs
         if checked and (outputs is None or any(v is not None and v.data is None for v in outputs)):
-            folded = constant_folding.fold_node(node, inputs, self.request.model, outputs or ())
+            folded = constant_folding.fold_node(node, inputs, self.functions, outputs or ())
             if folded is not None:
                 del self.graph.nodes[count:]
                 return folded
@@ -345,14 +351,10 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, Value) and value.type.source is None
 
 
-def _qualified_name(node: onnx.NodeProto) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
 def _unknown_operator(node: onnx.NodeProto, version: int) -> str:
-    what = f"unknown operator {_qualified_name(node)}, version {version}"
+    what = f"unknown operator {operator_name(node)}, version {version}"
     if (reason := why_missing(node.domain, node.op_type)) is not None:
         return f"{what}; {reason}"
-    if node.domain in ("", "ai.onnx"):
+    if not domain_of(node.domain):
         return what
     return f"{what}; declare it with {option('operators')}"

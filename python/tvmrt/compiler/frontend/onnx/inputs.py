@@ -11,6 +11,7 @@ from onnx import helper
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
+from tvmrt.compiler.operator_key import operator_name
 from tvmrt.error import (
     NameNotFoundError,
     UnboundedDimensionsError,
@@ -47,6 +48,20 @@ def input_types(
     _check_used([*infos, *results], given, dims)
     _check_known(types)
     return types
+
+
+def make_given_inputs(model: onnx.ModelProto, shapes: Iterable[str]) -> onnx.ModelProto:
+    """Return the model, in which inputs with a default value, an initialiser, have none if their
+    shape is given: the caller sets them in each run."""
+    given = {info.name for info in model.graph.input}.intersection(shapes)
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in given]
+    if len(kept) == len(model.graph.initializer):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
+    return copy
 
 
 def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
@@ -104,7 +119,7 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
     for node in reversed(proto.node):
         if not node.input or not node.output:
             continue
-        if node.op_type in _SHAPE_PRESERVING and node.output[0] in result:
+        if operator_name(node) in _SHAPE_PRESERVING and node.output[0] in result:
             result.setdefault(node.input[0], result[node.output[0]])
     return result
 

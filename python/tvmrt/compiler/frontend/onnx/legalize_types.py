@@ -20,7 +20,7 @@ import onnx
 from tvmrt.compiler.ir import DTYPES, HANDLE, STRING, Builder, SourceType, Value, constant
 from tvmrt.compiler.ir.low_bit_types import WIDER
 
-from .operator_schemas import find_schema, formal_type
+from .operator_schemas import find_schema, formal_parameter, formal_type
 from .sequence_values import tensors_of
 from .string_table import string_constant
 
@@ -90,7 +90,8 @@ def propagate_types(
     """Give the results of a node the ONNX type of an input of the same type parameter.
 
     For operators that the onnx package does not define, all tensors in the results get the first
-    such type of a number, as far as they are stored alike.
+    such type of a number, as far as they are stored alike. The results of If, Loop and Scan have
+    the types that the nodes of their bodies gave them.
     """
     sources = [v.type.source if isinstance(v, Value) else None for v in inputs]
     if not any(sources):
@@ -103,11 +104,10 @@ def propagate_types(
         return
     rules = [formal_type(schema.inputs, i) for i in range(len(sources))]
     for i, value in enumerate(outputs):
-        if isinstance(value, Value):
-            wanted = formal_type(schema.outputs, i)
-            _set_source(
-                value, next((s for s, rule in zip(sources, rules) if s and rule == wanted), None)
-            )
+        result = formal_parameter(schema.outputs, i)
+        if isinstance(value, Value) and result is not None and result.is_homogeneous:
+            alike = (s for s, rule in zip(sources, rules) if s and rule == result.type_str)
+            _set_source(value, next(alike, None))
 
 
 def _set_source(value: Value, source: SourceType | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import onnx
@@ -14,9 +15,10 @@ from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.comparison import comparison_of
 from tvmrt.compiler.ir.extent import SymInt, as_extent, lower_bound
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.operator_key import operator_name
 
 from .context import NodeContext
-from .tensors import array_of
+from .tensors import array_of, constant_tensor
 
 _EXACT = ("int32", "int64", "float32", "float64")  # types in which trip counts are exact
 _VALUE_PRESERVING = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")  # for one element
@@ -126,9 +128,9 @@ class _LinearFunctions:
         node = self.producers.get(name)
         if node is None or not depth:
             return False
-        if node.op_type == "And":
+        if operator_name(node) == "And":
             return all(self.holds_in_loop(each, depth - 1) for each in node.input)
-        if node.op_type in ("Identity", "Cast"):
+        if operator_name(node) in ("Identity", "Cast"):
             return self.holds_in_loop(node.input[0], depth - 1)
         distance = self.distance(name)
         if distance is None:
@@ -140,11 +142,11 @@ class _LinearFunctions:
     def distance(self, name: str, depth: int = 16) -> _LinearFunction | None:
         """Return a number that is positive after an iteration if a comparison holds."""
         node = self.producers.get(name)
-        if node is not None and node.op_type in ("Identity", "Cast") and depth:
+        if node is not None and operator_name(node) in ("Identity", "Cast") and depth:
             return self.distance(node.input[0], depth - 1)
-        if node is None or node.op_type not in _COMPARISONS:
+        if node is None or operator_name(node) not in _COMPARISONS:
             return None
-        low, high, more = _COMPARISONS[node.op_type]
+        low, high, more = _COMPARISONS[operator_name(node)]
         small, great = self.linear_function(node.input[low]), self.linear_function(node.input[high])
         if small is None or great is None:
             return None
@@ -157,25 +159,25 @@ class _LinearFunctions:
         node = self.producers.get(name)
         if node is None:
             return self._constant(name)
-        if node.op_type in _VALUE_PRESERVING and _preserves_value(node):
+        if operator_name(node) in _VALUE_PRESERVING and _preserves_value(node):
             return self.linear_function(node.input[0], depth - 1)
-        if node.op_type == "Constant":
-            return _constant_node(node)
-        if node.op_type == "CastLike":
+        if operator_name(node) == "Constant":
+            return _constant_tensor(constant_tensor(node))
+        if operator_name(node) == "CastLike":
             found = self.linear_function(node.input[0], depth - 1)
             small = found is not None and found.step == 0 and found.first in range(128)
             return found if small else None  # integers below 128 exist in each type but bool
-        if node.op_type not in ("Add", "Sub"):
+        if operator_name(node) not in ("Add", "Sub"):
             return None
         a, b = (self.linear_function(each, depth - 1) for each in node.input)
         if a is None or b is None:
             return None
-        sign = 1 if node.op_type == "Add" else -1
+        sign = 1 if operator_name(node) == "Add" else -1
         return _LinearFunction(a.first + sign * b.first, a.step + sign * b.step)
 
     def _constant(self, name: str) -> _LinearFunction | None:
         if name in self.initializers:
-            return _constant_function(array_of(self.initializers[name]))
+            return _constant_tensor(self.initializers[name])
         value = self.scope.get(name)
         return self._known(value) if isinstance(value, Value) else None
 
@@ -193,13 +195,17 @@ class _LinearFunctions:
     def _induction_variable(self, name: str, result: str, start: object) -> _LinearFunction | None:
         """Return a loop-carried value that is constant or grows by a constant step."""
         node = self.producers.get(result)
-        while node is not None and node.op_type in ("Identity", "Cast") and _preserves_value(node):
+        while (
+            node is not None
+            and operator_name(node) in ("Identity", "Cast")
+            and _preserves_value(node)
+        ):
             result = node.input[0]
             node = self.producers.get(result)
         first = self._known(start) if isinstance(start, Value) else None
         if first is not None and result == name:
             return first
-        if first is None or node is None or node.op_type != "Add" or name not in node.input:
+        if first is None or node is None or operator_name(node) != "Add" or name not in node.input:
             return None
         steps = [self.linear_function(each) for each in node.input if each != name]
         if len(steps) != 1 or steps[0] is None or steps[0].step:
@@ -209,12 +215,11 @@ class _LinearFunctions:
         return _LinearFunction(first.first, steps[0].first)
 
 
-def _constant_node(node: onnx.NodeProto) -> _LinearFunction | None:
-    value = helper.get_attribute_value(node.attribute[0])
-    if node.attribute[0].name == "value":
-        return _constant_function(array_of(value))
-    numbers = node.attribute[0].name in ("value_int", "value_ints", "value_float")
-    return _constant_function(np.asarray(value)) if numbers else None
+def _constant_tensor(tensor: onnx.TensorProto | None) -> _LinearFunction | None:
+    """Return a loop-invariant integer; None for anything else."""
+    if tensor is None or prod(tensor.dims) != 1 or tensor.data_type == onnx.TensorProto.STRING:
+        return None
+    return _constant_function(array_of(tensor))
 
 
 def _forwards(node: Node) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx
 
+from tvmrt.compiler.operator_key import operator_name
 from tvmrt.error import UnsupportedError
 
 from .outline_subgraph import captured_names
@@ -42,7 +43,7 @@ def _remove_append(body: onnx.GraphProto, before: str, after: str) -> str:
     node = producers[0] if len(producers) == 1 else None
     if (
         node is None
-        or node.op_type != "SequenceInsert"
+        or operator_name(node) != "SequenceInsert"
         or node.input[0] != before
         or len([i for i in node.input if i]) != 2
     ):

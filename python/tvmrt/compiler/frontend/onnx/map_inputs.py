@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.limits import check_table
+from tvmrt.compiler.operator_key import operator_name
 from tvmrt.error import UnsupportedError
 
 _CASTS = {
@@ -58,10 +59,10 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
     info.CopyFrom(helper.make_tensor_value_info(name, kind, [1, len(keys)]))
     texts = kind == TensorProto.STRING
     row_type = "object" if texts else helper.tensor_dtype_to_np_dtype(kind).name
-    zero = "0" if any(node.op_type == "CastMap" for node in readers) else ""
+    zero = "0" if any(operator_name(node) == "ai.onnx.ml::CastMap" for node in readers) else ""
     for node in readers:
         to = _CASTS[_text(_attribute(node, "cast_to", "TO_FLOAT"))]
-        to = kind if node.op_type == "DictVectorizer" else to
+        to = kind if operator_name(node) == "ai.onnx.ml::DictVectorizer" else to
         node.CopyFrom(helper.make_node("Cast", [name], list(node.output), node.name, to=to))
     return Bundle((name,), False, keys=keys, row_type=row_type, lacking=zero if texts else 0)
 
@@ -77,12 +78,15 @@ def _text(value: bytes | int | str) -> int | str:
 
 def _keys(name: str, node: onnx.NodeProto) -> tuple[int | str, ...]:
     """Return the keys whose values a node reads."""
-    if node.op_type == "DictVectorizer":
+    if operator_name(node) == "ai.onnx.ml::DictVectorizer":
         words = _attribute(node, "string_vocabulary", []) or _attribute(
             node, "int64_vocabulary", []
         )
         return tuple(_text(word) for word in words)
-    if node.op_type != "CastMap" or _text(_attribute(node, "map_form", "DENSE")) != "SPARSE":
+    if (
+        operator_name(node) != "ai.onnx.ml::CastMap"
+        or _text(_attribute(node, "map_form", "DENSE")) != "SPARSE"
+    ):
         raise UnsupportedError(
             f"input {name} is a map, and {node.op_type} ({node.name or 'without a name'}) reads "
             "an unknown number of its values; only values of known keys are supported: "

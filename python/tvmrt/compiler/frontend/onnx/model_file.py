@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import onnx
@@ -13,76 +12,74 @@ from onnx.external_data_helper import uses_external_data
 
 from tvmrt import conversion
 from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES
+from tvmrt.compiler.operator_key import domain_of
 from tvmrt.file_suffix import suffix_of
 from tvmrt.plugin import network_suffixes
 
-from .lazy_weights import read_without_weights
-from .tensors import (
-    detach_data,
+from .external_data import (
+    check_external_data,
     external_tensors,
-    gather_external_data,
-    graphs,
-    map_external_data,
-    nodes,
+    load_external_data,
     refuse_external_data,
 )
+from .lazy_weights import read_without_weights
+from .tensors import detach_data, graphs, nodes
 
 OLDEST_OPSET = 1  # older than MIN_OPSET: models are upgraded to MIN_OPSET first
 MIN_OPSET = 7  # the oldest one that the importers read
 _COMPILED = (".so", ".dylib", ".dll", ".a", ".tar", ".elf", ".params")
 
 
-def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """Return the model and the folder of its external data.
+def load_model(
+    source: str | os.PathLike | onnx.ModelProto, with_external_data: bool = True
+) -> onnx.ModelProto:
+    """Return the model, by default with its external data; without, that is checked only.
 
     Raises OSError if the file cannot be read and ValueError if it is not an ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
         check_utf8_names(source)
         refuse_external_data(source)
-        return source, ""
+        return source
     path = Path(source)
     data = path.read_bytes()
     model = _check(_parse(data, path, len(data)), path, len(data))
-    gather_external_data(model, path)
-    return model, str(path.parent)
+    if with_external_data:
+        load_external_data(model, path)
+    else:
+        check_external_data(model, path)
+    return model
 
 
 def load_lazily(
     source: str | os.PathLike | onnx.ModelProto,
-) -> tuple[onnx.ModelProto, str, dict[str, np.ndarray]]:
-    """Return the model, its data folder, and large weights of its graph by name (lazy loading).
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Return the model, and its large weights that are outside of it (lazy loading), see
+    ``tensors.detach_data``.
 
     Models that need opset conversion, and models in memory, keep their weights inside.
     """
-    lazy = None if isinstance(source, onnx.ModelProto) else _read_lazily(Path(source))
-    if lazy is None:
-        return (*load_model(source), {})
-    path = Path(cast("str | os.PathLike", source))
-    model, kept = lazy
-    gather_external_data(model, path)
-    return model, str(path.parent), {**kept, **map_external_data(model, path)}
-
-
-def _read_lazily(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
-    """Return the model and its large weights; None if it has to be loaded completely."""
+    if isinstance(source, onnx.ModelProto):
+        return load_model(source), {}
+    path, large = Path(source), {}
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        read = (
-            read_without_weights(file, size) if size >= MIN_MMAP_BYTES and path.is_file() else None
-        )
-    if read is None:
-        return None
-    model = _check(_parse(read[0], path, size), path, size)
-    if any(o.domain in ("", "ai.onnx") and o.version < MIN_OPSET for o in model.opset_import):
-        return None
-    kept = {}
-    for index, data in read[1].items():
-        tensor = model.graph.initializer[index]
-        if not uses_external_data(tensor):
-            kept[tensor.name] = data
-            detach_data(tensor)
-    return model, kept
+        if size >= MIN_MMAP_BYTES and path.is_file():
+            data, large = read_without_weights(file, size) or (b"", {})
+    if not large:
+        data = path.read_bytes()
+        size = len(data)
+    model = _check(_parse(data, path, size), path, size)
+    if any(not domain_of(o.domain) and o.version < MIN_OPSET for o in model.opset_import):
+        return load_model(path), {}
+    weights = model.graph.initializer
+    inside = [index for index in large if not uses_external_data(weights[index])]
+    detached = load_external_data(model, path, detach=True)
+    for index in inside:
+        name = f"initializer {index}"
+        detached[name] = large[index]
+        detach_data(weights[index], name)
+    return model, detached
 
 
 def _parse(data: bytes, path: Path, size: int) -> onnx.ModelProto:
@@ -115,6 +112,33 @@ def data_files(path: str | os.PathLike) -> list[str]:
     model.ParseFromString(Path(path).read_bytes())
     entries = (entry for tensor in external_tensors(model) for entry in tensor.external_data)
     return sorted({entry.value for entry in entries if entry.key == "location"})
+
+
+def default_inputs(
+    source: str | os.PathLike | onnx.ModelProto,
+) -> dict[str, tuple[int | str, ...] | None]:
+    """Return the inputs of a model that have a default value, an initialiser: the declared shape of
+    each, if there is one, by name. An open extent is its name or "".
+
+    Raises OSError if the file cannot be read.
+    """
+    model = source
+    if not isinstance(model, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.ParseFromString(Path(source).read_bytes())
+    graph = model.graph
+    weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    names = {tensor.name for tensor in weights}
+    return {
+        info.name: tuple(
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param
+            for dim in info.type.tensor_type.shape.dim
+        )
+        if info.type.tensor_type.HasField("shape")
+        else None
+        for info in graph.input
+        if info.name in names
+    }
 
 
 def licence(model: onnx.ModelProto) -> str:
@@ -178,7 +202,7 @@ def opsets(model: onnx.ModelProto) -> dict[str, int]:
             f"the model's file format is IR version {model.ir_version}; onnx {onnx.__version__} "
             f"reads up to {onnx.IR_VERSION}, a newer onnx reads more"
         )
-    result = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
+    result = {domain_of(o.domain): o.version for o in model.opset_import}
     version = result.get("", max(MIN_OPSET, onnx.defs.onnx_opset_version()))
     newest = onnx.defs.onnx_opset_version()
     if not MIN_OPSET <= version <= newest:

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 
 import onnx
 
+from tvmrt.compiler.operator_key import FunctionKey, domain_of, functions_by_key
+
 from .check_ssa import name_of
 from .model_file import opsets
+from .tensors import subgraphs
 from .unroll_limits import UnrollBudget
 
 
@@ -21,9 +24,9 @@ class ModelFunctions:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.opsets = opsets(model)
-        self._by_name = {(f.domain, f.name): f for f in model.functions}
-        self.budget = UnrollBudget(self._by_name)
-        self._active: list[tuple[str, str]] = []
+        self._by_key = functions_by_key(model)
+        self.budget = UnrollBudget(self._by_key)
+        self._active: list[FunctionKey] = []
 
     @property
     def is_inside(self) -> bool:
@@ -32,23 +35,23 @@ class ModelFunctions:
 
     def find(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
         """Return the function that a node calls; None if it calls none."""
-        return self._by_name.get((node.domain, node.op_type))
+        return self._by_key.get(FunctionKey.called_by(node))
 
     def opset(self, node: onnx.NodeProto) -> int:
         """Return the version of a node's operator set."""
-        return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+        return self.opsets.get(domain_of(node.domain), 1)
 
     @contextmanager
     def call(self, function: onnx.FunctionProto) -> Iterator[None]:
         """Import the body of a function. Raises ValueError if it calls itself."""
-        key = (function.domain, function.name)
+        key = FunctionKey.of(function)
         if key in self._active:
             raise ValueError(f"the function {function.name} calls itself")
         if not self._active:
             self.budget.add(self.budget.size(function.node))
         outer = self.opsets
         self._active.append(key)
-        self.opsets = {**outer, **_foreign_versions(function)}
+        self.opsets = {**outer, **foreign_versions(function)}
         try:
             yield
         finally:
@@ -58,27 +61,38 @@ class ModelFunctions:
 
 def expand_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """Return a function's nodes, prefixed by the calling node's name, with its attributes."""
-    attributes = {a.name: a for a in function.attribute_proto}
-    attributes.update({a.name: a for a in node.attribute})
-    return [_bind_attributes(inner, name_of(node), attributes) for inner in function.node]
+    nodes = []
+    for inner in function.node:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(inner)
+        copy.name = f"{name_of(node)}/{name_of(inner)}"
+        bind_attributes(copy, function, node)
+        nodes.append(copy)
+    return nodes
 
 
-def _bind_attributes(inner: onnx.NodeProto, caller: str, attributes: dict) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(inner)
-    copy.name = f"{caller}/{name_of(inner)}"
-    del copy.attribute[:]
-    for attribute in inner.attribute:
-        if not attribute.ref_attr_name:
-            copy.attribute.add().CopyFrom(attribute)
-        elif attribute.ref_attr_name in attributes:
-            bound = copy.attribute.add()
-            bound.CopyFrom(attributes[attribute.ref_attr_name])
-            bound.name = attribute.name
-    return copy
+def bind_attributes(
+    inner: onnx.NodeProto, function: onnx.FunctionProto, caller: onnx.NodeProto
+) -> None:
+    """Replace references to a function's attributes by the values of a call, or their defaults,
+    also in graphs nested in the node; a reference without a value is removed."""
+    values = {a.name: a for a in (*function.attribute_proto, *caller.attribute)}
+    _replace_references(inner, values)
 
 
-def _foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
+def _replace_references(node: onnx.NodeProto, values: dict[str, onnx.AttributeProto]) -> None:
+    for reference in [a for a in node.attribute if a.ref_attr_name]:
+        node.attribute.remove(reference)
+        if reference.ref_attr_name in values:
+            bound = node.attribute.add()
+            bound.CopyFrom(values[reference.ref_attr_name])
+            bound.name = reference.name
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            _replace_references(inner, values)
+
+
+def foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
     """Return the versions of other domains than ONNX's own that a function imports; a model has one
     version per domain."""
-    return {o.domain: o.version for o in function.opset_import if o.domain not in ("", "ai.onnx")}
+    return {o.domain: o.version for o in function.opset_import if domain_of(o.domain)}

@@ -54,7 +54,7 @@ class OnnxNode(OperatorContext):
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if isinstance(value, onnx.TensorProto):
-            return array_of(value, self.importer.request.folder)
+            return array_of(value)
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
             return [v.decode("utf-8", "replace") for v in value]
         if isinstance(value, (onnx.GraphProto, str, int, float)):

@@ -10,6 +10,7 @@ from onnx import defs, helper
 
 from tvmrt.compiler.ir import HANDLE, DType
 from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text
+from tvmrt.compiler.operator_key import domain_of
 
 
 def onnx_element_type(dtype: DType) -> int:
@@ -48,11 +49,6 @@ def first_opsets() -> dict[tuple[str, str], int]:
         key = (schema.domain, schema.name)
         result[key] = min(result.get(key, schema.since_version), schema.since_version)
     return result
-
-
-def domain_of(name: str) -> str:
-    """Return a domain's name as schemas have it: ONNX's has two."""
-    return "" if name == "ai.onnx" else name
 
 
 def declared(shape: Sequence[SymInt]) -> list[int | str]:

@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from tvmrt import plugin
+from tvmrt.compiler.operator_key import domain_of
 
 if TYPE_CHECKING:
     from tvmrt.compiler.ir import Value
@@ -44,7 +45,7 @@ def _load_families() -> None:
 def find(domain: str, name: str) -> Importer | None:
     """Return the importer of an operator, or None if it is unknown."""
     _load_families()
-    key = "" if domain == "ai.onnx" else domain, name
+    key = domain_of(domain), name
     if key not in _TABLE:
         entered = dict(_TABLE)
         for wanted in (key, (key[0], "*")):
@@ -55,8 +56,7 @@ def find(domain: str, name: str) -> Importer | None:
 
 def why_missing(domain: str, name: str) -> str | None:
     """Return why an operator has no importer, if a disabled plug-in has one."""
-    domain = "" if domain == "ai.onnx" else domain
-    for key in ((domain, name), (domain, "*")):
+    for key in ((domain_of(domain), name), (domain_of(domain), "*")):
         if (reason := plugin.why_missing("operators", key)) is not None:
             return reason
     return None

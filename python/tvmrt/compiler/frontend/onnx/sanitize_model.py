@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 
 from tvmrt.compiler.frontend.dims import unused_name
+from tvmrt.compiler.operator_key import domain_of
 
-from .tensors import graphs, nodes, replace_nodes, subgraphs
+from .inline_functions import flatten_deep_calls, has_deep_calls
+from .tensors import dense, graphs, nodes, replace_nodes, subgraphs
 
 # Exporters write these names for unknown extents; two such dimensions may differ.
 UNNAMED_EXTENTS = ("?", "*", "-1")
@@ -18,10 +20,12 @@ UNNAMED_EXTENTS = ("?", "*", "-1")
 def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model, or a repaired copy if it needs a repair.
 
-    In the copy every node name is unique, negative and unnamed extents are cleared, and nodes are
-    sorted topologically. Every output has a name of its own: an output that is listed a second time
-    is a copy named after the first with a number appended. A model whose nodes form a cycle keeps
-    their order; ``check_ssa_form`` reports the cycle.
+    In the copy ONNX's own domain is always "", sparse weights are dense, every node name is unique,
+    negative and unnamed extents are cleared, and nodes are sorted topologically. Every output has a
+    name of its own: an output that is listed a second time is a copy named after the first with a
+    number appended. A model whose nodes form a cycle keeps their order; ``check_ssa_form`` reports
+    the cycle. Functions that call each other in many levels are inlined. Raises ValueError for
+    contradictory sparse weights.
     """
     repairs = [repair for is_needed, repair in _REPAIRS if is_needed(model)]
     if not repairs:
@@ -31,6 +35,34 @@ def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
     for repair in repairs:
         repair(copy)
     return copy
+
+
+def _with_domain(
+    model: onnx.ModelProto,
+) -> Iterator[onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto]:
+    yield from nodes(model)
+    for holder in (model, *model.functions):
+        yield from holder.opset_import
+    yield from model.functions
+
+
+def _has_domain_alias(model: onnx.ModelProto) -> bool:
+    return any(each.domain != domain_of(each.domain) for each in _with_domain(model))
+
+
+def _replace_domain_alias(model: onnx.ModelProto) -> None:
+    for each in _with_domain(model):
+        each.domain = domain_of(each.domain)
+
+
+def _has_sparse_weights(model: onnx.ModelProto) -> bool:
+    return any(graph.sparse_initializer for graph in graphs(model))
+
+
+def _make_weights_dense(model: onnx.ModelProto) -> None:
+    for graph in graphs(model):
+        graph.initializer.extend(dense(sparse) for sparse in graph.sparse_initializer)
+        del graph.sparse_initializer[:]
 
 
 def _node_lists(model: onnx.ModelProto) -> Iterator[Sequence[onnx.NodeProto]]:
@@ -130,7 +162,6 @@ def _outer_names(graph: onnx.GraphProto) -> set[str]:
     read = {info.name for info in graph.output}
     defined = {info.name for info in graph.input}
     defined.update(tensor.name for tensor in graph.initializer)
-    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
     for node in graph.node:
         read |= _names_read(node)
         defined.update(node.output)
@@ -172,8 +203,11 @@ def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
 
 _Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]
 _REPAIRS: tuple[_Repair, ...] = (
+    (_has_domain_alias, _replace_domain_alias),
+    (_has_sparse_weights, _make_weights_dense),
     (_has_repeated_node_names, _rename_repeated_nodes),
     (_has_unnamed_extents, _clear_unnamed_extents),
     (_has_unsorted_nodes, _sort_nodes),
     (_has_repeated_outputs, _copy_repeated_outputs),
+    (has_deep_calls, flatten_deep_calls),
 )

@@ -39,7 +39,7 @@ def select(
     if a is b:
         return a
     a, b = string_tensors.unify_strings(ctx.builder, a, b)
-    if a.type == b.type:
+    if a.type == b.type and not a.dtype.is_low_bit:
         return ctx.emit("where", [condition, a, b])
     if a.dtype != b.dtype or a.type.rank != b.type.rank:
         raise UnsupportedError(

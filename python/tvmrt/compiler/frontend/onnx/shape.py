@@ -27,7 +27,6 @@ from tvmrt.compiler.ir.extent import (
 )
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
-from tvmrt.error import UnsupportedError
 
 from . import dynamic_reshape, dynamic_slice, float_data_propagation
 from .alternatives import squeeze_dynamic
@@ -38,24 +37,15 @@ from .registry import onnx_op
 from .reshape_zero_extents import resolve_zero_extents
 from .runtime_operands import has_runtime_operand
 from .sequence_values import OnnxValue
-from .tensors import dense
+from .tensors import array_of, constant_tensor
 
 
 @onnx_op("Constant")
 def constant(ctx: NodeContext) -> Value:
-    for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
-        value = ctx.attr(name)
-        if value is not None:
-            dtype = {"value_float": np.float32, "value_floats": np.float32}.get(name)
-            if name in ("value_int", "value_ints"):
-                dtype = np.int64
-            return ctx.const(value, dtype)
-    for attribute in ctx.node.attribute:
-        if attribute.name == "sparse_value":
-            return ctx.const(dense(attribute.sparse_tensor))
-    raise UnsupportedError(
-        "the constant is not a dense tensor of numbers; only those are supported"
-    )
+    tensor = constant_tensor(ctx.node)
+    if tensor is None:
+        raise ValueError("the constant has no value; export the model again")
+    return ctx.const(array_of(tensor))
 
 
 @onnx_op("Shape")

@@ -119,9 +119,6 @@ def _extract(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
     part.graph.output.extend(info for info in graph.output if info.name in outputs)
     inputs = read | {info.name for info in graph.input}
     part.graph.initializer.extend(t for t in graph.initializer if t.name in inputs)
-    part.graph.sparse_initializer.extend(
-        t for t in graph.sparse_initializer if t.values.name in inputs
-    )
     return part
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import onnx
 
 from tvmrt.compiler.ir import DTYPES, Builder, Value, broadcast, constant
+from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnsupportedError
 
 from .context import NodeContext
@@ -114,14 +115,14 @@ def prepare_inputs(
 def _creates_strings(node: onnx.NodeProto) -> bool:
     """Return whether a node may create strings."""
     to = [a.i for a in node.attribute if a.name == "to"]
-    cast = node.op_type == "Cast" and to == [onnx.TensorProto.STRING]
+    cast = operator_name(node) == "Cast" and to == [onnx.TensorProto.STRING]
     return cast or _key(node) in _CREATORS
 
 
 def _key(node: onnx.NodeProto) -> tuple[str, str]:
     """Return the key of the node's operator, and load its importer if there is one."""
     find(node.domain, node.op_type)
-    return "" if node.domain == "ai.onnx" else node.domain, node.op_type
+    return domain_of(node.domain), node.op_type
 
 
 def _supports_strings(

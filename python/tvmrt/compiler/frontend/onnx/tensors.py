@@ -1,27 +1,18 @@
-"""Access to the tensors of a network, including external data.
-
-Weights of graphs can be large, so they are read when they are imported. All others (in attributes,
-in functions, sparse ones) are loaded into the model at once.
-"""
+"""Access to the graphs, nodes and tensors of a network."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
-from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
-from onnx.external_data_helper import uses_external_data
-
-from tvmrt.compiler.ir.mmap_constants import MIN_MMAP_BYTES, mmap_from_file
+from onnx import TensorProto, helper, numpy_helper
 
 MAX_DENSE = 1 << 28  # elements of sparse weights, including zeros
 _NUMPY_LAYOUT = {  # types whose elements have numpy's layout in a file
-    getattr(onnx.TensorProto, name)
+    getattr(TensorProto, name)
     for name in ("FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64",
                  "UINT8", "UINT16", "UINT32", "UINT64")
 }  # fmt: skip
@@ -69,7 +60,7 @@ def replace_nodes(
     node_list.extend(copies)
 
 
-def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[TensorProto]:
     for attribute in attributes:
         if attribute.HasField("t"):
             yield attribute.t
@@ -79,7 +70,7 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
             yield from (tensor.values, tensor.indices)
 
 
-def _tensors_except_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def tensors_except_weights(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """Yield all tensors except for the dense weights of graphs."""
     for graph in graphs(model):
         for sparse in graph.sparse_initializer:
@@ -90,121 +81,16 @@ def _tensors_except_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto
         yield from _attribute_tensors(function.attribute_proto)
 
 
-@dataclass(frozen=True)
-class _DataLocation:
-    """Location of external data: a file below the model's folder and a range in it."""
-
-    file: Path
-    offset: int
-    length: int | None
-
-
-def _parse_number(tensor: onnx.TensorProto, key: str, text: str) -> int:
-    # int() also accepts signs, blanks, underscores and digits of other scripts
-    if not (text.isascii() and text.isdigit()) or len(text) > 19:
-        raise ValueError(
-            f"weights of {tensor.name}: the {key} {text[:40]!r} in the external file is not a "
-            "number of bytes; export the model again"
-        )
-    return int(text)
-
-
-def _data_location(tensor: onnx.TensorProto, path: Path, folder: Path) -> _DataLocation:
-    """Return the location of external data. Raises ValueError, or FileNotFoundError."""
-    found = {entry.key: entry.value for entry in tensor.external_data}
-    location = found.get("location", "")
-    if not location or "\0" in location:
-        raise ValueError(
-            f"{path}: weights of {tensor.name} are external data, but {location!r} is not a file "
-            "name; export the model again"
-        )
-    numbers = {k: _parse_number(tensor, k, found[k]) for k in ("offset", "length") if k in found}
-    target = (folder / location).resolve()
-    if folder not in target.parents:
-        raise ValueError(
-            f"{path}: weights of {tensor.name} are outside the model's folder ({location}); keep "
-            "external data in the model's folder"
-        )
-    if not target.is_file():
-        raise FileNotFoundError(
-            f"{path}: the external data file {location} of weights {tensor.name} is missing; put "
-            "it next to the model"
-        )
-    return _DataLocation(target, numbers.get("offset", 0), numbers.get("length"))
-
-
-def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _DataLocation:
-    """Return the location, checked to be complete and inside the model's folder."""
-    location = _data_location(tensor, path, folder)
-    size = location.file.stat().st_size
-    end = location.offset + (location.length or 0)
-    if end > size:
-        raise ValueError(
-            f"{location.file}: weights of {tensor.name} end at byte {end}, but the file has {size} "
-            "bytes; copy it again"
-        )
-    return location
-
-
-def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
-    """Check all external data, and load it into the model except for dense weights.
-
-    Raises ValueError or OSError with the name of the tensor.
-    """
-    folder = path.parent.resolve()
-    for graph in graphs(model):
-        for tensor in graph.initializer:
-            if uses_external_data(tensor):
-                _checked(tensor, path, folder)
-    for tensor in _tensors_except_weights(model):
-        if uses_external_data(tensor):
-            location = _checked(tensor, path, folder)
-            with location.file.open("rb") as file:
-                file.seek(location.offset)
-                tensor.raw_data = file.read(-1 if location.length is None else location.length)
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            del tensor.external_data[:]
-
-
-def map_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarray]:
-    """Return the data of large external weights of the model's graph by name, memory-mapped, and
-    remove them from the model. Raises ValueError or OSError."""
-    folder, found = path.parent.resolve(), {}
-    for tensor in model.graph.initializer:
-        if not uses_external_data(tensor):
-            continue
-        location = _checked(tensor, path, folder)
-        size = (
-            location.file.stat().st_size - location.offset
-            if location.length is None
-            else location.length
-        )
-        if size < MIN_MMAP_BYTES:
-            continue
-        with location.file.open("rb") as file:
-            file.seek(location.offset)
-            found[tensor.name] = mmap_from_file(file, size)
-        detach_data(tensor)
-    return found
-
-
-def detach_data(tensor: onnx.TensorProto) -> None:
-    """Mark weights whose data is kept outside of the model."""
-    tensor.data_location = onnx.TensorProto.DEFAULT
-    del tensor.external_data[:]
-    tensor.external_data.add(key="location", value="tvmrt")
-
-
-def array_of(tensor: onnx.TensorProto, folder: str = "") -> np.ndarray:
-    """Return the elements of a tensor; external data is read from the folder.
+def array_of(tensor: TensorProto) -> np.ndarray:
+    """Return the elements of a tensor whose data is in the model.
 
     Raises ValueError for an element type that ONNX does not define, and the errors of onnx.
     """
     check_element_type(tensor)
-    return numpy_helper.to_array(tensor, folder)
+    return numpy_helper.to_array(tensor)
 
 
-def check_element_type(tensor: onnx.TensorProto) -> None:
+def check_element_type(tensor: TensorProto) -> None:
     """Raise ValueError for an element type that ONNX does not define."""
     try:
         helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -215,64 +101,103 @@ def check_element_type(tensor: onnx.TensorProto) -> None:
         ) from None
 
 
-def read_weights(
-    tensor: onnx.TensorProto, folder: str, kept: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Return the elements of weights; ``kept`` has data outside of the model by name.
+# Key of the entry in a tensor's ``external_data`` that names its data outside of the model. Only
+# ``detach_data`` writes it: the entries of files are removed when their data is read.
+_DETACHED = "tvmrt"
 
-    Raises ValueError for contradictory weights.
-    """
+DetachedData = Mapping[str, np.ndarray]  # data outside of the model by its name
+
+
+def detach_data(tensor: TensorProto, name: str) -> None:
+    """Mark weights whose data is kept outside of the model; copies of them keep the mark."""
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
+    tensor.external_data.add(key=_DETACHED, value=name)
+
+
+def read_weights(tensor: TensorProto, detached: DetachedData) -> np.ndarray:
+    """Return the elements of weights. Raises ValueError for contradictory ones."""
     check_element_type(tensor)
+    names = [entry.value for entry in tensor.external_data if entry.key == _DETACHED]
     try:
-        data = kept.get(tensor.name)
-        return array_of(tensor, folder) if data is None else _elements(tensor, data)
+        return _elements(tensor, detached[names[0]]) if names else array_of(tensor)
     except Exception as problem:
         raise ValueError(
             f"weights {tensor.name} cannot be read ({problem}); export the model again"
         ) from problem
 
 
-def _elements(tensor: onnx.TensorProto, data: np.ndarray) -> np.ndarray:
+def _elements(tensor: TensorProto, data: np.ndarray) -> np.ndarray:
     if tensor.data_type in _NUMPY_LAYOUT and sys.byteorder == "little":
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         return data.view(dtype).reshape(tuple(tensor.dims))
-    complete = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+    complete = TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
     complete.raw_data = data.tobytes()
     return array_of(complete)
 
 
-def refuse_external_data(model: onnx.ModelProto) -> None:
-    """Raise ValueError if a model in memory has external data."""
-    for tensor in external_tensors(model):
-        raise ValueError(
-            f"weights of {tensor.name} are external data, and a model in memory has no folder; "
-            "give the path of the model, or load it with its data"
-        )
+def constant_tensor(node: onnx.NodeProto) -> TensorProto | None:
+    """Return the tensor of a Constant node, whichever attribute gives it; None if none does.
+
+    Raises ValueError if a sparse tensor is contradictory.
+    """
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute) if not attribute.ref_attr_name else None
+        if value is None or attribute.name not in _CONSTANT_TYPES:
+            continue
+        if attribute.name == "value":
+            return value
+        if attribute.name == "sparse_value":
+            return dense(value)
+        is_list = isinstance(value, (list, tuple)) or hasattr(value, "extend")
+        elements = value if is_list else [value]
+        shape = [len(elements)] if is_list else []
+        return helper.make_tensor("", _CONSTANT_TYPES[attribute.name], shape, elements)
+    return None
 
 
-def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield all tensors with external data."""
-    weights = (tensor for graph in graphs(model) for tensor in graph.initializer)
-    return filter(uses_external_data, (*weights, *_tensors_except_weights(model)))
+_CONSTANT_TYPES = {
+    "value": TensorProto.UNDEFINED,
+    "sparse_value": TensorProto.UNDEFINED,
+    "value_float": TensorProto.FLOAT,
+    "value_floats": TensorProto.FLOAT,
+    "value_int": TensorProto.INT64,
+    "value_ints": TensorProto.INT64,
+    "value_string": TensorProto.STRING,
+    "value_strings": TensorProto.STRING,
+}
 
 
-def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+def dense(sparse: onnx.SparseTensorProto) -> TensorProto:
     """Return a sparse tensor as a dense one. Raises ValueError if it is contradictory."""
     name, shape = sparse.values.name, tuple(sparse.dims)
-    values, indices = array_of(sparse.values), array_of(sparse.indices)
+    values = array_of(sparse.values)
     if any(extent < 1 for extent in shape):
         raise ValueError(f"sparse weights {name}: shape {list(shape)} has an extent below 1")
-    wanted = {(values.size,), (values.size, len(shape))}
-    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in wanted:
+    if values.ndim != 1 or values.dtype == object:
         raise ValueError(
-            f"sparse weights {name}: indices of {indices.dtype} and shape {list(indices.shape)} do "
-            f"not place values of shape {list(values.shape)} in {list(shape)}"
+            f"sparse weights {name} are of {values.dtype} and shape {list(values.shape)}; a list "
+            "of numbers is expected"
         )
     size = prod(shape)
     if size > MAX_DENSE:
         raise ValueError(f"sparse weights {name} have {size} elements; the maximum is {MAX_DENSE}")
-    bounds = np.array(shape if indices.ndim == 2 else [size])
-    rows = indices.reshape(values.size, -1)
+    out = np.zeros(size, values.dtype)
+    if values.size:  # without values there need not be indices
+        out[_flat_indices(sparse, values.size, shape)] = values
+    return numpy_helper.from_array(out.reshape(shape), name)
+
+
+def _flat_indices(sparse: onnx.SparseTensorProto, count: int, shape: tuple) -> np.ndarray:
+    """Return the indices of sparse values in the flattened tensor, which ONNX wants sorted."""
+    name, indices = sparse.values.name, array_of(sparse.indices)
+    if indices.dtype != np.int64 or indices.shape not in {(count,), (count, len(shape))}:
+        raise ValueError(
+            f"sparse weights {name}: indices of {indices.dtype} and shape {list(indices.shape)} do "
+            f"not place values of shape {[count]} in {list(shape)}"
+        )
+    bounds = np.array(shape if indices.ndim == 2 else [prod(shape)])
+    rows = indices.reshape(count, -1)
     if ((rows < 0) | (rows >= bounds)).any():
         raise ValueError(
             f"sparse weights {name}: an index lies outside shape {list(shape)}; export them again"
@@ -280,6 +205,4 @@ def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     flat = np.ravel_multi_index(rows.T, shape) if indices.ndim == 2 else indices
     if (np.diff(flat) <= 0).any():
         raise ValueError(f"sparse weights {name}: indices must be strictly increasing")
-    out = np.zeros(shape, values.dtype)
-    out.reshape(-1)[flat] = values
-    return out
+    return flat

@@ -12,6 +12,7 @@ import onnx
 
 from tvmrt.compiler.ir import limits
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_NODES
+from tvmrt.compiler.operator_key import FunctionKey
 from tvmrt.error import UnsupportedError
 
 
@@ -36,9 +37,9 @@ class TableBudget:
 class UnrollBudget:
     """The number of nodes of one network in addition to those of its file."""
 
-    def __init__(self, functions: Mapping[tuple[str, str], onnx.FunctionProto]) -> None:
+    def __init__(self, functions: Mapping[FunctionKey, onnx.FunctionProto]) -> None:
         self._functions = functions
-        self._sizes: dict[tuple[str, str], int] = {}
+        self._sizes: dict[FunctionKey, int] = {}
         self._total = 0
         self._enclosing_trips = 1  # product of the trip counts of enclosing loops
 
@@ -70,7 +71,7 @@ class UnrollBudget:
         return sum(self._size_of(node) for node in nodes)
 
     def _size_of(self, node: onnx.NodeProto) -> int:
-        key = (node.domain, node.op_type)
+        key = FunctionKey.called_by(node)
         inside = sum(self.size(a.g.node) for a in node.attribute if a.HasField("g"))
         if key not in self._functions:
             return 1 + inside

@@ -18,7 +18,7 @@ from tvmrt.compiler.frontend.dims import unused_name
 
 from .check_ssa import label
 from .model_file import MIN_OPSET, OLDEST_OPSET
-from .tensors import nodes, replace_nodes, subgraphs
+from .tensors import constant_tensor, nodes, replace_nodes, subgraphs
 
 _Nodes = list[onnx.NodeProto]
 
@@ -28,7 +28,7 @@ def upgrade_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises ValueError if the model is not valid in its opset or cannot be upgraded.
     """
-    declared = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    declared = [o.version for o in model.opset_import if not o.domain]
     version = declared[0] if declared else MIN_OPSET
     if not OLDEST_OPSET <= version < MIN_OPSET:
         return model
@@ -42,7 +42,7 @@ def upgrade_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     upgraded = onnx.ModelProto()
     upgraded.CopyFrom(model)
     for opset in upgraded.opset_import:
-        if opset.domain in ("", "ai.onnx"):
+        if not opset.domain:
             opset.version = MIN_OPSET
     _Upgrade(upgraded).graph(upgraded.graph)
     return upgraded
@@ -77,11 +77,11 @@ class _Upgrade:
 
     def node(self, node: onnx.NodeProto) -> _Nodes:
         """Return the equivalent nodes of opset 7 for a node of an older opset."""
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain:
             return [node]
         _remove_attributes(node, "consumed_inputs")
-        if node.op_type == "Constant":
-            self.constants.update((node.output[0], a.t) for a in node.attribute if a.HasField("t"))
+        if node.op_type == "Constant" and (value := constant_tensor(node)) is not None:
+            self.constants[node.output[0]] = value
         upgrade = _UPGRADES.get(node.op_type)
         return upgrade(self, node) if upgrade else [node]
 

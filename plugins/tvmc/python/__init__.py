@@ -1,1 +1,0 @@
-"""Command lines of TVM's ``tvmc``, translated to ``tvmrt`` command lines."""

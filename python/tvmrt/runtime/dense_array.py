@@ -1,0 +1,26 @@
+"""Conversion of values to NumPy arrays without masks."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def dense_array(value: Any) -> np.ndarray[Any, Any]:
+    """Return a value as ``numpy.asarray`` does. Raise ValueError if an element is masked, because
+    ``numpy.asarray`` would ignore that."""
+    masked = sys.modules.get("numpy.ma")  # not loaded: there are no masked arrays
+    if masked is not None and _has_masked(value, masked):
+        raise ValueError(
+            "an array of numpy.ma has masked elements, which tensors cannot have; replace them, "
+            "for example with numpy.ma.filled(x, 0)"
+        )
+    return np.asarray(value)
+
+
+def _has_masked(value: Any, masked: Any) -> bool:
+    if isinstance(value, masked.MaskedArray):
+        return masked.is_masked(value)
+    return isinstance(value, (list, tuple)) and any(_has_masked(each, masked) for each in value)
