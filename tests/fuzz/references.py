@@ -34,8 +34,9 @@ def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
     tried."""
     if isinstance(model, bytes):
         return by_litert(model, feeds)
-    if nodes_to_evaluate(model):
-        found = run_with_reference(model, feeds, _named_by_onnxruntime)
+    chosen = nodes_to_evaluate(model)
+    if chosen:
+        found = run_with_reference(model, feeds, _named_by_onnxruntime, chosen)
         return [np.asarray(found[each.name]) for each in model.graph.output]
     try:
         return by_onnxruntime(model, feeds)

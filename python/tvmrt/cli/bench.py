@@ -27,6 +27,7 @@ from tvmrt.cli import (
     files,
     jitter,
     onnx_reference,
+    onnxruntime_session,
     options,
     sequence_io,
 )
@@ -336,8 +337,8 @@ def _rival_call(
     if importer is not None:
         return importer.rival_call(model, inputs, threads, choices)
     if not isinstance(model, Path):
-        model = onnx_reference.without_fixed_extents(model, inputs)
-    session = onnx_reference.onnxruntime_session(model, threads)
+        model = onnxruntime_session.without_fixed_extents(model, inputs)
+    session = onnxruntime_session.onnxruntime_session(model, threads)
     feeds = dict(inputs)
     return lambda: session.run(None, feeds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
     """Return name, type and shape that a graph input or output declares."""
     from onnx import TensorProto
 
+    from tvmrt.compiler.frontend.onnx.inputs import element_name
+
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return TensorInfo(value.name, (kind or "unknown").replace("_type", ""), ())
@@ -53,10 +56,8 @@ def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
         for dim in tensor.shape.dim
     )
-    dtype = TensorProto.DataType.Name(tensor.elem_type).lower()
-    return TensorInfo(
-        value.name, {"float": "float32", "double": "float64"}.get(dtype, dtype), shape
-    )
+    text = tensor.elem_type == TensorProto.STRING
+    return TensorInfo(value.name, "string" if text else element_name(tensor.elem_type), shape)
 
 
 def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[TensorInfo]:
@@ -108,7 +109,7 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
 
 def _codes(dtype: str) -> str | None:
     """Return the type that an .npz uses for floats unknown to NumPy; None for other types."""
-    if dtype.endswith(("_float8", "_float4")):
+    if re.search("float[48]", dtype):
         return "uint8"
     return "uint16" if dtype == "bfloat16" else None
 
@@ -237,15 +238,18 @@ def expected_outputs(
     inputs: Mapping[str, np.ndarray],
     operators: Catalogue | None = None,
     labels: Labels | None = None,
+    with_data: bool = False,
 ) -> tuple[str, dict[str, Expected]]:
     """Return the name of the reference, and every output of the model by name. Outputs that are
     strings or maps are converted to numbers with their ``labels``.
 
     The reference is onnxruntime if it is installed. It runs without optimisations, and again with
-    them to measure the arithmetic noise. Nodes that it computes differently from the standard are
-    run by the reference evaluator of the onnx package (see tvmrt.compiler.differences). That
-    evaluator also runs networks with custom ``operators``, and all networks without onnxruntime.
-    Nodes that permit onnxruntime to round activations to 8 bits compute in float32, as tvmrt does.
+    them, and with bfloat16 inputs changed by rounding errors, to measure the arithmetic noise.
+    Nodes that it computes differently from the standard, or has no kernel for, are run by the
+    reference evaluator of the onnx package (see tvmrt.compiler.differences); ``with_data`` also
+    those where it differs for some values only. The evaluator also runs networks with custom
+    ``operators``, and all networks without onnxruntime. Nodes that permit onnxruntime to round
+    activations to 8 bits compute in float32, as tvmrt does.
     """
     from tvmrt.cli import verify_operators
     from tvmrt.cli.string_outputs import strings_to_indices
@@ -263,13 +267,33 @@ def expected_outputs(
     except ImportError:
         return "onnx reference", _evaluate_reference(model, inputs, labels=labels)
     exact = _without_accuracy_levels(model)
-    (plain, judge), (tuned, _) = (_by_onnxruntime(exact, inputs, o) for o in (False, True))
+    plain, judge = _by_onnxruntime(exact, inputs, False, with_data)
+    tuned, _ = _by_onnxruntime(exact, _perturbed(inputs), True, with_data)
     plain, tuned = (
         strings_to_indices(split_sequences(values), labels or {}) for values in (plain, tuned)
     )
     return judge, {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
+
+
+def _perturbed(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the inputs, with numbers of bfloat16 that were rounded differently."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+
+    def perturb(array: np.ndarray) -> np.ndarray:
+        by = 1 + rng.uniform(-(2.0**-8), 2.0**-8, array.shape)
+        return (array.astype(np.float32) * by).astype(array.dtype)
+
+    return {
+        name: perturb(each) if getattr(each, "dtype", None) == "bfloat16" else each
+        for name, each in inputs.items()
+    }
+
+
+ACCURACY_LEVEL = "accuracy_level"
 
 
 def _without_accuracy_levels(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -295,31 +319,43 @@ def _without_accuracy_levels(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _by_onnxruntime(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool, with_data: bool
 ) -> tuple[dict[str, Any], str]:
     """Return every output by name, and the reference: onnxruntime except where it is wrong."""
-    from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate, run_with_reference
+    from tvmrt.cli.onnxruntime_session import run_onnxruntime
+    from tvmrt.compiler.differences import split_evaluation
 
     def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        return _run_onnxruntime(part, feeds, optimise)
+        return run_onnxruntime(part, feeds, optimise)
 
-    chosen = nodes_to_evaluate(model)
-    if chosen:
-        try:
-            values = run_with_reference(model, inputs, run)
-        except ValueError:  # the model cannot be split into parts
-            return run(model, inputs), "onnxruntime"
-        found = {
-            f"{model.graph.node[node_index].op_type}, {name}"
-            for node_index, names in chosen.items()
-            for name in names
-        }
-        nodes = "1 node" if len(chosen) == 1 else f"{len(chosen)} nodes"
-        return values, (
-            f"onnxruntime, and for {nodes} ({'; '.join(sorted(found))}) with the reference "
-            "evaluator of onnx, since onnxruntime differs there"
-        )
-    return run(model, inputs), "onnxruntime"
+    chosen = split_evaluation.nodes_to_evaluate(model, with_data)
+    known = bool(chosen)
+    try:
+        values = split_evaluation.run_with_reference(model, inputs, run, chosen)
+    except split_evaluation.RejectedNetwork:
+        raise
+    except ValueError:
+        if not known:
+            raise
+        return run(model, inputs), "onnxruntime"  # the model cannot be split into parts
+    return values, _name_of_reference(model, chosen)
+
+
+def _name_of_reference(model: onnx.ModelProto, chosen: Mapping[int, Sequence[str]]) -> str:
+    """Return the name of onnxruntime, with the nodes that the reference evaluator ran."""
+    from tvmrt.compiler.differences.split_evaluation import NO_KERNEL
+
+    if not chosen:
+        return "onnxruntime"
+    found = {f"{model.graph.node[i].op_type}, {each}" for i, why in chosen.items() for each in why}
+    reasons = {each for why in chosen.values() for each in why}
+    lacks = ["has no kernel"] if NO_KERNEL in reasons else []
+    differs = ["differs"] if reasons - {NO_KERNEL} else []
+    nodes = "1 node" if len(chosen) == 1 else f"{len(chosen)} nodes"
+    return (
+        f"onnxruntime, and for {nodes} ({'; '.join(sorted(found))}) with the reference "
+        f"evaluator of onnx, since onnxruntime {' or '.join(differs + lacks)} there"
+    )
 
 
 def _evaluate_reference(
@@ -353,96 +389,6 @@ def _noise(value: np.ndarray, other: np.ndarray) -> float:
     from tvmrt.cli import tolerance
 
     return tolerance.difference(other, value)
-
-
-# On x86 without VNNI, onnxruntime's uint8 by int8 matmul overflows unless this setting is on. Some
-# networks fail to load with the setting.
-EXACT_INT8_OPTION = "session.x64quantprecision"
-# onnxruntime replaces the product with dequantised weights by a MatMulNBits, whose default rounds
-# activations to 8 bits; 1 means float32.
-ACCURACY_LEVEL, FLOAT32_LEVEL = "accuracy_level", "1"
-DEQUANTIZED_MATMUL_OPTION = "session.qdq_matmulnbits_accuracy_level"
-
-
-def onnxruntime_session(
-    model: Path | onnx.ModelProto, threads: int, optimise: bool = True, exact: bool = False
-):
-    """Return an onnxruntime session with that many threads. ImportError if it is not installed.
-
-    ``exact`` prefers correct results over speed.
-    """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ImportError(
-            "onnxruntime is not installed; install it with 'pip install onnxruntime'"
-        ) from None
-    level = onnxruntime.GraphOptimizationLevel
-    source = str(model) if isinstance(model, Path) else model.SerializeToString()
-    refused = ""
-    for setting in ("1", "0") if exact else ("0",):
-        choices = onnxruntime.SessionOptions()
-        choices.intra_op_num_threads = threads
-        choices.inter_op_num_threads = 1
-        choices.log_severity_level = 4  # errors are reported below, or avoided by a retry
-        choices.graph_optimization_level = (
-            level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
-        )
-        choices.add_session_config_entry(EXACT_INT8_OPTION, setting)
-        if exact:
-            choices.add_session_config_entry(DEQUANTIZED_MATMUL_OPTION, FLOAT32_LEVEL)
-        try:
-            return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its exceptions share no base class
-            refused = " ".join(str(error).split())
-    raise ValueError(f"onnxruntime rejects the network: {refused}")
-
-
-def without_fixed_extents(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]
-) -> onnx.ModelProto:
-    """Return the model, or a copy without fixed extents if the inputs have other extents."""
-    import onnx
-
-    weights = {tensor.name for tensor in model.graph.initializer}
-    fixed = [
-        info
-        for info in model.graph.input
-        if info.name in inputs and info.name not in weights
-        for dim, extent in zip(info.type.tensor_type.shape.dim, inputs[info.name].shape)
-        if dim.HasField("dim_value") and dim.dim_value != extent
-    ]
-    if not fixed:
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    names = {info.name for info in fixed}
-    changed_inputs = [info for info in copy.graph.input if info.name in names]
-    for info in (*changed_inputs, *copy.graph.output, *copy.graph.value_info):
-        for dim in info.type.tensor_type.shape.dim:
-            dim.Clear()
-    return copy
-
-
-def run_onnxruntime(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
-) -> dict[str, np.ndarray]:
-    """Return every output by name, with sequences and optional values split into tensors."""
-    return split_sequences(_run_onnxruntime(model, inputs, optimise))
-
-
-def _run_onnxruntime(
-    model: onnx.ModelProto, inputs: Mapping[str, Any], optimise: bool
-) -> dict[str, Any]:
-    session = onnxruntime_session(
-        without_fixed_extents(model, inputs), 1, optimise=optimise, exact=True
-    )
-    try:
-        values = session.run(None, dict(inputs))
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"onnxruntime cannot run the network: {reason}") from None
-    return dict(zip([output.name for output in session.get_outputs()], values))
 
 
 def inputs_for(

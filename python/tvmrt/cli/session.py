@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.cli import onnx_reference
 from tvmrt.connection import LIBRARY, RemoteMachine, RemoteNetwork, advice_for_board
 from tvmrt.network.inputs import largest
+from tvmrt.runtime import data_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +82,10 @@ class Session:
     def _input_infos(self) -> list[onnx_reference.TensorInfo]:
         shapes, dtypes = self.executor.get_input_info()
         shapes = {**shapes, **self.executor.get_dims().get("inputs", {})}
-        return [onnx_reference.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
+        return [
+            onnx_reference.TensorInfo(n, _numpy_name(str(dtypes[n])), tuple(shapes[n]))
+            for n in dtypes
+        ]
 
     def largest_inputs(self) -> list[onnx_reference.TensorInfo]:
         """Return the inputs with dynamic dimensions at their maximum."""
@@ -170,3 +174,11 @@ def compile_session(
     session.library, session.bundles = library, library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
     return session
+
+
+def _numpy_name(dtype: str) -> str:
+    """Return the name in NumPy and ml_dtypes of an element type in the spelling of the runtime."""
+    if not dtype.endswith(("_float8", "_float4")):
+        return dtype
+    found = data_type.DataType(dtype)
+    return data_type.numpy_dtype(found.type_code, found.bits, found.lanes).name

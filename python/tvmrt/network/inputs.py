@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo
 def random_inputs(infos: Iterable[TensorInfo]) -> dict[str, np.ndarray]:
     """Return reproducible random inputs that suit most networks.
 
-    Floats are normally distributed, 8-bit integers cover their range, other integers are 0 or 1.
+    Floats are normally distributed (positive for types without a sign), integers of 8 and fewer
+    bits cover their range, other integers are 0 or 1.
     """
     import numpy as np
 
@@ -39,13 +41,15 @@ def random_inputs(infos: Iterable[TensorInfo]) -> dict[str, np.ndarray]:
     for info in infos:
         shape: Any = info.shape  # integers only
         values: np.ndarray[Any, Any]
-        if info.dtype in ("int8", "uint8"):
-            limits = np.iinfo(info.dtype)
-            values = rng.integers(limits.min, limits.max, shape, endpoint=True)
+        few_bits = re.fullmatch("u?int([248])", info.dtype)
+        if few_bits:
+            low = 0 if info.dtype.startswith("u") else -(1 << int(few_bits[1])) // 2
+            values = rng.integers(low, low + (1 << int(few_bits[1])), shape)
         elif info.dtype.startswith(("int", "uint", "bool")):
             values = rng.integers(0, 1, shape, endpoint=True)
         else:
             values = rng.standard_normal(shape)
+            values = abs(values) if info.dtype == "float8_e8m0fnu" else values
         try:
             arrays[info.name] = np.asarray(values).astype(_numpy_dtype(info.dtype))
         except TypeError:
@@ -57,8 +61,8 @@ def random_inputs(infos: Iterable[TensorInfo]) -> dict[str, np.ndarray]:
 
 
 def _numpy_dtype(name: str) -> Any:
-    if name == "bfloat16":
+    if name == "bfloat16" or re.match("(float[48]_|u?int[24]$)", name):
         import ml_dtypes
 
-        return ml_dtypes.bfloat16
+        return getattr(ml_dtypes, name)
     return name

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tvmrt.cli import app, onnx_reference
+from tvmrt.cli.onnxruntime_session import run_onnxruntime
 from tvmrt.compiler.differences import TABLE, Judge, differences_of, intentional_differences
 from tvmrt.compiler.differences.exact_reference import evaluators
 from tvmrt.compiler.differences.split_evaluation import nodes_to_evaluate
@@ -106,9 +107,9 @@ def test_reference_evaluator_is_used_where_onnxruntime_differs():
     x = np.random.default_rng(1).normal(size=(1, 1, 4, 224)).astype(np.float32)
     reference, found = onnx_reference.expected_outputs(model, {"x": x})
     assert "1 node (Resize, resize-nearest-sizes)" in reference
-    plain = onnx_reference.run_onnxruntime(model, {"x": x}, optimise=False)["y"]
+    plain = run_onnxruntime(model, {"x": x}, optimise=False)["y"]
     columns = [floor(Fraction(7) * i) for i in range(32)]
-    wide = onnx_reference.run_onnxruntime(resized(224, 224), {"x": x}, optimise=False)["y"]
+    wide = run_onnxruntime(resized(224, 224), {"x": x}, optimise=False)["y"]
     np.testing.assert_allclose(found["y"].value, wide[..., columns], 1e-5, 1e-6)
     assert np.mean(plain != found["y"].value) > 0.5
 

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from tvmrt.cli import onnx_reference
 from tvmrt.cli.onnx_reference import TensorInfo
+from tvmrt.cli.onnxruntime_session import onnxruntime_session, run_onnxruntime
 
 IMAGE = TensorInfo("image", "float32", (1, 1, 8, 8))
 
@@ -107,10 +108,10 @@ def test_single_nodes_use_their_given_inputs(model):
     """A changed tensor fails the nodes that write and read it, and no later node."""
     kept = onnx_reference.with_all_tensors_as_outputs(model)
     inputs = onnx_reference.random_inputs([IMAGE])
-    values = onnx_reference.run_onnxruntime(kept, inputs, optimise=False)
+    values = run_onnxruntime(kept, inputs, optimise=False)
     values["relu2_quantised"] = values["relu2_quantised"] ^ np.int8(64)
     apart, feeds = onnx_reference.isolate_nodes(kept, {**inputs, **values})
-    alone = onnx_reference.run_onnxruntime(apart, feeds, optimise=False)
+    alone = run_onnxruntime(apart, feeds, optimise=False)
     wrong = [
         name for name, value in alone.items()
         if not np.array_equal(value, values[name[len(onnx_reference.ISOLATED_PREFIX) :]])
@@ -143,7 +144,7 @@ def test_single_nodes_of_branches_are_reached():
     x = np.array([-1, 2], np.float32)
     known = {"x": x, "flag": np.array(False), "doubled": 10 * x, "y": x}
     apart, feeds = onnx_reference.isolate_nodes(kept, known)
-    alone = onnx_reference.run_onnxruntime(apart, feeds, optimise=False)
+    alone = run_onnxruntime(apart, feeds, optimise=False)
     np.testing.assert_array_equal(alone[f"{onnx_reference.ISOLATED_PREFIX}doubled"], 2 * x)
     np.testing.assert_array_equal(alone[f"{onnx_reference.ISOLATED_PREFIX}y"], -10 * x)
 
@@ -171,4 +172,4 @@ def test_unsupported_reference_is_reported(model, monkeypatch):
 def test_missing_onnxruntime_says_how_to_install_it(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match="pip install onnxruntime"):
-        onnx_reference.onnxruntime_session(model, threads=1)
+        onnxruntime_session(model, threads=1)

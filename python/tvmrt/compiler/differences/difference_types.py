@@ -87,6 +87,12 @@ class Difference:
     steps: int = 0
 
     @property
+    def onnxruntime_differs(self) -> bool:
+        """Return whether onnxruntime differs, and the standard or a rule of the row decides."""
+        differs = any(text.startswith("onnxruntime") for text in self.differs)
+        return differs and self.judge in (Judge.EXACT, Judge.REFERENCE, Judge.RULE)
+
+    @property
     def evaluator_differs(self) -> bool:
         """Return whether the ONNX reference evaluator with exact operators differs."""
         differs = any(text.startswith(REFERENCE) for text in self.differs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from math import ceil, floor, isfinite
+from math import ceil, floor, isfinite, isnan
 
 import numpy as np
 
@@ -90,25 +90,37 @@ def lowest_bits(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.asarray(codes, np.uint8).view(dtype).reshape(x.shape)
 
 
+def to_integers(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Round floats toward zero to integers of ``dtype``, out of range to its bounds, NaN to 0."""
+    ends = np.iinfo(dtype)
+    values = x.astype(np.float64).reshape(-1).tolist()
+    low, high = float(ends.min), float(ends.max)
+    found = [
+        0 if isnan(v) else ends.min if v <= low else ends.max if v >= high else int(v)
+        for v in values
+    ]
+    return np.asarray(found, dtype).reshape(x.shape)
+
+
 def _is_float(dtype: np.dtype) -> bool:
     """Return whether a NumPy type, or one of ml_dtypes, is a floating-point type."""
     return "float" in dtype.name
 
 
-def _casts() -> list[type]:
-    """Return Cast and CastLike, which round to the integers of 4 and 2 bits."""
+def _conversions() -> list[type]:
+    """Return Cast, CastLike and Pow, whose results are integers by the rules of the table."""
     from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
     from onnx.reference.op_run import OpRun
     from onnx.reference.ops.op_cast import cast_to
 
     def convert(x, to: int, saturate=None, round_mode=None):
         dtype = np.dtype(object) if to == STRING else tensor_dtype_to_np_dtype(to)
-        if dtype.name in BITS and _is_float(x.dtype):
-            return (lowest_bits(x, dtype),)
+        if _is_float(x.dtype) and (dtype.name in BITS or dtype.kind in "iu"):
+            return ((lowest_bits if dtype.name in BITS else to_integers)(x, dtype),)
         return (cast_to(x, to, saturate is None or bool(saturate), round_mode or "up"),)
 
     class Cast(OpRun):
-        """Cast by the standard's text about integers of 4 and 2 bits."""
+        """Cast with the standard's rule for 4-bit integers, and saturation for wider ones."""
 
         op_domain = ""
 
@@ -116,14 +128,25 @@ def _casts() -> list[type]:
             return convert(x, to, **attributes)
 
     class CastLike(OpRun):
-        """CastLike by the standard's text about integers of 4 and 2 bits."""
+        """CastLike as Cast above."""
 
         op_domain = ""
 
         def _run(self, x, like, **attributes):
             return convert(x, np_dtype_to_tensor_dtype(like.dtype), **attributes)
 
-    return [Cast, CastLike]
+    class Pow(OpRun):
+        """Pow, saturated where an integer has a floating-point exponent."""
+
+        op_domain = ""
+
+        def _run(self, x, exponent, **attributes):
+            if x.dtype.kind in "iu" and _is_float(exponent.dtype):
+                power = np.power(x.astype(np.float64), exponent.astype(np.float64))
+                return (to_integers(power, x.dtype),)
+            return (np.power(x, exponent).astype(x.dtype),)
+
+    return [Cast, CastLike, Pow]
 
 
 def evaluators() -> list[type]:
@@ -153,4 +176,4 @@ def evaluators() -> list[type]:
             )
             return (resized,)
 
-    return [Resize, *_casts()]
+    return [Resize, *_conversions()]

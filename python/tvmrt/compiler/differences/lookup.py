@@ -84,8 +84,8 @@ def types_of(model: onnx.ModelProto) -> dict[str, str]:
 def _type_name(kind: int) -> str:
     import onnx
 
-    name = onnx.TensorProto.DataType.Name(kind).lower()
-    return {"float": "float32", "double": "float64"}.get(name, name)
+    text = kind == onnx.TensorProto.STRING
+    return "string" if text else onnx.helper.tensor_dtype_to_np_dtype(kind).name
 
 
 def view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:

@@ -1,16 +1,17 @@
-"""Run a network in parts: nodes that a runtime computes differently run in the ONNX evaluator.
+"""Run a network in parts: some nodes run in a runtime, the others in the ONNX evaluator.
 
-A node runs there if the table names the evaluator, with or without exact arithmetic, as the judge
-of every run of it. The runtime runs all others, in as few parts as their order allows.
+The evaluator, with the exact operators of ``exact_reference.py``, runs nodes for which the table of
+differences names it as the judge, and nodes that the runtime rejects. The runtime runs all others,
+in as few parts as their order allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .difference_types import Difference, Judge
-from .exact_reference import evaluators
 from .lookup import differences_of
 from .table import TABLE
 
@@ -19,75 +20,141 @@ if TYPE_CHECKING:
 
 Values = dict[str, Any]
 Runtime = Callable[["onnx.ModelProto", Mapping[str, Any]], Values]
+NO_KERNEL = "no kernel"  # the reason for a node that the runtime rejects
 
 
-def nodes_to_evaluate(model: onnx.ModelProto) -> dict[int, list[str]]:
-    """Return the names of rows judged by the evaluator, by index in ``model.graph.node``."""
+class RejectedNetwork(ValueError):
+    """Error of a runtime that cannot load a network, for example because it lacks a kernel."""
+
+
+def nodes_to_evaluate(model: onnx.ModelProto, with_data: bool = False) -> dict[int, list[str]]:
+    """Return the names of rows judged by the evaluator, by index in ``model.graph.node``.
+
+    ``with_data``: also rows that apply to some run-time values only, which the evaluator computes
+    as the standard says, unlike onnxruntime.
+    """
+    rows = {
+        row
+        for row in TABLE
+        if _is_evaluated(row)
+        or (with_data and row.onnxruntime_differs and not row.evaluator_differs)
+    }
+    operators = {op.rpartition(":")[2] for row in rows for op in row.operators}
     graphs = [*model.functions, model.graph]
-    if not any(_operators(graph.node) & _EVALUATED for graph in graphs):
+    if not any(_operators(graph.node) & operators for graph in graphs):
         return {}  # without type inference of a large network
     judged = {}
-    for place, rows in differences_of(model).items():
-        names = [row.name for row in rows if _is_evaluated(row)]
+    for place, found in differences_of(model).items():
+        names = [row.name for row in found if row in rows]
         if names:
             judged[place] = names
     return judged
 
 
 def _is_evaluated(row: Difference) -> bool:
-    return row.judge is Judge.EXACT or (row.judge is Judge.REFERENCE and not row.data)
-
-
-_EVALUATED = {op for row in TABLE if _is_evaluated(row) for op in row.operators}
+    return row.judge in (Judge.EXACT, Judge.REFERENCE) and not row.data
 
 
 def _operators(nodes: Any) -> set[str]:
     """Return the operators of nodes and of their bodies, without their domains."""
-    indices: set[str] = set()
+    found: set[str] = set()
     for node in nodes:
-        indices.add(node.op_type)
+        found.add(node.op_type)
         for attribute in node.attribute:
-            indices |= _operators(attribute.g.node)
-    return indices
+            found |= _operators(attribute.g.node)
+    return found
 
 
 def run_with_reference(
-    model: onnx.ModelProto, inputs: Mapping[str, Any], runtime: Runtime
+    model: onnx.ModelProto,
+    inputs: Mapping[str, Any],
+    runtime: Runtime,
+    chosen: dict[int, list[str]],
 ) -> Values:
     """Return every output by name, computed by ``runtime`` and the evaluator.
 
-    ``runtime(model, inputs)`` returns the outputs of a model by name. Raises ValueError if the
-    network cannot be split, for example because a sequence of unknown type connects two parts.
+    ``runtime(model, inputs)`` returns the outputs of a model by name, and raises RejectedNetwork if
+    it cannot load it. ``chosen``: nodes for the evaluator, with the reasons, by index in
+    ``model.graph.node``; nodes that the runtime rejects are added. Raises ValueError if the network
+    cannot be split, for example because a sequence of unknown type connects two parts, and the
+    runtime's error if the evaluator cannot run a rejected node either.
     """
     import onnx
     from onnx import numpy_helper
 
-    chosen = nodes_to_evaluate(model)
     if not chosen:
-        return runtime(model, inputs)
+        try:
+            return runtime(model, inputs)
+        except RejectedNetwork:
+            if len(model.graph.node) == 0:
+                raise
     graph = onnx.shape_inference.infer_shapes(model).graph
     constants = {each.name: each for each in model.graph.initializer}
-    values: Values = dict(inputs)
-    waiting = list(range(len(model.graph.node)))
-    outputs = {each.name for each in model.graph.output}
-    by_evaluator, idle = False, 0
-    while waiting and idle < 2:
-        taken, waiting = _ready(model, waiting, chosen, by_evaluator, {*values, *constants})
-        idle = 0 if taken else idle + 1
-        if taken:
-            required = outputs | _read(model.graph.node[i] for i in waiting)
-            part = _part(model, graph, taken, values, required)
-            feeds = {each.name: values[each.name] for each in part.graph.input}
-            values.update((_evaluate if by_evaluator else runtime)(part, feeds))
-        by_evaluator = not by_evaluator
-    if waiting:
-        raise ValueError("the nodes of the network are not in topological order")
+    run = _SplitRun(model, graph, runtime, chosen, dict(inputs))
+    run.finish(constants)
     return {
-        each.name: values[each.name]
-        if each.name in values
+        each.name: run.values[each.name]
+        if each.name in run.values
         else numpy_helper.to_array(constants[each.name])
         for each in model.graph.output
     }
+
+
+@dataclass
+class _SplitRun:
+    """State of a run in parts; ``inferred`` is the graph with the inferred types."""
+
+    model: onnx.ModelProto
+    inferred: onnx.GraphProto
+    runtime: Runtime
+    chosen: dict[int, list[str]]
+    values: Values
+    required: set[str] = field(default_factory=set)
+
+    def finish(self, constants: Mapping[str, Any]) -> None:
+        """Run all nodes, alternately by the runtime and by the evaluator."""
+        waiting = list(range(len(self.model.graph.node)))
+        outputs = {each.name for each in self.model.graph.output}
+        by_evaluator, idle = False, 0
+        while waiting and idle < 2:
+            known = {*self.values, *constants}
+            taken, waiting = _ready(self.model, waiting, self.chosen, by_evaluator, known)
+            idle = 0 if taken else idle + 1
+            if taken:
+                self.required = outputs | _read(self.model.graph.node[i] for i in waiting)
+                (self._by_evaluator if by_evaluator else self._by_runtime)(taken)
+            by_evaluator = not by_evaluator
+        if waiting:
+            raise ValueError("the nodes of the network are not in topological order")
+
+    def _by_runtime(self, places: Sequence[int]) -> None:
+        """Run nodes by the runtime; if it rejects them, one by one."""
+        part, feeds = self._part(places)
+        try:
+            self.values.update(self.runtime(part, feeds))
+            return
+        except RejectedNetwork as problem:
+            rejection = problem
+        if len(places) > 1:
+            after = self.required
+            for number, place in enumerate(places):
+                later = places[number + 1 :]
+                self.required = after | _read(self.model.graph.node[i] for i in later)
+                self._by_runtime([place])
+            return
+        try:
+            self._by_evaluator(places)
+        except ValueError:
+            raise rejection from None
+        self.chosen[places[0]] = [NO_KERNEL]
+
+    def _by_evaluator(self, places: Sequence[int]) -> None:
+        self.values.update(_evaluate(*self._part(places)))
+
+    def _part(self, places: Sequence[int]) -> tuple[onnx.ModelProto, Values]:
+        """Return some nodes as a model whose inputs are known values, and these values."""
+        part = _part(self.model, self.inferred, places, self.values, self.required)
+        return part, {each.name: self.values[each.name] for each in part.graph.input}
 
 
 def _ready(
@@ -133,16 +200,16 @@ def _part(
     import onnx
     from onnx import helper
 
-    part = onnx.ModelProto()
-    part.CopyFrom(model)
+    part = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
+    part.opset_import.extend(model.opset_import)
     graph = part.graph
-    del graph.node[:], graph.input[:], graph.output[:], graph.value_info[:]
+    graph.name = model.graph.name
     graph.node.extend(model.graph.node[place] for place in places)
     read = _read(graph.node)
-    for kind in (graph.initializer, graph.sparse_initializer):
-        needed = [each for each in kind if (_name(each) in read and _name(each) not in values)]
-        del kind[:]
-        kind.extend(needed)
+    for kind in ("initializer", "sparse_initializer"):
+        weights = getattr(model.graph, kind)
+        needed = [each for each in weights if _name(each) in read and _name(each) not in values]
+        getattr(graph, kind).extend(needed)
     types = {each.name: each for each in (*inferred.input, *inferred.value_info)}
     for name in sorted(read & values.keys()):
         graph.input.append(_input(name, values[name], types))
@@ -174,6 +241,8 @@ def _evaluate(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> Values:
     """
     from onnx.inliner import inline_local_functions
     from onnx.reference import ReferenceEvaluator
+
+    from .exact_reference import evaluators
 
     if model.functions:  # functions may not use additional operators in it
         model = inline_local_functions(model)
