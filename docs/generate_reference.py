@@ -4,7 +4,8 @@ The pages in ``docs/reference`` and their sources: ``command-line.md``: the help
 ``json.md``: the schemas of the output; ``c.md``: headers; ``operators.md``: the operators'
 contracts; a part of ``accuracy.md``: the table of intentional differences. Plug-ins have a page of
 their commands in their folder ``docs``. A file ``reference_pages.py`` there defines more pages
-(``PAGES``). A test fails if a page is out of date.
+(``PAGES``). A C header with names of operators is made from the contracts, too. A test fails if a
+file is out of date.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import click
 import differences_reference
 import json_reference
 import operator_reference
+import region_operators
 
 from tvmrt import plugin
 from tvmrt.cli import app
@@ -148,6 +150,7 @@ PAGES = {
     "json.md": json_reference.page,
     "operators.md": operator_reference.page,
 }
+REGION_OPERATORS = "src_runtime/regions/pointwise_operators.h"
 
 
 def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
@@ -166,6 +169,7 @@ def plugin_pages(folder: Path) -> dict[str, Callable[[], str]]:
 def pages() -> dict[str, Callable[[], str]]:
     """Return the functions that generate the pages, by path in the repository."""
     result = {f"docs/reference/{name}": make for name, make in PAGES.items()}
+    result[REGION_OPERATORS] = region_operators.header
     for folder in sorted(ROOT.glob("plugins/*")):
         made = plugin_pages(folder)
         result |= {f"plugins/{folder.name}/docs/{name}": make for name, make in made.items()}

@@ -50,6 +50,11 @@ class UnsupportedError(TVMError, NotImplementedError):
     """The network needs features that the compiler lacks; the text lists all of them."""
 
 
+class UnsupportedSizes(UnsupportedError):
+    """The network cannot be compiled for these sizes: closer bounds of its dynamic dimensions, or
+    one size, may avoid the error."""
+
+
 class UnboundedDimensionsError(TVMError, ValueError):
     """A network has dynamic dimensions without bounds.
 

@@ -8,6 +8,7 @@
 
 #include "../tensors/tensor.h"
 #include "loaded_region.h"
+#include "pointwise_operators.h"
 
 /* One tensor with its new shape. */
 typedef struct inferred_shape {
@@ -21,18 +22,8 @@ typedef struct inferred_shape {
 /* Larger extents and attributes are refused, so that sums do not overflow. */
 enum { MAX_EXTENT = INT32_MAX };
 
-/* Operators that broadcast their operands, or keep the shape of their only one. One text, which
- * needs no relocation when the library is loaded, unlike pointers. softmax is included for its
- * shape only. */
-static const char pointwise[] =
-    "add\0sub\0mul\0div\0floor_mod\0trunc_mod\0pow\0pow_whole\0min\0max\0equal\0less\0less_equal\0"
-    "greater\0greater_equal\0logical_and\0logical_or\0logical_xor\0logical_not\0bit_and\0bit_or\0"
-    "bit_xor\0bit_not\0shift_left\0shift_right\0where\0is_nan\0is_inf\0identity\0neg\0abs\0sign\0"
-    "sqrt\0reciprocal\0exp\0log\0sin\0cos\0tan\0asin\0acos\0atan\0sinh\0cosh\0tanh\0asinh\0acosh\0"
-    "atanh\0erf\0floor\0ceil\0round\0sigmoid\0softplus\0prelu\0relu\0cast\0bit_cast\0softmax\0";
-
 static bool is_pointwise(const char* op) {
-  const char* name = pointwise;
+  const char* name = pointwise_operators;
   while (*name != '\0' && strcmp(name, op) != 0) name = tvmrt__next_name(name);
   return *name != '\0';
 }

@@ -45,6 +45,14 @@ CONV = (
     [("x", (1, 4, 9, 8)), ("w", (6, 2, 3, 3)), ("b", (6,)), ("y", (1, 6, 4, 6))],
     [node("conv", [0, 1, 2], 3, groups=2, **WINDOW)],
 )
+QUANTIZE = (
+    [("x", (2, 3)), ("w", (1,)), ("b", (1,)), ("y", (2, 3))],
+    [node("quantize", [0, 1, 2], 3)],
+)
+ELU = (
+    [("x", (2, 3)), ("p", (2, 3)), ("y", (2, 3))],
+    [node("expm1", [0], 1), node("where", [0, 0, 1], 2)],
+)
 SUM = ([("x", (2, 3)), ("w", (3,)), ("z", (2, 1)), ("y", (2, 3))], [
     node("where", [0, 1, 2], 3)])  # fmt: skip
 BATCHES = (
@@ -139,6 +147,8 @@ INFERRED = {
     "product": (CHAIN, {"x": (9, 64)}, (9, 128)),
     "convolution": (CONV, {"x": (3, 4, 13, 5)}, (3, 6, 6, 3)),
     "operands that broadcast": (SUM, {"x": (1, 3), "z": (5, 1)}, (5, 3)),
+    "exponential linear unit": (ELU, {"x": (4, 5)}, (4, 5)),
+    "quantisation": (QUANTIZE, {"x": (4, 5)}, (4, 5)),
     "batches": (BATCHES, {"z": (1, 8, 5)}, (2, 1, 4, 5)),
     "columns": (BATCHES, {"z": (3, 8, 7)}, (2, 3, 4, 7)),
 }

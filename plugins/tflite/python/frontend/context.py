@@ -78,7 +78,7 @@ class OpContext(OperatorContext):
 
     def int_operand(self, index: int, what: str) -> list[SymInt]:
         """Return a constant operand, or one computed from shapes, as a flat list of integers."""
-        data = self.importer.extents.get(self.required(index))
+        data = self.importer.sizes.extents.get(self.required(index))
         if data is None:
             data = self.constant_operand(index, what)
         return [as_extent(n) for n in data.reshape(-1)]

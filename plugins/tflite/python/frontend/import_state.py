@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims
+from tvmrt.compiler.frontend.size_propagation import KnownSizes
 from tvmrt.compiler.ir import DTYPES, Builder, Graph, States, Value, constant
 from tvmrt.error import UnsupportedError
 from tvmrt.plugins.tflite.frontend.model_file import Model, Signature, Subgraph
@@ -38,8 +39,7 @@ class ImportState:
         self.builder = Builder(self.graph)
         self.problems: list[str] = []
         self.variables: dict[tuple[str, str], Any] = {}
-        # integer tensors computed from shapes, element by element
-        self.extents: dict[Value, np.ndarray] = {}
+        self.sizes = KnownSizes()
         self.assigned_variables: set[tuple[str, str]] | None = None
         self.dims = dims
         self.is_separate_graph = False  # inside a loop with a data-dependent trip count

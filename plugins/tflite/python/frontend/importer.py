@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
+from tvmrt.compiler.frontend.size_propagation import track_sizes
 from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.error import NameNotFoundError, UnexpectedImportError, UnsupportedError
 from tvmrt.option_syntax import option
-from tvmrt.plugins.tflite.frontend import custom, shape_arithmetic
+from tvmrt.plugins.tflite.frontend import custom
 from tvmrt.plugins.tflite.frontend.complex_numbers import import_by
 from tvmrt.plugins.tflite.frontend.context import OpContext
 from tvmrt.plugins.tflite.frontend.element_types import check_types
@@ -238,11 +239,12 @@ class GraphImporter(ImportState):
         where = f"operator {name} ({op.name})"
         try:
             context = OpContext(self, subgraph, op, name, inputs)
-            made = shape_arithmetic.evaluate(context)
-            if made is None:
-                check_types(context)
-                made = import_by(row.importer, context)
+            check_types(context)
+            start = len(self.graph.nodes)
+            made = import_by(row.importer, context)
             outputs = made if isinstance(made, list) else [made]
+            if not op.is_custom:
+                outputs = track_sizes(context, outputs, start)
             self._check(subgraph, op, outputs)
         except UnsupportedError as problem:
             self.problems.append(f"{name} ({op.name} version {op.version}: {problem})")

@@ -22,7 +22,7 @@ def reshape(ctx: OpContext) -> Value:
     x = ctx.required(0)
     given = ctx.options["new_shape"]
     known = ctx.input(1)
-    if known is not None and (known.is_constant or known in ctx.importer.extents):
+    if known is not None and (known.is_constant or known in ctx.importer.sizes.extents):
         given = ctx.int_operand(1, "the shape")
     elif given is None:
         given = list(ctx.result().shape)
@@ -97,7 +97,7 @@ def tile(ctx: OpContext) -> Value:
 
 @tflite_op(RANGE=2)
 def number_range(ctx: OpContext) -> Value:
-    if any(ctx.required(i) in ctx.importer.extents for i in range(3)):
+    if any(ctx.required(i) in ctx.importer.sizes.extents for i in range(3)):
         return _range_of_extents(ctx, *(ctx.int_operand(i, "the range")[0] for i in range(3)))
     start, limit, step = (ctx.constant_operand(i, "the range").reshape(-1)[0] for i in range(3))
     return ctx.const(np.arange(start, limit, step), ctx.required(0).dtype.numpy)

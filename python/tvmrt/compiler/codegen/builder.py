@@ -40,7 +40,7 @@ from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.rounding import round_up
 from tvmrt.compiler.planner import plan_program
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
 from .c.naming import Namer, layer_name, work_name
@@ -430,12 +430,12 @@ def reserve_scratch(step: Step) -> None:
 
 
 def _check_sizes(program: Program) -> None:
-    """Raise UnsupportedError for tensors whose element count exceeds the range of int."""
+    """Raise UnsupportedSizes for tensors whose element count exceeds the range of int."""
     for step in program.steps:
         for access in step.accesses():
             size = upper_bound(access.buffer.size)
             if size > MAX_ELEMENTS:
-                raise UnsupportedError(
+                raise UnsupportedSizes(
                     f"{', '.join(step.sources)}: a tensor of {size} elements is too large; the "
                     f"maximum is {MAX_ELEMENTS}; use a smaller shape"
                 )

@@ -35,7 +35,7 @@ class OperatorContext:
     @property
     def extents(self) -> dict[Value, np.ndarray]:
         """Integer tensors made of extents, element by element."""
-        return self.importer.extents
+        return self.importer.sizes.extents
 
     def input(self, index: int) -> Value | None:
         """Return the operand at an index, or None if it is omitted."""

@@ -113,6 +113,7 @@ def _where(function: Callable, c: Interval, a: Interval, b: Interval) -> Interva
 INTERVALS: dict[str, Callable[..., Interval]] = {
     "abs": _abs,
     "add": _apply_increasing,
+    "cast": _apply_increasing,
     "ceil": _apply_increasing,
     "div": _div,
     "equal": _equal,
@@ -128,8 +129,9 @@ INTERVALS: dict[str, Callable[..., Interval]] = {
     "min": _apply_increasing,
     "mul": _corners,
     "neg": _apply_decreasing,
-    "quotient": _corners,
+    "relu": _apply_increasing,
     "round": _apply_increasing,
+    "sign": _apply_increasing,
     "sqrt": _apply_increasing,
     "sub": _sub,
     "where": _where,

@@ -1,67 +1,58 @@
-"""Floats and booleans that a network computes from dynamic sizes.
+"""Numbers that a network computes from dynamic sizes.
 
 Exporters write ``ceil(height / 2)`` as a cast to float, a division, a rounding and a cast back. A
-:class:`SizeExpr` is such a number as a symbolic expression over extents. It can be evaluated at
-any sizes with the rounding of the network's element types, and it has bounds. It becomes an extent
-again if an exact one gives the same number at all sizes.
+:class:`SizeExpr` is such a number as a symbolic expression over extents. The operators' own
+definitions evaluate it at any sizes, so it is rounded and wraps around as in the network. It has
+bounds. It becomes an extent again if an exact one gives the same number at all sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, UndecidedExtent, symbols_of
+from tvmrt.compiler.ir.dtype import DTYPES
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Symbol,
+    SymInt,
+    UndecidedExtent,
+    describe_symbols,
+    symbols_of,
+)
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
+from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.op import OPS
+from tvmrt.option_syntax import option
 
 from .interval_arithmetic import INTERVALS, Interval, cells, extent_interval
 from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
 
 MAX_EXTENT = 2**31 - 1
 MAX_DEPTH = 256  # maximum nesting of operators
+MAX_EXACT = 2**53  # larger integers are not exact in the float64 arithmetic of intervals
 FLOATS = ("float32", "float64")
+HALF = ("float16", "bfloat16")
 
 Sizes = Mapping[str, Any]
 
-# Operators in numpy; casts to integers truncate. A quotient has non-negative integer operands.
-_NUMPY: dict[str, Callable[..., Any]] = {
-    "abs": np.abs,
-    "add": np.add,
-    "ceil": np.ceil,
-    "div": np.divide,
-    "equal": np.equal,
-    "floor": np.floor,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "logical_and": np.logical_and,
-    "logical_not": np.logical_not,
-    "logical_or": np.logical_or,
-    "max": np.maximum,
-    "min": np.minimum,
-    "mul": np.multiply,
-    "neg": np.negative,
-    "quotient": lambda a, b: np.floor_divide(a, np.maximum(b, 1)),
-    "round": np.rint,
-    "sqrt": np.sqrt,
-    "sub": np.subtract,
-    "where": np.where,
-}
+
+class UndefinedSize(UndecidedExtent):
+    """Error: a network computes a size by an operator whose result ONNX does not define."""
 
 
 @dataclass(frozen=True, eq=False)
 class SizeExpr:
-    """``op`` of ``operands``, or a leaf: ``value`` is an integer, an extent or a float.
+    """A pointwise operator of the IR, ``op``, on ``operands``, or a leaf: ``value`` is an integer,
+    an extent or a float.
 
-    ``dtype``: int64, bool, one of FLOATS, or float16 between two casts. ``ratio``: the number in
-    exact arithmetic, if known.
-    in exact arithmetic, if known.
+    ``dtype``: an element type that networks compute in, or half precision between two casts.
+    ``ratio``: the number in exact arithmetic, if known. ``attrs``: attributes of the operator.
     """
 
     op: str
@@ -72,6 +63,7 @@ class SizeExpr:
     depth: int
     symbols: frozenset[Symbol]
     ratio: Ratio | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_cast(self) -> bool:
@@ -113,14 +105,15 @@ def _visit_bottom_up(expr: SizeExpr, function: Callable) -> Any:
 def _at(expr: SizeExpr, operands: list, sizes: Sizes) -> Any:
     if not expr.op:
         value = expr.value
-        return np.asarray(value.at(sizes) if isinstance(value, Extent) else value, expr.dtype)
-    if expr.is_cast:
-        return _cast(operands[0], expr.dtype)
-    return _NUMPY[expr.op](*operands)
+        number = value.at(sizes) if isinstance(value, Extent) else value
+        return np.asarray(number, DTYPES[expr.dtype].numpy)
+    return _apply(expr, *operands)
 
 
-def _cast(array: np.ndarray, dtype: str) -> np.ndarray:
-    return np.asarray(array).astype(dtype)
+def _apply(expr: SizeExpr, *operands: np.ndarray) -> np.ndarray:
+    """Compute the operator by its definition, in the element type of the operands."""
+    found = OPS[expr.op].evaluate(operands, dict(expr.attrs))
+    return np.asarray(found[0])  # type: ignore[index]
 
 
 def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Interval:
@@ -128,9 +121,33 @@ def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Interv
         value = expr.value
         ends = extent_interval(value, low, high) if isinstance(value, Extent) else (value, value)
         return tuple(np.asarray(end, expr.dtype) for end in ends)  # type: ignore[return-value]
-    if expr.is_cast:
-        return tuple(_cast(end, expr.dtype) for end in operands[0])  # type: ignore[return-value]
-    return INTERVALS[expr.op](_NUMPY[expr.op], *operands)
+    rule, dtype = INTERVALS.get(expr.op), DTYPES[expr.dtype]
+    if rule is None or (expr.is_cast and expr.dtype == "bool"):
+        return _type_interval(expr.dtype)
+    if not dtype.is_int or (expr.is_cast and expr.operands[0].dtype in FLOATS):
+        return rule(lambda *ends: _apply(expr, *ends), *operands)
+    return _integer_interval(expr, rule, operands)
+
+
+def _integer_interval(expr: SizeExpr, rule: Callable, operands: list) -> Interval:
+    """Return bounds of an integer: where it may wrap around, those of its type."""
+    wide = [[end if end.dtype == bool else end.astype(np.float64) for end in o] for o in operands]
+
+    def function(*ends: np.ndarray) -> np.ndarray:
+        return ends[0] if expr.is_cast else _apply(expr, *ends)
+
+    lower, upper = (np.trunc(end) for end in rule(function, *wide))
+    info = np.iinfo(expr.dtype)
+    fits = (lower >= max(info.min, -MAX_EXACT)) & (upper <= min(info.max, MAX_EXACT))
+    ends = [np.where(fits, end, 0).astype(info.dtype) for end in (lower, upper)]
+    return np.where(fits, ends[0], info.min), np.where(fits, ends[1], info.max)
+
+
+def _type_interval(dtype: str) -> Interval:
+    if dtype in FLOATS:
+        return np.asarray(-np.inf, dtype), np.asarray(np.inf, dtype)
+    info = (False, True) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return np.asarray(info[0], dtype), np.asarray(info[1], dtype)
 
 
 # Construction.
@@ -149,19 +166,76 @@ def leaf(value: SymInt | float, dtype: str = "int64") -> SizeExpr:
     return SizeExpr("", (), dtype, value, _key(text, dtype, ranges), 0, symbols, ratio)
 
 
-def combine(op: str, operands: Sequence[SizeExpr], dtype: str) -> SizeExpr:
-    """Return an operator applied to numbers. Raises UndecidedExtent if the nesting is too deep."""
+def combine(
+    op: str, operands: Sequence[SizeExpr], dtype: str, attrs: Mapping[str, Any] | None = None
+) -> SizeExpr:
+    """Return a pointwise operator of the IR applied to numbers; an integer that is exact at all
+    sizes is a leaf. Raises UndecidedExtent if the nesting is too deep."""
+    simple = _simplified(op, operands, dtype)
+    if simple is not None:
+        return simple
+    attrs = {"to": dtype} if op == "cast" else dict(attrs or {})
     depth = 1 + max(o.depth for o in operands)
     if depth > MAX_DEPTH:
         raise UndecidedExtent(f"a size is computed by more than {MAX_DEPTH} operators")
     symbols = frozenset().union(*(o.symbols for o in operands))
-    key = _key(op, dtype, [o.key for o in operands])
+    key = _key(op, dtype, [o.key for o in operands], sorted(attrs.items()))
     try:
-        rule = "trunc" if op == "cast" and dtype == "int64" else op
-        ratio = ratio_of(rule, [o.ratio for o in operands], dtype)
+        ratio = ratio_of(op, [o.ratio for o in operands], operands[-1].dtype, dtype)
     except UndecidedExtent:
         ratio = None
-    return SizeExpr(op, tuple(operands), dtype, None, key, depth, symbols, ratio)
+    result = SizeExpr(op, tuple(operands), dtype, None, key, depth, symbols, ratio, attrs)
+    if dtype in FLOATS or dtype in HALF:
+        return result
+    if ratio is not None and ratio.is_exact:
+        return leaf(ratio.numerator, dtype)
+    return result if symbols else leaf(result.at({}).item(), dtype)
+
+
+def _simplified(op: str, operands: Sequence[SizeExpr], dtype: str) -> SizeExpr | None:
+    """Return an equal operand, or an equal minimum or maximum; None if there is none."""
+    if op == "identity" or (op == "cast" and operands[0].dtype == dtype):
+        return operands[0]
+    if op != "where":
+        return None
+    condition, *pair = operands
+    if pair[0] == pair[1]:
+        return pair[0]
+    if not condition.op:
+        return pair[0] if condition.value else pair[1]
+    if condition.op not in _ORDER or dtype in FLOATS or set(condition.operands) != set(pair):
+        return None
+    is_min = _ORDER[condition.op] == (condition.operands[0] == pair[0])
+    return combine("min" if is_min else "max", pair, dtype)
+
+
+_ORDER = {"less": True, "less_equal": True, "greater": False, "greater_equal": False}
+
+
+def inexact_error(op: str, *operands: SizeExpr) -> UndefinedSize:
+    """Return the error for an operator that C libraries round differently."""
+    symbols = {s for expr in operands for s in expr.symbols}
+    return UndefinedSize(
+        f"a size is computed by {op} from other sizes ({describe_symbols(symbols)}), which may be "
+        f"rounded differently elsewhere; compute it exactly, or fix it with {option('shapes')}"
+    )
+
+
+def require_defined(expr: SizeExpr) -> None:
+    """Raise UndefinedSize if ONNX does not define an operator's result at all sizes: for floats
+    outside of the integer type that they are cast to, and for integer powers that overflow."""
+    if not expr.op or expr.dtype in (*FLOATS, *HALF, "bool"):
+        return
+    if expr.is_cast and expr.operands[0].dtype in FLOATS:
+        info, ends = np.iinfo(expr.dtype), bounds(expr.operands[0])
+        if ends is not None and info.min - 1 < ends[0] <= ends[1] < info.max + 1:
+            return
+    elif expr.op not in ("pow", "pow_whole"):
+        return
+    raise UndefinedSize(
+        f"a number that is computed from sizes ({describe_symbols(expr.symbols)}) may be outside "
+        f"the range of {expr.dtype}; give closer bounds with {option('dims')}"
+    )
 
 
 def cast_to(expr: SizeExpr, dtype: str) -> SizeExpr:
@@ -197,7 +271,8 @@ def constant_value(expr: SizeExpr) -> float | int | bool | None:
 @lru_cache(maxsize=1024)
 def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
     """Return lower and upper bounds of the number; None if it is unbounded."""
-    source = expr.operands[0] if expr.is_cast else expr
+    from_float = expr.is_cast and expr.operands[0].dtype in FLOATS  # is it finite?
+    source = expr.operands[0] if from_float else expr
     sizes = _sizes_of(expr)
     if sizes is not None:
         found = np.asarray(source.at(sizes))
@@ -207,12 +282,12 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
         low, high = lower.min(), upper.max()
     if not (np.isfinite(low) and np.isfinite(high)):
         return None
-    ends = [np.asarray(end).astype(expr.dtype).item() for end in (low, high)]
+    ends = [to_integers(end, DTYPES[expr.dtype].numpy).item() for end in (low, high)]
     return ends[0], ends[1]
 
 
 def exact_extent(expr: SizeExpr) -> SymInt | None:
-    """Return the extent that equals an int64 number at all sizes; None if none is known."""
+    """Return the extent that equals an integer at all sizes; None if none is known."""
     if expr.ratio is not None and _equals_ratio(expr):
         return expr.ratio.numerator
     ends = bounds(expr)

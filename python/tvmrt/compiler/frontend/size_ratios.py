@@ -8,19 +8,22 @@ is at least ``1 / 2D`` away.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, isfinite
+from math import gcd, isfinite, prod
 
 import numpy as np
 
 from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, exact_quotient, sym_max, sym_min
 from tvmrt.compiler.ir.rounding import ceil_div
 
-BITS = {"float16": 11, "float32": 24, "float64": 53, "int64": 62}
+BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # of the significand
 MAX_DENOMINATOR = 1024  # maximum denominator of a simple fraction
 MAX_BITS = 62
+MAX_SIZE = (1 << MAX_BITS) - 1
+MAX_EXPONENT = 8
 MAX_TERMS = 64
 
 EXACT, ROUNDED, UNPROVEN = range(3)  # ordered: the state of a result is its operands' worst
@@ -35,7 +38,7 @@ class Ratio:
     numerator: SymInt
     denominator: int = 1
     state: int = EXACT
-    bits: int = BITS["int64"]
+    bits: int = MAX_BITS
 
     @property
     def is_exact(self) -> bool:
@@ -48,6 +51,8 @@ def leaf_ratio(extent: SymInt) -> Ratio:
 
 def constant_ratio(value: float, dtype: str) -> Ratio | None:
     """Return the simplest fraction that a float represents: 0.1 is 1 / 10."""
+    if dtype not in BITS:
+        return Ratio(int(value)) if _fits(int(value), dtype) else None
     if not isfinite(value):
         return None
     exact = Fraction(value)
@@ -59,10 +64,14 @@ def constant_ratio(value: float, dtype: str) -> Ratio | None:
     return Ratio(simple.numerator, simple.denominator, EXACT if simple == exact else UNPROVEN)
 
 
-def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | None:
-    """Return the quotient that an operator computes; None if the result is not one. Raises
+def ratio_of(op: str, operands: Sequence[Ratio | None], source: str, dtype: str) -> Ratio | None:
+    """Return the quotient that a pointwise operator of the IR computes from elements of type
+    ``source``; None if the result is not one, or if an integer may wrap around. Raises
     UndecidedExtent if it depends on the sizes."""
-    rule = _RULES.get(op)
+    if op == "cast" and dtype not in BITS:
+        op = "to_bool" if dtype == "bool" else "trunc"
+    rule = _INTEGER_RULES.get(op) if source not in BITS else None
+    rule = rule or _RULES.get(op)
     known = [each for each in operands if each is not None]
     if rule is None or len(known) < len(operands):
         return None
@@ -76,7 +85,18 @@ def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | N
         state = EXACT if is_near else UNPROVEN
     elif state == ROUNDED and op in _ROUNDED_AGAIN:
         state = UNPROVEN
-    return _reduced(numerator, denominator, state, dtype)
+    if dtype in BITS:
+        return _reduced(numerator, denominator, state, dtype)
+    return Ratio(numerator, 1, state) if denominator == 1 and _fits(numerator, dtype) else None
+
+
+def _fits(number: SymInt, dtype: str) -> bool:
+    """Return whether an integer is in the range of its type at all sizes."""
+    low, high = bounds(number)
+    if dtype == "bool":
+        return 0 <= low <= high <= 1
+    limits = np.iinfo(dtype)
+    return max(limits.min, -MAX_SIZE) <= low and high <= min(limits.max, MAX_SIZE)
 
 
 _ROUNDED_AGAIN = ("add", "cast", "div", "mul", "sub")
@@ -178,18 +198,110 @@ def _trunc(a: Ratio) -> tuple | None:
     return _ceil(a) if high <= 0 else None
 
 
+def _comparison(compare: Callable) -> Callable:
+    """Return a rule for a comparison that has one result at all sizes."""
+
+    def rule(a: Ratio, b: Ratio) -> tuple | None:
+        if not (a.is_exact and b.is_exact):
+            return None
+        low, high = bounds(a.numerator * b.denominator - b.numerator * a.denominator)
+        signs = {-1: low < 0, 0: low <= 0 <= high, 1: high > 0}
+        results = {bool(compare(sign, 0)) for sign, occurs in signs.items() if occurs}
+        return (int(results.pop()), 1, False) if len(results) == 1 else None
+
+    return rule
+
+
+# Rules for integers.
+
+
+def _quotient(a: SymInt, b: SymInt) -> SymInt | None:
+    """Return a quotient rounded towards zero; None if a sign depends on the sizes."""
+    if bounds(b)[1] < 0:
+        a, b = -a, -b
+    if bounds(b)[0] <= 0:
+        return None
+    low, high = bounds(a)
+    if low >= 0:
+        return a // b
+    return -((-a) // b) if high <= 0 else None
+
+
+def _truncated_div(a: Ratio, b: Ratio) -> tuple | None:
+    found = _quotient(a.numerator, b.numerator)
+    return None if found is None else (found, 1, False)
+
+
+def _truncated_mod(a: Ratio, b: Ratio) -> tuple | None:
+    found = _quotient(a.numerator, b.numerator)
+    return None if found is None else (a.numerator - found * b.numerator, 1, False)
+
+
+def _floor_mod(a: Ratio, b: Ratio) -> tuple | None:
+    """The remainder has the sign of the divisor."""
+    low, high = bounds(b.numerator)
+    if low > 0:
+        return a.numerator % b.numerator, 1, False
+    return (-(-a.numerator % -b.numerator), 1, False) if high < 0 else None
+
+
+def _shift(sign: int) -> Callable:
+    """Return a rule for a shift to the left (1) or to the right (-1) by a constant."""
+
+    def rule(a: Ratio, b: Ratio) -> tuple | None:
+        count = b.numerator
+        if not isinstance(count, int) or not 0 <= count < MAX_BITS:
+            return None
+        power = 1 << count
+        return a.numerator * power if sign > 0 else a.numerator // power, 1, False
+
+    return rule
+
+
+def _power(a: Ratio, b: Ratio) -> tuple | None:
+    times = b.numerator
+    if not isinstance(times, int) or not 0 <= times <= MAX_EXPONENT:
+        return None
+    return prod([a.numerator] * times), 1, False
+
+
+def _sign(a: Ratio) -> tuple | None:
+    low, high = bounds(a.numerator)
+    if low >= 0:
+        return sym_min(a.numerator, 1), 1, False
+    return (sym_max(a.numerator, -1), 1, False) if high <= 0 else None
+
+
 _RULES: dict[str, Callable] = {
     "abs": lambda a: (sym_max(a.numerator, -a.numerator), a.denominator, False),
     "add": _add,
     "cast": _cast,
     "ceil": _ceil,
     "div": _div,
+    "equal": _comparison(operator.eq),
     "floor": _floor,
+    "greater": _comparison(operator.gt),
+    "greater_equal": _comparison(operator.ge),
+    "less": _comparison(operator.lt),
+    "less_equal": _comparison(operator.le),
     "max": _select(sym_max),
     "min": _select(sym_min),
     "mul": _mul,
     "neg": lambda a: (-a.numerator, a.denominator, False),
+    "relu": lambda a: (sym_max(a.numerator, 0), a.denominator, False),
     "round": _round,
     "sub": _sub,
+    "to_bool": lambda a: _comparison(operator.ne)(a, Ratio(0)),
     "trunc": _trunc,
+}
+
+_INTEGER_RULES: dict[str, Callable] = {
+    "div": _truncated_div,
+    "floor_mod": _floor_mod,
+    "pow": _power,
+    "pow_whole": _power,
+    "shift_left": _shift(1),
+    "shift_right": _shift(-1),
+    "sign": _sign,
+    "trunc_mod": _truncated_mod,
 }

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Union
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedSizes
 from tvmrt.option_syntax import option
 
 from .extent_bounds import bounds
@@ -26,7 +26,7 @@ from .extent_bounds import bounds
 INT_MAX = 2**31 - 1  # of C's int, the type of generated expressions where it suffices
 
 
-class UndecidedExtent(UnsupportedError):
+class UndecidedExtent(UnsupportedSizes):
     """Error: the compiler needs an extent that is known only at run time."""
 
 
@@ -262,7 +262,7 @@ class Extent:
         return not _is_negative(self - other, f"{self!r} >= {other!r}")
 
     def __abs__(self) -> SymInt:
-        return -self if self < 0 else self
+        return self if lower_bound(self) >= 0 else sym_max(self, -self)
 
     def __bool__(self) -> bool:
         low, high = bounds(self)
@@ -298,7 +298,7 @@ def error_context(places: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except UndecidedExtent as problem:
-        raise UnsupportedError(f"{', '.join(places)}: {problem}") from problem
+        raise UnsupportedSizes(f"{', '.join(places)}: {problem}") from problem
 
 
 def _unknown_text(extent: Extent, by_bounds: bool = False) -> str:

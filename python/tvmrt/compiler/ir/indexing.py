@@ -41,6 +41,22 @@ def between(array: np.ndarray, low: int, end: int) -> bool:
     return not array.size or bool(low <= array.min() and array.max() < end)
 
 
+def _element_places(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
+    """Return the index of each element along every axis."""
+    places = [*np.indices(indices.shape)]
+    places[axis] = indices
+    return tuple(places)
+
+
+def _written(arrays: Sequence[np.ndarray], places: tuple, reduction: str) -> list | None:
+    """Return a copy of the first array with the third one written to ``places``."""
+    if reduction != "none":
+        return None
+    result = arrays[0].copy()
+    result[places] = arrays[2]
+    return [result]
+
+
 def _with_extent(shape: Sequence[int], axis: int, extent: int) -> list[int]:
     return [extent if d == axis else n for d, n in enumerate(shape)]
 
@@ -77,6 +93,9 @@ class GatherElements(Op):
         "data: E=any[*D], indices: index[*I] -> y: E[*I]", "axis: axis of data", rules=[_INSIDE]
     )
 
+    def evaluate(self, arrays, attrs):
+        return [arrays[0][_element_places(arrays[1], attrs["axis"])]]
+
 
 @register("gather_nd")
 class GatherNd(Op):
@@ -105,6 +124,9 @@ class GatherNd(Op):
         example={"D": (3, 5, 6), "J": (3, 4), "K": 1, "batch": 1},
     )
 
+    def evaluate(self, arrays, attrs):
+        return None if attrs["batch"] else [arrays[0][tuple(np.moveaxis(arrays[1], -1, 0))]]
+
 
 @register("scatter_elements")
 class ScatterElements(Op):
@@ -117,6 +139,9 @@ class ScatterElements(Op):
         f"axis: axis of data, {_REDUCTION}",
         rules=[_INSIDE, _DEFINED],
     )
+
+    def evaluate(self, arrays, attrs):
+        return _written(arrays, _element_places(arrays[1], attrs["axis"]), attrs["reduction"])
 
 
 @register("scatter_nd")
@@ -138,6 +163,9 @@ class ScatterNd(Op):
         ],
         example={"D": (5, 6), "J": (4,), "K": 1, "U": (4, 6)},
     )
+
+    def evaluate(self, arrays, attrs):
+        return _written(arrays, tuple(np.moveaxis(arrays[1], -1, 0)), attrs["reduction"])
 
 
 @register("tensor_scatter")

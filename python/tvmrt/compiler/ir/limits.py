@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 
 from .extent import upper_bound
@@ -48,7 +48,7 @@ MAX_UNROLLED_NODES = 1 << 16
 MAX_SEPARATE_TAPS = 64
 
 
-class MemoryBoundError(UnsupportedError):
+class MemoryBoundError(UnsupportedSizes):
     """Error: a network takes more memory than it may."""
 
 

@@ -25,7 +25,14 @@ from tvmrt.compiler.frontend.dimension_roles import (
 from tvmrt.compiler.frontend.onnx.default_bounds import UndeclaredDims, find_undeclared_dims
 from tvmrt.compiler.ir.limits import MemoryBoundError
 from tvmrt.compiler.request import Request
-from tvmrt.error import SizesWarning, TvmrtWarning, UnboundedDimensionsError, UnsupportedError
+from tvmrt.error import (
+    SizesWarning,
+    TvmrtWarning,
+    UnboundedDimensionsError,
+    UnexpectedImportError,
+    UnsupportedError,
+    UnsupportedSizes,
+)
 from tvmrt.option_syntax import option
 
 MAX_HALVINGS = 10
@@ -63,7 +70,8 @@ def compile_with_inferred_bounds(
 
     Return the library, and the ``dims`` of the request with these bounds. ``attempt`` must call its
     second argument with the bytes of the network's tensors. A Remark states the chosen bounds and
-    their memory. If no bounds work, the error of ``attempt`` is raised. UnboundedDimensionsError
+    their memory. If no bounds work, the first error of ``attempt`` is raised; an internal error and
+    an unsupported operator end the search at once. UnboundedDimensionsError
     with bounds that work is raised if their memory exceeds ``MAX_DEFAULT_BYTES`` or the request's
     ``max_memory``, and always for a board.
     """
@@ -119,8 +127,10 @@ class _Search:
             )
         except MemoryBoundError:
             raise self._over_limit_error(name, sizes, same) from None
-        except (ValueError, UnsupportedError) as error:
-            problem = error
+        except _INVALID_SIZES as error:
+            problem = _require_about_sizes(error)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error}{self._advice_of_fixed_sizes()}") from error
         image_size = self._working_image_size(problem)
         for sizes, same in self._candidate_bounds((image_size,)):
             try:
@@ -130,9 +140,19 @@ class _Search:
                 return self._independent_bounds((image_size,)) or attempt
             except MemoryBoundError:
                 raise self._over_limit_error(name, sizes, same) from None
-            except (ValueError, UnsupportedError):
-                continue
+            except _INVALID_SIZES as error:
+                _require_about_sizes(error)
         raise problem
+
+    def _advice_of_fixed_sizes(self) -> str:
+        """Return the end of an error text with sizes at which the network compiles, if there are
+        usual ones."""
+        sizes = self.axes.typical_sizes(False)
+        try:
+            self._compiled(sizes, {})
+        except (UnsupportedError, ValueError):
+            return ""  # the first error is the one to report
+        return f"; with {option('dims', self.axes.declare(sizes, {}))} it compiles"
 
     def _working_image_size(self, problem: Exception) -> int | None:
         """Return the image size with which the network compiles, None for the usual one. Raise
@@ -141,13 +161,8 @@ class _Search:
             sizes = self.axes.typical_sizes(False, image_size)
             if image_size and sizes == self.axes.typical_sizes(False):
                 break  # it has no image input
-            try:
-                self._compiled(sizes, {})
+            if self._try_sizes(sizes, {}) is not None:
                 return image_size
-            except UnsupportedError:
-                break  # not caused by sizes
-            except ValueError:
-                continue
         raise problem
 
     def _independent_bounds(self, image_sizes: Sequence[int | None]) -> _Compiled | None:
@@ -216,10 +231,12 @@ class _Search:
     def _try_sizes(
         self, sizes: Mapping[str, DefaultBounds], same: Mapping[str, str]
     ) -> _Compiled | None:
-        """Return the network at some sizes; None if it does not compile."""
+        """Return the network at some sizes; None if it does not compile at them. Any error that is
+        not about sizes is raised."""
         try:
             return self._compiled(sizes, same)
-        except (ValueError, UnsupportedError):
+        except _INVALID_SIZES as error:
+            _require_about_sizes(error)
             return None
 
     def _compiled(self, sizes: Mapping[str, DefaultBounds], same: Mapping[str, str]) -> _Compiled:
@@ -257,6 +274,17 @@ class _Search:
             f"at {text}; declare bounds{', ' + example if example else ''}",
             tuple(sizes),
         )
+
+
+# A network that is invalid at some sizes is a ValueError, as operands do not fit each other.
+_INVALID_SIZES = (UnsupportedSizes, ValueError)
+
+
+def _require_about_sizes(error: Exception) -> Exception:
+    """Return an error that other sizes may avoid; raise an internal error again."""
+    if isinstance(error, UnexpectedImportError):
+        raise error
+    return error
 
 
 def _name(model: Any) -> str:

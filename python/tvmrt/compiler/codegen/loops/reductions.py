@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from math import prod
 
 from tvmrt.compiler.ir import DType, Strided, Value, get_op
-from tvmrt.compiler.ir.extent import symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import statically_known_true, symbols_of, upper_bound
 from tvmrt.compiler.ir.program import Access, Step, pixel_stride
 from tvmrt.compiler.ir.reduction import ReduceOp
 from tvmrt.compiler.ir.rounding import ceil_div
@@ -231,6 +231,9 @@ class _Printer:
             or upper_bound(self.kept_loops[-1].extent) < MIN_CHANNELS
         ):
             return False
+        return statically_known_true(self._is_kept_stride_smallest)
+
+    def _is_kept_stride_smallest(self) -> bool:
         inputs = range(self.out_operand)
         step = min((abs(self.kept_loops[-1].strides[i]) for i in inputs), default=0)
         fold_step = min(

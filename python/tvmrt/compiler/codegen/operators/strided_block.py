@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DType, get_op
+from tvmrt.compiler.ir.extent import upper_bound
 
 from ..c.formatting import byte_size
 from ..c.writer import FunctionWriter
@@ -20,7 +21,7 @@ class StridedBlock:
     def __init__(
         self, shape: Sequence[int], target: Sequence[int], source: Sequence[int], dtype: DType
     ) -> None:
-        order = sorted(range(len(shape)), key=lambda d: -abs(target[d]))
+        order = sorted(range(len(shape)), key=lambda d: -upper_bound(abs(target[d])))
         self.loops = merge_loops(shape, order, [target, source])
         self.dtype = dtype
 

@@ -17,9 +17,9 @@ The stages of an import, see ``import_passes``::
 Importing the nodes once (6 and 7, ``GraphImporter.run``)::
 
     weights, inputs   legalize_types: half precision, packed types and strings get a C type
-    each node         schema and constraints -> data propagation, or the operator's importer
-                      (once per candidate value: speculative_import) -> constant folding
-                      -> propagate_types: results get the ONNX type of the operands
+    each node         schema and constraints -> the operator's importer (once per candidate value:
+                      speculative_import) -> computed_sizes: results that follow from sizes
+                      -> constant folding -> propagate_types: ONNX types of the results
     outputs           restore_type: the declared element type
     whole graph       check_model: the declared types and shapes
 """

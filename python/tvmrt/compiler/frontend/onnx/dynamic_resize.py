@@ -18,7 +18,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.extent_bounds import all_sizes
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedSizes
 
 from .context import NodeContext
 from .dynamic_slice import INT32_MAX
@@ -121,7 +121,7 @@ def _taps(
         radius, stretch = radius / _min_scale(dim), dim.scale.as_float(ctx, "float64").minimum(1)
     reach = ceil(radius)
     if reach > MAX_RADIUS:
-        raise UnsupportedError(
+        raise UnsupportedSizes(
             f"antialias along an axis of {extent_text(dim.extent)} resized to "
             f"{extent_text(dim.out)} would blend up to {2 * reach} elements into one; "
             f"declare closer bounds (at most {2 * MAX_RADIUS} elements are supported)"

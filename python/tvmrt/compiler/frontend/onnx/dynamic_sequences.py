@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import SymInt
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from .context import NodeContext
 from .select import select
@@ -62,7 +62,7 @@ def split_to_sequence(ctx: NodeContext, x: Value, axis: int) -> OnnxValue:
         return _split_by_sizes(ctx, x, axis, TensorExpr.from_integer(ctx, sizes))
     extent = x.shape[axis]
     if not isinstance(extent, int) or extent > MAX_PARTS:
-        raise UnsupportedError(
+        raise UnsupportedSizes(
             f"an axis of {extent!r} is split by a run-time size; at most {MAX_PARTS} elements "
             "are supported, as there may be as many parts"
         )

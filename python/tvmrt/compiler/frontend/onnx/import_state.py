@@ -13,11 +13,11 @@ import onnx
 
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_constraints import SizeConstraints
+from tvmrt.compiler.frontend.size_propagation import KnownSizes
 from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
 from tvmrt.compiler.ir.bundle import Bundle
-from tvmrt.compiler.ir.extent import SymInt, symbols_of
-from tvmrt.compiler.ir.value_ranges import Interval
-from tvmrt.error import UnsupportedError
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from .device_fallback import FallbackHandler
 from .inputs import declared_shapes, input_types, overrides_declared
@@ -52,21 +52,6 @@ class ImportRequest:
     known: Known = field(default_factory=dict)
 
 
-class KnownSizes:
-    """Tensors whose elements follow from the sizes of a run.
-
-    ``extents``: integer tensors made of extents, element by element. ``expressions``: float and
-    boolean tensors computed from extents; ``expression_extents``: the counts that they became.
-    ``intervals``: intervals of loop-invariant values in loop bodies.
-    """
-
-    def __init__(self) -> None:
-        self.extents: dict[Value, np.ndarray] = {}
-        self.expressions: dict[Value, np.ndarray] = {}
-        self.expression_extents: dict[tuple, SymInt] = {}
-        self.intervals: dict[Value, Interval] = {}
-
-
 class Declarations:
     """Types of the network's inputs by name, and declared shapes of its inner tensors."""
 
@@ -98,18 +83,21 @@ class Declarations:
 class Problems:
     """Problems of an import: nodes that cannot be compiled, with reasons.
 
-    ``texts``: errors of unsupported nodes; ``nodes``: those of them whose operator has an importer.
+    ``texts``: errors of unsupported nodes; ``nodes``: those of them whose operator has an importer;
+    ``about_sizes``: the texts of errors that other sizes may avoid.
     ``is_partial``: whether a branch was left out because it is invalid at these extents.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.nodes: list[onnx.NodeProto] = []
+        self.about_sizes: set[str] = set()
         self.is_partial = False
 
-    def add(self, text: str, node: onnx.NodeProto | None = None) -> None:
+    def add(self, text: str, node: onnx.NodeProto | None = None, about_sizes: bool = False) -> None:
         """Record an error, and the unsupported node that it is about."""
         self.texts.append(text)
+        self.about_sizes |= {text} if about_sizes else set()
         self.nodes += [] if node is None else [node]
 
     def leave_out_branch(self) -> None:
@@ -117,10 +105,12 @@ class Problems:
         self.is_partial = True
 
     def raise_error(self) -> None:
-        """Raise UnsupportedError with all errors, if there are any."""
+        """Raise UnsupportedError with all errors, if there are any; UnsupportedSizes if other sizes
+        may avoid all of them."""
         count = len(self.texts)
         if count:
-            raise UnsupportedError(
+            kind = UnsupportedSizes if self.about_sizes.issuperset(self.texts) else UnsupportedError
+            raise kind(
                 f"{count} node{'s' if count > 1 else ''} of the network cannot be compiled: "
                 + "; ".join(self.texts)
             )

@@ -14,14 +14,13 @@ from tvmrt.compiler.frontend.size_constraints import emit_size_checks
 from tvmrt.compiler.ir import Graph, Value
 from tvmrt.compiler.ir.assumptions import enter_node
 from tvmrt.compiler.operator_key import domain_of, operator_name
-from tvmrt.error import UnexpectedImportError, UnsupportedError
+from tvmrt.error import UnexpectedImportError, UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 
 from . import (
     alternatives,
+    computed_sizes,
     constant_folding,
-    data_propagation,
-    float_data_propagation,
     sequences,
     shape_operands,
     string_tensors,
@@ -250,9 +249,7 @@ class GraphImporter(ImportState):
         try:
             outputs = self._outputs(context, record)
         except UnsupportedError as problem:
-            return self._fall_back(
-                context, f"{operator_name(node)}: {problem}", is_unsupported=True
-            )
+            return self._fall_back(context, f"{operator_name(node)}: {problem}", problem)
         except (ValueError, MemoryError) as problem:
             why = str(problem) or "there is not enough memory for it"
             raise ValueError(f"{where}: {why}") from problem
@@ -266,9 +263,10 @@ class GraphImporter(ImportState):
         return outputs
 
     def _fall_back(
-        self, context: NodeContext, problem: str, is_unsupported: bool = False
+        self, context: NodeContext, problem: str, error: UnsupportedError | None = None
     ) -> Sequence[Value | None]:
-        """Pass an unsupported node to a device, or record why no device takes it."""
+        """Pass an unsupported node to a device, or record why no device takes it; ``error``: of the
+        node's importer."""
         node, inputs = context.node, context.inputs
         for device, handler in self.request.fallback_handlers.items():
             try:
@@ -280,7 +278,8 @@ class GraphImporter(ImportState):
         if not self.request.fallback_handlers and domain_of(node.domain):
             device = plugin.find("hooks", "unknown operators")
             problem += f"; or use the device {device}" if device else ""
-        self.problems.add(f"{context.name} ({problem})", node if is_unsupported else None)
+        about_sizes = isinstance(error, UnsupportedSizes)
+        self.problems.add(f"{context.name} ({problem})", error and node, about_sizes)
         return [None] * len(node.output)
 
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
@@ -305,12 +304,9 @@ class GraphImporter(ImportState):
         )
         try:
             with gate:
-                followed = checked and (
-                    data_propagation.propagate(context) or float_data_propagation.propagate(context)
-                )
-                outputs = followed or self._import_by_rule(context, record)
-                if checked and not followed:
-                    outputs = float_data_propagation.record_sizes(context, outputs)
+                outputs = self._import_by_rule(context, record)
+                if checked and outputs is not None:
+                    outputs = computed_sizes.track(context, outputs, count)
         except UnsupportedError:
             del self.graph.nodes[count:]
             folded = (

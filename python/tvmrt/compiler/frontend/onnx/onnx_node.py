@@ -37,11 +37,6 @@ class OnnxNode(OperatorContext):
         self._attrs = {a.name: a for a in node.attribute}
 
     @property
-    def extents(self) -> dict[Value, np.ndarray]:
-        """Integer tensors made of extents, element by element."""
-        return self.importer.sizes.extents
-
-    @property
     def op(self) -> str:
         return self.node.op_type
 

@@ -14,7 +14,7 @@ from tvmrt.compiler.ir.extent import Extent, SymInt, UndecidedExtent, exact_quot
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
 
-from . import dynamic_resize, dynamic_slice, float_data_propagation
+from . import computed_sizes, dynamic_resize, dynamic_slice
 from .context import NodeContext
 from .registry import onnx_op
 from .resize_coordinates import (
@@ -94,7 +94,7 @@ def _resize_by_symbolic_scales(
     factors = ctx.importer.sizes.expressions[ctx.required(index)].reshape(-1)
     if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
         return None
-    out = [float_data_propagation.scale_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
+    out = [computed_sizes.scale_extent(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
     if any(n is None for n in out):
         return None
     for i, (axis, factor) in enumerate(zip(axes, factors)):
@@ -182,7 +182,7 @@ def _scaled_extent(ctx: NodeContext, extent: SymInt, factor: np.float32) -> SymI
     """Return floor(extent * scale), computed in float32 like onnxruntime and onnx."""
     if not isinstance(extent, Extent):
         return floor(float(np.float32(factor) * np.float32(extent)))
-    result = float_data_propagation.scale_extent(ctx, extent, leaf(float(factor), "float32"))
+    result = computed_sizes.scale_extent(ctx, extent, leaf(float(factor), "float32"))
     if result is None:
         raise UnsupportedError(
             f"the dynamic extent {extent!r} times {factor} is unbounded; resize by a finite "
@@ -240,7 +240,7 @@ def _dynamic_extents_and_scales(
 ) -> tuple[list[SymInt], list[AxisScale]]:
     """Return extents and scales if dynamic sizes decide which axis has the extreme scale."""
     sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
-    out = float_data_propagation.scale_keeping_ratio(
+    out = computed_sizes.scale_keeping_ratio(
         ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
     )
     given = ctx.integer_tensor(np.asarray([size for size, _ in pairs], object))

@@ -28,7 +28,7 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 
-from . import dynamic_reshape, dynamic_slice, float_data_propagation
+from . import computed_sizes, dynamic_reshape, dynamic_slice
 from .alternatives import squeeze_dynamic
 from .context import NodeContext
 from .dynamic_sizes import evaluate_extents, strip_cast
@@ -75,7 +75,7 @@ def range_(ctx: NodeContext) -> Value:
         ends = _integer_operands(ctx)
         if ends is not None:
             return _range_of_extents(ctx, *ends)
-        count = float_data_propagation.range_length(ctx)
+        count = computed_sizes.range_length(ctx)
         return (
             dynamic_slice.import_range(ctx)
             if count is None

@@ -10,9 +10,15 @@ from onnx import TensorProto
 from tvmrt.compiler.frontend.shapes import default_window
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import SymInt, extent_text, sym_max, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import (
+    SymInt,
+    extent_text,
+    sym_max,
+    symbols_of,
+    upper_bound,
+)
 from tvmrt.compiler.ir.op import normalize_axis
-from tvmrt.error import UnsupportedError
+from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from . import constant_folding
 from .context import NodeContext
@@ -37,7 +43,7 @@ def dft_matrix(length: int, bins: int, inputs: int, inverse: bool, complex_out: 
     real numbers, ``bins`` is the number of elements of the result.
     """
     if length * bins * 4 > MAX_MATRIX:
-        raise UnsupportedError(f"a Fourier transform of {length} elements is too long for a matrix")
+        raise UnsupportedSizes(f"a Fourier transform of {length} elements is too long for a matrix")
     angle = 2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / length
     cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
     # out = (a + bi)(cos + i sin): contributions of the real and the imaginary input part
@@ -61,7 +67,7 @@ def dft_matrix_tensor(
 ) -> Value:
     """Return the matrix of ``dft_matrix`` as a tensor, computed at run time for dynamic lengths."""
     if upper_bound(length) * upper_bound(bins) * 4 > MAX_MATRIX:
-        raise UnsupportedError(
+        raise UnsupportedSizes(
             f"a Fourier transform of {extent_text(length)} elements, up to {upper_bound(length)}; "
             "the maximum is 1024"
         )

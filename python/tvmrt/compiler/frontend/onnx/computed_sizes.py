@@ -1,0 +1,114 @@
+"""Sizes that an ONNX network computes, see ``frontend.size_propagation``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.frontend.size_expressions import (
+    FLOATS,
+    SizeExpr,
+    UndefinedSize,
+    bounds,
+    cast_to,
+    combine,
+    inexact_error,
+    leaf,
+    require_defined,
+)
+from tvmrt.compiler.frontend.size_propagation import track_sizes
+from tvmrt.compiler.frontend.size_tensors import to_extent
+from tvmrt.compiler.ir.extent import SymInt
+from tvmrt.error import UnsupportedSizes
+
+from .context import NodeContext
+from .legalize_types import propagate_types
+
+MAX_ROOT = 1 << 22  # smaller integers have an integer float32 root only if it is exact
+
+
+def track(ctx: NodeContext, outputs: Sequence[Any], start: int) -> Sequence[Any]:
+    """Record how the results of a node depend on sizes, as ``track_sizes`` does."""
+    graphs = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+    has_body = any(attribute.type in graphs for attribute in ctx.node.attribute)
+    if not outputs or ctx.node.domain not in ("", "ai.onnx") or has_body:
+        return outputs
+    propagate_types(ctx.node, ctx.opset, ctx.inputs, outputs)
+    if ctx.op == "Pow":
+        try:
+            _require_exact_power(ctx)
+        except UndefinedSize as problem:
+            ctx.importer.sizes.undefined[outputs[0]] = str(problem)
+    return track_sizes(ctx, outputs, start)
+
+
+def _require_exact_power(ctx: NodeContext) -> None:
+    """Raise UndefinedSize for a power of sizes that overflows, or that C libraries round
+    differently. They agree for 1, 2, and for roots of integers below MAX_ROOT, where only exact
+    roots round to an integer."""
+    x, times = (ctx.importer.sizes.elements(ctx.input(i)) for i in range(2))
+    if x is None or times is None:
+        return
+    for base, power in np.broadcast(x, times):
+        if base.dtype not in FLOATS:
+            require_defined(combine("pow_whole", [base, power], base.dtype))
+        elif (
+            power.op
+            or power.value not in (1, 2, 0.5)
+            or (power.value == 0.5 and not _is_near_root(base))
+        ):
+            raise inexact_error("pow", base)
+
+
+def _is_near_root(expr: SizeExpr) -> bool:
+    ratio, ends = expr.ratio, bounds(expr)
+    is_integer = ratio is not None and ratio.is_exact and ratio.denominator == 1
+    return is_integer and ends is not None and 0 <= ends[0] and ends[1] < MAX_ROOT
+
+
+def scale_extent(ctx: NodeContext, extent: SymInt, factor: SizeExpr) -> SymInt | None:
+    """Return floor(extent * factor) in float32; None if it is unbounded."""
+    product = combine("mul", [cast_to(leaf(extent), "float32"), factor], "float32")
+    return to_extent(ctx, cast_to(combine("floor", [product], "float32"), "int64"))
+
+
+def scale_keeping_ratio(
+    ctx: NodeContext, sizes: Sequence[SizeExpr], extents: Sequence[SizeExpr], better: str
+) -> list[SymInt]:
+    """Return all extents times one common quotient of a size and an extent, rounded half up.
+    ``better``: the comparison that selects it. Raises UnsupportedSizes if a result is unbounded."""
+
+    def product(a: SizeExpr, b: SizeExpr) -> SizeExpr:
+        return combine("mul", [a, b], "int64")
+
+    size, extent = sizes[0], extents[0]
+    for other, across in zip(sizes[1:], extents[1:]):
+        pair = [product(other, extent), product(size, across)]
+        is_better = combine(better, pair, "bool")
+        size = combine("where", [is_better, other, size], "int64")
+        extent = combine("where", [is_better, across, extent], "int64")
+    result = []
+    for n in extents:
+        twice = combine("add", [product(leaf(2), product(size, n)), extent], "int64")
+        result.append(to_extent(ctx, combine("div", [twice, product(leaf(2), extent)], "int64")))
+    if any(n is None for n in result):
+        raise UnsupportedSizes(
+            "the sizes that keep the aspect ratio are unbounded; declare closer bounds"
+        )
+    return result  # type: ignore[return-value]
+
+
+def range_length(ctx: NodeContext) -> SymInt | None:
+    """Return the length of a Range whose operands are computed from sizes."""
+    sizes = ctx.importer.sizes
+    operands = [sizes.elements(v) for v in ctx.inputs]
+    if not any(map(sizes.vary, ctx.inputs)) or any(o is None or o.size != 1 for o in operands):
+        return None
+    start, limit, step = (o.item() for o in operands)  # type: ignore[union-attr]
+    difference = cast_to(combine("sub", [limit, start], limit.dtype), "float64")
+    found = combine("div", [difference, cast_to(step, "float64")], "float64")
+    found = combine("max", [combine("ceil", [found], "float64"), leaf(0.0, "float64")], "float64")
+    return to_extent(ctx, cast_to(found, "int64"))
