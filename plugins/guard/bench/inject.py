@@ -1,10 +1,12 @@
 """Inject bit flips into guarded networks; print the detection rate, false alarms and costs.
 
     python plugins/guard/bench/inject.py NET.onnx [NET.onnx ...] [--guard idle] [--flips 10000]
-        [--runs 1000] [--seed 1] [--cost cortex-m4] [--json]
+        [--runs 1000] [--seed 1] [--sections host crt cortex-m4] [--cost cortex-m4] [--json]
 
 Flips are injected into the network's C on this machine: half of them into the weights before a run,
 half into the workspace between two operators; all into one of them if the network lacks the other.
+Then at most --flips bits of each kind of constants in .rodata and .data are flipped (sections.py):
+in the C for a Cortex-M4 on this machine (host) or in QEMU (cortex-m4), or in the C for hosts (crt).
 ``--cost`` counts instructions in QEMU with and without the guard (the cycles plug-in). Equal seeds
 give equal flips.
 """
@@ -19,11 +21,19 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import sections
+
 import tvmrt
 from tvmrt.libinfo import find_include_path
 
 HERE = Path(__file__).parent
 BUILDS = ("plain", "guarded")
+HOSTS = {"target": "host", "runtime": "crt", "executor": "aot"}
+MACHINES = {
+    "host": (sections.HOST, {}),
+    "crt": (sections.HOST, HOSTS),
+    "cortex-m4": (sections.CORTEX_M4, {}),
+}
 
 
 @dataclass(frozen=True)
@@ -203,6 +213,7 @@ def main() -> None:
     parser.add_argument("--flips", type=int, default=10000)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sections", nargs="*", choices=MACHINES, default=["host"])
     parser.add_argument("--cost", metavar="TARGET")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -211,11 +222,27 @@ def main() -> None:
             program = build(network, Path(folder), given.guard)
             result = run(program, given.seed, given.flips, given.runs)
             row = {"network": network.name, "guard": given.guard, **asdict(result)}
+            row["sections"] = {
+                name: flip_sections(network, Path(folder) / name, given.guard, name, given)
+                for name in given.sections
+            }
             if given.cost:
                 row["cost"] = [
                     cost(network, Path(folder), given.cost, each) for each in (None, given.guard)
                 ]
         print(json.dumps(row) if given.json else _text(row, result))
+
+
+def flip_sections(
+    network: Path, folder: Path, guard: str, machine: str, given: argparse.Namespace
+) -> dict[str, dict[str, int]]:
+    """Return the counts of flips in the sections of a network's objects, by kind and result."""
+    folder.mkdir()
+    on, options = MACHINES[machine]
+    built = sections.build(str(network), folder, guard, on, **options)
+    flips = sections.draw(built, given.flips, given.seed)
+    counts = sections.table(flips, sections.run(built, flips))
+    return {kind: dict(count) for kind, count in counts.items()}
 
 
 def _text(row: dict, result: Result) -> str:
@@ -229,6 +256,8 @@ def _text(row: dict, result: Result) -> str:
             f"{each.detected} of these detected ({each.rate:.2%}), {each.silent} wrong answers"
         )
     lines.append(f"  {result.runs} runs without flips: {result.false_alarms} false alarms")
+    for machine, counts in row["sections"].items():
+        lines += [f"  flips in sections, {machine}:", sections.table_text(counts)]
     if "cost" in row:
         before, after = row["cost"]
         for what in before:

@@ -13,15 +13,15 @@ from .sums import BLOCK
 
 _FUNCTION = """\
 
-/* Constants in the order of their checks. */
+enum { REGIONS = %(count)d };
+/* Constants in the order of their checks, twice. */
 static const struct {
   const void *data;
   uint32_t size;
   uint32_t sum;
-} regions[] = {
+} regions[2][REGIONS] = TVMRT_TWICE({
 %(rows)s
-};
-enum { REGIONS = (int)(sizeof(regions) / sizeof(regions[0])) };
+});
 
 uint32_t %(prefix)s_guard_next;
 static uint32_t partial; /* sum of the region that contains the next byte */
@@ -29,26 +29,27 @@ static uint32_t partial; /* sum of the region that contains the next byte */
 int32_t %(prefix)s_guard_idle(size_t max_bytes) {
   uint32_t begin = 0;
   int region = 0;
+  if (%(prefix)s_guard_differ(regions, sizeof(regions[0])) != 0) %(prefix)s_guard_next = UINT32_MAX;
   if (%(prefix)s_guard_next == UINT32_MAX) return kTvmErrorNetworkWeightsDamaged;
   if (max_bytes < %(block)d) max_bytes = %(block)d;
-  while (region < REGIONS && begin + regions[region].size <= %(prefix)s_guard_next) {
-    begin += regions[region++].size;
+  while (region < REGIONS && begin + regions[0][region].size <= %(prefix)s_guard_next) {
+    begin += regions[0][region++].size;
   }
   for (; region < REGIONS && max_bytes >= %(block)d; ++region) {
-    const uint32_t done = %(prefix)s_guard_next - begin, left = regions[region].size - done;
+    const uint32_t done = %(prefix)s_guard_next - begin, left = regions[0][region].size - done;
     const uint32_t most = (uint32_t)(max_bytes / %(block)d * %(block)d);
     const uint32_t count = left < most ? left : most;
-    const uint8_t *data = (const uint8_t *)regions[region].data + done;
+    const uint8_t *data = (const uint8_t *)regions[0][region].data + done;
     partial = %(prefix)s_guard_sum(partial, data, count);
     %(prefix)s_guard_next += count;
     if (count < left) return 0;
-    if (partial != regions[region].sum) {
+    if (partial != regions[0][region].sum) {
       partial = 0;
       %(prefix)s_guard_next = UINT32_MAX;
       return kTvmErrorNetworkWeightsDamaged;
     }
     partial = 0;
-    begin += regions[region].size;
+    begin += regions[0][region].size;
     max_bytes -= count;
   }
   if (region == REGIONS) %(prefix)s_guard_next = 0;
@@ -119,6 +120,7 @@ class IdleGuard(RunGuard):
             return super().definitions()
         own = [
             "#include <tvm/runtime/crt/error_codes.h>",
+            "#include <tvm/runtime/kernels/scalar/pairs.h>",
             "",
             f"#define {self.prefix.upper()}_OWN_SOURCE",
             f'#include "{self.prefix.lower()}.h"',
@@ -134,4 +136,4 @@ class IdleGuard(RunGuard):
             for b in self._in_flash
         ]
         values = {"rows": "\n".join(rows), "prefix": self.prefix, "block": BLOCK}
-        return [*super().functions(), _FUNCTION % values]
+        return [*super().functions(), _FUNCTION % {**values, "count": len(rows)}]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmrt.compiler.codegen.c.formatting import include_guard
+from tvmrt.compiler.codegen.c.formatting import call, include_guard, wrap
 from tvmrt.compiler.codegen.c.writer import Parameter
 from tvmrt.compiler.codegen.firmware.call_lines import CallLines
 from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.op import GAP
 from tvmrt.compiler.ir.program import Buffer, Program
 
+from .constants import DIFFER_C, add_checks, check_of
 from .plan import is_integer_layer, make_plan
-from .products import ProductCheck, checks_of, covered_by_all, print_layers
+from .products import EXPECT_PARAMETERS, ProductCheck, checks_of, covered_by_all, print_layers
 from .sums import SUM_C, sum_of
 
 _WEIGHTS, _TENSOR = "NetworkWeightsDamaged", "NetworkTensorDamaged"
@@ -20,7 +21,10 @@ _WEIGHTS, _TENSOR = "NetworkWeightsDamaged", "NetworkTensorDamaged"
 
 class RunGuard(CallLines):
     """Printer for ``guard="run"``: weights are checked after the last operator that reads them,
-    those of dense layers by their products."""
+    those of dense layers by their products. Constants that an operator defines are checked before
+    its calls."""
+
+    pairs_constants = True
 
     def __init__(self, program: Program, *context: Any) -> None:
         super().__init__(program, *context)
@@ -45,12 +49,16 @@ class RunGuard(CallLines):
             found["TVMRT_MICRO_CHECKSUM"] = f"{sources.prefix}_guard_products"
         return found
 
+    @classmethod
+    def extend(cls, sources: Sources) -> list[str]:
+        return add_checks(sources)
+
     def declarations(self) -> list[str]:
         return [
             "/*",
-            " * Runs check the memory of tensors and weights. They return",
+            " * Runs check the memory of tensors, weights and other constants. They return",
             f" * kTvmError{_TENSOR} if a tensor changed between two operators, and",
-            f" * kTvmError{_WEIGHTS} if weights changed; the outputs are then invalid.",
+            f" * kTvmError{_WEIGHTS} if constants changed; the outputs are then invalid.",
             " */",
             "",
         ]
@@ -62,8 +70,9 @@ class RunGuard(CallLines):
         return [self._sum(buffer, slot) for buffer, slot in self.plan.inputs]
 
     def around(self, index: int) -> tuple[list[str], list[str]]:
-        checks = self.plan.steps[index]
-        before = [line for each in checks.before for line in self._compare(*each)]
+        checks, constants = self.plan.steps[index], check_of(self.sources, index)
+        before = _refuse(f"{constants}{GAP}!= 0", _WEIGHTS) if constants else []
+        before += [line for each in checks.before for line in self._compare(*each)]
         for buffer in checks.indices:
             before += self._compare_weights(buffer)
         after = [line for each in checks.after for line in self._compare(*each)]
@@ -88,6 +97,7 @@ class RunGuard(CallLines):
             *self.variables(),
         ]
         source = [f'#include "{name}.h"', "", *self.definitions(), SUM_C % {"prefix": self.prefix}]
+        source.append(DIFFER_C % {"prefix": self.prefix})
         return {
             f"{name}.h": include_guard(f"{name.upper()}_H_", header),
             f"{name}.c": "\n".join([*source, *self.functions()]),
@@ -108,8 +118,15 @@ class RunGuard(CallLines):
                 "/* Sums of products of a dense layer minus their expected total: 0 after it. */",
                 f"TVMGEN_LOCAL extern uint32_t {name}_products;",
                 "",
-                "/* Set the variable to minus the total that a layer must have for the input x. */",
-                f"TVMGEN_LOCAL void {name}_expect(int layer, const void *x);",
+                "/* Totals of the columns of the weights of dense layers. */",
+                *(
+                    f"TVMGEN_LOCAL extern const uint32_t {name}_columns_{i}[{len(check.columns)}];"
+                    for i, check in enumerate(self._products.values())
+                ),
+                "",
+                "/* Set the variable to minus the total that a layer must have for the input x.",
+                " * flip: 0x80 for int8, 0 for uint8; total: for bytes of x equal to flip. */",
+                *wrap(f"TVMGEN_LOCAL void {name}_expect", EXPECT_PARAMETERS, ";"),
                 "",
             ]
         return lines
@@ -143,9 +160,9 @@ class RunGuard(CallLines):
         return _refuse(f"{self._call(buffer)}{GAP}!= {self.prefix}_guard_sums[{slot}]", _TENSOR)
 
     def _expect(self, index: int, check: ProductCheck) -> str:
-        layer = [*self._products].index(index)
+        first = check.arguments(self.prefix, [*self._products].index(index))
         address = self.arguments.expression(Parameter("", check.x.buffer, check.x.at.offset))
-        return f"{self.prefix}_guard_expect({layer},{GAP}{address});"
+        return f"{call(f'{self.prefix}_guard_expect', *first, address)};"
 
     def _compare_weights(self, buffer: Buffer) -> list[str]:
         return _refuse(

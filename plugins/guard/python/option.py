@@ -31,9 +31,9 @@ def _refused(request: Any) -> str | None:
 
 
 GUARD = Option(
-    "Firmware: detect weights and tensors that change in memory, and return an error code. "
-    "run: check all in each run. idle: check tensors in each run, and weights by a function that "
-    "the program calls between runs.",
+    "Firmware: detect weights, other constants and tensors that change in memory, and return an "
+    "error code. run: check all in each run. idle: check weights by a function that the program "
+    "calls between runs, and the rest in each run.",
     values=(RUN, IDLE),
     group="Boards",
     calls=lambda value: resolve(PRINTERS[value]),

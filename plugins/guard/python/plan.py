@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tvmrt.compiler.codegen.c.writer import Function
+from tvmrt.compiler.codegen.c.writer import Function, Parameter
 from tvmrt.compiler.codegen.options import Sources
 from tvmrt.compiler.ir.program import CONSTANT, Buffer, Program, Step
 
-_INDICES = {"int32", "int64"}  # types of indices in ONNX
-_NARROW_INDICES = {"int8", "uint8", "int16", "uint16"}  # of the nodes of decision trees
+# Parameters of integer layers whose results are defined for any values of them.
+_LAYER_VALUES = {"weights", "bias", "multipliers", "scale", "shift"}
+_BYTE_VALUES = {"weights", "table", "data", "w", "c"}  # parameters with bytes that are only values
 START = -1  # index of the "operator" that writes the inputs
 
 
@@ -77,11 +78,10 @@ def make_plan(program: Program, sources: Sources) -> GuardPlan:
         steps[span.written].summed.append((span.buffer, slot))
         checks = steps[span.checked]
         (checks.before if span.is_before else checks.after).append((span.buffer, slot))
-    users = _users(sources)
-    for buffer, readers in users.items():
-        steps[readers[-1]].weights.append(buffer)
-        for i in readers:
-            if buffer.dtype.name in _types_of_indices(sources.functions[i]):
+    for buffer, readers in _users(sources).items():
+        steps[[*readers][-1]].weights.append(buffer)
+        for i, parameters in readers.items():
+            if any(_may_be_index(sources.functions[i], p, buffer) for p in parameters):
                 steps[i].indices.append(buffer)
     return GuardPlan(steps, len(ends))
 
@@ -114,14 +114,15 @@ def _overwritten(step: Step, buffer: Buffer) -> bool:
     return any(buffer.shares_memory(other) for other in written)
 
 
-def _users(sources: Sources) -> dict[Buffer, list[int]]:
-    """Return the steps that read each constant."""
+def _users(sources: Sources) -> dict[Buffer, dict[int, list[Parameter]]]:
+    """Return the steps that read each constant, with the parameters that point to it."""
     constants = {*sources.weight_buffers}
-    users: dict[Buffer, list[int]] = {}
+    users: dict[Buffer, dict[int, list[Parameter]]] = {}
     for i, function in enumerate(sources.functions):
-        for buffer in dict.fromkeys(parameter.buffer for parameter in function.parameters):
+        for parameter in function.parameters:
+            buffer = parameter.buffer
             if buffer is not None and (buffer.kind == CONSTANT or buffer in constants):
-                users.setdefault(buffer, []).append(i)
+                users.setdefault(buffer, {}).setdefault(i, []).append(parameter)
     return users
 
 
@@ -130,12 +131,14 @@ def is_integer_layer(function: Function) -> bool:
     return any("_i8" in name for name in function.includes)
 
 
-def _types_of_indices(function: Function) -> set[str]:
-    """Return the types of an operator's constants that may be indices."""
-    if is_integer_layer(function):
-        return set()
-    has_trees = any("forest" in name for name in function.includes)
-    return _INDICES | _NARROW_INDICES if has_trees else _INDICES
+def _may_be_index(function: Function, parameter: Parameter, buffer: Buffer) -> bool:
+    """Return whether an operator may use elements of a constant as indices, sizes or counts."""
+    name = parameter.name.rstrip("0123456789")
+    if buffer.dtype.is_float or buffer.dtype.is_half:
+        return False
+    if is_integer_layer(function) and name in _LAYER_VALUES:
+        return False
+    return buffer.dtype.bits > 8 or name not in _BYTE_VALUES
 
 
 __all__ = ["START", "GuardPlan", "StepChecks", "is_integer_layer", "make_plan"]

@@ -36,6 +36,13 @@ class ProductCheck:
     def is_signed(self) -> bool:
         return self.layer.layer.x_signed
 
+    def arguments(self, prefix: str, index: int) -> list[str]:
+        """Return the first arguments of the C function ``guard_expect`` for the check with this
+        index: in code, because changed ones might lead out of the memory of a tensor."""
+        flip = "0x80" if self.is_signed else "0"
+        columns = f"{prefix}_guard_columns_{index}"
+        return [columns, str(len(self.columns)), flip, f"0x{self.total:08x}u"]
+
     @cached_property
     def columns(self) -> np.ndarray:
         """Totals of the columns of the weights, modulo 2 ** 32 [element of the input]."""
@@ -82,27 +89,19 @@ def _dense_layer(step: Step) -> MicroLayerI8 | None:
     return layer if one_pixel and layer.shape.out_c >= LEAST_CHANNELS else None
 
 
+EXPECT_PARAMETERS = (
+    "const uint32_t *columns", "int32_t n", "uint32_t flip", "uint32_t total", "const void *x",
+)  # fmt: skip
+
 _PRODUCTS = """\
 uint32_t %(prefix)s_guard_products;
 
+/* Totals of the columns of the weights of dense layers. */
 %(columns)s
 
-/* Dense layers: totals of the columns of their weights, inputs, 0x80 for int8 or 0 for uint8, and
- * the total of all sums if the bytes of the input, with this bit flipped, are 0. */
-static const struct {
-  const uint32_t *columns;
-  int32_t n;
-  uint32_t flip;
-  uint32_t total;
-} layers[] = {
-%(rows)s
-};
-
-void %(prefix)s_guard_expect(int layer, const void *x) {
+void %(prefix)s_guard_expect(%(parameters)s) {
   const uint8_t *b = (const uint8_t *)x;
-  const uint32_t *c = layers[layer].columns, flip = layers[layer].flip;
-  uint32_t total = layers[layer].total;
-  int32_t n = layers[layer].n;
+  const uint32_t *c = columns;
   for (; n >= 4; n -= 4, b += 4, c += 4) {
 #if GUARD_HELIUM
     const uint32x4_t bytes = veorq_u32(vldrbq_u32(b), vdupq_n_u32(flip));
@@ -120,12 +119,12 @@ void %(prefix)s_guard_expect(int layer, const void *x) {
 
 def print_layers(prefix: str, checks: Sequence[ProductCheck]) -> str:
     """Return the C text of the variable, the tables and the function of these checks."""
-    tables, rows = [], []
+    tables = []
     for i, check in enumerate(checks):
-        n = len(check.columns)
         values = comma_separated([f"{column}u" for column in check.columns.tolist()])
-        tables.append(f"static const uint32_t columns_{i}[{n}] = {{{values}}};")
-        flip = "0x80" if check.is_signed else "0"
-        rows.append(f"    {{columns_{i}, {n}, {flip}, 0x{check.total:08x}u}},")
-    parts = {"prefix": prefix, "columns": "\n".join(tables), "rows": "\n".join(rows)}
-    return _PRODUCTS % parts
+        tables.append(
+            f"const uint32_t {prefix}_guard_columns_{i}[{len(check.columns)}] = {{{values}}};"
+        )
+    parameters = comma_separated(EXPECT_PARAMETERS)
+    values = {"prefix": prefix, "columns": "\n".join(tables), "parameters": parameters}
+    return _PRODUCTS % values

@@ -130,7 +130,7 @@ def test_products_of_dense_layers_detect_flips_of_weights(onnx, kind, target, tm
     onnx.save(dense_layers(onnx, kind, (37, 129, 24, 24, 40, 17, 5)), tmp_path / "net.onnx")
     program = inject.build(tmp_path / "net.onnx", tmp_path, "run", target)
     text = (tmp_path / "tvmgen_guarded_lib0.c").read_text()
-    assert len(re.findall(r"_guard_expect\(\d", text)) == 5  # all but the layer of five channels
+    assert len(re.findall(r"_guard_expect\(", text)) == 5  # all but the layer of five channels
     assert len(re.findall(r"_guard_sum\(0,\s*\w+_weights,", text)) == 1
     result = inject.run(program, seed=5, flips=4000, runs=500)
     for each in result.injections:

@@ -13,7 +13,7 @@ from . import cpu_dispatch, manifest, pools
 from .c import cplusplus
 from .c.formatting import LINE, break_lines, comment_lines, include_guard
 from .c.function import print_function, signature
-from .c.initializers import name_layers
+from .c.initializers import is_pair, name_layers
 from .c.naming import Symbols
 from .c.writer import ConstantPool, Function, NetworkContext, comment_text, literal
 from .device_files import add_device_files, device_modules
@@ -44,7 +44,9 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     # a new training may have equal constants where this one does not
     replaceable = options.weights_in_blob
     pool = ConstantPool(merge=not replaceable)
-    common = NetworkContext(pool, symbols, target.threads, replaceable)
+    lines = options.call_lines
+    paired = lines is not None and lines.pairs_constants
+    common = NetworkContext(pool, symbols, target.threads, replaceable, paired)
     named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
         sources.levels = cpu_dispatch.LevelFunctions([level.name for level in target.levels])
@@ -103,11 +105,13 @@ def generate(
     if options.image is not None:
         sources.shared = _constants_of_other_networks(sources, options.image.weights)
     head = _head(program, options)
+    declared: list[str] = []
     if options.call_lines is not None:
         macros = options.call_lines.macros(program, sources)
         for function in sources.functions:
             function.macros.update(macros)
-    sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
+        declared = options.call_lines.extend(sources)
+    sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options, declared)
     if sources.device_constants:
         sources.files[f"{prefix}_held.h"] = _device_constants_header(sources)
     for i, chunk in enumerate(split_functions(sources.functions, target.hosted)):
@@ -182,7 +186,7 @@ def _constants_of_other_networks(sources: Sources, known: Mapping[tuple, str]) -
     return {buffer: known[key] for buffer, key in keys.items() if key in known}
 
 
-def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
+def _ops_header(prefix: str, sources: Sources, options: Options, declared: list[str]) -> str:
     placed = any(p.device_of for fn in sources.functions for p in fn.parameters)
     lines = [
         "#include <stdint.h>",
@@ -211,6 +215,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     if sources.levels is not None:
         lines += ["", *cpu_dispatch.declarations(prefix, sources.levels)]
+    lines += ["", *declared] if declared else []
     lines += cplusplus.END_C if options.firmware else []
     return include_guard(f"{prefix.upper()}_OPS_H_", lines)
 
@@ -257,6 +262,7 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     macros += print_macros(target, headers)
     defined = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
+    defined.sort(key=is_pair)  # their initialisers name functions
     definitions = merge_remainder_tiles(defined)
     lines = [
         "#include <math.h>",

@@ -112,6 +112,7 @@ PARAMETERS = {
     "TVMRT_DEPTH_FIRST_LAYERS": "operators/depth_first_chain.py",
     "TVMRT_ANY_WEIGHTS": "firmware/call_lines.py, for options that detect changed weights",
     "TVMRT_MICRO_CHECKSUM": "firmware/call_lines.py, for options that compare the sums",
+    "TVMRT_PAIRED_TABLES": "firmware/call_lines.py, for options that compare constants",
     "TVMRT_MICRO_ROUNDS_TWICE": "window/boards/requant_multipliers.py, for layers that do",
     "TVMRT_OPENMP_SIMD": "export/toolchain.py, for compilers that are given -fopenmp-simd",
 }

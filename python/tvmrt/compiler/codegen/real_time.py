@@ -8,17 +8,15 @@ leaves regions out, for which devices state it (``Device.real_time``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
-from tvmrt import libinfo
 from tvmrt.compiler.ir.custom import kernel_record
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 
 from .c.writer import Function
+from .kernel_headers import all_headers, kernel_text
 from .options import Sources
 
 _ALLOCATES, _LOCKS, _CALLS_SYSTEM = "allocates memory", "takes a lock", "calls the system"
@@ -50,7 +48,6 @@ _COMPUTES = re.compile(
 )
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _TEXTS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
-_INCLUDE = re.compile(r'#\s*include\s+[<"]([^>"]+)[>"]')
 _DEFINE = re.compile(r"^[ \t]*#\s*define\s+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _HEAD = re.compile(r"(\w+)\s*\((?:[^()]|\([^()]*\))*\)\s*\w*\s*\Z")
@@ -101,8 +98,8 @@ def _code_problem(function: Function) -> str:
     """Return what the code of a step does in addition to computing; "" if nothing."""
     own = "\n".join([function.text, *map(str, function.definitions)])
     code = _definitions(own)
-    for header in sorted(_closure(function.includes)):
-        code.update(_definitions(_kernel_text(header)))
+    for header in sorted(all_headers(function.includes)):
+        code.update(_definitions(kernel_text(header)))
     operator = kernel_record(function.step.group.root)
     if operator is not None:
         code.update(_definitions(operator.c.source))
@@ -175,47 +172,3 @@ def _definitions(text: str) -> _Code:
         for each in _WORD.findall(functions):
             code.add(each, functions)
     return code
-
-
-@cache
-def _kernel_text(header: str) -> str:
-    """Return the text of a kernel's header, or "" for a header of another library."""
-    for folder in libinfo.find_include_path():
-        path = Path(folder) / "tvm/runtime/kernels" / header
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    return ""
-
-
-def _closure(headers: Iterable[str]) -> set[str]:
-    """Return kernel headers with all that they include, relative to the folder of kernels."""
-    found: set[str] = set()
-    todo = list(headers)
-    while todo:
-        header = todo.pop()
-        if header not in found:
-            found.add(header)
-            todo += _included(header)
-    return found
-
-
-@cache
-def _included(header: str) -> tuple[str, ...]:
-    folder = Path(header).parent
-    names = []
-    for name in _INCLUDE.findall(_kernel_text(header)):
-        if name.startswith("tvm/runtime/kernels/"):
-            names.append(name.removeprefix("tvm/runtime/kernels/"))
-        elif not name.startswith(("tvm/", "dlpack/")):
-            names.append(_normal(folder / name))
-    return tuple(names)
-
-
-def _normal(path: Path) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)

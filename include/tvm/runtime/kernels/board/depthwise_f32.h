@@ -11,6 +11,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
 
+#include "../scalar/pairs.h"
 #include "common_f32.h"
 #include "partial_rows.h"
 
@@ -22,14 +23,16 @@ typedef struct tvmrt_micro_layer_f32 {
   int32_t* sums; /*!< Unused. */
 } tvmrt_micro_layer_f32;
 
+TVMRT_TABLE(float, tvmrt_zero_quad, 4, 0.0f, 0.0f, 0.0f, 0.0f);
+#define tvmrt_zero_quad tvmrt_zero_quad
+
 /*! \brief Copy an input row into the line buffer; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, int32_t slot) {
-  static const float padding[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_line_buffer* const line_buffer = &s->layout.line_buffer;
   const int32_t from = tvmrt_micro_row_offset(s, image, slot);
-  const float* x = padding;
+  const float* x = tvmrt_zero_quad[0];
   int32_t pixel = 0, quad = 0;
   if (from >= 0) {
     x = d->data->x + from;

@@ -7,6 +7,7 @@
 
 #include "../parallel.h"
 #include "../scalar/math.h"
+#include "../scalar/pairs.h"
 #include "../scalar/soft_float.h"
 #include "../tile/simd.h"
 
@@ -28,15 +29,17 @@ typedef tvmrt_f32x1 tvmrt_row_f32;
 typedef tvmrt_f32v tvmrt_row_f32;
 #endif
 
+TVMRT_TABLE(float, tvmrt_softmax_beyond, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+            -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY);
+#if TVMRT_ROW_LANES > 1
+#define tvmrt_softmax_beyond tvmrt_softmax_beyond
+#endif
+
 /* Load the n < lanes floats at x, padded with -INFINITY. */
 TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_remainder_f32v(const float* x, int n) {
   enum { kMax = 16 }; /* maximum lanes */
-  static const float beyond[2 * kMax] = {
-      0,         0,         0,         0,         0,         0,         0,         0,
-      0,         0,         0,         0,         0,         0,         0,         0,
-      -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
-      -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
-  return TVMRT_ROW_F32(load_n)(x, n) + TVMRT_ROW_F32(load)(beyond + kMax - n);
+  return TVMRT_ROW_F32(load_n)(x, n) + TVMRT_ROW_F32(load)(tvmrt_softmax_beyond[0] + kMax - n);
 }
 
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
@@ -75,10 +78,12 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
 #if TVMRT_ROW_LANES == 1
 #define tvmrt_softmax_exp_f32v tvmrt_exp_nonpositive_f32
 #else
+TVMRT_TABLE(float, tvmrt_softmax_factors, 6, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+            5.0000001201e-1f, 1.0f, 1.0f);
+#define tvmrt_softmax_factors tvmrt_softmax_factors
+
 TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_exp_f32v(tvmrt_row_f32 x) {
   typedef TVMRT_VECTOR(uint32_t, TVMRT_ROW_LANES) u32v;
-  static const float factors[] = {
-      8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f};
   const tvmrt_row_f32 shift = TVMRT_ROW_F32(splat)(12582912.0f);
   const tvmrt_row_f32 clamped = TVMRT_ROW_F32(max)(x, TVMRT_ROW_F32(splat)(-88.0f));
   const tvmrt_row_f32 shifted =
@@ -88,7 +93,8 @@ TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_exp_f32v(tvmrt_row_f32 x) {
   r = TVMRT_ROW_F32(fma)(n, TVMRT_ROW_F32(splat)(2.12194440e-4f), r);
   tvmrt_row_f32 p = TVMRT_ROW_F32(fma)(r, TVMRT_ROW_F32(splat)(1.9875691500e-4f),
                                        TVMRT_ROW_F32(splat)(1.3981999507e-3f));
-  for (int i = 0; i < 6; i++) p = TVMRT_ROW_F32(fma)(p, r, TVMRT_ROW_F32(splat)(factors[i]));
+  for (int i = 0; i < 6; i++)
+    p = TVMRT_ROW_F32(fma)(p, r, TVMRT_ROW_F32(splat)(tvmrt_softmax_factors[0][i]));
   return p * (tvmrt_row_f32)(((u32v)shifted + 127u) << 23);
 }
 #endif
@@ -131,15 +137,12 @@ TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int tail) {
 }
 
 #if TVMRT_SOFT_FLOAT
+TVMRT_TABLE(float, tvmrt_softmax_soft_factors, 7, 1.3981999507e-3f, 8.3334519073e-3f,
+            4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f);
+#define tvmrt_softmax_soft_factors tvmrt_softmax_soft_factors
+
 /* tvmrt_exp_nonpositive_f32(x - largest). */
 TVMRT_RARELY_CALLED float tvmrt_softmax_soft_exp_f32(float x, float largest) {
-  static const float factors[] = {1.3981999507e-3f,
-                                  8.3334519073e-3f,
-                                  4.1665795894e-2f,
-                                  1.6666665459e-1f,
-                                  5.0000001201e-1f,
-                                  1.0f,
-                                  1.0f};
   const float shift = 12582912.0f;
   x = tvmrt_add_f32(x, -largest);
   if (tvmrt_less_f32(x, -88.0f)) x = -88.0f;
@@ -148,7 +151,8 @@ TVMRT_RARELY_CALLED float tvmrt_softmax_soft_exp_f32(float x, float largest) {
   x = tvmrt_add_f32(tvmrt_mul_f32(n, -0.693359375f), x);
   x = tvmrt_add_f32(tvmrt_mul_f32(n, 2.12194440e-4f), x);
   float p = 1.9875691500e-4f;
-  for (int i = 0; i < 7; i++) p = tvmrt_add_f32(tvmrt_mul_f32(p, x), factors[i]);
+  for (int i = 0; i < 7; i++)
+    p = tvmrt_add_f32(tvmrt_mul_f32(p, x), tvmrt_softmax_soft_factors[0][i]);
   return tvmrt_mul_f32(p, tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23));
 }
 

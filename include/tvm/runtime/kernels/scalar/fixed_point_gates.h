@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "fixed_point.h"
+#include "pairs.h"
 
 static inline int32_t tvmrt_fixed_clamp16(int32_t x) {
   return x > 32767 ? 32767 : x < -32768 ? -32768 : x;
@@ -21,10 +22,12 @@ static inline int32_t tvmrt_fixed_mul16(int32_t a, int32_t b) {
   return product > 32767 ? 32767 : product;
 }
 
+/* exp(-2 ^ n) for n from -2 on */
+TVMRT_TABLE(int16_t, tvmrt_exp16_powers, 6, 25520, 19875, 12055, 4435, 600, 11);
+#define tvmrt_exp16_powers tvmrt_exp16_powers
+
 /*! \brief exp of a value up to 0 with integer_bits (1 to 5) integer bits, as a fraction. */
 static inline int32_t tvmrt_fixed_exp16(int32_t a, int32_t integer_bits) {
-  /* exp(-2 ^ n) for n from -2 on */
-  static const int16_t powers[] = {25520, 19875, 12055, 4435, 600, 11};
   const int32_t bits = 15 - integer_bits;
   const int32_t quarter = 1 << (bits - 2);
   const int32_t near = (a & (quarter - 1)) - quarter;
@@ -36,7 +39,8 @@ static inline int32_t tvmrt_fixed_exp16(int32_t a, int32_t integer_bits) {
   const int32_t third = tvmrt_fixed_mul16(tvmrt_fixed_shift(x4, 2) + x3, 10923);
   int32_t y = 28918 + tvmrt_fixed_mul16(x + tvmrt_fixed_shift(third + x2, 1), 28918);
   for (int32_t n = 0; n < 6 && n - 2 < integer_bits; ++n) {
-    if ((((near - a) >> (bits + n - 2)) & 1) != 0) y = tvmrt_fixed_mul16(y, powers[n]);
+    if ((((near - a) >> (bits + n - 2)) & 1) != 0)
+      y = tvmrt_fixed_mul16(y, tvmrt_exp16_powers[0][n]);
   }
   return a == 0 ? 32767 : y;
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "compiler.h"
+#include "pairs.h"
 
 TVMRT_INLINE uint32_t tvmrt_bits_f32(float x) {
   uint32_t bits;
@@ -279,6 +280,11 @@ TVMRT_INLINE float tvmrt_small_angle_reduce_f32(float x, int32_t* quadrant) {
   return (float)(((double)x - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11);
 }
 
+/* 26 zeros, then the fractional bits of 2/pi */
+TVMRT_TABLE(uint32_t, tvmrt_two_over_pi, 8, 0x00000028u, 0xbe60db93u, 0x91054a7fu, 0x09d5f47du,
+            0x4d377036u, 0xd8a5664fu, 0x10e4107fu, 0x9458eaf7u);
+#define tvmrt_two_over_pi tvmrt_two_over_pi
+
 /* The remainder of x by pi/2, and the quadrant, for every finite x, in integers, exact to 2^-60;
  * scalar.
  *
@@ -286,15 +292,12 @@ TVMRT_INLINE float tvmrt_small_angle_reduce_f32(float x, int32_t* quadrant) {
  * quadrants of m * 2^k: 96 of them, from fractional bit k - 1 on, leave two bits of quadrant and 94
  * of fraction in the low 96 bits of the product. */
 TVMRT_NOINLINE float tvmrt_any_angle_reduce_f32(float x, int32_t* quadrant) {
-  /* 26 zeros, then the fractional bits of 2/pi */
-  static const uint32_t two_over_pi[8] = {0x00000028u, 0xbe60db93u, 0x91054a7fu, 0x09d5f47du,
-                                          0x4d377036u, 0xd8a5664fu, 0x10e4107fu, 0x9458eaf7u};
   const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
   *quadrant = 0;
   if (bits <= 0x3f490fdau) return x; /* pi/4 */
   if (bits >= 0x7f800000u) return NAN;
   const uint32_t place = (bits >> 23) - 126u;
-  const uint32_t* word = two_over_pi + (place >> 5);
+  const uint32_t* word = tvmrt_two_over_pi[0] + (place >> 5);
   const uint32_t by = place & 31u;
   const uint64_t high = (uint64_t)word[0] << 32 | word[1], low = (uint64_t)word[2] << 32 | word[3];
   const uint64_t first = by ? high << by | low >> (64u - by) : high;

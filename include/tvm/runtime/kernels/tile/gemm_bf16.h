@@ -33,6 +33,7 @@
 #define TVM_RUNTIME_KERNELS_TILE_GEMM_BF16_H_
 
 #include "../scalar/half.h"
+#include "../scalar/pairs.h"
 #include "gemm_f32.h"
 #include "intrinsics.h"
 
@@ -436,7 +437,9 @@ static inline void tvmrt_bf16_round_nchw_pixels(void* words, int each, const flo
 /* clang-format on */
 
 /*! \brief Descriptor of tiles whose input pairs are two words. */
-static const tvmrt_pairs_f32 tvmrt_pairs_wide = {1, NULL, NULL};
+TVMRT_TABLE(tvmrt_pairs_f32, tvmrt_wide_pairs, 1, {1, NULL, NULL});
+#define tvmrt_wide_pairs tvmrt_wide_pairs
+#define tvmrt_pairs_wide tvmrt_wide_pairs[0][0]
 
 /*! \brief Pairs multiplied in the time of a float multiply-add: only AMX tiles have `begin`. */
 TVMRT_INLINE int64_t tvmrt_bf16_macs(const tvmrt_tiles_f32* tiles) {

@@ -45,7 +45,9 @@ static inline void tvmrt_amx_begin(int widest, int64_t run) {
 static inline void tvmrt_amx_end(void) { _tile_release(); }
 
 /*! \brief Descriptor of all tiles of this file. */
-static const tvmrt_pairs_f32 tvmrt_pairs_amx = {0, tvmrt_amx_begin, tvmrt_amx_end};
+TVMRT_TABLE(tvmrt_pairs_f32, tvmrt_amx_pairs_table, 1, {0, tvmrt_amx_begin, tvmrt_amx_end});
+#define tvmrt_amx_pairs_table tvmrt_amx_pairs_table
+#define tvmrt_pairs_amx tvmrt_amx_pairs_table[0][0]
 
 /* Copy `rows` rows of `words` words into a zeroed buffer of a register's size. */
 TVMRT_RARELY_CALLED void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t* from,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../scalar/compiler.h"
+#include "../scalar/pairs.h"
 #include "intrinsics.h"
 
 /* Interleave `pixels` pixels of `bytes` each; with a literal the copies become moves. */
@@ -21,14 +22,16 @@ TVMRT_INLINE void tvmrt_interleave_pixels(uint8_t* to, const uint8_t* a, const u
 }
 
 #if defined(__AVX512VBMI__) && defined(__AVX512BW__)
+TVMRT_TABLE(uint8_t, tvmrt_rgb_lanes, 64, 0, 1, 2, 64, 65, 66, 3, 4, 5, 67, 68, 69, 6, 7, 8, 70, 71,
+            72, 9, 10, 11, 73, 74, 75, 12, 13, 14, 76, 77, 78, 15, 16, 17, 79, 80, 81, 18, 19, 20,
+            82, 83, 84, 21, 22, 23, 85, 86, 87, 24, 25, 26, 88, 89, 90, 27, 28, 29, 91, 92, 93, 0,
+            0, 0);
+#define tvmrt_rgb_lanes tvmrt_rgb_lanes
+
 /* Interleave pixels of three bytes, as in pictures: ten pixels per line. */
 TVMRT_INLINE void tvmrt_interleave_rgb(uint8_t* to, const uint8_t* a, const uint8_t* b,
                                        int32_t pixels) {
-  static const uint8_t lane_index[64] = {
-      0,  1,  2,  64, 65, 66, 3,  4,  5,  67, 68, 69, 6,  7,  8,  70, 71, 72, 9,  10, 11,
-      73, 74, 75, 12, 13, 14, 76, 77, 78, 15, 16, 17, 79, 80, 81, 18, 19, 20, 82, 83, 84,
-      21, 22, 23, 85, 86, 87, 24, 25, 26, 88, 89, 90, 27, 28, 29, 91, 92, 93, 0,  0,  0};
-  const __m512i order = _mm512_loadu_si512(lane_index);
+  const __m512i order = _mm512_loadu_si512(tvmrt_rgb_lanes[0]);
   for (; pixels > 0; pixels -= 10, a += 30, b += 30, to += 60) {
     const int n = 6 * (pixels < 10 ? pixels : 10);
     const __mmask64 half = (1ull << n / 2) - 1, whole = (1ull << n) - 1;

@@ -15,6 +15,8 @@ from tvmrt.compiler.ir.extent import Extent, SymInt, as_extent, symbols_of, uppe
 from .formatting import LINE, initializer, members, wrap
 from .writer import FunctionWriter, literal
 
+_STATIC = "static const"
+
 
 def triple(values: Sequence[SymInt], missing: int) -> tuple[SymInt, SymInt, SymInt]:
     """Return (depth, height, width) from 1 to 3 spatial values, filling with ``missing``."""
@@ -39,17 +41,61 @@ def dtype_initializer(dtype: DType) -> str:
 def print_struct(
     f: FunctionWriter, head: str, fields: Mapping[str, object] | Iterable[str]
 ) -> None:
-    """Print a variable with its initialiser, one member per line; ``head`` ends with its name.
+    """Print an automatic variable with its initialiser, one member per line; ``head`` ends with its
+    name. It names every member: compilers call memset() for missing ones."""
+    f.line(f"{head} = {_struct_initializer(fields)};")
 
-    Zeros of a static struct are not printed. An automatic struct names every member: compilers call
-    memset() for missing ones.
-    """
-    if isinstance(fields, Mapping) and head.startswith("static "):
+
+def print_static_struct(
+    f: FunctionWriter, kind: str, name: str, fields: Mapping[str, object] | Iterable[str]
+) -> str:
+    """Print a constant struct of static storage, without members that are zero; return its lvalue
+    in C (see :func:`print_static`)."""
+    if isinstance(fields, Mapping):
         fields = without_zeros(fields)
-    f.line(f"{head} = {{")
-    for member in members(fields) if isinstance(fields, Mapping) else fields:
-        f.line(f"    {member},")
-    f.line("};")
+    return print_static(f, kind, name, _struct_initializer(fields))
+
+
+def _struct_initializer(fields: Mapping[str, object] | Iterable[str]) -> str:
+    lines = members(fields) if isinstance(fields, Mapping) else fields
+    return "\n".join(["{", *(f"    {member}," for member in lines), "}"])
+
+
+def print_static(
+    f: FunctionWriter,
+    kind: str,
+    name: str,
+    value: str,
+    dims: str = "",
+    storage: str = _STATIC,
+    separator: str = " ",
+) -> str:
+    """Print a constant; ``value`` is its initialiser, ``dims`` are those of an array in brackets.
+    Return its lvalue in C: the name, or in networks that compare their constants the first of two
+    copies at file scope. This function and :func:`share_layer` print all constants that operators
+    define."""
+    if storage != _STATIC or not f.common.paired_constants:
+        f.line(f"{storage} {kind} {name}{dims} ={separator}{value};")
+        return name
+    return f"{_define_pair(f, kind, value, f.static_symbol(f'_{name}'), dims)}[0]"
+
+
+def print_array(
+    f: FunctionWriter, kind: str, name: str, values: Sequence[object], storage: str = _STATIC
+) -> str:
+    """Print a constant array, wrapped; return its lvalue in C (see :func:`print_static`)."""
+    head = f"{storage} {kind} {name}[] = "
+    value = "\n".join(wrap(head, values, ";", brackets="{}"))[len(head) : -1]
+    dims = f"[{len(values)}]" if f.common.paired_constants else "[]"
+    return print_static(f, kind, name, value, dims, storage)
+
+
+def _define_pair(f: FunctionWriter, kind: str, value: str, symbol: str, dims: str = "") -> str:
+    """Define two copies of a constant at file scope; return the array of both in C."""
+    pair = LayerStruct(kind, (value,), symbol, f"[2]{dims}")
+    f.include("scalar/pairs.h")
+    f.define(pair)
+    return pair.placeholder
 
 
 def print_tensors(f: FunctionWriter, kind: str, fields: Mapping[str, object]) -> None:
@@ -114,8 +160,9 @@ def print_layer(
     fields: Mapping[str, object],
     name: str = "layer",
     work: SymInt | None = None,
-) -> None:
-    """Print the struct of a step's extents, with this C type and variable name.
+) -> str:
+    """Print the struct of a step's extents, with this C type and variable name; return its lvalue
+    in C.
 
     A struct without symbolic dimensions is static. Otherwise the constant members lie in a static
     struct, and the symbolic dimensions are written to a copy of it. If the kernel is inlined
@@ -126,36 +173,51 @@ def print_layer(
     work = fields.get("work") if work is None else work
     inlined = f.threads and isinstance(work, (int, Extent)) and upper_bound(work) < PARALLEL_WORK
     if not symbolic:
-        print_struct(f, f"static const {kind} {name}", fields)
-    elif inlined or _count_members(fields) - len(symbolic) < MIN_COPIED_MEMBERS:
+        return print_static_struct(f, kind, name, fields)
+    if inlined or _count_members(fields) - len(symbolic) < MIN_COPIED_MEMBERS:
         print_struct(f, f"const {kind} {name}", fields)
     else:
         fixed = f.fresh(f"fixed_{name}")
-        print_struct(f, f"static const {kind} {fixed}", _constant_members(fields))
+        constant = without_zeros(_constant_members(fields))
+        f.line(f"static const {kind} {fixed} = {_struct_initializer(constant)};")
         f.include("parallel.h")
         f.line(f"{kind} {name};")
         f.line(f"tvmrt_copy_struct(&{name}, &{fixed}, sizeof({name}));")
         for path, value in symbolic.items():
             f.line(f"{name}.{path} = {value};")
+    return name
 
 
 @dataclass(frozen=True)
 class LayerStruct:
     """Layer struct at file scope that equal layers share. Functions refer to it by ``placeholder``;
-    :func:`name_layers` puts the symbol of the file's first such layer there."""
+    :func:`name_layers` puts the symbol of the file's first such layer there.
+
+    ``dims``: ``[2]`` for two copies, and dimensions of an array; ``lines`` is then one initialiser.
+    The copies lie in one array, because linkers may merge equal objects.
+    """
 
     kind: str
     lines: tuple[str, ...]
     symbol: str = field(compare=False)
+    dims: str = ""
 
     @property
     def placeholder(self) -> str:
         """Name that depends on the content alone, so that equal functions have equal texts."""
-        digest = hashlib.sha256("\n".join((self.kind, *self.lines)).encode()).hexdigest()
-        return f"tvmrt_layer_{digest[:16]}"
+        content = "\n".join((self.kind + self.dims, *self.lines))
+        return f"tvmrt_layer_{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
     def __str__(self) -> str:
-        return "\n".join([f"static const {self.kind} {self.placeholder} = {{", *self.lines, "};"])
+        head = f"static const {self.kind} {self.placeholder}{self.dims} ="
+        if is_pair(self):
+            return f"{head} TVMRT_TWICE({self.lines[0]});"
+        return "\n".join([f"{head} {{", *self.lines, "};"])
+
+
+def is_pair(definition: object) -> bool:
+    """Return whether a definition of a function is a constant with its copy."""
+    return isinstance(definition, LayerStruct) and bool(definition.dims)
 
 
 def name_layers(text: str, definitions: Iterable[object]) -> str:
@@ -175,9 +237,11 @@ def share_layer(
     if is_dynamic:
         print_struct(f, f"const {kind} layer", fields)
         return "&layer"
-    lines = tuple(f"    {member}," for member in members(without_zeros(fields)))
     _explain(f, kind)
-    struct = LayerStruct(kind, lines, f.common.symbols.layer(layer))
+    fields, symbol = without_zeros(fields), f.common.symbols.layer(layer)
+    if f.common.paired_constants:
+        return f"&{_define_pair(f, kind, _struct_initializer(fields), symbol)}[0]"
+    struct = LayerStruct(kind, tuple(f"    {member}," for member in members(fields)), symbol)
     f.define(struct)
     return f"&{struct.placeholder}"
 
@@ -214,13 +278,14 @@ def _constant_members(fields: Mapping[str, object]) -> dict[str, object]:
     return constant
 
 
-def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
-    """Print a float32 kernel's register tiles and the functions that they name."""
+def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> str:
+    """Print a float32 kernel's register tiles and the functions that they name; return the lvalue
+    of the tiles in C."""
     f.include(*tiles.headers)
     f.target_fields.update(tiles.target_fields)
-    f.line(f"static const {tiles.c_type} {name} = {tiles.initializer()};")
     for line in tiles.definitions():
         f.define(line)
+    return print_static(f, tiles.c_type, name, tiles.initializer())
 
 
 def range_initializer(attrs: dict) -> str:

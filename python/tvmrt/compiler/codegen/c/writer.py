@@ -147,13 +147,15 @@ class Function:
 class NetworkContext:
     """Context that a network's functions share: constants, symbols, whether threads may be used.
 
-    With ``replaceable`` weights, the text depends on their values only where it has to.
+    With ``replaceable`` weights, the text depends on their values only where it has to. With
+    ``paired_constants``, each constant that an operator defines exists twice, for comparisons.
     """
 
     weights: ConstantPool
     symbols: Symbols
     threads: bool
     replaceable: bool = False
+    paired_constants: bool = False
 
 
 class FunctionWriter:

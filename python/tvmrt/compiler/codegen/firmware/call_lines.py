@@ -27,6 +27,9 @@ class CallLines:
         self.program, self.prefix, self.sources = program, prefix, sources
         self.options, self.arguments = options, arguments
 
+    # whether each constant that an operator defines exists twice: see c/initializers.py
+    pairs_constants = False
+
     @classmethod
     def macros(cls, program: Program, sources: Sources) -> dict[str, str]:
         """Return macros by name that the operators' files define before their kernel headers.
@@ -34,6 +37,11 @@ class CallLines:
         ``sources`` has the printed functions, without files.
         """
         return {}
+
+    @classmethod
+    def extend(cls, sources: Sources) -> list[str]:
+        """Add text to the printed functions; return declarations for the operators' header."""
+        return []
 
     def declarations(self) -> list[str]:
         """Return lines of the network's header."""

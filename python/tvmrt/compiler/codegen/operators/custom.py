@@ -12,6 +12,7 @@ from tvmrt.compiler.ir.program import DENSE, Step
 from tvmrt.error import UnsupportedError
 
 from ..c.formatting import call
+from ..c.initializers import print_static
 from ..c.naming import local_name
 from ..c.writer import FunctionWriter, literal
 from ..lowering import Lowering, ResultLayout, Scratch, lowers
@@ -82,8 +83,8 @@ class CustomLowering(Lowering):
             )
         variable = f.fresh(f"{local_name(name)}_shape")
         extents = ", ".join(map(str, type.shape)) or "1"
-        f.line(f"{f.storage} tvmrt_shape {variable} = {{{type.rank}, {type.size}, {{{extents}}}}};")
-        return f"&{variable}"
+        value = f"{{{type.rank}, {type.size}, {{{extents}}}}}"
+        return f"&{print_static(f, 'tvmrt_shape', variable, value, storage=f.storage)}"
 
     def _layout(self, position: int) -> Layout | None:
         """Return the declared layout of an operand; inputs are numbered before outputs."""

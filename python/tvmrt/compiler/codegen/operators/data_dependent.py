@@ -7,7 +7,7 @@ from math import prod
 from tvmrt.compiler.ir.extent import upper_bound
 from tvmrt.compiler.ir.program import Step
 
-from ..c.initializers import print_layer, print_struct
+from ..c.initializers import print_array, print_layer, print_struct
 from ..c.inputs import input_pointer, input_pointers
 from ..c.writer import FunctionWriter, error_location
 from ..lowering import Lowering, Scratch, lowers
@@ -45,7 +45,7 @@ class NonzeroLowering(Lowering):
         f.include("op/nonzero.h")
         x, shape = self.node.inputs[0], f.fresh("shape")
         pointer = input_pointer(f, 0, "x")
-        f.line(f"{f.storage} int32_t {shape}[] = {{{', '.join(map(str, x.shape))}}};")
+        shape = print_array(f, "int32_t", shape, x.shape, f.storage)
         passed = f"{pointer}, {len(x.shape)}, {shape}, {self.node.attrs['count']}, {f.write()}"
         f.line(f"tvmrt_nonzero_{x.dtype.name}({passed});")
 
@@ -82,13 +82,13 @@ class UniqueLowering(Lowering):
         }
         if self.node.op == "unique_equal_nan":
             fields["equal_nan"] = 1
-        print_layer(f, "tvmrt_unique_layer", fields)
+        layer = print_layer(f, "tvmrt_unique_layer", fields)
         pointer = input_pointer(f, 0, "x")
         first, inverse, counts, kept = (
             f.name_write(i, name) for i, name in enumerate(("first", "inverse", "counts", "kept"))
         )
         scratch = f"(int32_t *)(void *){f.scratch()}"
-        f.line(f"*{kept} = tvmrt_unique_{x.dtype.name}(&layer, {pointer}, {scratch},")
+        f.line(f"*{kept} = tvmrt_unique_{x.dtype.name}(&{layer}, {pointer}, {scratch},")
         f.line(f"    {first}, {inverse}, {counts});")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import call, wrap
+from ..c.initializers import print_array
 from ..c.inputs import value_pointer
 from ..c.writer import FunctionWriter, c_string, comment_text, error_location
 from ..lowering import Lowering, lowers
@@ -21,16 +22,15 @@ class TakeAtLowering(Lowering):
         x, value, *tables = self.node.inputs
         data, fill = value_pointer(f, x, "x"), value_pointer(f, value, "value")
         names = [value_pointer(f, t, f"places{d}") for d, t in enumerate(tables)]
-        for name, extents in (("extents", x.shape), ("counts", self.node.output.shape)):
-            for line in wrap(f"{f.storage} int64_t {name}[] = ", extents, ";", brackets="{}"):
-                f.line(line)
+        extents = print_array(f, "int64_t", "extents", x.shape, f.storage)
+        counts = print_array(f, "int64_t", "counts", self.node.output.shape, f.storage)
         for line in wrap("const int64_t *const places[] = ", names, ";", brackets="{}"):
             f.line(line)
         rank = len(names)
         f.line(f"int64_t at[{rank}];")
         where = error_location(self.node, "places")
         size = f"sizeof({x.dtype.c})"
-        arguments = [data, fill, f.write(), size, rank, "extents", "counts", "places", "at", where]
+        arguments = [data, fill, f.write(), size, rank, extents, counts, "places", "at", where]
         f.result(call("tvmrt_take_at", *arguments))
 
 
@@ -45,11 +45,10 @@ class RequireLowering(Lowering):
         actual, given = self.node.inputs
         pointers = [value_pointer(f, actual, "found"), value_pointer(f, given, "given")]
         attrs = self.node.attrs
-        expected = attrs["expected"] or (0,)
-        for line in wrap(f"{f.storage} int64_t expected[] = ", expected, ";", brackets="{}"):
-            f.line(line)
+        values = attrs["expected"] or (0,)
+        expected = print_array(f, "int64_t", "expected", values, f.storage)
         where = c_string(comment_text(attrs["where"]))
         count, shown = actual.type.size, given.type.size
-        arguments = [pointers[0], "expected", count, pointers[1], shown, where]
+        arguments = [pointers[0], expected, count, pointers[1], shown, where]
         f.line(f"*{f.write()} = 1;")
         f.result(call("tvmrt_require", *arguments, c_string(attrs["text"])))

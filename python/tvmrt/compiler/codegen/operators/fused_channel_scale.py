@@ -54,7 +54,7 @@ class ChannelScaleLowering(DepthFirstFusable):
         window, channels = self.depth_first_layer(step).window, step.writes[0].shape[1]
         work = window.pixels * channels
         sizes = {"window": window.members(), "groups": 1, "out_channels": channels, "work": work}
-        print_layer(f, "tvmrt_layer_f32", sizes, layer)
+        layer = print_layer(f, "tvmrt_layer_f32", sizes, layer)
         members = braces(["NULL", "tvmrt_scale_f32_rows"])
         f.line(f"const tvmrt_depth_first_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "w": residual[0], "y": y}, data)

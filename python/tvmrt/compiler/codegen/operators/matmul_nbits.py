@@ -70,7 +70,7 @@ class MatMulNBitsLowering(Lowering):
         f.include("op/matmul_nbits.h")
         if attrs["bits"] == 4:
             f.target_fields.add("digits")
-        print_layer(
+        layer = print_layer(
             f,
             "tvmrt_matmul_nbits_layer",
             {
@@ -83,13 +83,13 @@ class MatMulNBitsLowering(Lowering):
             },
         )
         constants = input_pointers(f, "w", "scales", "points", first=1)
-        passed = ("&layer", f.read(0), *constants, f.write())
+        passed = (f"&{layer}", f.read(0), *constants, f.write())
         if self._has_panels:
             panels = self._print_panels(f, passed)
             if lower_bound(rows) >= PANEL_ROWS:
                 f.result(panels)
                 return
-            f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")
+            f.line(f"if ({layer}.m >= TVMRT_PANEL_ROWS) return {panels};")
         f.result(call("tvmrt_matmul_nbits_f32", *passed))
 
     def _print_panels(self, f: FunctionWriter, passed: tuple[str, ...]) -> str:
@@ -101,5 +101,5 @@ class MatMulNBitsLowering(Lowering):
             return call("tvmrt_matmul_digits_f32", passed[0], str(digits), *passed[1:])
         assert tiles is not None, "there are many rows"
         f.include("op/matmul_nbits_panels.h")
-        print_tiles(f, tiles)
-        return call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
+        registers = print_tiles(f, tiles)
+        return call("tvmrt_matmul_panels_f32", passed[0], f"&{registers}", *passed[1:])

@@ -25,9 +25,9 @@ class _NormLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/norm.h")
-        print_layer(f, f"{self.kernel}_layer", self.members(step))
+        layer = print_layer(f, f"{self.kernel}_layer", self.members(step))
         parameter_names = input_pointers(f, *self.parameter_names, first=1)
-        f.result(call(self.kernel, "&layer", f.read(0), *parameter_names, f.write()))
+        f.result(call(self.kernel, f"&{layer}", f.read(0), *parameter_names, f.write()))
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:

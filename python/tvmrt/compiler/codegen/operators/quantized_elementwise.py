@@ -10,7 +10,14 @@ from tvmrt.compiler.ir.program import Step, pixel_stride
 from tvmrt.compiler.planner.row_fusion_schedule import RowLayer
 
 from ..c.formatting import LINE, call, plus, wrap
-from ..c.initializers import float_literal, print_layer, print_struct, range_initializer
+from ..c.initializers import (
+    float_literal,
+    print_layer,
+    print_static,
+    print_static_struct,
+    print_struct,
+    range_initializer,
+)
 from ..c.writer import FunctionWriter
 from ..geometry import FLOAT
 from ..kernel_features import BOARD_KERNELS
@@ -155,9 +162,10 @@ class QuantizedBinaryLowering(QuantizedElementwiseLowering):
         factor = f", .factor = {float_literal(scales.scale)}" if node.op == "qmul" else ""
         f.include("op/eltwise_i8.h")
         define_weight_format(f, self.target)
-        print_struct(
+        factors = print_static_struct(
             f,
-            f"static const {self.kernel} factors",
+            self.kernel,
+            "factors",
             [
                 f".fa = {float_literal(scales.a_scale)}, "
                 f".fb = {float_literal(scales.b_scale)}{factor}",
@@ -167,7 +175,7 @@ class QuantizedBinaryLowering(QuantizedElementwiseLowering):
                 f".range = {range_initializer(attrs)}",
             ],
         )
-        return "&factors"
+        return f"&{factors}"
 
     @property
     def kernel(self) -> str:
@@ -193,8 +201,7 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
         elif self._has_task(step):
             self._emit_task(step, f)
         else:
-            self._emit_shape(step, f)
-            self._emit_call(f, "&layer")
+            self._emit_call(f, f"&{self._emit_shape(step, f)}")
 
     def _has_task(self, step: Step) -> bool:
         """Return whether to print a separate task function with a static layer: threads may share
@@ -204,9 +211,9 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
 
     def _emit_task(self, step: Step, f: FunctionWriter) -> None:
         before, f.lines = f.lines, []
-        self._emit_shape(step, f)
+        layer = self._emit_shape(step, f)
         average = self._print_average(f)
-        f.result(f"tvmrt_pool_i8_part(&layer, {average}, tensors, task, env->num_task)")
+        f.result(f"tvmrt_pool_i8_part(&{layer}, {average}, tensors, task, env->num_task)")
         body, f.lines = f.lines, before
         task = f.static_symbol("_task")
         parameters = "int task", "TVMParallelGroupEnv *env", "void *tensors"
@@ -239,8 +246,7 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
         if self._is_global_average(step):
             self._emit_global_average_rows(step, f)
             return
-        self._emit_shape(step, f)
-        self._emit_call(f, board_lowering.print_pool_rows(f))
+        self._emit_call(f, board_lowering.print_pool_rows(f, self._emit_shape(step, f)))
 
     def _emit_call(self, f: FunctionWriter, layer: str) -> None:
         average = self._print_average(f)
@@ -255,11 +261,12 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
         if self.node.op == "qmax_pool":
             return "NULL"
         shift = self._shift()
-        self._print_range(f, {**attrs, "y_zero": attrs["y_zero"] - shift})
+        bounds = self._print_range(f, {**attrs, "y_zero": attrs["y_zero"] - shift})
         average = [
             f".x_scale = {float_literal(attrs['x_scale'])}, "
             f".y_scale = {float_literal(attrs['y_scale'])}",
-            f".shift = {float_literal(float(shift))}, .x_zero = {attrs['x_zero']}, .range = range",
+            f".shift = {float_literal(float(shift))}, .x_zero = {attrs['x_zero']}, "
+            f".range = {bounds}",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
         return "&average"
@@ -268,8 +275,8 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
         """Return the zero point if it is added before a mean is rounded, else 0."""
         return self.node.attrs["y_zero"] if self.node.op == "qavg_pool_zero_first" else 0
 
-    def _print_range(self, f: FunctionWriter, attrs: dict) -> None:
-        f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
+    def _print_range(self, f: FunctionWriter, attrs: dict) -> str:
+        return print_static(f, "tvmrt_i8_range", "range", range_initializer(attrs))
 
     def _covers_image(self) -> bool:
         attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]
@@ -288,7 +295,7 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
         channels, height, width = value.shape[1:]
         first, count, rows = (f.int_parameter(name) for name in ("first", "count", "rows"))
         x_stride, signed = pixel_stride(step.reads[0].at), int(value.dtype.is_signed)
-        self._print_range(f, attrs)
+        bounds = self._print_range(f, attrs)
         f.line(f"int32_t *sums = (int32_t *)(void *){f.scratch()};")
         with f.block(f"if ({first} == 0)"), f.loop("c", channels):
             f.line(f"sums[c] = {-height * width * attrs['x_zero']};")
@@ -296,17 +303,17 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
         f.line(f"tvmrt_image_sums_i8(sums, {channels}, {x}, {pixels}, {x_stride}, {signed});")
         f.line(f"if ({rows} == 0) return 0;")
         y, scale = f"(uint8_t *){f.write()}", self._scale_of_sum(height * width)
-        f.line(f"tvmrt_scale_sums_i8({y}, sums, {channels}, {scale}, &range);")
+        f.line(f"tvmrt_scale_sums_i8({y}, sums, {channels}, {scale}, &{bounds});")
 
     def _emit_global_average(self, f: FunctionWriter, x_stride: int) -> None:
         value, attrs = self.node.inputs[0], self.node.attrs
         pixels = prod(value.shape[2:])
-        self._print_range(f, attrs)
+        bounds = self._print_range(f, attrs)
         arguments = [
             f"/* batch */ {value.shape[0]}", f"/* pixels */ {pixels}",
             f"/* channels */ {value.shape[1]}", f.read(0), f"/* x_stride */ {x_stride}",
             f"/* x_zero */ {attrs['x_zero']}", f"/* x_signed */ {int(value.dtype.is_signed)}",
-            f"/* scale */ {self._scale_of_sum(pixels)}", "&range", f.write(),
+            f"/* scale */ {self._scale_of_sum(pixels)}", f"&{bounds}", f.write(),
         ]  # fmt: skip
         f.line("\n".join(wrap("tvmrt_global_average_pool_i8", arguments, ";", columns=LINE - 4)))
 
@@ -317,7 +324,7 @@ class QuantizedPoolLowering(ImageLowering, RowFusable):
             return f"(float)({x!r} / ({y!r} * {pixels}))"
         return float_literal(x / (y * pixels))
 
-    def _emit_shape(self, step: Step, f: FunctionWriter) -> None:
+    def _emit_shape(self, step: Step, f: FunctionWriter) -> str:
         x, y = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
         window = window_of(self.node, self.node.output.shape[0], x, y)
-        print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))
+        return print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))

@@ -146,15 +146,14 @@ class RecurrentLowering(Tunable):
         kernel = "_".join([self.node.op, *words, *self.variant])
         f.define(call(macro, kernel, *functions, *self.macro_arguments()))
         job = self.job(step, f, tiles)
-        self._print_layer(step, f, tiles)
-        print_tiles(f, tiles)
+        layer, registers = self._print_layer(step, f, tiles), print_tiles(f, tiles)
         ordered = {member: job[member] for member in JOB if member in job}
         print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
         if self._is_shared(tiles):
             f.include("op/recurrent_shared.h")
             f.define(call(f"TVMRT_SHARE_{self.node.op.upper()}_F32", kernel))
             kernel += "_shared"
-        f.result(call(kernel, "&layer", "&tiles", "&job", *self.extra_arguments()))
+        f.result(call(kernel, f"&{layer}", f"&{registers}", "&job", *self.extra_arguments()))
 
     def _is_shared(self, tiles: packing.Tiles) -> bool:
         """Return whether two threads share the units of each step: each has whole tiles."""
@@ -190,10 +189,10 @@ class RecurrentLowering(Tunable):
             "sums": _floats(f, self._packed_bytes(tiles) // 4),
         }
 
-    def _print_layer(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> None:
+    def _print_layer(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> str:
         x = step.reads[step.read_values.index(self.node.inputs[0])].at
         y = step.writes[0].at
-        print_layer(
+        return print_layer(
             f,
             "tvmrt_recurrent_f32_layer",
             {

@@ -12,6 +12,7 @@ from tvmrt.compiler.planner.row_fusion_schedule import OUTSIDE, ChainPlan, Layer
 
 from ..c.formatting import call, plus, times
 from ..c.function import finish_function
+from ..c.initializers import print_static
 from ..c.writer import Function, FunctionWriter, Parameter
 from ..lowering import Lowering, Scratch
 from ..target import Target
@@ -64,8 +65,7 @@ class RowFusedLowering(Lowering):
             inner = self._row_steps(patch)
             functions = [self._print_row_function(f, s) for s in inner]
             if patch.plan.calls not in tables:
-                tables[patch.plan.calls] = f.fresh("calls")
-                _print_table(f, tables[patch.plan.calls], patch.plan.calls)
+                tables[patch.plan.calls] = _print_table(f, f.fresh("calls"), patch.plan.calls)
             table = tables[patch.plan.calls]
             printed.append(_Printer(self, step, f, patch, inner, functions, table))
         images = step.writes[0].shape[0]
@@ -86,7 +86,7 @@ class RowFusedLowering(Lowering):
 
 @dataclass(frozen=True)
 class _Printer:
-    """Printer of the calls of a patch. ``table``: C name of its table of calls."""
+    """Printer of the calls of a patch. ``table``: C lvalue of its table of calls."""
 
     chain: RowFusedLowering
     step: Step
@@ -235,12 +235,12 @@ def external_operands(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
     return operands
 
 
-def _print_table(f: FunctionWriter, name: str, calls: Sequence[LayerCall]) -> None:
+def _print_table(f: FunctionWriter, name: str, calls: Sequence[LayerCall]) -> str:
+    """Print a table of calls; return its lvalue in C."""
     f.line("/* {layer, output rows, input rows that later iterations do not read} */")
-    f.line(f"static const tvmrt_row_fusion_call {name}[{len(calls)}] = {{")
-    for text in _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls]):
-        f.line(f"    {text}")
-    f.line("};")
+    rows = _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls])
+    value = "\n".join(["{", *(f"    {row}" for row in rows), "}"])
+    return print_static(f, "tvmrt_row_fusion_call", name, value, f"[{len(calls)}]")
 
 
 def _parenthesized(term: str) -> str:

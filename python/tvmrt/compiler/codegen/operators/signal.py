@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.signal import radices
 
-from ..c.initializers import print_struct
+from ..c.initializers import print_static_struct, print_struct
 from ..c.inputs import input_pointer, input_pointers
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, Scratch, lowers
@@ -100,9 +100,10 @@ class SpectrogramLowering(Lowering):
         f.include("op/spectrogram.h")
         attrs, (channels, frames, _) = self.node.attrs, self.node.output.shape
         _print_tables(f, attrs["length"] // 2, False, "float32")
-        print_struct(
+        layer = print_static_struct(
             f,
-            "static const tvmrt_spectrogram_f32_layer layer",
+            "tvmrt_spectrogram_f32_layer",
+            "layer",
             {
                 "channels": channels,
                 "frames": frames,
@@ -113,7 +114,7 @@ class SpectrogramLowering(Lowering):
         )
         x, window = input_pointers(f, "x", "window")
         work = f"(float *)(void *){f.scratch()}"
-        f.line(f"tvmrt_spectrogram_f32(&layer, &fft, {x}, {window}, {f.write()}, {work});")
+        f.line(f"tvmrt_spectrogram_f32(&{layer}, &fft, {x}, {window}, {f.write()}, {work});")
 
 
 @lowers("signal_rfft", "signal_irfft")

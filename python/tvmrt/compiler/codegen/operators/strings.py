@@ -8,8 +8,8 @@ import numpy as np
 
 from tvmrt.compiler.ir.program import Step
 
-from ..c.formatting import call, wrap
-from ..c.initializers import print_struct
+from ..c.formatting import call
+from ..c.initializers import print_array, print_struct
 from ..c.inputs import input_pointer, input_pointers
 from ..c.writer import FunctionWriter, c_string, error_location
 from ..lowering import Lowering, lowers
@@ -33,11 +33,10 @@ class StringLowering(Lowering):
         return self.node.output.type.size
 
 
-def print_strings(f: FunctionWriter, name: str, texts: Sequence[str]) -> None:
-    """Print a table of strings with at least one element."""
+def print_strings(f: FunctionWriter, name: str, texts: Sequence[str]) -> str:
+    """Print a table of strings with at least one element; return its lvalue in C."""
     strings = [c_string(text) for text in texts] or ["NULL"]
-    for line in wrap(f"static const char *const {name}[] = ", strings, ";", brackets="{}"):
-        f.line(line)
+    return print_array(f, "char *const", name, strings)
 
 
 @lowers("text_in", "text_out")
@@ -51,11 +50,11 @@ class StringBoundaryLowering(StringLowering):
 class StringConstantsLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         values = self.node.attrs["values"]
-        print_strings(f, "texts", values)
+        texts = print_strings(f, "texts", values)
         i = f.fresh("i")
         with f.loop(i, len(values)):
-            f.line(f"{f.write()}[{i}] = (int64_t)(intptr_t)texts[{i}];")
-        f.line("(void)texts;")
+            f.line(f"{f.write()}[{i}] = (int64_t)(intptr_t){texts}[{i}];")
+        f.line(f"(void){texts};")
 
 
 @lowers("text_heap")
@@ -79,10 +78,10 @@ class StringFindLowering(StringLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         keys = self.node.attrs["keys"]
         order = sorted(range(len(keys)), key=lambda i: keys[i].encode("utf-8", "replace"))
-        print_strings(f, "keys", [keys[i] for i in order])
+        table = print_strings(f, "keys", [keys[i] for i in order])
         places = f.constant("places", np.array(order or [0], np.int64))
         x = input_pointer(f, 0, "x")
-        self.body(f, "find", [x, self.count, "keys", places, len(keys), f.write()])
+        self.body(f, "find", [x, self.count, table, places, len(keys), f.write()])
 
 
 @lowers("text_join")

@@ -48,7 +48,7 @@ class GridSampleLowering(SamplingLowering):
         x, attrs, shape = self.node.inputs[0], self.node.attrs, self.node.output.shape
         outside = {"zeros": "ZERO", "border": "BORDER", "reflection": "REFLECT"}[attrs["padding"]]
         f.include("op/grid_sample.h")
-        print_layer(
+        layer = print_layer(
             f,
             "tvmrt_grid_sample_f32_layer",
             {
@@ -64,7 +64,7 @@ class GridSampleLowering(SamplingLowering):
             },
         )
         pointers = input_pointers(f, "in", "grid")
-        called = ("tvmrt_grid_sample_f32", "&layer", *pointers)
+        called = ("tvmrt_grid_sample_f32", f"&{layer}", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))
 
 
@@ -78,7 +78,7 @@ class RegionLowering(SamplingLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, attrs = self.node.inputs[0], self.node.attrs
         f.include("op/roi.h")
-        print_layer(
+        layer = print_layer(
             f,
             "tvmrt_roi_f32_layer",
             {
@@ -98,7 +98,7 @@ class RegionLowering(SamplingLowering):
         pointers = input_pointers(f, *names)
         operand = "batch_indices" if "images" in names else "rois"
         where = error_location(self.node, operand)
-        called = (f"tvmrt_{self.node.op}_f32", "&layer", *pointers, where)
+        called = (f"tvmrt_{self.node.op}_f32", f"&{layer}", *pointers, where)
         self.finish(f, called, self.node.output.shape[0])
 
 
@@ -116,7 +116,7 @@ class DeformColumnsLowering(SamplingLowering):
         inputs, attrs, shape = self.node.inputs, self.node.attrs, self.node.output.shape
         x, mask = inputs[0], inputs[2] if len(inputs) > 2 else None
         f.include("op/deform_conv_im2col.h")
-        print_layer(
+        layer = print_layer(
             f,
             "tvmrt_deform_f32_layer",
             {
@@ -136,5 +136,5 @@ class DeformColumnsLowering(SamplingLowering):
             },
         )
         pointers = input_pointers(f, "in", "offset", "mask")
-        called = ("tvmrt_deform_im2col_f32", "&layer", *pointers)
+        called = ("tvmrt_deform_im2col_f32", f"&{layer}", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))

@@ -170,7 +170,7 @@ class ConvolutionLowering(ChannelsLastLowering, Tunable):
         residual: tuple[str, int],
         y: str,
     ) -> tuple[str, str, str]:
-        """Print variables for the layer, its tiles and its tensors; return their names. ``x``,
+        """Print variables for the layer, its tiles and its tensors; return their lvalues. ``x``,
         ``y``: pointers; ``residual``: pointer and pixel stride."""
         epilogue, shape = self.epilogue, self.node.output.shape
         layer, tiles, data = (f.fresh(name) for name in ("layer", "tiles", "data"))
@@ -186,8 +186,8 @@ class ConvolutionLowering(ChannelsLastLowering, Tunable):
         row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
         f.include(f"{tiled.kernel}.h")
         members = {**tiled.layer.members(residual[1], *epilogue.bounds()), **tiled.tiles.members()}
-        print_layer(f, "tvmrt_layer_f32", members, layer)
-        print_tiles(f, tiled.tiles, tiles)
+        layer = print_layer(f, "tvmrt_layer_f32", members, layer)
+        tiles = print_tiles(f, tiled.tiles, tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context}, data)
         return layer, tiles, data
 

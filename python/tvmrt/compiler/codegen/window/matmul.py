@@ -270,8 +270,7 @@ class _MatMulPrinter(_MatMulPlan):
             self._print_conv(tiles, data)
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
-        self._print_layer(tiles, inner, tiles.block)
-        self._print_calls(outer, data)
+        self._print_calls(outer, data, *self._print_layer(tiles, inner, tiles.block))
 
     def _emit_board(self, layer: MicroLayerF32) -> None:
         """Print a call of the microcontroller kernel."""
@@ -308,12 +307,13 @@ class _MatMulPrinter(_MatMulPlan):
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")
-        print_layer(f, "tvmrt_layer_f32", {**members, **tiles.members()})
-        print_tiles(f, tiles)
+        struct = print_layer(f, "tvmrt_layer_f32", {**members, **tiles.members()})
+        registers = print_tiles(f, tiles)
         print_data_f32(f, data)
-        f.result(f"tvmrt_{kernel}(&layer, &tiles, &data)")
+        f.result(f"tvmrt_{kernel}(&{struct}, &{registers}, &data)")
 
-    def _print_layer(self, tiles, batches, block: int) -> None:
+    def _print_layer(self, tiles, batches, block: int) -> tuple[str, str]:
+        """Print the layer and its tiles; return their lvalues."""
         f, row, b_layout = self.f, self.row, self.b_layout
         padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
         scale = 1
@@ -333,7 +333,7 @@ class _MatMulPrinter(_MatMulPlan):
         f.include(f"matmul_{self.kind.driver}.h")
         if self.kind.words_per_pair:
             f.macro("TVMRT_MATMUL_BF16_BYTES", str(BF16_BYTES))
-        print_layer(
+        layer = print_layer(
             f,
             "tvmrt_matmul_f32_layer",
             {
@@ -355,9 +355,9 @@ class _MatMulPrinter(_MatMulPlan):
             },
             work=prod(loop.extent for loop in padded) * row.extent * self.n * self.k,
         )
-        print_tiles(f, tiles)
+        return layer, print_tiles(f, tiles)
 
-    def _print_calls(self, outer, data: dict[str, str]) -> None:
+    def _print_calls(self, outer, data: dict[str, str], layer: str, tiles: str) -> None:
         f = self.f
         variables = [f.fresh(f"i{k}") for k in range(len(outer))]
         with open_loops(f, outer, variables):
@@ -375,7 +375,7 @@ class _MatMulPrinter(_MatMulPlan):
             print_data_f32(
                 f, {**data, **{key: element_pointer(key, at) for key, at in operands.items()}}
             )
-            product = f"tvmrt_matmul_{self.kind.driver}(&layer, &tiles, &data)"
+            product = f"tvmrt_matmul_{self.kind.driver}(&{layer}, &{tiles}, &data)"
             if outer:
                 f.line(f"if ({product} != 0) return -1;")
             else:

@@ -60,8 +60,8 @@ class PoolLowering(ChannelsLastLowering, RowFusable, DepthFirstFusable):
         if not self.vectors:
             emit_indexed_max_pool(self.node, f, "NULL")
             return
-        row, context = self._print_layer(step, f)
-        self._print_call(step, f, "&layer", row, context)
+        layer, row, context = self._print_layer(step, f)
+        self._print_call(step, f, f"&{layer}", row, context)
 
     def row_layer(self, step: Step) -> RowLayer | None:
         if not self.vectors or not BOARD_KERNELS.of(self.target) or len(step.writes[0].shape) != 4:
@@ -92,16 +92,16 @@ class PoolLowering(ChannelsLastLowering, RowFusable, DepthFirstFusable):
         row, context = self._row_epilogue(step, f, window)
         work = window.pixels * channels * window.taps * FLOAT_WORK
         sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
-        print_layer(f, "tvmrt_layer_f32", sizes, layer)
-        print_layer(f, "tvmrt_pool_layer", pool_members(self.node), pool)
+        layer = print_layer(f, "tvmrt_layer_f32", sizes, layer)
+        pool = print_layer(f, "tvmrt_pool_layer", pool_members(self.node), pool)
         members = braces([f"&{pool}", "tvmrt_pool_f32_some_rows"])
         f.line(f"const tvmrt_depth_first_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
         return [f"&{layer}", "NULL", "NULL", f"&{kernel}", f"&{data}"]
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
-        row, context = self._print_layer(step, f)
-        part = board_lowering.print_pool_rows(f)
+        layer, row, context = self._print_layer(step, f)
+        part = board_lowering.print_pool_rows(f, layer)
         self._print_call(step, f, part, row, context)
 
     def _window(self, step: Step) -> Window:
@@ -109,13 +109,13 @@ class PoolLowering(ChannelsLastLowering, RowFusable, DepthFirstFusable):
         strides = pixel_stride(x), pixel_stride(step.writes[0].at)
         return window_of(self.node, self.node.output.shape[0], *strides)
 
-    def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str]:
-        """Print ``layer``; return the epilogue function of finished pixels and its context."""
+    def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str, str]:
+        """Print the layer; return it, the epilogue function of finished pixels and its context."""
         window = self._window(step)
         f.include("pool.h")
         epilogue = self._row_epilogue(step, f, window)
-        print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))
-        return epilogue
+        layer = print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))
+        return layer, *epilogue
 
     def _row_epilogue(self, step: Step, f: FunctionWriter, window: Window) -> tuple[str, str]:
         shape = self.node.output.shape
@@ -171,12 +171,12 @@ def emit_indexed_max_pool(node, f: FunctionWriter, indices: str) -> None:
     f.include("op/max_pool_indices.h")
     lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
-    print_layer(
+    layer = print_layer(
         f,
         "tvmrt_max_pool_indices_layer",
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "index_stride": distance},
     )
-    f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {indices})")
+    f.result(f"{kernel}(&{layer}, {f.read(0)}, {f.write(0)}, {indices})")
 
 
 def _lowest(dtype) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tvmrt.compiler.ir.extent import Extent
 
 from ..c.formatting import braces, wrap
-from ..c.initializers import print_layer, print_struct
+from ..c.initializers import print_layer, print_static_struct, print_struct
 from ..c.writer import FunctionWriter
 from .plan_i8 import AmxPlan, PlanI8
 
@@ -18,16 +18,16 @@ CALL_DATA = (
 )  # fmt: skip
 
 
-def print_plan(f: FunctionWriter, plan: PlanI8, fused_add: str = "NULL") -> None:
-    """Print the layer as a struct, and the definitions of its tiles. ``fused_add``: the address of
-    the constants of a fused residual add."""
+def print_plan(f: FunctionWriter, plan: PlanI8, fused_add: str = "NULL") -> str:
+    """Print the layer as a struct, and the definitions of its tiles; return the struct's lvalue.
+    ``fused_add``: the address of the constants of a fused residual add."""
     for line in tile_definitions(plan):
         f.define(line)
     members = layer_members(plan)
     if plan.amx is not None:
-        print_struct(f, "static const tvmrt_conv_i8_amx amx", amx_members(plan.amx, fused_add))
-        members["amx"] = "&amx"
-    print_layer(f, "tvmrt_conv_i8", members)
+        amx = amx_members(plan.amx, fused_add)
+        members["amx"] = f"&{print_static_struct(f, 'tvmrt_conv_i8_amx', 'amx', amx)}"
+    return print_layer(f, "tvmrt_conv_i8", members)
 
 
 def print_call_data(f: FunctionWriter, fields: Mapping[str, object]) -> None:

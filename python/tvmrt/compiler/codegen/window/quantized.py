@@ -24,11 +24,7 @@ from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.tuned import Choice
 
 from ..c.formatting import GAP
-from ..c.initializers import (
-    PARALLEL_WORK,
-    print_tensors,
-    share_layer,
-)
+from ..c.initializers import PARALLEL_WORK, print_static, print_tensors, share_layer
 from ..c.writer import FunctionWriter
 from ..geometry import Window
 from ..kernel_features import BOARD_KERNELS, HELIUM
@@ -349,19 +345,18 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
             scales = f.constant("scale", packed_scales)
             cast = "" if packed_scales.dtype == np.float32 else "(const float *)"
             fields["scale"] = cast + scales
-            fields["range"] = "&range"
-            f.line(f"static const tvmrt_i8_range range = {self._range()};")
+            fields["range"] = f"&{print_static(f, 'tvmrt_i8_range', 'range', self._range())}"
             if plan.residual_type:
                 fields.update(self._print_residual(step, f))
             if plan.residual_type.endswith("fused"):
                 quick = self._fused_requant_add().initializer
-                f.line(f"static const tvmrt_fused_add_i8 fused_add ={GAP}{quick};")
-                fused_add = "&fused_add"
+                fused = print_static(f, "tvmrt_fused_add_i8", "fused_add", quick, separator=GAP)
+                fused_add = f"&{fused}"
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
-        print_plan(f, plan, fused_add)
+        struct = print_plan(f, plan, fused_add)
         print_call_data(f, fields)
-        f.result("tvmrt_conv_i8_run(&layer, &data)")
+        f.result(f"tvmrt_conv_i8_run(&{struct}, &data)")
 
     def _fused_requant_add(self) -> FusedRequantAdd | None:
         (node,) = self.group.after
@@ -371,11 +366,11 @@ class IntegerMatMulLowering(BoardLowering, Tunable):
         """Print the residual add of tiles; return its operands as members of the call's data."""
         (node,), residual = self.group.after, self.residual
         plus = residual_initializer(node, node.inputs.index(residual))
-        f.line(f"static const tvmrt_add_i8 residual_add ={GAP}{plus};")
+        added = print_static(f, "tvmrt_add_i8", "residual_add", plus, separator=GAP)
         at = step.read_values.index(residual)
         strides = row_strides(step.reads[at].at, self.node.output.shape, self.order)
         return {
-            "residual_add": "&residual_add",
+            "residual_add": f"&{added}",
             "added": f.name_read(at, "added"),
             "added_stride": strides[0],
         }

@@ -11,7 +11,7 @@ from tvmrt.compiler.ir.program import MATRIX, ROWS, Step
 from tvmrt.compiler.ir.rounding import round_up
 
 from ..c.formatting import plus
-from ..c.initializers import print_struct, range_initializer
+from ..c.initializers import print_static, print_struct, range_initializer
 from ..c.writer import FunctionWriter
 from ..loops.loop_nest import index, merge_loops, open_loops
 from ..lowering import Lowering, ResultLayout, Scratch, lowers
@@ -68,11 +68,12 @@ class QMatMulComputedLowering(Lowering):
         f.include("matmul_i8.h", "tile/requantize.h", *tile_headers(plan))
         finish = self._finish(f, plan)
         table, packed = packing_bytes(plan)
-        print_plan(f, plan)
+        layer = print_plan(f, plan)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with open_loops(f, loops, names):
             at = [index(loops, names, k) for k in range(3)]
-            self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
+            scratch = f".table = {table}, .packed = {packed}"
+            self._print_product(step, f, b, at, finish, scratch, layer)
 
     def _plan(self, a: Strided, y: Strided) -> PlanI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
@@ -117,12 +118,12 @@ class QMatMulComputedLowering(Lowering):
                 f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
             )
             return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
-        f.line(f"static const tvmrt_i8_range range = {text};")
+        bounds = print_static(f, "tvmrt_i8_range", "range", text)
         padded = f.constant("scale", pad_channels(plan, scale))
-        return {"scale": padded, "range": "&range", "y_bytes": "1"}
+        return {"scale": padded, "range": f"&{bounds}", "y_bytes": "1"}
 
     def _print_product(
-        self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str], scratch: str
+        self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str], scratch: str, layer: str
     ) -> None:
         node = self.node
         x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
@@ -135,5 +136,5 @@ class QMatMulComputedLowering(Lowering):
         data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
         print_struct(f, "const tvmrt_matmul_i8_b right", right)
         print_call_data(f, data)
-        call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
+        call = f"tvmrt_matmul_i8_dynamic(&{layer}, &data, &right, {node.attrs['x_zero']})"
         f.line(f"if ({call} != 0) return -1;")

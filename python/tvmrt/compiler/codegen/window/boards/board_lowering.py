@@ -157,10 +157,10 @@ def with_line_buffer(step: Step, layer: BoardLayer, kernel: MicroKernel) -> Step
     return with_scratch(step, "ring", kernel.scratch(layer).bytes if layer.shape.depthwise else 0)
 
 
-def print_pool_rows(f: FunctionWriter) -> str:
-    """Print the pooling ``layer`` restricted to some rows; return its address."""
+def print_pool_rows(f: FunctionWriter, layer: str) -> str:
+    """Print a pooling layer restricted to some rows; return its address."""
     print_row_range(f)
-    f.line("tvmrt_pool_layer part = layer;")
+    f.line(f"tvmrt_pool_layer part = {layer};")
     f.line("tvmrt_window_restrict_rows(&part.window, &part.pad_end[1], &at);")
     return "&part"
 

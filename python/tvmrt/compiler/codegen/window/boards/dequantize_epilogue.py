@@ -8,7 +8,7 @@ from tvmrt.compiler.ir import Node
 from tvmrt.compiler.ir.quantized import INT8_TYPES
 from tvmrt.compiler.ir.requantization import rounding_of
 
-from ...c.initializers import print_struct
+from ...c.initializers import print_static_struct
 from ...c.writer import FunctionWriter
 from ...loops.pointwise import scalar_literal
 
@@ -32,7 +32,7 @@ def print_dequantize_epilogue(
     if high - low != 255:
         return None
     f.include("board/dequantize_i8.h")
-    print_struct(f, "static const tvmrt_micro_dequantize_ctx scales", {
+    context = print_static_struct(f, "tvmrt_micro_dequantize_ctx", "scales", {
         "acc_scale": scales[0], "scale": scales[1], "min_value": low - zero,
     })  # fmt: skip
-    return "tvmrt_micro_dequantize_rows", "&scales"
+    return "tvmrt_micro_dequantize_rows", f"&{context}"

@@ -12,7 +12,7 @@ from tvmrt.compiler.ir.program import Step
 from tvmrt.compiler.ir.quantized import storage_range
 from tvmrt.compiler.ir.requantization import rounding_of
 
-from ...c.initializers import print_struct
+from ...c.initializers import print_static_struct, print_struct
 from ...c.writer import FunctionWriter
 from ..epilogue_operands import row_strides
 from ..fused_residual import int8_residual_operand
@@ -73,7 +73,7 @@ def print_residual_epilogue(
     f.include("board/residual_add_i8.h")
     f.line("/* y = (q * own_multiplier + other * other_multiplier + offset) >> shift, clamped to")
     f.line(" * lo and hi; q is the byte of `range` that the layer has without the add. */")
-    print_struct(f, "static const tvmrt_micro_residual residual", {
+    layer = print_static_struct(f, "tvmrt_micro_residual", "residual", {
         "range": micro_range(zero, low, high, low < 0, twice=table.twice),
         "own_multiplier": add.own, "other_multiplier": add.other,
         "offset": add.add, "shift": add.shift,
@@ -81,7 +81,7 @@ def print_residual_epilogue(
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"], "operand_stride": strides[0],
     })  # fmt: skip
     print_struct(f, "const tvmrt_micro_residual_ctx addend", {
-        "layer": "&residual", "multipliers": multipliers, "operand": f.name_read(at, "other"),
+        "layer": f"&{layer}", "multipliers": multipliers, "operand": f.name_read(at, "other"),
     })  # fmt: skip
     return f"tvmrt_micro_residual{'_full_range' if full_range else ''}_rows", "&addend"
 
