@@ -66,7 +66,8 @@ uint32_t %(prefix)s_guard_sum(uint32_t sum, const void *data, size_t size) {
     for (; size >= 32; size -= 32) {
 #if GUARD_MULTIPLE_LOADS
       __asm volatile(
-          "ldmia %%0!, {r2-r5}\\n add %%1, r2, %%1, ror #31\\n add %%1, r3\\n add %%1, r4\\n add %%1, r5\\n"
+          "ldmia %%0!, {r2-r5}\\n add %%1, r2, %%1, ror #31\\n"
+          "add %%1, r3\\n add %%1, r4\\n add %%1, r5\\n"
           "ldmia %%0!, {r2-r5}\\n add %%1, r2\\n add %%1, r3\\n add %%1, r4\\n add %%1, r5"
           : "+r"(words), "+r"(sum) : : "r2", "r3", "r4", "r5", "memory");
 #else
