@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    net = tvmrt.load(options.network)
+    net = plain_processes.load(options.network)
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, net.inputs[0].shape[1:])), np.float32)
     expected = plain_processes.calls(net, images)

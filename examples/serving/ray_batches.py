@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    net = tvmrt.load(options.network)
+    net = plain_processes.load(options.network)
     shape = net.inputs[0].shape
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, shape[1:])), np.float32)

@@ -12,7 +12,7 @@ from tvmrt.conversion.agreement import check_agreement
 from tvmrt.conversion.exporter import import_exporter, report_failure
 from tvmrt.option_syntax import option
 
-DEFAULT_MAX_BATCH = 64  # default maximum of the batch; more rows take several runs
+DEFAULT_MAX_BATCH = 64  # default maximum of the batch; calls with more rows compile a variant
 _INSTEAD = "convert it to ONNX yourself and give that file"
 # Some converters of skl2onnx fail with later versions of ai.onnx.ml, others with opsets before 18.
 _OPSETS = {"": 18, "ai.onnx.ml": 3}

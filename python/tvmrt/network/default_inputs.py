@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
+from typing import Any, Callable, Optional, Protocol, Union, cast
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from tvmrt.network.network import Network
 
 Shapes = dict[str, tuple[int, ...]]
 # By name; text is an open extent, and None no declaration.
 DeclaredShapes = Mapping[str, Optional[tuple[Union[int, str], ...]]]
+
+
+class _Network(Protocol):
+    """What this module needs of ``Network``."""
+
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any: ...
+
+    def with_threads(self, threads: int) -> _Network: ...
 
 
 class DefaultInputs:
@@ -26,13 +31,13 @@ class DefaultInputs:
     def __init__(
         self,
         find: Callable[[], DeclaredShapes] | None = None,
-        compile_for: Callable[[Shapes], Network] | None = None,
+        compile_for: Callable[[Shapes], _Network] | None = None,
     ) -> None:
         """``find`` returns these inputs, ``compile_for`` the network with more ``shapes``."""
         self._find = find
         self._compile_for = compile_for
         self._declared: DeclaredShapes | None = None if find else {}
-        self._variants: dict[tuple[tuple[str, tuple[int, ...]], ...], Network] = {}
+        self._variants: dict[tuple[tuple[str, tuple[int, ...]], ...], _Network] = {}
 
     def call(
         self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any], by_name: bool

@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 import numpy as np
 
 from tvmrt.error import NameNotFoundError
-from tvmrt.network import array_conversion
+from tvmrt.network import array_conversion, executor_pool
 from tvmrt.network.default_inputs import DefaultInputs
-from tvmrt.network.executor_pool import (
-    DEFAULT_MAX_IDLE,
-    Context,
-    Ports,
-    fast_call,
-    ports_of,
-    unused_releaser,
-)
+from tvmrt.network.executor_pool import Context, Ports, ports_of
 from tvmrt.network.inputs import largest, random_inputs
 from tvmrt.network.loaded_library import (
     LoadedLibrary,
@@ -83,15 +76,17 @@ class Network:
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
         self._describe(first)
-        self._keep_idle([Context(first, self._ports)], DEFAULT_MAX_IDLE)
+        self._keep_idle([Context(first, self._ports)], executor_pool.DEFAULT_MAX_IDLE)
         _forked.add(self)
 
     def _keep_idle(self, contexts: Iterable[Context], count: int) -> None:
         """Keep at most this number of idle executors."""
         idle = deque(contexts, count)
-        release = unused_releaser(idle)
+        release = executor_pool.unused_releaser(idle)
         self._idle, self._release_unused = idle, release
-        self._fast = self._ports and fast_call(idle, release, self.new_executor, self._ports)
+        self._fast = self._ports and executor_pool.fast_call(
+            idle, release, self.new_executor, self._ports
+        )
 
     def _describe(self, executor: Executor) -> None:
         dims = executor.get_dims()
@@ -466,8 +461,11 @@ class Network:
         from tvmrt.network.notebook import html, run_time  # only notebooks need it
 
         if self._timed is None:
-            self._timed = run_time(self)
-        return html(self, self._timed) + self.metadata.picture
+            self._timed = run_time(self.warm_executor)
+        notes = (str(self.memory or ""), self._timed)
+        return (
+            html(self.name, self._inputs, self._outputs, self.dims, notes) + self.metadata.picture
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes of the library; the copy starts with its own state."""

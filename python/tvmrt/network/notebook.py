@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Callable
 
 from tvmrt.network.loaded_library import format_shape
 from tvmrt.network.measure import duration, measure
+from tvmrt.runtime.executor.base import Executor
+from tvmrt.tensor_info import TensorInfo
 
-if TYPE_CHECKING:
-    from tvmrt.network.network import Network
 
-
-def html(network: Network, run_time: str) -> str:
-    """Return the HTML with inputs, outputs, bounds, memory use and the time of a run."""
+def html(
+    name: str,
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    dims: Mapping[str, tuple[int, int]],
+    notes: Sequence[str],
+) -> str:
+    """Return the HTML with inputs, outputs, bounds and notes; empty notes are left out."""
     rows = "".join(
         f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"
         f"<td>{escape(format_shape(e.shape))}</td></tr>"
-        for title, tensors in (("input", network.inputs), ("output", network.outputs))
+        for title, tensors in (("input", inputs), ("output", outputs))
         for e in tensors
     )
-    bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in network.dims.items())
-    notes = [escape(each) for each in (bounds, str(network.memory or ""), run_time) if each]
+    bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in dims.items())
+    texts = [escape(each) for each in (bounds, *notes) if each]
     return (
-        f"<b>{escape(network.name)}</b><table><tr><th></th><th>name</th><th>type</th>"
-        f"<th>shape</th></tr>{rows}</table>{'<br>'.join(notes)}"
+        f"<b>{escape(name)}</b><table><tr><th></th><th>name</th><th>type</th>"
+        f"<th>shape</th></tr>{rows}</table>{'<br>'.join(texts)}"
     )
 
 
-def run_time(network: Network) -> str:
+def run_time(warm_executor: Callable[[], Executor]) -> str:
     """Return the time of one run as text, measured for 0.03 s on random inputs; "" if random inputs
     are not possible."""
     try:
-        run = network.warm_executor().run
+        run = warm_executor().run
     except ValueError:
         return ""
     return f"a run takes {duration(measure(run, seconds=0.03).median)}"

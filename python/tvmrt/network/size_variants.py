@@ -6,14 +6,11 @@ import re
 import threading
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Union
+from typing import Any, Callable, Protocol, Union
 
 from tvmrt.error import CompileError, TvmrtWarning, UnsupportedError
 from tvmrt.option_syntax import option
 from tvmrt.tensor_info import TensorInfo
-
-if TYPE_CHECKING:
-    from tvmrt.network.network import Network
 
 Axes = Mapping[str, Sequence[Union[str, None]]]  # by input, the dimension of each axis, or None
 Shapes = tuple[tuple[int, ...], ...]
@@ -32,6 +29,22 @@ class InputSizeError(ValueError):
         self.problem = problem
 
 
+class _Network(Protocol):
+    """What this module needs of ``Network``."""
+
+    max_idle: int
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+
+    @property
+    def dims(self) -> dict[str, tuple[int, int]]: ...
+
+    def run_once(self, given: Sequence[Any]) -> list[Any]: ...
+
+    def with_threads(self, threads: int) -> _Network: ...
+
+
 class SizeVariants:
     """Variants of a network for sizes outside of its bounds, compiled when a call needs them.
 
@@ -40,13 +53,13 @@ class SizeVariants:
     call; one compiles at a time, the others wait.
     """
 
-    def __init__(self, axes: Axes, compile_for: Callable[[dict[str, _Bounds]], Network]) -> None:
+    def __init__(self, axes: Axes, compile_for: Callable[[dict[str, _Bounds]], _Network]) -> None:
         self._axes = axes
         self._compile_for = compile_for
         self._lock = threading.Lock()
-        self._attempts: dict[str, Network | Exception] = {}  # by dims
-        self.networks: tuple[Network, ...] = ()  # compiled variants, the latest first
-        self._by_shapes: dict[Shapes, Network] = {}
+        self._attempts: dict[str, _Network | Exception] = {}  # by dims
+        self.networks: tuple[_Network, ...] = ()  # compiled variants, the latest first
+        self._by_shapes: dict[Shapes, _Network] = {}
 
     def with_threads(self, threads: int) -> SizeVariants:
         """Return variants of the network that use at most this number of threads."""
@@ -56,11 +69,11 @@ class SizeVariants:
         """Replace the lock, which a thread of the parent process may hold."""
         self._lock = threading.Lock()
 
-    def known(self, given: Sequence[Any]) -> Network | None:
+    def known(self, given: Sequence[Any]) -> _Network | None:
         """Return the variant that ran these shapes before; None if there is none."""
         return self._by_shapes.get(_shapes_of(given)) if self._by_shapes else None
 
-    def run(self, base: Network, given: Sequence[Any], error: InputSizeError) -> list[Any]:
+    def run(self, base: _Network, given: Sequence[Any], error: InputSizeError) -> list[Any]:
         """Return the outputs of a variant, which is compiled if necessary.
 
         Raises ``error``, of the network ``base``, or that of a variant if none can take these
@@ -81,12 +94,12 @@ class SizeVariants:
                 if self.networks is networks:
                     self._add(base, shapes, error)
 
-    def _remember_shapes(self, shapes: Shapes, network: Network) -> None:
+    def _remember_shapes(self, shapes: Shapes, network: _Network) -> None:
         if len(self._by_shapes) >= _MAX_SHAPES or network not in self.networks:
             self._by_shapes = {}
         self._by_shapes[shapes] = network
 
-    def _add(self, base: Network, shapes: Shapes, error: InputSizeError) -> None:
+    def _add(self, base: _Network, shapes: Shapes, error: InputSizeError) -> None:
         """Compile the first variant for these shapes that was not tried."""
         problem: Exception | None = None
         for dims in self._dims_for(base, shapes):
@@ -113,7 +126,7 @@ class SizeVariants:
                 problem = found
         raise error if problem is None else _failure(error, problem)
 
-    def _keep(self, dims: str, found: Network | Exception) -> None:
+    def _keep(self, dims: str, found: _Network | Exception) -> None:
         """Keep a variant, or the reason why it does not compile; forget the oldest beyond the
         limit."""
         self._attempts[dims] = found
@@ -125,7 +138,7 @@ class SizeVariants:
             networks = [a for a in self._attempts.values() if not isinstance(a, Exception)]
             self.networks, self._by_shapes = tuple(reversed(networks)), {}
 
-    def _dims_for(self, base: Network, shapes: Shapes) -> Iterator[dict[str, _Bounds]]:
+    def _dims_for(self, base: _Network, shapes: Shapes) -> Iterator[dict[str, _Bounds]]:
         """Yield declarations that may accept these shapes: wider bounds, then only these sizes."""
         from tvmrt.compiler.frontend.dims import Dims  # calls that fit need no compiler
         from tvmrt.compiler.ir.extent import linear_form
@@ -134,29 +147,32 @@ class SizeVariants:
         if sizes is None:
             return
         bounds, declared = base.dims, Dims(base.dims)
-        wide: dict[str, _Bounds] | None = {}
+        wide: dict[str, _Bounds] = {}
         exact: dict[str, _Bounds] = {}
+        fits, grows = True, False  # whether wider bounds include the sizes, and are wider
         for label, (extent, size) in sizes.items():
-            in_bounds = isinstance(extent, str) and extent in declared
-            form = linear_form(declared.extent(str(extent))) if in_bounds else None
-            if form is None:  # the network was compiled for one size
+            if isinstance(extent, int):  # it was compiled for one size
                 exact[label] = size, size
-                wide = wide if extent == size else None
+                wide[label] = _widened((extent, extent), size)
+                grows |= extent != size
+                continue
+            form = linear_form(declared.extent(extent)) if extent in declared else None
+            if form is None:
+                exact[label] = size, size
+                fits = False
                 continue
             symbol, step, first = form
             count, rest = divmod(size - first, step)
             is_part = symbol.name != label and symbol.name in re.findall(r"\w+", label)
             exact.update({symbol.name: (count, count)} if is_part else {label: (size, size)})
-            wide = None if rest or count < 0 else wide
-            if wide is None:
-                continue
-            low, high = wide.get(symbol.name, bounds[symbol.name])
-            high = high if count <= high else 1 << (count - 1).bit_length()
-            wide[symbol.name] = min(int(low), count), high
+            fits = fits and not rest and count >= 0
+            before = wide.get(symbol.name, bounds[symbol.name])
+            wide[symbol.name] = _widened(before, max(count, 0))
+            grows |= wide[symbol.name] != before
             if symbol.name != label and not is_part:
                 wide[label] = str(extent)
-        if wide and any(each != bounds.get(name, each) for name, each in wide.items()):
-            yield {**{n: e for n, e in exact.items() if n not in wide}, **wide}
+        if fits and grows:
+            yield wide
         yield exact
 
 
@@ -171,6 +187,12 @@ def variable_axes(inputs: Sequence[TensorInfo], inferred: Axes, defaults: Collec
             for label, extent in zip(chosen, info.shape)
         ]
     return {name: labels for name, labels in result.items() if any(labels)}
+
+
+def _widened(bounds: _Bounds, size: int) -> tuple[int, int]:
+    """Return bounds that include a size; the upper one grows to a power of two."""
+    low, high = map(int, bounds)
+    return min(low, size), high if size <= high else 1 << (size - 1).bit_length()
 
 
 def _failure(error: InputSizeError, reason: Exception) -> ValueError:

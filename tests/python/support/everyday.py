@@ -72,7 +72,7 @@ SHARES = {
     "python/ir": Share(),
     "python/kernels": Share(cases=10),
     "python/levels": Share("amx_i8"),
-    "python/network": Share("load", 1),
+    "python/network": Share("load size_variants", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(

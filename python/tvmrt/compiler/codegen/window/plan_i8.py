@@ -199,6 +199,8 @@ def _chunk(choice: ChoiceI8, prefetches: bool) -> int:
         return min(round_up(choice.pixels, mr), pixels)
     if prefetches:
         return pixels
+    if pixels == 0:  # of an empty tensor
+        return mr
     kernel, stride = layer.window.kernel, layer.window.stride
     pixel_bytes = kernel[0] * kernel[1] * stride[2] * layer.in_c
     pixel_bytes = 1 if layer.depthwise else plan.segment if plan.im2col else pixel_bytes
