@@ -32,6 +32,8 @@ class CompileOptions(TypedDict, total=False):
     operators: Sequence[OperatorSource] | OperatorSource
     shapes: Mapping[str, Sequence[int | str]] | None
     dims: Mapping[str, int | str | tuple[int, int]] | None
+    example: Any
+    trusted: bool
     sequences: Mapping[str, int | None] | None
     real_time: bool
     requantize: str

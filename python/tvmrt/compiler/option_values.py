@@ -55,6 +55,17 @@ def parse_dims(texts: Iterable[str]) -> dict[str, Any]:
     return dims
 
 
+def parse_example(path: str) -> dict[str, Any]:
+    """Return the arrays of an .npz file, by name."""
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path} is not an .npz file of arrays ({error})") from None
+
+
 def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
     """Turn ``["x=3", "state=none"]`` into ``{"x": 3, "state": None}``."""
     result: dict[str, int | None] = {}

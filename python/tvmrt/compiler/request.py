@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from tvmrt import conversion, option_syntax, plugin
+from tvmrt import option_syntax, plugin
 from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.mcu_families import MCU_FAMILIES
 from tvmrt.compiler.codegen.target import (
@@ -253,6 +253,20 @@ class Request:
         flag="--dim", form="NAME=LOW..HIGH", repeated=True, common=True,
         commands=REPLAY, parse=option_values.parse_dims, example={"batch": (1, 8)},
     )
+    example: Any = _option(
+        None,
+        "Inputs that a model of PyTorch, Keras, TensorFlow or scikit-learn takes, as an .npz file; "
+        "for inputs that are not float32, and for models that accept few values. The model is run "
+        "on them and on similar values, to convert it and to check the network.",
+        python="An array or tensor, a tuple of them, or a dictionary by name of the parameter.",
+        form="IN.npz", parse=option_values.parse_example, recorded=False, cached=False,
+    )
+    trusted: bool = _option(
+        False,
+        "Read a file that can run code or write files: PyTorch's .pt and .pt2, .h5, pickles, a "
+        "SavedModel, lambda layers of .keras. Give it only for files whose source you trust.",
+        flag="--trusted", kind="bool", recorded=False, cached=False,
+    )
     sequences: Mapping[str, int | None] | None = _option(
         None,
         "Length of a sequence input, whose elements become inputs INPUT[0], INPUT[1], ...; "
@@ -471,12 +485,3 @@ def make(options: Mapping[str, Any]) -> Request:
         if name not in table:
             raise TypeError(unknown_option_text(name, list(table)))
     return Request(**{name: checked(name, table[name], each) for name, each in options.items()})
-
-
-def with_conversion(model: Any, request: Request) -> tuple[Any, Request]:
-    """Return a model of another framework as a network, and the request with its sizes."""
-    sizes = conversion.Sizes(request.shapes, request.dims)
-    model, found = conversion.convert(model, sizes)
-    if found is not sizes:
-        request = replace(request, shapes=found.shapes, dims=found.dims)
-    return model, request

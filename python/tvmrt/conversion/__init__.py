@@ -1,7 +1,9 @@
 """Conversion of models of other frameworks to networks that the compiler reads.
 
 The framework's own exporter does the work. If it is missing or fails, the error is one sentence
-that names what to install or to call.
+that names what to install or to call. Exporters write networks that differ from the model without
+an error, so each converter also returns the original, and its callers compare the compiled network
+with it (``agreement.check``) before they return the network.
 """
 
 from __future__ import annotations
@@ -12,16 +14,31 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tvmrt.conversion.original import Original
 from tvmrt.file_suffix import suffix_of
+from tvmrt.option_syntax import option
 
-__all__ = ["Sizes", "advice_for_file", "convert", "is_foreign"]
+__all__ = ["Converted", "Settings", "advice_for_file", "convert", "is_foreign"]
 
 
-class Sizes(NamedTuple):
-    """Shapes of inputs and bounds of dimensions, as for ``tvmrt.compile``."""
+class Settings(NamedTuple):
+    """Options of ``tvmrt.compile`` that conversion uses."""
 
     shapes: Mapping[str, Any] | None = None
     dims: Mapping[str, Any] | None = None
+    example: Any = None
+    trusted: bool = False
+
+
+class Converted(NamedTuple):
+    """A network with its shapes and dims for ``tvmrt.compile``, the model that it was made of (None
+    if it needed no conversion), and names of dims whose bounds the converter chose."""
+
+    network: Any
+    shapes: Mapping[str, Any] | None
+    dims: Mapping[str, Any] | None
+    original: Original | None = None
+    defaults: tuple[str, ...] = ()
 
 
 class _Format(NamedTuple):
@@ -34,6 +51,7 @@ class _Format(NamedTuple):
     remedy: str
     converter: str = ""
     may_be_onnx: bool = False  # the suffix is also used for ONNX files
+    runs_code: bool = False  # the file can run code, or write files, when its library reads it
 
 
 TORCH_EXPORT = "export the module to ONNX with torch.onnx.export() and give that file"
@@ -42,21 +60,25 @@ _SAVED_MODEL = _Format(
     "a TensorFlow SavedModel",
     "convert it to ONNX with 'python -m tf2onnx.convert --saved-model', or export .tflite",
     "tvmrt.conversion.keras:convert_saved_model",
+    runs_code=True,
 )
 _WEIGHTS = _Format(
     "a file of weights without a graph", f"load them into the module, and {TORCH_EXPORT}"
 )
-_TORCH = _Format("a PyTorch file", TORCH_EXPORT, "tvmrt.conversion.torch:convert_file")
-_KERAS = _Format("a Keras model", KERAS_EXPORT, "tvmrt.conversion.keras:convert_file")
-_PICKLE = _Format(
-    "a pickle, which may run any code when it is read",
-    "read it yourself and pass the model to tvmrt.load, or export it to ONNX",
+_TORCH = _Format(
+    "a PyTorch file", TORCH_EXPORT, "tvmrt.conversion.torch:convert_file", runs_code=True
 )
+_KERAS = _Format("a Keras model", KERAS_EXPORT, "tvmrt.conversion.keras:convert_file")
+_H5 = _KERAS._replace(runs_code=True)  # Keras before 3.11 runs the lambda layers of such files
+_PICKLE = _Format(
+    "a pickle", "export the model to ONNX and give that file",
+    "tvmrt.conversion.pickles:convert_file", runs_code=True,
+)  # fmt: skip
 
 FORMATS: Mapping[str, _Format] = {
     ".pt": _TORCH, ".pth": _TORCH, ".pt2": _TORCH,
     ".ckpt": _WEIGHTS, ".safetensors": _WEIGHTS, ".gguf": _WEIGHTS, ".npz": _WEIGHTS,
-    ".keras": _KERAS, ".h5": _KERAS, ".hdf5": _KERAS,
+    ".keras": _KERAS, ".h5": _H5, ".hdf5": _H5,
     ".pkl": _PICKLE, ".pickle": _PICKLE, ".joblib": _PICKLE,
     ".pb": _Format(
         "a TensorFlow graph", "convert it to ONNX with 'python -m tf2onnx.convert'",
@@ -65,6 +87,8 @@ FORMATS: Mapping[str, _Format] = {
     ".mlmodel": _Format("a Core ML model", "export the original model to ONNX"),
     ".pdmodel": _Format("a PaddlePaddle model", "convert it to ONNX with paddle2onnx"),
 }  # fmt: skip
+
+_Converter = Callable[[Any, Settings], Converted]
 
 # Root module of a class of the model: the function that converts it.
 _OBJECTS = {
@@ -92,7 +116,7 @@ def advice_for_file(path: str | os.PathLike[str]) -> str | None:
     return None if found is None else f"{os.fspath(path)} is {found.what}; {found.remedy}"
 
 
-def _converter_of(model: Any) -> Callable[[Any, Sizes], tuple[Any, Sizes]] | None:
+def _converter_of(model: Any) -> _Converter | None:
     """Return the function that converts an object; None if none is known for its classes."""
     columns_known = hasattr(model, "n_features_in_")
     if hasattr(type(model), "fit") and (columns_known or hasattr(model, "get_params")):
@@ -104,9 +128,9 @@ def _converter_of(model: Any) -> Callable[[Any, Sizes], tuple[Any, Sizes]] | Non
     return None
 
 
-def _resolve(reference: str) -> Callable[[Any, Sizes], tuple[Any, Sizes]]:
+def _resolve(reference: str) -> _Converter:
     module, _, attribute = reference.partition(":")
-    function: Callable[[Any, Sizes], tuple[Any, Sizes]]
+    function: _Converter
     function = getattr(importlib.import_module(module), attribute)
     return function
 
@@ -126,7 +150,7 @@ def _check_readable(path: str, may_be_folder: bool) -> None:
         raise PermissionError(f"{path} cannot be read; check its permissions")
 
 
-def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
+def convert(model: Any, settings: Settings) -> Converted:
     """Convert a model of another framework; return other models unchanged.
 
     Raises
@@ -138,8 +162,8 @@ def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     TypeError
         If the model is a class.
     ValueError
-        If that library fails, if no library converts the file, if an estimator is not fitted, or
-        if an address is given instead of a file.
+        If that library fails, if no library converts the file, if a file can run code and is not
+        trusted, if an estimator is not fitted, or if an address is given instead of a file.
     """
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class, not a network; give an instance of it")
@@ -148,14 +172,30 @@ def convert(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     found = _format_of(model)
     if isinstance(model, (str, os.PathLike)):
         _check_readable(os.fspath(model), may_be_folder=found is not None)
-    if found is not None:
-        if found.may_be_onnx:
-            return model, sizes
-        if not found.converter:
-            raise ValueError(advice_for_file(model))
-        return _resolve(found.converter)(model, sizes)
-    converter = None if isinstance(model, (str, bytes, os.PathLike)) else _converter_of(model)
-    return (model, sizes) if converter is None else converter(model, sizes)
+    if found is not None and not found.may_be_onnx:
+        _check_convertible(model, found, settings)
+        return _resolve(found.converter)(model, settings)
+    is_file = isinstance(model, (str, bytes, os.PathLike))
+    converter = None if is_file else _converter_of(model)
+    if converter is not None:
+        return converter(model, settings)
+    if settings.example is not None:
+        raise ValueError(
+            f"{option('example')} is for models of PyTorch, Keras, TensorFlow and scikit-learn; "
+            "this network records its inputs, so omit it"
+        )
+    return Converted(model, settings.shapes, settings.dims)
+
+
+def _check_convertible(path: Any, found: _Format, settings: Settings) -> None:
+    """Raise ValueError for a file that no library converts, or that may run code of others."""
+    if not found.converter:
+        raise ValueError(advice_for_file(path))
+    if found.runs_code and not settings.trusted:
+        raise ValueError(
+            f"{os.fspath(path)} is {found.what}, which can run any code or write files when it is "
+            f"read; if you trust its source, give {option('trusted', True)}; or {found.remedy}"
+        )
 
 
 def columns_of(model: Any) -> tuple[str, ...]:

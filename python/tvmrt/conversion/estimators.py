@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tvmrt.conversion import Sizes
-from tvmrt.conversion.agreement import check_agreement
+from tvmrt.conversion import Converted, Settings, columns_of
 from tvmrt.conversion.exporter import import_exporter, report_failure
+from tvmrt.conversion.predictions import of_booster, of_estimator, original_of
 from tvmrt.option_syntax import option
 
 DEFAULT_MAX_BATCH = 64  # default maximum of the batch; calls with more rows compile a variant
@@ -28,11 +30,11 @@ _OTHER_OPTIONS = (
 _BOOSTERS = ("lightgbm", "xgboost")
 
 
-def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
+def convert_estimator(model: Any, settings: Settings) -> Converted:
     """Convert a trained estimator or pipeline, with a dynamic batch."""
     what = f"a {type(model).__name__}"
     features = _columns(model)
-    requested = _sizes(sizes, features)
+    shapes, dims = _sizes(settings, features)
     skl2onnx = import_exporter(
         "skl2onnx", f"{what} is converted to ONNX", "'tvmrt[sklearn]'", "give the ONNX network"
     )
@@ -49,13 +51,16 @@ def convert_estimator(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
             options=options, target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
             custom_conversion_functions=_converters(),
         )  # fmt: skip
-    if boosters:
-        predict = model.predict_proba if options else model.predict
-        check_agreement(exported, features, predict, what, _OTHER_OPTIONS)
-    return exported, requested
+    original = original_of(
+        what, "onnxmltools" if boosters else "skl2onnx", exported, list(_parts(model)),
+        settings.example, _row_shape(shapes, features),
+        of_estimator(model, exported.graph.output, columns_of(model)),
+        _OTHER_OPTIONS if boosters else _SKL2ONNX,
+    )  # fmt: skip
+    return Converted(exported, shapes, dims, original, _defaults(settings, dims))
 
 
-def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
+def convert_booster(model: Any, settings: Settings) -> Converted:
     """Convert a Booster of LightGBM or XGBoost, with a dynamic batch."""
     library = type(model).__module__.partition(".")[0]
     what = f"a {type(model).__name__} of {library}"
@@ -73,8 +78,13 @@ def convert_booster(model: Any, sizes: Sizes) -> tuple[Any, Sizes]:
     with report_failure("onnxmltools", what, _INSTEAD):
         inputs = [("X", types.FloatTensorType([None, features]))]
         exported = getattr(tools, f"convert_{library}")(model, initial_types=inputs, **more)
-    check_agreement(exported, features, predict, what, _OTHER_OPTIONS)
-    return exported, _sizes(sizes, features)
+    shapes, dims = _sizes(settings, features)
+    run = of_booster(predict, len(exported.graph.output))
+    shape = _row_shape(shapes, features)
+    original = original_of(
+        what, "onnxmltools", exported, [], settings.example, shape, run, _OTHER_OPTIONS
+    )
+    return Converted(exported, shapes, dims, original, _defaults(settings, dims))
 
 
 def _columns(model: Any) -> int:
@@ -111,10 +121,12 @@ def _without_names(model: Any) -> tuple[Any, Any]:
     types = model.feature_types
     model = model.copy()
     model.feature_names = None
+    # this objective predicts labels; the network also has the scores
+    has_labels = '"multi:softmax"' in model.save_config()
 
     def predict(rows: Any) -> Any:
         table = xgboost.DMatrix(rows, feature_types=types, enable_categorical=True)
-        return model.predict(table)
+        return model.predict(table, output_margin=has_labels)
 
     return model, predict
 
@@ -174,18 +186,24 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _sizes(given: Sizes, features: int) -> Sizes:
-    """Return the sizes with defaults. Raise ValueError for a wrong number of columns."""
+def _sizes(given: Settings, features: int) -> tuple[Any, Any]:
+    """Return shapes and dims with defaults. Raise ValueError for a wrong number of columns."""
     shape = _shape_of_input(given.shapes)
     if shape is None:
-        shapes = given.shapes or {"X": ("batch", features)}
-        return Sizes(shapes, _with_default(given.dims))
+        return given.shapes or {"X": ("batch", features)}, _with_default(given.dims)
     if len(shape) == 2 and isinstance(shape[1], int) and shape[1] != features:
         raise ValueError(
             f"{option('shapes', given.shapes)}: the model was fitted with {features} columns, not "
             f"{shape[1]}; give {(shape[0], features)}"
         )
-    return Sizes(given.shapes, _with_default(given.dims) if "batch" in shape else given.dims)
+    return given.shapes, _with_default(given.dims) if "batch" in shape else given.dims
+
+
+def _row_shape(shapes: Any, features: int) -> tuple[int | str, int]:
+    """Return the number of rows, or the name of their dimension, and the number of columns."""
+    shape = _shape_of_input(shapes)
+    rows = shape[0] if shape else "batch"
+    return re.split("[<=]", rows)[0].strip() if isinstance(rows, str) else int(rows), features
 
 
 def _shape_of_input(shapes: Any) -> tuple[Any, ...] | None:
@@ -199,6 +217,10 @@ def _with_default(dims: Any) -> Any:
     if dims is None or isinstance(dims, Mapping):
         return {"batch": DEFAULT_MAX_BATCH, **(dims or {})}
     return dims  # the compiler reports what it should be
+
+
+def _defaults(settings: Settings, dims: Any) -> tuple[str, ...]:
+    return tuple(name for name in dims or {} if name not in (settings.dims or {}))
 
 
 def _boosters_in(model: Any) -> list[Any]:
@@ -234,7 +256,25 @@ def _register(skl2onnx: Any) -> None:
         if library not in sys.modules:
             continue
         module = importlib.import_module(f"{package}.{library}.operator_converters.{alias}")
+        convert = getattr(module, f"convert_{library}")
         skl2onnx.update_registered_converter(
             getattr(sys.modules[library], name), f"{alias}{name}", shapes,
-            getattr(module, f"convert_{library}"), options=options, overwrite=True,
+            _ignoring_names(convert) if library == "xgboost" else convert,
+            options=options, overwrite=True,
         )  # fmt: skip
+
+
+def _ignoring_names(convert: Any) -> Any:
+    """Return a converter of estimators of XGBoost that were fitted with named columns."""
+
+    def converter(scope: Any, operator: Any, container: Any) -> None:
+        model = operator.raw_operator
+        nameless = copy.copy(model)
+        nameless._Booster, _ = _without_names(model.get_booster())
+        operator.raw_operator = nameless
+        try:
+            convert(scope, operator, container)
+        finally:
+            operator.raw_operator = model
+
+    return converter

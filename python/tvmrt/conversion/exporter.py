@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_KERAS_TITLE = "Exception encountered when calling"  # the reason is in the next paragraph
 _MAX_LENGTH = 240  # characters of another library's error
 
 
@@ -58,7 +59,8 @@ def report_failure(library: str, what: str, instead: str) -> Iterator[None]:
 
 def first_sentence(error: BaseException) -> str:
     """Return the first sentence of an error text, without its full stop."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    lines = [line.strip() for line in re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()]
+    text = next((each for each in lines if each and not each.startswith(_KERAS_TITLE)), "")
     text = re.split(r"(?<=[^.\s]{2}[.!?])\s+(?=[A-Z])", text[: 4 * _MAX_LENGTH], maxsplit=1)[0]
     text = text.rstrip(".:; ")
     if len(text) > _MAX_LENGTH:

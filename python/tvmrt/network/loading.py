@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt import conversion, optional_dependencies
-from tvmrt.compiler.request import Request, make, with_conversion
+from tvmrt.compiler.converted import exact, is_exact, with_conversion
+from tvmrt.compiler.request import Request, make
 from tvmrt.error import CompileError, TvmrtWarning
 from tvmrt.file_suffix import suffix_of
 from tvmrt.network import cache_key, progress
@@ -65,16 +66,16 @@ def load(
         dims             bounds of dynamic dimensions: ``{"batch": (1, 8)}``;
                          default: inferred, see ``Network.dims``
         shapes           shapes of inputs: ``{"image": (1, 3, 224, 224)}``
+        example          inputs that a PyTorch or other module takes: ``(ids, mask)``
+        trusted          ``True`` to read files that can run code, such as ``.pt``
         precision        ``"bf16"`` for convolutions and matmuls,
                          ``"int8"`` for matmuls with ``weights``
         weights          ``"int8"`` or ``"int4"`` for matmuls and embeddings
-        winograd         ``False`` to never use Winograd convolutions
         devices          devices in addition to the CPU: ``["opencl"]``
         target           processor; default: this machine only
         cc               C compiler; default: the one that is found
         max_memory       limit in bytes for weights and tensors
         operators        custom operators, or files with them
-        progress         function that is called with each stage
         ===============  ===========================================================
 
     Returns
@@ -101,18 +102,23 @@ def _load(
 ) -> Network:
     is_file = isinstance(model, (str, os.PathLike))
     if is_file and not (is_network(model) or conversion.is_foreign(model)):
-        if request is not None or options:
+        if request is not None or options.keys() - {"trusted"}:
             raise ValueError(f"{os.fspath(model)} is already compiled; options do not apply")
         return Network(open_library(model), NetworkMetadata(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(cast("CompiledLibrary", model))
     if request is not None and options:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
-    declared = request or make(options)
-    model, requested = with_conversion(model, declared)
-    # bounds that the conversion chose, such as the batch of an estimator
-    defaults = [name for name in requested.dims or {} if name not in (declared.dims or {})]
-    return _from_network(_Source(model), requested.for_here(), cache, defaults)
+    model, requested, converted = with_conversion(model, request or make(options))
+    network = _from_network(_Source(model), requested.for_here(), cache, converted.defaults)
+    if converted.original is not None:  # also if cached: other models may convert to its bytes
+        from tvmrt.conversion.agreement import check  # not needed for networks of files
+
+        compared = network
+        if not is_exact(requested):
+            compared = _from_network(_Source(model), exact(requested), cache)
+        check(compared.new_executor(), converted.original)
+    return network
 
 
 def _from_network(

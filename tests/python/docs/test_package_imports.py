@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "network": {
         "conversion", "option_syntax", "error", "compiler.export", "compiler.frontend",
         "compiler.ir", "libinfo", "compiler.option_types", "compiler.pipeline",
-        "compiler.processor",
+        "compiler.processor", "compiler.converted",
         "compiler.pictures", "compiler.request", "runtime", "optional_dependencies", "plugin",
         "plugins",
         "connection", "file_suffix", "tensor_info", "compiler.option_docs", "toolchains", "units",

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.compiler.codegen.firmware.state import reject_shared_workspace
 from tvmrt.compiler.codegen.options import SharedImage
 from tvmrt.compiler.codegen.shared_workspace import plan_memory
+from tvmrt.compiler.converted import exact, with_conversion
 from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir.limits import io_bytes
 from tvmrt.compiler.option_docs import documented
-from tvmrt.compiler.request import Request, make, with_conversion
+from tvmrt.compiler.request import Request, make
 from tvmrt.compiler.symbols import prefix_of
 from tvmrt.option_syntax import options
 
+from .check_conversion import check_conversion
 from .infer_dim_bounds import compile_with_inferred_bounds
 from .stages import C_COMPILER, STAGES, LoweredNetwork, lower_network, on_board
 
@@ -36,13 +38,17 @@ if TYPE_CHECKING:
 def compile(
     model: Any, request: Request | None = None, **options: Unpack[CompileOptions]
 ) -> CompiledLibrary:
-    """Compile an ONNX or TensorFlow Lite network.
+    """Compile an ONNX or TensorFlow Lite network, or a model of another framework.
+
+    A model of another framework is converted. Its network is also compiled for this machine, run
+    and compared with the model.
 
     Parameters
     ----------
     model
         Path of an ``.onnx`` or ``.tflite`` file, an ``onnx.ModelProto``, the bytes of a
-        ``.tflite`` file, or a ``tvmrt.custom.GraphBuilder``.
+        ``.tflite`` file, a ``tvmrt.custom.GraphBuilder``, or a model of PyTorch, Keras,
+        TensorFlow or scikit-learn, as for ``tvmrt.load``.
     request
         All options as one ``tvmrt.Request``, instead of single options.
     {options}
@@ -53,11 +59,16 @@ def compile(
 
     Raises
     ------
-    OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
+    OSError, ValueError, KeyError, TypeError for a bad file or argument; ValueError for a network
+    that computes something else than the model that it was made of; UnsupportedError for a
     network that the compiler does not support. Every error text is one sentence.
     """
-    model, requested = with_conversion(model, _request(request, options))
-    return compile_with_inferred_bounds(model, requested, partial(_compiled, model))[0]
+    model, requested, converted = with_conversion(model, _request(request, options))
+    library, dims = compile_with_inferred_bounds(model, requested, partial(_compiled, model))
+    if converted.original is not None:
+        here = exact(replace(requested, dims=dims))
+        check_conversion(_compiled(model, here, lambda _: None), converted.original)
+    return library
 
 
 def choose_dims(model: Any, request: Request) -> dict[str, Any]:

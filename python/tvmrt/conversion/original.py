@@ -1,0 +1,68 @@
+"""The model that a network was converted from, as a function of arrays. Imports nothing slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Input(NamedTuple):
+    """One input of the original; an extent is a number or the name of a dynamic dimension."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    example: Any = None  # an array that the model accepts
+
+
+class Draws(NamedTuple):
+    """Sets of inputs of the same sizes, and the number of them to compare.
+
+    The original may refuse some: values outside of its domain, or sizes that do not fit.
+    """
+
+    wanted: int
+    feeds: Iterator[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Original:
+    """A model of another framework.
+
+    Parameters
+    ----------
+    what
+        The model, for error texts: ``a Classifier``.
+    exporter
+        The library that converted it.
+    run
+        Return the outputs for inputs by name: by name, or in the order of the network's outputs. A
+        list stands for several possible results of one output.
+    inputs
+        Inputs to draw; the network may lack some. Default: the inputs of the network.
+    examples
+        For inputs of the network: arrays that the model accepts, by name or in order.
+    advice
+        What to do if the results differ, for the error text.
+    draw
+        Replacement for random values of ``inputs``: return the draws for the network's dynamic
+        dimensions, (minimum, maximum) by name.
+    min_same, min_same_labels
+        Minimum part of the rows that must agree, of an output of floating-point values and of one
+        of integers. Below 1 for trees, whose thresholds are rounded to float32 so that some rows
+        take another branch, and for labels of equal scores.
+    """
+
+    what: str
+    exporter: str
+    run: Callable[[Mapping[str, np.ndarray]], Sequence[Any] | Mapping[str, Any]]
+    inputs: Sequence[Input] = ()
+    examples: Mapping[str, Any] | Sequence[Any] = ()
+    advice: str = ""
+    draw: Callable[[Mapping[str, Sequence[int]]], Iterator[Draws]] | None = None
+    min_same: float = 1.0
+    min_same_labels: float = 1.0

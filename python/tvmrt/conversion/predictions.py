@@ -1,0 +1,213 @@
+"""Estimators as functions of rows, and rows to compare their networks on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmrt.conversion.draws import other_sizes
+from tvmrt.conversion.original import Draws, Original
+
+_ROWS = 32
+_MIN_SAME = 0.85  # part of the rows; at others float32 takes another branch, or scores are equal
+_KINDS = 3  # compared kinds of rows
+_METHODS = ("predict", "predict_proba", "decision_function", "score_samples", "transform")
+_Rows = Callable[[np.ndarray], Sequence[list[np.ndarray]]]
+
+
+def original_of(
+    what: str, exporter: str, exported: Any, parts: Sequence[Any], example: Any, shape: Any,
+    run: _Rows, advice: str,
+) -> Original:  # fmt: skip
+    """Return an estimator as a function to compare its network with.
+
+    Parameters
+    ----------
+    exported
+        The network, an ``onnx.ModelProto`` with the input X of the given ``shape``.
+    parts
+        The estimators in the model.
+    example
+        Rows that the model accepts, or None.
+    run
+        Return the possible results of each output.
+    """
+    rows = None if example is None else np.asarray(example, np.float32)
+    if rows is not None and (rows.ndim != 2 or rows.shape[1] != shape[1] or not len(rows)):
+        raise ValueError(f"example: the model takes rows of {shape[1]} columns, not {rows.shape}")
+
+    def draw(bounds: Mapping[str, Sequence[int]]) -> Iterator[Draws]:
+        count = shape[0]
+        if isinstance(count, str):
+            low, high = bounds.get(count, (1, _ROWS))
+            count = max(low, min(high, _ROWS))
+        yield Draws(_KINDS, _feeds(exported, parts, rows, count, shape[1]))
+        if isinstance(shape[0], str) and shape[0] in bounds:
+            for sizes in list(other_sizes({shape[0]: count}, bounds))[:2]:
+                yield Draws(1, _feeds(exported, parts, rows, sizes[shape[0]], shape[1]))
+
+    has_trees = any(_is_tree(node) for node in exported.graph.node)
+    return Original(
+        what, exporter, lambda feeds: run(feeds["X"]), advice=advice, draw=draw,
+        min_same=_MIN_SAME if has_trees else 1.0, min_same_labels=_MIN_SAME,
+    )  # fmt: skip
+
+
+def _feeds(
+    exported: Any, parts: Sequence[Any], example: Any, count: int, columns: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield rows: of the example, near thresholds of trees, as the training data, and others that
+    only some models accept."""
+    rng = np.random.default_rng(0)
+    shape = (count, columns)
+    if example is not None:
+        for _ in range(_KINDS):
+            yield {"X": example[rng.permutation(max(count, len(example)))[:count] % len(example)]}
+    center, scale = _statistics(parts, columns)
+    normal = center + scale * rng.standard_normal(shape)
+    kinds = [
+        near_thresholds(exported, normal, rng),
+        normal,
+        center + 3 * (normal - center),
+        np.abs(normal),
+        rng.integers(0, 2, shape),
+        rng.integers(0, 10, shape),
+        rng.random(shape),
+    ]
+    if any(_has_categories(node) for node in exported.graph.node):  # other numbers are no category
+        kinds = [near_thresholds(exported, normal, rng) for _ in range(_KINDS)]
+    categories = _categories(parts, columns)
+    for rows in kinds:
+        drawn = rows.astype(np.float32)
+        for column, values in categories.items():
+            drawn[:, column] = rng.choice(values, count)
+        yield {"X": drawn}
+
+
+def _statistics(parts: Sequence[Any], columns: int) -> tuple[Any, Any]:
+    """Return center and scale of the training data, as far as a step of the model records them."""
+    for part in parts:
+        for center, scale in (
+            ("mean_", "scale_"), ("center_", "scale_"), ("data_min_", "data_range_"),
+        ):  # fmt: skip
+            found = getattr(part, center, None), getattr(part, scale, None)
+            if all(np.shape(each) == (columns,) for each in found):
+                return found
+    return 0.0, 1.0
+
+
+def _categories(parts: Sequence[Any], columns: int) -> dict[int, np.ndarray]:
+    """Return the categories of numbers that steps accept, by column of the model."""
+    found: dict[int, np.ndarray] = {}
+    steps = [(part, range(columns)) for part in parts]
+    for part in parts:  # those of a ColumnTransformer take some of the columns
+        steps += [(step, places) for _, step, places in getattr(part, "transformers_", [])]
+    for step, places in steps:
+        lists = getattr(step, "categories_", [])
+        if len(lists) == np.size(places) and np.asarray(places).dtype.kind == "i":
+            found.update((int(i), np.asarray(each)) for i, each in zip(places, lists))
+    return {i: values for i, values in found.items() if values.dtype.kind in "iufb" and values.size}
+
+
+def _is_tree(node: Any) -> bool:
+    return any(each.name in ("nodes_values", "nodes_splits") for each in node.attribute)
+
+
+def _has_categories(node: Any) -> bool:
+    modes = [each.strings for each in node.attribute if each.name == "nodes_modes"]
+    return any(b"BRANCH_EQ" in each for each in modes)
+
+
+def near_thresholds(exported: Any, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return rows with values near the thresholds of the trees in a network, and with zeros.
+    Whole numbers if trees compare for equality."""
+    rows, columns = rows.copy(), rows.shape[1]
+    for node in exported.graph.node:
+        lists = {each.name: each for each in node.attribute}
+        if "nodes_values" not in lists:
+            continue
+        features = np.array(lists["nodes_featureids"].ints)
+        values = np.array(lists["nodes_values"].floats)
+        modes = np.array(lists["nodes_modes"].strings)
+        for column in {*features[modes != b"LEAF"].tolist()} & {*range(columns)}:
+            of_column = values[(features == column) & (modes != b"LEAF")]
+            scale = max(float(of_column.std()), 1e-3 * float(np.abs(of_column).max()))
+            noise = scale * rng.standard_normal(len(rows))
+            rows[:, column] = rng.choice(of_column, len(rows)) + noise
+    rows[rng.random(rows.shape) < 0.25] = 0
+    return np.round(rows) if any(map(_has_categories, exported.graph.node)) else rows
+
+
+def of_estimator(model: Any, outputs: Sequence[Any], names: Sequence[str]) -> _Rows:
+    """Return a function of rows: the results of an estimator for each output of its network.
+
+    ``outputs``: those of the ONNX graph. ``names``: names of the columns that the estimator was
+    fitted with; it then gets a table of pandas.
+    """
+
+    def run(rows: np.ndarray) -> list[list[np.ndarray]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names of columns
+            data = _table(rows, names)
+            methods = [name for name in _METHODS if hasattr(model, name)]
+            if "predict" not in methods:
+                methods.sort(key=lambda name: name != "transform")
+            found = [_numbers(model, getattr(model, name)(data)) for name in methods]
+        first, *others = found
+        if outputs[-1].type.HasField("sequence_type"):  # of several targets, one for each
+            return [_variants(first), *([np.asarray(each)] for each in others[0])]
+        scores = [variant for each in others or [first] for variant in _variants(each)]
+        return [_variants(first), *[scores] * (len(outputs) - 1)]
+
+    return run
+
+
+def of_booster(predict: Callable[[np.ndarray], Any], outputs: int) -> _Rows:
+    """Return a function of rows: the label, if the network has two outputs, and the prediction."""
+
+    def run(rows: np.ndarray) -> list[list[np.ndarray]]:
+        scores = np.asarray(predict(rows), np.float64)
+        if outputs == 1:
+            return [_variants(scores)]
+        many = scores.ndim == 2 and scores.shape[1] > 1
+        labels = scores.argmax(axis=1) if many else (scores.reshape(len(rows)) > 0.5).astype(int)
+        return [[labels], _variants(scores)]
+
+    return run
+
+
+def _table(rows: np.ndarray, names: Sequence[str]) -> Any:
+    if not names:
+        return rows
+    try:
+        import pandas
+    except ImportError:  # fitted with another library's table
+        return rows
+    return pandas.DataFrame(rows, columns=list(names))
+
+
+def _numbers(model: Any, values: Any) -> Any:
+    """Return results as numbers; labels that are strings as their index among the classes."""
+    if isinstance(values, list):
+        return values  # of several targets
+    if hasattr(values, "toarray"):  # sparse
+        values = values.toarray()
+    array = np.asarray(values)
+    classes = getattr(model, "classes_", None)
+    if array.dtype.kind in "OUS" and classes is not None:
+        return np.searchsorted(np.asarray(classes), array)
+    return array.astype(np.int64) if array.dtype.kind == "b" else array
+
+
+def _variants(result: Any) -> list[np.ndarray]:
+    """Return results in the forms that networks have: for one score of two classes, also both."""
+    values = np.asarray(result)
+    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
+        score = values.reshape(-1)
+        if score.dtype.kind == "f":
+            return [score, np.stack([1 - score, score], 1), np.stack([-score, score], 1)]
+        return [score]
+    return [values]
