@@ -294,7 +294,8 @@ def test_examples_on_the_command_line(tmp_path, capsys):
     command = ["compile", str(tmp_path / "net.pt"), "--trusted", "-o", str(tmp_path / "net.so")]
     assert main([*command, "--shape", "input=2,4"]) == 2
     assert "give an .npz file of inputs that it takes with --example" in capsys.readouterr().err
-    assert main([*command, "--example", str(tmp_path / "net.pt")]) == 2
+    (tmp_path / "text.npz").write_text("no arrays")
+    assert main([*command, "--example", str(tmp_path / "text.npz")]) == 2
     assert "is not an .npz file of arrays" in capsys.readouterr().err
     assert main([*command, "--example", str(tmp_path / "in.npz"), "--shape", "input=n<=8,4"]) == 0
     ids = torch.randint(0, 60, (5, 4))
