@@ -8,11 +8,11 @@
  * process. On a board, the program ends after the first wrong output, or crashes; the caller
  * then starts it again. flips.bin begins with the flip to start with.
  */
+#include "sections.h" /* of sections.py: the network with its inputs and outputs */
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "sections.h" /* of sections.py: the network with its inputs and outputs */
 
 static unsigned char golden[OUTPUT_BYTES];
 
