@@ -74,7 +74,8 @@ def _not_compared(
     notes: dict[str, str] = {}
     for place, node in enumerate(model.graph.node):
         for row in differences.get(place, ()):
-            if row.judge is Judge.UNDEFINED or (by_evaluator and row.evaluator_differs):
+            differs = by_evaluator and row.evaluator_differs and not row.data
+            if row.judge is Judge.UNDEFINED or differs:
                 notes.update(dict.fromkeys(node.output, f"not compared: {row.name}"))
         read = [notes[name] for name in node.input if name in notes]
         if read and with_followers:

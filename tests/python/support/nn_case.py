@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from evaluator_gaps import GAPS
 from onnx import helper, numpy_helper
 
 from tvmrt.compiler.differences import Judge, differences_of
@@ -95,8 +94,7 @@ def reference_outputs(each: Case, opset: int, evaluator: str) -> list[np.ndarray
     """Return the outputs by ``evaluator``, or else by the ONNX reference evaluator.
 
     onnxruntime and the reference evaluator must agree, if the latter supports the operator, unless
-    the operator is in the table of intentional differences or in ``evaluator_gaps``; these name the
-    reference to use.
+    the operator is in the table of intentional differences, which names the reference to use.
     """
     if each.wanted is not None or evaluator != "onnxruntime":
         return reference(each, opset, "reference")
@@ -127,10 +125,9 @@ def _correct_reference(each: Case, opset: int, found: list, standard: list) -> l
     (rows,) = differences_of(build_model([each], opset)[0]).values() or ([],)
     if any(row.judge is Judge.EXACT for row in rows):
         return standard
-    assert rows or each.op in GAPS, (
+    assert rows, (
         f"onnxruntime and the reference evaluator of onnx disagree about {each.op} {each.id}: the "
-        "table of tvmrt.compiler.differences says who is right, evaluator_gaps.py what the "
-        "evaluator lacks"
+        "table of tvmrt.compiler.differences says who is right"
     )
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-REFERENCE = "the ONNX reference evaluator"
+ORT, REFERENCE, TEXT = "onnxruntime", "the ONNX reference evaluator", "the standard's text"
 
 
 class Judge(Enum):
@@ -94,7 +94,7 @@ class Difference:
     @property
     def onnxruntime_differs(self) -> bool:
         """Return whether onnxruntime differs, and the standard or a rule of the row decides."""
-        differs = any(text.startswith("onnxruntime") for text in self.differs)
+        differs = any(text.startswith(ORT) for text in self.differs)
         return differs and self.judge in (Judge.EXACT, Judge.REFERENCE, Judge.RULE)
 
     @property

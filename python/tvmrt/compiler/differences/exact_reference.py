@@ -151,7 +151,21 @@ def _conversions() -> list[type]:
 
 def evaluators() -> list[type]:
     """Return the classes of these operators for the reference evaluator of onnx."""
+    from onnx.reference.ops.op_max_pool import MaxPool as PlainPool
     from onnx.reference.ops.op_resize import Resize as Plain
+
+    class MaxPool(PlainPool):
+        """MaxPool whose maximum is NaN if NaN is in the window."""
+
+        op_domain = ""
+
+        def _run(self, x, **attributes):
+            y, *places = super()._run(x, **attributes)
+            nan = np.isnan(x) if _is_float(x.dtype) else np.zeros(0)
+            if nan.any():
+                found, *_ = super()._run(nan.astype(np.float32), **attributes)
+                y = np.where(found > 0, np.asarray(np.nan, y.dtype), y)
+            return (y, *places)
 
     class Resize(Plain):
         """Resize with nearest by sizes in fractions; other modes are those of the onnx package."""
@@ -176,4 +190,4 @@ def evaluators() -> list[type]:
             )
             return (resized,)
 
-    return [Resize, *_conversions()]
+    return [MaxPool, Resize, *_conversions()]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .difference_types import REFERENCE, Difference, Judge, NodeView
+from .difference_types import ORT, REFERENCE, TEXT, Difference, Judge, NodeView
+from .evaluator_rows import EVALUATOR_ROWS
 
 MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
-NUMPY, ORT = "numpy", "onnxruntime"
+NUMPY = "numpy"
 TORCH, SKLEARN = "PyTorch", "scikit-learn"
 LITERT, TFLM = "LiteRT's reference kernels", "TFLM"
 
@@ -130,7 +131,7 @@ RESIZE = (
         "`pytorch_half_pixel`, `mode` cubic, to one element",
         "the source coordinate is 0",
         "the standard's text says so",
-        ("the standard's text", ORT),
+        (TEXT, ORT),
         (f"{REFERENCE} (-0.5)",),
         Judge.ONNXRUNTIME,
         _single_element,
@@ -139,10 +140,10 @@ RESIZE = (
         "resize-integers",
         ("Resize", "Upsample"),
         "`mode` linear or cubic of integers",
-        "the blended number loses its fraction",
+        "the blended number loses its fraction; with `antialias` it is rounded to nearest",
         "networks of integers come from tools that were tried with onnxruntime",
         (ORT,),
-        (f"{REFERENCE} (rounds to nearest)",),
+        (f"{REFERENCE} (always rounds to nearest)",),
         Judge.ONNXRUNTIME,
         _blended_integers,
     ),
@@ -151,7 +152,16 @@ RESIZE = (
 NAN = (
     Difference(
         "nan-extremes",
-        ("ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "MaxRoiPool", "RoiAlign"),
+        (
+            "ReduceMax",
+            "ReduceMin",
+            "MaxPool",
+            "GlobalMaxPool",
+            "MaxRoiPool",
+            "RoiAlign",
+            "ScatterElements",
+            "ScatterND",
+        ),
         "NaN among the numbers",
         "the result is NaN, on every processor",
         "IEEE arithmetic; others keep a NaN in some elements of a row and not in others",
@@ -247,7 +257,7 @@ INTEGERS = (
         "a float to int4, uint4, int2 or uint2",
         "the lowest bits of the nearest integer, ties to even; NaN and infinities become 0",
         "the standard's pages on 4-bit and 2-bit integers; they do not mention NaN",
-        ("the standard's text",),
+        (TEXT,),
         (f"{ORT} (ties away from zero)", f"{REFERENCE} (toward zero)"),
         Judge.EXACT,
         _float_to_sub_byte,
@@ -267,8 +277,8 @@ INTEGERS = (
     Difference(
         "integer-sums",
         (
-            "ReduceSum", "ReduceSumSquare", "ReduceProd", "ReduceL1", "CumSum", "MatMul", "Gemm",
-            "Einsum", "Sum",
+            "ReduceSum", "ReduceSumSquare", "ReduceProd", "ReduceL1", "ReduceL2", "CumSum",
+            "MatMul", "Gemm", "Einsum", "Sum",
         ),
         "integers whose sum or product is beyond the type",
         "it wraps around",
@@ -373,7 +383,7 @@ ROUNDING = (
         (
             "Attention", "RMSNormalization", "RotaryEmbedding", "Gelu", "Swish",
             "LayerNormalization", "GroupNormalization", "Softmax", "LogSoftmax",
-            "MeanVarianceNormalization",
+            "MeanVarianceNormalization", "AveragePool", "SoftmaxCrossEntropyLoss",
         ),
         "operands in float16 or bfloat16",
         "composed operators round their results, not the steps inside",
@@ -484,5 +494,6 @@ TFLITE = (
 )
 
 TABLE: tuple[Difference, ...] = (
-    *RESIZE, *NAN, *INTEGERS, *ROUNDING, *TREES, *TRANSFORMS, *RANDOM, *TFLITE,
+    *RESIZE, *NAN, *INTEGERS, *ROUNDING, *TREES, *TRANSFORMS, *EVALUATOR_ROWS, *RANDOM,
+    *TFLITE,
 )  # fmt: skip

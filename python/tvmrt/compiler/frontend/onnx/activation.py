@@ -130,6 +130,10 @@ def shrink(ctx: NodeContext) -> Value:
     x, bias = ctx.required(0), ctx.attr("bias", 0.0)
     limit = ctx.attr("lambd", 0.5)
     zero = ctx.like(0, x)
+    if x.dtype.name.startswith("uint"):  # no number is below -lambd
+        limit, bias = max(limit, 0.0), max(bias, 0.0)  # as floats are cast to unsigned integers
+        above = ctx.emit("greater", [x, ctx.like(limit, x)])
+        return ctx.emit("where", [above, ctx.emit("sub", [x, ctx.like(bias, x)]), zero])
     above = ctx.emit("greater", [x, ctx.like(limit, x)])
     below = ctx.emit("less", [x, ctx.like(-limit, x)])
     lifted = ctx.emit("where", [below, _add_constant(ctx, x, bias), zero])

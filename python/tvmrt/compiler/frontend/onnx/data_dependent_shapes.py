@@ -18,8 +18,8 @@ from .registry import onnx_op
 @onnx_op("NonZero")
 def nonzero(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    if not x.shape:
-        x = ctx.reshape(x, (1,))
+    if not x.shape:  # a scalar has no axis: int64[0, count]
+        return ctx.slice_axis(_nonzero(ctx, ctx.reshape(x, (1,))), 0, 0, 0)
     return _nonzero(ctx, x)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from onnx import TensorProto
+
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
 
 from .context import NodeContext
+from .elementwise import element_type
 from .registry import onnx_op
 
 
@@ -126,8 +129,9 @@ def layer_normalization(ctx: NodeContext) -> list[Value]:
     axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
     if not _has_output(ctx, 1, 2):
         return [normalize_rows(ctx, x, axes, epsilon, True, scale, shift)]
-    y, centre, inverse = standardize(ctx, x, axes, epsilon)
-    return [affine(ctx, y, scale, shift), centre, inverse]
+    y, *statistics = standardize(ctx, x, axes, epsilon)
+    stash = element_type(ctx.attr("stash_type", TensorProto.FLOAT))
+    return [affine(ctx, y, scale, shift), *(ctx.convert(each, stash) for each in statistics)]
 
 
 def _has_output(ctx: NodeContext, *outputs: int) -> bool:

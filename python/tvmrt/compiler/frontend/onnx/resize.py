@@ -330,6 +330,8 @@ def _interpolate(
             continue
         tables = [ctx.const(indices), ctx.const(weights, y.dtype.numpy)]
         y = ctx.emit("resample", [y, *tables], axis=dim.axis)
+    if mode.antialias and not kind.is_float:
+        y = ctx.emit("round", [y])
     return ctx.cast(y, kind.name)
 
 
