@@ -175,6 +175,10 @@ DIFFERENCES = {
     "nan-extremes": (
         [helper.make_node("ReduceMax", ["x"], ["y"])], np.float32([1, 2, np.nan, 3]), "FLOAT",
     ),
+    "nan-max-pool": (
+        [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2])],
+        np.float32([[[1, np.nan, 2, 3]]]), "FLOAT",
+    ),
 }  # fmt: skip
 
 

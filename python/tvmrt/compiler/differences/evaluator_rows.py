@@ -87,6 +87,18 @@ GAPS = (
 
 BOTH = (
     Difference(
+        "nan-max-pool",
+        ("MaxPool",),
+        "NaN in a window, or a window of nothing but padding",
+        "the result is NaN, on every processor; a window of padding gives -infinity",
+        "IEEE arithmetic, and the text's padding of -infinity",
+        ("numpy", "PyTorch"),
+        (f"{ORT} (keeps some NaN; the smallest number)", f"{REFERENCE} (leaves NaN out)"),
+        Judge.EXACT,
+        lambda node: node.may_be_float(),
+        data=True,
+    ),
+    Difference(
         "special-sums",
         ("ConvTranspose", "DFT", "STFT", "AveragePool", "LayerNormalization", "LRN",
          "SoftmaxCrossEntropyLoss"),

@@ -155,7 +155,6 @@ NAN = (
         (
             "ReduceMax",
             "ReduceMin",
-            "MaxPool",
             "GlobalMaxPool",
             "MaxRoiPool",
             "RoiAlign",
@@ -278,9 +277,9 @@ INTEGERS = (
         "integer-sums",
         (
             "ReduceSum", "ReduceSumSquare", "ReduceProd", "ReduceL1", "ReduceL2", "CumSum",
-            "MatMul", "Gemm", "Einsum", "Sum",
+            "MatMul", "Gemm", "Einsum", "Sum", "Pow",
         ),
-        "integers whose sum or product is beyond the type",
+        "integers whose sum, product or power is beyond the type",
         "it wraps around",
         "two's complement, as sums and products of two elements",
         (NUMPY, REFERENCE),
