@@ -185,7 +185,13 @@ def _ends(mark: str, code: str, macros: Macros) -> bool:
         return False
     call = _CALL.match(code)
     definitions = macros.get(call.group(1), ()) if call and code.endswith(")") else ()
-    return any(re.search("[{;]", macro.body) for macro in definitions)
+    return any(_is_complete(macro.body) for macro in definitions)
+
+
+def _is_complete(body: str) -> bool:
+    """Return whether a macro's body is a whole item; an initializer in braces lacks its ";"."""
+    before, brace, _ = body.partition("{")
+    return ";" in body or (bool(brace) and "=" not in before)
 
 
 def _is_type(code: str) -> bool:

@@ -49,8 +49,10 @@ def _element_places(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
 
 
 def _written(arrays: Sequence[np.ndarray], places: tuple, reduction: str) -> list | None:
-    """Return a copy of the first array with the third one written to ``places``."""
-    if reduction != "none":
+    """Return a copy of the first array with the third one written to ``places``; None for an index
+    outside of the array, which is an error of the run."""
+    inside = all(between(i, -n, n) for i, n in zip(places, arrays[0].shape))
+    if reduction != "none" or not inside:
         return None
     result = arrays[0].copy()
     result[places] = arrays[2]
