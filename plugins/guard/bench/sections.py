@@ -192,7 +192,7 @@ def _constants(link_map: str, symbols: str) -> Iterator[Constant]:
 
 
 def _kind(stem: str, symbol: str) -> str:
-    if stem.endswith("_metadata"):
+    if stem.endswith("_metadata") or "_is_linked_twice_" in symbol:
         return "metadata"
     if stem.endswith("_guard"):
         return "the guard's own"

@@ -37,13 +37,6 @@ SUM_C = """\
 #define GUARD_HELIUM 0
 #endif
 
-/* Thumb-2 loads several registers by one instruction, which compilers do not use here. */
-#if defined(__GNUC__) && defined(__thumb2__) && !GUARD_HELIUM
-#define GUARD_MULTIPLE_LOADS 1
-#else
-#define GUARD_MULTIPLE_LOADS 0
-#endif
-
 #if defined(__GNUC__)
 typedef uint32_t __attribute__((may_alias)) guard_word; /* reads objects of any type */
 #else
@@ -63,14 +56,19 @@ uint32_t %(prefix)s_guard_sum(uint32_t sum, const void *data, size_t size) {
   const uint8_t *bytes = (const uint8_t *)data;
   if (((uintptr_t)data & 3) == 0) {
     const guard_word *words = (const guard_word *)data;
-    for (; size >= 32; size -= 32) {
-#if GUARD_MULTIPLE_LOADS
-      __asm volatile(
-          "ldmia %%0!, {r2-r5}\\n add %%1, r2, %%1, ror #31\\n"
-          "add %%1, r3\\n add %%1, r4\\n add %%1, r5\\n"
-          "ldmia %%0!, {r2-r5}\\n add %%1, r2\\n add %%1, r3\\n add %%1, r4\\n add %%1, r5"
-          : "+r"(words), "+r"(sum) : : "r2", "r3", "r4", "r5", "memory");
-#else
+#if defined(__GNUC__) && defined(__thumb2__) && !GUARD_HELIUM
+    /* loads of several registers, which compilers do not use here */
+#define GUARD_BLOCK                                                    \\
+  "ldmia %%0!, {r2-r5}\\n add %%1, r2, %%1, ror #31\\n add %%1, r3\\n" \\
+  "add %%1, r4\\n add %%1, r5\\n"                                      \\
+  "ldmia %%0!, {r2-r5}\\n add %%1, r2\\n add %%1, r3\\n"               \\
+  "add %%1, r4\\n add %%1, r5\\n"
+    for (; size >= 64; size -= 64) {
+      __asm volatile(GUARD_BLOCK GUARD_BLOCK
+                     : "+r"(words), "+r"(sum) : : "r2", "r3", "r4", "r5", "cc", "memory");
+    }
+#endif
+    for (; size >= 32; size -= 32, words += 8) {
       sum = (sum << 1) | (sum >> 31);
 #if GUARD_HELIUM
       sum = vaddvaq_u32(sum, vldrwq_u32((const uint32_t *)words));
@@ -78,8 +76,6 @@ uint32_t %(prefix)s_guard_sum(uint32_t sum, const void *data, size_t size) {
 #else
       sum += words[0] + words[1] + words[2] + words[3];
       sum += words[4] + words[5] + words[6] + words[7];
-#endif
-      words += 8;
 #endif
     }
     bytes = (const uint8_t *)words;

@@ -179,15 +179,19 @@ def test_guarded_dense_layers_fit_into_a_single_file(onnx, tmp_path):
     subprocess.run(["cc", *flags, str(tmp_path / "net.c")], check=True)
 
 
+@pytest.mark.parametrize("kind", ["dense", "float", "16x8"])
 @pytest.mark.slow
-def test_the_guard_of_dense_networks_costs_at_most_a_tenth(onnx, tmp_path):
+def test_the_guard_costs_at_most_a_tenth(onnx, kind, tmp_path):
     tool = boards.BOARDS["cortex-m4"].missing_tool()
     if tool is not None:
         pytest.skip(f"{tool} is not installed")
-    onnx.save(dense_layers(onnx, "int8", (256, 128, 128, 128)), tmp_path / "net.onnx")
-    plain, guarded = (
-        inject.cost(tmp_path / "net.onnx", tmp_path, "cortex-m4", guard) for guard in (None, "run")
-    )
+    network = tmp_path / "net.onnx"
+    if kind == "dense":
+        onnx.save(dense_layers(onnx, "int8", (256, 128, 128, 128)), network)
+    else:
+        tflite = PLUGIN.parents[1] / "tests" / "data" / "tflite" / "convolutional_int16.tflite"
+        network = {"float": DIGITS / "digits_f32.onnx", "16x8": tflite}[kind]
+    plain, guarded = (inject.cost(network, tmp_path, "cortex-m4", guard) for guard in (None, "run"))
     assert guarded["instructions"] <= 1.1 * plain["instructions"]
     assert guarded["RAM"] <= 1.02 * plain["RAM"]
 
