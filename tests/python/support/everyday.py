@@ -67,7 +67,7 @@ SHARES = {
         " misra patch_inference step",
         2,
     ),
-    "python/frontend": Share(cases=60),
+    "python/frontend": Share(cases=30),
     "python/fuzz": Share(),
     "python/ir": Share(),
     "python/kernels": Share(cases=10),
