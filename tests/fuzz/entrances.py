@@ -107,6 +107,10 @@ def _refusing(call: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
     """Call, and turn the errors that a user may get into a refusal."""
     try:
         return call()
+    except IndexError as problem:
+        if " is outside an extent of " not in str(problem):  # else the run has found the index
+            raise
+        raise RefusedError(str(problem)) from problem
     except (ValueError, OSError, tvmrt.error.TVMError) as problem:
         raise RefusedError(str(problem)) from problem
 
