@@ -6,8 +6,8 @@
 
 A seed defines a network (dynamic_generator.py), names for its dimensions, and two entrances of
 ``ENTRANCES``. Each is called with sizes inside of the bounds, next to them, with no rows and with
-many more. The judge is onnxruntime without its optimiser, at each of these sizes; comparison.py
-decides which elements are right. A call is right, refused (an error of one sentence), wrong, or
+many more. The judge is that of references.py, at each of these sizes; comparison.py decides
+which elements are right. A call is right, refused (an error of one sentence), wrong, or
 broken (any other exception). The last line is ``N graphs, W wrong``.
 """
 
@@ -37,7 +37,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from findings import Findings
-from references import by_onnxruntime, shaken_model
+from references import right_outputs, shaken_model
 
 import tvmrt
 from tvmrt.cli import main as command
@@ -215,9 +215,9 @@ class Record:
 
 
 def judge(network: Network, feeds: Feeds) -> list[np.ndarray] | None:
-    """Return the results of onnxruntime; None if it refuses these sizes."""
+    """Return the results of the network's reference; None if it refuses these sizes."""
     try:
-        return by_onnxruntime(network.model, feeds)
+        return right_outputs(network.model, feeds)
     except Exception:
         return None
 
