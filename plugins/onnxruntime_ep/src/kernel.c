@@ -273,7 +273,7 @@ static void describe_side(job* j, const kernel* k, const executor* e, bool is_in
                           DLTensor** tensors) {
   const char* side = is_input ? "input" : "output";
   const size_t count = is_input ? k->num_inputs : k->num_outputs;
-  TVMValue out;
+  TVMValue out = {.v_int64 = 0};
   if (!ask(j, e->module, job_text(j, "get_num_%ss", side), -1, kTVMArgInt, &out)) return;
   if ((size_t)out.v_int64 != count) {
     job_fail(j, ORT_INVALID_ARGUMENT,
