@@ -25,9 +25,12 @@ def operator_cases() -> dict[str, bytes]:
 
 def own_networks() -> dict[str, bytes]:
     """Return the networks of our tests and examples."""
+    from long_compilations import KINDS
     from varied_networks import varied_networks
 
     found = {name: model.SerializeToString() for name, model in varied_networks().items()}
+    for kind, (build, sizes) in KINDS.items():  # mutants of the small ones must not take long
+        found[f"long {kind}"] = build(sizes[0]).SerializeToString()
     paths = [*sorted((ROOT / "examples").rglob("*.onnx")), *real_paths()]
     return found | {path.stem: path.read_bytes() for path in paths}
 

@@ -7,8 +7,9 @@ import pytest
 from every_tensor import check_every_tensor
 from tflite_case import Net, assert_like, litert_runs, ours
 
+from tvmrt.compiler.ir import limits
 from tvmrt.error import UnsupportedError
-from tvmrt.plugins.tflite.frontend import import_model, importer
+from tvmrt.plugins.tflite.frontend import import_model
 
 pytest.importorskip("ai_edge_litert")
 
@@ -102,7 +103,7 @@ def test_call_of_unknown_graph_is_an_error(change, sentence):
 
 
 def test_recursive_graphs_and_endless_loops_are_errors(monkeypatch):
-    monkeypatch.setattr(importer, "MAX_UNROLLED", 200)
+    monkeypatch.setattr(limits, "MIN_UNROLLED_NODES", 50)
     net = _counting(5)
     with pytest.raises(UnsupportedError, match="more than"):
         import_model(_counting(1 << 30).data())
@@ -226,3 +227,18 @@ def test_recurrent_layers_of_int8(tmp_path):
     int8_lstm(net, cifg=True, cell=-11)
     int8_lstm(net, cifg=False, cell=-15, cellClip=0.6)
     assert len(check_every_tensor(net.data(), tmp_path)) == 2
+
+
+def test_branches_that_contain_the_next_one_twice_are_refused_at_once():
+    net = Net()
+    graph = net
+    for level in range(1, 21):
+        condition, x = graph.input((1,), "bool"), graph.input((4,), "float32")
+        y = graph.output((4,), "float32")
+        fields = {"thenSubgraphIndex": level, "elseSubgraphIndex": level}
+        graph.op("IF", [condition, condition, x], [y], options="IfOptions", **fields)
+        graph = Net(net)
+    graph.input((1,), "bool")
+    graph.op("NEG", [graph.input((4,), "float32")], [graph.output((4,), "float32")])
+    with pytest.raises(UnsupportedError, match="expand to more than 4096 operators"):
+        import_model(net.data())

@@ -104,7 +104,8 @@ def _shapes(
     """Return descriptions of sizes, each with the shapes of all inputs at these sizes."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.inputs import input_types
-    from tvmrt.compiler.ir.extent import linear_form, symbols_of
+    from tvmrt.compiler.ir.extent import symbols_of
+    from tvmrt.compiler.ir.extent_forms import linear_form
 
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]

@@ -141,7 +141,7 @@ class SizeVariants:
     def _dims_for(self, base: _Network, shapes: Shapes) -> Iterator[dict[str, _Bounds]]:
         """Yield declarations that may accept these shapes: wider bounds, then only these sizes."""
         from tvmrt.compiler.frontend.dims import Dims  # calls that fit need no compiler
-        from tvmrt.compiler.ir.extent import linear_form
+        from tvmrt.compiler.ir.extent_forms import linear_form
 
         sizes = _sizes_of_dims(base.inputs, self._axes, base.dims, shapes)
         if sizes is None:

@@ -15,6 +15,8 @@ from onnx import helper
 
 import tvmrt
 from tvmrt.compiler.ir import limits
+from tvmrt.compiler.ir.extent import MAX_WEIGHT
+from tvmrt.compiler.ir.tensor_type import MAX_RANK
 from tvmrt.error import UnsupportedError
 
 ROOT = Path(__file__).parents[3]
@@ -99,7 +101,9 @@ def test_functions_that_call_one_another_twice_are_counted_first():
     ends = [[info(name, 1, [2])] for name in ("a", "b")]
     graph = helper.make_graph([node("f39", ["a"], ["b"], domain="own")], "g", *ends)
     model = helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=8)
-    with pytest.raises(ValueError, match=f"expand to {2**39} nodes; the maximum is 65536"):
+    with pytest.raises(
+        ValueError, match=f"expand to {2**39} nodes; the maximum for a network of this size is 1103"
+    ):
         tvmrt.compile(model)
 
 
@@ -144,8 +148,8 @@ def test_windows_gathered_by_tables_are_right(tmp_path):
 def test_documentation_lists_the_bounds():
     page = (ROOT / "docs" / "reference" / "limits.md").read_text()
     tables = limits.MAX_TABLE, limits.MAX_TABLES, limits.MAX_FOLDED_BYTES
-    written = limits.MAX_UNROLLED_ITERATIONS, limits.MAX_UNROLLED_NODES
-    for bound in (limits.MAX_MEMORY, limits.MAX_ELEMENTS, *tables, *written):
+    written = limits.MAX_UNROLLED_ITERATIONS, limits.MAX_UNROLLED_NODES, limits.MIN_UNROLLED_NODES
+    for bound in (limits.MAX_MEMORY, limits.MAX_ELEMENTS, MAX_RANK, MAX_WEIGHT, *tables, *written):
         assert f"{bound:,}" in page
 
 

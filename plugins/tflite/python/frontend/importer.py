@@ -11,7 +11,7 @@ import numpy as np
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.frontend.size_propagation import track_sizes
-from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
+from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant, limits
 from tvmrt.compiler.ir.tensor_type import PerTensor
 from tvmrt.error import NameNotFoundError, UnexpectedImportError, UnsupportedError
 from tvmrt.option_syntax import option
@@ -37,7 +37,7 @@ NON_TENSOR_TYPES = (
     "resource",
     "complex64",
 )  # types without an IR tensor, allowed between operators
-MAX_UNROLLED = 20_000  # maximum number of operators imported from loops, branches and calls
+OPERATORS_PER_NODE = 4  # of the limit for unrolled nodes: every known trip count is unrolled
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,12 @@ class GraphImporter(ImportState):
                 f"{len(inputs)}"
             )
         self.unrolled_operators += len(subgraph.operators) + 1
-        if self.unrolled_operators > MAX_UNROLLED:
-            raise UnsupportedError(f"unrolled it has more than {MAX_UNROLLED} operators")
+        limit = OPERATORS_PER_NODE * limits.max_unrolled_nodes(self.model.nbytes)
+        if self.unrolled_operators > limit:
+            raise UnsupportedError(
+                f"loops, branches and calls expand to more than {limit} operators, the maximum "
+                "for a network of this size"
+            )
         self.subgraph_stack.append(index)
         scope = dict(zip(subgraph.inputs, inputs))
         self.import_operators(subgraph, scope)

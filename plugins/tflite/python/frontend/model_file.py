@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -122,13 +122,14 @@ class Signature:
 
 @dataclass
 class Model:
-    """A complete file; ``subgraphs[0]`` is the main one."""
+    """A complete file of ``nbytes`` bytes; ``subgraphs[0]`` is the main one."""
 
     what: str
     description: str
     subgraphs: list[Subgraph]
     signatures: list[Signature]
     metadata: dict[str, bytes] = field(default_factory=dict)
+    nbytes: int = 0
 
 
 def is_tflite(source: Any) -> bool:
@@ -162,7 +163,7 @@ def load_model(source: str | os.PathLike | bytes) -> Model:
             f"{what} is not a .tflite file, or is truncated ({len(data)} bytes); convert or copy "
             "it again"
         )
-    return _Reader(File(data, what)).model()
+    return replace(_Reader(File(data, what)).model(), nbytes=len(data))
 
 
 def _read_file(path: Path) -> memoryview:

@@ -11,13 +11,8 @@ from functools import partial
 
 from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Trait, Value, dense, get_op
 from tvmrt.compiler.ir.custom import c_refusal, kernel_record, shown_op
-from tvmrt.compiler.ir.extent import (
-    Symbol,
-    data_dependent_symbols,
-    error_context,
-    symbols_of,
-    upper_bound,
-)
+from tvmrt.compiler.ir.extent import Symbol, data_dependent_symbols, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent_forms import error_context
 from tvmrt.compiler.ir.limits import MAX_ELEMENTS
 from tvmrt.compiler.ir.program import (
     ALIGN_BYTES,
@@ -150,10 +145,8 @@ class _ProgramBuilder:
         )
 
     def _data_dependent_dims(self, *symbols: Symbol) -> dict[Symbol, Access]:
-        return {
-            s: self._access_of(s.source)
-            for s in data_dependent_symbols(*(s.extent for s in symbols))
-        }
+        found = sorted((s for s in symbols if s.source is not None), key=lambda s: s.name)
+        return {s: self._access_of(s.source) for s in found}
 
     def _lower_group(self, group: Group) -> None:
         if get_op(group.root.op).kind == VIEW:
@@ -390,8 +383,10 @@ class _ProgramBuilder:
         """Return whether every step that touches the buffer depends on all data-dependent extents
         of the value: parts of a concatenation are written before other parts are known."""
         counts = set(data_dependent_symbols(value.shape))
+        if not counts:
+            return True
         touching = [s for s in self.steps if any(a.buffer is buffer for a in s.accesses())]
-        return not counts or all(counts <= step.symbols() for step in touching)
+        return all(counts <= step.symbols() for step in touching)
 
 
 def _lowering(kind: type[Lowering], group: Group, target: Target) -> Lowering:

@@ -12,6 +12,8 @@ from .operators.custom_files import header_name
 
 FUNCTIONS_PER_FILE = 24  # several files compile in parallel
 LAYERS_PER_FILE = 96  # with common kernels, which compile as long as about 50 layers
+# Each file includes the declarations of all functions. More functions make larger files, not more.
+MAX_FILES = 32
 
 
 def split_functions(functions: Sequence[Function], hosted: bool) -> list[list[Function]]:
@@ -48,11 +50,13 @@ def _pack(groups: Sequence[list[Function]]) -> list[list[Function]]:
     """Split large groups evenly into files, and put small ones together."""
     files: list[list[Function]] = []
     small: list[list[Function]] = []
+    least = -(-sum(map(len, groups)) // MAX_FILES)
+    per_file, layers_per_file = max(FUNCTIONS_PER_FILE, least), max(LAYERS_PER_FILE, least)
     for group in groups:
-        size, count = len(group), -(-len(group) // LAYERS_PER_FILE)
-        if size > FUNCTIONS_PER_FILE:
+        size, count = len(group), -(-len(group) // layers_per_file)
+        if size > per_file:
             files += [group[size * i // count : size * (i + 1) // count] for i in range(count)]
-        elif small and len(small[-1]) + size <= FUNCTIONS_PER_FILE:
+        elif small and len(small[-1]) + size <= per_file:
             small[-1] = [*small[-1], *group]
         else:
             small.append(group)

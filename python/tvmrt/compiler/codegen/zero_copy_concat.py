@@ -22,6 +22,10 @@ from .loops.loop_nest import Loop, merge_loops
 
 _SOURCE, _TARGET = 0, 1  # index of the strides of a copy
 
+# Steps whose accesses are moved for a join. In a chain of concatenations each join moves those of
+# all earlier ones; a copy that remains costs less than to move thousands.
+MAX_MOVED_STEPS = 128
+
 
 def remove_concat_copies(program: Program, hosted: bool = False) -> None:
     """Let producers write directly into the concatenation that they are copied into.
@@ -99,6 +103,8 @@ def _write_into_slice(memory: _Memory, copy: Step) -> bool:
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
     touching = memory.touching[source.buffer]
+    if len(touching) > MAX_MOVED_STEPS:
+        return False
     moved = _translate_accesses(touching, copy)
     if moved is None:
         return False

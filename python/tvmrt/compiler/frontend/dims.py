@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
 from typing import Any, Union
 
 from tvmrt.compiler.ir import Value
@@ -332,10 +331,19 @@ def size_name(node: str, what: str) -> str:
     return f"{node}_{what}".replace(" ", "_")
 
 
-def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
-    """Return the name, or if it is used the name with the first free number appended."""
-    trials = chain([name], (f"{name}_{number}" for number in count(2)))
-    return next(trial for trial in trials if not is_used(trial))
+def unused_name(
+    name: str, is_used: Callable[[str], bool], numbers: dict[str, int] | None = None
+) -> str:
+    """Return the name, or if it is used the name with the first free number appended.
+
+    ``numbers``: by name the last number of earlier calls, if names do not become free again.
+    """
+    numbers = {} if numbers is None else numbers
+    trial = name
+    while is_used(trial):
+        numbers[name] = numbers.get(name, 1) + 1
+        trial = f"{name}_{numbers[name]}"
+    return trial
 
 
 def _shorten(name: str, text: str) -> str:

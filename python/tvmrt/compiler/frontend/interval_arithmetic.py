@@ -24,6 +24,10 @@ def cells(symbols: Collection[Symbol]) -> tuple[Sizes, Sizes]:
     """Return the lowest and the highest sizes of the cells that partition all sizes."""
     ordered = sorted(symbols, key=lambda s: s.name)
     each = max(int(MAX_CELLS ** (1 / max(len(ordered), 1))), 1)
+    if each == 1:  # one cell; numpy has no axis for each of many symbols
+        return {s.name: np.array([s.low]) for s in ordered}, {
+            s.name: np.array([s.high]) for s in ordered
+        }
     lows, highs = [], []
     for symbol in ordered:
         count = symbol.high - symbol.low + 1

@@ -33,7 +33,7 @@ from . import (  # noqa: F401  (fill the table)
     vision,
     winograd,
 )
-from .builder import Builder
+from .builder import Builder, FoldingBudget
 from .dtype import DTYPES, HANDLE, STRING, DType, SourceType, dtype_of, dtype_of_text
 from .graph import Graph, Node, Value, constant, walk_back
 from .op import (
@@ -80,6 +80,7 @@ __all__ = [
     "STRING",
     "VIEW",
     "Builder",
+    "FoldingBudget",
     "CSource",
     "DType",
     "DeviceMemory",

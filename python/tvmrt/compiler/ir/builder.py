@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,47 @@ from . import op as ops
 from .contract import ContractError
 from .extent import symbols_of
 from .graph import Graph, Node, Value, constant
-from .limits import MAX_FOLDED_BYTES, MAX_GROWN_BYTES
+from .limits import (
+    FOLDINGS_PER_WEIGHT,
+    MAX_FOLDED_BYTES,
+    MAX_FOLDING_BYTES,
+    MAX_GROWN_BYTES,
+)
 from .quantized import link_integer_sources
 from .source_types import propagate_sources
 from .tensor_type import TensorType
+from .traits import Trait
+
+
+class FoldingBudget:
+    """The bytes that folded nodes may read and write together."""
+
+    def __init__(self, nbytes: float = MAX_FOLDING_BYTES) -> None:
+        self._left = nbytes
+
+    def add_weights(self, nbytes: int) -> None:
+        """Allow more for weights of a network."""
+        self._left += FOLDINGS_PER_WEIGHT * nbytes
+
+    def spend(self, cost: int) -> bool:
+        """Return whether a node of this cost, in bytes, may be folded; it then counts."""
+        if cost > self._left:
+            return False
+        self._left -= cost
+        return True
 
 
 class Builder:
     """Adds nodes at the end of a graph, or before a given node.
 
-    Nodes whose inputs are all constant become constants at once.
+    Nodes whose inputs are all constant become constants at once, within ``budget`` (default: any).
     """
 
-    def __init__(self, graph: Graph, sources: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, graph: Graph, sources: tuple[str, ...] = (), budget: FoldingBudget | None = None
+    ) -> None:
         self.graph = graph
+        self.budget = budget or FoldingBudget(inf)
         self.sources = sources
         self.guard: tuple[Value, bool] | None = None
         self._grown = 0  # bytes of folded constants that are much larger than their inputs
@@ -86,6 +114,14 @@ class Builder:
             if self._grown + output_bytes > MAX_GROWN_BYTES:
                 return None
             self._grown += output_bytes
+        cost = input_bytes + output_bytes
+        if rule.weights is not None:  # each result is a sum of as many products as an output reads
+            w = inputs[rule.weights.operand]
+            products = types[0].size * w.type.size // max(w.shape[rule.weights.output_axis], 1)
+            # a convolution stores the inputs of all products at a time
+            cost += 8 * products if rule.has(Trait.CONVOLUTION) else products // 4
+        if not self.budget.spend(cost):
+            return None
         with np.errstate(all="ignore"):
             arrays = rule.evaluate([None if v is None else v.data for v in inputs], attrs)
         if arrays is None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, holds, let
+from .extent_forms import sym_sum
 from .graph import Node, Value
 from .op import Op, register
 from .tensor_type import TensorType
@@ -25,7 +26,7 @@ def _differ_only_along(axis: int, parts: Sequence[TensorType]) -> bool:
 
 def _concat_shape(axis: int, parts: Sequence[TensorType]) -> list[int]:
     shape = list(parts[0].shape)
-    shape[axis] = sum(t.shape[axis] for t in parts)
+    shape[axis] = sym_sum(t.shape[axis] for t in parts)
     return shape
 
 

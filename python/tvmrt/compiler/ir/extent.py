@@ -8,7 +8,7 @@ bounds. If they do not decide, :class:`UndecidedExtent` is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,6 +23,8 @@ from tvmrt.option_syntax import option
 
 from .extent_bounds import bounds
 
+# Symbols of an extent, each as often as its text has it: sums of products of sums grow quickly.
+MAX_WEIGHT = 4096
 INT_MAX = 2**31 - 1  # of C's int, the type of generated expressions where it suffices
 
 
@@ -65,16 +67,20 @@ class Symbol:
     local: bool = field(default=False, compare=False, repr=False)
     zeros: Any = field(default=(), compare=False, repr=False)
     computed: ClassVar[bool] = False
+    weight: ClassVar[int] = 1
 
-    def at(self, values: Mapping[str, Any]) -> Any:
+    def __hash__(self) -> int:
+        return hash((self.name, self.c))
+
+    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
         return values[self.name]
 
     @property
     def bounds(self) -> tuple[int, int]:
         return self.low, self.high
 
-    def symbols(self) -> set[Symbol]:
-        return {self}
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset((self,))
 
     def text(self, names: bool) -> str:
         if names:
@@ -96,15 +102,19 @@ class Quotient:
     divisor: int
     computed: ClassVar[bool] = True
 
-    def at(self, values: Mapping[str, Any]) -> Any:
-        return self.number.at(values) // self.divisor
+    @property
+    def weight(self) -> int:
+        return self.number.weight
+
+    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
+        return self.number.at(values, known) // self.divisor
 
     @property
     def bounds(self) -> tuple[int, int]:
         low, high = bounds(self.number)
         return low // self.divisor, high // self.divisor
 
-    def symbols(self) -> set[Symbol]:
+    def symbols(self) -> frozenset[Symbol]:
         return self.number.symbols()
 
     def text(self, names: bool) -> str:
@@ -118,15 +128,19 @@ class MaxWithZero:
     number: Extent
     computed: ClassVar[bool] = True
 
-    def at(self, values: Mapping[str, Any]) -> Any:
-        return _max_with_zero(self.number.at(values))
+    @property
+    def weight(self) -> int:
+        return 2 * self.number.weight  # C text has the number twice
+
+    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
+        return _max_with_zero(self.number.at(values, known))
 
     @property
     def bounds(self) -> tuple[int, int]:
         low, high = bounds(self.number)
         return max(low, 0), max(high, 0)
 
-    def symbols(self) -> set[Symbol]:
+    def symbols(self) -> frozenset[Symbol]:
         return self.number.symbols()
 
     def text(self, names: bool) -> str:
@@ -142,21 +156,32 @@ class Extent:
     """Polynomial with integer coefficients over symbols and quotients, in canonical form.
 
     Equal extents are the same polynomial, so they are equal for all values of the symbols.
+    ``weight``: how many symbols its text has. Raises UndecidedExtent above MAX_WEIGHT.
     """
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_symbols", "terms", "weight")
 
     def __init__(self, terms: Mapping[tuple[Atom, ...], int]) -> None:
+        self.weight = sum(atom.weight for atoms in terms for atom in atoms)
+        _check_weight(self.weight)
         self.terms = tuple(sorted(terms.items(), key=lambda term: _order(term[0])))
         self._hash = hash(self.terms)
+        self._symbols: frozenset[Symbol] | None = None
 
-    def at(self, values: Mapping[str, Any]) -> Any:
-        """Return the value for these values of the symbols, by name; for arrays an array."""
-        return sum(k * prod(a.at(values) for a in atoms) for atoms, k in self.terms)
+    def at(self, values: Mapping[str, Any], known: dict | None = None) -> Any:
+        """Return the value for these values of the symbols, by name; for arrays an array.
+        ``known``: values of extents inside others, which may share them."""
+        known = {} if known is None else known
+        if self not in known:
+            known[self] = sum(k * prod(a.at(values, known) for a in t) for t, k in self.terms)
+        return known[self]
 
-    def symbols(self) -> set[Symbol]:
+    def symbols(self) -> frozenset[Symbol]:
         """Return the symbols of all terms."""
-        return {s for atoms, _ in self.terms for atom in atoms for s in atom.symbols()}
+        if self._symbols is None:
+            atoms = {atom for atoms, _ in self.terms for atom in atoms}
+            self._symbols = frozenset().union(*(atom.symbols() for atom in atoms))
+        return self._symbols
 
     def text(self, names: bool = True) -> str:
         """Return text with the network's names of the symbols, or a C expression."""
@@ -216,7 +241,11 @@ class Extent:
         terms = _terms(other)
         if terms is None:
             return NotImplemented
+        if terms == {(): 1}:
+            return self
         total: dict[tuple[Atom, ...], int] = {}
+        if isinstance(other, Extent):
+            _check_weight(len(self.terms) * len(other.terms))
         for atoms, k in self.terms:
             for others, n in terms.items():
                 both = tuple(sorted(atoms + others, key=_atom_order))
@@ -273,8 +302,15 @@ class Extent:
     def __index__(self) -> int:
         raise UndecidedExtent(f"the extent {self!r} {_unknown_text(self)}")
 
-    __int__ = __index__
-    __float__ = __index__
+    __int__ = __float__ = __index__
+
+
+def _check_weight(weight: int) -> None:
+    if weight > MAX_WEIGHT:
+        raise UndecidedExtent(
+            f"a size computed from more than {MAX_WEIGHT} dimensions, counted as often as they "
+            f"occur, is not known to the compiler; fix dimensions with {option('shapes')}"
+        )
 
 
 def _max_magnitude(atoms: tuple[Atom, ...], factor: int) -> int:
@@ -292,34 +328,11 @@ def statically_known_true(question: Callable[..., Any], *arguments: Any) -> bool
         return False
 
 
-@contextmanager
-def error_context(places: Sequence[str]) -> Iterator[None]:
-    """Add these node names to an UndecidedExtent error."""
-    try:
-        yield
-    except UndecidedExtent as problem:
-        raise UnsupportedSizes(f"{', '.join(places)}: {problem}") from problem
-
-
 def _unknown_text(extent: Extent, by_bounds: bool = False) -> str:
     """Return the end of an error text: what is unknown, and which options make it known."""
     help_ = f"give it closer bounds with {option('dims')}, or fix" if by_bounds else "fix"
     known = f"is known only at run time ({describe_symbols(extent.symbols())})"
     return f"{known}; {help_} it with {option('shapes')}"
-
-
-def linear_form(extent: SymInt) -> tuple[Symbol, int, int] | None:
-    """Return (symbol, step, first) of an extent ``step * symbol + first`` with a positive step;
-    None for any other."""
-    if not isinstance(extent, Extent):
-        return None
-    terms = dict(extent.terms)
-    first = terms.pop((), 0)
-    if len(terms) != 1:
-        return None
-    ((atoms, step),) = terms.items()
-    is_linear = len(atoms) == 1 and isinstance(atoms[0], Symbol) and step > 0
-    return (atoms[0], step, first) if is_linear else None  # type: ignore[return-value]
 
 
 def describe_symbols(symbols: Iterable[Symbol]) -> str:
@@ -448,9 +461,6 @@ def exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
     return _from_terms(total)
 
 
-# Bounds.
-
-
 def upper_bound(value: SymInt) -> int:
     """Return the maximum of an extent."""
     return bounds(value)[1]
@@ -482,17 +492,6 @@ def symbols_of(*values: Any) -> set[Symbol]:
 def data_dependent_symbols(*values: Any) -> list[Symbol]:
     """Return the data-dependent symbols in all extents among values, sorted by name."""
     return sorted((s for s in symbols_of(*values) if s.source is not None), key=lambda s: s.name)
-
-
-def allocation_extent(value: SymInt) -> SymInt:
-    """Return the extent with data-dependent symbols at their maximum, for memory allocation."""
-    counts = data_dependent_symbols(value)
-    if not counts:
-        return value
-    others = {s.name: s.extent for s in symbols_of(value)}
-    at_maximum = value.at({**others, **{s.name: s.high for s in counts}})
-    at_minimum = value.at({**others, **{s.name: s.low for s in counts}})
-    return at_maximum if lower_bound(at_maximum - at_minimum) >= 0 else at_minimum
 
 
 def extent_text(value: SymInt) -> str:

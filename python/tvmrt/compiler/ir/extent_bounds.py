@@ -15,8 +15,11 @@ import numpy as np
 
 # Combinations of values that are all evaluated if nothing else gives the bounds of an extent.
 MAX_POINTS = 1 << 16
+MAX_EXACT_WEIGHT = 32  # of an extent that is evaluated at so many
 # Combinations of sizes that are all evaluated if a condition on them or a number must be exact.
 MAX_SIZES = 1 << 20
+# Products of symbols that the changes with a symbol, and the changes of these, may have.
+MAX_CHANGES = 1 << 12
 MAX_CASES = 4  # terms max(number, 0) of an extent that are split into two cases each
 
 
@@ -66,10 +69,12 @@ def _bound_by_product_limit(extent: Any, names: frozenset[str], size: int, high:
 
 
 def _bounds_without_limits(extent: Any) -> tuple[int, int]:
-    if all(k > 0 for _, k in extent.terms):
-        return _bounds_of_sum(extent)  # grows with each atom, and no atom is negative
+    if len({k > 0 for _, k in extent.terms}) == 1:
+        return _bounds_of_sum(extent)  # monotonic in each atom, and no atom is negative
     symbols = extent.symbols()
-    sizes = all_sizes(symbols, dtype=object)  # Python integers do not overflow
+    # fewer for a long extent; Python integers do not overflow
+    points = MAX_POINTS if extent.weight <= MAX_EXACT_WEIGHT else MAX_POINTS // extent.weight
+    sizes = all_sizes(symbols, points, dtype=object)
     if sizes is not None:
         values = extent.at(sizes)
         return int(values.min()), int(values.max())
@@ -182,6 +187,8 @@ def all_sizes(
 def _bounds_at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
     """Bound by the sign of the change with each symbol; None if a sign is not constant."""
     if any(a.computed for atoms, _ in extent.terms for a in atoms):
+        return None
+    if len(symbols) ** (max(len(atoms) for atoms, _ in extent.terms) - 1) > MAX_CHANGES:
         return None
     low, high = {}, {}
     for symbol in symbols:

@@ -38,14 +38,32 @@ MAX_FOLDED_BYTES = 1 << 26
 # Bytes of constants that one pass may fold from inputs of less than an eighth of that size.
 MAX_GROWN_BYTES = 1 << 30
 
+# Bytes that the nodes folded at import may read and write together, in addition to a multiple of
+# the weights' bytes. Four products of numbers count as a byte.
+MAX_FOLDING_BYTES = 1 << 31
+FOLDINGS_PER_WEIGHT = 16
+
 # Iterations of an unrolled loop; each is a copy of the body in the generated code.
 MAX_UNROLLED_ITERATIONS = 4096
 
-# Nodes from unrolled loops and inlined functions of a network.
+# Nodes from unrolled loops, inlined functions and concatenations of many parts, in addition to the
+# nodes of a network's file. A node takes 5 to 50 ms, mostly in the C compiler.
 MAX_UNROLLED_NODES = 1 << 16
+MIN_UNROLLED_NODES = 1 << 10  # the limit for small networks
+BYTES_PER_UNROLLED_NODE = 100  # of the network with its weights, for all others
+
+# Parts of a concatenation that are not counted as nodes.
+FREE_PARTS = 4
 
 # Taps of a window with dynamic weights that is expanded to one node per tap.
 MAX_SEPARATE_TAPS = 64
+
+
+def max_unrolled_nodes(nbytes: int) -> int:
+    """Return the limit for nodes in addition to those of a network's file, by the bytes of the
+    network with its weights."""
+    nodes = max(nbytes // BYTES_PER_UNROLLED_NODE, MIN_UNROLLED_NODES)
+    return min(nodes, MAX_UNROLLED_NODES)
 
 
 class MemoryBoundError(UnsupportedSizes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -12,7 +13,7 @@ from tvmrt.error import UnsupportedError
 
 from .bundle import Bundle
 from .dtype import DType
-from .extent import Symbol, SymInt, data_dependent_symbols, symbols_of, upper_bound
+from .extent import Extent, Symbol, SymInt, data_dependent_symbols, symbols_of, upper_bound
 from .graph import Node, Value
 from .reduced_precision import ReducedPrecision
 from .region import DeviceMemory
@@ -220,14 +221,17 @@ class Step:
         """Names of the network's nodes in this step."""
         return tuple(dict.fromkeys(s for n in self.group.nodes for s in n.sources))
 
-    def symbols(self) -> set[Symbol]:
-        """Return the symbols that its tensors and attributes depend on."""
+    def symbols(self, with_offsets: bool = True) -> set[Symbol]:
+        """Return the symbols that its tensors and attributes depend on; without those that only
+        move a tensor in its buffer, which a function need not know."""
         if self.group is None:
             return set()
         layouts = [a.at for a in self.accesses()]
         attrs = [node.attrs for node in self.group.nodes]
         shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
-        return symbols_of(*((p.shape, p.strides, p.offset) for p in layouts), *attrs, *shapes)
+        offsets = symbols_of(*(p.offset for p in layouts))
+        moved = {s for s in offsets if with_offsets or s.source is not None}
+        return moved | symbols_of(*((p.shape, p.strides) for p in layouts), *attrs, *shapes)
 
     def dims(self) -> set[Symbol]:
         """Return the symbols that are dimensions of inputs."""
@@ -325,11 +329,16 @@ class Program:
 
     def dims(self) -> list[Symbol]:
         """Return the dimensions that a run may choose, in their order in the inputs."""
+        return list(self._dims)
+
+    @cached_property
+    def _dims(self) -> tuple[Symbol, ...]:
         symbols: dict[Symbol, None] = {}
         for type in self.input_types:
             for extent in type.shape:
-                symbols.update(dict.fromkeys(sorted(symbols_of(extent), key=lambda s: s.name)))
-        return list(symbols)
+                if isinstance(extent, Extent):
+                    symbols.update(dict.fromkeys(sorted(extent.symbols(), key=lambda s: s.name)))
+        return tuple(symbols)
 
     def device_pools(self) -> list[tuple[int, MemoryPool]]:
         """Return the pools in device memory, with their numbers."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
+from tvmrt.error import UnsupportedError
+
 from .dtype import DType, SourceType
 from .extent import SymInt, extent_text, upper_bound
+
+# Dimensions of a tensor: as many as numpy and the runtime have (TVMRT_MAX_NDIM).
+MAX_RANK = 64
+
+
+def check_rank(shape: Sequence[object], what: str) -> None:
+    """Raise UnsupportedError, which names ``what``, for more than MAX_RANK dimensions."""
+    if len(shape) > MAX_RANK:
+        raise UnsupportedError(f"{what} has {len(shape)} dimensions; the maximum is {MAX_RANK}")
 
 
 class PerTensor(NamedTuple):
@@ -23,12 +34,16 @@ class TensorType:
     """Logical shape (ONNX order) and element type of a tensor; symbolic extents have bounds.
 
     ``source``: the element type in the network's file if the graph stores another one, see
-    ``SourceType``. Kernels do not depend on it, so types that differ only in it are equal.
+    ``SourceType``. Kernels do not depend on it, so types that differ only in it are equal. Raises
+    UnsupportedError for more than MAX_RANK dimensions.
     """
 
     shape: tuple[SymInt, ...]
     dtype: DType
     source: SourceType | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_rank(self.shape, "a tensor")
 
     @property
     def element(self) -> str:

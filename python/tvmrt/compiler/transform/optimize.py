@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent import error_context
+from tvmrt.compiler.ir.extent_forms import error_context
 from tvmrt.compiler.ir.loop import loop_bodies
 from tvmrt.compiler.ir.verifier import verify
 

@@ -185,7 +185,7 @@ class FunctionWriter:
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
         self._named_reads: set[int] = set()
-        self.symbols = sorted(step.symbols(), key=lambda symbol: symbol.name)
+        self.symbols = sorted(step.symbols(with_offsets=False), key=lambda symbol: symbol.name)
         self._names.update(symbol.c for symbol in self.symbols)
         self._moved: list[tuple[Parameter, SymInt]] = []
         self._devices: dict[Buffer, Parameter] = {}

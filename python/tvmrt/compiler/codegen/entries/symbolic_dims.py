@@ -15,13 +15,12 @@ from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
     SymInt,
-    allocation_extent,
     extent_text,
-    linear_form,
     lower_bound,
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.extent_forms import allocation_extent, linear_form
 from tvmrt.compiler.ir.program import Access, Buffer, Program
 from tvmrt.compiler.ir.tensor_type import TensorType
 
@@ -114,8 +113,8 @@ def print_dims_struct(program: Program, text: str) -> list[str]:
     }
     return [
         *(rows("static const tvmrt_dim dims_all[]", bounds) if bounds else []),
-        *_tensors("input", inputs, symbols),
-        *_tensors("output", outputs, symbols),
+        *_tensors("input", inputs, _indices(symbols)),
+        *_tensors("output", outputs, _indices(symbols)),
         *print_fields(f"static const tvmrt_dims {NAME}", struct_fields),
         "",
     ]
@@ -134,12 +133,12 @@ def string_lines(text: str) -> list[str]:
 
 
 def _tensors(
-    kind: str, tensors: Sequence[tuple[str, TensorType]], symbols: Sequence[Symbol]
+    kind: str, tensors: Sequence[tuple[str, TensorType]], indices: Mapping[SymInt, int]
 ) -> list[str]:
     lines, table = [], []
     for i, (name, type) in enumerate(tensors):
         stem = f"dims_{kind}{i}"
-        dim = [_dim_index(extent, symbols) for extent in type.shape] or [-1]
+        dim = [indices.get(extent, -1) for extent in type.shape] or [-1]
         low = [lower_bound(extent) for extent in type.shape] or [0]
         high = [upper_bound(extent) for extent in type.shape] or [0]
         lines += wrap(f"static const int32_t {stem}_dim[] = ", dim, ";", brackets="{}")
@@ -152,9 +151,9 @@ def _tensors(
     return [*lines, *rows(f"static const tvmrt_dims_tensor dims_{kind}s[]", table)]
 
 
-def _dim_index(extent: SymInt, symbols: Sequence[Symbol]) -> int:
-    """Return the index of the dimension that equals an extent; -1 if it is fixed or computed."""
-    return next((i for i, s in enumerate(symbols) if s.extent == extent), -1)
+def _indices(symbols: Sequence[Symbol]) -> dict[SymInt, int]:
+    """Return the index of each dimension by the extent that equals it."""
+    return {symbol.extent: i for i, symbol in enumerate(symbols)}
 
 
 def describe_dims(program: Program) -> dict[str, Mapping]:
@@ -179,8 +178,9 @@ def print_reader(program: Program, calls: DimFunctions) -> list[str]:
     symbols = program.dims()
     if not symbols:
         return []
+    indices = _indices(symbols)
     extents = [
-        (f"input{i}->shape[{axis}]", extent, _dim_index(extent, symbols))
+        (f"input{i}->shape[{axis}]", extent, indices.get(extent, -1))
         for i, type in enumerate(program.input_types)
         for axis, extent in enumerate(type.shape)
     ]
@@ -197,12 +197,13 @@ def _table_reader(program: Program, calls: DimFunctions, head: str) -> list[str]
     """Return the function, beginning with ``head``, that loops over the network's table of
     extents."""
     symbols = program.dims()
+    indices = _indices(symbols)
     read, steps = _read_in_steps(program, calls)
     computed = [
         (f"args[{i}]", c_string(name), axis, extent)
         for i, (name, type) in enumerate(zip(program.input_names, program.input_types))
         for axis, extent in enumerate(type.shape)
-        if isinstance(extent, Extent) and _dim_index(extent, symbols) < 0 and (i, axis) not in steps
+        if isinstance(extent, Extent) and extent not in indices and (i, axis) not in steps
     ]
     used = symbols_of(*(check[-1] for check in computed))
     return [
@@ -227,7 +228,8 @@ def _read_in_steps(program: Program, calls: DimFunctions) -> tuple[list[str], se
         for i, type in enumerate(program.input_types)
         for axis, extent in enumerate(type.shape)
     ]
-    missing = set(symbols) - {symbols[w] for *_, n in every if (w := _dim_index(n, symbols)) >= 0}
+    indices = _indices(symbols)
+    missing = set(symbols) - {symbols[indices[n]] for *_, n in every if n in indices}
     for i, axis, extent in every:
         form = linear_form(extent)
         if form is None or form[0] not in missing:

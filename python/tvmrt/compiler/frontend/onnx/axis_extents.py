@@ -9,6 +9,8 @@ from fractions import Fraction
 
 from .axis_uses import Axis, constant, union
 
+MAX_FACTORS = 64  # of an extent; above, it is unknown
+
 
 @dataclass
 class AxisExtent:
@@ -59,6 +61,8 @@ def extent_of(axes: Iterable[Axis]) -> AxisExtent | None:
         if part is None:
             return None
         result = result * part
+        if sum(result.dims.values()) > MAX_FACTORS:
+            return None
     return result
 
 

@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tvmrt.compiler.differences import intentional_differences
 from tvmrt.compiler.differences.exact_reference import evaluators
-from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir import DTYPES, FoldingBudget, Value
 from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
 from tvmrt.compiler.operator_key import operator_name
 
@@ -32,7 +32,18 @@ _RANDOM = frozenset(
     "RandomUniformLike".split()
 )
 
+# Operators whose results or steps the evaluator computes one by one in Python.
+_SLOW = frozenset(
+    "AveragePool Col2Im DeformConv GRU GatherElements GatherND GridSample LSTM LpPool MaxPool "
+    "MaxUnpool NonMaxSuppression RNN Resize RoiAlign ScatterElements ScatterND TfIdfVectorizer "
+    "Upsample".split()
+)
+SLOW_COST = 1 << 10  # how many bytes they may cost per byte that they read and write
+
 MAX_ELEMENTS = 1 << 24
+# Operators that may read each pair of elements of their inputs, and store them at a time.
+_PAIRWISE = frozenset("Conv ConvInteger ConvTranspose DeformConv Einsum QLinearConv".split())
+MAX_PAIRS = 1 << 26
 _FOLDED = {name for name, row in DTYPES.items() if not row.is_packed}  # packed: stored wider
 MAX_SHAPE_ELEMENTS = 64  # maximum size of an input whose values determine shapes
 
@@ -41,13 +52,14 @@ def fold_node(
     node: onnx.NodeProto,
     inputs: Sequence[Value | None],
     functions: ModelFunctions,
+    budget: FoldingBudget,
     outputs: Sequence[Value | None] = (),
 ) -> list[Value | None] | None:
     """Return the node's outputs as constants, or None if they are unknown at compile time.
 
     ``functions``: those of the model, with the versions of operators. ``outputs``: the imported
     outputs, if any; their types give the sizes of the results. The nodes of a function are folded
-    one by one: the evaluator ignores overloads.
+    one by one: the evaluator ignores overloads. The cost counts in ``budget``.
     """
     if any(v is not None and v.data is None for v in inputs):
         return None
@@ -59,23 +71,23 @@ def fold_node(
         return None  # the evaluator would read the wider storage type
     if outputs and _differs(node, inputs, functions):
         return None
-    if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
+    sizes = sorted((v.type.size for v in inputs if v is not None), reverse=True)
+    is_pairwise = operator_name(node) in _PAIRWISE
+    if sum(sizes) > MAX_ELEMENTS or (is_pairwise and prod(sizes[:2]) > MAX_PAIRS):
         return None
     given = sum(v.type.nbytes for v in inputs if v is not None)
-    if sum(v.type.nbytes for v in outputs if v is not None) > max(MAX_FOLDED_BYTES, given):
+    results = sum(v.type.nbytes for v in outputs if v is not None)
+    if results > max(MAX_FOLDED_BYTES, given):
+        return None
+    if not budget.spend((given + results) * (SLOW_COST if operator_name(node) in _SLOW else 1)):
         return None
     feeds = {key: v.data for key, v in zip(node.input, inputs) if v is not None}
-    graph = helper.make_graph(
-        [node],
-        "one_node",
-        [
-            helper.make_tensor_value_info(
-                key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-            )
-            for key, array in feeds.items()
-        ],
-        [helper.make_empty_tensor_value_info(key) for key in node.output if key],
-    )
+    infos = [
+        helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for key, a in feeds.items()
+    ]
+    result_infos = [helper.make_empty_tensor_value_info(key) for key in node.output if key]
+    graph = helper.make_graph([node], "one_node", infos, result_infos)
     imports = [helper.make_opsetid(*version) for version in functions.opsets.items()]
     single = helper.make_model(graph, opset_imports=imports)
     if _too_large(single, feeds):

@@ -145,6 +145,7 @@ def _im2col_matmul(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dic
         windows = _im2col_gather(ctx, x, kernel, extents, attrs)
         windows = ctx.reshape(windows, (batch, groups, depth * prod(kernel), prod(extents)))
     else:
+        ctx.importer.functions.budget.add(prod(kernel))
         windows = _im2col_slices(ctx, x, kernel, extents, groups, attrs)
     weights = ctx.reshape(w, (groups, out_channels // groups, depth * prod(kernel)))
     return ctx.reshape(ctx.emit("matmul", [weights, windows]), (batch, out_channels, *extents))

@@ -13,7 +13,8 @@ import onnx
 from tvmrt.compiler.frontend.dimension_roles import DefaultBounds, DimUses, Role, bounds_by_role
 from tvmrt.compiler.frontend.dims import Declaration, Dims, unused_name
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.extent import linear_form, lower_bound, upper_bound
+from tvmrt.compiler.ir.extent import lower_bound, upper_bound
+from tvmrt.compiler.ir.extent_forms import linear_form
 
 from . import axis_matmul_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
 from .axis_uses import AxisUses
@@ -225,7 +226,10 @@ def _parse_linear_dim(
     """Parse a dimension that is an expression of one undeclared dimension."""
     if name.isidentifier():
         return None
-    for inner in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", name)):
+    names = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", name))
+    if sum(other not in (dims or {}) for other in names) > 1:
+        return None
+    for inner in names:
         trial = Dims({**(dims or {}), inner: (1, 1 << 20)})
         try:
             form = linear_form(trial.extent(name)) if name in trial else None

@@ -14,7 +14,7 @@ import onnx
 from tvmrt.compiler.frontend.dims import Dims
 from tvmrt.compiler.frontend.size_constraints import SizeConstraints
 from tvmrt.compiler.frontend.size_propagation import KnownSizes
-from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir import Builder, FoldingBudget, Graph, TensorType, Value
 from tvmrt.compiler.ir.bundle import Bundle
 from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.error import UnsupportedError, UnsupportedSizes
@@ -159,7 +159,7 @@ class ImportState:
         self.graph = Graph(request.model.graph.name or "graph")
         self.graph.licence = licence(request.model)
         self.graph.bundles.update(request.bundles)
-        self.builder = Builder(self.graph)
+        self.builder = Builder(self.graph, budget=FoldingBudget())
 
     def declared(self, name: str) -> tuple | None:
         """Return the shape that the network declares of an inner tensor; None if there is none, or
@@ -181,7 +181,7 @@ class ImportState:
         count = len(self.problems.texts)
         self.graph = Graph(name)
         self.graph.op_types = outer[0].op_types
-        self.builder = Builder(self.graph, outer[1].sources)
+        self.builder = Builder(self.graph, outer[1].sources, outer[1].budget)
         try:
             yield self.graph
         finally:

@@ -125,6 +125,7 @@ class GraphImporter(ImportState):
             scope[tensor.name] = self._constant(array, tensor.name)
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
+        self.builder.budget.add_weights(array.nbytes)
         try:
             return legalize_types(self.builder, typed_constant(array, name), name)
         except UnsupportedError as problem:
@@ -312,7 +313,7 @@ class GraphImporter(ImportState):
             folded = (
                 None
                 if has_strings_or_sequences
-                else constant_folding.fold_node(node, inputs, self.functions)
+                else constant_folding.fold_node(node, inputs, self.functions, self.builder.budget)
             )
             if folded is None:
                 raise
@@ -320,7 +321,9 @@ class GraphImporter(ImportState):
         if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
             return outputs
         if checked and (outputs is None or any(v is not None and v.data is None for v in outputs)):
-            folded = constant_folding.fold_node(node, inputs, self.functions, outputs or ())
+            folded = constant_folding.fold_node(
+                node, inputs, self.functions, self.builder.budget, outputs or ()
+            )
             if folded is not None:
                 del self.graph.nodes[count:]
                 return folded

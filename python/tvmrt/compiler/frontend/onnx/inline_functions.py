@@ -10,7 +10,6 @@ from itertools import count
 import onnx
 from onnx.inliner import inline_local_functions
 
-from tvmrt.compiler.ir.limits import MAX_UNROLLED_NODES
 from tvmrt.compiler.operator_key import FunctionKey, functions_by_key
 
 from .check_ssa import name_of
@@ -28,7 +27,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     recursive, or if they expand to too many nodes."""
     functions = functions_by_key(model)
     order = _callees_first(functions)
-    if not order or _expanded_size(functions, order, model.graph.node) > MAX_UNROLLED_NODES:
+    if not order or _expand_too_much(functions, order, model):
         return model
     try:
         return inline_local_functions(model)
@@ -55,7 +54,7 @@ def flatten_deep_calls(model: onnx.ModelProto) -> None:
     """
     functions = functions_by_key(model)
     order = _callees_first(functions)
-    if _expanded_size(functions, order, model.graph.node) > MAX_UNROLLED_NODES:
+    if _expand_too_much(functions, order, model):
         return
     depth: dict[FunctionKey, int] = {}
     for key in order:
@@ -86,13 +85,14 @@ def _deepest(nodes: Iterable[onnx.NodeProto], depth: dict[FunctionKey, int]) -> 
     return max((depth.get(key, 0) for key in _called(nodes)), default=0)
 
 
-def _expanded_size(
-    functions: _Functions, order: list[FunctionKey], nodes: Iterable[onnx.NodeProto]
-) -> int:
-    budget = UnrollBudget(functions)
+def _expand_too_much(
+    functions: _Functions, order: list[FunctionKey], model: onnx.ModelProto
+) -> bool:
+    """Return whether the calls of a model expand to more nodes than the limit."""
+    budget = UnrollBudget(functions, model)
     for key in order:  # sizes of callees are known, so this does not recurse deeply
         budget.size(functions[key].node)
-    return budget.size(nodes)
+    return budget.size(model.graph.node) - len(model.graph.node) > budget.limit
 
 
 def _inline_in(function: onnx.FunctionProto, functions: _Functions) -> None:

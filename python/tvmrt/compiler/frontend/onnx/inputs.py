@@ -10,7 +10,9 @@ from onnx import helper
 
 from tvmrt.compiler.frontend.dims import Dims, parse_dim
 from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
-from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
+from tvmrt.compiler.ir.extent import Extent, symbols_of
+from tvmrt.compiler.ir.extent_forms import linear_form
+from tvmrt.compiler.ir.tensor_type import check_rank
 from tvmrt.compiler.operator_key import operator_name
 from tvmrt.error import (
     NameNotFoundError,
@@ -183,6 +185,7 @@ def _extents(
     others: Sequence[str] = (),
 ) -> tuple[int | Extent, ...]:
     tensor = info.type.tensor_type
+    check_rank(tensor.shape.dim, f"input {info.name}")
     fixed = tensor.HasField("shape")
     declared = [
         d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim

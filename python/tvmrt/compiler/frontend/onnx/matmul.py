@@ -89,11 +89,12 @@ def einsum(ctx: NodeContext) -> Value:
     pending = []
     for x, labels in zip(operands, terms):
         pending.append(_take_diagonals(ctx, x, labels))
-    current, labels = pending.pop(0)
-    while pending:
-        other, other_labels = pending.pop(0)
-        needed = set(result).union(*(set(own) for _, own in pending))
-        current, labels = _contract(ctx, current, labels, other, other_labels, needed)
+    needed = [set(result)]  # after each operand from the last one: the letters used later
+    for _, own in reversed(pending[2:]):
+        needed.append(needed[-1].union(own))
+    current, labels = pending[0]
+    for (other, other_labels), later in zip(pending[1:], reversed(needed)):
+        current, labels = _contract(ctx, current, labels, other, other_labels, later)
     current, labels = _sum_out(ctx, current, labels, set(result))
     return ctx.transpose(current, [labels.index(c) for c in result])
 

@@ -25,7 +25,7 @@ class ModelFunctions:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.opsets = opsets(model)
         self._by_key = functions_by_key(model)
-        self.budget = UnrollBudget(self._by_key)
+        self.budget = UnrollBudget(self._by_key, model)
         self._active: list[FunctionKey] = []
 
     @property

@@ -25,12 +25,11 @@ def limit_to_declared_bounds(
     names = [d.dim_param for d in tensor.shape.dim]
     if not info.type.HasField("tensor_type") or len(names) != len(value.shape):
         return value
-    of_inputs = importer.declarations.symbols()
     for axis, (name, extent) in enumerate(zip(names, value.shape)):
         if not name or name not in importer.dims:
             continue
         declared = importer.dims.extent(name)
-        if declared == extent or symbols_of(declared) & of_inputs:
+        if declared == extent or symbols_of(declared) & importer.declarations.symbols():
             continue
         low, high = bounds(extent)
         limit = upper_bound(declared)

@@ -82,8 +82,9 @@ def _nodes_with_repeated_name(node_list: Sequence[onnx.NodeProto]) -> list[onnx.
 def _rename_repeated_nodes(model: onnx.ModelProto) -> None:
     for node_list in _node_lists(model):
         taken = {node.name for node in node_list}
+        numbers: dict[str, int] = {}
         for node in _nodes_with_repeated_name(node_list):
-            node.name = unused_name(node.name, taken.__contains__)
+            node.name = unused_name(node.name, taken.__contains__, numbers)
             taken.add(node.name)
 
 
@@ -182,8 +183,10 @@ def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
     for function in model.functions:
         taken.update((*function.input, *function.output))
 
+    numbers: dict[str, int] = {}
+
     def copy_of(node_list: Sequence[onnx.NodeProto], name: str) -> str:
-        copied = unused_name(name, taken.__contains__)
+        copied = unused_name(name, taken.__contains__, numbers)
         taken.add(copied)
         node_list.extend([onnx.helper.make_node("Identity", [name], [copied])])
         return copied
@@ -195,10 +198,11 @@ def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
                 info.name = copy_of(graph.node, info.name)
             seen.add(info.name)
     for function in model.functions:
-        listed = list(function.output)
-        for index, name in enumerate(listed):
-            if name in listed[:index]:
+        listed: set[str] = set()
+        for index, name in enumerate(function.output):
+            if name in listed:
                 function.output[index] = copy_of(function.node, name)
+            listed.add(name)
 
 
 _Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]

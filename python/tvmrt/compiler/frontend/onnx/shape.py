@@ -25,6 +25,7 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.limits import FREE_PARTS
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 
@@ -283,6 +284,7 @@ def tile(ctx: NodeContext) -> Value:
 @onnx_op("Concat")
 def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
+    ctx.importer.functions.budget.add(max(len(parts) - FREE_PARTS, 0))
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
     if len({len(p.shape) for p in parts}) == 1:
         parts = dynamic_slice.unify_other_extents(ctx, parts, axis)

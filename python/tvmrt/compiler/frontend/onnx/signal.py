@@ -148,7 +148,9 @@ def constant_table(ctx: NodeContext) -> Value:
     ctx.check_table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
     if any(v.data is None for v in ctx.inputs):
         sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
-        found = constant_folding.fold_node(ctx.node, sizes, ctx.importer.functions)
+        found = constant_folding.fold_node(
+            ctx.node, sizes, ctx.importer.functions, ctx.importer.builder.budget
+        )
         if found is not None:
             return found[0]
     raise UnsupportedError("the table could not be computed; check its sizes and element type")

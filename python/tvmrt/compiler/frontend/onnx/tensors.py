@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tvmrt.compiler.ir.tensor_type import check_rank
+
 MAX_DENSE = 1 << 28  # elements of sparse weights, including zeros
 _NUMPY_LAYOUT = {  # types whose elements have numpy's layout in a file
     getattr(TensorProto, name)
@@ -118,6 +120,7 @@ def detach_data(tensor: TensorProto, name: str) -> None:
 def read_weights(tensor: TensorProto, detached: DetachedData) -> np.ndarray:
     """Return the elements of weights. Raises ValueError for contradictory ones."""
     check_element_type(tensor)
+    check_rank(tensor.dims, f"tensor {tensor.name}")
     names = [entry.value for entry in tensor.external_data if entry.key == _DETACHED]
     try:
         return _elements(tensor, detached[names[0]]) if names else array_of(tensor)

@@ -7,11 +7,12 @@ another one twice, which calls a third one twice. The nodes are counted before e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 import onnx
 
 from tvmrt.compiler.ir import limits
-from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_NODES
+from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS
 from tvmrt.compiler.operator_key import FunctionKey
 from tvmrt.error import UnsupportedError
 
@@ -34,10 +35,20 @@ class TableBudget:
             )
 
 
-class UnrollBudget:
-    """The number of nodes of one network in addition to those of its file."""
+def _max_nodes(model: onnx.ModelProto) -> int:
+    """Return how many nodes a network may have in addition to those of its file."""
+    weights = sum(prod(tensor.dims) for tensor in model.graph.initializer)
+    in_functions = sum(len(function.node) for function in model.functions)
+    return limits.max_unrolled_nodes(model.ByteSize() + weights) + in_functions
 
-    def __init__(self, functions: Mapping[FunctionKey, onnx.FunctionProto]) -> None:
+
+class UnrollBudget:
+    """The number of nodes of one network in addition to those of its file; at most ``limit``."""
+
+    def __init__(
+        self, functions: Mapping[FunctionKey, onnx.FunctionProto], model: onnx.ModelProto
+    ) -> None:
+        self.limit = _max_nodes(model)
         self._functions = functions
         self._sizes: dict[FunctionKey, int] = {}
         self._total = 0
@@ -47,10 +58,10 @@ class UnrollBudget:
         """Add ``count`` nodes. Raises ValueError if this exceeds the limit."""
         self._total += count
         expanded = max(self._total, self._enclosing_trips * count)
-        if expanded > MAX_UNROLLED_NODES:
+        if expanded > self.limit:
             raise ValueError(
-                f"its loops and functions expand to {expanded} nodes; the maximum is "
-                f"{MAX_UNROLLED_NODES}; use fewer iterations"
+                f"the network's loops, functions and concatenations expand to {expanded} nodes; "
+                f"the maximum for a network of this size is {self.limit}; use fewer iterations"
             )
 
     def iterations(self, what: str, count: int, body: onnx.GraphProto) -> Iterator[int]:
