@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvmrt
+from tvmrt.error import TvmrtWarning
 
 rng = np.random.default_rng(4)
 
@@ -30,6 +31,17 @@ def fitted(rows: int = 30):
 
     x = rng.standard_normal((rows, 4)).astype(np.float32)
     return x, LogisticRegression().fit(x, x[:, 0] > 0)
+
+
+def test_the_default_batch_of_an_estimator_grows(tmp_path):
+    x, model = fitted(200)
+    network = tvmrt.load(model, cache=tmp_path)
+    assert network.dims == {"batch": (1, 64)}
+    with pytest.warns(TvmrtWarning, match="batch"):
+        np.testing.assert_array_equal(network(x)[0], model.predict(x))
+    declared = tvmrt.load(model, dims={"batch": 8}, cache=tmp_path)
+    with pytest.raises(ValueError, match="dimension batch has 200 elements, expected 1 to 8"):
+        declared(x)
 
 
 class Table:
@@ -209,6 +221,7 @@ def test_boosters_predict_as_in_their_library():
 def test_options_of_lightgbm_that_its_converter_ignores(options):
     pytest.importorskip("onnxmltools")
     lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(2)  # of rows for which each of the options matters
     x = rng.standard_normal((200, 4)).astype(np.float32)
     x[rng.random(x.shape) < 0.3] = 0
     trees = lightgbm.train({"verbose": -1, **options}, lightgbm.Dataset(x, x[:, 0] > x[:, 1]), 5)

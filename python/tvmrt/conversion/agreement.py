@@ -114,7 +114,7 @@ def _compare(
             effect = _effect_of_rounding(executor, original, feeds, number, actual)
             wrong &= _differences(actual, wanted, effect)
         is_label = wanted.dtype.kind in "iub"
-        if not _mostly_same(wrong, original.min_same_labels if is_label else original.min_same):
+        if not _mostly_same(wrong, original.min_same_labels if is_label else 1.0):
             index = tuple(int(i) for i in np.argwhere(wrong)[0])
             text = f"has {actual[index]} at {index}, and that of the original {wanted[index]}"
             raise ValueError(_difference_text(original, feeds, number, text))

@@ -51,10 +51,8 @@ class Original:
     draw
         Replacement for random values of ``inputs``: return the draws for the network's dynamic
         dimensions, (minimum, maximum) by name.
-    min_same, min_same_labels
-        Minimum part of the rows that must agree, of an output of floating-point values and of one
-        of integers. Below 1 for trees, whose thresholds are rounded to float32 so that some rows
-        take another branch, and for labels of equal scores.
+    min_same_labels
+        Minimum part of the rows of integers that must agree. Below 1 for labels of equal scores.
     """
 
     what: str
@@ -64,5 +62,4 @@ class Original:
     examples: Mapping[str, Any] | Sequence[Any] = ()
     advice: str = ""
     draw: Callable[[Mapping[str, Sequence[int]]], Iterator[Draws]] | None = None
-    min_same: float = 1.0
     min_same_labels: float = 1.0

@@ -12,7 +12,7 @@ from tvmrt.conversion.draws import other_sizes
 from tvmrt.conversion.original import Draws, Original
 
 _ROWS = 32
-_MIN_SAME = 0.85  # part of the rows; at others float32 takes another branch, or scores are equal
+_MIN_SAME = 0.85  # part of the labels; at other rows two scores are equal but for rounding
 _KINDS = 3  # compared kinds of rows
 _METHODS = ("predict", "predict_proba", "decision_function", "score_samples", "transform")
 _Rows = Callable[[np.ndarray], Sequence[list[np.ndarray]]]
@@ -49,10 +49,9 @@ def original_of(
             for sizes in list(other_sizes({shape[0]: count}, bounds))[:2]:
                 yield Draws(1, _feeds(exported, parts, rows, sizes[shape[0]], shape[1]))
 
-    has_trees = any(_is_tree(node) for node in exported.graph.node)
     return Original(
         what, exporter, lambda feeds: run(feeds["X"]), advice=advice, draw=draw,
-        min_same=_MIN_SAME if has_trees else 1.0, min_same_labels=_MIN_SAME,
+        min_same_labels=_MIN_SAME,
     )  # fmt: skip
 
 
@@ -110,10 +109,6 @@ def _categories(parts: Sequence[Any], columns: int) -> dict[int, np.ndarray]:
         if len(lists) == np.size(places) and np.asarray(places).dtype.kind == "i":
             found.update((int(i), np.asarray(each)) for i, each in zip(places, lists))
     return {i: values for i, values in found.items() if values.dtype.kind in "iufb" and values.size}
-
-
-def _is_tree(node: Any) -> bool:
-    return any(each.name in ("nodes_values", "nodes_splits") for each in node.attribute)
 
 
 def _has_categories(node: Any) -> bool:

@@ -16,7 +16,7 @@ from tvmrt.runtime.data_type import (
     of_numpy,
     unpack,
 )
-from tvmrt.runtime.dense_array import dense_array
+from tvmrt.runtime.dense_array import dense_array, refuse_masks
 from tvmrt.runtime.device import (
     Device,
     cpu,
@@ -216,8 +216,8 @@ def from_dlpack(dltensor: Any) -> NDArray:
     BufferError
         If it is read-only.
     """
-    is_subclass = isinstance(dltensor, np.ndarray) and type(dltensor) is not np.ndarray
-    return _core.from_dlpack(dense_array(dltensor) if is_subclass else dltensor)
+    refuse_masks(dltensor)
+    return _core.from_dlpack(dltensor)
 
 
 def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:

@@ -191,19 +191,6 @@ def test_a_fixed_batch_is_not_split(rows):
         network(np.zeros((rows, 4), np.float32))
 
 
-def test_the_default_batch_of_an_estimator_grows(tmp_path):
-    pytest.importorskip("skl2onnx")
-    linear = pytest.importorskip("sklearn.linear_model")
-    rows = np.random.default_rng(0).standard_normal((200, 5)).astype(np.float32)
-    model = linear.LogisticRegression().fit(rows, rows[:, 0] > 0)
-    network = tvmrt.load(model, cache=tmp_path)
-    assert network.dims == {"batch": (1, 64)}
-    np.testing.assert_array_equal(network(rows)[0], model.predict(rows))
-    declared = tvmrt.load(model, dims={"batch": 8}, cache=tmp_path)
-    with pytest.raises(ValueError, match="dimension batch has 200 elements, expected 1 to 8"):
-        declared(rows)
-
-
 def test_a_dimension_with_two_sizes_is_an_error(tmp_path):
     network = tvmrt.load(model_of(MIXED["sum of rows"], "N"), cache=tmp_path)
     with pytest.raises(ValueError, match="dimension N"):
