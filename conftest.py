@@ -7,6 +7,7 @@ import locale
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import costs
@@ -78,6 +79,7 @@ os.environ["TVMRT_VERIFY_PASSES"] = "1"
 
 COSTS = costs.Costs()
 STARTED = pytest.StashKey[float]()
+LONG_TESTS_END = "TVMRT_LONG_TESTS_END"
 
 
 def pytest_ignore_collect(collection_path):
@@ -101,6 +103,14 @@ def pytest_runtest_protocol(item):
     os.environ["TVMRT_TARGET"] = "" if folder.name in DEFAULT_TARGET and ours else "native"
     item.stash[STARTED] = costs.now()
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip long tests after the time that the environment sets, in seconds since 1970."""
+    end = os.environ.get(LONG_TESTS_END)
+    if end and item.get_closest_marker("slow") and time.time() > float(end):
+        pytest.skip("the time for long tests is over")
 
 
 @pytest.hookimpl(wrapper=True)

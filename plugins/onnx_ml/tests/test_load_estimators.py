@@ -358,3 +358,15 @@ def test_an_estimator_that_takes_few_values_is_compared_on_an_example():
         tvmrt.load(Codes(wrong=True).fit(x), example=x, cache=False)
     with pytest.raises(ValueError, match="takes rows of 2 columns"):
         tvmrt.load(Codes().fit(x), example=x[:, :1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifiers_without_probabilities(classes):
+    pytest.importorskip("skl2onnx")
+    from sklearn.svm import SVC
+
+    x = np.random.default_rng(5).standard_normal((120, 4)).astype(np.float32)
+    y = np.digitize(x[:, 0] + x[:, 1], [-0.5, 0.5][: classes - 1])
+    model = SVC().fit(x, y)
+    assert tvmrt.load(model, cache=False)(x)[0].tolist() == model.predict(x).tolist()

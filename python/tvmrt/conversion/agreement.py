@@ -223,8 +223,10 @@ def _with_noise(rng: np.random.Generator, value: np.ndarray) -> np.ndarray:
 
 
 def _mostly_same(wrong: np.ndarray, min_same: float) -> bool:
+    if wrong.size == 0:
+        return True
     rows = wrong.reshape(len(wrong) if wrong.ndim else 1, -1).any(axis=1)
-    return bool((~rows).mean() >= min_same) if rows.size else True
+    return bool((~rows).mean() >= min_same)
 
 
 def _difference_text(original: Original, feeds: Mapping[str, Any], number: int, text: str) -> str:

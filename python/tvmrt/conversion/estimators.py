@@ -42,7 +42,7 @@ def convert_estimator(model: Any, settings: Settings) -> Converted:
     if boosters:
         import_exporter("onnxmltools", f"{what} is converted to ONNX", "onnxmltools", _INSTEAD)
     types = import_exporter("skl2onnx.common.data_types", what, "'tvmrt[sklearn]'", _INSTEAD)
-    options = {"zipmap": False} if _has_probabilities(model) else None
+    options: Any = {"zipmap": False} if _has_probabilities(model) else _options_of_scores(model)
     with report_failure("skl2onnx", what, _TYPED):
         if boosters:
             _register(skl2onnx)
@@ -58,6 +58,13 @@ def convert_estimator(model: Any, settings: Settings) -> Converted:
         _OTHER_OPTIONS if boosters else _SKL2ONNX,
     )  # fmt: skip
     return Converted(exported, shapes, dims, original, _defaults(settings, dims))
+
+
+def _options_of_scores(model: Any) -> dict[int, dict[str, bool]] | None:
+    """Return options of skl2onnx that give the scores of two classes the sign of
+    scikit-learn's ``decision_function``; None if there are no such classifiers."""
+    vectors = [part for part in _parts(model) if type(part).__name__ in ("SVC", "NuSVC")]
+    return {id(part): {"raw_scores": True, "zipmap": False} for part in vectors} or None
 
 
 def convert_booster(model: Any, settings: Settings) -> Converted:

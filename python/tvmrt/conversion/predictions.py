@@ -152,7 +152,7 @@ def of_estimator(model: Any, outputs: Sequence[Any], names: Sequence[str]) -> _R
                 methods.sort(key=lambda name: name != "transform")
             found = [_numbers(model, getattr(model, name)(data)) for name in methods]
         first, *others = found
-        if outputs[-1].type.HasField("sequence_type"):  # of several targets, one for each
+        if others and isinstance(others[0], list):  # of several targets, an output for each
             return [_variants(first), *([np.asarray(each)] for each in others[0])]
         scores = [variant for each in others or [first] for variant in _variants(each)]
         return [_variants(first), *[scores] * (len(outputs) - 1)]

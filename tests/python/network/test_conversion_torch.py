@@ -301,3 +301,15 @@ def test_examples_on_the_command_line(tmp_path, capsys):
     ids = torch.randint(0, 60, (5, 4))
     found = tvmrt.load(tmp_path / "net.so")(ids.numpy())
     np.testing.assert_array_equal(found, table(ids).detach().numpy())
+
+
+class _Chosen(nn.Module):
+    def forward(self, x):
+        return x[x[:, 0] > 0]
+
+
+@pytest.mark.slow
+def test_results_without_elements_agree():
+    x = np.float32([[1, 2, 3], [-1, 2, 3], [4, 5, 6]])
+    network = tvmrt.load(_Chosen().eval(), shapes={"x": ("batch<=8", 3)}, cache=False)
+    np.testing.assert_array_equal(network(x), x[[0, 2]])

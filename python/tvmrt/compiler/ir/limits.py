@@ -52,8 +52,10 @@ MAX_UNROLLED_NODES = 1 << 16
 MIN_UNROLLED_NODES = 1 << 10  # the limit for small networks
 BYTES_PER_UNROLLED_NODE = 100  # of the network with its weights, for all others
 
-# Parts of a concatenation that are not counted as nodes.
+# Repeated parts of a concatenation that are not counted as nodes.
 FREE_PARTS = 4
+# Parts of open sizes of a concatenation: the position of each depends on the sizes of all.
+MAX_OPEN_PARTS = 256
 
 # Taps of a window with dynamic weights that is expanded to one node per tap.
 MAX_SEPARATE_TAPS = 64

@@ -25,9 +25,10 @@ from tvmrt.compiler.ir.extent import (
     symbols_of,
     upper_bound,
 )
-from tvmrt.compiler.ir.limits import FREE_PARTS
+from tvmrt.compiler.ir.limits import FREE_PARTS, MAX_OPEN_PARTS
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.error import UnsupportedError
 
 from . import computed_sizes, dynamic_reshape, dynamic_slice
 from .alternatives import squeeze_dynamic
@@ -281,10 +282,22 @@ def tile(ctx: NodeContext) -> Value:
     return ctx.reshape(filled, [n * r for n, r in zip(x.shape, repeats)])
 
 
+def _check_parts(ctx: NodeContext, parts: list[Value]) -> None:
+    """Limit the parts that cost more than the nodes of the file which compute them."""
+    different = {id(part): part for part in parts}
+    ctx.importer.functions.budget.add(max(len(parts) - len(different) - FREE_PARTS, 0))
+    of_open_sizes = sum(bool(symbols_of(part.shape)) for part in different.values())
+    if of_open_sizes > MAX_OPEN_PARTS:
+        raise UnsupportedError(
+            f"it joins {of_open_sizes} tensors of open sizes; the maximum is {MAX_OPEN_PARTS}; "
+            "give more of them fixed sizes"
+        )
+
+
 @onnx_op("Concat")
 def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
-    ctx.importer.functions.budget.add(max(len(parts) - FREE_PARTS, 0))
+    _check_parts(ctx, parts)
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
     if len({len(p.shape) for p in parts}) == 1:
         parts = dynamic_slice.unify_other_extents(ctx, parts, axis)
