@@ -370,3 +370,30 @@ def test_classifiers_without_probabilities(classes):
     y = np.digitize(x[:, 0] + x[:, 1], [-0.5, 0.5][: classes - 1])
     model = SVC().fit(x, y)
     assert tvmrt.load(model, cache=False)(x)[0].tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fitted_with_missing", [True, False])
+@pytest.mark.parametrize("kind", ["tree", "forest", "extra", "bagging", "isolation", "scaled"])
+def test_missing_values_take_the_branch_of_scikit_learn(kind, fitted_with_missing):
+    pytest.importorskip("skl2onnx")
+    from sklearn import ensemble, pipeline, preprocessing, tree
+
+    model = {
+        "tree": tree.DecisionTreeClassifier(max_depth=4, random_state=0),
+        "forest": ensemble.RandomForestClassifier(6, random_state=0),
+        "extra": ensemble.ExtraTreesRegressor(6, random_state=0),
+        "bagging": ensemble.BaggingClassifier(tree.DecisionTreeClassifier(max_depth=3), 4),
+        "isolation": ensemble.IsolationForest(n_estimators=6, random_state=0),
+        "scaled": pipeline.make_pipeline(
+            preprocessing.StandardScaler(), ensemble.RandomForestClassifier(4, random_state=0)
+        ),
+    }[kind]
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((300, 5)).astype(np.float32)
+    y = x[:, 0] + x[:, 1] > 0
+    missing = np.where(rng.random(x.shape) < 0.2, np.float32("nan"), x)
+    model.fit(missing if fitted_with_missing else x, y)
+    found = tvmrt.load(model, dims={"batch": 300}, cache=False)(missing)
+    found = np.ravel(found[0] if isinstance(found, tuple) else found)
+    np.testing.assert_allclose(found, model.predict(missing), 1e-5, 1e-6)

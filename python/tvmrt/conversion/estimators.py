@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmrt.conversion import Converted, Settings, columns_of
 from tvmrt.conversion.exporter import import_exporter, report_failure
+from tvmrt.conversion.missing_values import record_missing_values
 from tvmrt.conversion.predictions import of_booster, of_estimator, original_of
 from tvmrt.option_syntax import option
 
@@ -51,11 +52,12 @@ def convert_estimator(model: Any, settings: Settings) -> Converted:
             options=options, target_opset=_BOOSTER_OPSETS if boosters else _OPSETS,
             custom_conversion_functions=_converters(),
         )  # fmt: skip
+    takes_missing = not boosters and record_missing_values(model, exported)
     original = original_of(
         what, "onnxmltools" if boosters else "skl2onnx", exported, list(_parts(model)),
         settings.example, _row_shape(shapes, features),
         of_estimator(model, exported.graph.output, columns_of(model)),
-        _OTHER_OPTIONS if boosters else _SKL2ONNX,
+        _OTHER_OPTIONS if boosters else _SKL2ONNX, takes_missing,
     )  # fmt: skip
     return Converted(exported, shapes, dims, original, _defaults(settings, dims))
 

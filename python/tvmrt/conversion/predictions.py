@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _Rows = Callable[[np.ndarray], Sequence[list[np.ndarray]]]
 
 def original_of(
     what: str, exporter: str, exported: Any, parts: Sequence[Any], example: Any, shape: Any,
-    run: _Rows, advice: str,
+    run: _Rows, advice: str, takes_missing: bool = False,
 ) -> Original:  # fmt: skip
     """Return an estimator as a function to compare its network with.
 
@@ -34,6 +35,8 @@ def original_of(
         Rows that the model accepts, or None.
     run
         Return the possible results of each output.
+    takes_missing
+        Whether the network has a branch for missing values as the estimator; they are drawn, too.
     """
     rows = None if example is None else np.asarray(example, np.float32)
     if rows is not None and (rows.ndim != 2 or rows.shape[1] != shape[1] or not len(rows)):
@@ -44,7 +47,9 @@ def original_of(
         if isinstance(count, str):
             low, high = bounds.get(count, (1, _ROWS))
             count = max(low, min(high, _ROWS))
-        yield Draws(_KINDS, _feeds(exported, parts, rows, count, shape[1]))
+        feeds = _feeds(exported, parts, rows, count, shape[1])
+        missing = list(_with_missing(exported, (count, shape[1]))) if takes_missing else []
+        yield Draws(_KINDS + len(missing), chain(missing, feeds))
         if isinstance(shape[0], str) and shape[0] in bounds:
             for sizes in list(other_sizes({shape[0]: count}, bounds))[:2]:
                 yield Draws(1, _feeds(exported, parts, rows, sizes[shape[0]], shape[1]))
@@ -84,6 +89,15 @@ def _feeds(
         for column, values in categories.items():
             drawn[:, column] = rng.choice(values, count)
         yield {"X": drawn}
+
+
+def _with_missing(exported: Any, shape: tuple[int, int]) -> Iterator[dict[str, np.ndarray]]:
+    """Yield rows with missing values near the thresholds of trees."""
+    rng = np.random.default_rng(2)
+    for _ in range(_KINDS):
+        rows = near_thresholds(exported, rng.standard_normal(shape), rng)
+        rows[rng.random(shape) < 0.3] = np.nan
+        yield {"X": rows.astype(np.float32)}
 
 
 def _statistics(parts: Sequence[Any], columns: int) -> tuple[Any, Any]:
