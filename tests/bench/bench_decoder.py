@@ -21,8 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from decoder_network import Decoder, Shape, gguf_file
-
-from tvmrt.cli.read_bandwidth import MemoryReader
+from read_bandwidth import MemoryReader
 
 
 @dataclass

@@ -31,7 +31,7 @@ from tvmrt.cli import (
     options,
     sequence_io,
 )
-from tvmrt.cli.decoder_speed import DecoderMeter, DecoderSpeed
+from tvmrt.cli.decoder_speed import DecoderSpeed
 from tvmrt.cli.resident_memory import ResidentMemory, resident
 from tvmrt.compiler.option_values import parse_names
 from tvmrt.file_suffix import suffix_of
@@ -134,9 +134,7 @@ def command(
     Compiled networks (.so, or .tar of tvmc compile) are timed alone; their memory is shown, too.
 
     A decoder, which has token ids and a cache of keys and values, is also shown in tokens per
-    second, with its share of the memory bandwidth: the weights and the cache that a token reads,
-    relative to reading 256 MiB of memory with as many threads. Networks that fit into the caches of
-    the processor may exceed 100 %."""
+    second, with the bytes of weights and cache that a token reads."""
     rivals = parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():
@@ -232,15 +230,12 @@ def _measure(
             calls = {"tvmrt": partial(session.run, trial.inputs)}
             for rival in rivals:
                 calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
-            meter = decoder_speed.meter(
-                session, trial.inputs, Path(folder), threads, choices.get("cc")
-            )
-            times = _metered(meter, partial(_interleave, session, trial.inputs, calls, seconds))
+            times = _interleave(session, trial.inputs, calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
             timed_operators = () if profiler is None else profiler.timed_operators(session)
             rounds = len(times["tvmrt"])
             single = None if single_runs is None else single_runs(session)
-            decoder = meter and meter.speed(median(times["tvmrt"]))
+            decoder = decoder_speed.speed(session, trial.inputs, median(times["tvmrt"]))
             results.append(
                 Result(
                     name, _timings(times), rounds, compile_seconds, operators=timed_operators,
@@ -248,18 +243,6 @@ def _measure(
                 )
             )  # fmt: skip
     return results
-
-
-def _metered(
-    meter: DecoderMeter | None, measure: Callable[[], Mapping[str, Sequence[float]]]
-) -> Mapping[str, Sequence[float]]:
-    """Measure, with the memory bandwidth before and after if there is a meter."""
-    if meter is None:
-        return measure()
-    meter.read_memory()
-    times = measure()
-    meter.read_memory()
-    return times
 
 
 def _measure_compiled(
@@ -411,7 +394,7 @@ def _print(results: Sequence[Result], threads: int) -> None:
                 f"{result.network} used {total} of memory: {own} private, {file} file-backed"
             )
         if result.decoder is not None:
-            click.echo(f"{result.network}: {decoder_speed.describe(result.decoder, threads)}")
+            click.echo(f"{result.network}: {decoder_speed.describe(result.decoder)}")
     for rival, speeds in _speeds(results).items():
         click.echo(
             f"{geometric_mean(speeds):.2f} times the speed of {rival} (geometric mean of "

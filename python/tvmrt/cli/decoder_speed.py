@@ -1,4 +1,4 @@
-"""Speed of a decoder network in tokens per second, and its share of the memory bandwidth.
+"""Speed of a decoder network in tokens and bytes per second.
 
 A decoder takes token ids and a cache of keys and values, and returns the cache with those of the
 tokens added. For each token it reads all weights and the cache, so memory limits its speed.
@@ -6,14 +6,11 @@ tokens added. For each token it reads all weights and the cache, so memory limit
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import console
-from tvmrt.cli.read_bandwidth import MemoryReader
 
 if TYPE_CHECKING:
     from tvmrt.cli.session import Session
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 COPYING = frozenset(
     {"cast", "identity", "scatter_elements", "scatter_nd", "tensor_scatter", "where"}
 )
-READ_SECONDS = 0.15  # of measuring the bandwidth, before and after the calls
 MIN_RANK = 3
 
 
@@ -47,9 +43,7 @@ class DecoderSpeed:
 
     ``tokens``: Tokens of a call. ``weights_bytes``: Weights that a call reads, divided by its
     tokens. ``cache_bytes``: Cache that a call reads, divided by its tokens. ``bytes_per_second``:
-    Both, times tokens per second. ``bandwidth``: Bytes per second of reading memory with as many
-    threads, the maximum of several measurements. ``share``: Fraction of the bandwidth; above 1 if
-    weights stay in the caches of the processor.
+    Both, times tokens per second.
     """
 
     tokens: int
@@ -57,53 +51,25 @@ class DecoderSpeed:
     cache_bytes: int
     tokens_per_second: float
     bytes_per_second: float
-    bandwidth: float
-    share: float
 
 
-class DecoderMeter:
-    """Measures the memory bandwidth before and after the calls of a decoder."""
+def speed(session: Session, inputs: Mapping[str, Any], seconds: float) -> DecoderSpeed | None:
+    """Return the speed of a decoder that runs on this machine; None for any other network.
 
-    def __init__(self, traffic: DecoderTraffic, reader: MemoryReader) -> None:
-        self._traffic = traffic
-        self._reader = reader
-        self._bandwidth = 0.0
-
-    def read_memory(self) -> None:
-        """Measure the bandwidth for a while, at least twice."""
-        self._reader.read()  # the first time, threads start and pages are mapped
-        end = time.perf_counter() + READ_SECONDS
-        while True:
-            self._bandwidth = max(self._bandwidth, self._reader.read())
-            if time.perf_counter() > end:
-                return
-
-    def speed(self, seconds: float) -> DecoderSpeed:
-        """Return the speed for the time of a call in seconds."""
-        traffic = self._traffic
-        tokens = traffic.tokens
-        moved = (traffic.weights_bytes + traffic.cache_bytes) / seconds
-        return DecoderSpeed(
-            tokens,
-            round(traffic.weights_bytes / tokens),
-            round(traffic.cache_bytes / tokens),
-            tokens / seconds,
-            moved,
-            self._bandwidth,
-            moved / self._bandwidth,
-        )
-
-
-def meter(
-    session: Session, inputs: Mapping[str, Any], folder: Path, threads: int, cc: str | None
-) -> DecoderMeter | None:
-    """Return the meter of a decoder that runs on this machine; None for any other network."""
+    ``seconds``: Time of a call with these inputs.
+    """
     if session.library is None or session.remote_machine is not None:
         return None
     traffic = traffic_of(session.library, inputs)
     if traffic is None:
         return None
-    return DecoderMeter(traffic, MemoryReader(folder, threads, cc))
+    return DecoderSpeed(
+        traffic.tokens,
+        round(traffic.weights_bytes / traffic.tokens),
+        round(traffic.cache_bytes / traffic.tokens),
+        traffic.tokens / seconds,
+        (traffic.weights_bytes + traffic.cache_bytes) / seconds,
+    )
 
 
 def traffic_of(library: CompiledLibrary, inputs: Mapping[str, Any]) -> DecoderTraffic | None:
@@ -176,13 +142,10 @@ def _input_name(program: Program, step: Step) -> str:
     return next((names[a.buffer] for a in step.reads if a.buffer in names), "")
 
 
-def describe(speed: DecoderSpeed, threads: int) -> str:
+def describe(speed: DecoderSpeed) -> str:
     """Return a sentence for people."""
-    reading = f"{threads} thread{'s' if threads > 1 else ''} read"
-    beyond = "; weights stay in caches" if speed.share > 1 else ""
     weights, cache = map(console.format_bytes, (speed.weights_bytes, speed.cache_bytes))
     return (
         f"{speed.tokens_per_second:,.1f} tokens/s; each reads {weights} of weights and {cache} of "
-        f"cache: {speed.bytes_per_second / 1e9:.1f} GB/s, {speed.share:.0%} of the "
-        f"{speed.bandwidth / 1e9:.1f} GB/s that {reading}{beyond}"
+        f"cache: {speed.bytes_per_second / 1e9:.1f} GB/s"
     )

@@ -32,7 +32,11 @@ class InputSizeError(ValueError):
 class _Network(Protocol):
     """What this module needs of ``Network``."""
 
-    max_idle: int
+    @property
+    def max_idle(self) -> int: ...
+
+    @max_idle.setter
+    def max_idle(self, count: int) -> None: ...
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]: ...
