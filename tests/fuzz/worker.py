@@ -148,7 +148,7 @@ class Theirs:
             model_i, feeds_i = references.shaken_model(model, i), comparison.shaken_feeds(feeds, i)
             found += references.right_outputs(model_i, feeds_i)
         if not isinstance(model, bytes) and references.is_left_to_the_standard(model):
-            found += references.by_reference(model, feeds)
+            found += references.by_the_standard(model, feeds)
         return found
 
     def _model(self, number: int) -> references.Model:
