@@ -33,8 +33,8 @@ REFUSED = [
     ("functions that double", 14, r"expand to 16384 nodes; the maximum .* is \d+; use fewer"),
     ("functions that double in branches", 14, "expand to 32767 nodes; the maximum"),
     ("Concat of n", 20000, "expand to 1999. nodes; the maximum for a network of this size is 1024"),
-    ("Concat of open columns", 300, "it joins 300 tensors of open sizes; the maximum is 256"),
-    ("Concat of open sizes", 2500, "it joins 2500 tensors of open sizes; the maximum is 256"),
+    ("Concat of open columns", 300, "it joins 300 tensors of open sizes; the maximum is 128"),
+    ("Concat of open sizes", 2500, "it joins 2500 tensors of open sizes; the maximum is 128"),
     ("Conv nodes", 200, "expand to 102. nodes; the maximum for a network of this size is 102"),
     ("symbolic flatten", 64, "d0 . d1 "),
     ("sizes: polynomial", 16, r"more than 4096 dimensions|whether"),
@@ -63,7 +63,7 @@ def test_sixty_four_dimensions_run(kind):
 @pytest.mark.parametrize(
     "kind, size",
     [
-        ("Concat of open sizes", 40),
+        ("Concat of open sizes", 30),
         ("Split of open rows", 50),
         ("inputs with a size each", 50),
         ("Einsum operands", 500),

@@ -55,7 +55,7 @@ BYTES_PER_UNROLLED_NODE = 100  # of the network with its weights, for all others
 # Repeated parts of a concatenation that are not counted as nodes.
 FREE_PARTS = 4
 # Parts of open sizes of a concatenation: the position of each depends on the sizes of all.
-MAX_OPEN_PARTS = 256
+MAX_OPEN_PARTS = 128
 
 # Taps of a window with dynamic weights that is expanded to one node per tap.
 MAX_SEPARATE_TAPS = 64
