@@ -21,7 +21,7 @@ def record_missing_values(model: Any, exported: Any) -> bool:
         A fitted estimator of scikit-learn.
     exported
         Its network, an ``onnx.ModelProto``, which is changed. A tree is that of the estimator with
-        equal numbers of nodes and equal thresholds.
+        equal children of each node and equal thresholds.
 
     Returns
     -------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from itertools import count
+from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 import onnx
@@ -118,3 +121,16 @@ def test_bench_prints_tokens_and_bytes(tmp_path, capsys):
     assert main(["bench", str(path), "--seconds", "0.05"]) == 0
     printed = capsys.readouterr().out
     assert "tokens/s; each reads 304.2 KiB of weights and 15.5 KiB of cache: " in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 3])
+def test_bandwidth_is_bytes_over_the_time_of_the_clock(threads, tmp_path):
+    """The benchmark of decoders divides by it."""
+    bench = run_path(str(Path(__file__).parents[2] / "bench" / "read_bandwidth.py"))
+    reader_of, read_bytes = bench["MemoryReader"], bench["READ_BYTES"]
+    ticks = count()
+    reader = reader_of(tmp_path, threads)
+    assert reader.read(lambda: next(ticks) * 0.5) == pytest.approx(2 * read_bytes, rel=1e-4)
+    small = reader_of(tmp_path, threads, nbytes=10**6)
+    assert small.read(lambda: next(ticks) * 0.5) == pytest.approx(2 * read_bytes, rel=0.01)

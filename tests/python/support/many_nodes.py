@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import tvmrt
+
 FLOAT = TensorProto.FLOAT
+
+
+def compile_calls(model: onnx.ModelProto, **options) -> int:
+    """Return the Python calls of a whole compilation, which do not depend on the machine's load."""
+    profile = cProfile.Profile()
+    profile.runcall(tvmrt.compile, model, **options)
+    return pstats.Stats(profile).total_calls
 
 
 def _model(nodes, shape, result: str, result_shape=None, weights=()) -> onnx.ModelProto:

@@ -142,6 +142,11 @@ class Function:
     target_fields: set[str] = field(default_factory=set)
     statics: list[str] = field(default_factory=list)
 
+    @property
+    def offset_symbols(self) -> set[str]:
+        """C names that a caller needs for the positions of the arguments."""
+        return {symbol.c for symbol in symbols_of(*(p.offset for p in self.parameters))}
+
 
 @dataclass(frozen=True)
 class NetworkContext:

@@ -211,7 +211,7 @@ def _size_lines(program: Program, function: Function, operands, arguments) -> li
     """Return lines of an entry that read sizes and set the extents of the outputs it writes."""
     symbols = program.dims()
     used = {p.name for p in function.parameters if p.buffer is None and p.device_of is None}
-    used |= {symbol.c for symbol in symbols_of(*(p.offset for p in function.parameters))}
+    used |= function.offset_symbols
     named = {
         i: symbolic_dims.output_types(program)[b]
         for i, b in enumerate(operands)

@@ -74,9 +74,8 @@ class _Printer:
             for symbol, access in step.data_dependent_dims.items()
             if symbol in inside
         }
-        parameters = [p for function in functions for p in function.parameters]
-        self.passed = {p.name for p in parameters}
-        self.passed |= {symbol.c for symbol in symbols_of(*(p.offset for p in parameters))}
+        self.passed = {p.name for function in functions for p in function.parameters}
+        self.passed |= {name for function in functions for name in function.offset_symbols}
         self.pointers: dict[Buffer, str] = {}  # pointers to the body's inputs and outputs
 
     def print(self) -> None:
