@@ -15,7 +15,6 @@
   X(memory_device) \
   X(metadata)      \
   X(module)        \
-  X(params)        \
   X(plugin)        \
   X(system_lib)    \
   X(tensor)        \

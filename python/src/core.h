@@ -45,6 +45,10 @@ static inline PyObject* Py_NewRef(PyObject* object) {
   Py_INCREF(object);
   return object;
 }
+static inline PyObject* Py_XNewRef(PyObject* object) {
+  Py_XINCREF(object);
+  return object;
+}
 #endif
 
 /* PyGILState_Check() returns 1 on every thread once a subinterpreter has been created. */
@@ -90,7 +94,7 @@ typedef struct {
 } DataTypeObject;
 
 extern PyTypeObject FunctionType, ObjectType, ModuleType, TensorType, DeviceType, DataTypeType,
-    ArrayCallType;
+    ArrayCallType, MemoryType;
 
 /*!
  * \brief Classes and rare conversions that are implemented in Python.
@@ -215,6 +219,8 @@ size_t tensor_bytes(const DLTensor* tensor);
 
 /*! \brief from_dlpack(source): create an NDArray that shares memory with an array or capsule. */
 PyObject* core_from_dlpack(PyObject* self, PyObject* source);
+/*! \brief An array over the memory of a tensor that nothing else changes; `object` is an NDArray. */
+PyObject* core_array_over(PyObject* self, PyObject* object);
 /*! \brief Methods of TensorType: __dlpack__(), __dlpack_device__(), to_dlpack(). */
 PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names);
 PyObject* tensor_dlpack_device(PyObject* self, PyObject* none);

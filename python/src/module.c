@@ -124,6 +124,9 @@ static PyMethodDef core_methods[] = {
      "The NDArray that takes over one reference; None for 0."},
     {"from_dlpack", core_from_dlpack, METH_O,
      "An NDArray that shares the memory of a DLPack tensor, capsule or numpy array."},
+    {"array_over", core_array_over, METH_O,
+     "A numpy array over the memory of an NDArray, which nothing else may change; a copy if numpy\n"
+     "cannot use the memory."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -133,7 +136,7 @@ static const struct {
 } kTypes[] = {
     {"PackedFunc", &FunctionType}, {"Object", &ObjectType}, {"Module", &ModuleType},
     {"Tensor", &TensorType},       {"Device", &DeviceType}, {"DataType", &DataTypeType},
-    {"ArrayCall", &ArrayCallType},
+    {"ArrayCall", &ArrayCallType}, {"Memory", &MemoryType},
 };
 
 /* Hooks and types exist once per process, and callbacks acquire the GIL of the main interpreter. */

@@ -327,6 +327,62 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   return array;
 }
 
+/* ---- arrays without a copy ---- */
+
+/* The memory of a tensor, for an array: NDArray itself has no buffer, because NumPy would then share
+   the memory of tensors that later runs overwrite. */
+typedef struct {
+  PyObject_HEAD PyObject* tensor;
+} MemoryObject;
+
+static int memory_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  const DLTensor* tensor = ((TensorObject*)((MemoryObject*)self)->tensor)->tensor;
+  char* data = (char*)tensor->data + tensor->byte_offset;
+  return PyBuffer_FillInfo(view, self, data, (Py_ssize_t)tensor_bytes(tensor), 0, flags);
+}
+
+static void memory_dealloc(PyObject* self) {
+  Py_XDECREF(((MemoryObject*)self)->tensor);
+  Py_TYPE(self)->tp_free(self);
+}
+
+static PyBufferProcs memory_as_buffer = {.bf_getbuffer = memory_getbuffer};
+
+PyTypeObject MemoryType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.Memory",
+    .tp_doc = "The memory of a result.",
+    .tp_basicsize = sizeof(MemoryObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = memory_dealloc,
+    .tp_as_buffer = &memory_as_buffer,
+};
+
+/* Packed elements, and tensors elsewhere, are copied. */
+PyObject* core_array_over(PyObject* module, PyObject* object) {
+  DLTensor* tensor;
+  PyObject *array = NULL, *values[3];
+  (void)module;
+  if (!PyObject_TypeCheck(object, &TensorType)) {
+    return PyErr_Format(PyExc_TypeError, "%s is not a tensor", Py_TYPE(object)->tp_name);
+  }
+  tensor = tensor_of(object);
+  if (tensor == NULL) return NULL;
+  if (!is_plain_host(tensor) || is_packed(tensor->dtype) || ((TensorObject*)object)->is_view) {
+    return tensor_numpy(object, NULL);
+  }
+  values[1] = numpy_dtype_of(tensor->dtype);
+  if (values[1] == NULL) return NULL;
+  values[0] = extents_to_tuple(tensor->shape, tensor->ndim);
+  values[2] = MemoryType.tp_alloc(&MemoryType, 0);
+  if (values[2] != NULL) ((MemoryObject*)values[2])->tensor = Py_NewRef(object);
+  if (values[0] != NULL && values[2] != NULL) {
+    array = PyObject_Vectorcall(hooks.numpy_array, values, 3, NULL);
+  }
+  Py_XDECREF(values[0]);
+  Py_XDECREF(values[2]);
+  return array;
+}
+
 /* Compare exactly; broadcasting is left to the general path. */
 static int same_shape(const DLTensor* a, const DLTensor* b) {
   if (a->ndim != b->ndim) return 0;

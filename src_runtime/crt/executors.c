@@ -146,6 +146,10 @@ static int fill_public(aot_handle* h, const DLDevice device) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
   size_t count = e->base.inputs.count + e->base.outputs.count;
   size_t i;
+  if (e->memory != NULL) {
+    return tvmrt__fail_value(
+        "this network plans memory for each run; create it with tvm.aot_executor.create.");
+  }
   h->public_part.metadata = e->metadata;
   h->public_part.module_handle = e->base.module.library;
   h->public_part.device = device;

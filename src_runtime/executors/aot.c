@@ -23,6 +23,7 @@ static void aot_destroy(tvmrt_module* self) {
   free(e->pools);
   free(e->args);
   free(e->codes);
+  tvmrt__run_memory_free(e->memory);
   if (e->main_function != NULL) tvmrt__release(&e->main_function->base);
 }
 
@@ -38,8 +39,8 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   if (rc != 0) return rc;
   if (found == NULL) {
     return tvmrt__fail_value(
-        "the library has no function 'get_c_metadata': it was not compiled "
-        "ahead of time with metadata.");
+        "the library has no function '%s': it was not compiled ahead of time with metadata.",
+        "get_c_metadata");
   }
   e->metadata = found;
   return 0;
@@ -97,18 +98,44 @@ static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** ou
   return *out == NULL ? -1 : 0;
 }
 
+/* The minimum extents of a port whose memory grows, which is recorded; NULL for other ports. */
+static const int64_t* find_least(const tvmrt_aot_executor* e, const tvmrt_ports* side,
+                                 tvmrt_port* port, const TVMTensorInfo* info) {
+  const tvmrt_dims* dims = e->base.dims;
+  const bool is_output = side == &e->base.outputs;
+  const int64_t i = port - side->items;
+  const tvmrt_dims_tensor* desc;
+  /* Ports without a description have fixed extents. */
+  if (e->memory == NULL || i >= (is_output ? dims->num_outputs : dims->num_inputs)) return NULL;
+  desc = &(is_output ? dims->outputs : dims->inputs)[i];
+  /* tvmrt__executor_read_dims() refuses another rank */
+  port->grows = desc->rank == info->num_shape && tvmrt__has_dynamic_extent(desc);
+  return port->grows ? desc->least : NULL;
+}
+
+/* The port's own tensor, with the library's description, or with the minimum extents. */
+static int make_port(const tvmrt_aot_executor* e, const tvmrt_ports* side, tvmrt_port* port,
+                     const TVMTensorInfo* info, DLDevice dev) {
+  TVMTensorInfo first = *info;
+  const int64_t* least;
+  tvmrt_tensor* own;
+  port->name = info->name == NULL ? "" : info->name;
+  least = find_least(e, side, port, info);
+  if (least != NULL) first.shape = least;
+  TVMRT_RETURN_IF_ERROR(alloc_info(&first, dev, &own));
+  tvmrt__port_replace_own(port, own);
+  return 0;
+}
+
 /* A port that was not reached has no tensor, which tvmrt__port_free() accepts. */
-static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tvmrt_ports* out) {
+static int make_ports(const tvmrt_aot_executor* e, const TVMTensorInfo* infos, size_t count,
+                      DLDevice dev, tvmrt_ports* out) {
   size_t i;
   out->items = tvmrt__calloc(count, sizeof(*out->items));
   if (out->items == NULL) return -1;
   out->count = count;
   for (i = 0; i < count; ++i) {
-    tvmrt_port* port = &out->items[i];
-    port->name = infos[i].name == NULL ? "" : infos[i].name;
-    TVMRT_RETURN_IF_ERROR(alloc_info(&infos[i], dev, &port->own));
-    tvmrt__retain(&port->own->base);
-    port->bound = port->own;
+    TVMRT_RETURN_IF_ERROR(make_port(e, out, &out->items[i], &infos[i], dev));
   }
   return 0;
 }
@@ -177,6 +204,7 @@ static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   if (e->pools == NULL) return -1;
   e->num_pools = (size_t)m->num_workspace_pools + 1;
   TVMRT_RETURN_IF_ERROR(make_constant_pool(m, dev, &e->pools[0]));
+  if (e->memory != NULL) return 0; /* runs allocate the workspace */
   for (i = 0; i < m->num_workspace_pools; ++i) {
     TVMRT_RETURN_IF_ERROR(
         alloc_info(&m->workspace_pools[i], pool_device(e, i, dev), &e->pools[i + 1]));
@@ -201,7 +229,7 @@ static int reset_state(tvmrt_executor* base) {
 
 /* Main receives the DLTensor inside of the NDArray; its address is stable while the port or the
  * pool retains the tensor. */
-static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
+void tvmrt__aot_set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
   e->args[i].v_handle = &t->dl;
   e->codes[i] = kTVMDLTensorHandle;
 }
@@ -211,15 +239,20 @@ static void update_args(tvmrt_aot_executor* e) {
   const tvmrt_ports* inputs = &e->base.inputs;
   const tvmrt_ports* outputs = &e->base.outputs;
   size_t i;
-  for (i = 0; i < inputs->count; ++i) set_arg(e, i, inputs->items[i].bound);
-  for (i = 0; i < outputs->count; ++i) set_arg(e, inputs->count + i, outputs->items[i].bound);
-  for (i = 0; i < e->num_pools; ++i) set_arg(e, inputs->count + outputs->count + i, e->pools[i]);
+  for (i = 0; i < inputs->count; ++i) tvmrt__aot_set_arg(e, i, inputs->items[i].bound);
+  for (i = 0; i < outputs->count; ++i) {
+    tvmrt__aot_set_arg(e, inputs->count + i, outputs->items[i].bound);
+  }
+  for (i = 0; i < e->num_pools; ++i) {
+    if (e->pools[i] == NULL) continue; /* a workspace that runs allocate */
+    tvmrt__aot_set_arg(e, inputs->count + outputs->count + i, e->pools[i]);
+  }
 }
 
 /* Update the argument of one port; outputs follow the inputs. */
 static void update_arg(tvmrt_executor* base, const tvmrt_ports* side, const tvmrt_port* port) {
   const size_t first = side == &base->outputs ? base->inputs.count : 0;
-  set_arg((tvmrt_aot_executor*)base, first + (size_t)(port - side->items), port->bound);
+  tvmrt__aot_set_arg((tvmrt_aot_executor*)base, first + (size_t)(port - side->items), port->bound);
 }
 
 /* Names of one side of a network: in the source network, and in generated code. */
@@ -308,9 +341,12 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(find_info(e));
   TVMRT_RETURN_IF_ERROR(check_device(e, dev));
   TVMRT_RETURN_IF_ERROR(find_main(e));
-  TVMRT_RETURN_IF_ERROR(make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->base.inputs));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__library_has_state(e->base.module.library, m->mod_name, &e->base.has_state));
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_read_plan(e));
+  TVMRT_RETURN_IF_ERROR(make_ports(e, m->inputs, (size_t)m->num_inputs, dev, &e->base.inputs));
   clear_inputs(e);
-  TVMRT_RETURN_IF_ERROR(make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->base.outputs));
+  TVMRT_RETURN_IF_ERROR(make_ports(e, m->outputs, (size_t)m->num_outputs, dev, &e->base.outputs));
   /* Before parameters are set, which find their inputs by these names. */
   TVMRT_RETURN_IF_ERROR(name_ports(e, &e->base.inputs));
   TVMRT_RETURN_IF_ERROR(name_ports(e, &e->base.outputs));
@@ -319,8 +355,6 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(tvmrt__executor_set_placement(&e->base, e->placement));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   /* Allocated memory is not cleared, and a state's mark must be 0 before the first run. */
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__library_has_state(e->base.module.library, m->mod_name, &e->base.has_state));
   TVMRT_RETURN_IF_ERROR(reset_state(&e->base));
   TVMRT_RETURN_IF_ERROR(tvmrt__executor_prepare(&e->base, m->mod_name));
   return make_args(e);
@@ -355,20 +389,25 @@ static int call_main(tvmrt_aot_executor* e) {
   return tvmrt__func_call(e->main_function, e->args, e->codes, e->num_args);
 }
 
-/* The caller has taken the executor. Outputs have their maximum extents before a run, which may
- * reduce them. */
+/* Outputs have their maximum extents before a run, which may reduce them. */
+static int prepare_outputs(tvmrt_executor* e) {
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_renew_outputs(e));
+  for (i = 0; i < e->outputs.count; ++i) {
+    tvmrt__port_resize(&e->outputs.items[i], e->outputs.items[i].capacity);
+  }
+  return 0;
+}
+
+/* The caller has taken the executor. */
 int tvmrt__aot_run(tvmrt_executor* base) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)base;
-  const tvmrt_ports* outputs = &base->outputs;
   tvmrt_reserve* outer;
-  size_t i;
   int rc;
   tvmrt__forget_error(); /* of an earlier call */
-  for (i = 0; i < outputs->count; ++i) {
-    tvmrt__port_resize(&outputs->items[i], outputs->items[i].capacity);
-  }
+  rc = e->memory == NULL ? prepare_outputs(base) : tvmrt__aot_plan_run(e);
   outer = tvmrt__reserve_begin(&base->reserve);
-  rc = call_main(e);
+  if (rc == 0) rc = call_main(e);
   tvmrt__reserve_end(outer);
   /* Code of other compilers may return an error code without a text; supply one. */
   if (rc != 0 && TVMGetLastError()[0] == '\0') {

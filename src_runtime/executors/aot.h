@@ -14,7 +14,8 @@ typedef struct tvmrt_aot_executor {
   const tvmrt_placement* placement; /* owned by the library, NULL if all is in host memory */
   tvmrt_tensor** pools; /* constants, then workspaces; main takes them after inputs and outputs */
   size_t num_pools;
-  TVMValue* args; /* each the address of a DLTensor in use */
+  struct tvmrt_run_memory* memory; /* if it is planned for each run; else NULL */
+  TVMValue* args;                  /* each the address of a DLTensor in use */
   int* codes;
   int num_args;
 } tvmrt_aot_executor;
@@ -25,6 +26,18 @@ int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice de
                             const tvmrt_params* params, tvmrt_module** out);
 
 int tvmrt__aot_run(tvmrt_executor* e);
+
+/* Read the library's plan of memory, if it has one, and then its dimensions. */
+int tvmrt__aot_read_plan(tvmrt_aot_executor* e);
+/* Accepts NULL. */
+void tvmrt__run_memory_free(struct tvmrt_run_memory* memory);
+
+/* Provide workspace and outputs for a run of the inputs' sizes, and update main's arguments. On
+ * failure outputs are unchanged. */
+int tvmrt__aot_plan_run(tvmrt_aot_executor* e);
+
+/* Let main receive a tensor as argument i. */
+void tvmrt__aot_set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t);
 
 int tvmrt__aot_profile(tvmrt_executor* e, tvmrt_buf* text);
 

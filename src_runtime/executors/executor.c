@@ -50,6 +50,10 @@ int tvmrt__executor_prepare(tvmrt_executor* e, const char* network) {
   const uint64_t* needs;
   (void)tvmrt__num_threads();
   TVMRT_RETURN_IF_ERROR(
+      tvmrt__network_pointer(e->module.library, network, "get_input_align", &found));
+  /* libraries of other compilers do not state it */
+  e->input_align = found == NULL ? TVMRT_FOREIGN_ALIGN_BYTES : *(const uint64_t*)found;
+  TVMRT_RETURN_IF_ERROR(
       tvmrt__network_pointer(e->module.library, network, "get_run_needs", &found));
   needs = found;
   /* libraries of other compilers state none; their workspaces are the thread's */
@@ -186,6 +190,20 @@ static int return_info(const tvmrt_ports* side, const bool* skip, TVMValue* out,
   return rc;
 }
 
+int tvmrt__executor_renew_outputs(tvmrt_executor* e) {
+  size_t i;
+  for (i = 0; i < e->outputs.count; ++i) {
+    tvmrt_port* port = &e->outputs.items[i];
+    tvmrt_tensor* own;
+    if (!port->is_taken || !tvmrt__port_is_held(port)) continue;
+    own = tvmrt__port_other_own(port, port->desc == NULL ? port->own->dl.shape : port->desc->most);
+    if (own == NULL) return -1;
+    tvmrt__port_exchange_own(port, own);
+    kind_of(e)->update(e, &e->outputs, port);
+  }
+  return 0;
+}
+
 /* ---- functions ---- */
 
 #define METHOD(fn, name) TVMRT_EXECUTOR_METHOD(tvmrt_executor* e, fn, name)
@@ -213,10 +231,11 @@ METHOD(set_input, "set_input") {
 
 /* The tensor must outlive the runs that use it, unless it is an NDArray, which is retained. */
 static int bind_port(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_args* in) {
+  const uint64_t align = side == &e->inputs ? e->input_align : TVMRT_FOREIGN_ALIGN_BYTES;
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
   TVMRT_RETURN_IF_ERROR(find(e, side, in, &port));
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, side->kind, in, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, side->kind, in, 1, align));
   kind_of(e)->update(e, side, port);
   return 0;
 }
@@ -240,6 +259,15 @@ METHOD(get_output, "get_output") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find(e, &e->outputs, in, &port));
   return tvmrt__port_return(port, in, out, out_code);
+}
+
+/* (which) returns the result, which later runs do not change; without a copy, if the executor can
+ * use other memory in later runs. */
+METHOD(take_output, "take_output") {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(find(e, &e->outputs, in, &port));
+  return tvmrt__port_take(port, out, out_code);
 }
 
 /* (which [, tensor]): a parameter that executors share is copied before it is returned, since the
@@ -396,6 +424,7 @@ METHOD(profile_rpc, "profile_rpc") {
   X("set_input_zero_copy", set_input_zero_copy)   \
   X("set_output_zero_copy", set_output_zero_copy) \
   X("get_output", get_output)                     \
+  X("take_output", take_output)                   \
   X("get_input", get_input)                       \
   X("get_num_inputs", get_num_inputs)             \
   X("get_num_outputs", get_num_outputs)           \

@@ -24,6 +24,7 @@ typedef struct tvmrt_executor {
   struct tvmrt_schedule* schedule; /* NULL: operators run in order, on the caller's thread */
   tvmrt_reserve reserve;           /* workspaces of the thread that runs it */
   bool is_single_threaded;         /* the library states that runs stay on the caller's thread */
+  uint64_t input_align;            /* bytes, of a tensor that is used as an input in place */
   bool has_state;                  /* some operator memory is state that persists between runs */
   atomic_bool is_taken;
 } tvmrt_executor;
@@ -67,12 +68,20 @@ void tvmrt__executor_free_ports(tvmrt_executor* e);
 tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name);
 
 /* Read the dynamic dimensions from the library and record them in the ports, whose memory is
- * allocated for the maximum. */
+ * allocated for the maximum, or for the minimum if it grows. */
 int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network);
+/* Whether an extent may differ between runs. */
+bool tvmrt__has_dynamic_extent(const tvmrt_dims_tensor* desc);
+
+/* Check how many ports of a side the library describes; `property` is for the error text. */
+int tvmrt__check_described(const tvmrt_ports* side, const char* property, int32_t count);
 
 /* Reserve the workspaces that the library states, and read the settings of threads, so that runs
  * neither allocate nor call the system. */
 int tvmrt__executor_prepare(tvmrt_executor* e, const char* network);
+
+/* Before a run: let outputs that callers keep by take_output have other memory. */
+int tvmrt__executor_renew_outputs(tvmrt_executor* e);
 
 /* Record in the ports the device memory in which they may lie; no-op for NULL. */
 int tvmrt__executor_set_placement(tvmrt_executor* e, const tvmrt_placement* placement);

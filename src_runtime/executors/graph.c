@@ -91,12 +91,14 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
 
 /* After a run, ports have the extents of that run; operators must see the capacity of the memory,
  * or a shorter run would reduce it for the next. */
-void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
+int tvmrt__graph_begin_run(tvmrt_graph_executor* g) {
   size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_renew_outputs(&g->base));
   for (i = 0; g->base.dims != NULL && i < g->graph.num_heads; ++i) {
     const tvmrt_port* port = &g->base.outputs.items[i];
     set_entry_shape(g, g->graph.heads[i], port, port->capacity);
   }
+  return 0;
 }
 
 /* Also updates the extents of the ports from the run. */
@@ -127,7 +129,7 @@ static int run_in_order(tvmrt_graph_executor* g) {
  * is dropped, so that an operator that returns no error text is reported by name. */
 int tvmrt__graph_run(tvmrt_executor* e) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
-  tvmrt__graph_show_room(g);
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_begin_run(g));
   TVMRT_RETURN_IF_ERROR(e->schedule == NULL
                             ? run_in_order(g)
                             : tvmrt__schedule_functions(e->schedule)->run(e->schedule));

@@ -51,8 +51,8 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
 /* Run all operators, or one; op counts operators, not nodes. */
 int tvmrt__graph_run(tvmrt_executor* e);
 TVMRT_SDK int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
-/* Begin a run: operators see the capacity of the outputs. */
-TVMRT_SDK void tvmrt__graph_show_room(tvmrt_graph_executor* g);
+/* Begin a run: outputs that callers keep get other memory, and operators see its capacity. */
+TVMRT_SDK int tvmrt__graph_begin_run(tvmrt_graph_executor* g);
 /* End a run: copy the outputs that have memory of their own, and set the extents of all. */
 TVMRT_SDK int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
 /* Let the next run start from the initial state. */

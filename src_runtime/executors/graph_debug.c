@@ -40,6 +40,7 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
  * without a text would show it. */
 static int run_op(tvmrt_graph_executor* g, size_t op) {
   tvmrt__forget_error();
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_renew_outputs(&g->base));
   return tvmrt__graph_run_op(g, op);
 }
 

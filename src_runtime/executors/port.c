@@ -12,11 +12,13 @@
 void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
   tvmrt__tensor_release(port->bound);
+  tvmrt__tensor_release(port->spare);
   free(port->own_name);
   free(port->capacity);
   port->capacity = NULL;
   port->own = NULL;
   port->bound = NULL;
+  port->spare = NULL;
   port->own_name = NULL;
 }
 
@@ -71,50 +73,105 @@ static void bind_tensor(tvmrt_port* port, tvmrt_tensor* t) {
   port->bound = t;
 }
 
-/* Allocated on first use: a port that shares or is bound has no memory of its own. */
-static int make_own(tvmrt_port* port) {
+void tvmrt__port_replace_own(tvmrt_port* port, tvmrt_tensor* own) {
+  tvmrt__tensor_release(port->own);
+  port->own = own;
+  port->is_taken = false;
+  (void)tvmrt__tensor_bytes(&own->dl, &port->own_bytes); /* checked when it was allocated */
+  bind_tensor(port, own);
+}
+
+static tvmrt_tensor* alloc_own(const tvmrt_port* port, const int64_t* shape) {
   const DLTensor* like = &port->bound->dl;
-  if (port->own != NULL) return 0;
-  port->own = tvmrt__tensor_alloc(
-      port->desc == NULL ? like->shape : port->desc->most, like->ndim, like->dtype,
+  return tvmrt__tensor_alloc(
+      shape, like->ndim, like->dtype,
       port->other_device.device_type == 0 ? like->device : port->home_device);
-  return port->own == NULL ? -1 : 0;
+}
+
+/* Own memory is allocated on first use, as a port that shares or is bound has none. It is large
+ * enough for all values, or, if it grows, for `from`. */
+static int make_own(tvmrt_port* port, const DLTensor* from) {
+  const DLTensor* like = &port->bound->dl;
+  const int64_t* shape = port->desc == NULL ? like->shape : port->desc->most;
+  uint64_t bytes = 0;
+  tvmrt_tensor* own;
+  if (port->grows) {
+    shape = from->shape;
+    TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, like->ndim, like->dtype, &bytes));
+  }
+  if (port->own != NULL && !(port->grows && tvmrt__is_unsuitable(port->own_bytes, bytes))) return 0;
+  own = alloc_own(port, shape);
+  if (own == NULL) return -1;
+  tvmrt__port_replace_own(port, own);
+  return 0;
+}
+
+/* `own` and `bound` are references, too. Another thread may release the last one of a caller, whose
+ * reads precede the run then. */
+bool tvmrt__port_is_held(tvmrt_port* port) {
+  port->is_taken = port->is_taken && port->bound == port->own &&
+                   (port->own_bytes == 0 ||
+                    atomic_load_explicit(&port->own->base.refs, memory_order_acquire) > 2);
+  return port->is_taken;
+}
+
+tvmrt_tensor* tvmrt__port_other_own(tvmrt_port* port, const int64_t* shape) {
+  const DLTensor* like = &port->bound->dl;
+  tvmrt_tensor* spare = port->spare;
+  uint64_t bytes;
+  if (spare != NULL && atomic_load_explicit(&spare->base.refs, memory_order_acquire) == 1 &&
+      tvmrt__shape_bytes(shape, like->ndim, like->dtype, &bytes) == 0 &&
+      !tvmrt__is_unsuitable(port->spare_bytes, bytes)) {
+    tvmrt__retain(&spare->base);
+    return spare;
+  }
+  return alloc_own(port, shape);
+}
+
+void tvmrt__port_exchange_own(tvmrt_port* port, tvmrt_tensor* own) {
+  tvmrt_tensor* old = port->own_bytes == 0 ? NULL : port->own; /* the graph owns its memory */
+  const uint64_t old_bytes = port->own_bytes;
+  const bool was_spare = own == port->spare;
+  if (old != NULL) tvmrt__retain(&old->base);
+  tvmrt__port_replace_own(port, own);
+  if (was_spare) port->own_bytes = port->spare_bytes; /* its extents may be smaller */
+  tvmrt__tensor_release(port->spare);
+  port->spare = old;
+  port->spare_bytes = old_bytes;
 }
 
 /* Checked before anything changes, so that an unsuitable tensor leaves the port unchanged. */
 int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
-  TVMRT_RETURN_IF_ERROR(make_own(port));
+  TVMRT_RETURN_IF_ERROR(make_own(port, from));
   bind_tensor(port, port->own);
-  /* The port's own memory has the maximum capacity, whatever the previous tensor had. */
+  /* The capacity is that of the port's own memory, whatever the previous tensor had. */
   tvmrt__port_record_capacity(port);
   tvmrt__port_resize(port, from->shape);
   return tvmrt__tensor_copy(from, &port->own->dl, NULL);
 }
 
+#define NOT_BOUND "%s '%s' cannot be bound without a copy: "
+#define COPY_IT "; copy it with set_input."
+
 /* Generated code reads contiguous rows at an aligned address in the executor's memory: other
  * tensors must be copied. */
-static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor* given) {
+static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor* given,
+                        uint64_t align) {
   const DLTensor* expected = &port->bound->dl;
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
   if (!tvmrt__is_compact(given)) {
-    return tvmrt__fail_value(
-        "%s '%s' cannot be bound without a copy: the tensor has strides "
-        "that are not compact; copy it with set_input.",
-        kind, port->name);
+    return tvmrt__fail_value(NOT_BOUND "the tensor has strides that are not compact" COPY_IT, kind,
+                             port->name);
   }
   if (!tvmrt__port_accepts_device(port, given->device)) {
     return tvmrt__fail_value("%s '%s' is on device %d:%d, the tensor on %d:%d.", kind, port->name,
                              (int)expected->device.device_type, (int)expected->device.device_id,
                              (int)given->device.device_type, (int)given->device.device_id);
   }
-  if ((uintptr_t)tvmrt__tensor_data(given) % TVMRT_FOREIGN_ALIGN_BYTES != 0) {
-    return tvmrt__fail_value(
-        "%s '%s' cannot be bound without a copy: the tensor's data is not "
-        "aligned to %d bytes; copy it with set_input.",
-        kind, port->name, TVMRT_FOREIGN_ALIGN_BYTES);
-  }
-  return 0;
+  if ((uintptr_t)tvmrt__tensor_data(given) % align == 0) return 0;
+  return tvmrt__fail_value(NOT_BOUND "the tensor's data is not aligned to %d bytes" COPY_IT, kind,
+                           port->name, (int)align);
 }
 
 /* Binding another view in each run, as for camera buffers, must not allocate. */
@@ -131,11 +188,11 @@ static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
 }
 
 /* An NDArray is shared; a caller's view is borrowed and must outlive the runs. */
-static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
+static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i, uint64_t align) {
   DLTensor* given;
   tvmrt_tensor* view;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &given));
-  TVMRT_RETURN_IF_ERROR(check_memory(port, kind, given));
+  TVMRT_RETURN_IF_ERROR(check_memory(port, kind, given, align));
   /* Generated code expects an offset of 0; a view of the same memory has that. */
   if (in->codes[i] == kTVMNDArrayHandle && given->byte_offset == 0) {
     bind_tensor(port, tvmrt__tensor_of(given));
@@ -151,9 +208,10 @@ static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i)
 }
 
 /* On failure the port keeps its tensor. */
-int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
+int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i,
+                     uint64_t align) {
   const tvmrt_tensor* before = port->bound;
-  TVMRT_RETURN_IF_ERROR(bind(port, kind, in, i));
+  TVMRT_RETURN_IF_ERROR(bind(port, kind, in, i, align));
   /* an NDArray that is bound already has the extents of the last run, and a larger capacity */
   if (port->bound != before || in->codes[i] == kTVMDLTensorHandle)
     tvmrt__port_record_capacity(port);
@@ -172,8 +230,13 @@ int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) 
 
 /* Called before users write to an input: weights that several executors share are then copied. */
 int tvmrt__port_unshare(tvmrt_port* port) {
-  if (port->own != NULL || port->bound->release == NULL) return 0; /* own memory, or the user's */
-  return tvmrt__port_copy_in(port, "input", &port->bound->dl);
+  tvmrt_tensor* shared = port->bound;
+  int rc;
+  if (port->own != NULL || shared->release == NULL) return 0; /* own memory, or the user's */
+  tvmrt__retain(&shared->base); /* the port may have the last reference */
+  rc = tvmrt__port_copy_in(port, "input", &shared->dl);
+  tvmrt__tensor_release(shared);
+  return rc;
 }
 
 /* Returns the tensor that later runs overwrite; to keep a result, pass a tensor to copy to. */
@@ -185,6 +248,25 @@ int tvmrt__port_return(const tvmrt_port* port, const tvmrt_args* in, TVMValue* o
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
   return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
+}
+
+/* A port of a graph has no memory of its own until the next run. Memory that is much larger than the
+ * result is not given away. */
+int tvmrt__port_take(tvmrt_port* port, TVMValue* out, int* out_code) {
+  tvmrt_tensor* t = port->bound;
+  const int64_t* most = port->desc == NULL || port->grows ? t->dl.shape : port->desc->most;
+  uint64_t room;
+  uint64_t bytes;
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(&t->dl, &bytes));
+  TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(most, t->dl.ndim, t->dl.dtype, &room));
+  if (port->grows) room = port->own_bytes;
+  if (t == port->own && !tvmrt__is_unsuitable(room, bytes)) port->is_taken = true;
+  if (port->is_taken && port->own_bytes != 0) {
+    tvmrt__retain(&t->base);
+  } else {
+    t = tvmrt__tensor_copied(&t->dl, t->dl.device);
+  }
+  return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
 }
 
 /* Inputs that are never set are zero, so that runs without them are reproducible. */

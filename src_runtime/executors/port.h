@@ -19,6 +19,14 @@ typedef struct tvmrt_port {
   const tvmrt_dims_tensor* desc;
   const tvmrt_dims* dims;
   int64_t* capacity;
+  /* Memory is planned for each run: `own` has the extents of the last value or run, and memory of
+   * `own_bytes`, and is replaced if those do not suit. */
+  bool grows;
+  uint64_t own_bytes; /* 0: `own` is part of the graph's memory */
+  bool is_taken;      /* callers may hold `own` as a result that later runs must not change */
+  /* `own` of the run before, for the time when callers no longer hold it; its bytes; or NULL. */
+  tvmrt_tensor* spare;
+  uint64_t spare_bytes;
   /* Devices of tensors that users may bind: the executor's, or the memory of the device that alone
    * uses the port. Type 0 if the device of `bound` is the only one. */
   DLDevice home_device;
@@ -64,9 +72,25 @@ static inline void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape) {
 }
 void tvmrt__port_record_capacity(tvmrt_port* port);
 
+/* Whether memory of `room` bytes is too small, or far too large, for `bytes`. */
+static inline bool tvmrt__is_unsuitable(uint64_t room, uint64_t bytes) {
+  return bytes > room || (bytes < room && bytes <= room / 4);
+}
+/* Whether a caller holds the port's own tensor by tvmrt__port_take(), or will, so that a run needs
+ * another. */
+bool tvmrt__port_is_held(tvmrt_port* port);
+/* Memory for a port that is held, owned: the spare tensor or a new one. NULL on failure. */
+tvmrt_tensor* tvmrt__port_other_own(tvmrt_port* port, const int64_t* shape);
+/* Use it; the present one becomes the spare. */
+void tvmrt__port_exchange_own(tvmrt_port* port, tvmrt_tensor* own);
+
+/* Use `own` as the port's own tensor, and take its reference; users keep the old one. */
+void tvmrt__port_replace_own(tvmrt_port* port, tvmrt_tensor* own);
+
 /* Use argument i instead of the port's own memory. An NDArray is retained, a view is borrowed: it
- * must outlive its use. Checks shape, type, device, alignment and strides. */
-int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i);
+ * must outlive its use. Checks shape, type, device, strides, and the alignment in bytes. */
+int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i,
+                     uint64_t align);
 
 /* Use a tensor that others share, without a copy; it must fit. The port's own memory is freed. */
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared);
@@ -79,6 +103,10 @@ void tvmrt__port_clear(tvmrt_port* port);
 
 /* (which) -> the tensor in use; (which, tensor) copies into the tensor. */
 int tvmrt__port_return(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code);
+
+/* Return the result as a tensor that later runs do not change: the port's own, which the next run
+ * does not use while a caller holds it, or a copy. */
+int tvmrt__port_take(tvmrt_port* port, TVMValue* out, int* out_code);
 
 /* Whether the library's network keeps state in its workspace between runs. The state is initial if
  * the workspace is zero. */

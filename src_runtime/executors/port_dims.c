@@ -7,18 +7,19 @@
 #include "executor.h"
 
 /* A declared dimension with equal bounds is a fixed extent. */
-static bool has_dynamic_extent(const tvmrt_dims_tensor* desc) {
+bool tvmrt__has_dynamic_extent(const tvmrt_dims_tensor* desc) {
   int32_t i = 0;
   while (i < desc->rank && desc->least[i] == desc->most[i]) ++i;
   return i < desc->rank;
 }
 
-/* The port uses its own memory, which has the maximum capacity. */
+/* The port uses its own memory, which has the maximum capacity, or the minimum if it grows. */
 static int init_dynamic_port(tvmrt_port* port, const tvmrt_dims_tensor* desc,
                              const tvmrt_dims* dims) {
   const DLTensor* t = &port->bound->dl;
   const size_t bytes = (size_t)desc->rank * sizeof(*port->capacity);
-  if (desc->rank != t->ndim || memcmp(desc->most, t->shape, bytes) != 0) {
+  if (desc->rank != t->ndim ||
+      memcmp(port->grows ? desc->least : desc->most, t->shape, bytes) != 0) {
     return tvmrt__fail_value(
         "the library's dimensions of '%.80s' do not match the tensor; compile the network again.",
         port->name);
@@ -32,18 +33,21 @@ static int init_dynamic_port(tvmrt_port* port, const tvmrt_dims_tensor* desc,
   return 0;
 }
 
+int tvmrt__check_described(const tvmrt_ports* side, const char* property, int32_t count) {
+  /* The number comes from the library, which may be damaged. */
+  if (count >= 0 && (size_t)count <= side->count) return 0;
+  return tvmrt__fail_value(
+      "the library has %s of %d tensors, the network has %zu; compile the network again.", property,
+      (int)count, side->count);
+}
+
 /* Row i describes port i; ports without a row have fixed extents. */
 static int init_dynamic_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* desc,
                               int32_t num_descs, const tvmrt_dims* dims) {
   int32_t i;
-  /* The number comes from the library, which may be damaged. */
-  if (num_descs < 0 || (size_t)num_descs > side->count) {
-    return tvmrt__fail_value(
-        "the library has dimensions of %d tensors, the network has %zu; compile the network again.",
-        (int)num_descs, side->count);
-  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__check_described(side, "dimensions", num_descs));
   for (i = 0; i < num_descs; ++i) {
-    if (has_dynamic_extent(&desc[i]))
+    if (tvmrt__has_dynamic_extent(&desc[i]))
       TVMRT_RETURN_IF_ERROR(init_dynamic_port(&side->items[i], &desc[i], dims));
   }
   return 0;
@@ -104,8 +108,14 @@ bool tvmrt__port_accepts(const tvmrt_port* port, const DLTensor* given) {
 void tvmrt__port_record_capacity(tvmrt_port* port) {
   if (port->desc == NULL) return;
   /* A caller's tensor has the capacity of its extents. */
-  memcpy(port->capacity, port->bound == port->own ? port->desc->most : port->bound->dl.shape,
+  memcpy(port->capacity,
+         port->bound == port->own && !port->grows ? port->desc->most : port->bound->dl.shape,
          (size_t)port->desc->rank * sizeof(*port->capacity));
+}
+
+/* Whether an axis has no maximum; one that is a multiple of a number has a slightly lower one. */
+static bool is_open(const tvmrt_dims_tensor* desc, int axis) {
+  return desc->least[axis] != desc->most[axis] && desc->most[axis] > INT32_MAX - 1024;
 }
 
 /* The error text names the dimension that a user can change: a dimension by its name if one is
@@ -119,7 +129,9 @@ int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTen
   if (axis >= 0) {
     const int32_t dim_index = desc->dim[axis];
     char maximum_text[32] = ""; /* a fixed extent is a single number */
-    if (desc->least[axis] != desc->most[axis]) {
+    if (is_open(desc, axis)) {
+      (void)snprintf(maximum_text, sizeof(maximum_text), " or more");
+    } else if (desc->least[axis] != desc->most[axis]) {
       (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, desc->most[axis]);
     }
     return tvmrt__fail_value("%s '%.80s': axis %d%s%.80s has %" PRId64
@@ -127,6 +139,12 @@ int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTen
                              kind, port->name, axis, dim_index < 0 ? "" : ", dimension ",
                              dim_index < 0 ? "" : port->dims->dims[dim_index].name,
                              given->shape[axis], desc->least[axis], maximum_text);
+  }
+  for (axis = 0; desc != NULL && axis < desc->rank; ++axis) {
+    if (!is_open(desc, axis)) continue;
+    tvmrt__dtype_to_text(most.dtype, a);
+    return tvmrt__fail_value("%s '%s' is %s with %d axes, got %s.", kind, port->name, a,
+                             (int)desc->rank, tvmrt__tensor_text(given, b));
   }
   if (desc != NULL) most.shape = (int64_t*)(uintptr_t)desc->most; /* only read */
   return tvmrt__fail_value("%s '%s' is %s%s, got %s.", kind, port->name,

@@ -4,11 +4,7 @@
 /* The host's memory is the default: only other devices are recorded. */
 static int set_port_devices(const tvmrt_ports* side, const DLDevice* devices, int32_t num_devices) {
   int32_t i;
-  if (num_devices < 0 || (size_t)num_devices > side->count) {
-    return tvmrt__fail_value(
-        "the library has devices of %d tensors, the network has %zu; compile the network again.",
-        (int)num_devices, side->count);
-  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__check_described(side, "devices", num_devices));
   for (i = 0; i < num_devices; ++i) {
     if (devices[i].device_type == kDLCPU) continue;
     /* Device of the executor's own memory for the port, which a caller's tensor may also use. */

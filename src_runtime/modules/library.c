@@ -102,8 +102,8 @@ static void library_destroy(tvmrt_module* self) {
   if (lib->source.close != NULL) lib->source.close(lib->source.ctx);
 }
 
-const tvmrt_module_type tvmrt__library_type = {
-    .key = "library",
+static const tvmrt_module_type library_type = {
+    .key = TVMRT_LIBRARY_KEY,
     .properties = TVMRT_MODULE_RUNNABLE,
     .find = library_find,
     .destroy = library_destroy,
@@ -169,7 +169,7 @@ static int restore(library_module* lib, tvmrt_module** out) {
  * held. */
 static library_module* add_live(const tvmrt_library_source* source,
                                 const code_variables* variables) {
-  library_module* lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
+  library_module* lib = tvmrt__module_new(&library_type, sizeof(*lib));
   if (lib == NULL) return NULL;
   lib->source = *source;
   lib->next = live;

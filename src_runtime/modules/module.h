@@ -131,9 +131,9 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out);
 /* Restore an embedded tree. `library` replaces "_lib". *out_root is owned. */
 int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
                          tvmrt_module** out_root);
-/* The bytes for __tvm_dev_mblob: u64 length and the stream. */
-TVMRT_SDK int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out);
+#define TVMRT_MBLOB_LIBRARY "_lib" /* entries of an embedded tree: the library, the imports */
+#define TVMRT_MBLOB_TREE "_import_tree"
 
-extern const tvmrt_module_type tvmrt__library_type;
+#define TVMRT_LIBRARY_KEY "library" /* the kind of library modules */
 
 #endif

@@ -2,7 +2,6 @@
  *
  * Used by front ends; the names are TVM's. Arguments are borrowed for the call, results are new
  * references. */
-#include "../base/stream.h"
 #include "module.h"
 
 /* Read the module argument of a function, borrowed. */
@@ -17,31 +16,6 @@ TVMRT_NATIVE(get_type_key) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   return tvmrt__ret_str(out, out_code, mod->type->key);
-}
-
-/* A kind without source returns an empty text. */
-static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
-  tvmrt_module* mod;
-  const char* format = "";
-  TVMRT_RETURN_IF_ERROR(read_module(in, 1, 2, &mod));
-  if (in->count == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 1, &format));
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ""));
-  return mod->type->source == NULL ? 0 : mod->type->source(mod, format, text);
-}
-
-/* (module [, format]) -> text. */
-TVMRT_NATIVE(get_source) {
-  tvmrt_buf text = {NULL, 0, 0};
-  TVMRT_GLOBAL_ARGS;
-  return tvmrt__ret_buf(source_of(&in, &text), kTVMStr, &text, out, out_code);
-}
-
-/* The file suffix of an exported source; "" if the kind has none. */
-TVMRT_NATIVE(get_format) {
-  tvmrt_module* mod;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
-  return tvmrt__ret_str(out, out_code, mod->type->format == NULL ? "" : mod->type->format(mod));
 }
 
 /* (module) -> number. */
@@ -105,62 +79,12 @@ TVMRT_NATIVE(implements_function) {
   return tvmrt__ret_int(out, out_code, f != NULL);
 }
 
-/* (module) -> bits of TVMRT_MODULE_*. */
-TVMRT_NATIVE(get_property_mask) {
-  tvmrt_module* mod;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
-  return tvmrt__ret_int(out, out_code, mod->type->properties);
-}
-
-/* (module) -> 1 or 0: for front ends that do not know the mask. */
-TVMRT_NATIVE(is_dso_exportable) {
-  tvmrt_module* mod;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
-  return tvmrt__ret_int(out, out_code, (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0);
-}
-
-/* Writes the kind's source if it has one, else its serialised payload. The file is replaced
- * atomically. */
-static int write_module(tvmrt_module* mod, const char* path, const char* format) {
-  tvmrt_buf bytes = {NULL, 0, 0};
-  int rc;
-  if (mod->type->source != NULL) {
-    rc = mod->type->source(mod, format, &bytes);
-  } else if (mod->type->save != NULL) {
-    rc = mod->type->save(mod, &bytes);
-  } else {
-    rc = tvmrt__fail_value("a module of kind '%s' cannot be saved to a file.", mod->type->key);
-  }
-  if (rc == 0) rc = tvmrt__write_file(path, bytes.data, bytes.size);
-  tvmrt__buf_free(&bytes);
-  return rc;
-}
-
-/* (module, path [, format]) */
-TVMRT_NATIVE(save_to_file) {
-  tvmrt_module* mod;
-  const char* path;
-  const char* format = "";
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(read_module(&in, 2, 3, &mod));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &path));
-  if (num_args == 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &format));
-  return write_module(mod, path, format);
-}
-
-#define FUNCTIONS(X)                                         \
-  X("runtime.ModuleGetTypeKey", get_type_key)                \
-  X("runtime.ModuleGetSource", get_source)                   \
-  X("runtime.ModuleGetFormat", get_format)                   \
-  X("runtime.ModuleImportsSize", imports_size)               \
-  X("runtime.ModuleGetImport", get_import)                   \
-  X("runtime.ModuleClearImports", clear_imports)             \
-  X("runtime.ModuleGetFunction", get_function)               \
-  X("tvm.rpc.server.ModuleGetFunction", get_function)        \
-  X("runtime.ModuleImplementsFunction", implements_function) \
-  X("runtime.ModuleGetPropertyMask", get_property_mask)      \
-  X("runtime.ModuleIsDSOExportable", is_dso_exportable)      \
-  X("runtime.ModuleSaveToFile", save_to_file)
+#define FUNCTIONS(X)                                  \
+  X("runtime.ModuleGetTypeKey", get_type_key)         \
+  X("runtime.ModuleImportsSize", imports_size)        \
+  X("runtime.ModuleGetImport", get_import)            \
+  X("runtime.ModuleClearImports", clear_imports)      \
+  X("runtime.ModuleGetFunction", get_function)        \
+  X("tvm.rpc.server.ModuleGetFunction", get_function) \
+  X("runtime.ModuleImplementsFunction", implements_function)
 const tvmrt_builtins tvmrt__module_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -3,11 +3,13 @@
 
 #include "../core/function.h"
 
-#define TABLES(X) \
-  X(const_loader) \
-  X(container)    \
-  X(pack)         \
-  X(source)       \
+#define TABLES(X)    \
+  X(const_loader)    \
+  X(container)       \
+  X(module_contents) \
+  X(pack)            \
+  X(params)          \
+  X(source)          \
   X(time)
 #define DECLARE(name) extern const tvmrt_builtins tvmrt__##name##_builtins;
 #define ROW(name) &tvmrt__##name##_builtins,

@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "../modules/module.h"
+#include "mblob_write.h"
 
 /* The caller frees the blob, also on failure. */
 static int pack(const tvmrt_args* in, int max_args, tvmrt_buf* blob) {

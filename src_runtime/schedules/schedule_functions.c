@@ -118,7 +118,7 @@ TVMRT_GRAPH_METHOD(run_async, "run_async") {
   (void)in, (void)out, (void)out_code;
   /* A run that is started without a chosen scheduler should overlap. */
   if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
-  tvmrt__graph_show_room(g);
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_begin_run(g));
   return tvmrt__schedule_start(g->base.schedule);
 }
 

@@ -25,7 +25,6 @@ TVMRT_SDK void tvmrt__params_free(tvmrt_params* params);
 TVMRT_SDK int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out);
 TVMRT_SDK int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params);
 /* A whole params blob with its magic number. */
-int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out);
-int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params);
+TVMRT_SDK int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out);
 
 #endif

@@ -5,7 +5,8 @@
  * Tensors carry the shapes: the extents of the inputs are the sizes of a run, and a network sets
  * the extents of its outputs to the computed sizes. A caller allocates as many elements for an
  * output as its extents state; these must be as large as the result or larger. All other memory is
- * planned for the maximum sizes, which metadata and graphs contain.
+ * planned for the maximum sizes, which metadata and graphs contain, or for the sizes of each run, see
+ * run_plan.h.
  *
  * A library with dynamic dimensions exports the packed function `get_dims`, which takes no argument
  * and returns the address of a tvmrt_dims (type code kTVMOpaqueHandle) that lives as long as the

@@ -89,6 +89,67 @@ def test_output_into_a_tensor(executor):
     np.testing.assert_allclose(out.numpy(), libraries.expected(X)[1], rtol=1e-6)
 
 
+def take(executor, index: int) -> tvmrt.nd.NDArray:
+    return executor.module["take_output"](index)
+
+
+def test_taken_outputs_never_change(executor):
+    kept = []
+    for turn in range(5):
+        executor.run(x=X * turn)
+        kept.append((turn, take(executor, 0), take(executor, 1), take(executor, 0)))
+        assert_outputs(executor, X * turn)
+    for turn, y, z, again in kept:
+        expected = libraries.expected(X * turn)
+        np.testing.assert_allclose(y.numpy(), expected[0], rtol=1e-6)
+        np.testing.assert_allclose(z.numpy(), expected[1], rtol=1e-6)
+        np.testing.assert_allclose(again.numpy(), expected[0], rtol=1e-6)
+
+
+def test_memory_of_taken_outputs_is_used_again(executor):
+    addresses = set()
+    for turn in range(10):
+        executor.run(x=X)
+        if turn > 0:
+            y = take(executor, 0)  # while the one before is held
+            addresses.add(y.data_address)
+    assert len(addresses) <= 3
+
+
+def test_outputs_that_are_not_taken_are_overwritten(executor):
+    executor.run(x=X)
+    borrowed = executor.get_output(0)
+    executor.run(x=X * 2)
+    np.testing.assert_allclose(borrowed.numpy(), libraries.expected(X * 2)[0], rtol=1e-6)
+
+
+def test_a_bound_output_is_copied_when_it_is_taken(executor):
+    y = aligned((2, 3))
+    executor.set_output_zero_copy(0, y)
+    executor.run(x=X)
+    taken = take(executor, 0)
+    executor.run(x=X * 2)
+    np.testing.assert_allclose(taken.numpy(), libraries.expected(X)[0], rtol=1e-6)
+    np.testing.assert_allclose(y, libraries.expected(X * 2)[0], rtol=1e-6)
+
+
+def test_single_operators_do_not_change_taken_outputs(graph_library):
+    library = tvmrt.runtime.load_module(graph_library)
+    module = library["debug_create"]("default", tvmrt.cpu(0))
+    executor = GraphModule(module)
+    executor.run(x=X)
+    executor.run(x=X)
+    take(executor, 0)
+    executor.run(x=X)
+    taken = take(executor, 0)
+    executor.set_input("x", X * 3)
+    module["execute_node"](2)
+    np.testing.assert_allclose(taken.numpy(), libraries.expected(X)[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        executor.get_output(0).numpy(), libraries.expected(X * 3)[0], rtol=1e-6
+    )
+
+
 BAD_INPUTS = {
     "unknown-name": (("nope", X), KeyError, "nope"),
     "unknown-index": ((99, X), KeyError, "99"),
