@@ -1,1 +1,0 @@
-"""ONNX operators used in training."""

@@ -1,1 +1,0 @@
-"""Training operators: losses, optimiser steps, gradients."""
