@@ -8,11 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tvmrt.compiler.codegen.options import Provenance
 from tvmrt.compiler.ir import Graph
+from tvmrt.compiler.ir.extent import INT_MAX
 from tvmrt.compiler.request import Request
 
 
@@ -23,10 +27,20 @@ def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
     """
     chosen_options = {
         name: _to_plain_data(value)
-        for name, row, value in request.options()
+        for name, row, value in replace(request, dims=_declared(request.dims)).options()
         if row.recorded and _is_chosen(value, row.default)
     }
     return Provenance(_sha256(model), graph.licence, dict(sorted(chosen_options.items())))
+
+
+def _declared(dims: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the dimensions without those that the caller did not declare, which have no bound."""
+    found = {
+        name: bounds
+        for name, bounds in (dims or {}).items()
+        if isinstance(bounds, str) or max(np.atleast_1d(bounds)) < INT_MAX
+    }
+    return found or None
 
 
 def _is_chosen(value: Any, default: Any) -> bool:

@@ -246,8 +246,8 @@ class Request:
     dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
         None,
         "Bounds of a dynamic dimension by its name in the file: batch=1..8, seq<=128 (from 1), "
-        "or total=past+seq. Memory is planned for the upper bound. Default: bounds inferred "
-        "from the use of the dimension and printed as a note; boards need declared bounds.",
+        "or total=past+seq. Memory is planned for the upper bound. Default: any size, with "
+        "memory planned in each run; boards need bounds.",
         python="By name: the maximum, (minimum, maximum), or an expression of other dimensions "
         "as text; an axis without a name is called by input and index, such as ``x_2``.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True, common=True,

@@ -123,12 +123,12 @@ def test_data_dependent_sizes(make):
     assert len(shapes) > 1 or make in (write_at_mask, padded_by_sum, filled_up)
 
 
-def test_a_number_without_a_bound_is_refused():
+def test_a_number_without_a_bound_is_refused_on_boards():
     d = Draft()
     size = d.node("Cast", [d.node("ReduceMax", ["x"], keepdims=1)], to=INT64)
     model = d.model({"x": KINDS["x"]}, {d.node("Expand", [d.constant(1.0, "f"), size]): FLOAT})
     with pytest.raises(tvmrt.TVMError, match="computed at run time"):
-        tvmrt.compile(model)
+        tvmrt.compile(model, target="cortex-m4")
 
 
 def running_sums(rounds):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
-    UndecidedExtent,
     bounds,
     exact_quotient,
     lower_bound,
@@ -22,6 +21,7 @@ from tvmrt.compiler.ir.extent import (
     sym_min,
     upper_bound,
 )
+from tvmrt.compiler.ir.undecided import UndecidedExtent
 
 A = Symbol("a", 0, 5, "n_a").extent
 B = Symbol("b", 1, 7, "n_b").extent

@@ -325,7 +325,7 @@ def test_trial_values_import_only_what_reads_them(made_up):
             z = Cos(ramp)
         }"""
     )
-    graph = import_model(network)
+    graph = import_model(network, is_bounded=True)
     assert [value.shape for value in graph.outputs] == [(4,), (6,)]
     assert len(made_up) == 2
 

@@ -8,6 +8,7 @@ from harness import Batch, case
 from onnx import helper
 from onnx_graph import model as graph_of
 
+import tvmrt
 from tvmrt.compiler import pipeline
 from tvmrt.error import UnsupportedError
 
@@ -231,9 +232,6 @@ def test_after_convolution(name, tmp_path):
 
 REFUSED = {
     "Reshape": ([f32(4), i64(2, 2)], "the shape|shape"),
-    "Expand": ([f32(1), i64(3)], "the shape"),
-    "Tile": ([f32(2), i64(2)], "repeats"),
-    "ConstantOfShape": ([i64(2)], "the shape"),
     "Pad": ([f32(2), i64(1, 1)], "pads"),
     "HannWindow": ([i64(8).reshape(())], "the size"),
 }
@@ -246,6 +244,23 @@ def test_computed_shape_is_refused(op):
     network = graph_of([helper.make_node(op, list(feeds), ["y"], "layer")], feeds, ["y"], opset=18)
     with pytest.raises(UnsupportedError, match=f"layer .*({what}).*make it a constant"):
         pipeline.compile(network)
+
+
+@pytest.mark.parametrize("op", ["Expand", "Tile", "ConstantOfShape"])
+def test_a_size_that_is_an_input_may_be_any(op, tmp_path):
+    import onnxruntime
+
+    x = [] if op == "ConstantOfShape" else [f32(1)]
+    feeds = {f"x{i}": a for i, a in enumerate([*x, i64(3)])}
+    network = graph_of([helper.make_node(op, list(feeds), ["y"], "layer")], feeds, ["y"], opset=18)
+    session = onnxruntime.InferenceSession(network.SerializeToString())
+    loaded = tvmrt.load(network, cache=False)
+    for size in (3, 0, 5000):
+        feeds[list(feeds)[-1]] = i64(size)
+        np.testing.assert_array_equal(loaded(feeds)["y"], session.run(None, feeds)[0])
+    feeds[list(feeds)[-1]] = i64(-2)
+    with pytest.raises(ValueError, match="is -2, expected 0 to 2147483647"):
+        loaded(feeds)
 
 
 WRONG = {

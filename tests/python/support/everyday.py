@@ -54,7 +54,7 @@ SHARES = {
     "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
     "python/devices": Share("device_answers partition plugin_reload region_schema regions", 4),
     "python/dims": Share(
-        "branch_ranks data_dependent_dims dynamic_shapes inferred_bounds invalid_sizes"
+        "branch_ranks data_dependent_dims dynamic_shapes invalid_sizes"
         " loops_over_data_dependent_rows nearest_resize runtime_checks size_constraints"
         " sizes_from_inputs zero_extents",
         2,
@@ -72,7 +72,7 @@ SHARES = {
     "python/ir": Share(),
     "python/kernels": Share(cases=10),
     "python/levels": Share("amx_i8"),
-    "python/network": Share("load size_variants", 1),
+    "python/network": Share("load open_sizes", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(

@@ -7,12 +7,20 @@ step that reads it.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Trait, Value, dense, get_op
 from tvmrt.compiler.ir.custom import c_refusal, kernel_record, shown_op
-from tvmrt.compiler.ir.extent import Symbol, data_dependent_symbols, symbols_of, upper_bound
-from tvmrt.compiler.ir.extent_forms import error_context
+from tvmrt.compiler.ir.extent import (
+    Symbol,
+    SymInt,
+    data_dependent_symbols,
+    is_unbounded,
+    sym_max,
+    symbols_of,
+    upper_bound,
+)
+from tvmrt.compiler.ir.extent_forms import allocation_extent, error_context
 from tvmrt.compiler.ir.limits import MAX_ELEMENTS
 from tvmrt.compiler.ir.program import (
     ALIGN_BYTES,
@@ -34,7 +42,7 @@ from tvmrt.compiler.ir.program import (
 from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.ir.requantization import rounding_of
 from tvmrt.compiler.ir.rounding import round_up
-from tvmrt.compiler.planner import plan_program
+from tvmrt.compiler.planner import place_in_sequence, plan_program
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
@@ -401,6 +409,8 @@ def _build_subprogram(graph: Graph, target: Target) -> Program:
     """Plan a graph nested in a node; its arena lies in the scratch of the node's step."""
     program = build_program(graph, target)
     plan_program(program)
+    if program.run_plan is not None:
+        place_in_sequence(program)
     return program
 
 
@@ -410,10 +420,12 @@ def reserve_scratch(step: Step) -> None:
     hosted, variants = step.lowering.target.hosted, step.levels.values() or (step.lowering,)
     needs = [lowering.scratch(step) for lowering in variants]
     align = PAGE_BYTES if hosted else KERNEL_ALIGN_BYTES
+    # a host takes blocks of unknown sizes from the memory of the thread
     kernel_bytes = max(
-        sum(round_up(upper_bound(nbytes), align) for nbytes in each.kernel_blocks) for each in needs
+        sum(round_up(upper_bound(n), align) for n in each.kernel_blocks if not is_unbounded(n))
+        for each in needs
     )
-    step.scratch_bytes = max(upper_bound(each.arena_bytes) for each in needs)
+    step.scratch_bytes = reduce(sym_max, (_scratch_bytes(each.arena_bytes) for each in needs))
     if hosted:
         step.thread_scratch_bytes = kernel_bytes
     elif kernel_bytes:
@@ -424,12 +436,16 @@ def reserve_scratch(step: Step) -> None:
         step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
 
 
+def _scratch_bytes(nbytes: SymInt) -> SymInt:
+    return allocation_extent(nbytes) if is_unbounded(nbytes) else upper_bound(nbytes)
+
+
 def _check_sizes(program: Program) -> None:
     """Raise UnsupportedSizes for tensors whose element count exceeds the range of int."""
     for step in program.steps:
         for access in step.accesses():
             size = upper_bound(access.buffer.size)
-            if size > MAX_ELEMENTS:
+            if size > MAX_ELEMENTS and not is_unbounded(access.buffer.size):
                 raise UnsupportedSizes(
                     f"{', '.join(step.sources)}: a tensor of {size} elements is too large; the "
                     f"maximum is {MAX_ELEMENTS}; use a smaller shape"

@@ -16,15 +16,15 @@ from .c.function import print_function, signature
 from .c.initializers import is_pair, name_layers
 from .c.naming import Symbols
 from .c.writer import ConstantPool, Function, NetworkContext, comment_text, literal
-from .device_files import add_device_files, device_modules
-from .entries import aot, graph_json, symbolic_dims, tensor_placement, tvm_ffi
+from .device_files import add_device_files, device_modules, program_regions
+from .entries import aot, graph_json, run_plan, symbolic_dims, tensor_placement, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware import weight_file
 from .firmware.files import add_firmware_files
 from .kernel_features import HELIUM, print_macros
-from .operators.custom_files import add_custom_files
+from .operators.custom_files import add_custom_files, has_custom_files
 from .options import DeviceModuleConstant, Options, Sources, WeightPlacement, content_key
 from .target import Target
 from .translation_units import split_functions
@@ -155,7 +155,8 @@ _ENTRY_NAMES = (
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "set_weights", "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
-    "reset_state", "state_begun", "get_dims", "get_state", "get_run_needs", "get_placement",
+    "reset_state", "state_begun", "get_dims", "get_state", "get_run_needs", "get_run_plan",
+    "get_input_align", "get_placement",
 )  # fmt: skip
 
 
@@ -328,6 +329,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         *METADATA_INCLUDES,
         *(tensor_placement.HEADERS if tensor_placement.is_placed(program) else []),
         *(symbolic_dims.ON_HOSTS.headers if sized else []),
+        *([run_plan.HEADER] if program.run_plan is not None else []),
         *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
         *([CPU_REQUIREMENTS_HEADER] if sources.levels is None else []),
         f'#include "{prefix}_ops.h"',
@@ -345,6 +347,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     arguments = Arguments(program, sources, options)
     lines += arguments.print_offsets()
     lines += symbolic_dims.print_dims(program, prefix)
+    lines += run_plan.print_run_plan(program, prefix, options.max_run_bytes)
     if options.packs_operators:
         lines += graph_json.print_entries(program, sources, options, arguments)
     else:
@@ -363,6 +366,13 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
             "",
         ]
         lines += print_getter(prefix, "get_run_needs", "run_needs")
+    if not (program_regions(program) or has_custom_files(sources.files)):
+        lines += [
+            "/* Alignment of inputs in the caller's memory, in bytes: kernels accept any. */",
+            "static const uint64_t input_align = 16;",
+            "",
+        ]
+        lines += print_getter(prefix, "get_input_align", "&input_align")
     if options.abi == "tvm-ffi":
         lines += ["", *tvm_ffi.print_entries(program, prefix, options.module_name)]
     return "\n".join(lines) + "\n"

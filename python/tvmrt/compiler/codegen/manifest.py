@@ -50,14 +50,20 @@ def describe(
             "network": provenance.network_sha256,
             "parameters": _sha256(sources.weights.chunks()),
         },
-        "bytes": {
-            "weights": weights,
-            "arena": program.arena_bytes,
-            **({"scratch": program.thread_scratch_bytes} if target.hosted else {}),
-            "inputs": sum(type.nbytes for type in program.input_types),
-            "outputs": sum(type.nbytes for type in program.output_types),
-        },
+        "bytes": {"weights": weights, **_planned_bytes(program, target)},
         "licences": {"code": "Apache-2.0", "network": provenance.licence},
+    }
+
+
+def _planned_bytes(program: Program, target: Target) -> dict[str, int]:
+    """Return the sizes of tensors; none if each run plans its memory."""
+    if program.run_plan is not None:
+        return {}
+    return {
+        "arena": program.arena_bytes,
+        **({"scratch": program.thread_scratch_bytes} if target.hosted else {}),
+        "inputs": sum(type.nbytes for type in program.input_types),
+        "outputs": sum(type.nbytes for type in program.output_types),
     }
 
 

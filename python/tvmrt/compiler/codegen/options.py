@@ -79,6 +79,7 @@ class Options:
     image: SharedImage | None = None
     abi: str = "packed"
     real_time: bool = False
+    max_run_bytes: int = 0  # limit of a run's tensors if each run plans its memory
     provenance: Provenance = field(default_factory=Provenance)
     # class of the lines around the calls of operators: firmware/call_lines.py
     call_lines: type[Any] | None = None

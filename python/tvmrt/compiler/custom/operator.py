@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from tvmrt.compiler.ir import Builder, Value
+from tvmrt.compiler.ir.undecided import deciding_by
 from tvmrt.compiler.operator_key import domain_of
 from tvmrt.error import UnsupportedError
 
@@ -65,7 +66,8 @@ class Operator:
         """Call a function of the declaration. Its exceptions become a ValueError that names the
         field, or an UnsupportedError if it needs the value of a dynamic extent."""
         try:
-            return function(*args, **kwargs)
+            with deciding_by(None):
+                return function(*args, **kwargs)
         except UnsupportedNode:
             raise
         except UnsupportedError as problem:

@@ -8,7 +8,8 @@ from typing import Any
 import cffi
 
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.extent import describe_symbols, lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import lower_bound, symbols_of, upper_bound
+from tvmrt.compiler.ir.undecided import describe_symbols
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 

@@ -64,9 +64,12 @@ class CompiledLibrary:
 
     def __repr__(self) -> str:
         summary = self.summary
+        tensors = f"{summary.arena_bytes:,} B for tensors"
+        if summary.planned_in_runs:
+            tensors = "memory planned in each run"
         return (
             f"<compiled network {self.module_name}: {len(summary.operators)} operators for "
-            f"{self.target.name}, {summary.arena_bytes:,} B for tensors, "
+            f"{self.target.name}, {tensors}, "
             f"{summary.weights_bytes:,} B of weights>"
         )
 

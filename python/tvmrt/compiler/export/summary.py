@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from tvmrt.compiler.codegen.c.writer import Function
 from tvmrt.compiler.ir import TensorType
 from tvmrt.compiler.ir.custom import shown_op
-from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text, upper_bound
+from tvmrt.compiler.ir.extent import Extent, SymInt, extent_text
+from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.program import ARENA, Buffer, MemoryPool, Program, RowFusionPlan, Step
 from tvmrt.compiler.ir.reduced_precision import ReducedPrecision
 from tvmrt.compiler.ir.tensor_type import PerTensor
@@ -104,7 +105,8 @@ class Summary:
     of devices. ``narrowed``: Weights with reduced bits, and candidates that kept float32
     (`--weights`). ``reduced``: Layers that could be computed in reduced precision (`--precision`).
     ``winograd``: Winograd convolutions, and candidates that stay direct (`--winograd`).
-    ``row_plans``: Plans for limited RAM, the fastest first.
+    ``row_plans``: Plans for limited RAM, the fastest first. ``planned_in_runs``: Whether each run
+    plans its memory, because dimensions have no maximum; other sizes are then estimates.
     """
 
     arena_bytes: int
@@ -124,13 +126,14 @@ class Summary:
     reduced: list[ReducedPrecision] = field(default_factory=list)
     winograd: list[WinogradConversion] = field(default_factory=list)
     row_plans: list[RowFusionPlan] = field(default_factory=list)
+    planned_in_runs: bool = False
 
 
 def summarise(program: Program, functions: Sequence[Function], weights_bytes: int) -> Summary:
     """Summarise a planned program and the functions that compute its steps."""
     lives = lifetimes(program)
     return Summary(
-        program.arena_bytes,
+        expected_size(program.arena_bytes),
         program.lower_bound_bytes,
         weights_bytes,
         program.thread_scratch_bytes,
@@ -157,6 +160,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         reduced=list(program.reduced),
         winograd=list(program.winograd),
         row_plans=list(program.row_plans),
+        planned_in_runs=program.run_plan is not None,
     )
 
 
@@ -164,7 +168,7 @@ def address_of(buffer: Buffer) -> int:
     """Return the address of a buffer of a planned program in its pool."""
     if buffer.address is None:
         raise ValueError(f"{buffer.name} has no memory yet; call plan_program() first")
-    return buffer.address
+    return expected_size(buffer.address)
 
 
 def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummary:
@@ -173,11 +177,11 @@ def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummar
         step.name,
         shown_op(step.group.root),
         list(step.sources),
-        upper_bound(step.lowering.macs()),
+        expected_size(step.lowering.macs()),
         _shape(step.writes[0].shape),
         function.symbol,
         live_bytes,
-        step.scratch_bytes,
+        expected_size(step.scratch_bytes),
         sum(b.nbytes for b in weights),
     )
 

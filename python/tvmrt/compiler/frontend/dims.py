@@ -5,21 +5,27 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Union
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import is_at_least
 from tvmrt.compiler.ir.extent import (
+    INT_MAX,
     Extent,
     Symbol,
     SymInt,
     as_extent,
+    data_dependent_symbols,
     exact_quotient,
     extent_text,
+    is_unbounded,
     lower_bound,
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by
 from tvmrt.option_syntax import option
 
 from .data_dependent_sizes import DataDependentSizes
@@ -28,7 +34,7 @@ from .data_dependent_sizes import DataDependentSizes
 _DECLARED = re.compile(
     r"(?P<name>[^<=]+)(?:<=(?P<max>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
 )
-MAX_DIM = 2**31 - 1
+MAX_DIM = INT_MAX  # also of a dimension without a declared bound
 MAX_EXPONENT = 8  # maximum exponent in an expression of dimensions
 # Maximum number of factors and bits of an expression. Five times halving a height and a width with
 # rounding up gives a hundred. Nested powers in a file would take years to expand.
@@ -163,12 +169,24 @@ class Dims:
         self._evaluating.append(name)
         result = self._evaluate(name, text)
         self._evaluating.pop()
-        if lower_bound(result) < 0 or upper_bound(result) > MAX_DIM:
+        too_large = upper_bound(result) > MAX_DIM and not is_unbounded(result)
+        if too_large or not is_at_least(result, 0):
             raise ValueError(
                 f"dimension {name} = {text} is from {lower_bound(result)} to "
                 f"{upper_bound(result)}; declare bounds that keep it from being negative"
             )
         return result
+
+    def extent_in_file(self, name: str) -> SymInt | None:
+        """Return the extent of a dimension that the file declares for a tensor other than an input;
+        None for an expression that is not an extent at all sizes, as exporters write some."""
+        if name in self._bounds or name in self._expressions:
+            return self.extent(name)
+        depth = len(self._evaluating)
+        with suppress(UndecidedExtent, ValueError), deciding_by(None):
+            return self.extent(name)
+        del self._evaluating[depth:]
+        return None
 
     def _narrowed_extent(self, name: str, sizes: ValidSizes) -> SymInt:
         if sizes.same is not None:
@@ -222,7 +240,9 @@ class Dims:
         if limit is None and not isinstance(high, int):
             limit = high
         c, local = self._parameter(name), source is None
-        symbol = Symbol(name, low, upper_bound(high), c, source, limit, product, local, zeros=[])
+        most = MAX_DIM if is_unbounded(high) else min(upper_bound(high), MAX_DIM)
+        zeros = [z for z in self._zeros if any(s.name == name for s in symbols_of(z))]
+        symbol = Symbol(name, low, most, c, source, limit, product, local, zeros=zeros)
         self._symbols[name] = symbol
         return symbol.extent
 
@@ -300,6 +320,15 @@ class Dims:
             result.append(self.declare_symbol(name, 0, high, source, product=product))
         return result
 
+    def is_known(self, size: Symbol) -> bool:
+        """Return whether the network has computed a data-dependent size."""
+        return size.name in self._symbols
+
+    def current(self, extent: Extent) -> SymInt:
+        """Return an extent of an earlier import with the data-dependent sizes of this one."""
+        counts = {s.name: self._symbols[s.name].extent for s in data_dependent_symbols(extent)}
+        return extent.at({**{s.name: s.extent for s in symbols_of(extent)}, **counts})
+
     def unique_name(self, name: str) -> str:
         """Return the name, or a similar one that is unused."""
         taken = (self._symbols, self._unified, self)
@@ -319,7 +348,7 @@ class Dims:
 
     def _parts(self, name: str) -> set[str]:
         text = self._expressions.get(name, name)
-        return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
+        return {s.name for s in symbols_of(self.extent_in_file(text))} | (_names_in(text) or set())
 
 
 def _at(extent: SymInt, values: Mapping[str, SymInt]) -> SymInt:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, Quotient, Symbol
+from tvmrt.compiler.ir.extent import Extent, Quotient, Symbol, is_unbounded
 
 MAX_CELLS = 1 << 16  # number of parts of the size ranges; each has its own bounds
 
@@ -34,6 +34,8 @@ def cells(symbols: Collection[Symbol]) -> tuple[Sizes, Sizes]:
         starts = symbol.low + np.unique(np.arange(each + 1) * count // each)[:-1]
         lows.append(starts)
         highs.append(np.append(starts[1:] - 1, symbol.high))
+    if is_unbounded(*(s.extent for s in ordered)):  # products of sizes overflow integers
+        lows, highs = ([ends.astype(np.float64) for ends in each] for each in (lows, highs))
     names = [symbol.name for symbol in ordered]
     low, high = (np.meshgrid(*ends, indexing="ij") for ends in (lows, highs))
     return dict(zip(names, low)), dict(zip(names, high))
@@ -41,10 +43,10 @@ def cells(symbols: Collection[Symbol]) -> tuple[Sizes, Sizes]:
 
 def extent_interval(extent: Extent, low: Sizes, high: Sizes) -> Interval:
     """Return bounds of an extent for each cell."""
-    lower = upper = np.int64(0)
+    lower = upper = 0
     for atoms, factor in extent.terms:
         ends = [_atom(atom, low, high) for atom in atoms]
-        down, up = np.int64(1), np.int64(1)
+        down = up = 1
         for small, large in ends:  # atoms are never negative
             down, up = down * small, up * large
         lower = lower + factor * (down if factor > 0 else up)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import Any
 
@@ -18,6 +19,7 @@ from tvmrt.compiler.ir.extent import (
     upper_bound,
 )
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by
 
 
 def default_window(rank: int, **others: Any) -> dict:
@@ -72,6 +74,12 @@ def slice_range(extent: SymInt, start: SymInt, end: SymInt, step: int) -> tuple[
 
 def _clamp_index(index: SymInt, extent: SymInt, shift: int = 0) -> SymInt:
     """Return a non-negative index, clamped to ``shift`` .. ``extent + shift``."""
-    if index < 0:
+    try:
+        with nullcontext() if shift else deciding_by(None):
+            from_end = index < 0
+    except UndecidedExtent:
+        is_negative = sym_max(-index, 0) - sym_max(-index - 1, 0)  # 1 or 0
+        return sym_min(sym_max(index, 0), extent) + is_negative * sym_max(extent + index, 0)
+    if from_end:
         return sym_max(extent + index, shift)
     return sym_min(index, extent + shift)

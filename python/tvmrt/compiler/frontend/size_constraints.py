@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,9 @@ import numpy as np
 
 from tvmrt.compiler.ir import Builder
 from tvmrt.compiler.ir.assumptions import Assumptions, Condition, is_implied_by
+from tvmrt.compiler.ir.dynamic_operands import SIZES_AT_WHICH
 from tvmrt.compiler.ir.extent import (
+    INT_MAX,
     Extent,
     Symbol,
     SymInt,
@@ -23,10 +26,11 @@ from tvmrt.compiler.ir.extent import (
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
 from tvmrt.error import SizesWarning, TvmrtWarning
 
-from .dims import ValidSizes
+from .dims import Declaration, ValidSizes
 
 MAX_RANGES = 6  # number of ranges in an error text
 MAX_PERIOD = 512  # maximum period of the valid sizes
+MAX_SAMPLE = 1 << 16  # sizes of dimensions without a bound that are tried
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ def narrow_sizes(constraints: SizeConstraints, assumed: Assumptions) -> SizeCons
     none."""
     found = solve_conditions(assumed.conditions)
     _add_bounds(found, assumed)
+    for symbol in () if found else assumed.may_be_empty:
+        if symbol.name not in constraints.narrowed:
+            found[symbol.name] = ValidSizes(0, symbol.high), ""
     checked = () if found else _satisfiable_conditions(assumed.conditions)
     if not (found or checked):
         return None
@@ -58,16 +65,27 @@ def narrow_sizes(constraints: SizeConstraints, assumed: Assumptions) -> SizeCons
     )
 
 
-def warn_of_constraints(constraints: SizeConstraints) -> None:
-    """Warn that a network is valid at fewer sizes than were requested."""
+def warn_of_constraints(constraints: SizeConstraints, declared: Mapping[str, Declaration]) -> None:
+    """Warn that a network is valid at fewer sizes than the caller declared. Dimensions without an
+    upper bound are those that the caller did not declare."""
+    open_dims = {
+        name
+        for name, bounds in declared.items()
+        if isinstance(bounds, (tuple, list)) and bounds[1] >= INT_MAX
+    }
+
+    def is_open(name: str) -> bool:
+        return re.sub(r"(_by_\d+)+$", "", name) in open_dims
+
     messages = [
         f"the dimension {name} {sizes}, as node {constraints.reasons[name]} requires"
         for name, sizes in constraints.narrowed.items()
-        if not sizes.node and name in constraints.reasons
+        if not sizes.node and name in constraints.reasons and not is_open(name)
     ]
     for text in messages:
         warnings.warn(text, TvmrtWarning, stacklevel=3)
-    for words, conditions in _group_by_text(constraints.checked).items():
+    reported = [c for c in constraints.checked if not all(is_open(s.name) for s in c.symbols)]
+    for words, conditions in _group_by_text(reported).items():
         is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
         warnings.warn(
             f"a run needs sizes at which {words}, as node {conditions[0].node} requires",
@@ -81,24 +99,31 @@ def _satisfiable_conditions(conditions: Sequence[Condition]) -> tuple[Condition,
     size satisfies all conditions on a dimension."""
     kept: list[Condition] = []
     for condition in conditions:
-        if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
-            continue  # a data-dependent size is unknown at the start of a run
+        if condition.counts and condition.equal:
+            continue  # the size is replaced, or the node checks it
         if is_implied_by(condition.zero, [other.zero for other in kept]):
             continue
-        if condition.holds(_sample_sizes(condition.symbols)).any():
+        is_open = any(symbol.is_unbounded for symbol in condition.symbols)
+        if is_open or condition.holds(_sample_sizes(condition.symbols)).any():
             kept.append(condition)
-    fits = _by_dimension(kept)
-    return () if any(not fit.any() for fit in fits.values()) else tuple(kept)
+    fits = _by_dimension(kept).items()
+    return () if any(not fit.any() and not s.is_unbounded for s, fit in fits) else tuple(kept)
 
 
 def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
     """Return which sizes satisfy all conditions on a single dimension."""
     fits: dict[Symbol, np.ndarray] = {}
     for condition in conditions:
-        sizes = all_sizes(condition.symbols, MAX_SIZES)
-        if len(condition.symbols) == 1 and sizes is not None:
-            (symbol,) = condition.symbols
-            fits[symbol] = fits.get(symbol, True) & condition.holds(sizes)
+        if len(condition.symbols) != 1 or condition.counts:
+            continue
+        (symbol,) = condition.symbols
+        sizes = (
+            _sample_sizes(condition.symbols)
+            if symbol.is_unbounded
+            else all_sizes([symbol], MAX_SIZES)
+        )
+        if sizes is not None:
+            fits[symbol] = _both(fits.get(symbol), condition.holds(sizes))
     return fits
 
 
@@ -106,7 +131,7 @@ def _group_by_text(conditions: Sequence[Condition]) -> dict[str, list[Condition]
     """Group conditions by their text; conditions on the same single dimension share one."""
     fits, found = _by_dimension(conditions), {}
     for condition in conditions:
-        fit = next((fits[s] for s in condition.symbols if len(condition.symbols) == 1), None)
+        fit = next((fits.get(s) for s in condition.symbols if len(condition.symbols) == 1), None)
         (*_, last) = condition.symbols
         words = condition.words if fit is None else describe_sizes(last, fit) or condition.words
         found.setdefault(words, []).append(condition)
@@ -116,7 +141,9 @@ def _group_by_text(conditions: Sequence[Condition]) -> dict[str, list[Condition]
 def describe_sizes(symbol: Symbol, fit: np.ndarray) -> str | None:
     """Describe the valid sizes of a dimension by their remainders or as ranges; None if the text
     would be too long."""
-    sizes = np.arange(symbol.low, symbol.high + 1)
+    sizes = symbol.low + np.arange(len(fit))
+    if not fit.any():  # of those that were tried
+        return None
     for period in range(2, min(len(sizes) // 2, MAX_PERIOD) + 1):
         left = np.unique(sizes[fit] % period)
         if np.array_equal(np.isin(sizes % period, left), fit):
@@ -136,9 +163,14 @@ def _ranges(numbers: np.ndarray) -> str | None:
 
 
 def _sample_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
-    """Return all combinations of sizes, or those of the largest sizes of each dimension."""
-    upper_bound = int(MAX_SIZES ** (1 / len(symbols)))
-    closer = [replace(s, low=max(s.low, s.high - upper_bound + 1)) for s in symbols]
+    """Return all combinations of sizes, or those of the largest sizes of each dimension, or of the
+    smallest ones if it has no bound."""
+    count = int(MAX_SIZES ** (1 / len(symbols)))
+    closer = [
+        replace(s, high=s.low + _sampled(len(symbols)) - 1) if s.is_unbounded
+        else replace(s, low=max(s.low, s.high - count + 1))
+        for s in symbols
+    ]  # fmt: skip
     return all_sizes(closer, MAX_SIZES) or {}
 
 
@@ -148,13 +180,13 @@ def solve_conditions(conditions: Sequence[Condition]) -> dict[str, tuple[ValidSi
     fits: dict[Symbol, np.ndarray] = {}
     nodes: dict[str, str] = {}
     for condition in conditions:
-        if data_dependent_symbols(*(symbol.extent for symbol in condition.symbols)):
+        if condition.counts:
             result.update(_solve_data_dependent(condition, result))
             continue
         same = _solve_equality(*condition.equal, condition.node, result) if condition.equal else {}
         result.update(same)
         for symbol, fit in {} if same else _valid_sizes_by_symbol(condition).items():
-            fits[symbol] = fits.get(symbol, True) & fit
+            fits[symbol] = _both(fits.get(symbol), fit)
             nodes.setdefault(symbol.name, condition.node)
     for symbol, fit in fits.items():
         sizes = None if symbol.name in result else _valid_sizes(symbol, fit)
@@ -163,11 +195,23 @@ def solve_conditions(conditions: Sequence[Condition]) -> dict[str, tuple[ValidSi
     return result
 
 
+def _both(fit: np.ndarray | None, other: np.ndarray) -> np.ndarray:
+    """Return which of the sizes that were tried for both conditions satisfy both."""
+    return other if fit is None else fit[: len(other)] & other[: len(fit)]
+
+
+def _sampled(symbols: int) -> int:
+    """Return how many sizes of a dimension without a bound are tried, in a condition on so many."""
+    return min(int(MAX_SAMPLE ** (1 / symbols)), MAX_SAMPLE // 32)
+
+
 def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
     """Return which sizes of each dimension satisfy a condition for any sizes of the others; empty
     if the dimensions depend on each other."""
     symbols = sorted(condition.symbols, key=lambda s: s.name)
-    sizes = all_sizes(symbols, MAX_SIZES)
+    count = _sampled(len(symbols))
+    sampled = [replace(s, high=s.low + count - 1) if s.is_unbounded else s for s in symbols]
+    sizes = all_sizes(sampled, MAX_SIZES)
     if sizes is None:
         return {}
     fit = condition.holds(sizes)
@@ -181,10 +225,12 @@ def _valid_sizes_by_symbol(condition: Condition) -> dict[Symbol, np.ndarray]:
 def _valid_sizes(symbol: Symbol, fit: np.ndarray) -> ValidSizes | None:
     """Return the valid sizes of a dimension: with a step if they are evenly spaced, else as a
     range. None if all or none are valid."""
-    good = np.arange(symbol.low, symbol.high + 1)[fit]
+    good = symbol.low + np.flatnonzero(fit)
     if not len(good) or fit.all():
         return None
     low, high = int(good[0]), int(good[-1])
+    if symbol.is_unbounded and symbol.low + len(fit) - high <= len(fit) // 4:
+        high = symbol.high  # the next import checks it, or each run
     steps = np.unique(np.diff(good))
     if len(steps) > 1:
         return ValidSizes(low, high) if (low, high) != symbol.bounds else None
@@ -193,7 +239,8 @@ def _valid_sizes(symbol: Symbol, fit: np.ndarray) -> ValidSizes | None:
 
 def _strided_sizes(symbol: Symbol, step: int, low: int, high: int) -> ValidSizes:
     first = low % step if step > 1 else 0
-    return ValidSizes((low - first) // step, (high - first) // step, step, first)
+    most = INT_MAX if high >= INT_MAX else (high - first) // step
+    return ValidSizes((low - first) // step, most, step, first)
 
 
 def _solve_equality(
@@ -268,5 +315,5 @@ def emit_size_checks(builder: Builder, conditions: Sequence[Condition]) -> None:
             name,
             expected=(0,) * len(zeros),
             where=f"node {name}, sizes [{', '.join(s.name for s in symbols)}]",
-            text=f"sizes at which {words}",
+            text=f"{SIZES_AT_WHICH}{words}",
         )

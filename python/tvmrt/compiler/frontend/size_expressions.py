@@ -17,17 +17,11 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir.dtype import DTYPES
-from tvmrt.compiler.ir.extent import (
-    Extent,
-    Symbol,
-    SymInt,
-    UndecidedExtent,
-    describe_symbols,
-    symbols_of,
-)
+from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, is_unbounded, symbols_of
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.op import OPS
+from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by, describe_symbols
 from tvmrt.option_syntax import option
 
 from .interval_arithmetic import INTERVALS, Interval, cells, extent_interval
@@ -119,7 +113,12 @@ def _apply(expr: SizeExpr, *operands: np.ndarray) -> np.ndarray:
 def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Interval:
     if not expr.op:
         value = expr.value
-        ends = extent_interval(value, low, high) if isinstance(value, Extent) else (value, value)
+        if isinstance(value, Extent):
+            ends = extent_interval(value, low, high)
+            if is_unbounded(value) and max(np.abs(end).max() for end in ends) > MAX_EXACT:
+                return _type_interval(expr.dtype)
+        else:
+            ends = (value, value)
         return tuple(np.asarray(end, expr.dtype) for end in ends)  # type: ignore[return-value]
     rule, dtype = INTERVALS.get(expr.op), DTYPES[expr.dtype]
     if rule is None or (expr.is_cast and expr.dtype == "bool"):
@@ -181,7 +180,8 @@ def combine(
     symbols = frozenset().union(*(o.symbols for o in operands))
     key = _key(op, dtype, [o.key for o in operands], sorted(attrs.items()))
     try:
-        ratio = ratio_of(op, [o.ratio for o in operands], operands[-1].dtype, dtype)
+        with deciding_by(None):
+            ratio = ratio_of(op, [o.ratio for o in operands], operands[-1].dtype, dtype)
     except UndecidedExtent:
         ratio = None
     result = SizeExpr(op, tuple(operands), dtype, None, key, depth, symbols, ratio, attrs)

@@ -18,9 +18,10 @@ import numpy as np
 from tvmrt.compiler.ir import Node, Value, constant
 from tvmrt.compiler.ir.conversion import BitCast, Cast, PowInteger
 from tvmrt.compiler.ir.data_movement import concat_of
-from tvmrt.compiler.ir.extent import UndecidedExtent, symbols_of
+from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.pointwise import PointwiseOp
 from tvmrt.compiler.ir.traits import Trait
+from tvmrt.compiler.ir.undecided import UndecidedExtent
 from tvmrt.compiler.ir.value_ranges import Interval
 
 from .context import OperatorContext

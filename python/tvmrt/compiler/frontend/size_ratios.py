@@ -16,7 +16,16 @@ from math import gcd, isfinite, prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, exact_quotient, sym_max, sym_min
+from tvmrt.compiler.ir.assumptions import is_at_most
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    bounds,
+    exact_quotient,
+    is_unbounded,
+    sym_max,
+    sym_min,
+)
 from tvmrt.compiler.ir.rounding import ceil_div
 
 BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # of the significand
@@ -81,7 +90,7 @@ def ratio_of(op: str, operands: Sequence[Ratio | None], source: str, dtype: str)
     numerator, denominator, is_integer = found
     state = max(each.state for each in known)
     if is_integer and state == ROUNDED:
-        is_near = all(_bits(each.numerator) < each.bits for each in known)
+        is_near = all(_has_bits(each.numerator, each.bits - 1) for each in known)
         state = EXACT if is_near else UNPROVEN
     elif state == ROUNDED and op in _ROUNDED_AGAIN:
         state = UNPROVEN
@@ -96,10 +105,22 @@ def _fits(number: SymInt, dtype: str) -> bool:
     if dtype == "bool":
         return 0 <= low <= high <= 1
     limits = np.iinfo(dtype)
-    return max(limits.min, -MAX_SIZE) <= low and high <= min(limits.max, MAX_SIZE)
+    if is_unbounded(number) and limits.bits == 64:
+        return limits.min < 0 or low >= 0  # tensors that large exceed the memory
+    least, most = max(limits.min, -MAX_SIZE), min(limits.max, MAX_SIZE)
+    return (least <= low or (is_unbounded(number) and is_at_most(-number, -least))) and is_at_most(
+        number, most
+    )
 
 
 _ROUNDED_AGAIN = ("add", "cast", "div", "mul", "sub")
+
+
+def _has_bits(numerator: SymInt, bits: int) -> bool:
+    """Return whether a number has at most so many bits at all sizes, or each run checks it."""
+    largest = (1 << bits) - 1
+    low, _ = bounds(numerator)
+    return is_at_most(numerator, largest) and (low >= -largest or is_at_most(-numerator, largest))
 
 
 def _bits(numerator: SymInt) -> int:
@@ -117,10 +138,11 @@ def _reduced(numerator: SymInt, denominator: int, state: int, dtype: str) -> Rat
             else numerator // common
         )
         denominator //= common
-    bits = _bits(numerator)
-    if max(bits, denominator.bit_length()) > MAX_BITS or len(terms) > MAX_TERMS:
+    if denominator.bit_length() > MAX_BITS or len(terms) > MAX_TERMS:
         return None
-    is_float = bits <= BITS[dtype] and denominator & (denominator - 1) == 0
+    if not is_unbounded(numerator) and _bits(numerator) > MAX_BITS:
+        return None
+    is_float = denominator & (denominator - 1) == 0 and _has_bits(numerator, BITS[dtype])
     state = ROUNDED if state == EXACT and not is_float else state
     return Ratio(numerator, denominator, state, BITS[dtype])
 

@@ -29,7 +29,9 @@ def extents_of(ctx: OperatorContext, numbers: np.ndarray) -> list[SymInt] | None
 
 def _is_extent(expr: SizeExpr) -> bool:
     ends = bounds(expr)
-    return ends is not None and 0 <= ends[0] <= ends[1] <= MAX_EXTENT
+    if ends is None or ends[0] < 0:
+        return False
+    return ends[1] <= MAX_EXTENT or any(s.is_unbounded for s in expr.symbols)
 
 
 def to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt | None:
@@ -43,6 +45,7 @@ def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
     if found is not None:
         return found
     low, high = bounds(expr)  # type: ignore[misc]
+    high = min(high, MAX_EXTENT)  # each run checks it
     scalar = emit_expression(ctx, cast_to(expr, "int64"))
     return ctx.data_dependent_extent(scalar, low, high, "size")
 

@@ -26,13 +26,17 @@ from .extent import (
     Symbol,
     SymInt,
     bounds,
+    data_dependent_symbols,
     exact_quotient,
     extent_text,
+    is_unbounded,
     sym_max,
     symbols_of,
 )
+from .undecided import deciding_by
 
 MAX_REDUCTIONS = 64
+LARGE_SIZE = 1 << 20  # a question that bounds do not decide is answered as for sizes this large
 
 Sizes = Mapping[str, Any]  # arrays of sizes by the names of symbols
 
@@ -51,6 +55,11 @@ class Condition:
     def symbols(self) -> set[Symbol]:
         return symbols_of(self.zero)
 
+    @property
+    def counts(self) -> list[Symbol]:
+        """Data-dependent sizes in it, which are unknown at the start of a run."""
+        return data_dependent_symbols(self.zero)
+
     def holds(self, sizes: Sizes) -> np.ndarray:
         """Return for each element of arrays of sizes whether the condition holds."""
         return self.zero.at(sizes) == 0
@@ -59,19 +68,22 @@ class Condition:
 @dataclass
 class Assumptions:
     """Conditions of one import. ``node``: the node that is being imported. ``guarded``: it runs
-    only if a run-time condition holds.
+    only if a run-time condition holds. ``in_body``: it is in the body of a loop.
 
     ``unbounded``: error texts for data-dependent dimensions without a bound so far, by name.
     ``bounds``: upper bounds of some of them, derived from their uses. ``refused``: conditions that
-    were not assumed because only some runs need them.
+    were not assumed because only some runs need them. ``may_be_empty``: dimensions along which an
+    input is a part of a concatenation, such as a cache, which is empty at first.
     """
 
     conditions: list[Condition] = field(default_factory=list)
     node: str = ""
     guarded: bool = False
+    in_body: bool = False
     unbounded: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, int] = field(default_factory=dict)
     refused: list[Condition] = field(default_factory=list)
+    may_be_empty: set[Symbol] = field(default_factory=set)
 
 
 _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=None)
@@ -83,16 +95,17 @@ def collect_assumptions() -> Iterator[Assumptions]:
     assumptions = Assumptions()
     token = _current.set(assumptions)
     try:
-        yield assumptions
+        with deciding_by(_assume_sign):
+            yield assumptions
     finally:
         _current.reset(token)
 
 
-def enter_node(name: str, guarded: bool = False) -> None:
-    """Set the node that is being imported, and whether some runs skip it."""
+def enter_node(name: str, guarded: bool = False, in_body: bool = False) -> None:
+    """Set the node that is being imported, and whether some runs skip it, or a loop repeats it."""
     current = _current.get()
     if current is not None:
-        current.node, current.guarded = name, guarded
+        current.node, current.guarded, current.in_body = name, guarded, in_body
 
 
 def may_assume() -> bool:
@@ -138,6 +151,11 @@ def are_equal(a: SymInt, b: SymInt) -> bool:
     return _assume(zero, _equality(zero), (a, b))
 
 
+def are_equal_shapes(a: Sequence[SymInt], b: Sequence[SymInt]) -> bool:
+    """Return whether two shapes are equal, or may be and are assumed to be."""
+    return len(a) == len(b) and all(map(are_equal, a, b))
+
+
 def is_at_least(extent: SymInt, minimum: int) -> bool:
     """Return whether an extent is at least ``least``, or may be and is assumed to be."""
     low, high = bounds(extent)
@@ -146,6 +164,43 @@ def is_at_least(extent: SymInt, minimum: int) -> bool:
     missing = sym_max(minimum - extent, 0)
     words = f"{extent!r} is at least {minimum}"
     return _is_known(missing) or _assume(missing, words)  # type: ignore[arg-type]
+
+
+def _assume_sign(extent: Extent) -> bool | None:
+    """Return whether an extent, which may be negative, is so at large sizes, and record it as a
+    condition; None if that may not be assumed."""
+    known = known_sign(extent)
+    if known is not None:
+        return known
+    answer = int(extent.at({s.name: min(LARGE_SIZE, s.high) for s in extent.symbols()})) < 0
+    missing = sym_max(extent + 1, 0) if answer else sym_max(-extent, 0)
+    words = f"{-extent!r} is at least 1" if answer else f"{extent!r} is at least 0"
+    return answer if _assume(missing, words) else None  # type: ignore[arg-type]
+
+
+def known_sign(extent: Extent) -> bool | None:
+    """Return whether the conditions that each run checks imply that an extent is negative, or that
+    it is not; None if they imply neither."""
+    for answer, missing in ((True, sym_max(extent + 1, 0)), (False, sym_max(-extent, 0))):
+        if isinstance(missing, int) or _is_known(missing):
+            return answer
+    return None
+
+
+def note_concatenated(extent: SymInt) -> None:
+    """Record the dimension that is the extent of a part of a concatenation, if it has no bound."""
+    current = _current.get()
+    for symbol in symbols_of(extent) if current is not None else ():
+        if symbol.is_unbounded and symbol.low == 1 and extent == symbol.extent:
+            current.may_be_empty.update({symbol} if symbol.source is None else ())
+
+
+def is_at_most(extent: SymInt, maximum: int) -> bool:
+    """Return whether an extent is at most ``maximum``, or each run checks it because a dimension
+    has no bound."""
+    if not is_unbounded(extent):
+        return bounds(extent)[1] <= maximum
+    return is_at_least(maximum - extent, 0)
 
 
 def _is_known(extent: Extent) -> bool:
@@ -232,9 +287,9 @@ def _assume(zero: Extent, words: str, equal: tuple[SymInt, SymInt] | None = None
     symbols = symbols_of(zero)
     if current is None or any(symbol.local for symbol in symbols):
         return False
-    if any(symbol.source is not None for symbol in symbols) and equal is None:
-        return False
     condition = Condition(zero, current.node, words, equal)
+    if current.in_body and condition.counts and equal is None:
+        return False  # the size may be one of an iteration
     if current.guarded:  # other runs need not satisfy it
         current.refused.append(condition)
         return False

@@ -40,12 +40,17 @@ class TakeAt(Op):
         return [np.where(outside, x.dtype.type(0) if value is None else value, selected)]
 
 
+SIZES_AT_WHICH = "sizes at which "  # ``require`` with this text checks the sizes of the inputs
+
+
 @register("require")
 class Require(Op):
     """Stop the run with an error unless ``found`` is ``expected``.
 
     The error shows the run-time operand ``given``, and ``text``: what the network was compiled
-    for. ``where`` is the operand's name. The node is never removed, although its result is unused.
+    for; the error is a SizeConditionError if that starts with ``SIZES_AT_WHICH``, else a
+    ValueError. ``where`` is the operand's name. The node is never removed, although its result is
+    unused.
     """
 
     has_side_effects = True

@@ -2,13 +2,12 @@
 
 An :class:`Extent` may be used in place of an integer extent, stride or offset. It supports integer
 arithmetic; a result that is the same for all values of its symbols becomes an integer again.
-Questions that depend on these values (a comparison, the truth of ``n``) are answered from the
-bounds. If they do not decide, :class:`UndecidedExtent` is raised.
+Questions that depend on these values are answered from the bounds, or see ``undecided.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,19 +17,16 @@ from typing import Any, ClassVar, Union
 
 import numpy as np
 
-from tvmrt.error import UnsupportedSizes
 from tvmrt.option_syntax import option
 
 from .extent_bounds import bounds
+from .undecided import UndecidedExtent, decider, unknown_text
 
 # Symbols of an extent, each as often as its text has it: sums of products of sums grow quickly.
 MAX_WEIGHT = 4096
-INT_MAX = 2**31 - 1  # of C's int, the type of generated expressions where it suffices
-
-
-class UndecidedExtent(UnsupportedSizes):
-    """Error: the compiler needs an extent that is known only at run time."""
-
+# Of C's int, the type of generated expressions where it suffices. It is the maximum of a dimension
+# without a bound, and of the elements of a tensor, which each run checks where the compiler cannot.
+INT_MAX = 2**31 - 1
 
 _printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
 
@@ -78,6 +74,12 @@ class Symbol:
     @property
     def bounds(self) -> tuple[int, int]:
         return self.low, self.high
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether it has no bound of its own: each run checks that its tensors are not too
+        large."""
+        return self.high >= INT_MAX
 
     def symbols(self) -> frozenset[Symbol]:
         return frozenset((self,))
@@ -186,7 +188,7 @@ class Extent:
     def text(self, names: bool = True) -> str:
         """Return text with the network's names of the symbols, or a C expression."""
         parts = []
-        wide = not names and any(_max_magnitude(atoms, k) > INT_MAX for atoms, k in self.terms)
+        wide = not names and any(_is_wide(atoms, k) for atoms, k in self.terms)
         # negative terms after positive ones, a number last: n + 1
         for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             words = [a.text(names) for a in atoms]
@@ -271,10 +273,10 @@ class Extent:
         return NotImplemented if is_unknown else other - _floor_divide(other, self) * self
 
     def __truediv__(self, other: Any) -> float:
-        raise UndecidedExtent(f"the quotient {self!r} / {other!r} {_unknown_text(self)}")
+        raise UndecidedExtent(f"the quotient {self!r} / {other!r} {unknown_text(self)}")
 
     def __rtruediv__(self, other: Any) -> float:
-        raise UndecidedExtent(f"the quotient {other!r} / {self!r} {_unknown_text(self)}")
+        raise UndecidedExtent(f"the quotient {other!r} / {self!r} {unknown_text(self)}")
 
     # Comparisons, decided by bounds.
 
@@ -282,12 +284,18 @@ class Extent:
         return _is_negative(self - other, f"{self!r} < {other!r}")
 
     def __gt__(self, other: Any) -> bool:
+        if isinstance(other, Integral) and other >= INT_MAX and is_unbounded(self):
+            return False
         return _is_negative(other - self, f"{self!r} > {other!r}")
 
     def __le__(self, other: Any) -> bool:
+        if isinstance(other, Integral) and other >= INT_MAX and is_unbounded(self):
+            return True  # each run checks the sizes of its tensors
         return not _is_negative(other - self, f"{self!r} <= {other!r}")
 
     def __ge__(self, other: Any) -> bool:
+        if isinstance(other, Integral) and other <= -INT_MAX and is_unbounded(self):
+            return True
         return not _is_negative(self - other, f"{self!r} >= {other!r}")
 
     def __abs__(self) -> SymInt:
@@ -297,10 +305,14 @@ class Extent:
         low, high = bounds(self)
         if low > 0 or high < 0:
             return True
-        raise UndecidedExtent(f"whether {self!r} is 0 {_unknown_text(self, True)}")
+        if low >= 0 and (decide := decider()) is not None:
+            is_zero = decide(self - 1)  # type: ignore[arg-type]
+            if is_zero is not None:
+                return not is_zero
+        raise UndecidedExtent(f"whether {self!r} is 0 {unknown_text(self, True)}")
 
     def __index__(self) -> int:
-        raise UndecidedExtent(f"the extent {self!r} {_unknown_text(self)}")
+        raise UndecidedExtent(f"the extent {self!r} {unknown_text(self)}")
 
     __int__ = __float__ = __index__
 
@@ -313,32 +325,17 @@ def _check_weight(weight: int) -> None:
         )
 
 
-def _max_magnitude(atoms: tuple[Atom, ...], factor: int) -> int:
-    return abs(factor) * prod(atom.bounds[1] for atom in atoms)
-
-
-def statically_known_true(question: Callable[..., Any], *arguments: Any) -> bool:
-    """Return whether the answer is yes for all sizes, as the condition of an optimisation.
-
-    Return False where the bounds do not decide, so that the general form is used.
-    """
-    try:
-        return bool(question(*arguments))
-    except UndecidedExtent:
+def _is_wide(atoms: tuple[Atom, ...], factor: int) -> bool:
+    """Return whether a term may exceed C's int. Terms with an unbounded dimension are parts of
+    tensors, whose sizes a run has checked."""
+    if is_unbounded(*(atom for atom in atoms)):
         return False
+    return abs(factor) * prod(atom.bounds[1] for atom in atoms) > INT_MAX
 
 
-def _unknown_text(extent: Extent, by_bounds: bool = False) -> str:
-    """Return the end of an error text: what is unknown, and which options make it known."""
-    help_ = f"give it closer bounds with {option('dims')}, or fix" if by_bounds else "fix"
-    known = f"is known only at run time ({describe_symbols(extent.symbols())})"
-    return f"{known}; {help_} it with {option('shapes')}"
-
-
-def describe_symbols(symbols: Iterable[Symbol]) -> str:
-    """Return symbols with their bounds as text."""
-    ordered = sorted(symbols, key=lambda s: s.name)
-    return ", ".join(f"{s.name} = {s.low}..{s.high}" for s in ordered)
+def is_unbounded(*values: Any) -> bool:
+    """Return whether extents or their parts depend on a dimension without a bound."""
+    return any(s.is_unbounded for v in values if not isinstance(v, int) for s in v.symbols())
 
 
 def _is_negative(difference: SymInt, words: str) -> bool:
@@ -347,7 +344,11 @@ def _is_negative(difference: SymInt, words: str) -> bool:
         return True
     if low >= 0:
         return False
-    raise UndecidedExtent(f"whether {words} {_unknown_text(difference, True)}")  # type: ignore[arg-type]
+    decide = decider()
+    answer = None if decide is None else decide(difference)  # type: ignore[arg-type]
+    if answer is not None:
+        return answer
+    raise UndecidedExtent(f"whether {words} {unknown_text(difference, True)}")  # type: ignore[arg-type]
 
 
 def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
@@ -386,7 +387,7 @@ def _floor_divide(number: SymInt, divisor: SymInt) -> SymInt:
     if isinstance(divisor, Extent):
         if 0 <= number < divisor:
             return 0
-        raise UndecidedExtent(f"the quotient {number!r} / {divisor!r} {_unknown_text(divisor)}")
+        raise UndecidedExtent(f"the quotient {number!r} / {divisor!r} {unknown_text(divisor)}")
     return _floor_by_constant(number, int(divisor))  # type: ignore[arg-type]
 
 

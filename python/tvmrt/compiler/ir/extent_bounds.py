@@ -6,9 +6,10 @@ The functions use an extent's ``terms``, its ``symbols()`` and its value ``at`` 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from math import gcd, prod
+from math import gcd, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ MAX_EXACT_WEIGHT = 32  # of an extent that is evaluated at so many
 MAX_SIZES = 1 << 20
 # Products of symbols that the changes with a symbol, and the changes of these, may have.
 MAX_CHANGES = 1 << 12
+MAX_PERIOD = 1024  # combinations of remainders of symbols that are tried
+MAX_PIECES = 16  # ranges of a symbol that are bounded one by one
 MAX_CASES = 4  # terms max(number, 0) of an extent that are split into two cases each
 
 
@@ -82,9 +85,12 @@ def _bounds_without_limits(extent: Any) -> tuple[int, int]:
     if len(parts) > 1:
         ends = [_bounds_of_terms(extent, part) for part in parts]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
-    at_corners = _bounds_at_corners(extent, symbols)
+    at_corners = _bounds_at_corners(extent, symbols) or _bounds_by_remainders(extent)
     if at_corners:
         return at_corners
+    by_pieces = _bounds_by_pieces(extent)
+    if by_pieces:
+        return by_pieces
     return _bounds_by_cases(extent) or _bounds_by_factors(extent) or _bounds_of_sum(extent)
 
 
@@ -182,6 +188,83 @@ def all_sizes(
         return None
     axes = (np.arange(s.low, s.high + 1, dtype=dtype) for s in symbols)
     return dict(zip((s.name for s in symbols), np.meshgrid(*axes, indexing="ij")))
+
+
+def _bounds_by_remainders(extent: Any) -> tuple[int, int] | None:
+    """Bound an extent with quotients of a symbol by the bounds for each remainder of the symbol:
+    with ``period * n + remainder`` in its place, the quotients are sums. None if there are too many
+    remainders."""
+    divisors: dict[Any, int] = {}
+    for quotient in _quotients(extent):
+        for symbol in quotient.number.symbols():
+            divisors[symbol] = lcm(divisors.get(symbol, 1), quotient.divisor)
+    # those of the other symbols are tried for each remainder
+    if not divisors or prod(divisors.values()) > MAX_PERIOD or extent.weight > MAX_EXACT_WEIGHT:
+        return None
+    symbol = min(divisors, key=lambda each: each.name)
+    period, low, high = divisors[symbol], [], []
+    others = {s.name: s.extent for s in extent.symbols()}
+    for first in range(symbol.low, min(symbol.low + period, symbol.high + 1)):
+        last = (symbol.high - first) // period
+        steps = replace(symbol, name=f"{symbol.name}_by_{period}", low=0, high=last, zeros=())
+        part = extent.at({**others, symbol.name: period * steps.extent + first})
+        if hasattr(part, "terms") and any(steps in q.number.symbols() for q in _quotients(part)):
+            return None
+        ends = bounds(part)
+        low.append(ends[0])
+        high.append(ends[1])
+    return min(low), max(high)
+
+
+def _bounds_by_pieces(extent: Any) -> tuple[int, int] | None:
+    """Bound an extent with terms max(k * symbol + n, 0) by the bounds on each side of the symbol's
+    values at which one of these changes. None if there are none, or too many."""
+    values: dict[Any, set[int]] = {}
+    if extent.weight > MAX_EXACT_WEIGHT:
+        return None  # each piece is split again at the terms of other symbols
+    for atoms, _ in extent.terms:
+        for atom in atoms:
+            line = _line(atom.number) if atom.computed and not hasattr(atom, "divisor") else None
+            if line is not None:
+                symbol, factor, first = line
+                values.setdefault(symbol, set()).update((-first // factor, -(first // factor)))
+    if sum(map(len, values.values())) > MAX_PIECES:
+        return None
+    for symbol, starts in values.items():
+        low, high = symbol.bounds
+        inside = sorted(n for n in starts if low < n <= high)
+        if not inside:
+            continue
+        others = {s.name: s.extent for s in extent.symbols()}
+        ends = []
+        for number, (first, end) in enumerate(zip((low, *inside), (*inside, high + 1))):
+            piece = replace(
+                symbol, name=f"{symbol.name}_piece{number}", low=first, high=end - 1, zeros=()
+            )
+            part = piece.extent if first < end - 1 else first
+            ends.append(bounds(extent.at({**others, symbol.name: part})))
+        return min(each[0] for each in ends), max(each[1] for each in ends)
+    return None
+
+
+def _line(number: Any) -> tuple[Any, int, int] | None:
+    """Return (symbol, factor, first) of an extent ``factor * symbol + first``; None for others."""
+    terms = dict(number.terms)
+    first = terms.pop((), 0)
+    if len(terms) != 1:
+        return None
+    ((atoms, factor),) = terms.items()
+    return (atoms[0], factor, first) if len(atoms) == 1 and not atoms[0].computed else None
+
+
+def _quotients(extent: Any) -> Iterator[Any]:
+    """Yield the quotients in an extent, and in the numbers of these."""
+    for atoms, _ in extent.terms:
+        for atom in atoms:
+            if atom.computed:
+                if hasattr(atom, "divisor"):
+                    yield atom
+                yield from _quotients(atom.number)
 
 
 def _bounds_at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:

@@ -9,13 +9,18 @@ from tvmrt.error import UnsupportedSizes
 
 from .extent import (
     Extent,
+    Quotient,
     Symbol,
     SymInt,
-    UndecidedExtent,
-    data_dependent_symbols,
-    lower_bound,
+    bounds,
+    is_unbounded,
+    sym_max,
     symbols_of,
+    upper_bound,
 )
+from .undecided import UndecidedExtent
+
+EXPECTED_SIZE = 128  # of a dimension without a bound, for estimates
 
 
 @contextmanager
@@ -50,12 +55,71 @@ def sym_sum(values: Iterable[SymInt]) -> SymInt:
     return Extent(total) + 0  # an integer, if no symbol remains
 
 
+def expected_size(value: SymInt) -> int:
+    """Return the upper bound of an extent for estimates and choices: a dimension without a bound
+    counts as ``EXPECTED_SIZE``."""
+    if not isinstance(value, Extent) or not is_unbounded(value):
+        return upper_bound(value)
+    return int(value.at({s.name: _expected(s) for s in value.symbols()}))
+
+
+def _expected(symbol: Symbol) -> int:
+    if not symbol.is_unbounded:
+        return symbol.high
+    return max(symbol.low, EXPECTED_SIZE if symbol.limit is None else expected_size(symbol.limit))
+
+
 def allocation_extent(value: SymInt) -> SymInt:
-    """Return the extent with data-dependent symbols at their maximum, for memory allocation."""
-    counts = data_dependent_symbols(value)
-    if not counts:
+    """Return an extent that is at least the given one for all values of its data-dependent symbols,
+    for memory allocation. Those without a maximum remain: memory is allocated when a run has found
+    them."""
+    for count in sorted(_counts(value), key=lambda s: s.name):
+        maximum = _maximum(count)
+        if maximum == count.extent:
+            continue
+        change = _at(value, count, count.extent + 1) - value
+        low, high = bounds(change)
+        if low >= 0:
+            value = _at(value, count, maximum)
+        elif high <= 0:
+            value = _at(value, count, count.low)
+        else:  # each term by itself
+            value = _largest(value, count, maximum, True)
+    return value
+
+
+def _counts(value: SymInt) -> set[Symbol]:
+    return {s for s in symbols_of(value) if s.source is not None or s.local}
+
+
+def _at(value: SymInt, symbol: Symbol, extent: SymInt) -> SymInt:
+    if not isinstance(value, Extent):
         return value
-    others = {s.name: s.extent for s in symbols_of(value)}
-    at_maximum = value.at({**others, **{s.name: s.high for s in counts}})
-    at_minimum = value.at({**others, **{s.name: s.low for s in counts}})
-    return at_maximum if lower_bound(at_maximum - at_minimum) >= 0 else at_minimum
+    return value.at({**{s.name: s.extent for s in value.symbols()}, symbol.name: extent})
+
+
+def _largest(value: SymInt, count: Symbol, maximum: SymInt, largest: bool) -> SymInt:
+    """Return an extent that is at least, or at most, the given one for all values of a symbol:
+    atoms are never negative and grow with their numbers, so a term is bounded by those of its
+    atoms."""
+    total: SymInt = 0
+    for atoms, factor in value.terms if isinstance(value, Extent) else [((), value)]:
+        up = largest == (factor > 0)
+        product: SymInt = factor
+        for atom in atoms:
+            if atom == count:
+                product = product * (maximum if up else count.low)
+            elif isinstance(atom, Symbol) or count not in atom.symbols():
+                product = product * Extent({(atom,): 1})
+            else:
+                number = _largest(atom.number, count, maximum, up)
+                divided = isinstance(atom, Quotient)
+                product = product * (number // atom.divisor if divided else sym_max(number, 0))
+        total = total + product
+    return total
+
+
+def _maximum(count: Symbol) -> SymInt:
+    if not count.is_unbounded:
+        return count.high
+    return count.extent if count.limit is None else allocation_extent(count.limit)

@@ -126,7 +126,7 @@ class Graph:
     columns stand for. ``bundles``: tensors of inputs and outputs that are not tensors, by name. The
     last ``state_count`` outputs are the state for the next run, see ``state.py``. ``licence``: the
     network's licence, "" if it has none. ``aliases``: further names of inputs, with their names.
-    ``inferred_axes``: by input the dimension of each axis with a size that the file leaves open and
+    ``open_axes``: by input the dimension of each axis with a size that the file leaves open and
     the request does not declare, None for other axes.
     ``input_quantization``, ``output_quantization``: of quantised inputs and outputs, by name.
     """
@@ -142,7 +142,7 @@ class Graph:
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.aliases: dict[str, str] = {}
-        self.inferred_axes: dict[str, list[str | None]] = {}
+        self.open_axes: dict[str, list[str | None]] = {}
         self.input_quantization: dict[str, PerTensor] = {}
         self.output_quantization: dict[str, PerTensor] = {}
         self.state_count = 0

@@ -159,7 +159,9 @@ class ScatterNd(Op):
             holds("the K indices of a tuple are for axes of data", lambda D, K: 1 <= K <= len(D)),
             holds(
                 "updates have the extents J, then what is left of D",
-                lambda U, J, D, K: (*J, *D[K:]) == U,
+                lambda U, J, D, K: (
+                    len(U) == len(J) + len(D) - K and all(map(are_equal, (*J, *D[K:]), U))
+                ),
             ),
             _DEFINED,
         ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tvmrt.error import UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
 
-from .extent import upper_bound
+from .extent import is_unbounded, upper_bound
 
 if TYPE_CHECKING:
     from .graph import Graph, Value
@@ -100,6 +100,8 @@ def constant_bytes(graph: Graph) -> int:
 
 def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
     for value in values:
+        if is_unbounded(value.type.size):
+            continue  # each run checks it
         size, nbytes = upper_bound(value.type.size), value.type.nbytes
         if size > MAX_ELEMENTS:
             raise MemoryBoundError(
@@ -120,7 +122,10 @@ class RunBound:
     weights: int
 
     def check(self, program: Program) -> None:
-        """Raise MemoryBoundError if a planned program takes more."""
+        """Raise MemoryBoundError if a planned program takes more. Of one without bounds, each run
+        checks it."""
+        if program.run_plan is not None:
+            return
         tensors = io_bytes(program)
         total = self.weights + tensors + program.arena_bytes
         if total > self.max_memory:
@@ -129,6 +134,11 @@ class RunBound:
                 f"and outputs, {program.arena_bytes} of intermediate tensors; "
                 f"{_advice(self.max_memory)}"
             )
+
+
+def run_bound(graph: Graph, max_memory: int | None) -> RunBound:
+    """Return the bound of a network's runs; ``max_memory``: the caller's limit, None: the usual."""
+    return RunBound(max_memory or MAX_MEMORY, constant_bytes(graph))
 
 
 def io_bytes(program: Program) -> int:

@@ -13,7 +13,8 @@ from tvmrt.error import UnsupportedError
 
 from .bundle import Bundle
 from .dtype import DType
-from .extent import Extent, Symbol, SymInt, data_dependent_symbols, symbols_of, upper_bound
+from .extent import Extent, Symbol, SymInt, data_dependent_symbols, symbols_of
+from .extent_forms import expected_size
 from .graph import Node, Value
 from .reduced_precision import ReducedPrecision
 from .region import DeviceMemory
@@ -29,7 +30,8 @@ ALIGN_BYTES = 64
 class Buffer:
     """Contiguous segment of memory.
 
-    ``size`` counts elements, ``nbytes`` is the maximum size in bytes. The caller owns inputs and
+    ``size`` counts elements, ``nbytes`` is the maximum size in bytes, or an estimate for dimensions
+    without a bound. The caller owns inputs and
     outputs, the artefact owns constants. Other buffers are in the arena: after planning, at byte
     ``address`` of memory pool number ``pool``. With ``memory``, only regions of one device access
     it; the caller's buffers may be in that memory, others always are. A constant with
@@ -56,14 +58,14 @@ class Buffer:
         self.size = size
         self.kind = kind
         self.data = data
-        self.address: int | None = None
+        self.address: SymInt | None = None
         self.pool = 0
         self.memory: DeviceMemory | None = None
         self.in_device_module = False
 
     @property
     def nbytes(self) -> int:
-        return self.dtype.nbytes(upper_bound(self.size))
+        return self.dtype.nbytes(expected_size(self.size))
 
     def shares_memory(self, other: Buffer) -> bool:
         """Return whether a byte is part of both buffers, by their planned addresses."""
@@ -206,7 +208,7 @@ class Step:
     writes: list[Access]
     demands: list[str]
     in_place: list[tuple[int, int]] = field(default_factory=list)
-    scratch_bytes: int = 0
+    scratch_bytes: SymInt = 0
     kernel_bytes: int = 0
     thread_scratch_bytes: int = 0
     scratch: Buffer | None = None
@@ -222,15 +224,15 @@ class Step:
         return tuple(dict.fromkeys(s for n in self.group.nodes for s in n.sources))
 
     def symbols(self, with_offsets: bool = True) -> set[Symbol]:
-        """Return the symbols that its tensors and attributes depend on; without those that only
-        move a tensor in its buffer, which a function need not know."""
+        """Return the symbols that its tensors and attributes depend on; without those of offsets
+        that only move a tensor in its buffer, unless the function has to compute the offset."""
         if self.group is None:
             return set()
         layouts = [a.at for a in self.accesses()]
         attrs = [node.attrs for node in self.group.nodes]
         shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
-        offsets = symbols_of(*(p.offset for p in layouts))
-        moved = {s for s in offsets if with_offsets or s.source is not None}
+        offsets = [p.offset for p in layouts if with_offsets or data_dependent_symbols(p.offset)]
+        moved = symbols_of(*offsets)
         return moved | symbols_of(*((p.shape, p.strides) for p in layouts), *attrs, *shapes)
 
     def dims(self) -> set[Symbol]:
@@ -282,18 +284,57 @@ class RowFusionPlan:
     surplus_macs: int = 0
 
 
+@dataclass(frozen=True)
+class FoundSize:
+    """A size without a bound that a run finds: step ``step`` writes it to ``access``. After each of
+    these steps a phase begins, in which the buffers are placed whose sizes are known by then."""
+
+    symbol: Symbol
+    access: Access
+    step: int
+    phase: int
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Memory that each run plans for its own sizes, because dimensions have no bound.
+
+    ``buffers``: buffers that hold the others' memory, with their first and last step, in the order
+    in which a run places them. ``places``: index in ``buffers`` of every buffer in the arena.
+    ``sizes``: elements of all other tensors. ``found``: sizes that a run finds. ``phase_ends``: by
+    phase, the number of buffers up to its last one. ``output_phases``: the phase of each output.
+    """
+
+    buffers: list[tuple[Buffer, int, int]]
+    places: dict[Buffer, int]
+    sizes: list[SymInt]
+    found: list[FoundSize]
+    phase_ends: list[int]
+    output_phases: list[int]
+
+    def word_of(self, buffer: Buffer) -> int:
+        """Return the word of the workspace that has a buffer's address; the first one identifies
+        the plan."""
+        return 1 + self.places[buffer]
+
+    @property
+    def link_word(self) -> int:
+        """The word of the workspace that has the address of the ``tvmrt_run_link``."""
+        return 1 + len(self.buffers)
+
+
 @dataclass
 class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
 
     ``arena_bytes``: total size of the plan in all pools of the host. ``lower_bound_bytes``: maximum
     number of live bytes at one step, a lower bound for any plan. ``labels``, ``bundles``,
-    ``aliases``, ``inferred_axes``, ``input_quantization`` and ``output_quantization`` are copied
+    ``aliases``, ``open_axes``, ``input_quantization`` and ``output_quantization`` are copied
     from the graph.
     ``states`` outlive a run; the first is the mark that is 0 before the first run. Reports:
     ``narrowed`` on weights in few bits, ``reduced`` on matmul-like operators in bfloat16,
     ``winograd`` on Winograd convolutions, ``row_plans`` on plans with less memory, starting with
-    the plan of whole steps.
+    the plan of whole steps. With ``run_plan``, the static plan is an estimate.
     """
 
     name: str
@@ -304,7 +345,7 @@ class Program:
     input_names: list[str]
     output_names: list[str]
     steps: list[Step]
-    arena_bytes: int = 0
+    arena_bytes: SymInt = 0
     lower_bound_bytes: int = 0
     pools: list[MemoryPool] = field(default_factory=list)
     concurrent: bool = False  # steps on different devices may run at the same time
@@ -313,7 +354,7 @@ class Program:
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    inferred_axes: dict[str, list[str | None]] = field(default_factory=dict)
+    open_axes: dict[str, list[str | None]] = field(default_factory=dict)
     input_quantization: dict[str, PerTensor] = field(default_factory=dict)
     output_quantization: dict[str, PerTensor] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
@@ -321,6 +362,7 @@ class Program:
     reduced: list[ReducedPrecision] = field(default_factory=list)
     winograd: list[WinogradConversion] = field(default_factory=list)
     row_plans: list[RowFusionPlan] = field(default_factory=list)
+    run_plan: RunPlan | None = None
 
     @property
     def thread_scratch_bytes(self) -> int:
@@ -344,9 +386,15 @@ class Program:
         """Return the pools in device memory, with their numbers."""
         return [(i, pool) for i, pool in enumerate(self.pools) if pool.memory is not None]
 
+    def has_unbounded_dims(self) -> bool:
+        """Return whether a run plans its memory, because dimensions have no bound."""
+        sizes = [b.size for b in (*self.arena_buffers(), *self.inputs, *self.outputs)]
+        return any(s.is_unbounded for s in symbols_of(*sizes))
+
     def has_dynamic_dims(self) -> bool:
-        """Return whether extents of inputs or outputs are known only at run time."""
-        return bool(symbols_of(*(t.shape for t in (*self.input_types, *self.output_types))))
+        """Return whether extents of inputs or outputs, or memory, are known only at run time."""
+        types = (*self.input_types, *self.output_types)
+        return self.run_plan is not None or bool(symbols_of(*(t.shape for t in types)))
 
     def reject_varying_runs(self, option: str) -> None:
         """Raise UnsupportedError unless every run calls all operators with the same sizes, and no

@@ -82,7 +82,9 @@ class Strided:
             last_old, total = i, shape[j]
             while group != total:
                 grows = _is_part(group, total)
-                if grows is None:  # neither extent divides the other
+                ends = last_old + 1 == len(old) if grows else j + 1 == len(shape)
+                # neither extent divides the other, or they are equal by a condition of the run
+                if grows is None or ends:
                     return dense(shape, offset=self.offset) if self.is_dense() else None
                 if grows:
                     last_old += 1

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from tvmrt.error import UnsupportedError
 
 from .dtype import DType, SourceType
-from .extent import SymInt, extent_text, upper_bound
+from .extent import SymInt, extent_text
+from .extent_forms import expected_size
 
 # Dimensions of a tensor: as many as numpy and the runtime have (TVMRT_MAX_NDIM).
 MAX_RANK = 64
@@ -79,8 +80,8 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Maximum number of bytes of its elements."""
-        return self.dtype.nbytes(upper_bound(self.size))
+        """Maximum number of bytes of its elements, or an estimate, without bounds."""
+        return self.dtype.nbytes(expected_size(self.size))
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(extent_text, self.shape))}]"

@@ -10,12 +10,13 @@ import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .extent import Extent, SymInt, lower_bound, statically_known_true, symbols_of, upper_bound
+from .extent import Extent, SymInt, lower_bound, symbols_of, upper_bound
 from .extent_bounds import all_sizes
 from .graph import Node, Value
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
 from .traits import Trait
+from .undecided import statically_known_true
 
 
 class ViewOp(Op):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tvmrt.compiler.devices.device_calls import call_device
 from tvmrt.compiler.ir import Graph, Node
-from tvmrt.compiler.ir.extent import UndecidedExtent, describe_symbols, lower_bound, symbols_of
+from tvmrt.compiler.ir.extent import lower_bound, symbols_of
+from tvmrt.compiler.ir.undecided import UndecidedExtent, describe_symbols
 from tvmrt.compiler.ir.value_users import ValueUsers
 
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ def _find_obstacle(node: Node, device: Device) -> str | None:
     symbols = symbols_of(*(v.shape for v in values))
     if any(symbol.source is not None for symbol in symbols):
         return f"its dimensions are data-dependent ({describe_symbols(symbols)})"
+    if any(symbol.is_unbounded for symbol in symbols):
+        return f"its dimensions have no bounds ({describe_symbols(symbols)}); declare them"
     if symbols and not device.any_size and not call_device(device, "prepares_sizes"):
         return f"its dimensions are dynamic ({describe_symbols(symbols)})"
     if any(lower_bound(v.type.size) == 0 for v in values):

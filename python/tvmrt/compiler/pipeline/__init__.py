@@ -6,7 +6,7 @@ export``; each stage is a function, and ``stages.py`` calls them in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,15 @@ from tvmrt.compiler.codegen.shared_workspace import plan_memory
 from tvmrt.compiler.converted import exact, with_conversion
 from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.ir.limits import io_bytes
+from tvmrt.compiler.ir.assumptions import known_sign
+from tvmrt.compiler.ir.undecided import deciding_by
 from tvmrt.compiler.option_docs import documented
 from tvmrt.compiler.request import Request, make
 from tvmrt.compiler.symbols import prefix_of
 from tvmrt.option_syntax import options
 
 from .check_conversion import check_conversion
-from .infer_dim_bounds import compile_with_inferred_bounds
+from .open_dims import compile_with_open_dims
 from .stages import C_COMPILER, STAGES, LoweredNetwork, lower_network, on_board
 
 if TYPE_CHECKING:
@@ -64,25 +65,22 @@ def compile(
     network that the compiler does not support. Every error text is one sentence.
     """
     model, requested, converted = with_conversion(model, _request(request, options))
-    library, dims = compile_with_inferred_bounds(model, requested, partial(_compiled, model))
+    library = compile_with_open_dims(requested, partial(_compiled, model))
     if converted.original is not None:
-        here = exact(replace(requested, dims=dims))
-        check_conversion(_compiled(model, here, lambda _: None), converted.original)
+        here = compile_with_open_dims(exact(requested), partial(_compiled, model))
+        check_conversion(here, converted.original)
     return library
 
 
-def choose_dims(model: Any, request: Request) -> dict[str, Any]:
-    """Return the ``dims`` of a request, with bounds for dimensions that it does not declare."""
-    return compile_with_inferred_bounds(model, request, partial(_compiled, model))[1]
+def _compiled(model: Any, request: Request) -> CompiledLibrary:
+    with deciding_by(known_sign):
+        return _compiled_for_sizes(model, request)
 
 
-def _compiled(model: Any, request: Request, check: Callable[[int], None]) -> CompiledLibrary:
-    """Return the library of a network. ``check`` is called with the bytes of its tensors before its
-    code is generated."""
+def _compiled_for_sizes(model: Any, request: Request) -> CompiledLibrary:
     lowered = lower_network(model, request)
     with lowered.clock.stage("plan"), on_board(lowered):
         (planned,) = plan_memory([lowered.need], lowered.placement)
-    check(io_bytes(lowered.need.program) + lowered.need.program.arena_bytes)
     return lowered.generate(planned)
 
 

@@ -18,8 +18,9 @@ from tvmrt.option_syntax import options
 from tvmrt.optional_dependencies import with_install_advice
 
 
-def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
-    """Return the graph of a network; plug-ins import files with their suffix and other models."""
+def import_graph(model: Any, request: Request, chosen: Sequence[Device], is_bounded: bool) -> Graph:
+    """Return the graph of a network; plug-ins import files with their suffix and other models.
+    ``is_bounded``: see ``onnx.import_model``."""
     model = _by_plugin(model, request)
     if isinstance(model, Graph):
         return model
@@ -46,8 +47,9 @@ def import_graph(model: Any, request: Request, chosen: Sequence[Device]) -> Grap
             if type(d).adopt is not Device.adopt
         }
         return onnx.import_model(
-            model, request.shapes, operators, request.dims, request.sequences, fallback_handlers
-        )
+            model, request.shapes, operators, request.dims, request.sequences, fallback_handlers,
+            is_bounded=is_bounded,
+        )  # fmt: skip
     if request.shapes or request.dims or request.operators or request.sequences:
         raise ValueError("a GraphBuilder already has shapes and operators; do not give them again")
     graph = model.graph()

@@ -15,6 +15,7 @@ from tvmrt.compiler.codegen.c.naming import check_module_name
 from tvmrt.compiler.codegen.mcu_families import McuFamily
 from tvmrt.compiler.codegen.options import Options, Provenance
 from tvmrt.compiler.codegen.target import Target, get_target
+from tvmrt.compiler.ir.limits import RunBound
 from tvmrt.compiler.ir.program import MemoryPool
 from tvmrt.compiler.request import Request, rows
 from tvmrt.error import TvmrtWarning
@@ -74,8 +75,9 @@ def memory_pools(request: Request, family: McuFamily | None) -> list[MemoryPool]
     return pool_options.make_pools(request.pools) if request.pools else family.pools()
 
 
-def print_options(model: Any, request: Request, provenance: Provenance) -> Options:
-    """Return the options of the printer: those of the request that it has, and the origin."""
+def print_options(model: Any, request: Request, provenance: Provenance, bound: RunBound) -> Options:
+    """Return the options of the printer: those of the request that it has, the origin, and the
+    memory that a run has besides the weights."""
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     shared = rows().keys() & {each.name for each in fields(Options)}
     chosen: dict[str, Any] = {name: getattr(request, name) for name in shared}
@@ -93,8 +95,9 @@ def print_options(model: Any, request: Request, provenance: Provenance) -> Optio
         if row.folder_files is not None and value != row.default
     }
     return Options(
-        **chosen, origin=origin, provenance=provenance, call_lines=lines, folder_files=more
-    )
+        **chosen, origin=origin, provenance=provenance, call_lines=lines, folder_files=more,
+        max_run_bytes=bound.max_memory - bound.weights,
+    )  # fmt: skip
 
 
 def _files_of(function: Any, value: Any, library: Any) -> Any:

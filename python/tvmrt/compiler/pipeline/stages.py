@@ -27,6 +27,7 @@ from tvmrt.compiler.export.dump import Dump
 from tvmrt.compiler.export.firmware_graph import print_files
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.ir import CSource, Graph, limits
+from tvmrt.compiler.ir.extent import symbols_of
 from tvmrt.compiler.ir.mmap_constants import drop_pages
 from tvmrt.compiler.ir.program import MemoryPool, Program
 from tvmrt.compiler.ir.quantized import add_quantization
@@ -43,10 +44,11 @@ from tvmrt.compiler.transform import (
     sums_in_float,
     to_fixed_point,
 )
-from tvmrt.error import UnsupportedError
-from tvmrt.option_syntax import options
+from tvmrt.error import UnsupportedError, UnsupportedSizes
+from tvmrt.option_syntax import option, options
 
 from . import load_model, reduced_precision, resolve_options
+from .open_dims import is_for_board
 
 Progress = Callable[[str, int, int], None]
 STAGES = 7  # the last is the C compiler, when a library is built
@@ -59,17 +61,17 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
     request, machine = resolve_options.resolve_request(requested, family)
     machine = request.changed_target(machine)
     chosen = resolve(request.devices)
-    families = ("native", native_family()) if requested.target is None else ("native",)
-    option_rules.check_required(request.require_device, chosen, machine.name in families)
+    _check_required_device(request, requested, chosen, machine)
     memory_pools = resolve_options.memory_pools(request, family)
     placement = pool_options.Placement(request.place or {}, memory_pools)
     clock, dump = _Clock(request.progress), Dump(request.dump_dir)
     with clock.stage("import"):
-        graph = load_model.import_graph(model, request, chosen)
+        is_bounded = is_for_board(request) or requested.executor == "graph"
+        graph = load_model.import_graph(model, request, chosen, is_bounded)
         add_quantization(graph)
         expand_composed(graph, lambda graph: load_model.supported_nodes(graph, chosen))
-    max_memory = request.max_memory or limits.MAX_MEMORY
-    limits.check_tensors(graph, max_memory)
+    request = _with_executor(request, requested, graph)
+    limits.check_tensors(graph, request.max_memory or limits.MAX_MEMORY)
     dump.graph("import", graph)
     with clock.stage("transform"):
         _optimize(graph, request, dump)
@@ -88,11 +90,11 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
         _join(graph, machine)
         reduced = reduced_precision.mark_precision(graph, request)
         infer_layouts(graph)
-    if cuts.regions:
-        dump.graph("partition", graph)
+        if cuts.regions:
+            dump.graph("partition", graph)
     with clock.stage("lower"):
         program = rematerialize.build_program(graph, machine, request.schedule == "async")
-        _copy_names(program, graph)
+        program = _with_names(program, graph)
         program.narrowed, program.reduced, program.winograd = narrowed, reduced, winograd_rows
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
@@ -108,11 +110,34 @@ def lower_network(model: Any, requested: Request) -> LoweredNetwork:
             place_on_devices(program)
         if request.schedule == "async" and request.executor == "aot":
             defer_regions(program)
+    bound = limits.run_bound(graph, request.max_memory)
     provenance = provenance_of(model, request, graph)
-    settings = resolve_options.print_options(model, request, provenance)
+    settings = resolve_options.print_options(model, request, provenance, bound)
     need = UnplannedNetwork(program, machine, settings, memory_pools)
-    bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return LoweredNetwork(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _check_required_device(
+    request: Request, requested: Request, chosen: Sequence[Device], machine: Target
+) -> None:
+    families = ("native", native_family()) if requested.target is None else ("native",)
+    option_rules.check_required(request.require_device, chosen, machine.name in families)
+
+
+def _with_executor(request: Request, requested: Request, graph: Graph) -> Request:
+    """Return the request with the executor that plans memory in each run, if dimensions have no
+    bounds."""
+    values = [*graph.inputs, *(v for node in graph.nodes for v in node.outputs)]
+    open_ = sorted({s.name for s in symbols_of(*(v.shape for v in values)) if s.is_unbounded})
+    if not open_ or request.executor == "aot":
+        return request
+    if requested.executor is None:
+        return replace(request, executor="aot")
+    raise UnsupportedSizes(
+        f"the graph executor plans memory when a network is compiled; choose "
+        f"{option('executor', 'aot')}, or declare bounds of {', '.join(open_)} with "
+        f"{option('dims')}"
+    )
 
 
 def _optimize(graph: Graph, request: Request, dump: Dump) -> None:
@@ -133,12 +158,13 @@ def _requantize(graph: Graph, request: Request, machine: Target) -> None:
         sums_in_float(graph)
 
 
-def _copy_names(program: Program, graph: Graph) -> None:
-    """Copy labels, bundles, aliases and quantisation of inputs and outputs to the program."""
+def _with_names(program: Program, graph: Graph) -> Program:
+    """Return the program with labels, bundles, aliases and quantisation of inputs and outputs."""
     program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
-    program.aliases, program.inferred_axes = dict(graph.aliases), dict(graph.inferred_axes)
+    program.aliases, program.open_axes = dict(graph.aliases), dict(graph.open_axes)
     program.input_quantization = dict(graph.input_quantization)
     program.output_quantization = dict(graph.output_quantization)
+    return program
 
 
 def _join(graph: Graph, machine: Target) -> None:

@@ -3,6 +3,7 @@
 from .arena import Interval, assign_offsets, liveness_bound
 from .plan import live_bytes_of_steps, plan_program, share_memory
 from .pools import place_in_pools
+from .run_plan import place_in_sequence
 
 __all__ = [
     "Interval",
@@ -10,6 +11,7 @@ __all__ = [
     "live_bytes_of_steps",
     "liveness_bound",
     "place_in_pools",
+    "place_in_sequence",
     "plan_program",
     "share_memory",
 ]

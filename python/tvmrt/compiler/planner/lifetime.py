@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import region_of
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 
 
@@ -56,7 +56,7 @@ def traffic(program: Program) -> dict[Buffer, int]:
     for step in program.steps:
         for access in [*step.reads, *step.writes]:
             if access.buffer.kind == ARENA:
-                nbytes = access.dtype.nbytes(upper_bound(access.at.size))
+                nbytes = access.dtype.nbytes(expected_size(access.at.size))
                 moved[access.buffer] = moved.get(access.buffer, 0) + nbytes
         if step.scratch is not None:
             moved[step.scratch] = moved.get(step.scratch, 0) + 2 * step.scratch.nbytes

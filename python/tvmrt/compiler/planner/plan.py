@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import le
 
-from tvmrt.compiler.ir.extent import describe_symbols
+from tvmrt.compiler.ir.extent import is_unbounded
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.compiler.ir.region import DeviceMemory
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.undecided import describe_symbols, statically_known_true
 from tvmrt.option_syntax import option
 
 from .arena import Interval, liveness_bound
 from .lifetime import lifetimes, traffic
 from .pools import place_in_pools
+from .run_plan import plan_of_runs
 
 
 def plan_program(
@@ -52,6 +55,7 @@ def plan_program(
     for buffer in live_ranges:
         buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
     program.lower_bound_bytes = liveness_bound(on_host)
+    program.run_plan = plan_of_runs(program, shared, intervals)
     _measure(program, intervals, placements)
     _check_capacity(program, intervals)
 
@@ -193,13 +197,21 @@ def share_in_place(
 def _may_share(step: Step, index: int, source: Buffer, target: Buffer, live_ranges) -> bool:
     if source.kind != ARENA or target.kind != ARENA or source is target:
         return False
-    if source.nbytes != target.nbytes and not (step.shrinks and source.nbytes > target.nbytes):
+    if not _has_room(source, target, step.shrinks):
         return False
     if live_ranges[source][1] != index or live_ranges[target][0] != index:
         return False
     pairs = {r for r, _ in step.in_place}
     # every read of the source must access the same elements as the write
     return all(r in pairs for r, a in enumerate(step.reads) if a.buffer is source)
+
+
+def _has_room(source: Buffer, target: Buffer, shrinks: bool) -> bool:
+    """Return whether a buffer has the bytes of another one, or more if that may be smaller."""
+    if is_unbounded(source.size, target.size):
+        missing = target.size * target.dtype.bits - source.size * source.dtype.bits
+        return missing == 0 or (shrinks and statically_known_true(le, missing, 0))
+    return source.nbytes == target.nbytes or (shrinks and source.nbytes > target.nbytes)
 
 
 def _aligned(nbytes: int, align_bytes: int) -> int:

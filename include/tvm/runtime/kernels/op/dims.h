@@ -25,18 +25,22 @@ static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dim
   const char* name = dim_index < 0 ? "" : about->dims[dim_index].name;
   char text[TVMRT_DIMS_TEXT_BYTES];
   if (extent < input->least[axis] || extent > input->most[axis]) {
+    char maximum_text[32] = " or more"; /* of a dimension without a maximum */
+    if (input->most[axis] <= INT32_MAX - 1024) {
+      (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, input->most[axis]);
+    }
     (void)snprintf(text, sizeof(text),
-                   "ValueError: input '%.80s': axis %d%s%.80s has %" PRId64
-                   " elements, expected %" PRId64 " to %" PRId64 ".",
+                   "SizeConditionError: input '%.80s': axis %d%s%.80s has %" PRId64
+                   " elements, expected %" PRId64 "%s.",
                    input->name, axis, dim_index < 0 ? "" : ", dimension ", name, extent,
-                   input->least[axis], input->most[axis]);
+                   input->least[axis], maximum_text);
     TVMAPISetLastError(text);
     return -1;
   }
   if (dim_index < 0) return 0;
   if (sizes[dim_index] >= 0 && sizes[dim_index] != extent) {
     (void)snprintf(text, sizeof(text),
-                   "ValueError: input '%.80s': axis %d, dimension %.80s, has %" PRId64
+                   "SizeConditionError: input '%.80s': axis %d, dimension %.80s, has %" PRId64
                    " elements; another input has %d of that dimension.",
                    input->name, axis, name, extent, (int)sizes[dim_index]);
     TVMAPISetLastError(text);
@@ -55,8 +59,9 @@ static inline int32_t tvmrt_read_dims(const tvmrt_dims* about, const TVMValue* a
     const tvmrt_dims_tensor* input = &about->inputs[i];
     if (tensor->ndim != input->rank) {
       char text[TVMRT_DIMS_TEXT_BYTES];
-      (void)snprintf(text, sizeof(text), "ValueError: input '%.80s' has %d axes, expected %d.",
-                     input->name, (int)tensor->ndim, (int)input->rank);
+      (void)snprintf(text, sizeof(text),
+                     "SizeConditionError: input '%.80s' has %d axes, expected %d.", input->name,
+                     (int)tensor->ndim, (int)input->rank);
       TVMAPISetLastError(text);
       return -1;
     }
@@ -73,7 +78,7 @@ static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axi
   char text[TVMRT_DIMS_TEXT_BYTES];
   if (tensor->shape[axis] == extent) return 0;
   (void)snprintf(text, sizeof(text),
-                 "ValueError: input '%.80s': axis %d has %" PRId64
+                 "SizeConditionError: input '%.80s': axis %d has %" PRId64
                  " elements; by the dimensions of the other axes it is %" PRId64 ".",
                  name, axis, tensor->shape[axis], extent);
   TVMAPISetLastError(text);
@@ -89,7 +94,7 @@ static inline int32_t tvmrt_check_steps(TVMValue arg, const char* name, int axis
   *size = (int32_t)((tensor->shape[axis] - first) / step);
   if (tensor->shape[axis] == (int64_t)*size * step + first) return 0;
   (void)snprintf(text, sizeof(text),
-                 "ValueError: input '%.80s': axis %d has %" PRId64
+                 "SizeConditionError: input '%.80s': axis %d has %" PRId64
                  " elements, expected a multiple of %d%s%.0d.",
                  name, axis, tensor->shape[axis], (int)step, first == 0 ? "" : " plus ",
                  (int)first);

@@ -94,7 +94,7 @@ static inline int32_t tvmrt_take_at(const void* x, const void* value, void* y, s
 /*!
  * \brief Compare run-time values with those for which the network was compiled.
  * \param given The operand of this run, for the error text, and the number of its values.
- * \param where Operator, node and operand, for the error text.
+ * \param where Kind of the error, then operator, node and operand, for the error text.
  * \param text Description of the compiled values, for the error text.
  * \return 0, or -1 after setting the error text.
  */
@@ -115,7 +115,6 @@ static inline int32_t tvmrt_require(const int64_t* found, const int64_t* expecte
     char message[512];
     const char* const end = message + sizeof(message) - 1;
     char* p = message;
-    p = tvmrt_index_put(p, end, "ValueError: ", 12);
     p = tvmrt_index_put(p, end, where, strlen(where));
     p = tvmrt_index_put(p, end, ": the run has [", 15);
     for (i = 0; i < num_given && i < TVMRT_MAX_SHOWN; ++i) {

@@ -14,9 +14,9 @@ from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
 from ..c.formatting import print_fields, wrap
 from ..c.packed_functions import exported_call_head
-from ..c.writer import Parameter
 from . import async_regions, device_hooks, symbolic_dims
-from .arguments import call_arguments, weight_inputs
+from .arguments import call_arguments, guard_text, weight_inputs
+from .run_plan import print_phase
 
 
 def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
@@ -99,6 +99,7 @@ def _steps(
         lines += waits.get(i, [])
         around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
         lines += guarded_call(program.steps[i], function, arguments, around)
+        lines += print_phase(program, i, arguments)
     return [*lines, "  return 0;", "}", ""]
 
 
@@ -129,15 +130,8 @@ def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]
     ]
 
 
-def guard_text(guard, arguments) -> str:
-    """Return the C condition under which a guarded step runs."""
-    access, expected = guard
-    pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
-    return f"*({pointer}) {'!=' if expected else '=='} 0"
-
-
 def uses_arena(program: Program) -> bool:
-    return program.arena_bytes > 0
+    return program.arena_bytes > 0 or program.run_plan is not None
 
 
 def num_pools(program: Program) -> int:
@@ -172,13 +166,37 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     passed += [f"tensor_device(args[{index_of[name]}])" for name in by_name]
     types = symbolic_dims.output_types(program)
     results = {index_of[name]: types[b] for name, b in outputs}
+    planned = [] if program.run_plan is None else _check_plan(symbol, len(order) + 1)
     return [
         *exported_call_head(symbol, count, refusal),
+        *planned,
         *symbolic_dims.print_size_variables(symbols),
-        *symbolic_dims.print_extents(results, before_the_run=True),
+        *symbolic_dims.print_extents(_known_before(program, results), before_the_run=True),
         *_network_call(program, f"{prefix}_network", passed, results, arguments, count - pools),
         "}",
         "",
+    ]
+
+
+def _known_before(program: Program, results):
+    """Return the outputs whose maximum extents are known before a run."""
+    if program.run_plan is None:
+        return results
+    phases = dict(zip(program.outputs, program.run_plan.output_phases))
+    names = {name for name, b in zip(program.output_names, program.outputs) if phases[b]}
+    return {place: item for place, item in results.items() if item[0] not in names}
+
+
+def _check_plan(symbol: str, workspace: int) -> list[str]:
+    """Return C lines that reject a workspace that the executor has not planned for this network."""
+    return [
+        f"  if (tensor_data(args[{workspace}]) == NULL ||",
+        f"      *(const tvmrt_run_plan **)tensor_data(args[{workspace}]) != &run_plan) {{",
+        "    TVMAPISetLastError(",
+        f'        "{symbol}: this network has open dimensions, so its memory is planned in each "',
+        '        "run; use the executor of tvmrt, or compile the network with bounds of them");',
+        "    return -1;",
+        "  }",
     ]
 
 
@@ -202,4 +220,4 @@ def _network_call(
     ]
 
 
-__all__ = ["ARENA", "guard_text", "print_main", "uses_arena"]
+__all__ = ["ARENA", "print_main", "uses_arena"]

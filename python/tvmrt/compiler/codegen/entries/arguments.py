@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
+from ..c.formatting import call
 from ..c.naming import SYMBOL_LENGTH, Namer, local_name
 from ..c.writer import Function, Parameter
 from ..options import Options, Sources
@@ -33,6 +34,7 @@ class Arguments:
         self.tickets = [step for step in program.steps if step.deferred]
         self._offset_names: dict[Buffer, str] = {}
         self._stored_names: dict[Buffer, str] = {}  # offsets in a blob of weights
+        self._run_plan = program.run_plan
         self._sources = sources
         self._weights = sources.weight_buffers
         self._arena = [*program.arena_buffers(), *sources.resident]
@@ -74,7 +76,11 @@ class Arguments:
         lines = []
         for number, name in enumerate(self.pools):
             inside = [b for b in self._arena if b.pool == number]
-            lines += self._enum(f"Byte offsets into {name}.", inside)
+            if self._run_plan is not None:
+                words = {self._offset_names[b]: self._run_plan.word_of(b) for b in inside}
+                lines += _enum(f"Words of {name} with the buffers' addresses.", words)
+            else:
+                lines += self._enum(f"Byte offsets into {name}.", inside)
         if self.options.params == "embed":
             lines += self._enum(f"Byte offsets into {self.prefix}_weights.", self._weights)
         stored = {n: self._sources.weight_offsets[b] for b, n in self._stored_names.items()}
@@ -100,10 +106,17 @@ class Arguments:
         if buffer.kind in (INPUT, OUTPUT):
             text = self.names[buffer]
         elif buffer.kind == ARENA:
-            text = self._at(self.pools[buffer.pool], buffer, parameter.const)
+            text = self._in_arena(buffer, parameter.const)
         else:
             text = self.weight(buffer)
         return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
+
+    def _in_arena(self, buffer: Buffer, const: bool) -> str:
+        pool = self.pools[buffer.pool]
+        if self._run_plan is None:
+            return self._at(pool, buffer, const)
+        location = call("tvmrt_plan_pointer", pool, self._offset_names[buffer])
+        return f"({'const ' if const else ''}{buffer.dtype.c} *){location}"
 
     def _at(self, base: str, buffer: Buffer, const: bool) -> str:
         location = f"{base} + {self._offset_names[buffer]}"
@@ -134,6 +147,13 @@ def _enum(comment: str, offsets: Mapping[str, int]) -> list[str]:
         return [f"/* {comment} */", *rows, ""]
     rows = [f"  {name} = {offset}," for name, offset in offsets.items()]
     return [f"/* {comment} */", "enum {", *rows, "};", ""]
+
+
+def guard_text(guard, arguments) -> str:
+    """Return the C condition under which a guarded step runs."""
+    access, expected = guard
+    pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
+    return f"*({pointer}) {'!=' if expected else '=='} 0"
 
 
 def call_arguments(function: Function, arguments: Arguments) -> list[str]:

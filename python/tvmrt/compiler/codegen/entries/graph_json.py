@@ -31,8 +31,7 @@ from ..c.packed_functions import exported_call_head
 from ..c.writer import Function
 from ..dependencies import dependencies
 from . import symbolic_dims
-from .aot import guard_text
-from .arguments import call_arguments, weight_inputs
+from .arguments import call_arguments, guard_text, weight_inputs
 from .tensor_placement import is_placed
 
 SIZES_TENSOR = "tvmrt_sizes"  # tensor with the dynamic sizes of a run, and the node that writes it

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.compiler.ir import DTYPES, DeviceMemory
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.extent import INT_MAX, upper_bound
+from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.program import ARENA, Buffer, Program
 from tvmrt.compiler.ir.region import region_of
 from tvmrt.compiler.ir.tensor_type import TensorType
@@ -47,6 +48,8 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     return [*lines, *getter(prefix, "get_model_metadata", "&model_metadata")]
 
 
+NOMINAL_BYTES = 64  # of a workspace that each run plans: it is cleared, so it has no plan
+
 INCLUDES = [
     "#include <stddef.h>",
     "#include <stdint.h>",
@@ -77,7 +80,8 @@ def _accessor(symbol: str, struct: str, variable: str) -> list[str]:
 def _pools(program: Program, options) -> list[tuple[str, int]]:
     """Return names and bytes of the pools that main takes, in order."""
     if not options.firmware:
-        host = [("workspace", program.arena_bytes)] if program.arena_bytes else []
+        size = program.arena_bytes if program.run_plan is None else NOMINAL_BYTES
+        host = [("workspace", size)] if size else []
         return [*host, *((pool.name, pool.used_bytes) for _, pool in program.device_pools())]
     rows = [(pool.name, pool.used_bytes) for _, pool in pools_file.used_pools(program)]
     if [name for name, _ in rows] == [pools_file.WORKSPACE]:
@@ -87,7 +91,7 @@ def _pools(program: Program, options) -> list[tuple[str, int]]:
 
 def pool_memories(program: Program) -> list[DeviceMemory | None]:
     """Return the memory of each workspace pool of a hosted network's main; None is host memory."""
-    host = [None] if program.arena_bytes else []
+    host = [None] if program.arena_bytes or program.run_plan is not None else []
     return [*host, *(pool.memory for _, pool in program.device_pools())]
 
 
@@ -103,7 +107,7 @@ def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
         if t.rank
         for line in wrap(
             f"static const int64_t {stem}{i}_shape[] = ",
-            [upper_bound(n) for n in t.shape],
+            [min(upper_bound(n), INT_MAX) for n in t.shape],
             ";",
             brackets="{}",
         )
@@ -243,7 +247,7 @@ def _sizes(function) -> dict[str, int]:
     ]
     size, constant = sum(b.nbytes for b in touched), sum(b.nbytes for b in weights)
     return {
-        "workspace_size_bytes": step.scratch_bytes,
+        "workspace_size_bytes": expected_size(step.scratch_bytes),
         "io_size_bytes": size,
         "constant_size_bytes": constant,
     }

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvmrt.compiler.ir.extent import (
+    INT_MAX,
     Extent,
     Symbol,
     SymInt,
@@ -139,8 +140,9 @@ def _tensors(
     for i, (name, type) in enumerate(tensors):
         stem = f"dims_{kind}{i}"
         dim = [indices.get(extent, -1) for extent in type.shape] or [-1]
-        low = [lower_bound(extent) for extent in type.shape] or [0]
-        high = [upper_bound(extent) for extent in type.shape] or [0]
+        # each run checks that no extent is negative where bounds do not show it
+        low = [max(lower_bound(extent), 0) for extent in type.shape] or [0]
+        high = [min(upper_bound(extent), INT_MAX) for extent in type.shape] or [0]
         lines += wrap(f"static const int32_t {stem}_dim[] = ", dim, ";", brackets="{}")
         lines += wrap(f"static const int64_t {stem}_least[] = ", low, ";", brackets="{}")
         lines += wrap(f"static const int64_t {stem}_most[] = ", high, ";", brackets="{}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.compiler.ir import Strided, Value
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.extent import sym_max
 from tvmrt.compiler.ir.program import Step
 
 from ..c.formatting import plus
@@ -112,7 +112,7 @@ class TopKLowering(AxisLowering):
         return super().result_layout(index, accesses)._replace(demand=ANY)
 
     def scratch(self, step: Step) -> Scratch:
-        return Scratch(max(4 * upper_bound(self.node.attrs["k"]), 4))
+        return Scratch(sym_max(4 * self.node.attrs["k"], 4))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/topk.h")

@@ -7,6 +7,7 @@ that call one body lie in their own file, so that equal names in different bodie
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from tvmrt.compiler.ir.custom import kernel_record
@@ -16,11 +17,18 @@ from ..c.formatting import include_guard
 from ..c.naming import identifier
 from ..c.writer import comment_text
 
+_PREFIX = "custom_"
+
 
 def header_name(operator: Any) -> str:
     """Return the header of an operator's C body; its name contains a hash of the text."""
     digest = hashlib.sha256(operator.c.source.encode()).hexdigest()[:8]
-    return f"custom_{identifier(operator.name)}_{digest}.h"
+    return f"{_PREFIX}{identifier(operator.name)}_{digest}.h"
+
+
+def has_custom_files(files: Iterable[str]) -> bool:
+    """Return whether these names are those of a network with custom operators."""
+    return any(name.startswith(_PREFIX) for name in files)
 
 
 def header_text(operator: Any) -> str:

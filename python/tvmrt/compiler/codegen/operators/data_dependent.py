@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.compiler.ir.extent import upper_bound
+from tvmrt.compiler.ir.extent import sym_max
 from tvmrt.compiler.ir.program import Step
 
 from ..c.initializers import print_array, print_layer, print_struct
@@ -69,7 +69,7 @@ class UniqueLowering(Lowering):
     """Sort of indices by their slices, then a pass over adjacent ones."""
 
     def scratch(self, step: Step) -> Scratch:
-        return Scratch(max(12 * upper_bound(self.node.outputs[0].type.size), 4))
+        return Scratch(sym_max(12 * self.node.outputs[0].type.size, 4))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/unique.h")
@@ -97,7 +97,7 @@ class NonMaxSuppressionLowering(Lowering):
     """One heap of boxes per class."""
 
     def scratch(self, step: Step) -> Scratch:
-        return Scratch(max(4 * upper_bound(self.node.inputs[0].shape[1]), 4))
+        return Scratch(sym_max(4 * self.node.inputs[0].shape[1], 4))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/nms.h")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.ir.dynamic_operands import SIZES_AT_WHICH
 from tvmrt.compiler.ir.program import Step
+from tvmrt.error import SizeConditionError
 
 from ..c.formatting import call, wrap
 from ..c.initializers import print_array
@@ -47,7 +49,9 @@ class RequireLowering(Lowering):
         attrs = self.node.attrs
         values = attrs["expected"] or (0,)
         expected = print_array(f, "int64_t", "expected", values, f.storage)
-        where = c_string(comment_text(attrs["where"]))
+        is_of_sizes = attrs["text"].startswith(SIZES_AT_WHICH)
+        kind = SizeConditionError.__name__ if is_of_sizes else "ValueError"
+        where = c_string(f"{kind}: {comment_text(attrs['where'])}")
         count, shown = actual.type.size, given.type.size
         arguments = [pointers[0], expected, count, pointers[1], shown, where]
         f.line(f"*{f.write()} = 1;")

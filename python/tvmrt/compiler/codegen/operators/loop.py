@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tvmrt.compiler.ir import Graph
-from tvmrt.compiler.ir.extent import Symbol, symbols_of
+from tvmrt.compiler.ir.extent import Symbol, SymInt, is_unbounded, symbols_of
+from tvmrt.compiler.ir.extent_forms import allocation_extent
 from tvmrt.compiler.ir.loop import Growth
 from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.tensor_type import TensorType
 
 from ..c.formatting import byte_size, plus
 from ..c.function import print_function
 from ..c.inputs import input_pointer
 from ..c.writer import Function, FunctionWriter, Parameter, error_location
-from ..entries.aot import checked_call, guard_text
+from ..entries.aot import checked_call
+from ..entries.arguments import guard_text
 from ..lowering import Scratch, lowers
 from ..lowering_protocols import Nested
 
@@ -30,12 +33,12 @@ class LoopLowering(Nested):
         self.program = build(self.node.attrs["body"])
         carried = self.node.outputs[: self.node.attrs["carried"]]
         self.second_buffers: list[
-            int
+            SymInt
         ] = []  # scratch offsets of the second buffers of loop-carried values
         end = round_up(self.program.arena_bytes, ALIGN_BYTES)
         for value in carried:
             self.second_buffers.append(end)
-            end += round_up(max(value.type.nbytes, 1), ALIGN_BYTES)
+            end += round_up(_carried_bytes(value.type), ALIGN_BYTES)
         self.condition_offset = end
         self.end = end + ALIGN_BYTES
 
@@ -51,6 +54,12 @@ class LoopLowering(Nested):
         function = print_function(symbol, inner, f.common, "static int32_t")
         f.embed_function(function)
         return function
+
+
+def _carried_bytes(type: TensorType) -> SymInt:
+    if not is_unbounded(type.size):
+        return max(type.nbytes, 1)
+    return type.dtype.nbytes(allocation_extent(type.size))
 
 
 class _Printer:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from tvmrt.compiler.ir import Strided, Value, dense
-from tvmrt.compiler.ir.extent import SymInt, upper_bound
+from tvmrt.compiler.ir.extent import SymInt, is_unbounded, upper_bound
 from tvmrt.compiler.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 from tvmrt.compiler.ir.reduced_precision import is_reduced
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
@@ -119,6 +119,8 @@ class _MatMulPlan:
         layer = self._board_layer()
         if layer is not None:
             return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
+        if is_unbounded(self.depth, self.m):
+            return (self.depth * self._tiles().block * 4,)
         panel = 0 if self.b_layout is None else upper_bound(self.depth) * self._tiles().block
         if not self.reduced:
             return (panel * 4,) if panel else ()

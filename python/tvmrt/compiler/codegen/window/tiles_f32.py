@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tvmrt.compiler.ir.extent import SymInt, sym_max, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import SymInt, is_unbounded, sym_max, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 from tvmrt.compiler.ir.tuned import Choice
 
@@ -221,6 +221,8 @@ def _cover_any(lengths: tuple[SymInt, ...], width: int) -> tuple[int, ...]:
     rows = tuple(max(upper_bound(length), 1) for length in lengths)
     if _has_static_tails(lengths, width):
         return _cover(rows, width)
+    if is_unbounded(*lengths):  # rows may be few as well as many
+        return tuple(dict.fromkeys((width, ceil_div(width, 2), ceil_div(width, 4), 1)))
     row_counts = [width, 1, *(row % width for row in rows if row % width)]
     if max(rows) < MANY_TILES * width:
         row_counts.append(ceil_div(width, 2))
@@ -395,7 +397,8 @@ class _TileSearch:
                 REGISTER_PRESSURE_SLOWDOWN if used_registers == machine.registers else 1.0
             )
             times = blocks * eviction * register_pressure
-            same_order_tiles = self.kind is F32 and lanes > 1 and not open_
+            is_bounded = open_ and not is_unbounded(*self.lengths)
+            same_order_tiles = self.kind is F32 and lanes > 1 and not is_bounded
             cycles = row_cycles(*sizes) * times
             same_order_cycles = (
                 row_cycles(*sizes, same_order=True) * times if same_order_tiles else None

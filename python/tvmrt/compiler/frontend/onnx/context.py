@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, SourceType, Value
-from tvmrt.compiler.ir.extent import SymInt, as_extent, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import SymInt, as_extent, is_unbounded, symbols_of, upper_bound
 from tvmrt.compiler.ir.low_bit_types import WIDER
 from tvmrt.error import UnsupportedError
 
@@ -58,7 +58,7 @@ class NodeContext(OnnxNode):
         self, count: SymInt, start: SymInt = 0, step: int = 1, what: str = "the range"
     ) -> Value:
         """Return start, start + step, ... as int64; ``what`` names the range in errors."""
-        self.check_table_size(upper_bound(count), what)
+        self.check_table_size(count, what)
         if symbols_of(count, start):
             return self.emit("iota", [], count=count, start=start, step=step)
         return self.const(start + np.arange(count) * step, np.int64)
@@ -123,10 +123,12 @@ class NodeContext(OnnxNode):
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
 
-    def check_table_size(self, count: int, what: str, width: int = 1) -> int:
+    def check_table_size(self, count: SymInt, what: str, width: int = 1) -> SymInt:
         """Return the count. Raises ValueError, which names ``what``, if the table is too large.
 
-        The tables of all nodes together are limited, too. ``width``: elements per row.
+        The tables of all nodes together are limited, too. Each run checks a table of an open
+        dimension. ``width``: elements per row.
         """
-        self.importer.tables.add(count, what, width)
+        if not is_unbounded(count):
+            self.importer.tables.add(upper_bound(count), what, width)
         return count

@@ -126,7 +126,7 @@ def _taps(
             f"{extent_text(dim.out)} would blend up to {2 * reach} elements into one; "
             f"declare closer bounds (at most {2 * MAX_RADIUS} elements are supported)"
         )
-    ctx.check_table_size(upper_bound(dim.out) * 2 * reach, "a resized axis")
+    ctx.check_table_size(dim.out * 2 * reach, "a resized axis")
     (base, fraction), taps = at.split(), []
     for offset in range(1 - reach, reach + 1):
         index = base + offset

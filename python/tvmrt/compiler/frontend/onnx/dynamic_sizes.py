@@ -16,7 +16,7 @@ from tvmrt.compiler.frontend.size_propagation import ElementEvaluator, Elements,
 from tvmrt.compiler.frontend.size_tensors import extents_of
 from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
-from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import INT_MAX, SymInt, as_extent, symbols_of, upper_bound
 from tvmrt.compiler.ir.value_numbering import counted_mask
 from tvmrt.compiler.ir.value_ranges import interval
 from tvmrt.option_syntax import option
@@ -46,6 +46,18 @@ def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> np.n
     return object_array(result, found.shape)
 
 
+def found_extents(ctx: OnnxNode, index: int) -> list[SymInt] | None:
+    """Return the elements of an integer input as extents, which a run may find. None if memory is
+    planned before a run, or if an element may be negative, which has a meaning of its own."""
+    value = ctx.input(index)
+    if ctx.importer.request.is_bounded or value is None or not isinstance(value.type.size, int):
+        return None
+    if interval(value, ctx.importer.sizes.intervals)[0] < 0:
+        return None
+    found = evaluate_extents(ctx, value, bounded=True)
+    return None if found is None else [as_extent(n) for n in found.reshape(-1)]
+
+
 def is_computed(ctx: OnnxNode, index: int) -> bool:
     """Return whether an input is present and its elements are known only at run time."""
     value = ctx.input(index)
@@ -68,11 +80,14 @@ def strip_cast(value: Value) -> Value:
 
 
 def assumed_size(ctx: OnnxNode, value: Value, what: str) -> SymInt | None:
-    """Return an unbounded data-dependent scalar as an extent with an assumed bound.
+    """Return an unbounded data-dependent scalar as an extent.
 
-    Later nodes have to confirm the bound: a mask made of lengths is combined with the sequence.
-    None if the network has no dynamic sizes that could bound it.
+    If memory is planned before a run, it gets an assumed bound that later nodes must confirm: a
+    mask made of lengths is combined with the sequence. None if the network has no dynamic sizes
+    that could bound it.
     """
+    if not ctx.importer.request.is_bounded:
+        return ctx.data_dependent_extent(value, 0, INT_MAX, what)
     dims, shapes = (
         ctx.importer.dims,
         (type.shape for type in ctx.importer.declarations.inputs.values()),

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import are_equal, are_equal_shapes
 from tvmrt.error import UnsupportedError
 
 from .activation import softmax_along
@@ -24,7 +25,8 @@ def flex_attention(ctx: NodeContext) -> Value:
         raise ValueError(f"queries {q.type}, keys {k.type} and values {v.type} must have rank 4")
     batch, heads, length, width = q.shape
     shared = k.shape[1]
-    if shared < 1 or heads % shared or v.shape[:3] != k.shape[:3] or k.shape[3] != width:
+    fits = are_equal_shapes(v.shape[:3], k.shape[:3]) and are_equal(k.shape[3], width)
+    if shared < 1 or heads % shared or not fits:
         raise ValueError(f"keys {k.type} and values {v.type} do not fit queries {q.type}")
     scale = ctx.attr("scale")
     scale = 1 / np.sqrt(max(width, 1)) if scale is None else scale

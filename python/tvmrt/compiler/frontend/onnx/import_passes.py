@@ -21,8 +21,8 @@ from tvmrt.compiler.ir.assumptions import collect_assumptions
 from tvmrt.error import TVMError, UnsupportedError
 
 from . import shape_operands
+from .axis_names import name_symbolic_axes
 from .check_ssa import check_ssa_form
-from .default_bounds import name_symbolic_axes
 from .device_fallback import FallbackHandler
 from .flatten_io import sequences_to_tensors, shapes_by_tensor
 from .import_state import ImportRequest, Known, Problems
@@ -57,13 +57,15 @@ def import_model(
     dims: Mapping[str, int | str | Sequence[int]] | None = None,
     sequences: Mapping[str, int | None] | None = None,
     fallback_handlers: Mapping[str, FallbackHandler] | None = None,
+    is_bounded: bool = False,
 ) -> Graph:
     """Import an ONNX model.
 
     ``shapes``: the shape of each input with symbolic dimensions. ``dims``: the maximum, or
     (minimum, maximum), of each dynamic dimension. ``operators``: user-defined operators, by
     ``find(domain, name, version)``. ``sequences``: the lengths of sequence inputs, see
-    ``flatten_io.sequences_to_tensors``. ``fallback_handlers``: by device, the function that takes
+    ``flatten_io.sequences_to_tensors``. ``is_bounded``: sizes that are found by data need bounds,
+    because memory is planned before a run. ``fallback_handlers``: by device, the one that takes
     nodes without an operator. Raises OSError (file), ValueError (damaged or contradictory),
     KeyError (a shape for an unknown input) or UnsupportedError, which lists all unsupported nodes.
     """
@@ -75,6 +77,7 @@ def import_model(
         operators,
         dict(fallback_handlers or {}),
         max_sequence_lengths={name: most for name, most in lengths.items() if most},
+        is_bounded=is_bounded,
     )
     network = NetworkImport(request, lengths)
     try:
@@ -151,7 +154,7 @@ def import_at_valid_sizes(network: NetworkImport) -> NetworkImport:
                 finally:
                     error = None  # its traceback holds this frame and all weights of the file
             if is_complete:
-                warn_of_constraints(network.request.constraints)
+                warn_of_constraints(network.request.constraints, network.request.dims or {})
             return network
         request = replace(network.request, constraints=constraints)
         network = NetworkImport(request, network.sequences)  # the graph is no longer needed

@@ -36,7 +36,8 @@ class ImportRequest:
     ``detached``: data of large weights that is not in the model. ``shapes``, ``dims``,
     ``operators`` and ``fallback_handlers``: as for ``import_model``. ``bundles``: inputs that were
     sequences, by name. ``max_sequence_lengths``: maximum length of each output sequence.
-    ``constraints``: the sizes at which the network is valid. ``known``: values that inputs must
+    ``constraints``: the sizes at which the network is valid. ``is_bounded``: as for
+    ``import_model``. ``known``: values that inputs must
     have, by name.
     """
 
@@ -49,6 +50,7 @@ class ImportRequest:
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
     max_sequence_lengths: Mapping[str, int] = field(default_factory=dict)
     constraints: SizeConstraints = field(default_factory=SizeConstraints)
+    is_bounded: bool = False
     known: Known = field(default_factory=dict)
 
 
@@ -68,6 +70,14 @@ class Declarations:
         self.inputs = input_types(infos, self._request.shapes, self._dims, results)
         self._are_valid = not overrides_declared(infos, self.inputs)
         return self.inputs
+
+    def axis_names(self, name: str) -> list[str | None]:
+        """Return the dimension that each axis of an input is, None for axes of fixed extents."""
+        given = self._request.shapes.get(name)
+        if given is not None:
+            return [n if isinstance(n, str) else None for n in given]
+        infos = {info.name: info for info in self._request.model.graph.input}
+        return [d.dim_param or None for d in infos[name].type.tensor_type.shape.dim]
 
     @cached_property
     def shapes(self) -> dict[str, tuple]:
@@ -157,6 +167,7 @@ class ImportState:
         self.problems = Problems()
         self.tables = TableBudget()
         self.graph = Graph(request.model.graph.name or "graph")
+        self.whole = self.graph  # also while a body is imported into a graph of its own
         self.graph.licence = licence(request.model)
         self.graph.bundles.update(request.bundles)
         self.builder = Builder(self.graph, budget=FoldingBudget())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tvmrt import plugin
 from tvmrt.compiler.frontend.size_constraints import emit_size_checks
 from tvmrt.compiler.ir import Graph, Value
 from tvmrt.compiler.ir.assumptions import enter_node
+from tvmrt.compiler.ir.extent import Extent
 from tvmrt.compiler.operator_key import domain_of, operator_name
 from tvmrt.error import UnexpectedImportError, UnsupportedError, UnsupportedSizes
 from tvmrt.option_syntax import option
@@ -63,7 +65,8 @@ class GraphImporter(ImportState):
         string_tensors.reserve(self)
         self._add_initializers(proto, scope)
         self._add_inputs(proto, scope)
-        emit_size_checks(self.builder, request.constraints.checked)
+        self._unchecked = list(request.constraints.checked)
+        self._check_known_sizes()
         self.import_nodes(proto.node, scope)
         if self.problems.texts:
             return None
@@ -86,6 +89,14 @@ class GraphImporter(ImportState):
             self.problems.is_partial,
         )
         return self.graph
+
+    def _check_known_sizes(self) -> None:
+        """Add checks of the conditions whose sizes are known by now."""
+        known = [c for c in self._unchecked if all(self.dims.is_known(s) for s in c.counts)]
+        if known:
+            self._unchecked = [c for c in self._unchecked if c not in known]
+            current = [replace(c, zero=self.dims.current(c.zero)) for c in known]
+            emit_size_checks(self.builder, [c for c in current if isinstance(c.zero, Extent)])
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
         self.graph.outputs.append(limit_to_declared_bounds(self, info, self._declared(info, value)))
@@ -142,6 +153,7 @@ class GraphImporter(ImportState):
         for name, type in self.declarations.bind_inputs(infos).items():
             value = Value(name, type)
             self.graph.inputs.append(value)
+            self.graph.open_axes[name] = list(self.declarations.axis_names(name))
             self.builder.sources = (name,)
             value = legalize_types(self.builder, value, name)
             if name in self.request.known:
@@ -174,6 +186,8 @@ class GraphImporter(ImportState):
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
+            if self._unchecked and self.graph is self.whole:
+                self._check_known_sizes()
 
     def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
         """Import the constants and nodes of a subgraph in a scope that has its inputs."""
@@ -241,7 +255,7 @@ class GraphImporter(ImportState):
     def _import_node(self, context: NodeContext, record: Any = None) -> Sequence[Value | None]:
         node, name, inputs, scope = context.node, context.name, context.inputs, context.scope
         self.builder.sources = (name,)
-        enter_node(name, self.builder.guard is not None)
+        enter_node(name, self.builder.guard is not None, self.graph is not self.whole)
         self.graph.op_types[name] = node.op_type
         alternatives_read = alternatives.first_alternatives(node, inputs, scope)
         if alternatives_read is not None:

@@ -8,10 +8,11 @@ from operator import le
 import numpy as np
 
 from tvmrt.compiler.ir import VIEW, Value, get_op
-from tvmrt.compiler.ir.assumptions import is_at_least
+from tvmrt.compiler.ir.assumptions import are_equal, is_at_least
 from tvmrt.compiler.ir.data_movement import concat_of
-from tvmrt.compiler.ir.extent import SymInt, lower_bound, statically_known_true, symbols_of
+from tvmrt.compiler.ir.extent import SymInt, lower_bound, symbols_of
 from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.undecided import statically_known_true
 
 from . import runtime_operands
 from .context import NodeContext
@@ -262,7 +263,7 @@ def col2im(ctx: NodeContext) -> Value:
         ctx, image, block, ctx.attr("strides", [1] * rank), ctx.attr("dilations", [1] * rank), pads
     )
     channels, spots = x.shape[1] // prod(block), prod(targets.shape[-rank:])
-    if x.shape[1] % prod(block) or x.shape[2] != spots:
+    if x.shape[1] % prod(block) or not are_equal(x.shape[2], spots):
         raise ValueError(f"{x.type} does not hold blocks of {block} for an image of {image}")
     rows = ctx.reshape(x, (x.shape[0] * channels, targets.size))
     out = ctx.emit("sum_into", [rows, ctx.const(targets.reshape(-1), np.int32)], size=prod(image))

@@ -117,7 +117,9 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
         ]
         known = all(isinstance(d, int) or d in dims for d in declared)
         if info.type.HasField("tensor_type") and tensor.HasField("shape") and known:
-            result[info.name] = tuple(dims.extent(d) if isinstance(d, str) else d for d in declared)
+            shape = [dims.extent_in_file(d) if isinstance(d, str) else d for d in declared]
+            if None not in shape:
+                result[info.name] = tuple(shape)
     for node in reversed(proto.node):
         if not node.input or not node.output:
             continue

@@ -16,14 +16,15 @@ from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
 from tvmrt.compiler.ir.extent import (
     Extent,
     SymInt,
-    UndecidedExtent,
     data_dependent_symbols,
+    is_unbounded,
     lower_bound,
     symbols_of,
     upper_bound,
 )
 from tvmrt.compiler.ir.limits import MAX_UNROLLED_ITERATIONS as MAX_UNROLLED
 from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.undecided import UndecidedExtent
 from tvmrt.error import UnsupportedError
 from tvmrt.option_syntax import option
 
@@ -256,7 +257,7 @@ def _max_trip_count(
     """Return the maximum trip count; None if it is unknown."""
     if limit is not None and not ctx.is_computed(0):
         (number,) = ctx.int_operand(0, "the trip count")
-        if upper_bound(number) < MAX_UNROLLED_ITERATIONS:
+        if upper_bound(number) < MAX_UNROLLED_ITERATIONS or is_unbounded(number):
             return number if lower_bound(number) >= 0 else max(upper_bound(number), 0)
     shape = ctx.importer.declared_bounds(collected[0]) if collected else None
     if shape:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import are_equal
 
 from .context import NodeContext
 from .registry import onnx_op
@@ -135,7 +136,7 @@ def _take_diagonals(ctx: NodeContext, x: Value, labels: str) -> tuple[Value, str
             others = [d for d in range(len(labels)) if d not in (first, second)]
             x = ctx.transpose(x, (*others, first, second))
             n = x.shape[-1]
-            if x.shape[-2] != n:
+            if not are_equal(x.shape[-2], n):
                 raise ValueError(f"axes {letter} have different extents {x.shape[-2]} and {n}")
             x = ctx.reshape(x, (*x.shape[:-2], n * n))
             x = ctx.slice_axis(x, len(others), 0, n, n + 1)
@@ -159,7 +160,7 @@ def _contract(
     b, b_labels = _sum_out(ctx, b, b_labels, needed | set(a_labels))
     extent = dict(zip(a_labels, a.shape))
     for c, n in zip(b_labels, b.shape):
-        if extent.get(c, 1) not in (1, n) and n != 1:
+        if extent.get(c, 1) != 1 and n != 1 and not are_equal(extent[c], n):
             raise ValueError(f"an axis has different extents {extent[c]} and {n}")
     both = [c for c in a_labels if c in b_labels]
     contracted = [c for c in both if c not in needed]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import prod
 
 from tvmrt.compiler.ir import TensorType
-from tvmrt.compiler.ir.assumptions import are_equal
+from tvmrt.compiler.ir.assumptions import are_equal, are_equal_shapes
 from tvmrt.compiler.ir.contract import Contract, Rule, holds
 from tvmrt.compiler.ir.rounding import ceil_div
 
@@ -62,7 +62,7 @@ def _state(name: str) -> Rule:
         if state is None:
             return True
         batch = x.shape[_batch(layout)]
-        return state.shape == ((batch, D, H) if layout else (D, batch, H))
+        return are_equal_shapes(state.shape, (batch, D, H) if layout else (D, batch, H))
 
     words = f"{name} has H numbers for each direction and sample"
     return Rule(words, fits, (name, "x", "layout", "D", "H"))
@@ -109,10 +109,10 @@ def _scale_fits(x, scale, axis, block_size) -> bool:
         return False
     axis %= rank
     if not block_size:
-        return shape == (x.shape[axis],)
+        return are_equal_shapes(shape, (x.shape[axis],))
     blocked = list(x.shape)
     blocked[axis] = ceil_div(blocked[axis], block_size)
-    return list(shape) == blocked
+    return are_equal_shapes(shape, blocked)
 
 
 def _have_equal_shapes(scale, zero_point) -> bool:
@@ -151,7 +151,7 @@ def _zero_point_fits(matrix, point, axis: int) -> bool:
     if point is None or point.size == 1:
         return True
     extent = matrix.shape[axis] if len(matrix.shape) > 1 else 1
-    return point.shape[-1 if axis == -1 or len(point.shape) == 1 else -2] == extent
+    return are_equal(point.shape[-1 if axis == -1 or len(point.shape) == 1 else -2], extent)
 
 
 _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
@@ -365,7 +365,9 @@ ROWS: dict[tuple[str, int], Row] = {
     ("RotaryEmbedding", 23): _row(
         "x: any[_ _ *], cos: any[_ _ *], sin: any[_ _ *], positions?: int64[_ _]",
         "rotary_embedding_dim: int 0.., num_heads?: int 0..",
-        holds("cos and sin have one shape", lambda cos, sin: cos.shape == sin.shape),
+        holds(
+            "cos and sin have one shape", lambda cos, sin: are_equal_shapes(cos.shape, sin.shape)
+        ),
     ),
 }
 

@@ -6,7 +6,14 @@ import onnx
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import note_bound
-from tvmrt.compiler.ir.extent import SymInt, bounds, extent_text, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import (
+    SymInt,
+    bounds,
+    extent_text,
+    is_unbounded,
+    symbols_of,
+    upper_bound,
+)
 
 from .import_state import ImportState
 
@@ -28,8 +35,13 @@ def limit_to_declared_bounds(
     for axis, (name, extent) in enumerate(zip(names, value.shape)):
         if not name or name not in importer.dims:
             continue
-        declared = importer.dims.extent(name)
-        if declared == extent or symbols_of(declared) & importer.declarations.symbols():
+        declared = importer.dims.extent_in_file(name)
+        if (
+            declared is None
+            or is_unbounded(declared)
+            or declared == extent
+            or symbols_of(declared) & importer.declarations.symbols()
+        ):
             continue
         low, high = bounds(extent)
         limit = upper_bound(declared)

@@ -7,13 +7,15 @@ kernels directly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from tvmrt.compiler.ir import DTYPES, Value, reference_conv
-from tvmrt.compiler.ir.extent import upper_bound
-from tvmrt.error import UnsupportedError
+from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
+from tvmrt.error import UnsupportedError, UnsupportedSizes
+from tvmrt.option_syntax import option
 
 from .context import NodeContext
 from .convolution import convolution, convolution_window
@@ -21,6 +23,7 @@ from .matmul import numpy_matmul
 from .registry import onnx_op
 from .scales import align_parameters, dequantize, quantize
 
+MAX_EXACT_FLOAT = 1 << 24  # integers up to this are exact in float32
 MAX_EXACT_FLOAT_TERMS = 256  # the sum of this many products of 9-bit numbers is exact in float32
 
 
@@ -214,16 +217,29 @@ def conv_integer(ctx: NodeContext) -> Value:
     if fixed:
         return out
     # the zero point's contribution per output element: the sum of weights, fewer at padding
-    ones = np.ones((1, 1, *x.shape[2:]))
     centred = w.data.astype(np.float64)
     if w_zero is not None:
         centred -= w_zero.data.astype(np.float64).reshape(-1, *[1] * (w.type.rank - 1))
     taps = centred.sum(axis=1, keepdims=True)
-    zero_point_term = ctx.const(
-        reference_conv.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32
-    )
+    zero_point_term = _sums_of_weights(ctx, x.shape[2:], taps, {**attrs, "groups": 1})
     zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
     return ctx.emit("sub", [out, ctx.emit("mul", [zero, zero_point_term])])
+
+
+def _sums_of_weights(
+    ctx: NodeContext, spatial: Sequence[SymInt], taps: np.ndarray, attrs: dict
+) -> Value:
+    """Return the int32 sum of the weights within the picture for each element of the result."""
+    if not symbols_of(tuple(spatial)):
+        sums = reference_conv.conv(np.ones((1, 1, *spatial)), taps, None, attrs)
+        return ctx.const(sums, np.int32)
+    if np.abs(taps).sum(axis=tuple(range(1, taps.ndim))).max(initial=0) > MAX_EXACT_FLOAT:
+        raise UnsupportedSizes(
+            "a zero point that is computed at run time, with weights whose sum may not be exact in "
+            f"float32, over a picture of open size; fix it with {option('shapes')}"
+        )
+    ones = ctx.expand(ctx.const(np.ones((1,) * taps.ndim), np.float32), (1, 1, *spatial))
+    return ctx.cast(ctx.emit("conv", [ones, ctx.const(taps, np.float32)], **attrs), "int32")
 
 
 def _conv_in_float(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: dict) -> Value:

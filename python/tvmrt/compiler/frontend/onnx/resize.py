@@ -10,8 +10,9 @@ import numpy as np
 
 from tvmrt.compiler.frontend.size_expressions import constant_value, leaf
 from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.extent import Extent, SymInt, UndecidedExtent, exact_quotient, lower_bound
+from tvmrt.compiler.ir.extent import Extent, SymInt, exact_quotient, lower_bound
 from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by
 from tvmrt.error import UnsupportedError
 
 from . import computed_sizes, dynamic_resize, dynamic_slice
@@ -224,11 +225,12 @@ def _extents_and_scales(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: 
     if any(lower_bound(n) == 0 for _, n in pairs):
         raise ValueError(f"{x.type} has no aspect ratio to keep where an extent is 0")
     try:
-        size, extent = pairs[0]
-        for other, across in pairs[1:]:
-            ours, theirs = size * across, other * extent
-            if theirs < ours if policy == "not_larger" else theirs > ours:
-                size, extent = other, across
+        with deciding_by(None):
+            size, extent = pairs[0]
+            for other, across in pairs[1:]:
+                ours, theirs = size * across, other * extent
+                if theirs < ours if policy == "not_larger" else theirs > ours:
+                    size, extent = other, across
     except UndecidedExtent:
         return _dynamic_extents_and_scales(ctx, pairs, policy)
     out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # rounded half up

@@ -153,7 +153,7 @@ def _rule(rules: dict[str, Callable], name: str) -> Callable:
 
 def source_coordinates(ctx: NodeContext, dim: ResizeAxis, mode: ResizeMode) -> Coordinates:
     """Return the source coordinate of each element of the result."""
-    ctx.check_table_size(upper_bound(dim.out), "a resized axis", 8)
+    ctx.check_table_size(dim.out, "a resized axis", 8)
     if mode.coordinates not in _COORDINATES:
         raise ValueError(f"unknown coordinate_transformation_mode {mode.coordinates}")
     exact = _exact_coordinates(ctx, dim, mode)

@@ -11,29 +11,29 @@ import numpy as np
 
 from tvmrt.compiler.frontend.shapes import infer_extent, slice_range
 from tvmrt.compiler.ir import Value, broadcast
-from tvmrt.compiler.ir.assumptions import are_equal, is_at_least
+from tvmrt.compiler.ir.assumptions import are_equal, is_at_least, note_concatenated
 from tvmrt.compiler.ir.contract import ContractError
 from tvmrt.compiler.ir.extent import (
     SymInt,
-    UndecidedExtent,
     bounds,
     data_dependent_symbols,
     lower_bound,
-    statically_known_true,
     sym_max,
     sym_min,
     symbols_of,
     upper_bound,
 )
+from tvmrt.compiler.ir.extent_forms import sym_sum
 from tvmrt.compiler.ir.limits import FREE_PARTS, MAX_OPEN_PARTS
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by, statically_known_true
 from tvmrt.error import UnsupportedError
 
 from . import computed_sizes, dynamic_reshape, dynamic_slice
 from .alternatives import squeeze_dynamic
 from .context import NodeContext
-from .dynamic_sizes import evaluate_extents, strip_cast
+from .dynamic_sizes import evaluate_extents, found_extents, strip_cast
 from .elementwise import element_type
 from .registry import onnx_op
 from .reshape_zero_extents import resolve_zero_extents
@@ -115,7 +115,8 @@ def _range_of_extents(ctx: NodeContext, start: SymInt, limit: SymInt, delta: Sym
         return dynamic_slice.import_range(ctx)
     interleaved_shape, step = (limit - start, delta) if low > 0 else (start - limit, -delta)
     try:
-        count = sym_max(0, ceil_div(interleaved_shape, step))
+        with deciding_by(None):
+            count = sym_max(0, ceil_div(interleaved_shape, step))
     except UndecidedExtent:
         return dynamic_slice.import_range(
             ctx, max(ceil_div(upper_bound(interleaved_shape), lower_bound(step)), 0)
@@ -150,9 +151,13 @@ def eye_like(ctx: NodeContext) -> Value:
 def reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     result = ctx.node.output[0]
+    requested = None
     if has_runtime_operand(ctx, 1) and ctx.importer.declared(result) is None:
-        return dynamic_reshape.import_reshape(ctx)
-    requested = ctx.attr_or_input("shape", 1)
+        if ctx.importer.declared_bounds(result) is None:
+            requested = found_extents(ctx, 1)
+        if requested is None:
+            return dynamic_reshape.import_reshape(ctx)
+    requested = requested or ctx.attr_or_input("shape", 1)
     if requested is None:
         raise ValueError("the shape is missing")
     if requested.count(-1) > 1 or any(isinstance(n, int) and n < -1 for n in requested):
@@ -301,6 +306,9 @@ def concat(ctx: NodeContext) -> Value:
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
     if len({len(p.shape) for p in parts}) == 1:
         parts = dynamic_slice.unify_other_extents(ctx, parts, axis)
+    for part in parts:
+        if part.producer is None:
+            note_concatenated(part.shape[axis])
     filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
     return ctx.concat(filled, axis)
 
@@ -338,7 +346,7 @@ def split(ctx: NodeContext) -> list[Value]:
         if count != len(ctx.node.output):
             raise ValueError(f"num_outputs is {count}, but the outputs are {len(ctx.node.output)}")
         sizes = _equal_parts(x.shape[axis], count)
-    if sum(sizes) != x.shape[axis] or any(n < 0 for n in sizes):
+    if not are_equal(sym_sum(sizes), x.shape[axis]) or any(n < 0 for n in sizes):
         raise ValueError(f"parts of {sizes} do not add up to axis {axis} of {x.type}")
     parts, start = [], 0
     for size in sizes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ..extent import upper_bound
+from ..extent import is_unbounded, upper_bound
 
 # int32_t, the type of the fields of kernels' structs and of the counters of generated loops
 LIMIT = 2**31 - 1
@@ -86,8 +86,9 @@ class _Arithmetic(ast.NodeTransformer):
 
 def size_problem(shape: Sequence[int]) -> str | None:
     """Return why no tensor can have the shape; None if it can."""
-    if not all(0 <= n <= LIMIT for n in shape):
+    if not all(0 <= n and (is_unbounded(n) or n <= LIMIT) for n in shape):
         return f"extents are from 0 to {LIMIT}"
-    if upper_bound(prod(shape)) > LIMIT:
+    size = prod(shape)
+    if upper_bound(size) > LIMIT and not is_unbounded(size):
         return f"a tensor has at most {LIMIT} elements"
     return None
