@@ -1,0 +1,299 @@
+"""Compare random networks with open axes with onnxruntime at six sizes, some of them invalid.
+
+    open_graphs.py --first 0 --count 2000       these networks
+    open_graphs.py --first 7 --count 1          what a finding prints
+    open_graphs.py --first 0 --seconds 600      as many as the time allows
+    open_graphs.py FILE.onnx                    a finding, with its FILE.npz
+
+Each network is loaded with ``tvmrt.load`` without bounds, in a process with limits of time and
+memory, and called at each size. A network is
+
+- ``right`` if all outputs are those of onnxruntime without its optimiser, by the rules of
+  ``comparison.py``, and each size at which onnxruntime fails is an error;
+- ``refused`` if the load, or a call at a size that onnxruntime runs, is an error;
+- ``wrong`` if outputs differ, if there are outputs where onnxruntime fails, or if the process ends.
+
+Where onnxruntime fails or differs, and the reference evaluator gives the outputs of tvmrt, the size
+is skipped. The last line is ``N graphs: R right, F refused, W wrong``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import re
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TVMRT_CFLAGS", "-O1")
+os.environ.setdefault("TVMRT_TARGET", "native")
+
+import comparison
+import families
+import families_found
+import families_moves
+import families_nn
+import families_open
+import numpy as np
+import onnx
+import open_generator
+import references
+from findings import Findings
+
+import tvmrt
+
+FAMILIES = (families, families_moves, families_nn, families_open, families_found)
+SECONDS = 120  # of one network
+MAX_BYTES = 8 << 30
+Runs = Sequence[tuple[dict[str, int], dict[str, np.ndarray]]]
+
+
+def judged(model: onnx.ModelProto, runs: Runs) -> list[tuple[str, str]]:
+    """Return for each run ``right``, ``refused``, ``wrong`` or ``skipped``, and a text."""
+    expected = [_expected(model, feeds) for _, feeds in runs]
+    try:
+        network = tvmrt.load(model, cache=False)
+    except Exception as problem:
+        text = f"load: {type(problem).__name__}: {problem}"
+        return [("right", "") if each is None else ("refused", text) for each in expected]
+    results = []
+    for (sizes, feeds), right in zip(runs, expected):
+        kind, text = _judged_run(model, network, feeds, right)
+        results.append((kind, f"at {sizes}: {text}" if text else ""))
+    return results
+
+
+def _expected(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | None:
+    """Return the outputs of onnxruntime, or None if it fails."""
+    try:
+        references.by_onnxruntime(model, feeds)
+        return references.right_outputs(model, feeds)
+    except Exception:  # its exceptions share no base class
+        return None
+
+
+def _judged_run(
+    model: onnx.ModelProto, network: Any, feeds: dict[str, np.ndarray],
+    right: list[np.ndarray] | None,
+) -> tuple[str, str]:  # fmt: skip
+    try:
+        found = [np.asarray(each) for each in network(feeds).values()]
+    except Exception as problem:
+        text = f"{type(problem).__name__}: {problem}"
+        return ("right", "") if right is None else ("refused", text)
+    if right is None:
+        return _judged_by_standard(model, feeds, found)
+    wrong = comparison.compared(model, found, right, [])
+    if wrong:
+        wrong = comparison.compared(model, found, right, _shaken(model, feeds))
+    if wrong and _is_of_the_standard(model, feeds, found):
+        return "skipped", ""
+    return ("wrong", "; ".join(wrong)) if wrong else ("right", "")
+
+
+def _is_of_the_standard(
+    model: onnx.ModelProto, feeds: dict[str, np.ndarray], found: list[np.ndarray]
+) -> bool:
+    """Return True if outputs are those of the reference evaluator: onnxruntime deviates."""
+    try:
+        right = references.by_reference(model, feeds)
+    except Exception:
+        return False
+    return not comparison.compared(model, found, right, [])
+
+
+def _judged_by_standard(
+    model: onnx.ModelProto, feeds: dict[str, np.ndarray], found: list[np.ndarray]
+) -> tuple[str, str]:
+    """Judge outputs at a size that onnxruntime refuses."""
+    try:
+        right = references.by_reference(model, feeds)
+    except Exception:
+        try:
+            references.by_onnxruntime(model, feeds)
+        except Exception as problem:
+            text = " ".join(str(problem).split())
+            if _is_undetermined(text):
+                return "skipped", ""
+            at = text.find("Name:")
+            return "wrong", f"outputs where onnxruntime fails: {text[max(at, 0) :][:300]}"
+        return "skipped", ""
+    wrong = comparison.compared(model, found, right, [])
+    if wrong:
+        return "wrong", f"onnxruntime fails, and the standard differs: {'; '.join(wrong)}"
+    return "skipped", ""
+
+
+def _is_undetermined(text: str) -> bool:
+    """Return True for a Reshape of an empty tensor whose -1 may be any number: 0 to [0, -1]."""
+    shapes = re.search(r"Input shape:\{([^}]*)\}, requested shape:\{([^}]*)\}", text)
+    if shapes is None:
+        return False
+    old, new = (each.split(",") for each in shapes.groups())
+    return "0" in old and "0" in new and "-1" in new
+
+
+def _shaken(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[list[np.ndarray]]:
+    found = []
+    for number in range(comparison.SHAKES):
+        other = comparison.shaken_model(model, number)
+        again = _expected(other, comparison.shaken_feeds(feeds, number))
+        if again is not None:
+            found.append(again)
+    return found
+
+
+def in_child(work: Any, *arguments: Any) -> Any:
+    """Return the result of a function in a process with limits, or a text if it has none."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(sender, work, arguments))
+    process.start()
+    sender.close()
+    try:
+        result = receiver.recv() if receiver.poll(SECONDS) else f"no end after {SECONDS} s"
+    except EOFError:
+        process.join()
+        result = f"its process ends with {process.exitcode}"
+    process.kill()
+    process.join()
+    return result
+
+
+def _send(sender: Any, work: Any, arguments: tuple[Any, ...]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 2)
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    sender.send(work(*arguments))
+
+
+def made_and_judged(seed: int) -> tuple[bytes, Any, list[tuple[str, str]]]:
+    """Make the network of a seed and judge it."""
+    model, runs = open_generator.grown(seed)
+    return model.SerializeToString(), runs, judged(model, runs)
+
+
+class Totals:
+    """Counts of networks and sizes, and the findings."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.graphs: Counter[str] = Counter()
+        self.sizes: Counter[str] = Counter()
+        self.causes: Counter[str] = Counter()
+        self.firsts: dict[str, int] = {}
+
+    def add(self, seed: int, found: Any) -> None:
+        """Count the result of a network, and keep it if it is wrong."""
+        if isinstance(found, str):
+            self._fail(seed, found)
+            return
+        data, runs, results = found
+        kinds = Counter(kind for kind, _ in results)
+        self.sizes.update(kinds)
+        state = next((each for each in ("wrong", "refused") if kinds[each]), "right")
+        self.graphs[state] += 1
+        if state == "right":
+            return
+        text = next(text for kind, text in results if kind == state)
+        self._count(state, text, seed)
+        model = onnx.load_from_string(data)
+        feeds = {f"{i}:{name}": each for i, (_, run) in enumerate(runs)
+                 for name, each in run.items()}  # fmt: skip
+        about = f"{text}\n\n{onnx.printer.to_text(model)}"
+        if state == "wrong":
+            repeat = f"--first {seed} --count 1"
+            self.findings.add("wrong", about, f"open-{seed}", model, feeds, repeat)
+        else:
+            self.findings.remark(f"refused {stem_of(text)[:60]}", about, f"open-{seed}", model)
+
+    def _fail(self, seed: int, text: str) -> None:
+        """Count a process without a result; the network is made again to see whether it is a
+        judge's."""
+        made = in_child(_expected_of_seed, seed)
+        if isinstance(made, str):
+            self.graphs["left out"] += 1
+            print(f"seed {seed} is left out, since its judge fails: {made}", flush=True)
+            return
+        state = "refused" if text.startswith("no end") else "wrong"
+        self.graphs[state] += 1
+        self._count(state, text, seed)
+        print(f"FOUND {state}: seed {seed}: {text}", flush=True)
+
+    def _count(self, state: str, text: str, seed: int) -> None:
+        cause = f"{state}: {stem_of(text)}"
+        self.causes[cause] += 1
+        self.firsts.setdefault(cause, seed)
+
+    def lines(self) -> list[str]:
+        """Return the causes with the first seed of each, and the totals."""
+        found = [f"{count} times, first seed {self.firsts[cause]}: {cause}"
+                 for cause, count in self.causes.most_common()]  # fmt: skip
+        sizes = ", ".join(f"{self.sizes[each]} {each}"
+                          for each in ("right", "refused", "wrong", "skipped"))  # fmt: skip
+        g = self.graphs
+        total = g["right"] + g["refused"] + g["wrong"]
+        graphs = f"{g['right']} right, {g['refused']} refused, {g['wrong']} wrong"
+        return [*found, f"sizes: {sizes}", f"{total} graphs: {graphs}"]
+
+
+def _expected_of_seed(seed: int) -> int:
+    model, runs = open_generator.grown(seed)
+    return sum(_expected(model, feeds) is not None for _, feeds in runs)
+
+
+def stem_of(text: str) -> str:
+    """Remove sizes, quoted names and numbers from an error."""
+    text = re.sub(r"^at \{.*?\}: ", "", " ".join(text.split()))
+    return re.sub(r"'[^']*'|\"[^\"]*\"|\b\w*\d[\w.+-]*|\[[^\]]*\]", "_", text)[:150]
+
+
+def again(path: Path) -> int:
+    """Run one finding and print the result of each size."""
+    runs: dict[int, dict[str, np.ndarray]] = {}
+    with np.load(path.with_suffix(".npz")) as file:
+        for key in file.files:
+            _, number, name = key.split(":", 2)
+            runs.setdefault(int(number), {})[name] = file[key]
+    rows = [({}, feeds) for _, feeds in sorted(runs.items())]
+    results = in_child(judged, onnx.load(path), rows)
+    print(json.dumps(results, indent=1))
+    return int(isinstance(results, str) or any(kind == "wrong" for kind, _ in results))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--findings", type=Path, default=None, help="folder of findings")
+    arguments = parser.parse_args()
+    if arguments.file:
+        return again(arguments.file)
+    totals = Totals(Findings(arguments.findings, "open_graphs.py"))
+    end = time.monotonic() + arguments.seconds
+    for seed in range(arguments.first, arguments.first + arguments.count):
+        if time.monotonic() > end:
+            break
+        totals.add(seed, in_child(made_and_judged, seed))
+    print(*totals.lines(), sep="\n")
+    if totals.findings.folder is not None:
+        print(f"findings are kept in {totals.findings.folder}")
+    return int(totals.graphs["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Random networks with open axes: reproducible, with invalid sizes, and errors that are found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fuzz"))
+
+import open_generator
+import open_graphs
+from findings import Findings
+
+SEEDS = range(5)
+
+
+def test_a_seed_gives_one_network_with_six_sizes():
+    for seed in SEEDS:
+        (first, runs), (again, _) = (open_generator.grown(seed) for _ in range(2))
+        assert first == again
+        assert len(runs) == 6
+        assert any(dim.dim_param for value in first.graph.input
+                   for dim in value.type.tensor_type.shape.dim)  # fmt: skip
+
+
+def _model(body: str, inputs: str = "float[N] x", outputs: str = "float[K] y") -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 18]> g ({inputs}) => ({outputs}) {{ {body} }}'
+    )
+
+
+def _runs(*sizes: int) -> open_graphs.Runs:
+    return [({"N": n}, {"x": np.arange(n, dtype=np.float32)}) for n in sizes]
+
+
+class _Doubling:
+    """Network that doubles its input, whatever its file says."""
+
+    def __call__(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"y": feeds["x"] * 2}
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("y = Add(x, x)", ["right", "right"]),
+        ("y = Identity(x)", ["wrong", "wrong"]),
+        ("k = Constant<value_ints = [5]>() t, i = TopK(x, k) y = Add(t, t)", ["wrong", "wrong"]),
+        ("s = Constant<value_ints = [4, -1]>() r = Reshape(x, s) f = Constant<value_ints = [-1]>()"
+         " t = Reshape(r, f) y = Add(t, t)", ["wrong", "right"]),
+    ],
+    ids=["right", "wrong", "invalid-and-wrong", "invalid"],
+)  # fmt: skip
+def test_results_of_a_network(body, kinds, monkeypatch):
+    monkeypatch.setattr(open_graphs.tvmrt, "load", lambda *_, **__: _Doubling())
+    found = [kind for kind, _ in open_graphs.judged(_model(body), _runs(3, 8))]
+    assert found == kinds
+
+
+def test_an_error_where_onnxruntime_runs_is_refused(monkeypatch):
+    def load(*_: object, **__: object) -> None:
+        raise ValueError("it is not supported")
+
+    monkeypatch.setattr(open_graphs.tvmrt, "load", load)
+    (first, second) = open_graphs.judged(_model("y = Add(x, x)"), _runs(3, 8))
+    assert first[0] == second[0] == "refused"
+    assert "ValueError: it is not supported" in first[1]
+
+
+def test_totals_name_causes_and_first_seeds(tmp_path, capsys):
+    totals = open_graphs.Totals(Findings(tmp_path, "open_graphs.py"))
+    data, runs = _model("y = Add(x, x)").SerializeToString(), _runs(3)
+    for seed, kind in enumerate(["right", "refused", "wrong", "wrong"]):
+        totals.add(seed, (data, runs, [(kind, "" if kind == "right" else f"at {{}}: {kind} 1")]))
+    lines = totals.lines()
+    assert lines[-1] == "4 graphs: 1 right, 1 refused, 2 wrong"
+    assert "2 times, first seed 2: wrong: wrong _" in lines
+    assert "--first 2 --count 1" in capsys.readouterr().out
+    assert len(list(tmp_path.glob("wrong-*.onnx"))) == 2
+
+
+@pytest.mark.slow
+def test_five_seeds_run():
+    for seed in SEEDS:
+        found = open_graphs.in_child(open_graphs.made_and_judged, seed)
+        assert not isinstance(found, str), found
+        assert len(found[2]) == 6
