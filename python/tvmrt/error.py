@@ -67,6 +67,11 @@ class UnboundedDimensionsError(TVMError, ValueError):
         self.names = names
 
 
+class SizeConditionError(ValueError):
+    """The sizes of a run do not satisfy a condition of the compiled network, such as that the
+    height is a multiple of 16. Nothing was computed."""
+
+
 class UnexpectedImportError(TVMError, ValueError):
     """A network is refused because importing one of its nodes raised an unexpected exception.
 
@@ -106,6 +111,7 @@ _registered: dict[str, type[BaseException]] = {
         OpAttributeUnImplemented,
         DiagnosticError,
         UnsupportedError,
+        SizeConditionError,
         CompileError,
         NameNotFoundError,
     )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.error import TvmrtWarning
 
 rng = np.random.default_rng(4)
 
@@ -33,12 +32,11 @@ def fitted(rows: int = 30):
     return x, LogisticRegression().fit(x, x[:, 0] > 0)
 
 
-def test_the_default_batch_of_an_estimator_grows(tmp_path):
+def test_an_estimator_takes_any_number_of_rows(tmp_path):
     x, model = fitted(200)
     network = tvmrt.load(model, cache=tmp_path)
-    assert network.dims == {"batch": (1, 64)}
-    with pytest.warns(TvmrtWarning, match="batch"):
-        np.testing.assert_array_equal(network(x)[0], model.predict(x))
+    assert network.dims == {"batch": (1, None)}
+    np.testing.assert_array_equal(network(x)[0], model.predict(x))
     declared = tvmrt.load(model, dims={"batch": 8}, cache=tmp_path)
     with pytest.raises(ValueError, match="dimension batch has 200 elements, expected 1 to 8"):
         declared(x)

@@ -86,7 +86,7 @@ def _write_libraries(
 
     request = compiling.make_request(dims, target)
     with warnings.catch_warnings(), replacing(output) as aside:
-        warnings.simplefilter("ignore")  # inferred bounds; the session reports errors only
+        warnings.simplefilter("ignore")  # the session reports errors only
         network = onnx.load(model)
         if parts:
             compiling.check_dimensions(dims, request, network)

@@ -15,7 +15,7 @@ import onnx
 from tvmrt.compiler import option_values
 from tvmrt.compiler.codegen.target import get_target, target_names
 from tvmrt.compiler.frontend.dims import Dims
-from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
+from tvmrt.compiler.frontend.onnx.axis_names import name_symbolic_axes
 from tvmrt.compiler.request import Request, make
 from tvmrt.error import UnsupportedError, suggestion
 from tvmrt.network import cache_key

@@ -6,7 +6,10 @@
 #include "provider.h"
 #include "sdk/tensors.h"
 
-enum { MAX_AXES = 64 };
+enum {
+  MAX_AXES = 64,
+  MAX_STEP = 1024 /* a multiple of a step without a maximum ends that much below INT32_MAX */
+};
 
 /* Names of the runtime for onnxruntime's element types, by number. */
 static const char* const element_names[] = {
@@ -44,9 +47,13 @@ static bool read_declared(job* j, const ort_value_info* info, declared* out) {
   return ORT(j, api.GetDimensions, shape, out->extents, out->rank);
 }
 
-/* An extent is fixed or has bounds; the tensor of an executor that has not run has the maxima. */
+/* An extent is fixed or has bounds. */
 static int64_t min_extent(const library_port* port, size_t axis) {
   return port->dims == NULL ? port->tensor->shape[axis] : port->dims->least[axis];
+}
+
+static int64_t max_extent(const library_port* port, size_t axis) {
+  return port->dims == NULL ? port->tensor->shape[axis] : port->dims->most[axis];
 }
 
 /* An extent that the model leaves open is compared by each run. */
@@ -55,7 +62,7 @@ static bool has_shape_of(const declared* model, const library_port* port) {
   if (model->rank != (size_t)port->tensor->ndim) return false;
   for (size_t i = 0; i < model->rank; ++i) {
     if (model->extents[i] < 0) continue;
-    if (model->extents[i] < min_extent(port, i) || model->extents[i] > port->tensor->shape[i]) {
+    if (model->extents[i] < min_extent(port, i) || model->extents[i] > max_extent(port, i)) {
       return false;
     }
   }
@@ -77,13 +84,15 @@ static bool has_element_of(const declared* model, const library_port* port) {
          tvmrt__same_dtype(dtype, port->tensor->dtype);
 }
 
-/* Append a range of extents, such as 4, 1..8 or, if it is not known, ?. */
+/* Append a range of extents, such as 4, 1..8, 1.. without a maximum or, if it is not known, ?. */
 static void add_extent(tvmrt_buf* to, size_t axis, int64_t low, int64_t high) {
   (void)tvmrt__buf_puts(to, axis == 0 ? "" : ",");
   if (low < 0) {
     (void)tvmrt__buf_puts(to, "?");
   } else if (low == high) {
     (void)tvmrt__buf_printf(to, "%" PRId64, low);
+  } else if (high > INT32_MAX - MAX_STEP) {
+    (void)tvmrt__buf_printf(to, "%" PRId64 "..", low);
   } else {
     (void)tvmrt__buf_printf(to, "%" PRId64 "..%" PRId64, low, high);
   }
@@ -97,7 +106,7 @@ static void fail_difference(job* j, const declared* model, const library_port* p
     add_extent(&found, i, model->extents[i], model->extents[i]);
   }
   for (int32_t i = 0; i < port->tensor->ndim; ++i) {
-    add_extent(&wanted, (size_t)i, min_extent(port, (size_t)i), port->tensor->shape[i]);
+    add_extent(&wanted, (size_t)i, min_extent(port, (size_t)i), max_extent(port, (size_t)i));
   }
   job_fail(
       j, ORT_INVALID_ARGUMENT,

@@ -122,6 +122,8 @@ static size_t check_size(job* j, const ort_value* value, const DLTensor* tensor)
   return size;
 }
 
+enum { EXAMPLE_MAXIMUM = 1024 };
+
 /* The first dimension of an input whose size is out of bounds, as a value of the option dims that
  * includes it; NULL: none has a name. */
 static char* wider_bounds(job* j, const kernel* k, size_t input, const DLTensor* given) {
@@ -130,9 +132,11 @@ static char* wider_bounds(job* j, const kernel* k, size_t input, const DLTensor*
   for (int32_t i = 0; i < of->rank; ++i) {
     const int64_t size = given->shape[i];
     if ((size >= of->least[i] && size <= of->most[i]) || of->dim[i] < 0) continue;
+    /* an example for a dimension without a maximum */
+    const int64_t most = of->most[i] > INT32_MAX - EXAMPLE_MAXIMUM ? EXAMPLE_MAXIMUM : of->most[i];
     return job_text(j, "%s=%lld..%lld", k->dims->dims[of->dim[i]].name,
                     (long long)(size < of->least[i] ? size : of->least[i]),
-                    (long long)(size > of->most[i] ? size : of->most[i]));
+                    (long long)(size > most ? size : most));
   }
   return NULL;
 }

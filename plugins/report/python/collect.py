@@ -9,7 +9,8 @@ from typing import Any
 from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.compiler.export.summary import OperatorSummary, Summary
 from tvmrt.compiler.ir import Node
-from tvmrt.compiler.ir.extent import Extent, extent_text, upper_bound
+from tvmrt.compiler.ir.extent import Extent, extent_text
+from tvmrt.compiler.ir.extent_forms import expected_size
 from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
 from tvmrt.compiler.ir.reduced_precision import PRECISION
 from tvmrt.compiler.ir.region import region_of
@@ -75,6 +76,7 @@ def _memory(summary: Summary) -> dict[str, Any]:
         "lower_bound_bytes": summary.lower_bound_bytes,
         "weights_bytes": summary.weights_bytes,
         "scratch_bytes": summary.scratch_bytes,
+        "planned_in_runs": summary.planned_in_runs,
         "pools": [asdict(pool) for pool in summary.pools],
         "tensors": [asdict(row) for row in summary.plan],
     }
@@ -138,7 +140,7 @@ def _access(access: Access) -> dict[str, Any]:
         "name": buffer.name,
         "dtype": str(buffer.dtype),
         "shape": [extent_text(n) if isinstance(n, Extent) else n for n in shape],
-        "nbytes": buffer.dtype.nbytes(upper_bound(access.at.size)),
+        "nbytes": buffer.dtype.nbytes(expected_size(access.at.size)),
         "constant": buffer.kind == CONSTANT,
     }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +65,7 @@ def command(
     inputs = None if inputs_file is None else files.load_inputs(inputs_file)
     rows = _verify(model, inputs_file, threads, requested) if verified else None
     with console.progress(not as_json) as progress:
-        data = _data(model, requested, threads, inputs, not no_run, progress)
+        data, sizes = _data(model, requested, threads, inputs, not no_run, progress)
     if rows is not None:
         data["verify"] = rows
     if output is not None or not as_json:
@@ -72,13 +74,15 @@ def command(
     if as_json:
         console.print_json("report", data)
     else:
-        console.print_pairs({"wrote": target, "operators": len(data["operators"])})
+        at = {"sizes": sizes} if sizes else {}
+        console.print_pairs({"wrote": target, "operators": len(data["operators"]), **at})
 
 
 def _data(
     model: Path, requested: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
-) -> dict[str, Any]:
-    """Return the data of the report; for boards with code and stack sizes from the C compiler."""
+) -> tuple[dict[str, Any], str]:
+    """Return the data of the report, for boards with code and stack sizes from the C compiler, and
+    a text with the sizes that were chosen for dimensions without bounds."""
     from tvmrt.cli import memory_report
     from tvmrt.cli.compile import measure_code
     from tvmrt.compiler.export.model_library_format import metadata
@@ -86,18 +90,25 @@ def _data(
     from tvmrt.compiler.request import make
     from tvmrt.plugins.report import operator_times
     from tvmrt.plugins.report.network_report import report
+    from tvmrt.plugins.report.sizes import compile_at_sizes
 
     request = make({**requested, "progress": progress}).for_here()
-    library = compile_network(str(model), request)
+
+    def compile_for(dims: Mapping[str, Any]) -> CompiledLibrary:
+        return compile_network(
+            str(model), replace(request, dims={**(request.dims or {}), **dims} or None)
+        )
+
+    library, sizes = compile_at_sizes(compile_for, inputs)
     if not library.options.firmware:
         here = run and library.target.hosted
         executor = _executor(library, threads, inputs) if here else None
         peaks = operator_times.layer_peaks(library) if here else None
-        return report(library, model.name, executor, peaks).data
+        return report(library, model.name, executor, peaks).data, sizes
     data = report(library, model.name).data
     costs = measure_code(library, requested["cc"])
     data["footprint"] = memory_report.as_dict(metadata([library])["modules"], costs)
-    return data
+    return data, sizes
 
 
 def _executor(library: CompiledLibrary, threads: int, inputs: Any) -> Any:
@@ -128,7 +139,6 @@ def _verify(
         for name, row in all_options().items()
         if name in requested and "verify" in row.commands
     }
-    choices["executor"] = requested["executor"] or "graph"
     rows, judge = compare_tensors(model, inputs_file, threads, False, choices)
     result = as_dict(rows, judge)
     for row in result["tensors"]:

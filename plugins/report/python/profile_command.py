@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -86,8 +87,13 @@ def _prepare(
     if not is_network(model):
         return load(model).warm_executor(**inputs), {}
     from tvmrt.compiler.pipeline import compile as compile_network
+    from tvmrt.plugins.report.sizes import compile_at_sizes
 
-    library = compile_network(str(model), progress=progress, **requested)
+    def compile_for(dims: Mapping[str, Any]) -> CompiledLibrary:
+        more = {**requested, "dims": {**(requested["dims"] or {}), **dims}}
+        return compile_network(str(model), progress=progress, **more)
+
+    library, _ = compile_at_sizes(compile_for, inputs)
     return load(library).warm_executor(**inputs), _known(library, model.name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.cli.schema_types import by_name, integer, list_of, of, record, seconds, size, text
+from tvmrt.cli.schema_types import by_name, flag, integer, list_of, of, record, seconds, size, text
 from tvmrt.cli.schemas import SHAPE, WORDS, footprint
 
 TENSOR = record(
@@ -38,6 +38,7 @@ REPORT = (
         memory=record(
             arena_bytes=size(), lower_bound_bytes=size(), weights_bytes=size(),
             scratch_bytes=size(),
+            planned_in_runs_=flag("Each run plans its memory; the sizes are estimates."),
             pools=list_of(of("tvmrt.compiler.export.summary:PoolSummary")),
             tensors=list_of(of("tvmrt.compiler.export.summary:PlanRow")),
         ),

@@ -86,7 +86,7 @@ class Result:
     decoder: DecoderSpeed | None = None
 
 
-@click.command("bench", cls=connections.ConnectedCommand, rows=(), defaults={"executor": "graph"})
+@click.command("bench", cls=connections.ConnectedCommand, rows=())
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",

@@ -286,6 +286,8 @@ def _print_costs(compiled: Any, costs: Any) -> None:
 
 
 def _print_operators(summary: Any) -> None:
+    from tvmrt.compiler.ir.extent_forms import EXPECTED_SIZE
+
     rows = [
         (
             operator.name,
@@ -296,7 +298,10 @@ def _print_operators(summary: Any) -> None:
         )
         for operator in summary.operators
     ]
-    columns = ("function", "operator", "result", "multiply-adds", "nodes")
+    work = "multiply-adds"
+    if summary.planned_in_runs:
+        work = f"multiply-adds if open sizes are {EXPECTED_SIZE}"
+    columns = ("function", "operator", "result", work, "nodes")
     left = ("function", "operator", "result", "nodes")
     console.print_table("operators", columns, rows, left)
 
@@ -387,8 +392,17 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
             summary.reduced, lambda row: row.precision != "float32",
             f"in {reduced}", _reduced_text, "kept in float32",
         ),
+        **_arena_pairs(summary),
+        **devices,
+    }  # fmt: skip
+
+
+def _arena_pairs(summary: Any) -> dict[str, str]:
+    if summary.planned_in_runs:
+        return {"memory": "planned in each run, for its sizes"}
+    size = console.format_bytes
+    return {
         "memory": f"{size(summary.arena_bytes)} for tensors; lower bound of any plan "
         f"{size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} more for each thread",
-        **devices,
-    }  # fmt: skip
+    }

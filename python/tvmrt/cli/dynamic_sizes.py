@@ -1,9 +1,13 @@
-"""Choose sizes for testing networks with dynamic dimensions: maximum, minimum and middle."""
+"""Choose sizes for testing networks with dynamic dimensions: maximum, minimum and middle.
+
+A dimension without bounds gets a moderate maximum, a smaller one if it is the first axis of an
+input, which often is a batch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
 
     from tvmrt.compiler.ir.extent import Symbol
 
+MAX_OPEN_SIZE = 48  # chosen for a dimension without bounds
+MAX_OPEN_BATCH = 4  # if it is the first axis of an input
 MAX_TRIED = 1 << 18  # maximum number of sizes to try near the desired ones
 
 
@@ -37,19 +43,16 @@ class Trial:
         )
 
 
-# Limit for the tensors at chosen sizes if all intermediate tensors are kept as well.
-MAX_KEPT_BYTES = 1 << 28
-
-
 def with_chosen_dims(
-    model: onnx.ModelProto, choices: Mapping[str, Any], max_memory: int | None = None
+    model: onnx.ModelProto, choices: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
-    """Return the model with a name for each dynamic axis, and the options with bounds for the
-    undeclared dimensions. Raises the errors of ``tvmrt.compiler.pipeline.choose_dims``."""
+    """Return the model with a name for each dynamic axis, and the options with the undeclared
+    dimensions, which have no bounds, and the executor. Raises UnboundedDimensionsError for a
+    board."""
     from tvmrt.compiler.frontend.dims import Dims
-    from tvmrt.compiler.frontend.onnx.default_bounds import name_symbolic_axes
+    from tvmrt.compiler.frontend.onnx.axis_names import name_symbolic_axes
     from tvmrt.compiler.frontend.onnx.inputs import make_given_inputs
-    from tvmrt.compiler.pipeline import choose_dims
+    from tvmrt.compiler.pipeline.open_dims import with_open_dims
     from tvmrt.compiler.request import make
 
     shapes, dims = choices["shapes"], Dims(choices["dims"])
@@ -63,14 +66,11 @@ def with_chosen_dims(
         for dim in info.type.tensor_type.shape.dim
         if not dim.HasField("dim_value")
     ]
-    if all(name in dims for name in names):
-        return model, choices
-    requested = {
-        name: value for name, value in choices.items() if name not in ("remote_machine", "progress")
-    }
-    if not requested.get("max_memory"):
-        requested["max_memory"] = max_memory
-    return named, {**choices, "dims": choose_dims(named, make(requested))}
+    undeclared = dims.undeclared(names)
+    if not undeclared:
+        return model, {**choices, "executor": choices.get("executor") or "graph"}
+    given = {name: choices[name] for name in choices if name not in ("remote_machine", "progress")}
+    return named, {**choices, "dims": with_open_dims(make(given), tuple(undeclared)).dims}
 
 
 def trials(
@@ -104,7 +104,6 @@ def _shapes(
     """Return descriptions of sizes, each with the shapes of all inputs at these sizes."""
     from tvmrt.compiler.frontend.dims import Dims
     from tvmrt.compiler.frontend.onnx.inputs import input_types
-    from tvmrt.compiler.ir.extent import symbols_of
     from tvmrt.compiler.ir.extent_forms import linear_form
 
     weights = {tensor.name for tensor in model.graph.initializer}
@@ -113,7 +112,7 @@ def _shapes(
     types = input_types(infos, shapes, Dims(dims), results)
     fitting = _fitting_types(model, shapes, dims, types)
     found = {}
-    for sizes in _fitting_sizes(symbols_of(*(t.shape for t in fitting.values()))):
+    for sizes in fitting_sizes([t.shape for t in fitting.values()]):
         at = {name: tuple(_at(n, sizes) for n in type.shape) for name, type in fitting.items()}
         named = {}
         for name, type in types.items():
@@ -144,6 +143,27 @@ def _fitting_types(
         return types
     found = {value.name: value.type for value in graph.inputs}
     return found if found.keys() == types.keys() else types
+
+
+def fitting_sizes(shapes: Sequence[Sequence[Any]]) -> list[dict[str, int]]:
+    """Return sizes, by symbol, for inputs of these symbolic shapes: large, small and between."""
+    return _fitting_sizes(_with_maxima(shapes))
+
+
+def _with_maxima(shapes: Sequence[Sequence[Any]]) -> list[Symbol]:
+    """Return the symbols in the shapes of inputs, with a moderate maximum if they have none."""
+    from tvmrt.compiler.ir.extent import symbols_of
+    from tvmrt.network.open_sizes import is_open, step_of
+
+    batches = symbols_of(*(shape[0] for shape in shapes if len(shape) > 1))
+
+    def maximum(symbol: Symbol) -> int:
+        if not is_open(symbol.high, symbol.name):
+            return symbol.high
+        size = MAX_OPEN_BATCH if symbol in batches else MAX_OPEN_SIZE
+        return max(-(-size // step_of(symbol.name)), symbol.low + 2)
+
+    return [replace(symbol, high=maximum(symbol)) for symbol in symbols_of(*shapes)]
 
 
 def _fitting_sizes(symbols: Collection[Symbol]) -> list[dict[str, int]]:

@@ -41,7 +41,7 @@ ROWS_SHOWN = 20
 INT8_STATE_OPERATOR = "com.microsoft::DynamicQuantizeLSTM"
 
 
-@click.command("verify", cls=connections.ConnectedCommand, rows=(), defaults={"executor": "graph"})
+@click.command("verify", cls=connections.ConnectedCommand, rows=())
 @click.argument("model", type=options.PATH)
 @options.inputs_option
 @click.option(
@@ -105,9 +105,7 @@ def compare_tensors(
         return result
     network = node_names.with_distinct_names(onnx_reference.load_model(model))
     network, choices = sequence_io.sequences_to_tensors(network, choices)
-    network, choices = dynamic_sizes.with_chosen_dims(
-        network, choices, dynamic_sizes.MAX_KEPT_BYTES
-    )
+    network, choices = dynamic_sizes.with_chosen_dims(network, choices)
     tried = dynamic_sizes.trials(network, choices, inputs_file)
     choices["operators"] = options.load_operators(choices["operators"])
     rows, judge = _check_outputs(network, tried, threads, choices)

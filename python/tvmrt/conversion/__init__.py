@@ -31,14 +31,13 @@ class Settings(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """A network with its shapes and dims for ``tvmrt.compile``, the model that it was made of (None
-    if it needed no conversion), and names of dims whose bounds the converter chose."""
+    """A network with its shapes and dims for ``tvmrt.compile``, and the model that it was made of
+    (None if it needed no conversion)."""
 
     network: Any
     shapes: Mapping[str, Any] | None
     dims: Mapping[str, Any] | None
     original: Original | None = None
-    defaults: tuple[str, ...] = ()
 
 
 class _Format(NamedTuple):

@@ -15,7 +15,6 @@ from tvmrt.conversion.missing_values import record_missing_values
 from tvmrt.conversion.predictions import of_booster, of_estimator, original_of
 from tvmrt.option_syntax import option
 
-DEFAULT_MAX_BATCH = 64  # default maximum of the batch; calls with more rows compile a variant
 _INSTEAD = "convert it to ONNX yourself and give that file"
 # Some converters of skl2onnx fail with later versions of ai.onnx.ml, others with opsets before 18.
 _OPSETS = {"": 18, "ai.onnx.ml": 3}
@@ -28,6 +27,7 @@ _OTHER_OPTIONS = (
     "train it with another objective or boosting, or convert it in another way and give the ONNX "
     "file"
 )
+_ROWS = "batch"  # name of the dimension of the rows
 _BOOSTERS = ("lightgbm", "xgboost")
 
 
@@ -59,7 +59,8 @@ def convert_estimator(model: Any, settings: Settings) -> Converted:
         of_estimator(model, exported.graph.output, columns_of(model)),
         _OTHER_OPTIONS if boosters else _SKL2ONNX, takes_missing,
     )  # fmt: skip
-    return Converted(exported, shapes, dims, original, _defaults(settings, dims))
+    _name_rows(exported)
+    return Converted(exported, shapes, dims, original)
 
 
 def _options_of_scores(model: Any) -> dict[int, dict[str, bool]] | None:
@@ -93,7 +94,8 @@ def convert_booster(model: Any, settings: Settings) -> Converted:
     original = original_of(
         what, "onnxmltools", exported, [], settings.example, shape, run, _OTHER_OPTIONS
     )
-    return Converted(exported, shapes, dims, original, _defaults(settings, dims))
+    _name_rows(exported)
+    return Converted(exported, shapes, dims, original)
 
 
 def _columns(model: Any) -> int:
@@ -196,40 +198,35 @@ def _is_fitted(model: Any) -> bool:
 
 
 def _sizes(given: Settings, features: int) -> tuple[Any, Any]:
-    """Return shapes and dims with defaults. Raise ValueError for a wrong number of columns."""
+    """Return shapes, None for any number of rows, and dims. Raise ValueError for a wrong number of
+    columns."""
     shape = _shape_of_input(given.shapes)
-    if shape is None:
-        return given.shapes or {"X": ("batch", features)}, _with_default(given.dims)
+    if shape is None or shape == (_ROWS, features):
+        return given.shapes if shape is None else None, given.dims
     if len(shape) == 2 and isinstance(shape[1], int) and shape[1] != features:
         raise ValueError(
             f"{option('shapes', given.shapes)}: the model was fitted with {features} columns, not "
             f"{shape[1]}; give {(shape[0], features)}"
         )
-    return given.shapes, _with_default(given.dims) if "batch" in shape else given.dims
+    return given.shapes, given.dims
 
 
 def _row_shape(shapes: Any, features: int) -> tuple[int | str, int]:
     """Return the number of rows, or the name of their dimension, and the number of columns."""
     shape = _shape_of_input(shapes)
-    rows = shape[0] if shape else "batch"
+    rows = shape[0] if shape else _ROWS
     return re.split("[<=]", rows)[0].strip() if isinstance(rows, str) else int(rows), features
+
+
+def _name_rows(model: Any) -> None:
+    """Name the dimension of the rows, which stays open."""
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = _ROWS
 
 
 def _shape_of_input(shapes: Any) -> tuple[Any, ...] | None:
     """Return the shape that is given for the input X; None if there is none."""
     shape = shapes.get("X") if isinstance(shapes, Mapping) else None
     return tuple(shape) if isinstance(shape, (tuple, list)) else None
-
-
-def _with_default(dims: Any) -> Any:
-    """Return the dimensions with a maximum of the batch if they give none."""
-    if dims is None or isinstance(dims, Mapping):
-        return {"batch": DEFAULT_MAX_BATCH, **(dims or {})}
-    return dims  # the compiler reports what it should be
-
-
-def _defaults(settings: Settings, dims: Any) -> tuple[str, ...]:
-    return tuple(name for name in dims or {} if name not in (settings.dims or {}))
 
 
 def _boosters_in(model: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from typing import Any, Callable, cast
 
 import numpy as np
 
-from tvmrt.runtime._core import ArrayCall
+from tvmrt.runtime._core import ArrayCall, array_over
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
+from tvmrt.runtime.ndarray import NDArray
 from tvmrt.tensor_info import TensorInfo
 
 Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # the format of ArrayCall
@@ -31,18 +33,65 @@ def _processors() -> int:
 DEFAULT_MAX_IDLE = _processors()
 MIN_IDLE_SECONDS = 0.25
 
+# Arrays of at least this size are used in place, or become results without a copy. Below, a copy is
+# as fast.
+LARGE_BYTES = 1 << 15
+
 
 class Context:
     """One executor with its own inputs, outputs and intermediate tensors."""
 
-    __slots__ = ("call", "executor", "run")
+    __slots__ = ("bind_input", "call", "executor", "output_bytes", "run", "take_output")
 
     def __init__(self, executor: Executor, ports: Ports | None) -> None:
         module = executor.module
         self.executor = executor
         self.run = module["run"]
+        self.bind_input = module["set_input_zero_copy"]
+        self.take_output = module["take_output"]
+        self.output_bytes: list[int] = []
         if ports is not None:
-            self.call = ArrayCall(module["set_input"], self.run, module["get_output"], *ports)
+            self.call = ArrayCall(
+                module["set_input"],
+                self.run,
+                module["get_output"],
+                *ports,
+                self.bind_input,
+                self.take_output,
+                LARGE_BYTES,
+            )
+
+    def set_input(self, number: int, value: Any) -> None:
+        """Use a large array in place, if the executor can: it must live until the run has ended."""
+        if type(value) is np.ndarray and value.nbytes >= LARGE_BYTES:
+            try:
+                self.bind_input(number, value)
+            except Exception:  # of another type, not contiguous, not aligned: set_input decides
+                pass
+            else:
+                return
+        self.executor.set_input(number, value)
+
+    def result(self, number: int) -> np.ndarray[Any, Any]:
+        """Return an output as an array that later runs do not change."""
+        output = self.executor.get_output(number)
+        if isinstance(output, NDArray) and output.nbytes >= LARGE_BYTES:
+            self.output_bytes = self.output_bytes or output_bytes_of(self.executor)
+            # a result that is much smaller than its memory is copied, and numpy is faster then
+            if 4 * output.nbytes > self.output_bytes[number]:
+                return array_over(self.take_output(number))
+        return cast("np.ndarray[Any, Any]", output.numpy())
+
+
+def output_bytes_of(executor: Executor) -> list[int]:
+    """Return the bytes of the outputs' memory; 0 where each run allocates what it needs."""
+    info = executor.module["get_output_info"]()
+    output_bytes = []
+    for shape, dtype in zip(info["shape"].values(), info["dtype"].values()):
+        extents = [int(n) for n in shape]
+        is_open = any(n >= 2**31 - 1 for n in extents)
+        output_bytes.append(0 if is_open else math.prod(extents) * DataType(dtype).bits // 8)
+    return output_bytes
 
 
 def unused_releaser(idle: deque[Context]) -> Callable[[], None]:

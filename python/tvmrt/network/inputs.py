@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmrt.network.open_sizes import example_maximum, value_of
 from tvmrt.option_syntax import choose
 from tvmrt.tensor_info import TensorInfo
 
@@ -14,18 +15,24 @@ if TYPE_CHECKING:
 
 
 def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo:
-    """Return an input with its dynamic dimensions at the maximum of ``bounds``, (min, max) by name.
+    """Return an input with its dynamic dimensions at the maximum of ``bounds``, (min, max) by name,
+    or at a moderate size if that is not limited.
 
-    Raises ValueError if an extent depends on other extents.
+    Raises ValueError if an extent depends on other extents by more than sums and products.
     """
-    unknown = [e for e in info.shape if isinstance(e, str) and e not in bounds]
-    if unknown:
+    sizes = {name: example_maximum(name, each) for name, each in bounds.items()}
+    shape = tuple(e if isinstance(e, int) else _size_of(info, e, sizes) for e in info.shape)
+    return TensorInfo(info.name, info.dtype, shape)
+
+
+def _size_of(info: TensorInfo, extent: str, sizes: Mapping[str, int]) -> int:
+    size = value_of(extent, sizes)
+    if size is None:
         raise ValueError(
-            f"input {info.name} has the extent {unknown[0]}, which depends on other dimensions; "
+            f"input {info.name} has the extent {extent}, which depends on other dimensions; "
             "give the inputs"
         )
-    shape = tuple(bounds[e][1] if isinstance(e, str) else e for e in info.shape)
-    return TensorInfo(info.name, info.dtype, shape)
+    return size
 
 
 def random_inputs(infos: Iterable[TensorInfo]) -> dict[str, np.ndarray]:

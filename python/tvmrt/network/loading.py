@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +64,7 @@ def load(
 
         ===============  ===========================================================
         dims             bounds of dynamic dimensions: ``{"batch": (1, 8)}``;
-                         default: inferred, see ``Network.dims``
+                         default: any size, see ``Network.dims``
         shapes           shapes of inputs: ``{"image": (1, 3, 224, 224)}``
         example          inputs that a PyTorch or other module takes: ``(ids, mask)``
         trusted          ``True`` to read files that can run code, such as ``.pt``
@@ -110,7 +110,7 @@ def _load(
     if request is not None and options:
         raise TypeError("pass options by keyword, or all of them in one tvmrt.Request")
     model, requested, converted = with_conversion(model, request or make(options))
-    network = _from_network(_Source(model), requested.for_here(), cache, converted.defaults)
+    network = _from_network(_Source(model), requested.for_here(), cache)
     if converted.original is not None:  # also if cached: other models may convert to its bytes
         from tvmrt.conversion.agreement import check  # not needed for networks of files
 
@@ -122,13 +122,9 @@ def _load(
 
 
 def _from_network(
-    source: _Source,
-    requested: Request,
-    cache: bool | str | os.PathLike[str],
-    defaults: Collection[str] = (),
+    source: _Source, requested: Request, cache: bool | str | os.PathLike[str]
 ) -> Network:
-    """Return a network from the cache, or compile it. ``defaults``: names of ``requested.dims``
-    that the caller did not declare."""
+    """Return a network from the cache, or compile it."""
     digest, key = source.digest(), None
     if digest is not None and cache is not False:
         with suppress(cache_key.UncacheableOptionError):
@@ -159,7 +155,7 @@ def _from_network(
             )
         return compile_variant(replace(requested, shapes={**(requested.shapes or {}), **shapes}))
 
-    network.compile_on_demand(compile_for, defaults)
+    network.compile_on_demand(compile_for)
     if source.is_onnx:
         network.default_inputs = DefaultInputs(source.default_inputs, compile_with_inputs)
     return network

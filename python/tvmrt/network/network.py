@@ -6,14 +6,14 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 import numpy as np
 
-from tvmrt.error import NameNotFoundError
+from tvmrt.error import NameNotFoundError, SizeConditionError
 from tvmrt.network import array_conversion, executor_pool
 from tvmrt.network.default_inputs import DefaultInputs
 from tvmrt.network.executor_pool import Context, Ports, ports_of
@@ -24,9 +24,10 @@ from tvmrt.network.loaded_library import (
     open_module,
     unique_output_names,
 )
+from tvmrt.network.open_sizes import bounds_text, public_bounds
 from tvmrt.network.sidecar import Memory, NetworkMetadata, public_names
-from tvmrt.network.size_variants import InputSizeError, SizeVariants, variable_axes
-from tvmrt.network.suggest_bounds import mismatch
+from tvmrt.network.size_variants import InputSizeError, SizeVariants, open_axes
+from tvmrt.network.suggest_bounds import mismatch, with_sizes
 from tvmrt.network.tensor_infos import describe_tensors, is_plain
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
@@ -52,11 +53,10 @@ class Network:
     between calls, such as the state of recurrent layers, has one set of tensors, and its calls
     wait for each other. After a fork, parent and child may both call it.
 
-    A call with sizes outside of ``dims`` is never run in parts. If the network was loaded from a
-    source, such as an ``.onnx`` file, and ``tvmrt`` chose the bounds, the call compiles a variant
-    for wider bounds, with a warning, and this network keeps it for later calls; other callers may
-    run meanwhile. Otherwise, and if no variant compiles, the call raises ValueError. Copies by
-    ``pickle`` and networks that keep state compile no variants.
+    A call with sizes of undeclared dimensions that the network does not take compiles a variant for
+    them, kept for later calls, if it was loaded from a source, such as an ``.onnx`` file. Copies by
+    ``pickle`` and networks that keep state do not; their calls, and those for which no variant
+    compiles, raise ValueError. No call is run in parts.
 
     After a burst of concurrent calls the tensors of ``max_idle`` calls are kept, those of others
     are released.
@@ -71,7 +71,7 @@ class Network:
         first = loaded.make()
         # compiles the network again; None if this process did not compile it
         self.recompile: Callable[[], CompiledLibrary] | None = None
-        self.variants: SizeVariants | None = None  # None if no bounds may be widened
+        self.variants: SizeVariants | None = None
         self.default_inputs = DefaultInputs()
         self._lock = threading.Lock() if loaded.keeps_state() else None
         self._timed: str | None = None
@@ -118,8 +118,6 @@ class Network:
                 ports_of(self._input_indices, self._inputs),
                 ports_of(numbers, self._outputs),
             )
-
-    # ---- calls ----
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """Run the network.
@@ -179,7 +177,7 @@ class Network:
     def with_threads(self, threads: int) -> Network:
         """Return the network with at most this number of threads for each operator.
 
-        The calling thread is one of them. Both networks share the weights.
+        The calling thread is one of them. The networks share the weights.
         """
         other = Network(replace(self._loaded, threads=threads), self.metadata, self.name)
         other.recompile = self.recompile
@@ -189,15 +187,10 @@ class Network:
         other.default_inputs = self.default_inputs.with_threads(threads)
         return other
 
-    def compile_on_demand(
-        self, compile_for: Callable[[dict[str, Any]], Network], defaults: Collection[str] = ()
-    ) -> None:
-        """Let calls with sizes outside of bounds that ``tvmrt`` chose compile a variant.
-
-        ``compile_for`` returns the network with other ``dims``; ``defaults``: names of dimensions
-        with bounds that the caller did not declare, in addition to those of the metadata.
-        """
-        axes = variable_axes(self._inputs, self.metadata.inferred_axes, defaults)
+    def compile_on_demand(self, compile_for: Callable[[dict[str, Any]], Network]) -> None:
+        """Let calls with other sizes of dimensions that the caller did not declare compile a
+        variant. ``compile_for`` returns the network with other ``dims``."""
+        axes = open_axes(self._inputs, self.metadata.open_axes)
         if axes and self._lock is None:
             self.variants = SizeVariants(axes, compile_for)
 
@@ -216,7 +209,7 @@ class Network:
         ValueError
             If the network keeps no state between calls.
         """
-        from tvmrt.network.stream import Stream  # few programs need it
+        from tvmrt.network.stream import Stream
 
         if self._lock is None:
             raise ValueError(
@@ -235,12 +228,12 @@ class Network:
             return variant.run_once(given)
         try:
             return self.run_once(given)
-        except InputSizeError as error:
+        except (InputSizeError, SizeConditionError) as error:
             return self.variants.run(self, given, error)
 
     def run_once(self, given: Sequence[Any]) -> list[Any]:
-        """Return the outputs for arrays of the inputs' types, at sizes within ``dims``. Raises
-        InputSizeError for others."""
+        """Return the outputs for arrays of the inputs' types. Raises InputSizeError and
+        SizeConditionError."""
         if self._lock is None:
             return self._run_in_context(given)
         with self._lock:
@@ -257,6 +250,8 @@ class Network:
                 self._set(context, number, value, info)
             context.run()
             return self._results(context)
+        except SizeConditionError as error:
+            raise with_sizes(error, self._inputs, given) from None
         finally:
             self._idle.append(context)
             if len(self._idle) > 1:
@@ -264,7 +259,7 @@ class Network:
 
     def _set(self, context: Context, number: int, value: Any, info: TensorInfo) -> None:
         try:
-            context.executor.set_input(number, value)
+            context.set_input(number, value)
         except (ValueError, TypeError) as error:
             stateful = self._lock is not None
             problem, remedy = mismatch(error, np.shape(value), info, self._bounds, stateful)
@@ -273,7 +268,7 @@ class Network:
             raise InputSizeError(problem, remedy) from None
 
     def _results(self, context: Context) -> list[np.ndarray]:
-        return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]
+        return [context.result(i) for i in range(len(self._outputs))]
 
     def _all_named(self, named: dict[str, Any]) -> tuple[Any, ...] | None:
         """Return all inputs in order if each, and nothing else, is given by name; else None."""
@@ -339,8 +334,6 @@ class Network:
             return outputs
         return next(iter(outputs.values())) if len(outputs) == 1 else tuple(outputs.values())
 
-    # ---- properties and tools ----
-
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """Name, type and shape of each input; a dynamic dimension is given by its name."""
@@ -352,9 +345,10 @@ class Network:
         return tuple(self._outputs)
 
     @property
-    def dims(self) -> dict[str, tuple[int, int]]:
-        """Minimum and maximum of each dynamic dimension, by name."""
-        return {name: (minimum, maximum) for name, (minimum, maximum) in self._bounds.items()}
+    def dims(self) -> dict[str, tuple[int, int | None]]:
+        """Minimum and maximum of each dynamic dimension, by name; the maximum of one that the file
+        leaves open and the caller did not declare is None."""
+        return public_bounds(self._bounds)
 
     @property
     def max_idle(self) -> int:
@@ -384,7 +378,8 @@ class Network:
         return self.metadata.memory
 
     def example_inputs(self) -> dict[str, np.ndarray]:
-        """Return reproducible random inputs with the maximum extents."""
+        """Return reproducible random inputs with the maximum extents, or moderate ones of
+        dimensions without a maximum."""
         return random_inputs([largest(each, self._bounds) for each in self._inputs])
 
     def benchmark(self, /, *inputs: Any, seconds: float = 1.0, **named: Any) -> Timing:
@@ -427,22 +422,29 @@ class Network:
                 f"{self.name} was loaded from a compiled library, which lacks the data of a "
                 "report; load the network file"
             )
+        if self.variants is not None:  # a report has the numbers of one run
+            arrays = self._arrays_or_examples(inputs, named)
+            network = cast("Network", self.variants.exact(self, arrays))
+            return network.report({each.name: a for each, a in zip(self._inputs, arrays)})
         make: Callable[..., Report] = plugin.hook("network report", "report()")
         return make(self.recompile(), self.name, self.warm_executor(*inputs, **named))
 
     def warm_executor(self, /, *inputs: Any, **named: Any) -> Executor:
         """Return a new executor that has run once, on random inputs if none are given."""
-        if not inputs and not named:
-            named = self.example_inputs()
-        by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
-        given = ((), dict(inputs[0])) if by_name else (inputs, named)
-        ordered = self._order_inputs(*given)
         executor = self.new_executor()
-        values = array_conversion.converted(ordered, self._inputs)
+        values = self._arrays_or_examples(inputs, named)
         for number, value in zip(self._input_indices, values):
             executor.set_input(number, value)
         executor.run()
         return executor
+
+    def _arrays_or_examples(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        """Return arrays of the inputs' types in order, random ones if none are given."""
+        if not inputs and not named:
+            named = self.example_inputs()
+        by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
+        given = ((), dict(inputs[0])) if by_name else (inputs, dict(named))
+        return array_conversion.converted(self._order_inputs(*given), self._inputs)
 
     def new_executor(self) -> Executor:
         """Return a new executor of the network: a GraphModule or an AotModule."""
@@ -452,7 +454,7 @@ class Network:
         lines = [f"tvmrt.Network {self.name}"]
         for title, tensors in (("in", self._inputs), ("out", self._outputs)):
             lines += [f"  {title:3} {e.name}: {e.dtype} {format_shape(e.shape)}" for e in tensors]
-        lines += [f"  {name} = {low}..{high}" for name, (low, high) in self.dims.items()]
+        lines += [f"  {bounds_text(name, *bounds)}" for name, bounds in self.dims.items()]
         lines += [] if self.memory is None else [f"  {self.memory}"]
         return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from typing import Callable
 
 from tvmrt.network.loaded_library import format_shape
 from tvmrt.network.measure import duration, measure
+from tvmrt.network.open_sizes import bounds_text
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.tensor_info import TensorInfo
 
@@ -16,7 +17,7 @@ def html(
     name: str,
     inputs: Sequence[TensorInfo],
     outputs: Sequence[TensorInfo],
-    dims: Mapping[str, tuple[int, int]],
+    dims: Mapping[str, tuple[int, int | None]],
     notes: Sequence[str],
 ) -> str:
     """Return the HTML with inputs, outputs, bounds and notes; empty notes are left out."""
@@ -26,7 +27,7 @@ def html(
         for title, tensors in (("input", inputs), ("output", outputs))
         for e in tensors
     )
-    bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in dims.items())
+    bounds = ", ".join(bounds_text(name, *each) for name, each in dims.items())
     texts = [escape(each) for each in (bounds, *notes) if each]
     return (
         f"<b>{escape(name)}</b><table><tr><th></th><th>name</th><th>type</th>"

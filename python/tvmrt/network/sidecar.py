@@ -18,7 +18,7 @@ PICTURE = "memory.svg"
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory use of a network in bytes, known before its first run.
+    """Memory use of a network in bytes.
 
     Parameters
     ----------
@@ -30,6 +30,9 @@ class Memory:
         Weights, shared by all callers.
     input_bytes, output_bytes
         Inputs and outputs at their maximum size.
+    planned_in_runs
+        Whether each run plans its memory, because dimensions have no maximum. The bytes are then
+        estimates at moderate sizes; only those of the weights are exact.
     """
 
     arena_bytes: int
@@ -37,8 +40,11 @@ class Memory:
     weights_bytes: int
     input_bytes: int
     output_bytes: int
+    planned_in_runs: bool = False
 
     def __str__(self) -> str:
+        if self.planned_in_runs:
+            return f"memory is planned in each run, {self.weights_bytes:,} B of weights"
         return (
             f"{self.arena_bytes:,} B for tensors (at least {self.lower_bound_bytes:,}), "
             f"{self.weights_bytes:,} B of weights"
@@ -63,8 +69,9 @@ class NetworkMetadata:
         Digests of the external weight files next to the network file, by file name.
     aliases
         Maps further names of inputs to their names.
-    inferred_axes
-        By input, the dimension of each axis whose bounds tvmrt chose, None for other axes.
+    open_axes
+        By input, the dimension of each axis that the file leaves open and the caller did not
+        declare, None for other axes.
     picture
         Memory layout over time as SVG; empty if none was drawn.
     source
@@ -82,7 +89,7 @@ class NetworkMetadata:
     external_files: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
-    inferred_axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    open_axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     source: str = ""
     columns: tuple[str, ...] = ()
 
@@ -104,6 +111,7 @@ def metadata_of(
         summary.weights_bytes,
         sum(each.nbytes for each in summary.inputs),
         sum(each.nbytes for each in summary.outputs),
+        summary.planned_in_runs,
     )
     return NetworkMetadata(
         tuple(each.name for each in summary.inputs),
@@ -114,7 +122,7 @@ def metadata_of(
         external_files,
         dict(library.program.aliases),
         _picture(library),
-        dict(library.program.inferred_axes),
+        dict(library.program.open_axes),
         source,
     )
 
@@ -150,7 +158,7 @@ def read_metadata(folder: Path) -> NetworkMetadata:
             dict(found["external_files"]),
             dict(found["aliases"]),
             (folder / PICTURE).read_text(encoding="utf-8"),
-            {name: tuple(axes) for name, axes in found["inferred_axes"].items()},
+            {name: tuple(axes) for name, axes in found["open_axes"].items()},
             str(found.get("source", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
+import numpy as np
+
+from tvmrt.error import SizeConditionError
 from tvmrt.network.loaded_library import format_shape
+from tvmrt.network.open_sizes import is_open
 from tvmrt.option_syntax import option
 from tvmrt.tensor_info import TensorInfo
 
+EXAMPLE_MAXIMUM = 1024  # in a suggestion for a dimension without a maximum
 _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
 
 
@@ -32,6 +38,25 @@ def mismatch(
     dims = suggested_dims(shape, info, bounds)
     remedy = f"load or compile it with {dims}, or wider bounds" if dims else ""
     return f"{expected}: {problem}", remedy
+
+
+def with_sizes(
+    error: SizeConditionError, inputs: Sequence[TensorInfo], given: Sequence[Any]
+) -> SizeConditionError:
+    """Return an error about sizes that do not fit, with the sizes of the inputs."""
+    text = str(error).rstrip(".")
+    if text.startswith("input "):
+        return SizeConditionError(text)
+    texts = []
+    for info, value in zip(inputs, given):
+        pairs = list(zip(info.shape, np.shape(value)))
+        sizes = [
+            f"axis {i} ({e.removeprefix('(').removesuffix(')')}) is {n}"
+            for i, (e, n) in enumerate(pairs)
+            if isinstance(e, str)
+        ]
+        texts += [f"{', '.join(sizes)} of input {info.name}"] if sizes else []
+    return SizeConditionError(f"{text}; {'; '.join(texts)}")
 
 
 def _part(shape: Sequence[int], info: TensorInfo) -> str:
@@ -69,6 +94,8 @@ def suggested_dims(
         if base is not None:
             name = f"{base}_by_{step}"
             dims[base] = f"{step}*{name}"
+        if is_open(high, name):
+            high = EXAMPLE_MAXIMUM
         dims[name] = min(low, size // step), max(high, size // step)
     return option("dims", dims) if dims else None
 

@@ -45,8 +45,10 @@ function cards() {
     ),
     card(
       "memory for tensors",
-      bytes(memory.arena_bytes),
-      over > 0.0005 ? `${percent(over)} over the least of any plan` : "no plan can do with less",
+      memory.planned_in_runs ? "planned in each run" : bytes(memory.arena_bytes),
+      memory.planned_in_runs
+        ? "numbers of memory on this page are estimates"
+        : over > 0.0005 ? `${percent(over)} over the least of any plan` : "no plan can do with less",
       changed(memory.arena_bytes, was.arena_bytes),
     ),
     card(

@@ -144,7 +144,7 @@ class GraphImporter(ImportState):
             )
         elif only_batch:
             axes = {n: ["batch", *[None] * (len(inputs[n].shape) - 1)] for n in batched}
-            self.graph.inferred_axes = dict(axes)
+            self.graph.open_axes = dict(axes)
 
     def _input(self, tensor: Tensor, name: str) -> Value:
         if tensor.dtype not in DTYPES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmrt.cli.table import Table
+from tvmrt.network.open_sizes import public_bounds
 
 
 def tables(dims: dict[str, Any], title_suffix: str = "") -> dict[str, Table]:
@@ -12,7 +13,10 @@ def tables(dims: dict[str, Any], title_suffix: str = "") -> dict[str, Table]:
 
     Raises ValueError, TypeError, KeyError or AttributeError for malformed data.
     """
-    rows = [(name, low, high) for name, (low, high) in dims["dims"].items()]
+    rows = [
+        (name, low, "any" if high is None else high)
+        for name, (low, high) in public_bounds(dims["dims"]).items()
+    ]
     tensors = [
         (kind, name, tuple(shape))
         for kind in ("inputs", "outputs")

@@ -36,18 +36,17 @@ def _weight_bytes(tensor) -> int:
 
 
 def _import_network(path: Path, operators: Any) -> Any:
-    """Import the network; dynamic dimensions get default bounds."""
+    """Import the network; open dimensions have no bounds."""
     from tvmrt.compiler.frontend.onnx import import_model
-    from tvmrt.compiler.frontend.onnx.default_bounds import find_undeclared_dims
+    from tvmrt.compiler.pipeline.open_dims import UNBOUNDED
     from tvmrt.error import UnboundedDimensionsError
 
     try:
         return import_model(path, operators=operators)
     except UnboundedDimensionsError as error:
-        axes = find_undeclared_dims(path, {}, {}, {}, error.names)
-        if not axes.sizes:
+        if not error.names:
             raise
-        return import_model(path, operators=operators, dims=axes.declare(axes.sizes, {}))
+        return import_model(path, operators=operators, dims=dict.fromkeys(error.names, UNBOUNDED))
 
 
 def describe(path: Path) -> Description:

@@ -157,7 +157,8 @@ class Executor:
         Returns
         -------
         ``{"dims": {name: [min, max]}, "inputs": {name: [extent, ...]}, "outputs": ...}``; an
-        extent is a number or the text of an expression of dimensions. Empty if all are fixed.
+        extent is a number or the text of an expression of dimensions. Empty if all are fixed. The
+        maximum of a dimension without one is 2147483647.
         """
         return json.loads(self._dims() or "{}")
 
