@@ -328,7 +328,7 @@ def _check_weight(weight: int) -> None:
 def _is_wide(atoms: tuple[Atom, ...], factor: int) -> bool:
     """Return whether a term may exceed C's int. Terms with an unbounded dimension are parts of
     tensors, whose sizes a run has checked."""
-    if is_unbounded(*(atom for atom in atoms)):
+    if is_unbounded(*atoms):
         return False
     return abs(factor) * prod(atom.bounds[1] for atom in atoms) > INT_MAX
 

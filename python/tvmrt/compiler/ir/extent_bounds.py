@@ -85,13 +85,9 @@ def _bounds_without_limits(extent: Any) -> tuple[int, int]:
     if len(parts) > 1:
         ends = [_bounds_of_terms(extent, part) for part in parts]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
-    at_corners = _bounds_at_corners(extent, symbols) or _bounds_by_remainders(extent)
-    if at_corners:
-        return at_corners
-    by_pieces = _bounds_by_pieces(extent)
-    if by_pieces:
-        return by_pieces
-    return _bounds_by_cases(extent) or _bounds_by_factors(extent) or _bounds_of_sum(extent)
+    exact = _bounds_at_corners(extent, symbols) or _bounds_by_remainders(extent)
+    close = exact or _bounds_by_pieces(extent) or _bounds_by_cases(extent)
+    return close or _bounds_by_factors(extent) or _bounds_of_sum(extent)
 
 
 def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, int]:
