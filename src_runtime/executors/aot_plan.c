@@ -180,27 +180,27 @@ static int fail_sizes(const tvmrt_aot_executor* e, double elements, uint64_t byt
 
 /* ---- planning ---- */
 
-static int check_counts(const tvmrt_aot_executor* e, int32_t num_counts) {
+static int check_counts(const tvmrt_aot_executor* e, int32_t num_counts, double minimum) {
   int32_t i;
   for (i = 0; i < num_counts; ++i) {
     const double count = e->memory->estimates[i];
     /* also for a NaN; a run may find negative sizes */
-    if (!(count >= 0 && count <= INT32_MAX)) return fail_sizes(e, count, 0);
+    if (!(count >= minimum && count <= INT32_MAX)) return fail_sizes(e, count, 0);
   }
   return 0;
 }
 
-/* Exact counts may only be computed if they do not overflow, which the estimates show; but an
- * estimate is not rounded as the exact value is. */
+/* Exact counts may only be computed if they do not overflow, which the estimates show. An estimate
+ * is not rounded as the exact value is, so that it may be below 0 where that is 0. */
 static int count(const tvmrt_aot_executor* e) {
   tvmrt_run_memory* m = e->memory;
   const int32_t num_counts = m->plan->num_tensors + m->plan->num_extents;
   int32_t i;
   m->plan->estimate(m->sizes, m->estimates);
-  TVMRT_RETURN_IF_ERROR(check_counts(e, num_counts));
+  TVMRT_RETURN_IF_ERROR(check_counts(e, num_counts, -(double)INT32_MAX));
   m->plan->count(m->sizes, m->counts);
   for (i = 0; i < num_counts; ++i) m->estimates[i] = (double)m->counts[i];
-  return check_counts(e, num_counts);
+  return check_counts(e, num_counts, 0);
 }
 
 static bool uses_own(const tvmrt_port* port) { return port->grows && port->bound == port->own; }

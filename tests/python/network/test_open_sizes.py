@@ -272,6 +272,19 @@ def test_sizes_that_the_network_excludes_get_a_variant(tmp_path):
         network(**arrays(x=(1, 1, 2, 9), z=(1, 1, 2, 9)))
 
 
+def test_sizes_are_rounded_before_they_are_checked():
+    """1 - (n + 3) / 7 has no element for 5 rows, and without rounding less than none."""
+    model = model_of(
+        """g (float[ROWS] x, float[K] w) => (float[m] z, float[K] y) {
+        o = Constant<value_ints=[1]>() h = Constant<value_ints=[3]>() q = Constant<value_ints=[7]>()
+        n = Shape(x) a = Add(n, h) d = Div(a, q) e = Sub(o, d) z = ConstantOfShape(e)
+        y = Relu(w) }"""
+    )
+    network = tvmrt.load(model, dims={"N": (1, 8)}, cache=False)
+    for n, wanted in ((3, 1), (4, 0), (5, 0), (8, 0)):
+        assert network(np.ones(n, np.float32), np.ones(n, np.float32))[0].shape == (wanted,)
+
+
 def test_a_size_that_must_be_a_multiple(tmp_path):
     network = tvmrt.load(PAIRS, cache=tmp_path)
     for rows in (2, 4, 1000):
