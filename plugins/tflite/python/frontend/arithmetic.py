@@ -22,8 +22,6 @@ from tvmrt.plugins.tflite.frontend.requantize import (
     subtract_zero_point,
 )
 
-PLAIN = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
-
 
 def is_quantized(ctx: OpContext, first: str, *more: str) -> bool:
     """Return whether operand 0 has quantisation parameters and one of the given types."""
@@ -35,12 +33,18 @@ def is_quantized(ctx: OpContext, first: str, *more: str) -> bool:
 def arithmetic(ctx: OpContext) -> Value:
     name = ctx.op.name
     if not is_quantized(ctx, *QUANTIZED):
-        return apply_activation(ctx, ctx.emit(PLAIN[name], [ctx.required(0), ctx.required(1)]))
+        result = ctx.emit(_ir_name(ctx), [ctx.required(0), ctx.required(1)])
+        return apply_activation(ctx, result)
     if name in ("ADD", "SUB"):
         return _sum(ctx)
     if name == "MUL":
         return _product(ctx)
     return _quotient(ctx)
+
+
+def _ir_name(ctx: OpContext) -> str:
+    """Return the name of the IR's operator: add, sub, mul or div."""
+    return ctx.op.name.lower()
 
 
 def _scales(ctx: OpContext) -> tuple[np.float32, np.float32, np.float32, int]:
@@ -51,7 +55,7 @@ def _scales(ctx: OpContext) -> tuple[np.float32, np.float32, np.float32, int]:
 
 def _sum(ctx: OpContext) -> Value:
     a, b, y, _ = _scales(ctx)
-    op, activation = PLAIN[ctx.op.name], activation_name(ctx.options["act"])
+    op, activation = _ir_name(ctx), activation_name(ctx.options["act"])
     is_int16 = ctx.tensor(0).dtype == "int16"
     if is_int16 and ctx.options["pot_scale_int16"]:
         powers = [power_of_two(scale) for scale in (a, b, y)]

@@ -43,67 +43,71 @@ STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT STABLEHLO_CASE
 """.split()
 CUSTOM = BUILTIN.index("CUSTOM")
 
-_POOL = "padding:b stride_w:i stride_h:i filter_w:i filter_h:i act:b"
-_REDUCERS = "MEAN SUM REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_ANY REDUCE_ALL".split()
-_PICTURE = "align_corners:? half_pixel_centers:?"
-OPTIONS = {
-    "CONV_2D": "padding:b stride_w:i stride_h:i act:b dilation_w:i=1 dilation_h:i=1 bias_type:b",
-    "DEPTHWISE_CONV_2D": "padding:b stride_w:i stride_h:i multiplier:i act:b dilation_w:i=1 "
-    "dilation_h:i=1",
-    "TRANSPOSE_CONV": "padding:b stride_w:i stride_h:i act:b bias_type:b",
-    "CONV_3D": "padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1 dilation_w:i=1 "
-    "dilation_h:i=1",
-    "CONV_3D_TRANSPOSE": "padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1 "
-    "dilation_w:i=1 dilation_h:i=1",
-    "BUCKETIZE": "boundaries:*f",
-    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _POOL),
-    "FULLY_CONNECTED": "act:b weights_format:b keep_num_dims:? asymmetric:? bias_type:b",
-    "BATCH_MATMUL": "adj_x:? adj_y:? asymmetric:?",
-    "SOFTMAX": "beta:f",
-    "CONCATENATION": "axis:i act:b",
-    **dict.fromkeys(("ADD", "SUB"), "act:b pot_scale_int16:?=1"),
-    **dict.fromkeys(("MUL", "DIV", "L2_NORMALIZATION"), "act:b"),
-    "LOCAL_RESPONSE_NORMALIZATION": "radius:i bias:f alpha:f beta:f",
-    "RESIZE_BILINEAR": f"_:i _:i {_PICTURE}",
-    "RESIZE_NEAREST_NEIGHBOR": _PICTURE,
-    "RESHAPE": "new_shape:*i",
-    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), "block_size:i"),
-    "GATHER": "axis:i batch_dims:i",
-    **dict.fromkeys(_REDUCERS, "keep_dims:?"),
-    "SQUEEZE": "squeeze_dims:*i",
-    "STRIDED_SLICE": "begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i "
-    "shrink_axis_mask:i offset:?",
-    **dict.fromkeys(("SPLIT", "SPLIT_V"), "num_splits:i"),
-    "CAST": "in_type:b out_type:b",
-    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), "output_type:b"),
-    "SHAPE": "out_type:b",
-    "FAKE_QUANT": "min:f max:f num_bits:i narrow_range:?",
-    "PACK": "values_count:i axis:i",
-    "UNPACK": "num:i axis:i",
-    "ONE_HOT": "axis:i",
-    "LEAKY_RELU": "alpha:f",
-    "MIRROR_PAD": "mode:b",
-    "REVERSE_SEQUENCE": "seq_dim:i batch_dim:i",
-    "CUMSUM": "exclusive:? reverse:?",
-    "GELU": "approximate:?",
-    "IF": "then:i otherwise:i",
-    "WHILE": "condition:i body:i",
-    "CALL_ONCE": "init:i",
-    "CALL": "subgraph:I",
-    "VAR_HANDLE": "container:s shared_name:s",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "act:b cell_clip:f proj_clip:f time_major:? asymmetric:? "
-    "diagonal:?",
-    "BIDIRECTIONAL_SEQUENCE_LSTM": "act:b cell_clip:f proj_clip:f merge_outputs:? time_major:?=1 "
-    "asymmetric:?",
-    "LSTM": "act:b cell_clip:f proj_clip:f kernel_type:b asymmetric:?",
-    "RNN": "act:b asymmetric:?",
-    "UNIDIRECTIONAL_SEQUENCE_RNN": "time_major:? act:b asymmetric:?",
-    "BIDIRECTIONAL_SEQUENCE_RNN": "time_major:? act:b merge_outputs:? asymmetric:?",
-    "SPARSE_TO_DENSE": "validate_indices:?",
-    "UNIQUE": "index_type:b=2",
-    "SVDF": "rank:i act:b asymmetric:?",
-    "STABLEHLO_COMPOSITE": "name:s decomposition:i",
-}
+# Operators, then the options of each; a line that begins with a space continues the one before.
+_TABLE = """
+CONV_2D | padding:b stride_w:i stride_h:i act:b dilation_w:i=1 dilation_h:i=1 bias_type:b
+DEPTHWISE_CONV_2D | padding:b stride_w:i stride_h:i multiplier:i act:b dilation_w:i=1
+    dilation_h:i=1
+TRANSPOSE_CONV | padding:b stride_w:i stride_h:i act:b bias_type:b
+CONV_3D CONV_3D_TRANSPOSE | padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1
+    dilation_w:i=1 dilation_h:i=1
+BUCKETIZE | boundaries:*f
+AVERAGE_POOL_2D MAX_POOL_2D L2_POOL_2D | padding:b stride_w:i stride_h:i filter_w:i filter_h:i
+    act:b
+FULLY_CONNECTED | act:b weights_format:b keep_num_dims:? asymmetric:? bias_type:b
+BATCH_MATMUL | adj_x:? adj_y:? asymmetric:?
+SOFTMAX | beta:f
+CONCATENATION | axis:i act:b
+ADD SUB | act:b pot_scale_int16:?=1
+MUL DIV L2_NORMALIZATION | act:b
+LOCAL_RESPONSE_NORMALIZATION | radius:i bias:f alpha:f beta:f
+RESIZE_BILINEAR | _:i _:i align_corners:? half_pixel_centers:?
+RESIZE_NEAREST_NEIGHBOR | align_corners:? half_pixel_centers:?
+RESHAPE | new_shape:*i
+SPACE_TO_DEPTH DEPTH_TO_SPACE | block_size:i
+GATHER | axis:i batch_dims:i
+MEAN SUM REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_ANY REDUCE_ALL | keep_dims:?
+SQUEEZE | squeeze_dims:*i
+STRIDED_SLICE | begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i shrink_axis_mask:i
+    offset:?
+SPLIT SPLIT_V | num_splits:i
+CAST | in_type:b out_type:b
+ARG_MAX ARG_MIN | output_type:b
+SHAPE | out_type:b
+FAKE_QUANT | min:f max:f num_bits:i narrow_range:?
+PACK | values_count:i axis:i
+UNPACK | num:i axis:i
+ONE_HOT | axis:i
+LEAKY_RELU | alpha:f
+MIRROR_PAD | mode:b
+REVERSE_SEQUENCE | seq_dim:i batch_dim:i
+CUMSUM | exclusive:? reverse:?
+GELU | approximate:?
+IF | then:i otherwise:i
+WHILE | condition:i body:i
+CALL_ONCE | init:i
+CALL | subgraph:I
+VAR_HANDLE | container:s shared_name:s
+UNIDIRECTIONAL_SEQUENCE_LSTM | act:b cell_clip:f proj_clip:f time_major:? asymmetric:? diagonal:?
+BIDIRECTIONAL_SEQUENCE_LSTM | act:b cell_clip:f proj_clip:f merge_outputs:? time_major:?=1
+    asymmetric:?
+LSTM | act:b cell_clip:f proj_clip:f kernel_type:b asymmetric:?
+RNN | act:b asymmetric:?
+UNIDIRECTIONAL_SEQUENCE_RNN | time_major:? act:b asymmetric:?
+BIDIRECTIONAL_SEQUENCE_RNN | time_major:? act:b merge_outputs:? asymmetric:?
+SPARSE_TO_DENSE | validate_indices:?
+UNIQUE | index_type:b=2
+SVDF | rank:i act:b asymmetric:?
+STABLEHLO_COMPOSITE | name:s decomposition:i
+"""
+
+
+def _options() -> dict[str, str]:
+    rows = [row.split("|") for row in _TABLE.replace("\n ", " ").strip().splitlines()]
+    return {operator: options for names, options in rows for operator in names.split()}
+
+
+OPTIONS = _options()
 
 
 def read_options(operator: str, table: Table | None) -> dict[str, Any]:

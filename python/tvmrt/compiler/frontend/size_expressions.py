@@ -8,7 +8,7 @@ bounds. It becomes an extent again if an exact one gives the same number at all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 
 from tvmrt.compiler.ir.dtype import DTYPES
-from tvmrt.compiler.ir.extent import Extent, Symbol, SymInt, is_unbounded, symbols_of
+from tvmrt.compiler.ir.extent import Extent, Quotient, Symbol, SymInt, is_unbounded, symbols_of
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
 from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.intervals import Ends, result_interval
 from tvmrt.compiler.ir.op import OPS
 from tvmrt.compiler.ir.undecided import UndecidedExtent, deciding_by, describe_symbols
 from tvmrt.option_syntax import option
 
-from .interval_arithmetic import INTERVALS, Interval, cells, extent_interval
 from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
 
 MAX_EXTENT = 2**31 - 1
 MAX_DEPTH = 256  # maximum nesting of operators
+MAX_CELLS = 1 << 16  # number of parts of the size ranges; each has its own bounds
 MAX_EXACT = 2**53  # larger integers are not exact in the float64 arithmetic of intervals
 FLOATS = ("float32", "float64")
 HALF = ("float16", "bfloat16")
@@ -78,7 +79,7 @@ class SizeExpr:
         """Return the number at these sizes, which are arrays by symbol name."""
         return _visit_bottom_up(self, lambda expr, operands: _at(expr, operands, sizes))
 
-    def interval(self, low: Sizes, high: Sizes) -> Interval:
+    def interval(self, low: Sizes, high: Sizes) -> Ends:
         """Return bounds of the number for sizes from ``low`` to ``high``."""
         return _visit_bottom_up(self, lambda expr, operands: _interval(expr, operands, low, high))
 
@@ -110,39 +111,43 @@ def _apply(expr: SizeExpr, *operands: np.ndarray) -> np.ndarray:
     return np.asarray(found[0])  # type: ignore[index]
 
 
-def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Interval:
+def _interval(expr: SizeExpr, operands: list, low: Sizes, high: Sizes) -> Ends:
     if not expr.op:
         value = expr.value
         if isinstance(value, Extent):
-            ends = extent_interval(value, low, high)
+            ends = _extent_interval(value, low, high)
             if is_unbounded(value) and max(np.abs(end).max() for end in ends) > MAX_EXACT:
                 return _type_interval(expr.dtype)
         else:
             ends = (value, value)
         return tuple(np.asarray(end, expr.dtype) for end in ends)  # type: ignore[return-value]
-    rule, dtype = INTERVALS.get(expr.op), DTYPES[expr.dtype]
-    if rule is None or (expr.is_cast and expr.dtype == "bool"):
+    if expr.is_cast and expr.dtype == "bool":
         return _type_interval(expr.dtype)
-    if not dtype.is_int or (expr.is_cast and expr.operands[0].dtype in FLOATS):
-        return rule(lambda *ends: _apply(expr, *ends), *operands)
-    return _integer_interval(expr, rule, operands)
+    is_float = not DTYPES[expr.dtype].is_int
+    if is_float or (expr.is_cast and expr.operands[0].dtype in FLOATS):
+        found = result_interval(OPS[expr.op], operands, lambda *ends: _apply(expr, *ends))
+        return _type_interval(expr.dtype) if found is None else found
+    return _integer_interval(expr, operands)
 
 
-def _integer_interval(expr: SizeExpr, rule: Callable, operands: list) -> Interval:
+def _integer_interval(expr: SizeExpr, operands: list) -> Ends:
     """Return bounds of an integer: where it may wrap around, those of its type."""
     wide = [[end if end.dtype == bool else end.astype(np.float64) for end in o] for o in operands]
 
-    def function(*ends: np.ndarray) -> np.ndarray:
+    def compute(*ends: np.ndarray) -> np.ndarray:
         return ends[0] if expr.is_cast else _apply(expr, *ends)
 
-    lower, upper = (np.trunc(end) for end in rule(function, *wide))
+    found = result_interval(OPS[expr.op], wide, compute)  # type: ignore[arg-type]
+    if found is None:
+        return _type_interval(expr.dtype)
+    lower, upper = (np.trunc(end) for end in found)
     info = np.iinfo(expr.dtype)
     fits = (lower >= max(info.min, -MAX_EXACT)) & (upper <= min(info.max, MAX_EXACT))
     ends = [np.where(fits, end, 0).astype(info.dtype) for end in (lower, upper)]
     return np.where(fits, ends[0], info.min), np.where(fits, ends[1], info.max)
 
 
-def _type_interval(dtype: str) -> Interval:
+def _type_interval(dtype: str) -> Ends:
     if dtype in FLOATS:
         return np.asarray(-np.inf, dtype), np.asarray(np.inf, dtype)
     info = (False, True) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -246,7 +251,7 @@ def _key(*parts: object) -> bytes:
     return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-# Evaluation at all sizes.
+# Evaluation at all sizes, or at cells: parts of the sizes' ranges.
 
 
 def _sizes_of(expr: SizeExpr) -> dict[str, np.ndarray] | None:
@@ -254,6 +259,49 @@ def _sizes_of(expr: SizeExpr) -> dict[str, np.ndarray] | None:
     an array of that size."""
     many = MAX_SIZES if expr.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16
     return all_sizes(sorted(expr.symbols, key=lambda s: s.name), many)
+
+
+def _cells(symbols: Collection[Symbol]) -> tuple[Sizes, Sizes]:
+    """Return the lowest and the highest sizes of the cells that partition all sizes."""
+    ordered = sorted(symbols, key=lambda s: s.name)
+    each = max(int(MAX_CELLS ** (1 / max(len(ordered), 1))), 1)
+    if each == 1:  # one cell; numpy has no axis for each of many symbols
+        return {s.name: np.array([s.low]) for s in ordered}, {
+            s.name: np.array([s.high]) for s in ordered
+        }
+    lows, highs = [], []
+    for symbol in ordered:
+        count = symbol.high - symbol.low + 1
+        starts = symbol.low + np.unique(np.arange(each + 1) * count // each)[:-1]
+        lows.append(starts)
+        highs.append(np.append(starts[1:] - 1, symbol.high))
+    if is_unbounded(*(s.extent for s in ordered)):  # products of sizes overflow integers
+        lows, highs = ([ends.astype(np.float64) for ends in each] for each in (lows, highs))
+    names = [symbol.name for symbol in ordered]
+    low, high = (np.meshgrid(*ends, indexing="ij") for ends in (lows, highs))
+    return dict(zip(names, low)), dict(zip(names, high))
+
+
+def _extent_interval(extent: Extent, low: Sizes, high: Sizes) -> Ends:
+    """Return bounds of an extent for each cell."""
+    lower = upper = 0
+    for atoms, factor in extent.terms:
+        ends = [_atom(atom, low, high) for atom in atoms]
+        down = up = 1
+        for small, large in ends:  # atoms are never negative
+            down, up = down * small, up * large
+        lower = lower + factor * (down if factor > 0 else up)
+        upper = upper + factor * (up if factor > 0 else down)
+    return np.asarray(lower), np.asarray(upper)
+
+
+def _atom(atom: Any, low: Sizes, high: Sizes) -> Ends:
+    if isinstance(atom, Symbol):
+        return low[atom.name], high[atom.name]
+    lower, upper = _extent_interval(atom.number, low, high)
+    if isinstance(atom, Quotient):
+        return np.maximum(lower, 0) // atom.divisor, upper // atom.divisor
+    return np.maximum(lower, 0), np.maximum(upper, 0)
 
 
 @lru_cache(maxsize=1024)
@@ -278,7 +326,7 @@ def bounds(expr: SizeExpr) -> tuple[Any, Any] | None:
         found = np.asarray(source.at(sizes))
         low, high = found.min(), found.max()
     else:
-        lower, upper = source.interval(*cells(expr.symbols))
+        lower, upper = source.interval(*_cells(expr.symbols))
         low, high = lower.min(), upper.max()
     if not (np.isfinite(low) and np.isfinite(high)):
         return None

@@ -30,6 +30,7 @@ class Cast(Op):
     name = "cast"
     kind = POINTWISE
     traits = frozenset({Trait.CONVERTS, Trait.EXACT})
+    monotonic = "+"
 
     contract = Contract(
         "x: E=computed|half[*S] -> y: to[*S]",

@@ -92,6 +92,7 @@ class PointwiseOp(Op):
         bounded_angle: tuple[str, str] | None = None,
         traits: Collection[Trait] = (),
         result_range: tuple[float, float] | None = None,
+        monotonic: str = "",
     ) -> None:
         self.name = name
         self.c = {k: Expression(v) if isinstance(v, str) else Expression(*v) for k, v in c.items()}
@@ -101,6 +102,7 @@ class PointwiseOp(Op):
         self.bounded_angle = Expression(*bounded_angle) if bounded_angle else None
         self.traits = frozenset(traits)
         self.result_range = result_range
+        self.monotonic = monotonic
 
     def template(self, dtype: DType) -> Expression | None:
         """Return the C expression for operands of this element type."""
@@ -192,6 +194,7 @@ def _libm(
     header: str,
     bounded_angle: bool = False,
     result_range: tuple[float, float] | None = None,
+    monotonic: str = "",
 ) -> PointwiseOp:
     """Return the row of a C library function; float32 uses an implementation in ``kernels/``."""
     return PointwiseOp(
@@ -200,15 +203,20 @@ def _libm(
         fn,
         bounded_angle=(f"tvmrt_small_angle_{name}_f32({{0}})", header) if bounded_angle else None,
         result_range=result_range,
+        monotonic=monotonic,
     )
 
 
 def _wrapping(
-    name: str, sign: str, fn: Callable[..., np.ndarray], traits: Collection[Trait]
+    name: str,
+    sign: str,
+    fn: Callable[..., np.ndarray],
+    traits: Collection[Trait],
+    monotonic: str,
 ) -> PointwiseOp:
     """Return the row of binary arithmetic; integers wrap around as in two's complement."""
     c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
-    return PointwiseOp(name, c, fn, traits=traits)
+    return PointwiseOp(name, c, fn, traits=traits, monotonic=monotonic)
 
 
 def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
@@ -216,16 +224,17 @@ def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
     return PointwiseOp(name, c, fn, traits=_EXACT_COMMUTATIVE)
 
 
-def _logical(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+def _logical(name: str, sign: str, fn: Callable[..., np.ndarray], monotonic: str) -> PointwiseOp:
     c = {"bool": f"({{0}} {sign} {{1}})"}
-    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE)
+    return PointwiseOp(name, c, fn, BOOL, traits=_EXACT_COMMUTATIVE, monotonic=monotonic)
 
 
 def _comparison(
     name: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
 ) -> PointwiseOp:
     c = {"any": f"({{0}} {sign} {{1}})"}
-    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT)
+    monotonic = "-+" if name.startswith("less") else "+-"
+    row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT, monotonic=monotonic)
     row.swapped, row.negated = swapped, negated
     return row
 
@@ -235,9 +244,9 @@ _EXACT_COMMUTATIVE = {Trait.EXACT, Trait.COMMUTATIVE}
 
 _ROWS: tuple[PointwiseOp, ...] = (
     # arithmetic
-    _wrapping("add", "+", np.add, _EXACT_COMMUTATIVE),
-    _wrapping("sub", "-", np.subtract, _EXACT),
-    _wrapping("mul", "*", np.multiply, _EXACT_COMMUTATIVE),
+    _wrapping("add", "+", np.add, _EXACT_COMMUTATIVE, "++"),
+    _wrapping("sub", "-", np.subtract, _EXACT, "+-"),
+    _wrapping("mul", "*", np.multiply, _EXACT_COMMUTATIVE, "**"),
     PointwiseOp(
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
@@ -280,6 +289,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         np.minimum,
         traits={Trait.UPPER_LIMIT, *_EXACT_COMMUTATIVE},
+        monotonic="++",
     ),
     PointwiseOp(
         "max",
@@ -290,6 +300,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         np.maximum,
         traits={Trait.LOWER_LIMIT, *_EXACT_COMMUTATIVE},
+        monotonic="++",
     ),
     # comparison
     PointwiseOp("equal", {"any": "({0} == {1})"}, np.equal, BOOL, traits=_EXACT_COMMUTATIVE),
@@ -298,10 +309,12 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _comparison("greater", ">", np.greater, "less", "less_equal"),
     _comparison("greater_equal", ">=", np.greater_equal, "less_equal", "less"),
     # logic and bits
-    _logical("logical_and", "&", np.logical_and),
-    _logical("logical_or", "|", np.logical_or),
-    _logical("logical_xor", "^", np.logical_xor),
-    PointwiseOp("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL, traits=_EXACT),
+    _logical("logical_and", "&", np.logical_and, "++"),
+    _logical("logical_or", "|", np.logical_or, "++"),
+    _logical("logical_xor", "^", np.logical_xor, "**"),
+    PointwiseOp(
+        "logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL, traits=_EXACT, monotonic="-"
+    ),
     _bits("bit_and", "&", np.bitwise_and),
     _bits("bit_or", "|", np.bitwise_or),
     _bits("bit_xor", "^", np.bitwise_xor),
@@ -324,7 +337,14 @@ _ROWS: tuple[PointwiseOp, ...] = (
         lambda a, b: _shift(a, b, False),
     ),
     # select: condition, then, else
-    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, bool_operands=1, traits=_EXACT),
+    PointwiseOp(
+        "where",
+        {"any": "({0} ? {1} : {2})"},
+        np.where,
+        bool_operands=1,
+        traits=_EXACT,
+        monotonic="*++",
+    ),
     PointwiseOp(
         "is_nan",
         {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
@@ -356,6 +376,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"},
         np.negative,
         traits=_EXACT,
+        monotonic="-",
     ),
     PointwiseOp(
         "abs",
@@ -367,6 +388,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         np.abs,
         traits=_EXACT,
+        monotonic="0",
     ),
     PointwiseOp(
         "sign",
@@ -377,12 +399,14 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         np.sign,
         traits=_EXACT,
+        monotonic="+",
         result_range=(-1, 1),
     ),
     PointwiseOp(
         "sqrt",
         {"f32": "sqrtf({0})", "f64": "sqrt({0})"},
         np.sqrt,
+        monotonic="+",
     ),
     PointwiseOp(
         "reciprocal",
@@ -405,12 +429,13 @@ _ROWS: tuple[PointwiseOp, ...] = (
     _libm("acosh", np.arccosh, INVERSE),
     _libm("atanh", np.arctanh, INVERSE),
     _libm("erf", _numpy_erf, MATH),
-    _libm("floor", np.floor, MATH),
-    _libm("ceil", np.ceil, MATH),
+    _libm("floor", np.floor, MATH, monotonic="+"),
+    _libm("ceil", np.ceil, MATH, monotonic="+"),
     PointwiseOp(
         "round",
         {"f32": ("tvmrt_round_even_f32({0})", INVERSE), "f64": "nearbyint({0})"},
         np.rint,
+        monotonic="+",
     ),
     PointwiseOp(
         "sigmoid",
@@ -445,6 +470,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         lambda x: np.maximum(x, np.zeros((), x.dtype)),
         traits={Trait.LOWER_LIMIT, Trait.EXACT},
+        monotonic="+",
         result_range=(0, inf),
     ),
 )

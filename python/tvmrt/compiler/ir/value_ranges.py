@@ -6,8 +6,10 @@ elements. The run checks every dimension against its bound, so an interval need 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
-from math import ceil, floor, inf, isnan, sqrt
+from functools import reduce
+from math import ceil, floor, inf, isnan
 from typing import Union
 
 import numpy as np
@@ -15,6 +17,8 @@ import numpy as np
 from .data_movement import concat_of
 from .extent import bounds, lower_bound, upper_bound
 from .graph import Node, Value
+from .intervals import result_interval
+from .pointwise import PointwiseOp
 from .traits import Trait
 
 Number = Union[int, float]
@@ -56,12 +60,15 @@ class _Analysis:
         rule = _RULES.get(node.op)
         if rule is None and node.has(Trait.MOVES_ELEMENTS, Trait.EXTREMUM):
             rule = _first_interval
+        if rule is None and isinstance(node.operator, PointwiseOp):
+            rule = _pointwise
 
         def operand(index: int, value: Value | None = None) -> Interval:
             return self.of(node.inputs[index] if value is None else value, depth + 1)
 
-        result = rule(node, operand) if rule else node.operator.result_range or UNKNOWN
-        return _of_type(value) if any(map(isnan, result)) else _meet(result, _of_type(value))
+        known = _meet(_of_type(value), node.operator.result_range or UNKNOWN)
+        result = rule(node, operand) if rule else UNKNOWN
+        return known if any(map(isnan, result)) else _meet(result, known)
 
 
 def _of_constant(data: np.ndarray) -> Interval:
@@ -161,22 +168,28 @@ def _first_interval(node: Node, x: Operand) -> Interval:
     return x(0)
 
 
-def _mul_interval(node: Node, x: Operand) -> Interval:
-    return _product(x(0), x(1))
+def _pointwise(node: Node, x: Operand) -> Interval:
+    """Compute the ends by the operator's definition, where 0 times anything is 0."""
+    operands = [tuple(np.asarray(end, np.float64) for end in x(i)) for i in range(len(node.inputs))]
+
+    def compute(*ends: np.ndarray) -> np.ndarray:
+        found = node.operator.evaluate(ends, node.attrs)[0]  # type: ignore[index]
+        has_zero = reduce(operator.or_, (end == 0 for end in ends))
+        return np.where(np.isnan(found) & has_zero, 0, found)
+
+    with np.errstate(all="ignore"):
+        ends = result_interval(node.operator, operands, compute)  # type: ignore[arg-type]
+        if ends is None:
+            return UNKNOWN
+        if node.outputs[0].dtype.is_int:
+            ends = np.trunc(ends[0]), np.trunc(ends[1])
+    low, high = (end.item() for end in ends)
+    return -inf if isnan(low) else low, inf if isnan(high) else high
 
 
 def _product(a: Interval, b: Interval) -> Interval:
     ends = [0 if 0 in (p, q) else p * q for p in a for q in b]
     return min(ends), max(ends)
-
-
-def _div_interval(node: Node, x: Operand) -> Interval:
-    a, b = x(0), x(1)
-    if b[0] <= 0 <= b[1]:
-        return UNKNOWN
-    ends = [0 if p == 0 else p / q for p in a for q in b]
-    is_integer = node.outputs[0].dtype.is_int
-    return _round_interval((min(ends), max(ends))) if is_integer else (min(ends), max(ends))
 
 
 def _round_interval(a: Interval) -> Interval:
@@ -215,16 +228,6 @@ def _mod_interval(x: Operand, is_floor: bool) -> Interval:
     return (0 if is_floor else -high), high
 
 
-def _sqrt_interval(node: Node, x: Operand) -> Interval:
-    low, high = x(0)
-    return sqrt(max(low, 0)) if low > -inf else 0, inf if high == inf else sqrt(max(high, 0))
-
-
-def _abs_interval(node: Node, x: Operand) -> Interval:
-    low, high = x(0)
-    return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
-
-
 def _max_interval(node: Node, x: Operand) -> Interval:
     """Return the interval of a maximum; over a concatenation it is at least each part's minimum."""
     return _by_parts(node, x, max)
@@ -257,33 +260,19 @@ def _scatter_interval(node: Node, x: Operand) -> Interval:
 
 
 _RULES: dict[str, Callable[[Node, Operand], Interval]] = {
-    "abs": _abs_interval,
-    "add": lambda node, x: (x(0)[0] + x(1)[0], x(0)[1] + x(1)[1]),
     "cast": _cast_interval,
-    "ceil": lambda node, x: _round_interval(x(0)),
     "choice": lambda node, x: _union(x(1), x(2)),
     "concat": lambda node, x: _union(*map(x, range(len(node.inputs)))),
     "cumulative_sum": _sum_interval,
-    "div": _div_interval,
-    "floor": lambda node, x: _round_interval(x(0)),
     "floor_mod": lambda node, x: _mod_interval(x, is_floor=True),
-    "max": lambda node, x: (max(x(0)[0], x(1)[0]), max(x(0)[1], x(1)[1])),
-    "min": lambda node, x: (min(x(0)[0], x(1)[0]), min(x(0)[1], x(1)[1])),
-    "mul": _mul_interval,
-    "neg": lambda node, x: (-x(0)[1], -x(0)[0]),
     "pad": _pad_interval,
     "reduce_max": _max_interval,
     "reduce_mean": _first_interval,
     "reduce_min": _min_interval,
     "reduce_sum": _sum_interval,
-    "relu": lambda node, x: (max(x(0)[0], 0), max(x(0)[1], 0)),
-    "round": lambda node, x: _round_interval(x(0)),
     "scatter_elements": _scatter_interval,
     "scatter_nd": _scatter_interval,
     "softmax": lambda node, x: (-inf, 0) if node.attrs.get("log") else (0, 1),
-    "sqrt": _sqrt_interval,
-    "sub": lambda node, x: (x(0)[0] - x(1)[1], x(0)[1] - x(1)[0]),
     "take_at": _take_at_interval,
     "trunc_mod": lambda node, x: _mod_interval(x, is_floor=False),
-    "where": lambda node, x: _union(x(1), x(2)),
 }

@@ -1,0 +1,65 @@
+"""Intervals of the results of pointwise operators.
+
+An operator's own definition computes the ends: at those of the operands' intervals between which,
+by ``Op.monotonic``, all its results are. Ends are arrays, so that one call computes many intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import product
+
+import numpy as np
+
+from .op import Op
+
+Ends = tuple[np.ndarray, np.ndarray]  # of intervals, both included
+Compute = Callable[..., np.ndarray]  # the operator at one number of each operand
+
+
+def result_interval(op: Op, operands: Sequence[Ends], compute: Compute) -> Ends | None:
+    """Return bounds of a pointwise operator's result; None if they are not known.
+
+    An end is NaN or infinite if the operator has no bound there. Rounding is monotonic: if
+    ``compute`` rounds like the network, the ends bound the network's own numbers.
+    """
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(compute, *operands)
+    return _at_ends(compute, operands, op.monotonic) if op.monotonic else None
+
+
+def _at_ends(compute: Compute, operands: Sequence[Ends], signs: str) -> Ends:
+    low, high = (
+        reduce(function, (compute(*ends) for ends in _ends(operands, signs, is_low)))
+        for function, is_low in ((np.minimum, True), (np.maximum, False))
+    )
+    return low, high
+
+
+def _ends(operands: Sequence[Ends], signs: str, is_low: bool) -> Iterator[tuple[np.ndarray, ...]]:
+    """Return the numbers of the operands at which the result may be lowest, or highest."""
+    choices: list[Sequence[np.ndarray]] = []
+    for (low, high), sign in zip(operands, signs):
+        if sign == "*":
+            choices.append((low, high))
+        elif sign == "0":
+            choices.append((low, high, np.clip(np.zeros_like(low), low, high)))
+        else:
+            choices.append((low if (sign == "+") == is_low else high,))
+    return product(*choices)
+
+
+def _div(compute: Compute, a: Ends, b: Ends) -> Ends:
+    low, high = _at_ends(compute, (a, b), "**")
+    nonzero = (b[0] > 0) | (b[1] < 0)
+    return np.where(nonzero, low, -np.inf), np.where(nonzero, high, np.inf)
+
+
+def _equal(compute: Compute, a: Ends, b: Ends) -> Ends:
+    one = (a[0] == a[1]) & (b[0] == b[1]) & (a[0] == b[0])
+    return one, (a[0] <= b[1]) & (b[0] <= a[1])
+
+
+_RULES = {"div": _div, "equal": _equal}
