@@ -170,7 +170,7 @@ def test_the_memory_of_an_image_is_no_variable(capsys, digits, tmp_path):
     files = [str(digits / f"digits_{kind}.onnx") for kind in ("int8", "f32")]
     archive = str(tmp_path / "both.tar")
     options = ("--target", "cortex-m4", "--interface-api", "c", "--module-name", "small,large")
-    assert main(["compile-together", *files, "-o", archive, *options]) == 0
+    assert main(["compile", *files, "-o", archive, *options]) == 0
     found = estimate(capsys, archive, "--board", "stm32f4")
     for network in found["networks"].values():
         assert network["ram"]["static_bytes"] < 64 < network["ram"]["arena_bytes"]

@@ -28,7 +28,6 @@ TERMINATED = 143  # exit code of shells for a program that SIGTERM ended
 # Maps a command name to the module that defines it as ``command``, imported at first use.
 COMMANDS = {
     "compile": "tvmrt.cli.compile",
-    "compile-together": "tvmrt.cli.compile_together",
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",

@@ -22,7 +22,6 @@ from tvmrt import plugin
 from tvmrt.cli import (
     connections,
     console,
-    decoder_speed,
     dynamic_sizes,
     files,
     jitter,
@@ -31,7 +30,6 @@ from tvmrt.cli import (
     options,
     sequence_io,
 )
-from tvmrt.cli.decoder_speed import DecoderSpeed
 from tvmrt.cli.resident_memory import ResidentMemory, resident
 from tvmrt.compiler.option_values import parse_names
 from tvmrt.file_suffix import suffix_of
@@ -72,8 +70,6 @@ class Result:
     tvmrt first. ``compile_seconds``: Compile time; 0 for a compiled network. ``resident``: Memory
     for loading and running a compiled network, if the system reports it. ``operators``: Operators
     in execution order, with --profile. ``jitter``: Times of single runs, with --jitter.
-    ``decoder``: Tokens per second and bytes read per token, of a network with token ids and a cache
-    of keys and values.
     """
 
     network: str
@@ -83,7 +79,6 @@ class Result:
     resident: ResidentMemory | None = None
     operators: Sequence[Mapping[str, Any]] = ()
     jitter: jitter.Jitter | None = None
-    decoder: DecoderSpeed | None = None
 
 
 @click.command("bench", cls=connections.ConnectedCommand, rows=())
@@ -131,10 +126,7 @@ def command(
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or against another runtime.
 
-    Compiled networks (.so, or .tar of tvmc compile) are timed alone; their memory is shown, too.
-
-    A decoder, which has token ids and a cache of keys and values, is also shown in tokens per
-    second, with the bytes of weights and cache that a token reads."""
+    Compiled networks (.so, or .tar of tvmc compile) are timed alone; their memory is shown, too."""
     rivals = parse_names(against)
     _check_rivals(rivals)
     if inputs_file and len(models) > 1 and not inputs_file.is_dir():
@@ -235,11 +227,10 @@ def _measure(
             timed_operators = () if profiler is None else profiler.timed_operators(session)
             rounds = len(times["tvmrt"])
             single = None if single_runs is None else single_runs(session)
-            decoder = decoder_speed.speed(session, trial.inputs, median(times["tvmrt"]))
             results.append(
                 Result(
                     name, _timings(times), rounds, compile_seconds, operators=timed_operators,
-                    jitter=single, decoder=decoder,
+                    jitter=single,
                 )
             )  # fmt: skip
     return results
@@ -393,8 +384,6 @@ def _print(results: Sequence[Result], threads: int) -> None:
             click.echo(
                 f"{result.network} used {total} of memory: {own} private, {file} file-backed"
             )
-        if result.decoder is not None:
-            click.echo(f"{result.network}: {decoder_speed.describe(result.decoder)}")
     for rival, speeds in _speeds(results).items():
         click.echo(
             f"{geometric_mean(speeds):.2f} times the speed of {rival} (geometric mean of "

@@ -151,16 +151,10 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
 def test_bytes_saved_by_shared_code_are_printed(tvmrt, digits, tmp_path):
     paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
     out = ("-o", tmp_path / "both.tar", *BOARD)
-    report = tvmrt("compile-together", *paths, *out, "--module-name", "a,b")
+    report = tvmrt("compile", *paths, *out, "--module-name", "a,b")
     (line,) = [line for line in report.stdout.splitlines() if line.startswith("shared code")]
     assert re.search(r"operators take \S+ \S+ instead of \S+ \S+: [1-9][0-9,.]* \S+ saved", line)
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
-
-
-def test_single_network_has_no_sharing_report(capsys, digits, tmp_path):
-    path = str(digits / "digits_int8.onnx")
-    assert main(["compile-together", path, "-o", str(tmp_path / "a.tar")]) == 2
-    assert "only one network is given, " in capsys.readouterr().err
 
 
 BAD = [

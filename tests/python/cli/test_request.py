@@ -77,7 +77,7 @@ assert tvmrt.compile(MODEL).manifest["options"]["tempo"] == 2.0
 assert tvmrt.compile(MODEL, tempo=3.5).manifest["options"]["tempo"] == 3.5
 assert "    tempo: float | None\\n" in option_types.text()
 page = generate_reference.command_line()
-assert page.count("| `--tempo TIME` | How fast it goes. |") == 3  # compile, compile-together, bench
+assert page.count("| `--tempo TIME` | How fast it goes. |") == 2  # compile, bench
 assert main(["compile", MODEL, "-o", OUT, "--tempo", "250ms"]) == 0
 assert main(["compile", "--help-all"]) == 0
 assert main(["compile", MODEL, "-o", OUT, "--tempo", "3 feet"]) == 2
