@@ -99,8 +99,8 @@ static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** ou
 }
 
 /* The minimum extents of a port whose memory grows, which is recorded; NULL for other ports. */
-static const int64_t* find_least(const tvmrt_aot_executor* e, const tvmrt_ports* side,
-                                 tvmrt_port* port, const TVMTensorInfo* info) {
+static const int64_t* find_min(const tvmrt_aot_executor* e, const tvmrt_ports* side,
+                               tvmrt_port* port, const TVMTensorInfo* info) {
   const tvmrt_dims* dims = e->base.dims;
   const bool is_output = side == &e->base.outputs;
   const int64_t i = port - side->items;
@@ -110,7 +110,7 @@ static const int64_t* find_least(const tvmrt_aot_executor* e, const tvmrt_ports*
   desc = &(is_output ? dims->outputs : dims->inputs)[i];
   /* tvmrt__executor_read_dims() refuses another rank */
   port->grows = desc->rank == info->num_shape && tvmrt__has_dynamic_extent(desc);
-  return port->grows ? desc->least : NULL;
+  return port->grows ? desc->min : NULL;
 }
 
 /* The port's own tensor, with the library's description, or with the minimum extents. */
@@ -120,7 +120,7 @@ static int make_port(const tvmrt_aot_executor* e, const tvmrt_ports* side, tvmrt
   const int64_t* least;
   tvmrt_tensor* own;
   port->name = info->name == NULL ? "" : info->name;
-  least = find_least(e, side, port, info);
+  least = find_min(e, side, port, info);
   if (least != NULL) first.shape = least;
   TVMRT_RETURN_IF_ERROR(alloc_info(&first, dev, &own));
   tvmrt__port_replace_own(port, own);

@@ -154,7 +154,7 @@ static int find_input(tvmrt_executor* e, const tvmrt_args* in, tvmrt_port** out)
 static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
   const DLTensor* t = &port->bound->dl;
   /* The maximum extents for dynamic dimensions. */
-  const int64_t* shape = port->desc == NULL ? t->shape : port->desc->most;
+  const int64_t* shape = port->desc == NULL ? t->shape : port->desc->max;
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(t->dtype, text);
   TVMRT_RETURN_IF_ERROR(tvmrt__map_set_text(
@@ -196,7 +196,7 @@ int tvmrt__executor_renew_outputs(tvmrt_executor* e) {
     tvmrt_port* port = &e->outputs.items[i];
     tvmrt_tensor* own;
     if (!port->is_taken || !tvmrt__port_is_held(port)) continue;
-    own = tvmrt__port_other_own(port, port->desc == NULL ? port->own->dl.shape : port->desc->most);
+    own = tvmrt__port_other_own(port, port->desc == NULL ? port->own->dl.shape : port->desc->max);
     if (own == NULL) return -1;
     tvmrt__port_exchange_own(port, own);
     kind_of(e)->update(e, &e->outputs, port);

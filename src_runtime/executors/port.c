@@ -92,7 +92,7 @@ static tvmrt_tensor* alloc_own(const tvmrt_port* port, const int64_t* shape) {
  * enough for all values, or, if it grows, for `from`. */
 static int make_own(tvmrt_port* port, const DLTensor* from) {
   const DLTensor* like = &port->bound->dl;
-  const int64_t* shape = port->desc == NULL ? like->shape : port->desc->most;
+  const int64_t* shape = port->desc == NULL ? like->shape : port->desc->max;
   uint64_t bytes = 0;
   tvmrt_tensor* own;
   if (port->grows) {
@@ -254,7 +254,7 @@ int tvmrt__port_return(const tvmrt_port* port, const tvmrt_args* in, TVMValue* o
  * result is not given away. */
 int tvmrt__port_take(tvmrt_port* port, TVMValue* out, int* out_code) {
   tvmrt_tensor* t = port->bound;
-  const int64_t* most = port->desc == NULL || port->grows ? t->dl.shape : port->desc->most;
+  const int64_t* most = port->desc == NULL || port->grows ? t->dl.shape : port->desc->max;
   uint64_t room;
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(&t->dl, &bytes));

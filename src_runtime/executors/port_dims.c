@@ -9,7 +9,7 @@
 /* A declared dimension with equal bounds is a fixed extent. */
 bool tvmrt__has_dynamic_extent(const tvmrt_dims_tensor* desc) {
   int32_t i = 0;
-  while (i < desc->rank && desc->least[i] == desc->most[i]) ++i;
+  while (i < desc->rank && desc->min[i] == desc->max[i]) ++i;
   return i < desc->rank;
 }
 
@@ -18,8 +18,7 @@ static int init_dynamic_port(tvmrt_port* port, const tvmrt_dims_tensor* desc,
                              const tvmrt_dims* dims) {
   const DLTensor* t = &port->bound->dl;
   const size_t bytes = (size_t)desc->rank * sizeof(*port->capacity);
-  if (desc->rank != t->ndim ||
-      memcmp(port->grows ? desc->least : desc->most, t->shape, bytes) != 0) {
+  if (desc->rank != t->ndim || memcmp(port->grows ? desc->min : desc->max, t->shape, bytes) != 0) {
     return tvmrt__fail_value(
         "the library's dimensions of '%.80s' do not match the tensor; compile the network again.",
         port->name);
@@ -95,7 +94,7 @@ int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* o
 static int out_of_bounds_axis(const tvmrt_dims_tensor* desc, const DLTensor* given) {
   int i;
   for (i = 0; i < desc->rank; ++i) {
-    if (given->shape[i] < desc->least[i] || given->shape[i] > desc->most[i]) return i;
+    if (given->shape[i] < desc->min[i] || given->shape[i] > desc->max[i]) return i;
   }
   return -1;
 }
@@ -109,13 +108,13 @@ void tvmrt__port_record_capacity(tvmrt_port* port) {
   if (port->desc == NULL) return;
   /* A caller's tensor has the capacity of its extents. */
   memcpy(port->capacity,
-         port->bound == port->own && !port->grows ? port->desc->most : port->bound->dl.shape,
+         port->bound == port->own && !port->grows ? port->desc->max : port->bound->dl.shape,
          (size_t)port->desc->rank * sizeof(*port->capacity));
 }
 
 /* Whether an axis has no maximum; one that is a multiple of a number has a slightly lower one. */
 static bool is_open(const tvmrt_dims_tensor* desc, int axis) {
-  return desc->least[axis] != desc->most[axis] && desc->most[axis] > INT32_MAX - 1024;
+  return desc->min[axis] != desc->max[axis] && desc->max[axis] > INT32_MAX - 1024;
 }
 
 /* The error text names the dimension that a user can change: a dimension by its name if one is
@@ -131,14 +130,14 @@ int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTen
     char maximum_text[32] = ""; /* a fixed extent is a single number */
     if (is_open(desc, axis)) {
       (void)snprintf(maximum_text, sizeof(maximum_text), " or more");
-    } else if (desc->least[axis] != desc->most[axis]) {
-      (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, desc->most[axis]);
+    } else if (desc->min[axis] != desc->max[axis]) {
+      (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, desc->max[axis]);
     }
     return tvmrt__fail_value("%s '%.80s': axis %d%s%.80s has %" PRId64
                              " elements, expected %" PRId64 "%s.",
                              kind, port->name, axis, dim_index < 0 ? "" : ", dimension ",
                              dim_index < 0 ? "" : port->dims->dims[dim_index].name,
-                             given->shape[axis], desc->least[axis], maximum_text);
+                             given->shape[axis], desc->min[axis], maximum_text);
   }
   for (axis = 0; desc != NULL && axis < desc->rank; ++axis) {
     if (!is_open(desc, axis)) continue;
@@ -146,7 +145,7 @@ int tvmrt__port_type_error(const tvmrt_port* port, const char* kind, const DLTen
     return tvmrt__fail_value("%s '%s' is %s with %d axes, got %s.", kind, port->name, a,
                              (int)desc->rank, tvmrt__tensor_text(given, b));
   }
-  if (desc != NULL) most.shape = (int64_t*)(uintptr_t)desc->most; /* only read */
+  if (desc != NULL) most.shape = (int64_t*)(uintptr_t)desc->max; /* only read */
   return tvmrt__fail_value("%s '%s' is %s%s, got %s.", kind, port->name,
                            desc == NULL ? "" : "at most ", tvmrt__tensor_text(&most, a),
                            tvmrt__tensor_text(given, b));

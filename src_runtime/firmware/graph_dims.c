@@ -84,9 +84,9 @@ static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* des
   int32_t i;
   for (i = 0; rc == kTvmErrorNoError && i < desc->rank; ++i) {
     int64_t extent = given->shape[i];
-    if (extent >= desc->least[i] && extent <= desc->most[i]) continue;
-    rc = refuse(desc->dim[i] < 0 ? NULL : dims->dims[desc->dim[i]].name, i, extent, desc->least[i],
-                desc->most[i], " (input ", desc->name);
+    if (extent >= desc->min[i] && extent <= desc->max[i]) continue;
+    rc = refuse(desc->dim[i] < 0 ? NULL : dims->dims[desc->dim[i]].name, i, extent, desc->min[i],
+                desc->max[i], " (input ", desc->name);
   }
   return rc;
 }
@@ -178,7 +178,7 @@ static void show_capacity(const TVMGraphExecutor* g) {
     for (k = 0; k < g->num_entries && (storage & EXTERNAL) == 0; ++k) {
       const DLTensor* own = &g->entries[k];
       if (g->storage_ids[k] != storage || own->ndim != desc->rank) continue;
-      memcpy(own->shape, desc->most, (size_t)desc->rank * sizeof(*own->shape));
+      memcpy(own->shape, desc->max, (size_t)desc->rank * sizeof(*own->shape));
     }
   }
 }
@@ -190,7 +190,7 @@ static const graph_sizes sizes = {set_input, show_capacity};
  * different networks would write out of bounds. */
 static int is_same(const tvmrt_dims_tensor* desc, const DLTensor* own) {
   return desc->rank == own->ndim &&
-         memcmp(desc->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
+         memcmp(desc->max, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
 }
 
 /* Called by tvmrt__graph_read() when the tables are complete; sets the executor's sizes. */

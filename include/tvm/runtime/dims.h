@@ -28,17 +28,17 @@ extern "C" {
 /*! \brief A dimension: its name in the network, and its bounds. */
 typedef struct tvmrt_dim {
   const char* name;
-  int32_t least;
-  int32_t most;
+  int32_t min;
+  int32_t max;
 } tvmrt_dim;
 
 /*! \brief The bounds of the extents of an input or output. */
 typedef struct tvmrt_dims_tensor {
   const char* name;
   int32_t rank;
-  const int32_t* dim;   /*!< Index of the dimension per axis, or -1. */
-  const int64_t* least; /*!< Per axis; at most `most`, equal if the extent is fixed. */
-  const int64_t* most;
+  const int32_t* dim; /*!< Index of the dimension per axis, or -1. */
+  const int64_t* min; /*!< Per axis; at most `max`, equal if the extent is fixed. */
+  const int64_t* max;
 } tvmrt_dims_tensor;
 
 /*! \brief The dynamic dimensions of a network. */
@@ -50,7 +50,7 @@ typedef struct tvmrt_dims {
   int32_t num_inputs;
   const tvmrt_dims_tensor* outputs;
   int32_t num_outputs;
-  /*!< JSON: {"dims": {name: [least, most]}, "inputs": {name: [extent]}, "outputs": {...}}; an
+  /*!< JSON: {"dims": {name: [min, max]}, "inputs": {name: [extent]}, "outputs": {...}}; an
    * extent is a number, or the text of an expression of dimensions. */
   const char* text;
 } tvmrt_dims;

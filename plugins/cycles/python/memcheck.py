@@ -230,7 +230,7 @@ def _program_text(
     pools = {}
     lent = 0
     for pool in network.memory["pools"]:
-        if pool["lent"]:
+        if pool["is_external"]:
             pools[f"pool{lent}"] = pool["used_bytes"]
             lent += 1
             continue

@@ -309,7 +309,7 @@ def program_text(network: ArchiveNetwork, inputs: Sequence[Input], folder: Path)
     outputs = [(f"out{i}", row["size"]) for i, row in enumerate(network.main["outputs"].values())]
     pools = [
         (f"pool{i}", pool["used_bytes"])
-        for i, pool in enumerate(p for p in network.memory["pools"] if p["lent"])
+        for i, pool in enumerate(p for p in network.memory["pools"] if p["is_external"])
     ]
     for name, size in (*names, *outputs, *pools):
         lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")

@@ -49,11 +49,11 @@ static bool read_declared(job* j, const ort_value_info* info, declared* out) {
 
 /* An extent is fixed or has bounds. */
 static int64_t min_extent(const library_port* port, size_t axis) {
-  return port->dims == NULL ? port->tensor->shape[axis] : port->dims->least[axis];
+  return port->dims == NULL ? port->tensor->shape[axis] : port->dims->min[axis];
 }
 
 static int64_t max_extent(const library_port* port, size_t axis) {
-  return port->dims == NULL ? port->tensor->shape[axis] : port->dims->most[axis];
+  return port->dims == NULL ? port->tensor->shape[axis] : port->dims->max[axis];
 }
 
 /* An extent that the model leaves open is compared by each run. */

@@ -131,11 +131,11 @@ static char* wider_bounds(job* j, const kernel* k, size_t input, const DLTensor*
   if ((int64_t)input >= k->dims->num_inputs || of->rank != given->ndim) return NULL;
   for (int32_t i = 0; i < of->rank; ++i) {
     const int64_t size = given->shape[i];
-    if ((size >= of->least[i] && size <= of->most[i]) || of->dim[i] < 0) continue;
+    if ((size >= of->min[i] && size <= of->max[i]) || of->dim[i] < 0) continue;
     /* an example for a dimension without a maximum */
-    const int64_t most = of->most[i] > INT32_MAX - EXAMPLE_MAXIMUM ? EXAMPLE_MAXIMUM : of->most[i];
+    const int64_t most = of->max[i] > INT32_MAX - EXAMPLE_MAXIMUM ? EXAMPLE_MAXIMUM : of->max[i];
     return job_text(j, "%s=%lld..%lld", k->dims->dims[of->dim[i]].name,
-                    (long long)(size < of->least[i] ? size : of->least[i]),
+                    (long long)(size < of->min[i] ? size : of->min[i]),
                     (long long)(size > most ? size : most));
   }
   return NULL;

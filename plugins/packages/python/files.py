@@ -94,7 +94,10 @@ def _check(library) -> None:
             "packages cannot build objects or C files with extra compiler options, which custom "
             "operators or devices of the network have; write a .tar"
         )
-    if any(pool.lent for pool in library.program.pools) or library.program.has_dynamic_dims():
+    if (
+        any(pool.is_external for pool in library.program.pools)
+        or library.program.has_dynamic_dims()
+    ):
         raise UnsupportedError(
             "the example of a package passes only inputs and outputs; place the pools in the "
             f"image ({option('pools', {'NAME': (Unquoted('BYTES'), 'SECTION')})}), fix dimensions "

@@ -77,7 +77,7 @@ def make_plans(program: Program, sources: Sources) -> list[OperatorPlan]:
 def _check_supported(program: Program, sources: Sources) -> None:
     program.reject_varying_runs("proof")
     reason = None
-    if any(pool.lent for pool in program.pools):
+    if any(pool.is_external for pool in program.pools):
         reason = "uses memory that the caller provides"
     elif sources.resident:
         reason = "copies weights to RAM"

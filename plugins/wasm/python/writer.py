@@ -100,7 +100,7 @@ def _check(library: Any, name: str) -> None:
             f"{name}: WebAssembly needs {option('target', TARGET)} and "
             f"{option('interface_api', 'c')}"
         )
-    lent = [pool.name for pool in library.program.pools if pool.lent]
+    lent = [pool.name for pool in library.program.pools if pool.is_external]
     if lent or options.traced or options.weights_in_blob:
         raise UnsupportedError(
             f"{name}: the loader passes only inputs and outputs; omit profile, record, pools that "

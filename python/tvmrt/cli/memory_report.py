@@ -244,7 +244,7 @@ def _pool_table(pools: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for pool in pools:
         bound = pool["lower_bound_bytes"] + pool["kept_bytes"]
-        provider = "the caller's" if pool["lent"] else pool["section"] or "the image's"
+        provider = "the caller's" if pool["is_external"] else pool["section"] or "the image's"
         capacity = "-" if pool["capacity_bytes"] is None else pool["capacity_bytes"]
         gap = max(0, pool["used_bytes"] - bound)
         rows.append(

@@ -73,7 +73,7 @@ int main(void) {
 def program_text(library, stack: str = "") -> str:
     """Return the program; ``stack`` is C of paint_stack() and stack_used() to measure the stack."""
     name, summary = library.module_name, library.summary
-    pools = sorted((p for p in summary.pools if p.lent), key=lambda p: p.name)
+    pools = sorted((p for p in summary.pools if p.is_external), key=lambda p: p.name)
     tensors = [(f"in{i}", t) for i, t in enumerate(summary.inputs)]
     results = [(f"out{i}", t) for i, t in enumerate(summary.outputs)]
     arrays = [

@@ -83,7 +83,7 @@ class Network:
         self.summary, self.shared = library.summary, shared
         self.prefix = library.sources.prefix
         self.packed = library.options.interface_api == "packed"
-        provided = sorted((p for p in self.summary.pools if p.lent), key=lambda p: p.name)
+        provided = sorted((p for p in self.summary.pools if p.is_external), key=lambda p: p.name)
         self.memories = dict(pools or {p.name: Memory(p.used_bytes) for p in provided})
         self.names = [p.name for p in provided]
 

@@ -75,7 +75,7 @@ static struct tvmgen_%(name)s_workspace_pools pools = {memory};
 def program_text(library) -> str:
     """Return the C program of a network with at most one caller-provided pool."""
     name, upper = library.module_name, library.module_name.upper()
-    provided = [pool.name for pool in library.summary.pools if pool.lent]
+    provided = [pool.name for pool in library.summary.pools if pool.is_external]
     fetches, stores = [], []
     for tensor in library.summary.inputs:
         member = tensor.name

@@ -33,7 +33,7 @@ def memory_files(
     prefix = prefix_of(name)
     number = link_guard.identity(*prefixes, *numbers)
     files = {header_name(prefix): _header(prefix, number, pools, prefixes, concurrent)}
-    own = [pool for pool in pools if pool.used_bytes and not pool.lent]
+    own = [pool for pool in pools if pool.used_bytes and not pool.is_external]
     if own:
         files[memory_header(prefix)] = _memory_header(prefix, number, own, prefixes)
         files[f"{prefix}_memory.c"] = _memory_file(prefix, own, prefixes)
@@ -83,7 +83,7 @@ def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent
         f"#define {prefix.upper()}_WORKSPACE_SIZE {sum(p.used_bytes for p in pools)}",
     ]
     for pool in pools:
-        if pool.lent:
+        if pool.is_external:
             lines += [
                 f"/*! \\brief Size of the pool {pool.name}, in bytes; aligned to"
                 f" {ALIGN_BYTES} bytes. All networks use the same pool. */",

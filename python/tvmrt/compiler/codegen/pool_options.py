@@ -42,7 +42,7 @@ def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
         raise ValueError(f"pool {name}: the size {nbytes} is negative")
     if section is not None and not _SECTION.fullmatch(section):
         raise ValueError(f"pool {name}: {section!r} is not a valid section name; choose another")
-    return MemoryPool(name, nbytes, section, lent=section is None)
+    return MemoryPool(name, nbytes, section, is_external=section is None)
 
 
 def with_io_in_pools(program: Program) -> Program:

@@ -24,7 +24,7 @@ def used_pools(program: Program) -> list[tuple[int, MemoryPool]]:
 
 def caller_provided(program: Program) -> list[MemoryPool]:
     """Return the caller-provided pools, including unused ones."""
-    return [pool for _, pool in by_name(program) if pool.lent]
+    return [pool for _, pool in by_name(program) if pool.is_external]
 
 
 def io_in_pools(program: Program) -> bool:
@@ -84,7 +84,7 @@ def definitions(program: Program, prefix: str, options) -> list[str]:
 
 
 def _own(program: Program) -> list[MemoryPool]:
-    return [pool for _, pool in used_pools(program) if not pool.lent]
+    return [pool for _, pool in used_pools(program) if not pool.is_external]
 
 
 def definition(name: str, nbytes: int, section: str | None) -> str:

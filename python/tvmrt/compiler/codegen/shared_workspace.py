@@ -100,7 +100,7 @@ def _place_resident_weights(
 
 
 def _check_loadable(network: UnplannedNetwork, name: str, pool: MemoryPool) -> None:
-    if pool.lent and network.options.interface_api == "packed":
+    if pool.is_external and network.options.interface_api == "packed":
         raise ValueError(
             f"{option('place', {name: pool.name})}: weights cannot be copied to a pool that the "
             f"caller provides as a tensor; use {option('interface_api', 'c')}, or let the image "

@@ -146,7 +146,7 @@ def _largest(pools: Sequence[MemoryPool]) -> MemoryPool:
         first.name,
         first.capacity,
         first.section,
-        first.lent,
+        first.is_external,
         used_bytes=max(pool.used_bytes for pool in pools),
         lower_bound_bytes=max(pool.lower_bound_bytes for pool in pools),
     )

@@ -79,7 +79,7 @@ class PoolSummary:
     """Memory pool.
 
     ``capacity_bytes``: null if no limit was given. ``lower_bound_bytes``: Lower bound of any plan.
-    ``kept_bytes``: Part of used_bytes that holds copied weights. ``lent``: The caller provides this
+    ``kept_bytes``: Part of used_bytes that holds copied weights. ``is_external``: The caller provides this
     memory. ``section``: Linker section. ``device``: Device that owns the memory; empty for host
     memory.
     """
@@ -89,7 +89,7 @@ class PoolSummary:
     capacity_bytes: int | None
     lower_bound_bytes: int
     kept_bytes: int
-    lent: bool
+    is_external: bool
     section: str | None
     device: str = ""
 
@@ -190,7 +190,7 @@ def summary_of_pool(pool: MemoryPool) -> PoolSummary:
     """Summarise a pool."""
     return PoolSummary(
         pool.name, pool.used_bytes, pool.capacity, pool.lower_bound_bytes, pool.kept_bytes,
-        pool.lent, pool.section, pool.memory.name if pool.memory else "",
+        pool.is_external, pool.section, pool.memory.name if pool.memory else "",
     )  # fmt: skip
 
 

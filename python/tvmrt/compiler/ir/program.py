@@ -248,7 +248,7 @@ class Step:
 class MemoryPool:
     """Memory of the target, and the planner's use of it; sizes in bytes.
 
-    Without ``capacity`` it is unlimited. The caller provides it (``lent``), or it is part of the
+    Without ``capacity`` it is unlimited. The caller provides it (``is_external``), or it is part of the
     artefact, in the linker section ``section`` or in zero-initialised memory. The first
     ``reserved_bytes`` belong to other networks and to weights that outlive a run; ``kept_bytes``
     of these are weights of this network. ``used_bytes`` includes them, and is 0 if nothing of this
@@ -259,7 +259,7 @@ class MemoryPool:
     name: str
     capacity: int | None = None
     section: str | None = None
-    lent: bool = False
+    is_external: bool = False
     reserved_bytes: int = 0
     kept_bytes: int = 0
     used_bytes: int = 0

@@ -24,16 +24,16 @@ static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dim
   const int32_t dim_index = input->dim[axis];
   const char* name = dim_index < 0 ? "" : about->dims[dim_index].name;
   char text[TVMRT_DIMS_TEXT_BYTES];
-  if (extent < input->least[axis] || extent > input->most[axis]) {
+  if (extent < input->min[axis] || extent > input->max[axis]) {
     char maximum_text[32] = " or more"; /* of a dimension without a maximum */
-    if (input->most[axis] <= INT32_MAX - 1024) {
-      (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, input->most[axis]);
+    if (input->max[axis] <= INT32_MAX - 1024) {
+      (void)snprintf(maximum_text, sizeof(maximum_text), " to %" PRId64, input->max[axis]);
     }
     (void)snprintf(text, sizeof(text),
                    "SizeConditionError: input '%.80s': axis %d%s%.80s has %" PRId64
                    " elements, expected %" PRId64 "%s.",
                    input->name, axis, dim_index < 0 ? "" : ", dimension ", name, extent,
-                   input->least[axis], maximum_text);
+                   input->min[axis], maximum_text);
     TVMAPISetLastError(text);
     return -1;
   }

@@ -101,7 +101,7 @@ def print_dims_struct(program: Program, text: str) -> list[str]:
     symbols = program.dims()
     inputs = list(zip(program.input_names, program.input_types))
     outputs = list(zip(program.output_names, program.output_types))
-    bounds = [{"name": c_string(s.name), "least": s.low, "most": s.high} for s in symbols]
+    bounds = [{"name": c_string(s.name), "min": s.low, "max": s.high} for s in symbols]
     struct_fields = {
         "struct_bytes": "sizeof(tvmrt_dims)",
         "dims": "dims_all" if symbols else "NULL",
@@ -144,10 +144,10 @@ def _tensors(
         low = [max(lower_bound(extent), 0) for extent in type.shape] or [0]
         high = [min(upper_bound(extent), INT_MAX) for extent in type.shape] or [0]
         lines += wrap(f"static const int32_t {stem}_dim[] = ", dim, ";", brackets="{}")
-        lines += wrap(f"static const int64_t {stem}_least[] = ", low, ";", brackets="{}")
-        lines += wrap(f"static const int64_t {stem}_most[] = ", high, ";", brackets="{}")
+        lines += wrap(f"static const int64_t {stem}_min[] = ", low, ";", brackets="{}")
+        lines += wrap(f"static const int64_t {stem}_max[] = ", high, ";", brackets="{}")
         fields = {"name": c_string(name), "rank": type.rank, "dim": f"{stem}_dim"}
-        table.append({**fields, "least": f"{stem}_least", "most": f"{stem}_most"})
+        table.append({**fields, "min": f"{stem}_min", "max": f"{stem}_max"})
     if not table:
         return []
     return [*lines, *rows(f"static const tvmrt_dims_tensor dims_{kind}s[]", table)]

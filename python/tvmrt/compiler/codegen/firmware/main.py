@@ -78,7 +78,7 @@ _TENSOR_DATA = [
 
 def alignment_check_function(program: Program) -> list[str]:
     """Return the C function that checks pointers to tensors and caller-provided pools."""
-    if not _tensors(program) and not any(p.lent for _, p in pools_file.used_pools(program)):
+    if not _tensors(program) and not any(p.is_external for _, p in pools_file.used_pools(program)):
         return []
     return [
         "/* Whether p is NULL or not aligned for elements of `size` bytes. */",
@@ -134,7 +134,7 @@ def main_symbol(program: Program, prefix: str) -> str:
 
 def _own_pools(program: Program) -> list:
     """Return the pools owned by the image that hold tensors, with their indices."""
-    return [(i, pool) for i, pool in pools_file.used_pools(program) if not pool.lent]
+    return [(i, pool) for i, pool in pools_file.used_pools(program) if not pool.is_external]
 
 
 def _tvm_main_wrapper(program: Program, prefix: str, options, arguments) -> list[str]:
@@ -271,14 +271,14 @@ def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) ->
     """Return lines that append the pools in main's order to the tensors: caller-provided ones from
     the arguments ``at``, the image's own as tensors with only ``data`` set."""
     tensors, used = _tensors(program), pools_file.used_pools(program)
-    own = [pool for _, pool in used if not pool.lent]
+    own = [pool for _, pool in used if not pool.is_external]
     lines = [f"  TVMValue values[{max(len(tensors) + len(used), 1)}];"]
     if own:
         lines.append(f"  DLTensor pools[{len(own)}];")
     if tensors:
         lines.append(f"  for (int i = 0; i < {len(tensors)}; ++i) values[i] = args[i];")
     for i, (_, pool) in enumerate(used, len(tensors)):
-        if pool.lent:
+        if pool.is_external:
             lines.append(f"  values[{i}] = args[{at[pool.name]}];")
             continue
         tensor = f"pools[{own.index(pool)}]"
@@ -292,7 +292,9 @@ def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) ->
 def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]) -> list[str]:
     """Return the arguments for main's pools; ``place`` maps caller-provided ones by name."""
     return [
-        f"(uint8_t *){place[pool.name]}" if pool.lent else pools_file.symbol(pool, prefix, options)
+        f"(uint8_t *){place[pool.name]}"
+        if pool.is_external
+        else pools_file.symbol(pool, prefix, options)
         for _, pool in pools_file.used_pools(program)
     ]
 
@@ -301,7 +303,7 @@ def _pool_checks(program: Program, place: dict[str, str]) -> list[str]:
     """Return C lines that reject NULL or misaligned caller-provided pools."""
     lines = []
     for _, pool in pools_file.used_pools(program):
-        if pool.lent:
+        if pool.is_external:
             test = f"misplaced({place[pool.name]}, {pools_file.ALIGN_BYTES})"
             lines += reject_if(test, "NetworkPoolMisplaced")
     return lines
@@ -358,7 +360,7 @@ def required_structs(program: Program) -> list[str]:
     read = {
         "inputs": passed and bool(program.inputs),
         "outputs": passed and bool(program.outputs),
-        "workspace_pools": any(pool.lent for _, pool in pools_file.used_pools(program)),
+        "workspace_pools": any(pool.is_external for _, pool in pools_file.used_pools(program)),
         "devices": bool(device_hooks.hooked_devices(program)),
         "dims": bool(program.dims()),
         "counts": bool(program.data_dependent_dims),

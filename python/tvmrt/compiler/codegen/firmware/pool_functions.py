@@ -61,7 +61,7 @@ def _map_signature(program: Program, prefix: str, what: str, options) -> str:
 
 def pool_address(pool: MemoryPool, prefix: str, options) -> str:
     """Return the C expression for a pool's address in functions with structs."""
-    if pool.lent:
+    if pool.is_external:
         return f"(uint8_t *)workspace_pools->{pool.name}"
     return symbol(pool, prefix, options)
 
@@ -150,12 +150,12 @@ def _load_function(program: Program, prefix: str, sources, options, arguments) -
         "",
         f"int32_t {prefix}_load({_pools_parameter(program, prefix, options)}) {{",
     ]
-    if any(pool.lent for pool in pools):
+    if any(pool.is_external for pool in pools):
         lines.append(f"  if (workspace_pools == NULL) {refused}")
     elif _pools_parameter(program, prefix, options) != "void":
         lines.append("  (void)workspace_pools;")
     for pool in pools:
-        if pool.lent:
+        if pool.is_external:
             member = f"workspace_pools->{pool.name}"
             lines.append(
                 f"  if ({member} == NULL || ((uintptr_t){member} & {ALIGN_BYTES - 1}) != 0)"

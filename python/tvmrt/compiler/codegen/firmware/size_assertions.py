@@ -73,7 +73,7 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
             f"TVMGEN_ASSERT(sizeof({pools.symbol(pool, prefix, options)}) =="
             f" {pool.used_bytes}, {tag}_size_of_{pool.name});"
             for _, pool in pools.used_pools(program)
-            if not pool.lent
+            if not pool.is_external
         ]
     arrays = [] if options.weights_in_blob else sources.weight_buffers
     sizes = [f"ALIGNED({_symbol(sources, b)})" for b in arrays]

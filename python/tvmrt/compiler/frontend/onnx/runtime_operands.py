@@ -47,7 +47,7 @@ def has_runtime_operand(ctx: OnnxNode, *indices: int) -> bool:
 def implied_value(ctx: OnnxNode, index: int) -> np.ndarray | None:
     """Return the operand's value implied by the declared result shapes; None if there is none.
 
-    Raises Several if more than one value is possible.
+    Raises AmbiguousOperand if more than one value is possible.
     """
     value = ctx.required(index)
     if value.type.size == 0:
