@@ -216,7 +216,8 @@ static int read_port(PyObject* desc, ArrayPort* port) {
 
 /* Return whether the port's array has at least this number of bytes; -1 with an exception set. */
 static int has_bytes(const ArrayPort* port, size_t least) {
-  double bytes = (port->dtype.bits + 7) / 8;
+  const int element_bytes = (port->dtype.bits + 7) / 8;
+  double bytes = element_bytes;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(port->shape); i++) {
     bytes *= (double)PyLong_AsSsize_t(PyTuple_GET_ITEM(port->shape, i));
   }
