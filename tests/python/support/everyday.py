@@ -49,7 +49,7 @@ SHARES = {
         " refused_graphs",
         3,
     ),
-    "python/cli": Share(cases=6),
+    "python/cli": Share(cases=4),
     "python/codegen": Share(cases=4),
     "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
     "python/devices": Share("device_answers partition plugin_reload region_schema regions", 4),
@@ -59,7 +59,7 @@ SHARES = {
         " sizes_from_inputs zero_extents",
         2,
     ),
-    "python/docs": Share(cases=60),
+    "python/docs": Share(cases=40),
     "python/examples": Share(),
     "python/export": Share(cases=3),
     "python/firmware": Share(
@@ -67,10 +67,10 @@ SHARES = {
         " misra patch_inference step",
         2,
     ),
-    "python/frontend": Share(cases=30),
+    "python/frontend": Share(cases=20),
     "python/fuzz": Share(),
     "python/ir": Share(),
-    "python/kernels": Share(cases=10),
+    "python/kernels": Share(cases=6),
     "python/levels": Share("amx_i8"),
     "python/network": Share("load open_sizes", 1),
     "python/networks": Share(),
@@ -79,17 +79,17 @@ SHARES = {
         "convolution crt_builds elementwise indexing linear loops normalization"
         " pool_flags pooling quantized recurrent reduction resize dynamic_operands sequences shape"
         " sub_byte_types special_values",
-        3,
+        2,
     ),
     "python/pictures": Share(),
-    "python/planner": Share(cases=20),
+    "python/planner": Share(cases=12),
     "python/platforms": Share(),
     "python/plugins": Share(),
     "python/runtime": Share(
         "abi array_call callbacks containers exchange executors optional_libraries"
         " library_names module tvm_names ndarray object_repr package packed_func invalid_calls"
         " real_time",
-        3,
+        2,
     ),
     "python/transform": Share(cases=1),
 }
