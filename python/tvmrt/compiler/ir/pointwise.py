@@ -76,7 +76,8 @@ class PointwiseOp(Op):
     name) and ``{bits}``. ``attributes`` declares attributes; those it leaves out are floats.
     ``bounded_angle`` is the C expression for float32 angles of moderate size. The first
     ``bool_operands`` operands are bool, the others and the result have one element type, unless
-    ``result`` is another.
+    ``result`` is another. ``monotonic``: as of ``Op``; sizes that the operator computes have bounds
+    by it.
     """
 
     kind = POINTWISE
