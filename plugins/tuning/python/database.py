@@ -55,8 +55,7 @@ class TuningEntry:
         Choice of the compiler's estimate and fastest choice, with their seconds, measured in
         turn; equal if nothing faster was found.
     square
-        Fastest Winograd tile size of a 3x3 convolution; 1 if direct convolution is faster, 0 if
-        not measured.
+        Fastest Winograd tile size of a 3x3 convolution; 1 for direct convolution, 0 if unknown.
     threads
         Maximum number of threads that sharing the layer was measured with; 0 if not measured.
     shared
