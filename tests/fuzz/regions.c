@@ -1,5 +1,5 @@
 /* Regions of the device FUZZ_DEVICE: what is read is split, prepared and run, by a device that writes a
- * byte into each output, or by that of a plug-in, whose library may be a mock. */
+ * byte into each output, or by that of a plug-in. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* setenv */
 #endif

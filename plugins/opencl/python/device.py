@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from tvmrt.compiler.devices.base import Context, Device
 from tvmrt.compiler.devices.registry import register
-from tvmrt.compiler.ir import DeviceMemory, Node, Region, Trait
+from tvmrt.compiler.ir import DeviceMemory, Node, Region
 from tvmrt.compiler.ir.custom import kernel_record
-from tvmrt.compiler.ir.op import VIEW, get_op
 from tvmrt.plugins.opencl.kernel import CL_TYPES, MAX_ELEMENTS
-from tvmrt.plugins.opencl.kernels import REFUSALS
-from tvmrt.plugins.opencl.lower import is_pointwise, lower
-from tvmrt.plugins.opencl.operator import custom_refusal
-from tvmrt.plugins.opencl.recurrent import refusal as recurrent_refusal
+from tvmrt.plugins.opencl.kernels import KERNELS
+from tvmrt.plugins.opencl.operator import ALIASES, custom_refusal, lower
+from tvmrt.plugins.opencl.pointwise import template
 
 
 @register
 class OpenCLDevice(Device):
-    """Pointwise operators, convolutions, matmuls, pooling, reductions, softmax, resizing, data
-    movement, gathers, recurrent cells, quantised operators, and user kernels."""
+    """User kernels, pointwise operators, convolutions, matmuls and reshapes."""
 
     name = "opencl"
     version = 1  # version of the nodes' meaning, as in opencl.c
@@ -37,13 +34,9 @@ class OpenCLDevice(Device):
                 return f"OpenCL devices need not have elements of type {value.dtype}"
             if value.type.size > MAX_ELEMENTS:
                 return f"a tensor of {value.type.size} elements is too large"
-        if get_op(node.op).kind == VIEW or is_pointwise(node):
+        if node.op in ALIASES or node.op in KERNELS or template(node) is not None:
             return None
-        if node.has(Trait.RECURRENT):
-            return recurrent_refusal(node)
-        if node.op not in REFUSALS:
-            return f"there is no OpenCL kernel for {node.op} of {values[0].dtype}"
-        return REFUSALS[node.op](node)
+        return f"there is no OpenCL kernel for {node.op} of {values[0].dtype}"
 
     def optimize(self, region: Region) -> Region:
         lower(region.graph)

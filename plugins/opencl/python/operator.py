@@ -1,4 +1,4 @@
-"""The kernel operator of the device's regions, and lowering of user kernels to it."""
+"""The kernel operator of the device's regions, and lowering of nodes to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from tvmrt.compiler.ir import Graph, Node, TensorType
 from tvmrt.compiler.ir.contract import Contract
 from tvmrt.compiler.ir.custom import call_of, kernel_record, text_of_types, types_of_text
 from tvmrt.compiler.ir.op import Op, register
+from tvmrt.plugins.opencl.kernel import Kernel
+from tvmrt.plugins.opencl.kernels import KERNELS
+from tvmrt.plugins.opencl.pointwise import pointwise
 
 KERNEL = "custom_opencl"
+ALIASES = ("reshape", "identity")  # as in buffers.c: they only rename a buffer
 
 
 @register(KERNEL)
@@ -44,10 +48,16 @@ def custom_refusal(node: Node) -> str | None:
     return node.attrs["operator"].opencl_refusal(call_of(node))
 
 
-def lower_custom(graph: Graph) -> None:
-    """Convert every ``custom`` node of a region's graph to a kernel; all need OpenCL bodies."""
+def lower(graph: Graph) -> None:
+    """Convert every node of a region's graph to a kernel, except those that only rename."""
     for node in graph.nodes:
+        if node.op in ALIASES:
+            continue
         if (record := kernel_record(node)) is not None:
-            attrs = record.opencl_attributes(call_of(node))
             types = text_of_types([v.type for v in node.outputs])
-            node.op, node.attrs = KERNEL, {**attrs, "types": types}
+            attrs = {**record.opencl_attributes(call_of(node)), "types": types}
+        else:
+            kernel = Kernel(node)
+            KERNELS.get(node.op, pointwise)(kernel, node)
+            node.inputs, attrs = kernel.buffers, kernel.attributes()
+        node.op, node.attrs = KERNEL, attrs

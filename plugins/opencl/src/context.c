@@ -12,25 +12,6 @@
 #define MAX_DEVICES 32
 #define MAX_NAME 256
 
-/* Frequent errors are described; others are reported with their number, which users can search for.
- * The runtime prefixes device and region. */
-int opencl_check(cl_int status, const char* call) {
-  if (status == CL_SUCCESS) return 0;
-  switch (status) {
-    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
-    case CL_OUT_OF_RESOURCES:
-    case CL_OUT_OF_HOST_MEMORY:
-      return device_fail("%s: the OpenCL device is out of memory (%d)", call, (int)status);
-    case CL_DEVICE_NOT_AVAILABLE:
-      return device_fail("%s: the OpenCL device is lost (%d)", call, (int)status);
-    case CL_INVALID_WORK_GROUP_SIZE:
-      return device_fail("%s: the local size does not suit the OpenCL device (%d)", call,
-                         (int)status);
-    default:
-      return device_fail("%s failed with OpenCL error %d", call, (int)status);
-  }
-}
-
 /* Truncated to MAX_NAME; empty if the driver returns an error. */
 static void device_text(cl_device_id device, cl_device_info what, char* out) {
   out[0] = '\0';
@@ -75,9 +56,9 @@ static int choose_device(opencl_context* c) {
   /* a misspelt name is a different mistake from a missing driver */
   if (best > 0) return 0;
   if (num_platforms > 0 && requested != NULL && requested[0] != '\0') {
-    return device_fail("no OpenCL device name contains '%.100s' (TVMRT_OPENCL_DEVICE)", requested);
+    return opencl_fail("no OpenCL device name contains '%.100s' (TVMRT_OPENCL_DEVICE)", requested);
   }
-  return device_fail(
+  return opencl_fail(
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
 }
 
@@ -87,7 +68,7 @@ static int describe_device(opencl_context* c) {
   static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   size_t i;
   c->identity = calloc(3, MAX_NAME + 1);
-  if (c->identity == NULL) return device_fail("out of memory");
+  if (c->identity == NULL) return opencl_fail("out of memory");
   for (i = 0; i < 3; ++i) {
     char text[MAX_NAME];
     device_text(c->device, parts[i], text);
@@ -108,26 +89,15 @@ static int create_objects(opencl_context* c) {
   return opencl_check(status, "clCreateCommandQueue");
 }
 
-/* Whether the device works in the host's memory; decides only whether weights are copied. */
-static bool is_unified(cl_device_id device) {
-  cl_bool unified = CL_FALSE;
-  const cl_int status =
-      clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
-  return status == CL_SUCCESS && unified == CL_TRUE;
-}
-
-/* The list of programs is opened first, since opencl_context_free() always closes it. */
 int opencl_context_create(opencl_context** out) {
   opencl_context* c = calloc(1, sizeof(*c));
   int rc;
   *out = NULL;
-  if (c == NULL) return device_fail("out of memory");
-  rc = opencl_program_cache_open(c);
-  if (rc == 0) rc = choose_device(c);
+  if (c == NULL) return opencl_fail("out of memory");
+  rc = choose_device(c);
   if (rc == 0) rc = describe_device(c);
   if (rc == 0) rc = create_objects(c);
   if (rc == 0) {
-    c->is_unified = is_unified(c->device);
     *out = c;
   } else {
     opencl_context_free(c);
@@ -138,7 +108,7 @@ int opencl_context_create(opencl_context** out) {
 /* Also frees a partly created context; NULL does nothing. */
 void opencl_context_free(opencl_context* c) {
   if (c == NULL) return;
-  program_cache_close(&c->programs);
+  opencl_programs_free(c);
   if (c->queue != NULL) clReleaseCommandQueue(c->queue);
   if (c->context != NULL) clReleaseContext(c->context);
   free(c->identity);

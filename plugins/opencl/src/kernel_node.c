@@ -1,15 +1,11 @@
 /* Reads the attributes of kernel nodes. They are text written by the compiler and stored in a
  * library, so each is checked here. Words are separated by one or more blanks. */
-#include "kernel_node.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include "registration.h"
+#include "plan.h"
 
 /* Skip a word and the following blanks. All words here are borrowed and not NUL-terminated. */
-static const char* next_word(const char* at) {
+const char* kernel_next_word(const char* at) {
   at += strcspn(at, " ");
   return at + strspn(at, " ");
 }
@@ -25,7 +21,7 @@ int32_t kernel_num_tensors(const tvmrt_region_node* node) {
 int32_t kernel_num_scalars(const tvmrt_region_node* node) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   int32_t count = 0;
-  for (; *at != '\0'; at = next_word(at)) ++count;
+  for (; *at != '\0'; at = kernel_next_word(at)) ++count;
   return count;
 }
 
@@ -63,42 +59,13 @@ int kernel_read_scalar(const tvmrt_region_node* node, int32_t index, kernel_scal
   double number;
   int32_t i;
   if (all == NULL || index >= all->count || all->kind == TVMRT_ATTR_TEXT) {
-    return device_fail("there are fewer scalars than scalar types");
+    return opencl_fail("there are fewer scalars than scalar types");
   }
   number = all->kind == TVMRT_ATTR_INTS ? (double)all->ints[index] : all->floats[index];
-  for (i = 0; i < index; ++i) at = next_word(at);
+  for (i = 0; i < index; ++i) at = kernel_next_word(at);
   out->type = at;
   out->type_length = strcspn(at, " ");
   if (set_value(number, out)) return 0;
-  return device_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)index, number,
+  return opencl_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)index, number,
                      (int)out->type_length, at);
-}
-
-/* Compare the extents of a word such as "float32:2x3". The type is not compared, since text and
- * operands have it from the network. */
-static bool has_extents(const tvmrt_region_tensor* tensor, const char* word) {
-  const char* at = word + strcspn(word, ": ");
-  int32_t d;
-  for (d = 0; d < tensor->ndim; ++d) {
-    char* end;
-    if (*at != (d == 0 ? ':' : 'x')) return false;
-    if (strtoll(at + 1, &end, 10) != tensor->shape[d]) return false;
-    at = end;
-  }
-  return d == 0 || *at == ' ' || *at == '\0'; /* and has no more axes */
-}
-
-/* A dynamic region may be called with other extents than the kernel was compiled for. Only
- * results are checked: writing past their end must not happen, and the operands' extents follow
- * from them. */
-int kernel_check_extents(const tvmrt_region* region, const tvmrt_region_node* node) {
-  const char* word = tvmrt_node_text(node, "types", "");
-  int32_t k;
-  for (k = 0; k < node->num_outputs; ++k, word = next_word(word)) {
-    const tvmrt_region_tensor* tensor = &region->tensors[node->outputs[k]];
-    if (has_extents(tensor, word)) continue;
-    return device_fail("kernel %s was made for other extents than tensor %s has; compile again",
-                       tvmrt_node_text(node, "function", node->op), tensor->name);
-  }
-  return 0;
 }

@@ -1,13 +1,16 @@
 /*
- * Parts of the device "opencl".
+ * Parts of the device "opencl". Each calls only those above it.
  *
- *   context.c   the platform's device, one context for the process
- *   program.c   programs, built once and cached in the process and on disk
- *   memory.c    memory of kDLOpenCL tensors: allocation and copies
- *   boundary.c    inputs and outputs of a run: used in place on the device, or copied
- *   image.c     operands that user kernels take as images
- *   plan.c      a region as buffers and kernels
- *   opencl.c    the slots
+ *   errors.c         error texts
+ *   program_files.c  binaries of programs on disk
+ *   programs.c       programs, built once per process
+ *   context.c        the platform's device; one context for the process
+ *   memory.c         memory of kDLOpenCL tensors: allocation and copies
+ *   kernel_node.c    attributes of kernel nodes
+ *   images.c         operands that user kernels take as images
+ *   buffers.c        buffers of a region's tensors, copies of inputs and outputs
+ *   plan.c           a region as buffers and kernels
+ *   opencl.c         the slots
  *
  * Functions return 0, or -1 with the error text set, unless stated otherwise.
  */
@@ -22,23 +25,48 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>
 
-#include "program_cache.h"
-#include "registration.h"
+/* Errors ---------------------------------------------------------------------------------------- */
 
+/* Set the error text; return -1. */
+int opencl_fail(const char* format, ...);
 /* Return -1 with an error text for the call, unless the status is success. */
 int opencl_check(cl_int status, const char* call);
 
-/* Context --------------------------------------------------------------------------------------- */
+/* Programs -------------------------------------------------------------------------------------- */
 
+/* A program to build: its source and options, and the operator's name for errors. */
 typedef struct {
+  const char* op_name;
+  const char* source;
+  const char* options;
+} program_source;
+
+/*
+ * Read the binary of a program from the folder TVMRT_OPENCL_CACHE, else tvmrt/opencl in the user's
+ * cache (an empty variable turns it off). `key` contains the texts that the file must match, and
+ * ends with NULL. NULL if there is no such file; the caller frees the bytes with free().
+ */
+void* opencl_read_binary(const char* const* key, size_t* out_size);
+/* Write the binary of a program there; errors are ignored. */
+void opencl_write_binary(const char* const* key, const void* bytes, size_t size);
+
+typedef struct opencl_context {
   cl_platform_id platform;
   cl_device_id device;
   cl_context context;
-  cl_command_queue queue; /* for copies outside regions */
-  char* identity;         /* name and versions of device and driver: part of the key of programs */
-  bool is_unified;        /* it works in the host's memory, as CPUs do */
-  program_cache programs;
+  cl_command_queue queue;   /* for copies outside regions */
+  char* identity;           /* name and versions of device and driver: part of a binary's key */
+  struct program* programs; /* built so far */
 } opencl_context;
+
+/*
+ * Get a program for a source and its build options: from the process, from disk, or built now.
+ * Borrowed; lives as long as the context. Errors contain the compiler's log. Thread-safe.
+ */
+int opencl_program(opencl_context* c, const program_source* text, cl_program* out);
+void opencl_programs_free(opencl_context* c);
+
+/* Context --------------------------------------------------------------------------------------- */
 
 /*
  * Choose the first GPU, else accelerator, else any device; or the first device whose name contains
@@ -46,17 +74,6 @@ typedef struct {
  */
 int opencl_context_create(opencl_context** out);
 void opencl_context_free(opencl_context* c);
-
-/* Programs -------------------------------------------------------------------------------------- */
-
-/*
- * Get a program for a source and its build options: from the process, from the folder on disk
- * (TVMRT_OPENCL_CACHE, else tvmrt/opencl in the user's cache; an empty variable turns it off), or
- * built now. Borrowed; lives as long as the context. Errors contain the compiler's log.
- */
-int opencl_program(opencl_context* c, const program_source* text, cl_program* out);
-/* Open the list of a new context; program_cache_close() closes it. */
-int opencl_program_cache_open(opencl_context* c);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 
@@ -71,19 +88,9 @@ void opencl_memory_close(void);
 
 typedef struct opencl_plan opencl_plan;
 
-int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out);
-/* Start a run; end it with opencl_plan_wait(), or opencl_plan_stop(), which waits and discards. */
-int opencl_plan_start(opencl_plan* p, tvmrt_region* region);
-/* As the slot async_wait: TVMRT_DEVICE_BUSY if try_wait is set and the run continues. */
-int opencl_plan_wait(opencl_plan* p, int try_wait);
-void opencl_plan_stop(opencl_plan* p);
+int opencl_plan_create(opencl_context* c, tvmrt_region* region, opencl_plan** out);
+/* Run the region. On return, also with an error, the caller's memory is no longer used. */
+int opencl_plan_run(const opencl_plan* p, tvmrt_region* region);
 void opencl_plan_free(opencl_plan* p);
-
-/* Profile: one line per kernel (region, node, kernel, calls, nanoseconds, separated by tabs) of all
- * regions prepared with the option "profile". The caller calls free(); NULL if out of memory. */
-char* opencl_profile_text(void);
-
-/* Bytes copied by runs of regions: to the device, from it, within it. */
-moved_bytes* opencl_moved(void);
 
 #endif

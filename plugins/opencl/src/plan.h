@@ -1,83 +1,64 @@
-/* Structure of a plan, for plan.c and profile.c. */
+/* Parts of a plan: attributes of kernel nodes, images, and buffers of tensors. */
 #ifndef TVMRT_DEVICES_OPENCL_PLAN_H_
 #define TVMRT_DEVICES_OPENCL_PLAN_H_
 
-#include <stdint.h>
-
 #include "opencl.h"
-#include "region_plan.h"
 
-#define MAX_SIZES 3
+/* Kernel nodes (kernel_node.c) ------------------------------------------------------------------- */
 
+/* A scalar parameter in the kernel's type. */
 typedef struct {
-  cl_mem memory; /* NULL: not allocated yet */
-  size_t bytes;
-  int32_t boundary_tensor; /* the boundary tensor that owns this buffer; -1: none */
-  cl_mem bound;  /* sub-buffer of the boundary tensor on the device, used in place of `memory` */
-  cl_mem parent; /* the buffer that contains it, and the offset in that */
-  size_t offset;
-} buffer;
+  const char* type; /* a word within the node's text, not NUL-terminated */
+  size_t type_length;
+  union {
+    float f32;
+    int32_t i32;
+    uint32_t u32;
+    uint16_t half; /* its bits */
+  } value;
+  size_t bytes; /* of the value */
+} kernel_scalar;
+
+/* Skip a word and the following blanks. */
+const char* kernel_next_word(const char* at);
+/* Number of operands and results, without omitted ones. */
+int32_t kernel_num_tensors(const tvmrt_region_node* node);
+int32_t kernel_num_scalars(const tvmrt_region_node* node);
+/* -1 with the error text set if the scalar is missing or does not fit its type. */
+int kernel_read_scalar(const tvmrt_region_node* node, int32_t index, kernel_scalar* out);
+
+/* Images (images.c) ------------------------------------------------------------------------------ */
 
 /* An operand that its kernel takes as an image: filled before the kernel, or read back after it. */
 typedef struct {
-  cl_mem image;
-  cl_uint index; /* of the kernel's parameter */
-  int32_t tensor;
+  cl_mem image;  /* NULL: the kernel takes the buffer itself */
+  cl_mem buffer; /* of the tensor; borrowed */
   bool is_input;
   size_t extents[3];
-} image_arg;
+} opencl_image;
 
-typedef struct {
-  cl_kernel kernel;
-  image_arg* image_args;
-  int32_t num_image_args;
-  int32_t node;
-  cl_uint dimensions;
-  size_t global[MAX_SIZES], local[MAX_SIZES];
-  bool has_local;
-  cl_event event; /* of the current run, if it is measured */
-  uint64_t calls, nanoseconds;
-  char name[96];
-} launch;
+/* Create the image of a tensor if `word` asks for one: "2d" or "array". */
+int opencl_image_create(const opencl_context* c, const tvmrt_region_tensor* tensor,
+                        const char* op_name, const char* word, opencl_image* out);
+/* Queue the copies of a kernel's images: of inputs before it, of outputs after it. */
+int opencl_images_copy(cl_command_queue queue, const opencl_image* images, int32_t count, bool in);
 
-struct opencl_plan {
-  opencl_context* context;
-  tvmrt_region* region;
-  cl_command_queue queue;
-  region_plan plan;
-  buffer* buffers; /* the plan's, then one per tensor, used by constants and boundary tensors */
-  int32_t num_buffers;
-  launch* launches;
-  int32_t num_launches;
-  bool profile;
-  cl_event done;            /* of the current run: its last copy */
-  struct opencl_plan* next; /* in the list of profiled plans */
-};
+/* Buffers (buffers.c) ---------------------------------------------------------------------------- */
 
-/* Buffer of a tensor. */
-buffer* opencl_buffer(const opencl_plan* p, int32_t tensor);
+/* Whether the node only gives its operand another name and shape. */
+bool opencl_is_alias(const tvmrt_region_node* node);
 
-/* Boundary tensors of a run: those on the device are used in place, others have a buffer of the
- * plan. Only changed kernel arguments are set again. */
-int opencl_boundary_bind(opencl_plan* p);
-void opencl_boundary_free(opencl_plan* p);
-/* Copy to or from the host, or on the device if a tensor cannot be used in place. */
-int opencl_boundary_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
-/* Set the buffers of a node, from parameter *index on, which is advanced. */
-int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
-                       cl_uint* index);
-
-/* Images (image.c): operands that a node's kernel takes as images instead of buffers. They are
- * copied into the image before the kernel, and out of it after the kernel. */
-int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l);
-int opencl_images_copy(opencl_plan* p, const launch* l, bool in);
-bool opencl_is_image(const launch* l, cl_uint index);
-void opencl_images_free(launch* l);
-
-/* Add a measured plan to the list of profiles, and remove it. */
-void opencl_profile_add(opencl_plan* p);
-void opencl_profile_remove(const opencl_plan* p);
-/* At the end of a run: add the times of its kernels if it succeeded, and release its events. */
-void opencl_profile_end_run(opencl_plan* p, bool succeeded);
+/*
+ * Create the buffers of a region's tensors in `memory`, a zeroed array with one per tensor. `first` is
+ * the array of the region's first plan, whose constants are shared; NULL: this is the first. On
+ * failure the caller frees the array, too; the region's failed_node is set if a node is at fault.
+ */
+int opencl_buffers_create(const opencl_context* c, tvmrt_region* region, const cl_mem* first,
+                          cl_mem* memory);
+/* NULL does nothing. */
+void opencl_buffers_free(cl_mem* memory, int32_t count);
+/* Queue the copy of an input or output of this run from or to the caller's tensor. */
+int opencl_buffer_copy(cl_command_queue queue, const tvmrt_region* region, int32_t tensor,
+                       cl_mem own, bool in);
 
 #endif

@@ -23,40 +23,22 @@ HANDLE(cl_command_queue, clCreateCommandQueue,
        (a, b, c, status))
 HANDLE(cl_mem, clCreateBuffer, (cl_context a, cl_mem_flags b, size_t c, void* d, cl_int* status),
        (a, b, c, d, status))
-HANDLE(cl_program, clCreateProgramWithSource,
-       (cl_context a, cl_uint b, const char** c, const size_t* d, cl_int* status),
-       (a, b, c, d, status))
 HANDLE(cl_program, clCreateProgramWithBinary,
        (cl_context a, cl_uint b, const cl_device_id* c, const size_t* d, const unsigned char** e,
         cl_int* f, cl_int* status),
        (a, b, c, d, e, f, status))
 HANDLE(cl_kernel, clCreateKernel, (cl_program a, const char* b, cl_int* status), (a, b, status))
-STATUS(cl_int, clGetPlatformIDs, (cl_uint a, cl_platform_id* b, cl_uint* c), (a, b, c))
-STATUS(cl_int, clGetDeviceIDs,
-       (cl_platform_id a, cl_device_type b, cl_uint c, cl_device_id* d, cl_uint* e),
-       (a, b, c, d, e))
-STATUS(cl_int, clGetDeviceInfo, (cl_device_id a, cl_device_info b, size_t c, void* d, size_t* e),
-       (a, b, c, d, e))
 STATUS(cl_int, clBuildProgram,
        (cl_program a, cl_uint b, const cl_device_id* c, const char* d,
         void(CL_CALLBACK* e)(cl_program, void*), void* f),
        (a, b, c, d, e, f))
-STATUS(cl_int, clGetProgramInfo, (cl_program a, cl_program_info b, size_t c, void* d, size_t* e),
-       (a, b, c, d, e))
-STATUS(cl_int, clGetKernelInfo, (cl_kernel a, cl_kernel_info b, size_t c, void* d, size_t* e),
-       (a, b, c, d, e))
 STATUS(cl_int, clSetKernelArg, (cl_kernel a, cl_uint b, size_t c, const void* d), (a, b, c, d))
 STATUS(cl_int, clEnqueueNDRangeKernel,
        (cl_command_queue a, cl_kernel b, cl_uint c, const size_t* d, const size_t* e,
         const size_t* f, cl_uint g, const cl_event* h, cl_event* i),
        (a, b, c, d, e, f, g, h, i))
-STATUS(cl_int, clEnqueueWriteBuffer,
-       (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, const void* f, cl_uint g,
-        const cl_event* h, cl_event* i),
-       (a, b, c, d, e, f, g, h, i))
 STATUS(cl_int, clEnqueueReadBuffer,
        (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, void* f, cl_uint g,
         const cl_event* h, cl_event* i),
        (a, b, c, d, e, f, g, h, i))
-STATUS(cl_int, clFlush, (cl_command_queue a), (a))
 STATUS(cl_int, clWaitForEvents, (cl_uint a, const cl_event* b), (a, b))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from custom_case import compiled, example, onnx_model, run
@@ -122,35 +118,6 @@ def test_operator_without_an_opencl_body_stays_on_the_cpu_with_the_reason():
     g.output("y", g.add(kernel, g.input("x", (6,)), name="n"))
     with pytest.raises(UnsupportedError, match="opencl: d::Op has no OpenCL body; declare one"):
         tvmrt.compile(g, devices=["opencl"], require_device=["opencl:Op"])
-
-
-RUN = """
-import numpy as np, pickle, tvmrt
-module = pickle.loads(pickle.dumps(tvmrt.runtime.load_module("net.so")))
-for _ in range(2):
-    ex = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
-    ex.run(x=np.arange(6, dtype=np.float32))
-print(ex.get_output(0).numpy().tolist())
-"""
-
-
-def test_other_processes_use_the_cached_program(tmp_path):
-    """Another process and a pickled module use the program text; the binary is cached by
-    content."""
-    body = "  const size_t i = get_global_id(0);\n  y[i] = x[i] * x[i];"
-    library = tvmrt.compile(square_network(body), **OPENCL)
-    library.export_library(tmp_path / "net.so")
-    environment = {**os.environ, "TVMRT_OPENCL_CACHE": str(tmp_path / "cache")}
-    seen = []
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", RUN], cwd=tmp_path, env=environment, check=True,
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.stdout.strip() == str([float(i * i) for i in range(6)])
-        (program,) = (tmp_path / "cache").iterdir()
-        seen.append((program.name, program.stat().st_mtime_ns))
-    assert seen[0] == seen[1]
 
 
 IMAGES = """

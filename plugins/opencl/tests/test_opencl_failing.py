@@ -10,22 +10,15 @@ OUT_OF_MEMORY, LOST, WORK_GROUP, OTHER = -5, -2, -54, -36
 # The call, its status, whether the device is registered again before, and the error text; None:
 # the device has a fallback.
 CALLS = [
-    ("clCreateProgramWithSource", OUT_OF_MEMORY, False, "device is out of memory"),
-    ("clGetPlatformIDs", OTHER, True, "no OpenCL device was found"),
-    ("clGetDeviceIDs", OTHER, True, "no OpenCL device was found"),
-    ("clGetDeviceInfo", OTHER, True, None),
     ("clCreateContext", LOST, True, "clCreateContext: the OpenCL device is lost"),
     ("clCreateCommandQueue", OUT_OF_MEMORY, True, "device is out of memory"),
     ("clCreateProgramWithBinary", OTHER, True, None),
     ("clBuildProgram", OTHER, True, None),
     ("clCreateBuffer", OUT_OF_MEMORY, False, "clCreateBuffer: the OpenCL device is out of memory"),
     ("clCreateKernel", OTHER, False, "clCreateKernel failed with OpenCL error -36"),
-    ("clGetKernelInfo", OTHER, False, "clGetKernelInfo failed"),
     ("clSetKernelArg", OTHER, False, "parameter failed with OpenCL error -36"),
     ("clEnqueueNDRangeKernel", WORK_GROUP, False, "local size does not suit"),
-    ("clEnqueueWriteBuffer", OTHER, False, "writing an input failed"),
     ("clEnqueueReadBuffer", OTHER, False, "reading an output failed"),
-    ("clFlush", LOST, False, "clFlush: the OpenCL device is lost"),
     ("clWaitForEvents", LOST, False, "running a region: the OpenCL device is lost"),
 ]
 
@@ -36,12 +29,11 @@ def test_failing_opencl_calls_are_reported_and_device_survives(tmp_path):
         Path(__file__).with_name("failing_opencl.c"),
         "opencl",
         "libOpenCL",
-        [("Exp", ["x"], "e", {}), ("ReduceSum", ["e"], "y", {"keepdims": 1})],
+        [("Exp", ["x"], "e", {}), ("Neg", ["e"], "y", {})],
         {},
         (2, 3),
         [call[:3] for call in CALLS],
         variables={"TVMRT_OPENCL_CACHE": str(tmp_path / "programs")},
         devices=["opencl"],
-        device_options={"opencl": {"profile": 1}},
     )
     check(CALLS, errors)
