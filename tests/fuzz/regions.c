@@ -13,7 +13,6 @@
 #else
 #define FUZZ_DEVICE any
 #define FUZZ_IS_PLUGIN 0
-#define FUZZ_MEMORY "TVMRT_ANY_MEMORY_BYTES"
 #endif
 #define FUZZ_JOIN3(a, b, c) a##b##c
 #define FUZZ_REGISTER_OF(device) FUZZ_JOIN3(register_, device, _device)
@@ -133,7 +132,6 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tvmrt_module* mod = NULL;
   tvmrt_region* region;
   if (!is_entered) {
-    FUZZ_REQUIRE(setenv(FUZZ_MEMORY, "1000000", 1) == 0); /* of devices that have a bound */
     FUZZ_REQUIRE(setenv("TVMRT_DEVICE_PATH", "", 1) == 0);
     FUZZ_REQUIRE(setenv("OMP_NUM_THREADS", "1", 1) == 0);
     FUZZ_REQUIRE(FUZZ_REGISTER_OF(FUZZ_DEVICE)() == 0);

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
+import example_devices
 import numpy as np
 import onnx
 import pytest
@@ -23,6 +24,7 @@ PHASES = {"X": {"name", "cat", "ts", "dur", "pid", "tid"}, "M": {"name", "pid", 
 @pytest.fixture(scope="module", params=["graph", "aot"])
 def profiled(request, tmp_path_factory):
     """Return the events of five runs on the host and a simulated device, by phase."""
+    example_devices.load("tpu")
     path = tmp_path_factory.mktemp("profile") / "trace.json"
     options = ["--runs", "5", "--device", "tpu", "--executor", request.param]
     assert main(["profile", str(DIGITS), *options, "--trace", str(path)]) == 0

@@ -2,21 +2,17 @@
  *
  * Options, of the library or of tvmrt.device.set_options:
  *
- *   {"precision": "float16"}   default precision of nodes: float16 or int8 instead of float32
- *   {"duration_us": 500}       minimum duration of a run
- *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), "hang" (a run
- *                              never ends) or "lost" (this run and all later slots fail)
+ *   {"precision": "float16"}   default precision of nodes, instead of float32
+ *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), or "hang" (a run
+ *                              never ends)
  *
- * The environment variable TVMRT_TPU_FAULT also sets a fault, including "init" and "allocate".
- * TVMRT_TPU_MEMORY_BYTES sets the size of the device's memory; the default is 1 GiB. */
+ * The environment variable TVMRT_TPU_MEMORY_BYTES sets the size of the device's memory; the default
+ * is 1 GiB. */
 #include "tpu.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 TVMRT_DEVICE_PLUGIN(tpu)
 
@@ -33,7 +29,6 @@ typedef struct job {
   job_state state;
   bool is_stopped; /* set by post_run: the worker stops as soon as possible */
   char fault[16];
-  int64_t duration_us;
   uint64_t memory_bytes; /* reserved for this job */
 } job;
 
@@ -41,10 +36,9 @@ typedef struct job {
 typedef struct accelerator {
   pthread_mutex_t lock; /* protects all following members and the jobs' states */
   pthread_cond_t changed;
-  job* first;           /* in the queue */
-  pid_t worker_process; /* process of the worker; 0: none. A forked child has no worker */
+  job* first; /* in the queue */
+  bool has_worker;
   bool is_closing;
-  bool is_lost;
   pthread_t worker;
   uint64_t memory_bytes; /* free memory */
 } accelerator;
@@ -53,16 +47,6 @@ typedef struct accelerator {
 static int fail(const char* text) {
   TVMPackedFuncSetLastError(text);
   return -1;
-}
-
-/* The region's option precedes the environment variable. Truncated at 15 letters, more than any
- * fault has. */
-static void read_fault(const char* options, char fault[16]) {
-  const char* at = tvmrt_option(options, "fault");
-  if (at == NULL) at = getenv("TVMRT_TPU_FAULT");
-  if (at == NULL) at = "";
-  at += *at == '"';
-  (void)snprintf(fault, 16, "%.*s", (int)strcspn(at, "\""), at);
 }
 
 /* On failure everything is undone. */
@@ -77,11 +61,7 @@ static bool make_lock(accelerator* a) {
  * runtime calls no further slots. */
 static int tpu_init(tvmrt_device* device) {
   const char* memory = getenv("TVMRT_TPU_MEMORY_BYTES");
-  char fault[16];
-  accelerator* a;
-  read_fault("", fault);
-  if (strcmp(fault, "init") == 0) return fail("the simulated fault 'init'.");
-  a = calloc(1, sizeof(*a));
+  accelerator* a = calloc(1, sizeof(*a));
   if (a == NULL) return fail("MemoryError: no memory for the simulation.");
   if (!make_lock(a)) {
     free(a);
@@ -92,33 +72,16 @@ static int tpu_init(tvmrt_device* device) {
   return 0;
 }
 
-/* A forked child has no worker and cannot use the condition that the worker waited for: it records
- * a thread that never wakes, so broadcasting or destroying it would block. */
-static bool is_parent_process(const accelerator* a) {
-  return a->worker_process != 0 && a->worker_process != getpid();
-}
-
-/* On failure everything stays unchanged, so that the next run tries again. Jobs in the queue belong
- * to the parent and never run here. */
-static bool forget_worker(accelerator* a) {
-  if (pthread_cond_init(&a->changed, NULL) != 0) return false;
-  a->worker_process = 0;
-  a->first = NULL;
-  return true;
-}
-
 /* No region is left, so the queue is empty. Waits for the worker, since its code is in this
  * library. */
 static int tpu_release_device(tvmrt_device* device) {
   accelerator* a = device->privacy;
-  if (!is_parent_process(a)) {
-    (void)pthread_mutex_lock(&a->lock);
-    a->is_closing = true;
-    (void)pthread_cond_broadcast(&a->changed);
-    (void)pthread_mutex_unlock(&a->lock); /* the worker locks once more before it ends */
-    if (a->worker_process != 0) (void)pthread_join(a->worker, NULL);
-    (void)pthread_cond_destroy(&a->changed);
-  }
+  (void)pthread_mutex_lock(&a->lock);
+  a->is_closing = true;
+  (void)pthread_cond_broadcast(&a->changed);
+  (void)pthread_mutex_unlock(&a->lock); /* the worker locks once more before it ends */
+  if (a->has_worker) (void)pthread_join(a->worker, NULL);
+  (void)pthread_cond_destroy(&a->changed);
   (void)pthread_mutex_destroy(&a->lock);
   free(a);
   return 0;
@@ -126,32 +89,35 @@ static int tpu_release_device(tvmrt_device* device) {
 
 /* Operators by name, and supported precisions; types and shapes are checked in evaluation. */
 static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
-  static const char* const precisions[] = {"float16", "int8", NULL};
+  static const char* const precisions[] = {"float16", NULL};
   (void)device;
   out->ops = tpu_ops;
   out->precisions = precisions;
   return 0;
 }
 
-/* Names are truncated, since a network's may have any length. */
-static int refuse(const char* what, const char* name, const char* why) {
-  char text[256];
-  (void)snprintf(text, sizeof(text), "%s '%.100s': %s", what, name, why);
-  return fail(text);
+/* NULL, or why the units cannot compute a node. */
+static const char* reason_against(const tvmrt_region* region, const tvmrt_region_node* n) {
+  const char* reason = NULL;
+  int32_t i;
+  for (i = 0; i < n->num_inputs + n->num_outputs && reason == NULL; ++i) {
+    const int32_t t = i < n->num_inputs ? n->inputs[i] : n->outputs[i - n->num_inputs];
+    if (t >= 0) reason = tpu_refuses_tensor(&region->tensors[t]);
+  }
+  return reason != NULL ? reason : tpu_refuses(region, n);
 }
 
-/* Checks the whole region: an accepted region must run. */
+/* Checks the whole region: an accepted region must run. Names are truncated, since a network's may
+ * have any length. */
 static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
-  const char* reason;
   int32_t i;
   (void)device;
-  for (i = 0; i < region->num_tensors; ++i) {
-    reason = tpu_refuses_tensor(&region->tensors[i]);
-    if (reason != NULL) return refuse("tensor", region->tensors[i].name, reason);
-  }
   for (i = 0; i < region->num_nodes; ++i) {
-    reason = tpu_refuses(region, &region->nodes[i]);
-    if (reason != NULL) return refuse("node", region->nodes[i].name, reason);
+    const char* reason = reason_against(region, &region->nodes[i]);
+    char text[256];
+    if (reason == NULL) continue;
+    (void)snprintf(text, sizeof(text), "node '%.100s': %s", region->nodes[i].name, reason);
+    return fail(text);
   }
   return 0;
 }
@@ -160,34 +126,19 @@ static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
  * `describe`. So evaluation never rejects a region of this split. */
 static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups) {
   int32_t i;
-  int32_t k;
   if (tvmrt_split_graph_by_describe(device, graph, out_groups) != 0) return -1;
   for (i = 0; i < graph->num_nodes; ++i) {
-    const tvmrt_region_node* n = &graph->nodes[i];
-    bool fits = true;
-    for (k = 0; k < n->num_inputs; ++k) {
-      fits &= n->inputs[k] < 0 || tpu_refuses_tensor(&graph->tensors[n->inputs[k]]) == NULL;
-    }
-    for (k = 0; k < n->num_outputs; ++k) {
-      fits &= tpu_refuses_tensor(&graph->tensors[n->outputs[k]]) == NULL;
-    }
-    if (!fits || tpu_refuses(graph, n) != NULL) out_groups[i] = -1;
+    if (reason_against(graph, &graph->nodes[i]) != NULL) out_groups[i] = -1;
   }
   return 0;
 }
 
-/* int8 is used for matmul-like operators, float16 for all. pre_run gets the choice as an attribute
- * of each node. */
+/* All nodes can compute in float16. pre_run gets the choice as an attribute of each node. */
 static int tpu_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
                               const char* precision, int32_t* out_reduced) {
-  const bool is_int8 = strcmp(precision, "int8") == 0;
   int32_t i;
   (void)device;
-  for (i = 0; i < region->num_nodes; ++i) {
-    const char* op = region->nodes[i].op;
-    const bool is_product = strcmp(op, "conv") == 0 || strcmp(op, "matmul") == 0;
-    out_reduced[i] = is_int8 ? is_product : strcmp(precision, "float16") == 0;
-  }
+  for (i = 0; i < region->num_nodes; ++i) out_reduced[i] = strcmp(precision, "float16") == 0;
   return 0;
 }
 
@@ -218,30 +169,12 @@ static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
-/* Only checks whether the region can ever fit: pre_run reserves the memory, since shapes may
- * change. The memory is reserved and released at once; if another region takes it, pre_run
- * fails. */
-static int tpu_allocate(tvmrt_device* device, tvmrt_region* region) {
-  job unused = {0};
-  accelerator* a = device->privacy;
-  char fault[16];
-  read_fault("", fault);
-  if (strcmp(fault, "allocate") == 0) return fail("the simulated fault 'allocate'.");
-  if (reserve(a, tpu_words_of(region) * sizeof(float), &unused) != 0) return -1;
-  (void)pthread_mutex_lock(&a->lock);
-  a->memory_bytes += unused.memory_bytes;
-  (void)pthread_mutex_unlock(&a->lock);
-  return 0;
-}
-
 /* Words have 4 bytes in all precisions. On failure release_graph frees everything. */
 static int make_program(accelerator* a, job* j, const tvmrt_region* region, const char* options) {
   tpu_program* p = &j->program;
   if (reserve(a, tpu_words_of(region) * sizeof(float), j) != 0) return -1;
   p->region = region;
-  p->precision = tvmrt_option_is(options, "precision", "float16") ? TPU_FLOAT16
-                 : tvmrt_option_is(options, "precision", "int8")  ? TPU_INT8
-                                                                  : TPU_FLOAT32;
+  p->is_half = tvmrt_option_is(options, "precision", "float16");
   /* one more, so the size is never 0, for which NULL could be returned */
   p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
   p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
@@ -250,59 +183,26 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   return 0;
 }
 
-/* A lost device fails until it is registered again, like hardware that needs a reset. */
-static int check_lost(accelerator* a) {
-  bool is_lost;
-  (void)pthread_mutex_lock(&a->lock);
-  is_lost = a->is_lost;
-  (void)pthread_mutex_unlock(&a->lock);
-  return is_lost ? fail("the device was lost; unregister it to start it again.") : 0;
-}
-
 /* Also called for new shapes; the old program is freed first, since both may not fit in memory.
- * release_graph frees device_graph, also after a failure. A lost device fails here already. */
+ * release_graph frees device_graph, also after a failure. */
 static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const char* duration = tvmrt_option(options, "duration_us");
+  const char* fault = tvmrt_option(options, "fault");
   job* j;
-  if (check_lost(device->privacy) != 0) return -1;
   if (region->device_graph != NULL) (void)tpu_release_graph(device, region->device_graph);
   region->device_graph = NULL; /* freed above */
   j = calloc(1, sizeof(*j));
   if (j == NULL) return fail("MemoryError: no memory for the program.");
   region->device_graph = j;
   j->region = region;
-  j->duration_us = duration == NULL ? 0 : strtoll(duration, NULL, 10);
-  read_fault(options, j->fault);
+  if (fault != NULL && *fault == '"') {
+    /* truncated at 15 letters, more than any fault has */
+    (void)snprintf(j->fault, sizeof(j->fault), "%.*s", (int)strcspn(fault + 1, "\""), fault + 1);
+  }
   if (strcmp(j->fault, "pre_run") == 0) {
     region->failed_node = 0;
     return fail("the simulated fault 'pre_run'.");
   }
   return make_program(device->privacy, j, region, options);
-}
-
-/* Wait until a time, until the run is stopped, or forever (NULL). Called with the lock held. The
- * condition is also signalled for others, so each wake-up is checked. */
-static void stay_busy(accelerator* a, const job* j, const struct timespec* until) {
-  int rc = 0;
-  while (!j->is_stopped && rc != ETIMEDOUT) {
-    rc = until == NULL ? pthread_cond_wait(&a->changed, &a->lock)
-                       : pthread_cond_timedwait(&a->changed, &a->lock, until);
-  }
-}
-
-/* Absolute time on the clock of conditions. If that clock is set, the run's duration changes, which
- * only affects the simulation. */
-static struct timespec deadline_after(int64_t microseconds) {
-  struct timespec t;
-  /* the clock of pthread_cond_timedwait(), unless a condition is made with another */
-  if (clock_gettime(CLOCK_REALTIME, &t) != 0) memset(&t, 0, sizeof(t));
-  t.tv_sec += (time_t)(microseconds / 1000000);
-  t.tv_nsec += (long)(microseconds % 1000000) * 1000;
-  if (t.tv_nsec >= 1000000000) {
-    ++t.tv_sec;
-    t.tv_nsec -= 1000000000;
-  }
-  return t;
 }
 
 /* Called without the lock; the caller's tensors stay until the run has been waited for. */
@@ -320,23 +220,21 @@ static void compute(job* j) {
   }
 }
 
-/* Execute one run on the worker. Called and left with the lock held. A fault makes the run fail;
- * "lost" stays in effect for the whole device. */
+/* Execute one run on the worker. Called and left with the lock held. A fault makes the run fail. */
 static void run_job(accelerator* a, job* j) {
-  const struct timespec end = deadline_after(j->duration_us);
-  const bool is_lost = a->is_lost || strcmp(j->fault, "lost") == 0;
   j->state = RUNNING;
-  if (strcmp(j->fault, "hang") == 0) stay_busy(a, j, NULL);
-  if (!j->is_stopped && !is_lost && strcmp(j->fault, "run") != 0) {
+  /* the condition is also signalled for others */
+  while (strcmp(j->fault, "hang") == 0 && !j->is_stopped) {
+    (void)pthread_cond_wait(&a->changed, &a->lock);
+  }
+  if (!j->is_stopped && strcmp(j->fault, "run") != 0) {
     (void)pthread_mutex_unlock(&a->lock); /* others may queue or stop runs meanwhile */
     compute(j);
     (void)pthread_mutex_lock(&a->lock);
-    if (j->duration_us > 0) stay_busy(a, j, &end);
     j->state = DONE;
   } else {
     j->state = FAILED;
   }
-  a->is_lost = is_lost;
 }
 
 /* The only worker executes the runs of all regions in queue order. Each run wakes all waiting
@@ -358,27 +256,17 @@ static void* worker_main(void* argument) {
   return NULL;
 }
 
-/* Called with the lock held. Returns 0 also if the worker runs already. If a thread cannot be
- * created, only this run fails. */
-static int start_worker(accelerator* a) {
-  if (a->worker_process == getpid()) return 0;
-  if (a->worker_process != 0 && !forget_worker(a))
-    return fail("cannot create a condition variable.");
-  if (pthread_create(&a->worker, NULL, worker_main, a) != 0) return fail("cannot create a thread.");
-  a->worker_process = getpid();
-  return 0;
-}
-
-/* The worker starts with the first run in each process, since threads do not survive fork(). The
+/* The worker starts with the first run. If a thread cannot be created, only this run fails. The
  * runtime waits for a region's run before it starts the next, so a job is queued at most once. */
 static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
   job** at = &a->first;
-  int rc;
+  bool has_worker;
   (void)pthread_mutex_lock(&a->lock);
-  rc = start_worker(a);
-  if (rc == 0) {
+  if (!a->has_worker) a->has_worker = pthread_create(&a->worker, NULL, worker_main, a) == 0;
+  has_worker = a->has_worker;
+  if (has_worker) {
     while (*at != NULL) at = &(*at)->next;
     *at = j;
     j->next = NULL;
@@ -386,7 +274,7 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
     (void)pthread_cond_broadcast(&a->changed);
   }
   (void)pthread_mutex_unlock(&a->lock);
-  return rc;
+  return has_worker ? 0 : fail("cannot create a thread.");
 }
 
 /* Called with the lock held, since the worker changes the state. */
@@ -397,17 +285,14 @@ static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wa
   accelerator* a = device->privacy;
   job* j = region->device_graph;
   job_state state;
-  bool is_lost;
   (void)pthread_mutex_lock(&a->lock);
   while (is_running(j) && !try_wait) (void)pthread_cond_wait(&a->changed, &a->lock);
   state = j->state;
-  is_lost = a->is_lost;
   (void)pthread_mutex_unlock(&a->lock);
   if (state == QUEUED || state == RUNNING) return TVMRT_DEVICE_BUSY;
   if (state == DONE) return 0;
   region->failed_node = region->num_nodes - 1;
-  return fail(is_lost ? "the device was lost; unregister it to start it again."
-                      : "the simulated fault 'run'.");
+  return fail("the simulated fault 'run'.");
 }
 
 /* Remove the job from the queue, or wait until the worker has stopped it. Afterwards the
@@ -425,10 +310,8 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
     j->state = IDLE;
   }
   j->is_stopped = true;
-  if (!is_parent_process(a)) { /* the parent's worker does not exist here */
-    (void)pthread_cond_broadcast(&a->changed);
-    while (is_running(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
-  }
+  (void)pthread_cond_broadcast(&a->changed);
+  while (is_running(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
   (void)pthread_mutex_unlock(&a->lock);
   return 0;
 }
@@ -446,7 +329,6 @@ static const tvmrt_device_interface interface = {
 static const tvmrt_device_allocator allocator = {
     .describe = tpu_describe,
     .evaluation = tpu_evaluation,
-    .allocate = tpu_allocate,
 };
 
 static const tvmrt_device_optimizer optimizer = {

@@ -8,8 +8,6 @@
 #define TPU_MAX_RANK 4
 #define TPU_LANES 8 /* words per memory row; channels are padded to a multiple */
 
-typedef enum { TPU_FLOAT32, TPU_FLOAT16, TPU_INT8 } tpu_precision;
-
 /* A tensor in device memory: channels innermost (axis 1 of four, else the last axis), rows padded
  * to TPU_LANES words. Axes are right-aligned; missing ones have extent 1 and stride 0. */
 typedef struct tpu_tensor {
@@ -23,9 +21,8 @@ typedef struct tpu_tensor {
 typedef struct tpu_program {
   const tvmrt_region* region;
   tpu_tensor* tensors; /* per tensor of the region */
-  float* memory;       /* of all tensors and the scratch memory */
-  float* scratch[2];   /* operands in another precision */
-  tpu_precision precision;
+  float* memory;       /* of all tensors */
+  bool is_half;        /* computes in float16 by default */
 } tpu_program;
 
 /* Compute the layout: sets everything except `words`. */

@@ -27,19 +27,16 @@ void tpu_set_layout(const tvmrt_region_tensor* from, tpu_tensor* out) {
   out->num_words = stride;
 }
 
-/* Sum of all tensors, plus twice the largest for operands in reduced precision. Must equal the sum
- * in tpu_assign_memory(). */
+/* Must equal the sum in tpu_assign_memory(). */
 uint64_t tpu_words_of(const tvmrt_region* region) {
   uint64_t sum = 0;
-  uint64_t largest = 0;
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
     tpu_tensor t = {0};
     tpu_set_layout(&region->tensors[i], &t);
     sum += (uint64_t)t.num_words;
-    if ((uint64_t)t.num_words > largest) largest = (uint64_t)t.num_words;
   }
-  return sum + 2 * largest;
+  return sum;
 }
 
 /* Constants are copied once, here; inputs with each run. Tensors are contiguous and never freed
@@ -47,19 +44,14 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
 void tpu_assign_memory(tpu_program* program) {
   const tvmrt_region* region = program->region;
   float* at = program->memory;
-  int64_t largest = 0;
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
     tpu_tensor* t = &program->tensors[i];
     tpu_set_layout(&region->tensors[i], t);
     t->words = at;
     at += t->num_words;
-    if (t->num_words > largest) largest = t->num_words;
     if (region->tensors[i].data != NULL) tpu_copy_in(t, region->tensors[i].data);
   }
-  /* one per operand */
-  program->scratch[0] = at;
-  program->scratch[1] = at + largest;
 }
 
 /* False after the last word. An axis at its end restarts at 0. */
@@ -74,7 +66,7 @@ bool tpu_step(tpu_walk* w) {
   return false;
 }
 
-/* The padding of rows stays 0, which largest_magnitude() relies on. */
+/* Copies the tensor's elements; the padding of rows stays 0. */
 void tpu_copy_in(const tpu_tensor* to, const float* from) {
   tpu_walk w = {to, {0}, 0};
   do to->words[w.word] = *from++;

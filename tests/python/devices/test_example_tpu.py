@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
+import example_devices
 import numpy as np
 import pytest
-import simulated
+from any_size_case import EXECUTORS, check_on_device
+from onnx import parser
+from unary import HEADER, executor_of
 
 import tvmrt
 from tvmrt.runtime import get_global_func
 
 load_regions = get_global_func("tvmrt.device.load_regions")
-set_options = get_global_func("tvmrt.device.set_options")
 
-if not get_global_func("tvmrt.device.find")("tpu"):
-    pytest.skip("the device tpu was not built", allow_module_level=True)
+
+@pytest.fixture(autouse=True)
+def tpu():
+    example_devices.load("tpu")
 
 
 def region(op, inputs, output, attrs=None, constants=(), options=None):
@@ -85,13 +85,7 @@ def floats(rng, *shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-POINTWISE = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-}
+POINTWISE = {"add": np.add, "mul": np.multiply}
 
 
 @pytest.mark.parametrize("op", POINTWISE)
@@ -104,20 +98,6 @@ def test_pointwise_operators_broadcast(op, shapes, rng):
     a, b = (floats(rng, *shape) for shape in shapes)
     expected = POINTWISE[op](a, b)
     np.testing.assert_allclose(compute(op, [a, b], expected.shape), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("op", "function"),
-    [
-        ("relu", lambda x: np.maximum(x, 0)),
-        ("neg", np.negative),
-        ("tanh", np.tanh),
-        ("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
-    ],
-)
-def test_functions_of_one_operand(op, function, rng):
-    x = floats(rng, 2, 3, 4)
-    np.testing.assert_allclose(compute(op, [x], x.shape), function(x), rtol=1e-5, atol=1e-6)
 
 
 def convolve(x, w, bias, stride, pad, dilation, groups):
@@ -147,9 +127,7 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
-@pytest.mark.parametrize(
-    ("precision", "tolerance"), [("float32", 1e-4), ("float16", 2e-2), ("int8", 0.2)]
-)
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("float16", 2e-2)])
 def test_convolution_in_each_precision(case, precision, tolerance, rng):
     channels, maps, kernel, stride, pad, dilation, groups = case
     x = floats(rng, 2, channels, 9, 8)
@@ -170,37 +148,6 @@ def test_convolution_in_each_precision(case, precision, tolerance, rng):
 
 
 @pytest.mark.parametrize(
-    "shapes",
-    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (3, 4, 5))],
-    ids=["matrices", "batch", "batches-broadcast"],
-)
-def test_matmul(shapes, rng):
-    a, b = (floats(rng, *shape) for shape in shapes)
-    bias = floats(rng, 5)
-    expected = a @ b + bias
-    np.testing.assert_allclose(
-        compute("matmul", [a, b, bias], expected.shape), expected, rtol=1e-4, atol=1e-5
-    )
-
-
-@pytest.mark.parametrize(("op", "reduce"), [("max_pool", np.max), ("avg_pool", np.mean)])
-def test_pooling(op, reduce, rng):
-    x = floats(rng, 1, 9, 6, 8)
-    expected = reduce(x.reshape(1, 9, 3, 2, 4, 2), axis=(3, 5))
-    attrs = {"kernel": [2, 2], "strides": [2, 2], "dilations": [1, 1], "pads_before": [0, 0]}
-    np.testing.assert_allclose(compute(op, [x], expected.shape, attrs), expected, rtol=1e-6)
-
-
-def test_average_pool_count_include_pad(rng):
-    x = np.ones((1, 1, 2, 2), np.float32)
-    attrs = {"kernel": [2, 2], "strides": [2, 2], "pads_before": [1, 1]}
-    got = compute("avg_pool", [x], (1, 1, 2, 2), {**attrs, "count_pads": 1})
-    np.testing.assert_allclose(got, np.full((1, 1, 2, 2), 0.25))
-    got = compute("avg_pool", [x], (1, 1, 2, 2), {**attrs, "count_pads": 0})
-    np.testing.assert_allclose(got, np.ones((1, 1, 2, 2)))
-
-
-@pytest.mark.parametrize(
     ("op", "shapes", "out", "attrs", "reason"),
     [
         ("erf", [(2,)], (2,), {}, "no unit for this operator"),
@@ -212,14 +159,6 @@ def test_average_pool_count_include_pad(rng):
         ("conv", [(1, 4, 3, 3), (4, 2, 1, 1)], (1, 4, 3, 3), {}, "shapes do not fit"),
         ("conv", [(1, 4, 3, 3), (4, 4, 1, 1)], (1, 4, 3, 3), {"groups": 3}, "shapes do not fit"),
         ("conv", [(1, 2, 3, 3), (2, 2, 1, 1), (3,)], (1, 2, 3, 3), {}, "shapes do not fit"),
-        (
-            "max_pool",
-            [(1, 1, 2, 2)],
-            (1, 1, 1, 1),
-            {"kernel": [2**62, 2], "strides": [2**62, 2]},
-            "shapes do not fit",
-        ),
-        ("matmul", [(2, 3), (4, 5)], (2, 5), {}, "shapes do not fit"),
     ],
 )
 def test_unsupported_nodes_are_refused_with_the_reason(op, shapes, out, attrs, reason):
@@ -265,38 +204,21 @@ def test_run_that_hangs_times_out_and_can_be_freed():
     np.testing.assert_array_equal(run(other, [-ONE], (2,)), [0, 0])
 
 
-def test_lost_device_restarts_when_unregistered():
+def test_device_is_unregistered_and_registered_again():
     module = region("relu", [ONE], (2,))
-    lost = region("relu", [ONE], (2,), options={"fault": "lost"})
-    for broken in (lost, module):
-        with pytest.raises(tvmrt.TVMError, match="the device was lost"):
-            run(broken, [ONE], (2,))
-    with pytest.raises(tvmrt.TVMError, match="pre_run of region 'r' failed: the device was lost"):
-        region("relu", [ONE], (2,))
     unregister = get_global_func("tvmrt.device.unregister")
-    with pytest.raises(ValueError, match="used by 2 loaded libraries"):
+    with pytest.raises(ValueError, match="used by 1 loaded libraries"):
         unregister("tpu")
-    del module, lost, broken
+    del module
     unregister("tpu")
     np.testing.assert_array_equal(run(region("relu", [ONE], (2,)), [-ONE], (2,)), [0, 0])
 
 
-@pytest.mark.parametrize("fault", ["init", "allocate"])
-def test_faults_of_the_environment(fault, monkeypatch):
-    monkeypatch.setenv("TVMRT_TPU_FAULT", fault)
-    if fault == "init":
-        get_global_func("tvmrt.device.unregister")("tpu")
-    with pytest.raises(tvmrt.TVMError, match=f"{fault}.* failed: the simulated fault '{fault}'"):
-        region("relu", [ONE], (2,))
-    monkeypatch.delenv("TVMRT_TPU_FAULT")
-    region("relu", [ONE], (2,))
-
-
 def test_out_of_memory_is_an_error(monkeypatch):
     unregister = get_global_func("tvmrt.device.unregister")
-    monkeypatch.setenv("TVMRT_TPU_MEMORY_BYTES", "200")
+    monkeypatch.setenv("TVMRT_TPU_MEMORY_BYTES", "100")
     unregister("tpu")
-    held = region("relu", [ONE], (2,))  # two tensors and two operands of 32 bytes each
+    held = region("relu", [ONE], (2,))  # two tensors of 32 bytes each
     with pytest.raises(tvmrt.TVMError, match="does not fit into the remaining"):
         region("relu", [ONE], (2,))
     del held
@@ -334,34 +256,19 @@ def test_many_threads_share_the_device():
     assert not wrong
 
 
-def test_duration_is_simulated():
-    module = region("relu", [ONE], (2,), options={"duration_us": 20000})
-    start = time.monotonic()
-    run(module, [ONE], (2,))
-    assert time.monotonic() - start > 0.019
+@pytest.mark.everyday(2)
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_whole_networks_at_all_sizes(executor, tmp_path):
+    check_on_device("tpu", "convolutions", executor, tmp_path)
 
 
-FORK = """
-import os, sys
-sys.path.insert(0, {folder!r})
-import numpy as np, simulated
-
-module = simulated.load_regions("tpu", {{"t": 1}}, op="relu")
-executor = simulated.executor([("t", "tpu", [0])], module)
-executor.set_input("x", np.ones(simulated.SHAPE, np.float32))
-for _ in range(2):
-    executor.run()
-    assert executor.get_output(0).numpy()[0] == 1
-    child = os.fork()
-    if child == 0:
-        executor.run()
-        os._exit(int(executor.get_output(0).numpy()[0] != 1))
-    assert os.waitpid(child, 0)[1] == 0
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_forked_child_has_its_own_worker():
-    """Run in a separate process, since fork warns about the test's threads."""
-    code = FORK.format(folder=str(Path(simulated.__file__).parent))
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+def test_hanging_run_times_out_in_the_waiting_call(tmp_path):
+    fault = {"tpu": {"fault": "hang", "timeout_ms": 30}}
+    model = parser.parse_model(HEADER + "g (float[4] x) => (float[4] y) { y = Relu(x) }")
+    options = {"executor": "aot", "schedule": "async", "device_options": fault}
+    tvmrt.compile(model, devices=["tpu"], **options).export_library(tmp_path / "n.so")
+    net = executor_of(tvmrt.runtime.load_module(tmp_path / "n.so"), "aot")
+    net.set_input("x", np.ones(4, np.float32))
+    for _ in range(2):  # the second run is an ordinary one
+        with pytest.raises(tvmrt.TVMError, match="did not end in time"):
+            net.run()

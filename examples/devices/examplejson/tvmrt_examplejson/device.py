@@ -35,7 +35,7 @@ class ExampleJsonCodeGen(ExprVisitor):
         return self._line(f"input {{}} {_extents(value)}")
 
     def visit_call(self, node: Node) -> int:
-        inputs = " ".join(str(self.visit(v)) for v in node.inputs)
+        inputs = " ".join(str(self.visit(v)) for v in node.inputs if v is not None)
         return self._line(f"{node.op} {{}} inputs: {inputs} shape: {_extents(node.output)}")
 
     def _line(self, text: str) -> int:
@@ -69,9 +69,10 @@ class ExampleJson(Device):
             return f"ExampleJSON has add, sub and mul, not {node.op}"
         if node.output.dtype.name != "float32":
             return f"ExampleJSON computes in float32, not in {node.output.dtype}"
-        if any(v.is_constant for v in node.inputs):
+        operands = [v for v in node.inputs if v is not None]
+        if any(v.is_constant for v in operands):
             return "ExampleJSON has no constants"
-        if any(v.shape != node.output.shape for v in node.inputs):
+        if any(v.shape != node.output.shape for v in operands):
             return "ExampleJSON does not broadcast"
         if node.output.type.rank > MAX_RANK:
             return f"ExampleJSON has tensors of rank {MAX_RANK} at most"

@@ -1,16 +1,19 @@
-"""Test the module kind ``examplejson``, the custom runtime of "Bring your own code generator"."""
+"""Test the example device ``examplejson``: its module kind and its code generator."""
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import threading
 
+import example_devices
 import numpy as np
 import pytest
 from region_programs import call_with_strides
+from sample_devices import run_library
+from test_guide_devices import FEEDS, golden, guide_network
 
 import tvmrt
-from tvmrt import devices
 from tvmrt.error import TVMError
 
 GUIDE = """\
@@ -27,12 +30,16 @@ TWO = GUIDE + "my_subgraph_1\ninput 0 3\nmul 1 inputs: 0 0 shape: 3\n"
 
 
 @pytest.fixture(scope="module")
-def create(tmp_path_factory):
-    """Return the function of the guide; it exists once a module of this kind has been loaded."""
-    path = tmp_path_factory.mktemp("graphs") / "net.examplejson"
-    path.write_text(GUIDE)
-    tvmrt.runtime.load_module(path)
+def create():
+    """Return the function of the guide, which the loaded plug-in has registered."""
+    example_devices.load("examplejson")
     return tvmrt.get_global_func("module.examplejson_module_create")
+
+
+@pytest.fixture(scope="module")
+def device(create):
+    """Return the code generator."""
+    return importlib.import_module("tvmrt_examplejson.device").ExampleJson()
 
 
 def run(function, *arrays):
@@ -167,17 +174,7 @@ def test_missing_file_is_named(create, tmp_path):
         tvmrt.get_global_func("module.loadfile_examplejson")(str(tmp_path / "absent"))
 
 
-def test_tensors_of_another_device_are_refused(create):
-    try:
-        there = tvmrt.nd.empty((10, 10), device=tvmrt.opencl(0))
-    except (TVMError, ValueError) as problem:
-        pytest.skip(f"no other device with memory runs here: {problem}")
-    x = tvmrt.nd.empty((10, 10))
-    with pytest.raises(ValueError, match="a contiguous CPU tensor"):
-        create(GUIDE)["subgraph_0"](there, x, x, x, x)
-
-
-def test_example_takes_strides_without_gaps_only(tmp_path):
+def test_example_takes_strides_without_gaps_only(create, tmp_path):
     path = tmp_path / "net.examplejson"
     path.write_text("subgraph_0\ninput 0 2 3\nmul 1 inputs: 0 0 shape: 2 3\n")
     function = tvmrt.runtime.load_module(path)["subgraph_0"]
@@ -188,7 +185,27 @@ def test_example_takes_strides_without_gaps_only(tmp_path):
         call_with_strides(function, np.ones((3, 2), np.float32).T, y)
 
 
-def test_plugin_adds_a_module_kind_and_no_device():
-    assert not tvmrt.get_global_func("tvmrt.device.find")("examplejson")
-    loader = tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True)
-    assert (devices.get("examplejson").absent() is None) == (loader is not None)
+def test_examplejson_writes_the_guides_text(device):
+    library = tvmrt.compile(guide_network(), devices=[device])
+    (module,) = library.sources.modules
+    assert module.type_key == "examplejson"
+    assert module.payload[8:].decode().splitlines() == [
+        "subgraph_tvmgen_default_examplejson_main_0",
+        "input 0 10 10",
+        "input 1 10 10",
+        "input 2 10 10",
+        "input 3 10 10",
+        "add 4 inputs: 0 1 shape: 10 10",
+        "sub 5 inputs: 4 2 shape: 10 10",
+        "mul 6 inputs: 5 3 shape: 10 10",
+    ]
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize("shared", [False, True], ids=["one-result", "several-subgraphs"])
+def test_examplejson_computes_the_guides_network(tmp_path, device, executor, shared):
+    library = tvmrt.compile(guide_network(shared), executor=executor, devices=[device])
+    library.export(tmp_path / "net.so")
+    assert len(library.summary.regions) == (2 if shared else 1)
+    for found, wanted in zip(run_library(tmp_path / "net.so", executor, FEEDS), golden(shared)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

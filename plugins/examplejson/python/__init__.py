@@ -1,1 +1,0 @@
-"""Example of a device: a graph format with its own runtime."""
