@@ -1,301 +1,160 @@
-"""Test the device dnnl against onnxruntime: matmuls, fused epilogues, layouts, sessions."""
+"""Test the device dnnl against onnxruntime."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
-from onnx_case import judge, network, normal, region_ops
-from onnx_case import run as run_on
-from sample_devices import run_library
+from any_size_case import check_on_device
+from device_here import have
+from memory_growth import check_large
+from onnx_case import judge, network, normal, region_ops, run
+from region_programs import call_with_strides, load
 
 import tvmrt
-from tvmrt.compiler.devices.region_json import region_text
 from tvmrt.conformance import operators
 from tvmrt.devices import get
 
-pytestmark = pytest.mark.usefixtures("dnnl")
-
-
-def run(model, feeds, tmp_path, executor="graph", **options):
-    return run_on(model, feeds, tmp_path, "dnnl", executor, **options)
-
-
-def test_every_operator_of_the_conformance_tests():
-    findings = operators.check(get("dnnl"), 1e-3)
-    assert {f.subject.partition(":")[0] for f in findings} >= {"Conv", "ConvTranspose", "MatMul"}
-    assert not [f for f in findings if not f.passed]
-
-
-CONV = ("Conv", ["x", "w"], "c", {})
-CHAINS = {
-    "conv-relu": [CONV, ("Relu", ["c"], "y", {})],
-    "conv-bias-relu": [CONV, ("Add", ["bias", "c"], "d", {}), ("Relu", ["d"], "y", {})],
-    "conv-clip": [CONV, ("Clip", ["c", "low", "high"], "y", {})],
-    "conv-one-bound": [CONV, ("Min", ["high", "c"], "y", {})],
-    "conv-plus-input": [CONV, ("Add", ["c", "x"], "y", {})],
-    "conv-sum-clip": [CONV, ("Add", ["c", "x"], "d", {}), ("Clip", ["d", "low", "high"], "y", {})],
-    "conv-relu-sum": [CONV, ("Relu", ["c"], "d", {}), ("Add", ["d", "x"], "y", {})],
-    "bias-relu-sum": [
-        CONV,
-        ("Add", ["c", "bias"], "d", {}),
-        ("Relu", ["d"], "e", {}),
-        ("Add", ["e", "x"], "y", {}),
-    ],
-}
-WEIGHTS = {
-    "w": normal(6, 6, 1, 1),
-    "v": normal(6, 6, 1, 1),
-    "u": normal(6, 3, 3, 3),
-    "low": np.float32(-0.5).reshape(()),
-    "high": np.float32(0.75).reshape(()),
-    "bias": normal(1, 6, 1, 1),
-}
+ROOT = Path(__file__).parents[3]
+WHEELS = ["onednn-cpu-gomp==2023.2.0", "onednn-devel-cpu-gomp==2023.2.0"]  # oneDNN 3.2
 X = {"x": normal(1, 6, 7, 5)}
-
-
-def chain(nodes) -> onnx.ModelProto:
-    used = {name for _, names, _, _ in nodes for name in names}
-    return network(nodes, X, {k: v for k, v in WEIGHTS.items() if k in used}, {"y": "float32"})
-
-
-@pytest.mark.parametrize(
-    ("case", "executor"), [*((case, "graph") for case in CHAINS), ("conv-sum-clip", "aot")]
-)
-def test_chains_are_one_region_and_right(tmp_path, case, executor):
-    model = chain(CHAINS[case])
-    library, (found,) = run(model, X, tmp_path, executor)
-    assert {row.device for row in library.summary.nodes} == {"dnnl"}
-    assert len(library.partition.regions) == 1
-    np.testing.assert_allclose(found, judge(model, X)[0], 1e-4, 1e-5)
-
-
-TOGETHER = {
-    "two-convs-added": [
-        CONV,
-        ("Conv", ["x", "v"], "d", {}),
-        ("Add", ["c", "d"], "e", {}),
-        ("Relu", ["e"], "y", {}),
-    ],
-    "block": [
-        CONV,
-        ("Relu", ["c"], "d", {}),
-        ("Conv", ["d", "u"], "e", {"group": 2, "pads": [1, 1, 1, 1]}),
-        ("Add", ["e", "x"], "f", {}),
-        ("Relu", ["f"], "g", {}),
-        ("Conv", ["g", "v"], "h", {}),
-        ("Add", ["h", "f"], "y", {}),
-    ],
-    "added-to-itself": [CONV, ("Add", ["c", "c"], "d", {}), ("Conv", ["d", "v"], "y", {})],
-    "bounds-in-the-other-order": [
-        CONV,
-        ("Min", ["c", "low"], "d", {}),
-        ("Max", ["d", "high"], "e", {}),
-        ("Conv", ["e", "v"], "y", {}),
-    ],
-    "rectified-twice": [
-        CONV,
-        ("Add", ["c", "bias"], "d", {}),
-        ("Relu", ["d"], "e", {}),
-        ("Conv", ["e", "v"], "f", {}),
-        ("Add", ["f", "e"], "g", {}),
-        ("Relu", ["g"], "y", {}),
-    ],
-}
-
-
-@pytest.mark.parametrize("case", TOGETHER)
-def test_chains_that_read_each_other(tmp_path, case):
-    model = chain(TOGETHER[case])
-    library, (found,) = run(model, X, tmp_path)
-    assert sum(ops.count("conv") for ops in region_ops(library)) == len(
-        [node for node in TOGETHER[case] if node[0] == "Conv"]
-    )
-    np.testing.assert_allclose(found, judge(model, X)[0], 1e-4, 1e-5)
-
-
-def test_epilogues_are_fused_into_the_primitive(tmp_path):
-    """Check oneDNN's log: one primitive with the fused add and clamp."""
-    model = chain(CHAINS["conv-sum-clip"])
-    run(model, X, tmp_path, "aot")
-    code = "import sys, numpy, tvmrt; m = tvmrt.runtime.load_module(sys.argv[1])\n"
-    code += "f = tvmrt.runtime.executor.AotModule(m['default'](tvmrt.cpu(0))); f.run()"
-    variables = {**os.environ, "DNNL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
-    command = [sys.executable, "-c", code, str(tmp_path / "net.so")]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    rows = [line.split(",") for line in done.stdout.splitlines() if ",exec," in line]
-    kinds = [row[row.index("exec") + 2] for row in rows]
-    assert kinds.count("convolution") == 1
-    assert not {"eltwise", "binary"} & set(kinds)
-    assert any("binary_add" in field and "clip" in field for row in rows for field in row)
-
-
-def test_infinities_pass_a_bound_on_the_other_side(tmp_path):
-    x = normal(1, 6, 2, 2)
-    x[0, 0], x[0, 1] = np.inf, -np.inf
-    weights = {"w": np.eye(6, dtype=np.float32).reshape(6, 6, 1, 1)[:, :1], "low": WEIGHTS["low"]}
-    nodes = [("Conv", ["x", "w"], "c", {"group": 6}), ("Max", ["c", "low"], "y", {})]
-    weights["w"] = np.ones((6, 1, 1, 1), np.float32)
-    model = network(nodes, {"x": x}, weights, {"y": "float32"})
-    library, (found,) = run(model, {"x": x}, tmp_path)
-    assert region_ops(library) == [["conv", "max"]]
-    np.testing.assert_array_equal(found, np.maximum(x, -0.5))
-
-
-PRODUCTS = {
-    "rows": ((2, 3, 4), [("MatMul", ["x", "w"], "y", {})], {"w": normal(4, 5)}),
-    "rows-then-column-and-whole": (
-        (2, 3, 4),
-        [
-            ("MatMul", ["x", "w"], "p", {}),
-            ("Add", ["p", "row"], "q", {}),
-            ("Relu", ["q"], "r", {}),
-            ("Add", ["r", "whole"], "y", {}),
-        ],
-        {"w": normal(4, 5), "row": normal(5), "whole": normal(2, 3, 5)},
-    ),
-    "a-bias-of-batches": (
-        (2, 3, 4),
-        [("MatMul", ["x", "w"], "p", {}), ("Add", ["p", "b"], "y", {})],
-        {"w": normal(4, 5), "b": normal(2, 1, 5)},
-    ),
-    "batches": (
-        (2, 3, 4),
-        [("MatMul", ["x", "w"], "p", {}), ("Add", ["p", "b"], "y", {})],
-        {"w": normal(2, 4, 5), "b": normal(3, 5)},
-    ),
-    "gemm": (
-        (3, 4),
-        [("Gemm", ["x", "w", "b"], "p", {"transB": 1}), ("Relu", ["p"], "y", {})],
-        {"w": normal(5, 4), "b": normal(5)},
-    ),
-    "broadcast-to-more": (
-        (1, 4),
-        [("MatMul", ["x", "w"], "p", {}), ("Add", ["p", "many"], "y", {})],
-        {"w": normal(4, 5), "many": normal(3, 5)},
-    ),
-    "image-in-steps": (
-        (1, 4, 9, 8),
-        [("Conv", ["x", "w", "b"], "c", {"pads": [1, 1, 0, 2], "strides": [2, 1], "group": 2,
-                                         "dilations": [1, 2]}),
-         ("Relu", ["c"], "y", {})],
-        {"w": normal(6, 2, 3, 3), "b": normal(6)},
-    ),
-    "transposed-groups": (
-        (1, 4, 5, 3),
-        [("ConvTranspose", ["x", "w"], "c", {"strides": [2, 3], "output_padding": [1, 0],
-                                             "group": 2}),
-         ("Relu", ["c"], "y", {})],
-        {"w": normal(4, 3, 3, 2)},
-    ),
-    "transposed": (
-        (2, 4, 5),
-        [("ConvTranspose", ["x", "w", "b"], "y", {"pads": [1, 0], "strides": [2]})],
-        {"w": normal(4, 3, 3), "b": normal(3)},
-    ),
-    "cubes": (
-        (1, 2, 4, 5, 3),
-        [("Conv", ["x", "w"], "c", {"pads": [1] * 6}), ("Relu", ["c"], "y", {})],
-        {"w": normal(3, 2, 3, 3, 3)},
-    ),
+ROWS = {"x": normal(2, 3, 4)}
+CONV = ("Conv", ["x", "w"], "c", {})
+MATMUL = ("MatMul", ["x", "m"], "c", {})
+WEIGHTS = {
+    "w": normal(6, 6, 1, 1), "u": normal(6, 3, 3, 3), "bias": normal(1, 6, 1, 1),
+    "low": np.float32(-0.5), "high": np.float32(0.75), "m": normal(4, 5), "row": normal(5),
+    "column": normal(3, 1), "batches": normal(2, 4, 5), "whole": normal(2, 3, 5),
+}  # fmt: skip
+STEPS = {"pads": [1, 1, 0, 2], "strides": [2, 1], "dilations": [1, 2], "group": 2}
+CASES = {
+    "bias, clip, residual": (X, [["conv", "max", "min", "add"]], [
+        CONV, ("Add", ["bias", "c"], "d", {}), ("Clip", ["d", "low", "high"], "e", {}),
+        ("Add", ["e", "x"], "y", {})]),
+    "windows": (X, [["conv", "relu"]], [
+        ("Conv", ["x", "u"], "d", STEPS), ("Relu", ["d"], "y", {})]),
+    "others stay on the CPU": (X, [["conv", "min"], ["conv"]], [
+        CONV, ("Min", ["c", "high"], "d", {}), ("Sigmoid", ["d"], "e", {}),
+        ("Conv", ["e", "w"], "f", {}), ("Exp", ["f"], "y", {})]),
+    "added to itself": (X, [["conv"], ["conv"]], [
+        CONV, ("Add", ["c", "c"], "d", {}), ("Conv", ["d", "w"], "y", {})]),
+    "bounds that cross": (X, [["conv", "max", "min"]], [
+        CONV, ("Max", ["c", "high"], "d", {}), ("Min", ["d", "low"], "y", {})]),
+    "rows": (ROWS, [["matmul", "relu", "add"]], [
+        MATMUL, ("Add", ["c", "row"], "d", {}), ("Relu", ["d"], "e", {}),
+        ("Add", ["e", "whole"], "y", {})]),
+    "batches": (ROWS, [["matmul"]], [
+        ("MatMul", ["x", "batches"], "c", {}), ("Add", ["row", "c"], "y", {})]),
+    "a column added": (ROWS, [["matmul"]], [MATMUL, ("Add", ["c", "column"], "y", {})]),
+    "no constant": (ROWS, [["matmul"]], [
+        ("Transpose", ["x"], "t", {"perm": [0, 2, 1]}), ("MatMul", ["x", "t"], "y", {})]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", PRODUCTS)
-def test_matmuls_with_operands_of_every_form(tmp_path, case):
-    shape, nodes, weights = PRODUCTS[case]
-    feeds = {"x": normal(*shape)}
+@pytest.fixture(autouse=True)
+def dnnl():
+    have("dnnl")
+
+
+def test_conformance():
+    findings = operators.check(get("dnnl"), 1e-3)
+    assert {f.subject.partition(":")[0] for f in findings} >= {"Conv", "Gemm", "MatMul"}
+    assert not [f for f in findings if not f.passed]
+
+
+def library_of(case, folder, executor="graph"):
+    feeds, _, nodes = CASES[case]
+    used = {name for _, names, _, _ in nodes for name in names}
+    weights = {k: np.asarray(v) for k, v in WEIGHTS.items() if k in used}
     model = network(nodes, feeds, weights, {"y": "float32"})
-    library, (found,) = run(model, feeds, tmp_path)
-    assert len(library.partition.regions) == 1
-    np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-4)
+    return model, *run(model, feeds, folder, "dnnl", executor)
 
 
-def test_other_operators_stay_on_the_cpu_between_regions(tmp_path):
-    nodes = [
-        CONV,
-        ("Relu", ["c"], "d", {}),
-        ("MaxPool", ["d"], "p", {"kernel_shape": [2, 2]}),
-        ("Conv", ["p", "v"], "q", {}),
-        ("Sigmoid", ["q"], "y", {}),
-    ]
-    model = chain(nodes)
-    library, (found,) = run(model, X, tmp_path)
-    assert region_ops(library) == [["conv", "relu"], ["conv"]]
-    assert [r.device for r in library.summary.nodes] == ["dnnl", "dnnl", "cpu", "dnnl", "cpu"]
-    np.testing.assert_allclose(found, judge(model, X)[0], 1e-4, 1e-5)
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize("case", CASES)
+def test_each_layer_is_a_region(tmp_path, case, executor):
+    model, library, (found,) = library_of(case, tmp_path, executor)
+    assert region_ops(library) == CASES[case][1]
+    np.testing.assert_allclose(found, judge(model, CASES[case][0])[0], 1e-4, 1e-5)
 
 
-def test_network_wholly_on_the_device_has_no_boundary_copies(tmp_path):
-    model = chain(CHAINS["conv-relu"])
-    library, (found,) = run(model, X, tmp_path)
-    assert [row.copied for row in library.summary.borders] == [False, False]
-    np.testing.assert_allclose(found, judge(model, X)[0], 1e-4, 1e-5)
+@pytest.mark.parametrize("name", ["convolutions", "encoder"])
+def test_dynamic_sizes(name, tmp_path):
+    check_on_device("dnnl", name, "aot", tmp_path)
 
 
-def layers() -> tuple[onnx.ModelProto, dict]:
-    feeds = {"x": normal(1, 8, 12, 12)}
-    weights = {"w": normal(16, 8, 3, 3) / 8, "v": normal(16, 16, 3, 3) / 12}
-    nodes = [CONV, ("Relu", ["c"], "d", {}), ("Conv", ["d", "v"], "y", {})]
-    return network(nodes, feeds, weights, {"y": "float32"}), feeds
-
-
-def test_sessions_of_one_library_share_the_device(tmp_path):
-    model, feeds = layers()
-    _, (first,) = run(model, feeds, tmp_path)
-    (second,) = run_library(tmp_path / "net.so", "graph", dict(feeds))
-    np.testing.assert_array_equal(first, second)
+def test_layer_is_one_primitive(tmp_path):
+    library_of("bias, clip, residual", tmp_path)
+    code = "import sys; from tvmrt.runtime import cpu, load_module as load\n"
+    code += "load(sys.argv[1])['default'](cpu(0))['run']()"
+    command = [sys.executable, "-c", code, str(tmp_path / "net.so")]
+    variables = {**os.environ, "DNNL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
+    lines = subprocess.check_output(command, env=variables, text=True).splitlines()
+    (row,) = [line for line in lines if ",exec," in line and "reorder" not in line]
+    assert "eltwise_clip" in row and "binary_add" in row
 
 
 def test_number_of_threads_may_change_between_runs(tmp_path):
-    from tvmrt.contrib.graph_executor import GraphModule
-
-    model, feeds = layers()
-    run(model, feeds, tmp_path)
-    configure = tvmrt.get_global_func("runtime.config_threadpool")
-    net = GraphModule(tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0)))
-    net.set_input(**feeds)
-    try:
-        for threads in (1, 2, 1):
-            configure(1, threads)
-            net.run()
-            found = net.get_output(0).numpy()
-            np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
-    finally:
-        configure(1, 0)
+    _, _, (expected,) = library_of("rows", tmp_path)
+    net = tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0))
+    for threads in (1, 2, 0):
+        tvmrt.get_global_func("runtime.config_threadpool")(1, threads)
+        tvmrt.contrib.graph_executor.GraphModule(net).run(**ROWS)
+        np.testing.assert_allclose(net["get_output"](0).numpy(), expected, 1e-5, 1e-6)
 
 
-def test_region_at_another_resolution_without_reloading(tmp_path):
-    model, feeds = layers()
-    library, _ = run(model, feeds, tmp_path)
-    module = tvmrt.runtime.load_module(tmp_path / "net.so")
-    symbol = "tvmgen_default_dnnl_main_0"
-    reshape = tvmrt.get_global_func("tvmrt.device.reshape")
-    (part,) = library.partition.regions
-    region = json.loads(region_text([part], "dnnl")[0])["regions"][0]
-    shapes = {"x": (1, 8, 20, 16), "c": (1, 16, 18, 14), "d": (1, 16, 18, 14), "y": (1, 16, 16, 12)}
-    numbers = [*region["inputs"], *(node["outputs"][0] for node in region["nodes"])]
-    changes = []
-    for number, shape in zip(numbers, shapes.values()):
-        changes += [number, tvmrt.runtime.ShapeTuple(shape)]
-    reshape(module, symbol, *changes)
-    large = normal(*shapes["x"])
-    x, y = (tvmrt.nd.array(a) for a in (large, np.zeros(shapes["y"], np.float32)))
-    module.get_function(symbol, query_imports=True)(x, y)
-    np.testing.assert_allclose(y.numpy(), layers_of(large, model), 1e-4, 1e-5)
+@pytest.mark.slow
+def test_weights_are_in_memory_once(tmp_path):
+    check_large(tmp_path, "dnnl")
 
 
-def layers_of(x: np.ndarray, model: onnx.ModelProto) -> np.ndarray:
-    """Return onnxruntime's result at another resolution."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    copy.graph.input[0].CopyFrom(
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, list(x.shape))
-    )
-    return judge(copy, {"x": x})[0]
+WINDOW = {"strides": [1, 1], "dilations": [1, 1], "pads_before": [0, 0]}
+HUGE = WINDOW | {"strides": [1, 2**63 - 1]}
+IMAGE, ONES = [1, 2, 5, 5], np.ones((4, 2, 1, 1), np.float32)
+SQUARE, TRIPLE = ONES[:2, :, 0, 0], ONES[:3, 0, 0, 0]
+
+
+def test_tensors_of_a_caller_may_have_strides():
+    module = load("dnnl", [IMAGE, ONES, [1, 4, 5, 5]], [("conv", [0, 1], [2], WINDOW)])
+    x = normal(2, 5, 1, 10).transpose(2, 0, 1, 3)[..., ::2]
+    y = np.full((5, 1, 5, 4), np.nan, np.float32).transpose(1, 3, 2, 0)
+    call_with_strides(module["r"], x, y)
+    np.testing.assert_allclose(y, np.repeat(x.sum(1, keepdims=True), 4, 1), 1e-5, 1e-6)
+
+
+DAMAGED = {
+    "strides has not 2": ([IMAGE, ONES, IMAGE], [("conv", [0, 1], [2], HUGE)]),
+    "number of axes": ([[2, 5, 5], ONES, IMAGE], [("conv", [0, 1], [2], WINDOW)]),
+    "an extent outside": ([[0, 3], ONES[0, :, 0], [0, 1]], [("matmul", [0, 1], [2], {})]),
+    "operator exp": ([[3], ONES, [3]], [("exp", [0, 1], [2], {})]),
+    "not broadcast": (
+        [[2, 2], SQUARE, np.float32([1] * 3), [2, 2]],
+        [("matmul", [0, 1, 2], [3], {})],
+    ),
+    "invalid arguments": ([[4, 3], SQUARE, [4, 2]], [("matmul", [0, 1], [2], {})]),
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_region_is_refused(text):
+    with pytest.raises((tvmrt.TVMError, ValueError), match=text):
+        load("dnnl", *DAMAGED[text])
+
+
+@pytest.mark.slow
+def test_built_with_onednn_3_from_its_wheel(tmp_path):
+    python = [sys.executable, "-m"]
+    pip = [*python, "pip", "install", "-q", "--no-deps", "--prefix", tmp_path / "w", *WHEELS]
+    if subprocess.call(pip) != 0:
+        pytest.skip("the wheels of oneDNN 3 cannot be downloaded for this machine")
+    options = [f"-Ddevice_prefixes=dnnl={tmp_path / 'w'}", "-Dplugins=dnnl", "-Dwerror=true"]
+    options += ["-Dpython=disabled", "-Dtests=disabled"]
+    subprocess.check_call(["meson", "setup", tmp_path / "b", ROOT, *options])
+    subprocess.check_call(["ninja", "-C", tmp_path / "b"])
+    variables = {**os.environ, "TVMRT_DEVICE_PATH": str(tmp_path / "b/src_runtime")}
+    tests = [*python, "pytest", "-m", "", "-k", "not wheel and not memory", __file__]
+    subprocess.check_call(tests, env=variables, cwd=ROOT)

@@ -21,6 +21,13 @@ pytest.importorskip("mesonpy", reason="meson-python, which builds wheels, is not
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_f32.onnx"
+DEVICE = """
+import sys
+sys.path[:0] = {paths!r}
+import tvmrt
+assert tvmrt.__file__.startswith({folder!r}), tvmrt.__file__
+print(tvmrt.get_global_func("tvmrt.device.find")({name!r}) != 0)
+"""
 # Without site, so that no installed or editable tvmrt comes first.
 PROGRAM = """
 import sys
@@ -101,3 +108,23 @@ def test_wheel_runs_a_network_without_a_compiler(wheel, tmp_path):
     subprocess.run([sys.executable, "-S", "-E", "-c", text], check=True, env=environment)
     (expected,) = session.run(None, {wanted.name: np.load(image)})
     np.testing.assert_allclose(np.load(tmp_path / "result.npy"), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_device_is_its_own_wheel(wheel, tmp_path):
+    pytest.importorskip("wheel")
+    built = [p.parent.name for p in ROOT.glob("plugins/*/meson.build")
+             if "plugin_needs_library = true" in p.read_text()
+             and tvmrt.get_global_func("tvmrt.device.find")(p.parent.name)]  # fmt: skip
+    if not built:
+        pytest.skip("no device with a library is built")
+    folder = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+    others = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+    text = DEVICE.format(paths=[str(folder), *others], folder=str(folder), name=built[0])
+    found = []
+    for package in (wheel, built_wheel(tmp_path, built[0])):
+        subprocess.run([*install, str(package)], check=True)
+        program = [sys.executable, "-S", "-E", "-c", text]
+        found += subprocess.check_output(program, text=True).split()
+    assert found == ["False", "True"]

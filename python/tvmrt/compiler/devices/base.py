@@ -84,10 +84,8 @@ class Device:
         convolution. The longest chain that fits is used. Empty: every supported node.
     layout
         Layout of tensors at the boundaries of regions: ``dense`` (row-major), or ``channels_last``
-        for tensors of rank 3 and more; a module finds the strides in its arguments.
-    layout_alone
-        Layout for a region that reads only inputs and writes only outputs of the network, which
-        are dense; None: as ``layout``.
+        for tensors of rank 3 and more; a module finds the strides in its arguments. ``optimize``
+        may set ``region.layout`` for a single region.
     precisions
         Reduced precisions that the device can compute in: of ``float16``, ``bfloat16``, ``int8``.
         The regions for ``optimize`` then have ``options["precision"]``.
@@ -120,7 +118,6 @@ class Device:
     name: str = ""
     patterns: Sequence[Sequence[str]] = ()
     layout: str = "dense"
-    layout_alone: str | None = None
     precisions: Sequence[str] = ()
     region_per_pattern: bool = False
     most_nodes: int | None = None

@@ -171,7 +171,7 @@ class _RegionCutter:
         device = self._devices[self._assignment.device[nodes[0]]]
         symbol = _symbol(self._context, device.name, number)
         region, reads, writes = extract_region(self._graph, nodes, device.name, symbol, self._users)
-        region.layout = _layout(device, self._graph, reads, writes)
+        region.layout = device.layout
         region.memory = device.memory
         if call_device(device, "prepares_sizes"):
             region.sizes = _sizes(reads)
@@ -212,11 +212,6 @@ def _accept(
         too_large = refused_nodes if remaining and candidate.accepted_sizes else []
         waiting += [*cutter.extract_region(too_large), *cutter.extract_region(remaining)][::-1]
     return accepted
-
-
-def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value]) -> str:
-    own = set(reads) <= set(graph.inputs) and set(writes) <= set(graph.outputs)
-    return device.layout_alone or device.layout if own else device.layout
 
 
 def _refusal(
