@@ -21,15 +21,15 @@ typedef struct tvmrt_strmap {
 } tvmrt_strmap;
 
 /* The slot of a key, or NULL. Valid until the next change of the map. */
-TVMRT_SDK tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key);
+tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key);
 
 /* Find or add a key (value NULL when new). NULL with the error text set if out of memory. */
-TVMRT_SDK tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key);
+tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key);
 
 /* Remove a key; returns its value, NULL if there was none. */
 void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key);
 
 /* Free the table and its keys, not the values. */
-TVMRT_SDK void tvmrt__strmap_free(tvmrt_strmap* map);
+void tvmrt__strmap_free(tvmrt_strmap* map);
 
 #endif

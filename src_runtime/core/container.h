@@ -69,6 +69,6 @@ TVMRT_SDK tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object*
 TVMRT_SDK int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value);
 
 /* Add or replace; takes ownership of the value, also on failure. Refuses NULL. */
-TVMRT_SDK int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
+int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
 
 #endif

@@ -97,7 +97,7 @@ TVMRT_SDK int tvmrt__arg_number(const tvmrt_args* in, int i, double* out); /* al
 TVMRT_SDK int tvmrt__arg_str(const tvmrt_args* in, int i,
                              const char** out); /* also a String object */
 TVMRT_SDK int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
-TVMRT_SDK int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
+int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
 TVMRT_SDK int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
 /* Whether there are as many extents as dimensions: arg_tensor() accepts no others. */

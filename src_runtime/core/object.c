@@ -21,11 +21,6 @@ static const char* const type_keys[TVMRT_TYPE_END] = {
     [TVMRT_TYPE_BOX_FLOAT] = "runtime.BoxFloat",
     [TVMRT_TYPE_BOX_BOOL] = "runtime.BoxBool",
     [TVMRT_TYPE_RPC_OBJECT] = "runtime.RPCObjectRef",
-    [TVMRT_TYPE_DURATION] = "runtime.profiling.Duration",
-    [TVMRT_TYPE_PERCENT] = "runtime.profiling.Percent",
-    [TVMRT_TYPE_RATIO] = "runtime.profiling.Ratio",
-    [TVMRT_TYPE_COUNT] = "runtime.profiling.Count",
-    [TVMRT_TYPE_DEVICE_WRAPPER] = "runtime.profiling.DeviceWrapper",
     [TVMRT_TYPE_REPORT] = "runtime.profiling.Report",
 };
 

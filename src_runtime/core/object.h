@@ -26,13 +26,8 @@ typedef enum {
   TVMRT_TYPE_BOX_FLOAT = 34,
   TVMRT_TYPE_BOX_BOOL = 35,
   TVMRT_TYPE_RPC_OBJECT = 36, /* an object of another process */
-  TVMRT_TYPE_DURATION = 37,   /* of profiling, also the next five */
-  TVMRT_TYPE_PERCENT = 38,
-  TVMRT_TYPE_RATIO = 39,
-  TVMRT_TYPE_COUNT = 40,
-  TVMRT_TYPE_DEVICE_WRAPPER = 41,
-  TVMRT_TYPE_REPORT = 42,
-  TVMRT_TYPE_END = 43
+  TVMRT_TYPE_REPORT = 37,     /* of profiling */
+  TVMRT_TYPE_END = 38
 } tvmrt_type;
 
 typedef struct tvmrt_object {

@@ -13,6 +13,6 @@
 const tvmrt_memory_device* tvmrt__memory_device(int device_type);
 
 /* Name of a device type: "cpu", "cuda" ...; "unknown" for others. */
-TVMRT_SDK const char* tvmrt__memory_device_name(int device_type);
+const char* tvmrt__memory_device_name(int device_type);
 
 #endif

@@ -302,7 +302,6 @@ static bool may_be_called(const char* name) {
                                         "device_api.",
                                         "runtime.RPCTimeEvaluator",
                                         "runtime.config_threadpool",
-                                        "runtime.profiling.ProfileFunction",
                                         "runtime.ModuleSaveToFile",
                                         "runtime.ModuleLoadFromFile",
                                         "runtime.ModuleLoadStaticLibrary",

@@ -386,6 +386,7 @@ def test_profile(debug):
     assert "scale_add" in report.table()
     assert json.loads(report.json())["calls"]
     assert report.csv().startswith("name,count,seconds")
+    assert [call["name"] for call in debug.module["profile"]().calls] == names
 
 
 def test_profile_in_a_locale_with_commas(debug, decimal_comma):
