@@ -52,9 +52,6 @@ typedef struct tvmrt_rpc_server_options {
   /*! Called with one log line, on the thread that runs the server [none]. */
   void (*log)(void* context, const char* line);
   void* context; /*!< For log. */
-  /*! "host:port" of a proxy at which to wait for clients of the key, instead of listening
-   * [none]. */
-  const char* proxy;
 } tvmrt_rpc_server_options;
 
 /*! \brief A server. Opaque. */

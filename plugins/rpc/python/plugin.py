@@ -2,17 +2,16 @@
 
 from tvmrt.plugin import Plugin
 
-_COMMANDS = "its servers are the commands 'tvmrt rpc-server', 'rpc-tracker' and 'rpc-proxy'"
+_COMMANDS = "its servers are the commands 'tvmrt rpc-server' and 'rpc-tracker'"
 
 PLUGIN = Plugin(
     name="rpc",
     summary="remote calls: networks on other machines, and on boards over a serial line",
     commands={
-        "rpc-proxy": "tvmrt.plugins.rpc.proxy_command:command",
         "rpc-server": "tvmrt.plugins.rpc.server_command:command",
         "rpc-tracker": "tvmrt.plugins.rpc.tracker_command:command",
     },
-    servers=("rpc-proxy", "rpc-server", "rpc-tracker"),
+    servers=("rpc-server", "rpc-tracker"),
     connections={"--rpc": "tvmrt.plugins.rpc.connection:RemoteCalls"},
     instead={
         "contrib.rpc": "tvmrt.rpc has the names of tvm.rpc",

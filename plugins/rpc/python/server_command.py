@@ -41,10 +41,6 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
 @listening(9090)
 @click.option("--key", default="", help="Key that clients must give.")
 @click.option("--tracker", metavar="HOST:PORT", help="Tracker to register with under the key.")
-@click.option(
-    "--proxy", metavar="HOST:PORT",
-    help="Wait for clients at this 'tvmrt rpc-proxy' instead of listening.",
-)  # fmt: skip
 @click.option("--custom-addr", metavar="HOST", help="Address that the tracker gives to clients.")
 @click.option(
     "--sessions", type=options.Quantity(COUNT, 1, most=64), default=1, show_default=True,
@@ -59,7 +55,7 @@ def listening(first_port: int) -> Callable[[Callable[..., Any]], Callable[..., A
     help="Close sessions without a message for this long; 0: no limit.",
 )  # fmt: skip
 def command(
-    host: str, port: int, port_end: int, key: str, tracker: str | None, proxy: str | None,
+    host: str, port: int, port_end: int, key: str, tracker: str | None,
     custom_addr: str | None, sessions: int, session_seconds: float, idle_seconds: float,
 ) -> None:  # fmt: skip
     """Serve remote calls of tvmrt and TVM clients, until Ctrl-C.
@@ -73,12 +69,10 @@ def command(
         "session_seconds": session_seconds,
         "idle_seconds": idle_seconds,
     }
-    listener = Listener(
-        host, port, port_end, key, tracker, custom_addr, click.echo, proxy, **settings
-    )
+    listener = Listener(host, port, port_end, key, tracker, custom_addr, click.echo, **settings)
     link_uploads()
-    click.echo(f"serving through {proxy}" if proxy else f"serving at {host}:{listener.port}")
-    if not proxy and host not in ("127.0.0.1", "localhost", "::1") and not key:
+    click.echo(f"serving at {host}:{listener.port}")
+    if host not in ("127.0.0.1", "localhost", "::1") and not key:
         console.note(f"without --key {ANYONE}")
     try:
         listener.run()

@@ -7,8 +7,7 @@
  *   client: magic, length, "client:KEY -timeout=5"
  *   server: magic, length, "server:KEY"; or one of two error words and the end of the connection
  *
- * Words and lengths have 32 bits. With a proxy the server sends its greeting first, and the proxy
- * forwards the client's greeting when a client arrives. */
+ * Words and lengths have 32 bits. */
 #include "handshake.h"
 
 #include <string.h>
@@ -132,8 +131,3 @@ int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key) {
 }
 
 int tvmrt__rpc_refuse(tvmrt_channel* ch) { return send_text(ch, TVMRT_RPC_MISMATCH, NULL, NULL); }
-
-/* Send a server's greeting to a proxy, which answers when a client has arrived. */
-int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
-  return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
-}

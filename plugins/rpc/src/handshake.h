@@ -22,10 +22,4 @@ bool tvmrt__rpc_greeting_matches(const tvmrt_buf* received, const char* expected
 int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key);
 int tvmrt__rpc_refuse(tvmrt_channel* ch);
 
-/* ---- through a proxy ---- */
-
-/* Send a server's key with the prefix "server:". The proxy answers with a client's greeting when a
- * client arrives; it has already answered that client. */
-int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key);
-
 #endif

@@ -43,12 +43,10 @@ tvmrt_rpc_peer* tvmrt__rpc_peers_slot(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** e
   return *evicted;
 }
 
-void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, bool joined,
-                          double seconds) {
+void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, double seconds) {
   memset(slot, 0, sizeof(*slot));
   slot->used = true;
   slot->fd = fd;
-  slot->joined = joined;
   slot->order = peers->arrived++;
   slot->deadline = tvmrt__seconds() + seconds;
   tvmrt__stream_set_blocking(fd, false);
@@ -63,10 +61,8 @@ static int check_key(tvmrt_rpc_peer* p, const char* expected) {
   tvmrt_channel ch;
   p->greeted = expected != NULL && tvmrt__rpc_greeting_matches(&p->received, expected, &p->seconds);
   if (p->greeted) return 0;
-  if (!p->joined) {
-    tvmrt__channel_over(&ch, p->fd);
-    (void)tvmrt__rpc_refuse(&ch);
-  }
+  tvmrt__channel_over(&ch, p->fd);
+  (void)tvmrt__rpc_refuse(&ch);
   return -1;
 }
 
@@ -90,10 +86,7 @@ int tvmrt__rpc_peer_read(tvmrt_rpc_peer* p, const char* expected) {
   return check_key(p, expected);
 }
 
-/* A client joined by a proxy has been answered already, so it may send packets now. */
-int tvmrt__rpc_peer_fd(const tvmrt_rpc_peer* p) {
-  return p->used && !(p->greeted && p->joined) ? p->fd : -1;
-}
+int tvmrt__rpc_peer_fd(const tvmrt_rpc_peer* p) { return p->used ? p->fd : -1; }
 
 int tvmrt__rpc_peer_release(tvmrt_rpc_peer* p) {
   const int fd = p->fd;

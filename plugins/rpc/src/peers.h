@@ -12,7 +12,6 @@ enum { TVMRT_RPC_MAX_PEERS = 128 };
 
 typedef struct tvmrt_rpc_peer {
   bool used;
-  bool joined;        /* by a proxy, which has answered the client */
   bool greeted;       /* has sent the key */
   int fd;             /* owned */
   uint64_t order;     /* of arrival */
@@ -31,8 +30,7 @@ bool tvmrt__rpc_peers_can_accept(const tvmrt_rpc_peers* peers);
 /* Return a slot for a connection. If all are taken, *ousted is the oldest peer without the key,
  * which the caller drops first; otherwise NULL. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_slot(tvmrt_rpc_peers* peers, tvmrt_rpc_peer** evicted);
-void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, bool joined,
-                          double seconds);
+void tvmrt__rpc_peer_init(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* slot, int fd, double seconds);
 /* The oldest peer that has sent the key; NULL: none. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers);
 

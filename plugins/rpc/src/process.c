@@ -14,25 +14,22 @@
 
 /* ---- in the process ---- */
 
-/* A client joined by a proxy has been answered by the proxy. */
-static int serve(const tvmrt_rpc_server* server, int fd, bool joined) {
+/* Answer the client's greeting, then its packets. */
+static int serve(const tvmrt_rpc_server* server, int fd) {
   const tvmrt_rpc_server_options* o = &server->options;
   tvmrt_channel ch;
   tvmrt__channel_over(&ch, fd);
-  if (!joined) {
-    tvmrt__channel_set_deadline(&ch, o->greet_seconds);
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_welcome(&ch, o->key));
-  }
+  tvmrt__channel_set_deadline(&ch, o->greet_seconds);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_welcome(&ch, o->key));
   tvmrt__channel_set_deadline(&ch, 0);
   tvmrt__stream_set_timeout(fd, o->idle_seconds);
   return tvmrt__rpc_serve(&ch, &server->limits);
 }
 
 /* Does not return: the process ends here. */
-static void serve_in(const tvmrt_rpc_server* server, const char* folder, const int streams[2],
-                     bool joined) {
+static void serve_in(const tvmrt_rpc_server* server, const char* folder, const int streams[2]) {
   tvmrt__rpc_folder_borrow(folder);
-  tvmrt__process_leave(serve(server, streams[0], joined) == 0 ? 0 : 1);
+  tvmrt__process_leave(serve(server, streams[0]) == 0 ? 0 : 1);
 }
 
 /* Runs in the forked copy. Close all other connections of the server, so that the client cannot
@@ -43,7 +40,6 @@ static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int stre
   tvmrt__stream_close(own->end);
   tvmrt__stream_close(server->listener);
   tvmrt__stream_close(server->tracker.fd);
-  tvmrt__stream_close(server->proxy.fd);
   for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
     if (server->peers.all[i].used) tvmrt__stream_close(server->peers.all[i].fd);
   }
@@ -52,36 +48,29 @@ static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int stre
     tvmrt__stream_close(server->processes[i].fd);
     tvmrt__stream_close(server->processes[i].end);
   }
-  serve_in(server, own->folder, streams, own->joined);
+  serve_in(server, own->folder, streams);
 }
 
-/* A task's text has three lines: whether a proxy joined the connection, the server's port, and the
- * folder. On Windows this text is the new process's only information besides its command line. */
+/* A task's text has two lines: the server's port, and the folder. On Windows this text is the new process's only information besides its command line. */
 static int write_task(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, tvmrt_buf* out) {
-  return tvmrt__buf_printf(out, "%d\n%d\n%s", (int)p->joined, server->port, p->folder);
+  return tvmrt__buf_printf(out, "%d\n%s", server->port, p->folder);
 }
 
 /* Split the task's text into its lines, which stay owned by the server. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
-  char* line[3];
-  int i;
-  line[0] = server->task.text;
-  for (i = 1; i < 3; ++i) {
-    line[i] = strchr(line[i - 1], '\n');
-    if (line[i] == NULL)
-      return tvmrt__fail("RPCError: the arguments of a session's process are truncated.");
-    *line[i]++ = '\0';
-  }
-  server->joined = line[0][0] == '1';
-  server->port = (int)strtol(line[1], NULL, 10);
-  server->folder = line[2];
+  char* folder = strchr(server->task.text, '\n');
+  if (folder == NULL)
+    return tvmrt__fail("RPCError: the arguments of a session's process are truncated.");
+  *folder++ = '\0';
+  server->port = (int)strtol(server->task.text, NULL, 10);
+  server->folder = folder;
   return 0;
 }
 
 /* Replaces the server's loop in a process started for one session. Does not return. */
 void tvmrt__rpc_server_run_task(const tvmrt_rpc_server* server) {
   tvmrt__process_begin_task();
-  serve_in(server, server->folder, server->task.streams, server->joined);
+  serve_in(server, server->folder, server->task.streams);
 }
 
 /* ---- in the server ---- */
@@ -133,7 +122,6 @@ static double deadline_of(const tvmrt_rpc_server* server, double requested) {
  * stream. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
   tvmrt_rpc_process* p = free_slot(server);
-  const bool joined = peer->joined;
   const double deadline = deadline_of(server, peer->seconds);
   const int fd = tvmrt__rpc_peer_release(peer);
   if (p == NULL) {
@@ -141,7 +129,6 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
     return tvmrt__fail("all %d sessions are in use.", TVMRT_RPC_MAX_PROCESSES);
   }
   p->fd = fd;
-  p->joined = joined;
   p->deadline = deadline;
   if (tvmrt__rpc_folder_make(&p->folder) == 0 && start(server, p) == 0) {
     tvmrt__rpc_server_log(server, "session %ld has begun", tvmrt__process_number(p->process));

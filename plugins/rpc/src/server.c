@@ -34,9 +34,6 @@ static const char* match_key(const tvmrt_rpc_server* server) {
 
 /* ---- options ---- */
 
-/* Size of the struct in programs compiled before the proxy option. */
-enum { FIRST_BYTES = offsetof(tvmrt_rpc_server_options, proxy) };
-
 /* A blank would end the key in a client's greeting, where options follow it. */
 static int check_key(const char* key) {
   if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
@@ -46,21 +43,16 @@ static int check_key(const char* key) {
 /* Strings are borrowed and must outlive the server. Missing options get their defaults here. */
 static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   tvmrt_rpc_server_options* o = &server->options;
-  if (options == NULL || options->struct_bytes < FIRST_BYTES ||
-      options->struct_bytes > sizeof(*options)) {
+  if (options == NULL || options->struct_bytes != sizeof(*options)) {
     return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes must be %zu.", sizeof(*options));
   }
-  /* an older program's struct is shorter; the remaining fields stay zero */
-  memcpy(o, options, options->struct_bytes);
+  *o = *options;
   if (o->host == NULL) o->host = "127.0.0.1";
   if (o->key == NULL) o->key = "";
   /* as in TVM: one client after the other */
   if (o->max_sessions <= 0) o->max_sessions = 1;
   if (o->max_sessions > TVMRT_RPC_MAX_PROCESSES) {
     return tvmrt__fail_value("at most %d sessions can be open at a time.", TVMRT_RPC_MAX_PROCESSES);
-  }
-  if (o->tracker != NULL && o->proxy != NULL) {
-    return tvmrt__fail_value("a server uses either a proxy or a tracker, not both.");
   }
   if (!(o->greet_seconds > 0)) o->greet_seconds = 5;
   server->limits = tvmrt__rpc_default_limits;
@@ -75,12 +67,10 @@ static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* op
   tvmrt_why why;
   TVMRT_RETURN_IF_ERROR(take_options(server, options));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_tracker_init(&server->tracker, o->tracker));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_proxy_init(&server->proxy, o->proxy));
   if (tvmrt__stream_pair(server->wake, &why) != TVMRT_STREAM_OK) {
     return tvmrt__fail("OSError: cannot create a socket pair: %s.", why.text);
   }
   if (tvmrt__process_task(server->name, &server->task)) return tvmrt__rpc_server_take_task(server);
-  if (server->proxy.host != NULL) return 0;
   return tvmrt__socket_listen(o->host, o->port, o->port_end, &server->listener, &server->port);
 }
 
@@ -91,8 +81,6 @@ static void rpc_server_close(tvmrt_rpc_server* server) {
   int i;
   if (server == NULL) return;
   tvmrt__rpc_tracker_close(&server->tracker);
-  tvmrt__rpc_proxy_close(&server->proxy);
-  free(server->proxy.host);
   tvmrt__stream_close(server->listener);
   tvmrt__stream_close(server->wake[0]);
   tvmrt__stream_close(server->wake[1]);
@@ -117,7 +105,6 @@ static int rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_se
   server->wake[0] = -1;
   server->wake[1] = -1;
   server->tracker.fd = -1;
-  server->proxy.fd = -1;
   if (open_all(server, options) != 0) {
     rpc_server_close(server);
     return -1;
@@ -126,7 +113,7 @@ static int rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_se
   return 0;
 }
 
-/* The port, chosen by the system if 0 was requested; 0 for a server at a proxy. */
+/* The port, chosen by the system if 0 was requested. */
 static int rpc_server_port(const tvmrt_rpc_server* server) { return server->port; }
 
 /* Writes a byte instead of setting a flag: the loop polls descriptors, and signal handlers may call
@@ -154,7 +141,7 @@ static int time_left(const tvmrt_rpc_server* server, bool looks) {
   double next = 0;
   double left;
   int i;
-  /* maximum seconds between two calls of poll_tracker_and_proxy() for a tracker or a proxy */
+  /* maximum seconds between two calls of poll_tracker() */
   if (looks) next = tvmrt__seconds() + 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].process != 0)
@@ -182,13 +169,9 @@ static void end_expired_sessions(tvmrt_rpc_server* server) {
 
 /* ---- clients before their sessions ---- */
 
-/* Drop a peer. A proxy that sent no client is retried after a delay. */
 static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
   if (p->greeted) {
     tvmrt__rpc_server_log(server, "a client has gone before its session began");
-  } else if (p->joined) {
-    tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
-    tvmrt__rpc_proxy_delay_retry(&server->proxy);
   } else {
     tvmrt__rpc_server_log(server, "a client sent a wrong key");
   }
@@ -196,11 +179,11 @@ static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
 }
 
 /* Must only be called if tvmrt__rpc_peers_can_accept(). */
-static void take(tvmrt_rpc_server* server, int fd, bool joined) {
+static void take(tvmrt_rpc_server* server, int fd) {
   tvmrt_rpc_peer* evicted;
   tvmrt_rpc_peer* slot = tvmrt__rpc_peers_slot(&server->peers, &evicted);
   if (evicted != NULL) drop(server, evicted);
-  tvmrt__rpc_peer_init(&server->peers, slot, fd, joined, server->options.greet_seconds);
+  tvmrt__rpc_peer_init(&server->peers, slot, fd, server->options.greet_seconds);
 }
 
 /* Accept all queued connections, up to a limit. */
@@ -209,13 +192,13 @@ static void accept_all(tvmrt_rpc_server* server) {
   for (i = 0; i < TVMRT_RPC_MAX_PEERS && tvmrt__rpc_peers_can_accept(&server->peers); ++i) {
     const int fd = tvmrt__stream_accept(server->listener);
     if (fd < 0) return;
-    take(server, fd, false);
+    take(server, fd);
   }
 }
 
 /* Handle data or the end of a peer's connection. A tracker's key is valid for one client. */
 static void read_peer(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
-  if (tvmrt__rpc_peer_read(p, p->joined ? server->options.key : match_key(server)) != 0) {
+  if (tvmrt__rpc_peer_read(p, match_key(server)) != 0) {
     drop(server, p);
   } else if (p->greeted) {
     tvmrt__rpc_tracker_used(&server->tracker);
@@ -247,43 +230,24 @@ static void begin(tvmrt_rpc_server* server) {
 
 /* ---- the loop ---- */
 
-/* Register the server with its tracker or proxy. */
-static void poll_tracker_and_proxy(tvmrt_rpc_server* server) {
+/* Register the server with its tracker. */
+static void poll_tracker(tvmrt_rpc_server* server) {
   const tvmrt_rpc_server_options* o = &server->options;
   const char* line;
   tvmrt__rpc_tracker_poll(&server->tracker, o->key, server->port, o->custom_addr, &line);
   if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
-  tvmrt__rpc_proxy_poll(&server->proxy, o->key, &line);
-  if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
 }
 
-/* Whether poll_tracker_and_proxy() must be called periodically. */
-static bool needs_polling(const tvmrt_rpc_server* server) {
-  return server->tracker.host != NULL || (server->proxy.host != NULL && server->proxy.fd < 0);
-}
-
-/* A client sent by a proxy must have its session before another one is requested. */
-static bool has_joined_peer(const tvmrt_rpc_server* server) {
-  int i;
-  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
-    if (server->peers.all[i].used && server->peers.all[i].joined) return true;
-  }
-  return false;
-}
-
-enum { WAKE, LISTENER, PROXY, PROCESSES, PEERS = PROCESSES + TVMRT_RPC_MAX_PROCESSES };
+enum { WAKE, LISTENER, PROCESSES, PEERS = PROCESSES + TVMRT_RPC_MAX_PROCESSES };
 enum { EVENTS = PEERS + TVMRT_RPC_MAX_PEERS };
 _Static_assert((int)EVENTS <= (int)TVMRT_STREAMS_MAX, "all that a server waits for");
 
 /* If all slots are taken by clients with the key, further clients stay in the system's queue. */
-static void list_events(const tvmrt_rpc_server* server, bool accepts,
-                        tvmrt_stream_event events[EVENTS]) {
-  const bool can_accept = tvmrt__rpc_peers_can_accept(&server->peers);
+static void list_events(const tvmrt_rpc_server* server, tvmrt_stream_event events[EVENTS]) {
   int i;
   for (i = 0; i < EVENTS; ++i) events[i] = (tvmrt_stream_event){-1, false};
   events[WAKE].fd = server->wake[0];
-  if (can_accept) events[LISTENER].fd = server->listener;
-  if (can_accept && accepts) events[PROXY].fd = server->proxy.fd;
+  if (tvmrt__rpc_peers_can_accept(&server->peers)) events[LISTENER].fd = server->listener;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].process != 0) events[PROCESSES + i].fd = server->processes[i].end;
   }
@@ -299,10 +263,11 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   tvmrt_why why;
   int i;
   begin(server);
-  accepts = is_free(server) && !has_joined_peer(server);
-  if (accepts) poll_tracker_and_proxy(server);
-  list_events(server, accepts, events);
-  if (tvmrt__streams_wait(events, EVENTS, time_left(server, accepts && needs_polling(server)),
+  accepts = is_free(server);
+  if (accepts) poll_tracker(server);
+  list_events(server, events);
+  if (tvmrt__streams_wait(events, EVENTS,
+                          time_left(server, accepts && server->tracker.host != NULL),
                           &why) != TVMRT_STREAM_OK) {
     return tvmrt__fail("OSError: cannot wait for clients: %s.", why.text);
   }
@@ -318,7 +283,6 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   drop_expired_peers(server);
   if (*stop) return 0;
   if (events[LISTENER].ready) accept_all(server);
-  if (events[PROXY].ready) take(server, tvmrt__rpc_proxy_take(&server->proxy), true);
   return 0;
 }
 

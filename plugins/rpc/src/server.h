@@ -8,7 +8,6 @@
 #include "endpoint.h"
 #include "peers.h"
 #include "platform/processes.h"
-#include "proxy.h"
 #include "sdk/rpc_server.h"
 #include "tracker.h"
 
@@ -21,7 +20,6 @@ typedef struct tvmrt_rpc_process {
   int end;               /* a stream without data, which closes when the process ends */
   char* folder;          /* owned */
   double deadline;
-  bool joined; /* by a proxy, which has answered the client */
 } tvmrt_rpc_process;
 
 struct tvmrt_rpc_server {
@@ -30,13 +28,11 @@ struct tvmrt_rpc_server {
   tvmrt_rpc_limits limits;
   char name[32];      /* unique among the servers of the program */
   tvmrt_task task;    /* task that this process was started for; text NULL: none */
-  bool joined;        /* in a task's process: a proxy joined the connection */
   const char* folder; /* in a task's process: the session's folder, in the task's text */
   int listener;
   int port;
   int wake[2]; /* a pair: a byte written to [1] ends tvmrt_rpc_server_run() */
   tvmrt_rpc_tracker tracker;
-  tvmrt_rpc_proxy proxy;
   tvmrt_rpc_peers peers;
   tvmrt_rpc_process processes[TVMRT_RPC_MAX_PROCESSES];
 };

@@ -15,7 +15,7 @@ from tvmrt.cli import app
 
 
 @pytest.mark.skipif(os.name != "posix", reason="another system's signals")
-@pytest.mark.parametrize("command", ["rpc-proxy", "rpc-server", "rpc-tracker"])
+@pytest.mark.parametrize("command", ["rpc-server", "rpc-tracker"])
 def test_servers_end_by_the_signal_itself(command):
     """Session processes inherit the default signal action: SIGTERM ends each at once."""
     process = subprocess.Popen(
@@ -45,7 +45,7 @@ def test_no_finite_number(capsys, command, value):
     [
         ("exec.rpc_server", "rpc-server"),
         ("exec", "rpc-tracker"),
-        ("rpc.minrpc", "rpc-proxy"),
+        ("rpc.minrpc", "rpc-server"),
         ("contrib.rpc", "tvmrt.rpc has the names of tvm.rpc"),
     ],
 )

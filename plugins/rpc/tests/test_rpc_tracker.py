@@ -131,30 +131,21 @@ def test_tracker_that_is_not_there_is_named(monkeypatch):
             client.connect_tracker("127.0.0.1", port)
 
 
-@pytest.mark.parametrize("kind", [rpc.Tracker, rpc.Proxy])
-def test_silent_connections_are_dropped_for_new_ones(kind, monkeypatch):
+def test_silent_connections_are_dropped_for_new_ones(monkeypatch):
     monkeypatch.setattr(service, "MAX_CONNECTIONS", 4)
-    started = kind(port=0)
-    word = bytes.fromhex("71f20200") if kind is rpc.Tracker else bytes.fromhex("71f20f00 40000000")
+    started = rpc.Tracker(port=0)
+    word = bytes.fromhex("71f20200")
     connections = []
     for _ in range(12):
         connections.append(socket.create_connection(("127.0.0.1", started.port), timeout=60))
         connections[-1].sendall(word)
-        if kind is rpc.Tracker:
-            with contextlib.suppress(OSError):
-                read_exactly(connections[-1], 4)
-    if kind is rpc.Tracker:
-        line = Line(started.port)
-        assert line.ask("[1]") == 0
-        others = [Line(started.port) for _ in range(12)]
-        assert line.ask("[1]") == 0  # it has spoken the protocol
-        connections += [line.socket, *(one.socket for one in others)]
-    else:
-        for side in (b"server:pi", b"client:pi"):
-            connections.append(socket.create_connection(("127.0.0.1", started.port), timeout=60))
-            connections[-1].sendall(word[:4] + struct.pack("<i", len(side)) + side)
-        assert read_exactly(connections[-1], 4) == word[:4]
-    for each in connections:
+        with contextlib.suppress(OSError):
+            read_exactly(connections[-1], 4)
+    line = Line(started.port)
+    assert line.ask("[1]") == 0
+    others = [Line(started.port) for _ in range(12)]
+    assert line.ask("[1]") == 0  # it has spoken the protocol
+    for each in (*connections, line.socket, *(one.socket for one in others)):
         each.close()
     started.terminate()
 

@@ -5,7 +5,6 @@ Names and wire format are compatible with ``tvm.rpc`` 0.8 to 0.18, so either sid
 
 from .board import BoardNetwork, BoardSession, connect_board
 from .client import LocalSession, RPCSession, TrackerSession, connect, connect_tracker
-from .proxy import Proxy
 from .server import Server
 from .tracker import Tracker
 
@@ -13,7 +12,6 @@ __all__ = [
     "BoardNetwork",
     "BoardSession",
     "LocalSession",
-    "Proxy",
     "RPCSession",
     "Server",
     "Tracker",

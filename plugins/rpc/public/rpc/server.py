@@ -17,7 +17,7 @@ __all__ = ["Server", "Listener"]
 
 
 def _address(tracker: Any) -> str | None:
-    """Return a tracker's or proxy's address as text; it is given as text or as (host, port)."""
+    """Return a tracker's address as text; it is given as text or as (host, port)."""
     if not tracker:
         return None
     return tracker if isinstance(tracker, str) else f"{tracker[0]}:{tracker[1]}"
@@ -43,14 +43,12 @@ class Listener:
         tracker: Any = None,
         custom_addr: str | None = None,
         log: Callable[[str], None] | None = None,
-        proxy: Any = None,
         **limits: float,
     ) -> None:
         options = ffi.new("tvmrt_rpc_server_options*")
         options.struct_bytes = ffi.sizeof("tvmrt_rpc_server_options")
         texts = {
             "host": host, "key": key, "tracker": _address(tracker), "custom_addr": custom_addr,
-            "proxy": _address(proxy),
         }  # fmt: skip
         kept = {n: ffi.new("char[]", t.encode()) for n, t in texts.items() if t is not None}
         for name, value in {**kept, "port": port, "port_end": port_end, **limits}.items():
@@ -107,11 +105,11 @@ class Server:
     Parameters
     ----------
     host
-        The address to listen at; with a proxy, the proxy's.
+        The address to listen at.
     port, port_end
-        The first port to try, and the one after the last; with a proxy, its port.
+        The first port to try, and the one after the last.
     is_proxy
-        Whether to wait at a proxy for clients with the key instead of listening.
+        Must be False: there is no proxy.
     key
         The key that clients must send; a tracker lists the server by it.
     tracker_addr
@@ -124,7 +122,7 @@ class Server:
     Attributes
     ----------
     host, port
-        The address of its listener, or of its proxy.
+        The address of its listener.
     """
 
     def __init__(
@@ -145,12 +143,11 @@ class Server:
                 "rpc.Server forks this process, which this system does not support; start "
                 "'tvmrt rpc-server' instead."
             )
+        if is_proxy:
+            raise ValueError("is_proxy must be False: tvmrt has no proxy; use ssh -R or a VPN")
         log = None if silent else (lambda line: print(line, file=sys.stderr, flush=True))
-        proxy = (host, port) if is_proxy else None
-        listener = Listener(
-            host, port, port_end, key, tracker_addr, custom_addr, log, proxy, **limits
-        )
-        self.host, self.port = host, port if is_proxy else listener.port
+        listener = Listener(host, port, port_end, key, tracker_addr, custom_addr, log, **limits)
+        self.host, self.port = host, listener.port
         libraries = load_library.split(":") if load_library else []
         self._process = os.fork()
         if self._process == 0:

@@ -1,4 +1,4 @@
-"""Base of trackers and proxies: a port, a thread, and a limited number of connections."""
+"""Base of trackers: a port, a thread, and a limited number of connections."""
 
 from __future__ import annotations
 
