@@ -14,7 +14,7 @@ GROUPS = {
         "module_plugin.h", "plugin.h",
     ],
     "For authors of operators": ["custom_op.h"],
-    "Special purposes": ["dims.h", "run_plan.h", "trace.h", "rpc_server.h"],
+    "Special purposes": ["dims.h", "run_plan.h", "trace.h"],
 }  # fmt: skip
 
 HEAD = """# The C interface

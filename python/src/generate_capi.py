@@ -18,7 +18,6 @@ HEADERS = (
     "tvm/runtime/c_backend_api.h",
     "tvm/runtime/c_runtime_api.h",
     "tvm/runtime/metadata.h",
-    "tvm/runtime/rpc_server.h",
 )
 MODULE = "tvmrt.runtime._capi"
 

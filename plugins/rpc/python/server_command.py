@@ -62,7 +62,7 @@ def command(
 
     A client with the key can run any code as the user of this command.
     """
-    from tvmrt.rpc.server import Listener, link_uploads
+    from tvmrt.rpc.server import Listener
 
     settings: dict[str, Any] = {
         "max_sessions": sessions,
@@ -70,7 +70,6 @@ def command(
         "idle_seconds": idle_seconds,
     }
     listener = Listener(host, port, port_end, key, tracker, custom_addr, click.echo, **settings)
-    link_uploads()
     click.echo(f"serving at {host}:{listener.port}")
     if host not in ("127.0.0.1", "localhost", "::1") and not key:
         console.note(f"without --key {ANYONE}")

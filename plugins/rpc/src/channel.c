@@ -74,26 +74,6 @@ int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
   return 0;
 }
 
-/* Parse "HOST:PORT". *out_host is owned by the caller; NULL if nothing was given. The last colon
- * separates, since addresses may contain others. */
-int tvmrt__split_host_port(const char* what, const char* where, char** out_host, int* out_port) {
-  const char* colon = where == NULL ? NULL : strrchr(where, ':');
-  char* end = NULL;
-  long port;
-  *out_host = NULL;
-  if (where == NULL) return 0;
-  port = colon == NULL ? 0 : strtol(colon + 1, &end, 10);
-  if (colon == NULL || colon == where || end == colon + 1 || *end != '\0' || port < 1 ||
-      port > 65535) {
-    return tvmrt__fail_value("the %s '%s' must be given as HOST:PORT.", what, where);
-  }
-  *out_host = tvmrt__strdup(where);
-  if (*out_host == NULL) return -1;
-  (*out_host)[colon - where] = '\0';
-  *out_port = (int)port;
-  return 0;
-}
-
 /* Skip the rest of a rejected packet, so that the next read begins at a packet. */
 int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size) {
   char away[4096];

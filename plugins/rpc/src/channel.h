@@ -54,10 +54,7 @@ void tvmrt__channel_over(tvmrt_channel* ch, int fd);
 /* Limit the total time of all sends and receives from now on. `seconds` <= 0: no limit, neither in
  * total nor per system call. */
 void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds);
-/* Split "host:port". *out_host is the caller's; NULL gives NULL. `what` is for the error text. */
-int tvmrt__split_host_port(const char* what, const char* where, char** out_host, int* out_port);
 /* *out_fd is the caller's; close it with tvmrt__stream_close(). `seconds` <= 0: no limit. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
-/* Listen at the first free port in [port, port_end), 0: any; *out_port is that port. */
-int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port);
+
 #endif

@@ -1,17 +1,14 @@
-/* Functions that begin a session, on the client and the server side.
+/* Functions that begin a session on the client's side.
  *
- * Clients connect with these functions and get the session's root module. Servers run the service
- * loop over an accepted connection. A session is owned by all objects that came from it and ends
- * with the last of them.
+ * They return the session's root module. A session is owned by all objects that came from it and
+ * ends with the last of them.
  *
  * There are three transports: a socket, a line to a board through two packed functions, and this
  * process itself. They differ only in the channel; the packets are equal. */
 #include <stdio.h>
 #include <string.h>
 
-#include "endpoint.h"
 #include "functions.h"
-#include "handshake.h"
 #include "session.h"
 
 /* Time limit for a server's answer; the server may be busy with another client. */
@@ -31,6 +28,55 @@ static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* ou
   return return_root(s, out, out_code);
 }
 
+/* ---- greeting ---- */
+
+/* Keys are a few words, so longer ones are rejected. */
+enum { MAX_KEY_BYTES = 4096 };
+
+/* Little-endian on every machine. */
+static int read_word(tvmrt_channel* ch, uint64_t* out) {
+  uint8_t bytes[4];
+  tvmrt_reader in;
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, bytes, 4, NULL));
+  tvmrt__reader_init(&in, "the greeting", bytes, 4);
+  return tvmrt__read_uint(&in, 4, out);
+}
+
+/* Send the first bytes of a connection: the magic word, a length, "client:" and the key, which
+ * options may follow. */
+static int send_key(tvmrt_channel* ch, const char* key) {
+  static const char prefix[] = "client:";
+  tvmrt_buf out = {NULL, 0, 0};
+  int rc = tvmrt__write_uint(&out, 4, TVMRT_RPC_MAGIC);
+  if (rc == 0) rc = tvmrt__write_uint(&out, 4, sizeof(prefix) - 1 + strlen(key));
+  if (rc == 0) rc = tvmrt__buf_puts(&out, prefix);
+  if (rc == 0) rc = tvmrt__buf_puts(&out, key);
+  if (rc == 0) rc = tvmrt__channel_send(ch, out.data, out.size, NULL, 0);
+  tvmrt__buf_free(&out);
+  return rc;
+}
+
+/* The server answers with the magic word and its name, which is not checked: it has accepted the
+ * key. `where` is for error texts. */
+static int greet(tvmrt_channel* ch, const char* key, const char* where) {
+  uint64_t word = 0;
+  uint64_t size = 0;
+  TVMRT_RETURN_IF_ERROR(send_key(ch, key));
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
+  if (word == TVMRT_RPC_DUPLICATE) {
+    return tvmrt__fail("RPCError: %s: the server already have key=%s in use.", where, key);
+  }
+  if (word == TVMRT_RPC_MISMATCH) {
+    return tvmrt__fail("RPCError: %s: cannot find server that matches key=%s.", where, key);
+  }
+  if (word != TVMRT_RPC_MAGIC) return tvmrt__fail("RPCError: %s is not TVM RPC server.", where);
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &size));
+  if (size <= MAX_KEY_BYTES) return tvmrt__channel_skip(ch, size);
+  return tvmrt__fail("RPCError: a key of %u bytes is too long.", (unsigned)size);
+}
+
+/* ---- functions ---- */
+
 /* The time limit covers the whole greeting, but not the session. */
 static int connect_to(const char* host, int port, const char* key, int* out_fd) {
   tvmrt_channel ch;
@@ -39,7 +85,7 @@ static int connect_to(const char* host, int port, const char* key, int* out_fd) 
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(host, port, connect_seconds, out_fd));
   tvmrt__channel_over(&ch, *out_fd);
   tvmrt__channel_set_deadline(&ch, connect_seconds);
-  if (tvmrt__rpc_greet(&ch, key, where) != 0) {
+  if (greet(&ch, key, where) != 0) {
     tvmrt__stream_close(*out_fd);
     return -1;
   }
@@ -108,108 +154,4 @@ TVMRT_PLUGIN_NATIVE(rpc_connect_board) {
   TVMRT_RETURN_IF_ERROR(tvmrt__board_open(&options, &board));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_over(board, &s));
   return return_root(s, out, out_code);
-}
-
-/* ---- a channel of two packed functions ---- */
-
-/* Borrowed from the arguments of the serving call, which hold them until it returns. */
-typedef struct function_pair {
-  TVMFunctionHandle send;
-  TVMFunctionHandle receive;
-} function_pair;
-
-/* Send in a loop: frontend functions may send a part and return its size. */
-static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
-  while (size != 0) {
-    TVMByteArray bytes = {data, size};
-    TVMValue arg;
-    TVMValue sent;
-    int kind = kTVMBytes;
-    int code = kTVMNullptr;
-    arg.v_handle = &bytes;
-    TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, &arg, &kind, 1, &sent, &code));
-    if (code != kTVMArgInt || sent.v_int64 <= 0 || (uint64_t)sent.v_int64 > size) {
-      return tvmrt__fail("RPCError: the send function sent too few bytes.");
-    }
-    data += sent.v_int64;
-    size -= (size_t)sent.v_int64;
-  }
-  return 0;
-}
-
-/* Sends head and tail separately, since the function takes one buffer; this avoids a copy. */
-static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
-                          size_t tail_bytes) {
-  const function_pair* pair = ch->self;
-  TVMRT_RETURN_IF_ERROR(send_part(pair->send, head, head_bytes));
-  return send_part(pair->send, tail, tail_bytes);
-}
-
-/* The bytes are copied and released before the next call, since they may be in the thread's slot.
- * An empty result means that the peer has disconnected. */
-static int functions_receive(tvmrt_channel* ch, void* out, size_t capacity, size_t* received) {
-  const function_pair* pair = ch->self;
-  TVMValue arg;
-  TVMValue result;
-  TVMByteArray bytes = {NULL, 0};
-  int kind = kTVMArgInt;
-  int code = kTVMNullptr;
-  const tvmrt_args in = {"the function that receives", &result, &code, 1};
-  int rc;
-  arg.v_int64 = (int64_t)capacity;
-  TVMRT_RETURN_IF_ERROR(TVMFuncCall(pair->receive, &arg, &kind, 1, &result, &code));
-  rc = tvmrt__arg_bytes(&in, 0, &bytes);
-  if (rc == 0 && bytes.size > capacity)
-    rc = tvmrt__fail("RPCError: the receive function returned more bytes than were requested.");
-  if (rc == 0 && bytes.size != 0) memcpy(out, bytes.data, bytes.size);
-  *received = bytes.size;
-  tvmrt__release(tvmrt__value_object(&result, code));
-  return rc;
-}
-
-/* ---- the server's functions ---- */
-
-/* Programs may register hooks for the start and the end of serving. A failing start hook prevents
- * serving; hooks are not given the result of the session. */
-static int serve(tvmrt_channel* ch) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_notify("tvm.rpc.server.start", NULL, NULL, 0));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_serve(ch, &tvmrt__rpc_default_limits));
-  return tvmrt__global_notify("tvm.rpc.server.shutdown", NULL, NULL, 0);
-}
-
-/* (connected descriptor), or (send function, receive function). */
-TVMRT_PLUGIN_NATIVE(rpc_server_loop) {
-  static const tvmrt_channel_kind kind = {functions_send, functions_receive};
-  tvmrt_channel ch;
-  function_pair pair;
-  int64_t fd;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
-  if (num_args == 1) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
-    tvmrt__channel_over(&ch, (int)fd);
-    return serve(&ch);
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_FUNCTION, &pair.send));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_FUNCTION, &pair.receive));
-  tvmrt__channel_init(&ch, &kind, &pair);
-  return serve(&ch);
-}
-
-/* (connected descriptor, text): answer the peer's last request with an error. */
-TVMRT_PLUGIN_NATIVE(rpc_return_exception) {
-  tvmrt_channel ch;
-  tvmrt_buf packet = {NULL, 0, 0};
-  const char* text;
-  int64_t fd;
-  int rc;
-  TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &text));
-  tvmrt__channel_over(&ch, (int)fd);
-  rc = tvmrt__rpc_write_exception(&packet, text);
-  if (rc == 0) rc = tvmrt__channel_send(&ch, packet.data, packet.size, NULL, 0);
-  tvmrt__buf_free(&packet);
-  return rc;
 }

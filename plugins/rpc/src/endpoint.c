@@ -236,11 +236,8 @@ static int refuse(tvmrt_rpc_endpoint* ep) {
   return send_error(ep);
 }
 
-/* Long calls may be uploads, which are streamed to their file. If it is not an upload, the bytes
- * read so far are in the body. */
+/* Read a packet's values, execute it and answer. */
 static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
-  static const TVMValue none = {0};
-  tvmrt_upload upload = TVMRT_UPLOAD_NONE;
   tvmrt_reader in;
   if (bytes > ep->limits.packet_bytes) {
     (void)tvmrt__fail_value("a packet of %llu bytes exceeds the server's limit of %llu bytes.",
@@ -249,15 +246,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   }
   /* the buffer is reused for the next packet, up to a limit */
   ep->body.size = 0;
-  if (code == TVMRT_RPC_CALL && bytes > MAX_RETAINED_BYTES) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_try_upload(ep, bytes, &upload));
-    if (upload == TVMRT_UPLOAD_FAILED) return send_error(ep);
-    if (upload == TVMRT_UPLOAD_DONE) {
-      TVMRT_RETURN_IF_ERROR(reply_result(ep, &none, kTVMNullptr));
-      return send_reply(ep, NULL, 0);
-    }
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes - ep->body.size, &ep->body));
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes, &ep->body));
   /* an answer must not contain an error of an earlier packet */
   tvmrt__forget_error();
   tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
@@ -326,7 +315,7 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
 /* ---- the session ---- */
 
 /* -1 ends the session: the connection is broken, or there is no memory for an error text. */
-static int serve_one(tvmrt_rpc_endpoint* ep) {
+int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   uint8_t head[8];
   uint64_t bytes;
   uint64_t number;
@@ -365,22 +354,11 @@ void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
   ep->channel = channel;
   ep->limits = *limits;
   ep->handles.limit = limits->handles;
-  ep->folder.left = limits->memory_bytes;
-}
-
-/* Make the session's folder current for this thread, so that called functions find it. */
-int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
-  int rc;
-  tvmrt__rpc_folder_enter(&ep->folder);
-  rc = serve_one(ep);
-  tvmrt__rpc_folder_leave(&ep->folder);
-  return rc;
 }
 
 /* Free everything the client has left. */
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
   tvmrt__rpc_handles_free(&ep->handles);
-  tvmrt__rpc_folder_end(&ep->folder); /* last: a loaded library may be in it */
   tvmrt__rpc_seq_free(&ep->args);
   tvmrt__buf_free(&ep->body);
   tvmrt__buf_free(&ep->reply);

@@ -3,13 +3,12 @@
 #define TVMRT_PLUGINS_RPC_ENDPOINT_H_
 
 #include "channel.h"
-#include "folder.h"
 #include "handles.h"
 #include "wire.h"
 
 typedef struct tvmrt_rpc_limits {
   uint64_t packet_bytes; /* of a packet's values; copies go to memory that already exists */
-  uint64_t memory_bytes; /* of tensors allocated by the client; also the limit of uploaded files */
+  uint64_t memory_bytes; /* of tensors allocated by the client */
   size_t handles;        /* maximum number held by a client at a time */
 } tvmrt_rpc_limits;
 
@@ -19,7 +18,6 @@ typedef struct tvmrt_rpc_endpoint {
   tvmrt_channel* channel;
   tvmrt_rpc_limits limits;
   tvmrt_rpc_handles handles;
-  tvmrt_rpc_folder folder;
   uint64_t memory; /* bytes allocated by the client */
   bool initialised;
   bool ended; /* by a shutdown, or by an unreadable packet */
@@ -40,11 +38,6 @@ int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits);
 
 /* Execute a system call (codes 9 to 21) with `args`; the answer goes to `reply`. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code);
-
-/* Try to handle an unread long call as a file upload, which is streamed to the file. Otherwise the
- * bytes read so far are in `body`. */
-typedef enum { TVMRT_UPLOAD_NONE, TVMRT_UPLOAD_DONE, TVMRT_UPLOAD_FAILED } tvmrt_upload;
-int tvmrt__rpc_try_upload(tvmrt_rpc_endpoint* ep, uint64_t bytes, tvmrt_upload* out);
 
 /* Begin an answer with one value. */
 int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code);

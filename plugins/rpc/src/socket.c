@@ -65,44 +65,18 @@ void tvmrt__channel_over(tvmrt_channel* ch, int fd) {
   ch->fd = fd;
 }
 
-/* Port 0 requests a free port. */
-static int check_port(int port) {
-  if (port >= 0 && port <= 65535) return 0;
-  return tvmrt__fail_value("%d is not a port; ports are 0 to 65535.", port);
-}
-
-/* Separate from a failed connection, since the user must check the host name and not the server. */
-static int fail_name(const char* host, const tvmrt_why* why) {
-  return tvmrt__fail("RPCError: the address of %s cannot be found: %s.", host, why->text);
-}
-
 /* The caller closes *out_fd; -1 on failure. `seconds` limits only connecting. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd) {
   tvmrt_why why;
   tvmrt_stream_rc rc;
   *out_fd = -1;
-  TVMRT_RETURN_IF_ERROR(check_port(port));
+  if (port < 0 || port > 65535) {
+    return tvmrt__fail_value("%d is not a port; ports are 0 to 65535.", port);
+  }
   rc = tvmrt__stream_connect(host, port, seconds, out_fd, &why);
   if (rc == TVMRT_STREAM_OK) return 0;
-  if (rc == TVMRT_STREAM_NO_ADDRESS) return fail_name(host, &why);
-  return tvmrt__fail("RPCError: cannot connect to %s:%d: %s.", host, port, why.text);
-}
-
-/* Listen at the first free port of the range; *out_port is that port. */
-int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port) {
-  const int first = port;
-  tvmrt_why why;
-  *out_fd = -1;
-  do {
-    tvmrt_stream_rc rc;
-    TVMRT_RETURN_IF_ERROR(check_port(port));
-    rc = tvmrt__stream_listen(host, port, out_fd, out_port, &why);
-    if (rc == TVMRT_STREAM_OK) return 0;
-    if (rc == TVMRT_STREAM_NO_ADDRESS) return fail_name(host, &why);
-  } while (++port < port_end);
-  if (port_end <= first + 1) {
-    return tvmrt__fail("RPCError: cannot listen at %s:%d: %s.", host, first, why.text);
+  if (rc == TVMRT_STREAM_NO_ADDRESS) {
+    return tvmrt__fail("RPCError: the address of %s cannot be found: %s.", host, why.text);
   }
-  return tvmrt__fail("RPCError: cannot listen at any port of %s from %d to %d: %s.", host, first,
-                     port_end - 1, why.text);
+  return tvmrt__fail("RPCError: cannot connect to %s:%d: %s.", host, port, why.text);
 }

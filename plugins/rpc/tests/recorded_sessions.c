@@ -121,17 +121,6 @@ static void script_network(tvmrt_module* root, int device_type) {
   FUZZ_REQUIRE(TVMModFree(network) == 0 && TVMModFree(library) == 0);
 }
 
-static void script_files(tvmrt_module* root, int device_type) {
-  static char data[] = "of a file";
-  TVMByteArray bytes = {data, sizeof(data)};
-  TVMValue args[2] = {text_of("net.params"), handle_of(&bytes)};
-  int codes[2] = {kTVMStr, kTVMBytes};
-  (void)device_type;
-  (void)call(root, "tvm.rpc.server.upload", args, codes, 2);
-  (void)call(root, "tvm.rpc.server.download", args, codes, 1);
-  (void)call(root, "tvm.rpc.server.remove", args, codes, 1);
-}
-
 static void* run_client(void* opaque) {
   static const tvmrt_args init = {"a recorded session", NULL, NULL, 0};
   const client* c = opaque;
@@ -220,7 +209,7 @@ static void record(int fd, recorded_session* out) {
 
 void record_sessions(recorded_session* out) {
   static void (*const scripts[RECORDED_SESSIONS])(tvmrt_module*, int) = {
-      script_calls, script_memory, script_network, script_files};
+      script_calls, script_memory, script_network};
   enter_served_functions();
   FUZZ_REQUIRE(TVMBackendRegisterSystemLibSymbol("add_one", (void*)(uintptr_t)add_one) == 0);
   for (int i = 0; i < RECORDED_SESSIONS; ++i) {

@@ -16,9 +16,9 @@ typedef struct recorded_session {
   size_t count;
 } recorded_session;
 
-enum { RECORDED_SESSIONS = 4 };
+enum { RECORDED_SESSIONS = 3 };
 
-/* Calls, memory, a network in the graph executor, files: one session each. */
+/* Calls, memory, a network in the graph executor: one session each. */
 void record_sessions(recorded_session* out);
 void free_sessions(recorded_session* sessions);
 

@@ -190,13 +190,12 @@ def test_server_survives_a_restarting_tracker():
         ({"tracker": "desk"}, "the tracker 'desk' must be given as HOST:PORT"),
         ({"tracker": "desk:x"}, "the tracker 'desk:x' must be given as HOST:PORT"),
         ({"max_sessions": 65}, "at most 64 sessions"),
-        ({"struct_bytes": 1}, "struct_bytes must be"),
         ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
         ({"port": 70000}, "70000 is not a port"),
     ],
 )
 def test_invalid_options(options, text):
-    with pytest.raises((TVMError, ValueError), match=text):
+    with pytest.raises((OSError, ValueError), match=text):
         Listener(**{"port": 0, **options})
 
 
@@ -219,28 +218,20 @@ def test_words_of_a_key():
         wait_for(lambda: sum(line.endswith("has ended") for line in lines) == 3)
 
 
-def test_function_that_sends_nothing():
-    answers = [INIT[:8], INIT[8:]]
-    with pytest.raises(TVMError, match="the send function sent too few bytes"):
-        tvmrt.get_global_func("rpc.ServerLoop")(
-            lambda data: 0, lambda size: answers.pop(0) if answers else b""
-        )
-
-
 def test_no_folder_for_uploads(monkeypatch, tmp_path):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with listening() as (listener, lines):
         with client_with_key(listener.port) as client:
             assert client.recv(1) == b""
         wait_for(lambda: lines)
-        assert lines[0].startswith("no session for a client: OSError: cannot make a folder for")
-        assert lines[0].endswith("set TMPDIR.")
+        assert lines[0].startswith("no session for a client: cannot make a folder for")
+        assert lines[0].endswith("set TMPDIR")
 
 
 def test_ports_in_use():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(TVMError, match=f"cannot listen at 127.0.0.1:{port}"):
+        with pytest.raises(OSError, match=f"cannot listen at 127.0.0.1:{port}"):
             Listener(port=port, port_end=port)
         with pytest.raises(TVMError, match="cannot connect"):
             rpc.connect("127.0.0.1", 1)
@@ -253,7 +244,7 @@ def test_range_of_ports_in_use():
             port = first.getsockname()[1]
             taken.enter_context(socket.create_server(("127.0.0.1", port + 1)))
             text = f"cannot listen at any port of 127.0.0.1 from {port} to {port + 1}"
-            with pytest.raises(TVMError, match=text):
+            with pytest.raises(OSError, match=text):
                 Listener(port=port, port_end=port + 2)
             return
     pytest.fail("there are no two adjacent free ports")
@@ -283,18 +274,16 @@ def test_result_returned_through_a_pipe():
         os.close(end)
 
 
-@pytest.mark.parametrize("by", ["descriptor", "functions"])
-def test_server_loops_over_connected_sockets(by):
+def test_server_loops_over_connected_sockets():
     """Serve as TVM's own servers in Python do."""
     ours, theirs = socket.socketpair()
     loop = tvmrt.get_global_func("rpc.ServerLoop")
-    args = [theirs.fileno()] if by == "descriptor" else [theirs.send, theirs.recv]
     called = []
     for name in ("start", "shutdown"):
         tvmrt.register_func(
             f"tvm.rpc.server.{name}", lambda n=name: called.append(n), override=True
         )
-    thread = threading.Thread(target=loop, args=args)
+    thread = threading.Thread(target=loop, args=[theirs.fileno()])
     thread.start()
     ours.sendall(INIT + packet(0) + INIT + packet(9, texts("no such")) + packet(1))
     assert read_exactly(ours, len(VOID)) == VOID

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -81,7 +80,7 @@ def network():
 
 
 def _build_server(folder: Path, target: str, triple: str) -> Path:
-    """Build the RPC server of the documentation page and the runtime for the target."""
+    """Build the RPC server for boards without Python and the runtime for the target."""
     build = folder / "build"
     options = ["-Dpython=disabled", "-Dtests=disabled", "--buildtype=plain"]
     cross = ["--cross-file", str(ROOT / "cross" / f"{target}.ini")]
@@ -91,12 +90,10 @@ def _build_server(folder: Path, target: str, triple: str) -> Path:
     plugins = {line.split()[1] for line in table if line and line[0] != "#"}
     files += [f"src_runtime/{name}" for name in sorted(plugins)]  # loaded from the runtime's folder
     subprocess.run(["ninja", "-C", str(build), *files], check=True)
-    (page,) = (path.read_text(encoding="utf-8") for path in ROOT.glob("plugins/*/docs/rpc.md"))
-    source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
-    (folder / "server.c").write_text(source + "\n")
+    (source,) = ROOT.glob("plugins/*/examples/server.c")
     library = build / "src_runtime"
     link = [f"-L{library}", "-ltvm_runtime", f"-Wl,-rpath,{library}", "-o", "server"]
-    command = [f"{triple}-gcc", f"-I{ROOT / 'include'}", "server.c", *link]
+    command = [f"{triple}-gcc", f"-I{ROOT / 'include'}", str(source), *link]
     subprocess.run(command, check=True, cwd=folder)
     return folder / "server"
 

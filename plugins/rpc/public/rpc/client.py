@@ -14,6 +14,7 @@ from tvmrt.runtime.module import Module
 from tvmrt.runtime.packed_func import PackedFunc, get_global_func
 
 from . import messages
+from .files import SessionFolder
 
 __all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_tracker"]
 
@@ -127,14 +128,28 @@ class RPCSession:
 
 
 class LocalSession(RPCSession):
-    """Session of this process with itself, to test remote code locally."""
+    """Session of this process with itself, to test remote code locally.
+
+    The latest session has the files of this process.
+    """
 
     def __init__(self) -> None:
         super().__init__(get_global_func("rpc.LocalSession")())
+        folder = SessionFolder()
+        folder.register()
         # Without a finaliser, the session's folder would outlive the interpreter.
         self._disconnect = weakref.finalize(
-            self, lambda close: close(), self._module["CloseRPCConnection"]
+            self, _disconnect, self._module["CloseRPCConnection"], folder
         )
+
+    def close(self) -> None:
+        """End the session now, and remove its files."""
+        self._disconnect()
+
+
+def _disconnect(close: Callable[[], None], folder: SessionFolder) -> None:
+    close()
+    folder.close()
 
 
 def connect(

@@ -54,10 +54,10 @@ def receive(sock: socket.socket, end: float | None = None) -> Any:
     return json.loads(read_exactly(sock, size, end).decode())
 
 
-def connect(address: tuple[str, int]) -> socket.socket:
+def connect(address: tuple[str, int], seconds: float = CONNECT_SECONDS) -> socket.socket:
     """Return a connection to a tracker."""
-    end = time.monotonic() + CONNECT_SECONDS
-    sock = socket.create_connection(address, timeout=CONNECT_SECONDS)
+    end = time.monotonic() + seconds
+    sock = socket.create_connection(address, timeout=seconds)
     try:
         sock.sendall(struct.pack("<i", MAGIC))
         (answer,) = struct.unpack("<i", read_exactly(sock, 4, end))

@@ -32,7 +32,6 @@ static inline void net_shut_down(int fd) { (void)shutdown(fd, SHUT_RDWR); }
 static inline int net_open(const struct addrinfo* a) {
   return socket(a->ai_family, a->ai_socktype, a->ai_protocol);
 }
-static inline int net_accept(int fd) { return accept(fd, NULL, NULL); }
 
 static inline void net_explain(int error, tvmrt_why* why) {
   (void)snprintf(why->text, sizeof(why->text), "%s", strerror(error));
@@ -47,12 +46,6 @@ static inline void net_close_on_exec(int fd) { (void)fcntl(fd, F_SETFD, FD_CLOEX
 
 static inline void net_set_blocking(int fd, bool blocking) {
   (void)fcntl(fd, F_SETFL, blocking ? 0 : O_NONBLOCK);
-}
-
-/* Allow listening at a port that was used a moment ago. */
-static inline void net_prepare_listener(int fd) {
-  const int on = 1;
-  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 }
 
 static inline void net_set_limit(int fd, int direction, double seconds) {
@@ -79,10 +72,6 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   if (count < 0) return errno;
   (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
   return error;
-}
-
-static inline int net_pair(int out[2]) {
-  return socketpair(AF_UNIX, SOCK_STREAM, 0, out) == 0 ? 0 : errno;
 }
 
 /* Return the number of bytes; -1: error. */
@@ -113,17 +102,6 @@ static inline ptrdiff_t net_receive(int fd, void* out, size_t capacity) {
     count = read(fd, out, capacity);
   } while (count < 0 && errno == EINTR);
   return count;
-}
-
-static inline int net_wait(tvmrt_stream_event* events, size_t count, int milliseconds) {
-  struct pollfd rows[TVMRT_STREAMS_MAX];
-  size_t i;
-  int ready;
-  for (i = 0; i < count; ++i) rows[i] = (struct pollfd){events[i].fd, POLLIN, 0};
-  ready = poll(rows, (nfds_t)count, milliseconds);
-  if (ready < 0 && errno != EINTR) return errno;
-  for (i = 0; i < count; ++i) events[i].ready = ready > 0 && rows[i].revents != 0;
-  return 0;
 }
 
 #endif

@@ -78,76 +78,6 @@ tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds
   return TVMRT_STREAM_FAILED;
 }
 
-enum { QUEUE = 128 };
-
-/* Return 0 or an error number. The queue holds connections that arrive between two accept()
- * calls. */
-static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
-  struct sockaddr_storage name;
-  socklen_t size = sizeof(name);
-  const int fd = net_open(where);
-  if (fd < 0) return net_error();
-  memset(&name, 0, sizeof(name));
-  prepare(fd);
-  net_prepare_listener(fd);
-  net_set_blocking(fd,
-                   false); /* accept() must not block if the client has disconnected meanwhile */
-  if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, QUEUE) != 0 ||
-      getsockname(fd, (struct sockaddr*)&name, &size) != 0) {
-    const int error = net_error();
-    net_close(fd);
-    return error;
-  }
-  *out_port = name.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6*)&name)->sin6_port)
-                                         : ntohs(((struct sockaddr_in*)&name)->sin_port);
-  *out = fd;
-  return 0;
-}
-
-/* Listen at the host's first address only, since a server polls one descriptor. */
-tvmrt_stream_rc tvmrt__stream_listen(const char* host, int port, int* out, int* out_port,
-                                     tvmrt_why* why) {
-  struct addrinfo* list = NULL;
-  tvmrt_stream_rc rc;
-  int error;
-  *out = -1;
-  rc = resolve(host, port, AI_PASSIVE, &list, why);
-  if (rc != TVMRT_STREAM_OK) return rc;
-  error = listen_one(list, out, out_port);
-  freeaddrinfo(list);
-  if (error == 0) return TVMRT_STREAM_OK;
-  net_explain(error, why);
-  return TVMRT_STREAM_FAILED;
-}
-
-/* Errors are not reported: the client has disconnected, or the process has no free descriptors, and
- * the server continues with its other clients. */
-int tvmrt__stream_accept(int listener) {
-  const int fd = net_accept(listener);
-  if (fd < 0) return -1;
-  prepare(fd);
-  net_set_blocking(fd, true); /* some systems inherit the listener's mode */
-  return fd;
-}
-
-/* Both ends are non-blocking: they carry wake-ups and short messages. */
-tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
-  int error = net_start();
-  int i;
-  if (error == 0) error = net_pair(out);
-  if (error != 0) {
-    out[0] = -1;
-    out[1] = -1;
-    net_explain(error, why);
-    return TVMRT_STREAM_FAILED;
-  }
-  for (i = 0; i < 2; ++i) {
-    prepare(out[i]);
-    net_set_blocking(out[i], false);
-  }
-  return TVMRT_STREAM_OK;
-}
-
 /* Failed calls set -1, so callers can close unconditionally. */
 void tvmrt__stream_close(int fd) {
   if (fd >= 0) net_close(fd);
@@ -175,9 +105,6 @@ tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t capacity, size_t
   return TVMRT_STREAM_OK;
 }
 
-/* New streams are blocking. */
-void tvmrt__stream_set_blocking(int fd, bool blocking) { net_set_blocking(fd, blocking); }
-
 /* Time limit of each system call; connecting has its own limit above. */
 void tvmrt__stream_set_timeout(int fd, double seconds) {
   net_set_limit(fd, SO_RCVTIMEO, seconds);
@@ -186,21 +113,3 @@ void tvmrt__stream_set_timeout(int fd, double seconds) {
 
 /* close() would not wake up a reading thread, and the descriptor could be reused. */
 void tvmrt__stream_shut_down(int fd) { net_shut_down(fd); }
-
-/* Safe in signal handlers: one system call, and errno is restored. The reader need not read each
- * byte. */
-void tvmrt__stream_wake(int fd) {
-  const tvmrt_part parts[2] = {{"", 1}, {NULL, 0}};
-  const int error = errno;
-  (void)net_send(fd, parts); /* if it is full, the reader has a wake-up already */
-  errno = error;
-}
-
-/* A signal is not an error: no entry is `ready`, and the caller checks its handler's flags. */
-tvmrt_stream_rc tvmrt__streams_wait(tvmrt_stream_event* events, size_t count, int milliseconds,
-                                    tvmrt_why* why) {
-  const int error = net_wait(events, count, milliseconds);
-  if (error == 0) return TVMRT_STREAM_OK;
-  net_explain(error, why);
-  return TVMRT_STREAM_FAILED;
-}

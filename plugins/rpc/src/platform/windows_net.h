@@ -41,7 +41,6 @@ static inline void net_shut_down(int fd) { (void)shutdown((SOCKET)fd, SD_BOTH); 
 static inline int net_open(const struct addrinfo* a) {
   return (int)socket(a->ai_family, a->ai_socktype, a->ai_protocol);
 }
-static inline int net_accept(int fd) { return (int)accept((SOCKET)fd, NULL, NULL); }
 
 static inline void net_explain(int error, tvmrt_why* why) {
   wchar_t text[sizeof(why->text)];
@@ -66,12 +65,6 @@ static inline void net_close_on_exec(int fd) {
 static inline void net_set_blocking(int fd, bool blocking) {
   u_long off = blocking ? 0 : 1;
   (void)ioctlsocket((SOCKET)fd, (long)FIONBIO, &off);
-}
-
-/* Windows frees a port at once, but would otherwise let others bind it during use. */
-static inline void net_prepare_listener(int fd) {
-  const BOOL on = TRUE;
-  (void)setsockopt((SOCKET)fd, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, (const char*)&on, sizeof(on));
 }
 
 static inline void net_set_limit(int fd, int direction, double seconds) {
@@ -101,43 +94,6 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   return error;
 }
 
-/* Whether the accepted connection comes from the other end rather than from another program. */
-static inline bool is_other_end(int accepted, int connected) {
-  struct sockaddr_in there;
-  struct sockaddr_in bound;
-  int sizes[2] = {sizeof(there), sizeof(bound)};
-  return getpeername((SOCKET)accepted, (struct sockaddr*)&there, &sizes[0]) == 0 &&
-         getsockname((SOCKET)connected, (struct sockaddr*)&bound, &sizes[1]) == 0 &&
-         there.sin_port == bound.sin_port;
-}
-
-/* Windows has no socketpair(): one end listens for the other. */
-static inline int net_pair(int out[2]) {
-  struct sockaddr_in name;
-  int size = sizeof(name);
-  const int listener = (int)socket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
-  int error = 0;
-  out[0] = -1;
-  out[1] = (int)socket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
-  memset(&name, 0, sizeof(name));
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (listener >= 0 && out[1] >= 0 &&
-      bind((SOCKET)listener, (struct sockaddr*)&name, sizeof(name)) == 0 &&
-      listen((SOCKET)listener, 1) == 0 &&
-      getsockname((SOCKET)listener, (struct sockaddr*)&name, &size) == 0 &&
-      connect((SOCKET)out[1], (struct sockaddr*)&name, sizeof(name)) == 0) {
-    out[0] = net_accept(listener);
-  }
-  if (out[0] < 0) error = net_error();
-  if (out[0] >= 0 && !is_other_end(out[0], out[1])) error = WSAECONNREFUSED;
-  if (listener >= 0) net_close(listener);
-  if (error == 0) return 0;
-  if (out[0] >= 0) net_close(out[0]);
-  if (out[1] >= 0) net_close(out[1]);
-  return error;
-}
-
 static inline ptrdiff_t net_send(int fd, const tvmrt_part parts[2]) {
   WSABUF rows[2];
   DWORD sent = 0;
@@ -155,25 +111,6 @@ static inline ptrdiff_t net_send(int fd, const tvmrt_part parts[2]) {
 
 static inline ptrdiff_t net_receive(int fd, void* out, size_t capacity) {
   return recv((SOCKET)fd, out, capacity > INT_MAX ? INT_MAX : (int)capacity, 0);
-}
-
-static inline int net_wait(tvmrt_stream_event* events, size_t count, int milliseconds) {
-  WSAPOLLFD rows[TVMRT_STREAMS_MAX];
-  size_t of[TVMRT_STREAMS_MAX];
-  ULONG used = 0;
-  ULONG i;
-  size_t k;
-  for (k = 0; k < count; ++k) {
-    events[k].ready = false;
-    if (events[k].fd < 0) continue;
-    of[used] = k;
-    rows[used].fd = (SOCKET)events[k].fd;
-    rows[used].events = POLLRDNORM;
-    rows[used++].revents = 0;
-  }
-  if (WSAPoll(rows, used, milliseconds) < 0) return net_error();
-  for (i = 0; i < used; ++i) events[of[i]].ready = rows[i].revents != 0;
-  return 0;
 }
 
 #endif
