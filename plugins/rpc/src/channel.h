@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "platform/sockets.h"
 #include "sdk/base.h"
 
 typedef struct tvmrt_channel tvmrt_channel;
@@ -48,13 +47,15 @@ int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
 
 /* ---- sockets ---- */
 
-/* Make a channel over a connected socket; on POSIX, over any bidirectional descriptor. The
- * descriptor is not closed by the channel. */
+/* Make a channel over any bidirectional descriptor, which the channel does not close. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
 /* Limit the total time of all sends and receives from now on. `seconds` <= 0: no limit, neither in
  * total nor per system call. */
 void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds);
-/* *out_fd is the caller's; close it with tvmrt__stream_close(). `seconds` <= 0: no limit. */
+/* *out_fd is the caller's; close it with tvmrt__socket_close(). */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
+void tvmrt__socket_close(int fd); /* -1 does nothing */
+/* Shut down both directions, which wakes up blocked threads. */
+void tvmrt__socket_shut_down(int fd);
 
 #endif

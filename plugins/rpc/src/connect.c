@@ -86,7 +86,7 @@ static int connect_to(const char* host, int port, const char* key, int* out_fd) 
   tvmrt__channel_over(&ch, *out_fd);
   tvmrt__channel_set_deadline(&ch, connect_seconds);
   if (greet(&ch, key, where) != 0) {
-    tvmrt__stream_close(*out_fd);
+    tvmrt__socket_close(*out_fd);
     return -1;
   }
   tvmrt__channel_set_deadline(&ch, 0); /* no limit for the duration of calls */

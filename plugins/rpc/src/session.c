@@ -81,7 +81,7 @@ int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
 /* Close the session and return -1. The peer notices the closed stream. */
 static int mark_broken(tvmrt_rpc_session* s) {
   s->closed = true; /* the stream position is inside a packet */
-  if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
+  if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
   return -1;
 }
 
@@ -375,7 +375,7 @@ static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_s
     s = NULL;
   }
   if (s == NULL) {
-    tvmrt__stream_close(fd);
+    tvmrt__socket_close(fd);
     tvmrt__board_free(board);
     return -1;
   }
@@ -415,7 +415,7 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
     if (in_order) (void)discard_replies(s);
     if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
     s->closed = true;
-    if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
+    if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
     tvmrt__rpc_local_free(s->local); /* with its folder, since this may be the interpreter's end */
     s->local = NULL;
   }
@@ -430,7 +430,7 @@ void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   tvmrt__rpc_session_close(s, false);
   tvmrt__rpc_local_free(s->local);
   tvmrt__board_free(s->board);
-  tvmrt__stream_close(s->fd);
+  tvmrt__socket_close(s->fd);
   tvmrt__mutex_free(&s->lock);
   tvmrt__buf_free(&s->request);
   tvmrt__buf_free(&s->body);

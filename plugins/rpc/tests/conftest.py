@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import rpc_case
-from windows import built, wine  # noqa: F401
 
 from tvmrt import rpc
 

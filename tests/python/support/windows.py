@@ -79,12 +79,3 @@ def wine(built, tmp_path_factory):
     subprocess.run(["wineboot", "--init"], env=run.environment, capture_output=True, check=False)
     yield run
     subprocess.run(["wineserver", "-k"], env=run.environment, check=False)
-
-
-def program_of(built: Path, source: Path) -> str:
-    """Link a program of one source with the runtime."""
-    program = source.with_suffix(".exe").name
-    command = [f"{COMPILER}-posix", f"-I{ROOT / 'include'}", str(source)]
-    link = [f"-L{built / 'src_runtime'}", "-ltvm_runtime", "-o", program]
-    subprocess.run([*command, *link], check=True, cwd=built)
-    return str(built / program)
