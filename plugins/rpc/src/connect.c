@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "functions.h"
-#include "session.h"
+#include "remote.h"
 
 /* Time limit for a server's answer; the server may be busy with another client. */
 static const double connect_seconds = 60;

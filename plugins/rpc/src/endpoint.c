@@ -36,12 +36,6 @@ int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
   return 0;
 }
 
-/* Answer of a system call: one value, without a preceding type. */
-int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_RETURN));
-  return tvmrt__rpc_write_seq(&ep->reply, value, &code, 1);
-}
-
 /* Answer of a called function: (type, value). The type comes first, so that clients know the
  * meaning of a number. */
 static int reply_pair(tvmrt_rpc_endpoint* ep, int type, const TVMValue* value, int code) {
@@ -176,7 +170,7 @@ static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
         "directly.");
   }
   ep->initialised = true;
-  return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
+  return tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr);
 }
 
 /* The arguments are in the endpoint's memory until the next packet. */
@@ -305,7 +299,7 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
   if (code == TVMRT_RPC_COPY_TO) {
     TVMRT_RETURN_IF_ERROR(
         tvmrt__channel_read(ep->channel, tvmrt__tensor_data(&t), (size_t)bytes, NULL));
-    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_reply_value(ep, &none, kTVMNullptr));
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr));
     return send_reply(ep, NULL, 0);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_COPY_ACK));

@@ -39,9 +39,6 @@ int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits);
 /* Execute a system call (codes 9 to 21) with `args`; the answer goes to `reply`. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code);
 
-/* Begin an answer with one value. */
-int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code);
-
 /* Write an exception packet. */
 int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text);
 

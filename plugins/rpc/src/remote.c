@@ -3,12 +3,13 @@
  * A ref is a handle of the peer with its session. Each local proxy object owns one ref and frees
  * the remote handle when it is destroyed. The session lives as long as any ref. Arguments are
  * checked before they are sent; errors name the argument's index. */
+#include "remote.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "sdk/tensors.h"
 #include "sdk/values.h"
-#include "session.h"
 
 /* Remote object other than a function, module or tensor, which can only be passed back. */
 typedef struct remote_object {
@@ -16,20 +17,36 @@ typedef struct remote_object {
   tvmrt_rpc_ref* ref;
 } remote_object;
 
+typedef struct remote_module {
+  tvmrt_module base;
+  tvmrt_rpc_ref* ref; /* handle 0: the session itself */
+} remote_module;
+
+/* Defined below: its functions need the other kinds of values. */
+static const tvmrt_module_type remote_type;
+static tvmrt_module* new_module(tvmrt_rpc_ref* ref);
+static int take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx);
+
+/* Where take_result() stores a reply (type, value). */
+typedef struct result_place {
+  TVMValue* value;
+  int* code;
+} result_place;
+
 /* On failure the remote handle stays allocated until the session ends. */
-int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rpc_ref** out) {
+static int new_ref(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rpc_ref** out) {
   *out = tvmrt__alloc(sizeof(**out));
   if (*out == NULL) return -1;
   tvmrt__rpc_session_retain(s);
   (*out)->session = s;
-  /* owned from here on; tvmrt__rpc_ref_free() frees it */
+  /* owned from here on; free_ref() frees it */
   (*out)->handle = handle;
   (*out)->code = code;
   return 0;
 }
 
 /* Also identifies remote functions in ref_of(). */
-void tvmrt__rpc_ref_free(void* resource) {
+static void free_ref(void* resource) {
   tvmrt_rpc_ref* ref = resource;
   if (ref->handle != 0) tvmrt__rpc_free_handle(ref->session, ref->handle, ref->code);
   tvmrt__rpc_session_release(ref->session);
@@ -63,6 +80,11 @@ static int refuse(int i, const char* what) {
   return tvmrt__fail_type("Cannot pass %s as argument %d to the remote.", what, i);
 }
 
+/* Borrowed; NULL for a local module. */
+const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
+  return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
+}
+
 /* The ref of a remote function, module or object; NULL for local ones. */
 static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   if (object->type_index == TVMRT_TYPE_MODULE) {
@@ -73,7 +95,7 @@ static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   }
   if (object->type_index == TVMRT_TYPE_FUNCTION) {
     const tvmrt_func* f = (const tvmrt_func*)(const void*)object;
-    if (f->kind == TVMRT_FUNC_NATIVE && f->finalize == tvmrt__rpc_ref_free) return f->resource;
+    if (f->kind == TVMRT_FUNC_NATIVE && f->finalize == free_ref) return f->resource;
   }
   return NULL;
 }
@@ -143,13 +165,13 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
 /* All arguments are prepared before anything is sent, so a rejected one leaves the session
  * intact. */
 static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes, int count,
-                         tvmrt_rpc_result* result) {
+                         result_place* result) {
   int i;
   for (i = 0; i < count; ++i) {
     TVMRT_RETURN_IF_ERROR(prepare(ref->session, i, &values[i], &codes[i]));
   }
   return tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &ref->handle, values, codes, count,
-                            tvmrt__rpc_take_result, result);
+                            take_result, result);
 }
 
 /* The caller's arguments are copied, since it may call again with them. A few fit on the stack. */
@@ -162,7 +184,7 @@ static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* 
   const size_t n = num_args < 0 ? 0 : (size_t)num_args;
   TVMValue* values = inline_values;
   int* codes = inline_codes;
-  tvmrt_rpc_result result = {out, out_code};
+  result_place result = {out, out_code};
   int rc;
   if (n > MAX_INLINE_VALUES) {
     values = tvmrt__alloc(n * (sizeof(*values) + sizeof(*codes)));
@@ -181,19 +203,19 @@ static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* 
 /* ---- results ---- */
 
 /* Owned; NULL with the error text set. */
-tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
+static tvmrt_func* new_function(tvmrt_rpc_session* s, uint64_t handle) {
   tvmrt_rpc_ref* ref;
   tvmrt_func* f;
-  if (tvmrt__rpc_ref_new(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
+  if (new_ref(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
   /* takes over the resource only on success */
-  f = tvmrt__func_new(call_remote, ref, tvmrt__rpc_ref_free);
+  f = tvmrt__func_new(call_remote, ref, free_ref);
   if (f == NULL) abandon(ref);
   return f;
 }
 
 /* Frees the remote handle as well. */
 static void free_object(tvmrt_object* obj) {
-  tvmrt__rpc_ref_free(((remote_object*)(void*)obj)->ref);
+  free_ref(((remote_object*)(void*)obj)->ref);
   free(obj);
 }
 
@@ -210,7 +232,7 @@ static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
 }
 
 /* The memory is the peer's; only the ref is released. */
-static void release_tensor(tvmrt_tensor* t) { tvmrt__rpc_ref_free(t->owner); }
+static void release_tensor(tvmrt_tensor* t) { free_ref(t->owner); }
 
 /* Convert a device of the peer to a device of the session. */
 static int to_session_device(const tvmrt_rpc_session* s, DLDevice* dev) {
@@ -240,7 +262,7 @@ static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref)
 
 /* The handle is the last value; for an NDArray it follows the tensor. */
 static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int code,
-                       tvmrt_rpc_result* result) {
+                       result_place* result) {
   const bool is_tensor = code == kTVMNDArrayHandle;
   const int at = is_tensor ? 2 : 1;
   const uint64_t handle = reply->count == at + 1 ? (uint64_t)reply->values[at].v_int64 : 0;
@@ -252,14 +274,14 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
   }
   if (handle == 0) return 0;
   if (code == kTVMPackedFuncHandle) {
-    tvmrt_func* f = tvmrt__rpc_function(s, handle);
+    tvmrt_func* f = new_function(s, handle);
     return f == NULL ? -1 : tvmrt__ret_object(result->value, result->code, &f->base);
   }
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_ref_new(s, handle, code, &ref));
+  TVMRT_RETURN_IF_ERROR(new_ref(s, handle, code, &ref));
   if (is_tensor) {
     made = make_tensor(reply, ref);
   } else if (code == kTVMModuleHandle) {
-    made = (tvmrt_object*)tvmrt__rpc_module(ref);
+    made = (tvmrt_object*)new_module(ref);
   } else {
     made = make_object(ref);
   }
@@ -267,7 +289,7 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
 }
 
 /* Strings are copied, since the reply's memory belongs to the session. */
-static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc_result* result) {
+static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, result_place* result) {
   uint64_t address;
   switch (code) {
     case kTVMStr:
@@ -295,7 +317,7 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc
 }
 
 /* Called with the session locked. The reply is not trusted. */
-int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+static int take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   const int type =
       reply->count >= 1 && reply->codes[0] == kTVMArgInt ? (int)reply->values[0].v_int64 : -1;
   if (type == kTVMNullptr) return 0;
@@ -306,13 +328,97 @@ int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, voi
   return take_value(s, &reply->values[1], reply->codes[1], ctx);
 }
 
-/* ctx points to the handle; 0 if the peer has no function of that name. */
-int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
-  (void)s;
-  if (reply->count != 1 ||
-      (reply->codes[0] != kTVMOpaqueHandle && reply->codes[0] != kTVMNullptr)) {
-    return tvmrt__fail("RPCError: the reply has no handle.");
+/* ---- modules ---- */
+
+/* out->func stays NULL if the peer has no such function. */
+static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_lookup_result* out) {
+  uint64_t handle = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_find_global(s, name, &handle));
+  if (handle == 0) return 0;
+  out->func = new_function(s, handle);
+  return out->func == NULL ? -1 : 0;
+}
+
+/* Calls a global function of the peer, since the protocol has no packet for this. */
+static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_lookup_result* out) {
+  static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
+  TVMValue args[3];
+  TVMValue value;
+  int code = kTVMNullptr;
+  result_place result = {&value, &code};
+  uint64_t getter = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_module_getter(ref->session, &getter));
+  args[0].v_int64 = (int64_t)ref->handle;
+  args[1].v_str = name;
+  args[2].v_int64 = 1; /* also search its imports, which are not visible locally */
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &getter, args, codes, 3,
+                                           take_result, &result));
+  if (code == kTVMPackedFuncHandle) {
+    out->func = value.v_handle;
+  } else {
+    tvmrt__release(tvmrt__value_object(&value, code));
   }
-  *(uint64_t*)ctx = (uint64_t)reply->values[0].v_int64;
   return 0;
+}
+
+/* Earlier calls are completed before the session closes. All other users of the session fail from
+ * then on. */
+TVMRT_NATIVE(close_connection) {
+  TVMRT_ARGS("CloseRPCConnection");
+  tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session, true);
+  return 0;
+}
+
+/* Looked up again each time, since the peer's functions may change without notice. */
+static int find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
+  const remote_module* mod = (const remote_module*)self;
+  if (mod->ref->handle == 0 && strcmp(name, "CloseRPCConnection") == 0) {
+    out->fn = close_connection;
+    out->kind = TVMRT_FUNC_NATIVE;
+    return 0;
+  }
+  /* so that the result is not cached */
+  out->may_change = true;
+  if (mod->ref->handle == 0) return find_global(mod->ref->session, name, out);
+  return find_in_module(mod->ref, name, out);
+}
+
+static void destroy(tvmrt_module* self) { free_ref(((remote_module*)self)->ref); }
+
+static const tvmrt_module_type remote_type = {
+    .key = "rpc", .properties = TVMRT_MODULE_RUNNABLE, .find = find, .destroy = destroy};
+
+/* Takes over the ref, also on failure. */
+static tvmrt_module* new_module(tvmrt_rpc_ref* ref) {
+  remote_module* mod = tvmrt__module_new(&remote_type, sizeof(*mod));
+  if (mod == NULL) {
+    abandon(ref);
+    return NULL;
+  }
+  mod->ref = ref;
+  return &mod->base;
+}
+
+/* Takes over the caller's reference to the session. */
+int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out) {
+  tvmrt_rpc_ref* ref;
+  int rc = new_ref(s, 0, kTVMModuleHandle, &ref);
+  tvmrt__rpc_session_release(s);
+  if (rc != 0) return rc;
+  *out = new_module(ref);
+  return *out == NULL ? -1 : 0;
+}
+
+/* Call a global function of the peer. It is looked up for each call: these are rare, and the
+ * function may be replaced. */
+int tvmrt__rpc_call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, int* codes,
+                           int count, TVMValue* out, int* out_code) {
+  tvmrt_lookup_result found;
+  int rc;
+  memset(&found, 0, sizeof(found));
+  TVMRT_RETURN_IF_ERROR(find_global(s, name, &found));
+  if (found.func == NULL) return tvmrt__fail("RPCError: the server has no function %s.", name);
+  rc = TVMFuncCall(found.func, args, codes, count, out, out_code);
+  tvmrt__release(&found.func->base);
+  return rc;
 }

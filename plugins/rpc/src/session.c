@@ -13,6 +13,7 @@
 
 #include "board.h"
 #include "local.h"
+#include "sdk/system.h"
 #include "sdk/tensors.h"
 
 /* This many replies fit into every socket's buffer, so the server is not blocked. */
@@ -301,16 +302,33 @@ void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
   tvmrt__rpc_post(s, TVMRT_RPC_FREE_HANDLE, values, codes, 2);
 }
 
+/* ctx points to the handle; 0 if the peer has no function of that name. */
+int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+  (void)s;
+  if (reply->count != 1 ||
+      (reply->codes[0] != kTVMOpaqueHandle && reply->codes[0] != kTVMNullptr)) {
+    return tvmrt__fail("RPCError: the reply has no handle.");
+  }
+  *(uint64_t*)ctx = (uint64_t)reply->values[0].v_int64;
+  return 0;
+}
+
+int tvmrt__rpc_find_global(tvmrt_rpc_session* s, const char* name, uint64_t* out) {
+  static const int code = kTVMStr;
+  TVMValue arg;
+  arg.v_str = name;
+  *out = 0;
+  return tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &arg, &code, 1, tvmrt__rpc_take_handle,
+                            out);
+}
+
 /* Requested once per session. If two threads request it, both handles name the same function. */
 int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
-  static const int code = kTVMStr;
-  TVMValue name;
+  static const char name[] = "tvm.rpc.server.ModuleGetFunction";
   *out = atomic_load(&s->getter);
   if (*out != 0) return 0;
-  name.v_str = "tvm.rpc.server.ModuleGetFunction";
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &name, &code, 1,
-                                           tvmrt__rpc_take_handle, out));
-  if (*out == 0) return tvmrt__fail("RPCError: the server has no function %s.", name.v_str);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_find_global(s, name, out));
+  if (*out == 0) return tvmrt__fail("RPCError: the server has no function %s.", name);
   atomic_store(&s->getter, *out); /* freed at the end of the session */
   return 0;
 }
@@ -336,26 +354,29 @@ static int open_channel(tvmrt_rpc_session* s) {
   return 0;
 }
 
+/* ctx points to an int64_t. */
+static int take_int(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
+  (void)s;
+  if (reply->count != 2 || reply->codes[1] != kTVMArgInt) {
+    return tvmrt__fail("RPCError: the reply has no integer.");
+  }
+  *(int64_t*)ctx = reply->values[1].v_int64;
+  return 0;
+}
+
 /* Query the board's maximum packet size. */
 static int query_limit(tvmrt_rpc_session* s) {
-  static const int code = kTVMStr;
   enum { MIN_LIMIT = 64 };
-  TVMValue value;
   uint64_t f = 0;
-  int result_code = kTVMNullptr;
-  tvmrt_rpc_result result = {&value, &result_code};
-  value.v_str = "tvm.rpc.server.GetCRTMaxPacketSize";
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &value, &code, 1,
-                                           tvmrt__rpc_take_handle, &f));
+  int64_t limit = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_find_global(s, "tvm.rpc.server.GetCRTMaxPacketSize", &f));
   /* without this function, the board accepts what fits its memory */
   if (f == 0) return 0;
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
-  if (result_code != kTVMArgInt || value.v_int64 < MIN_LIMIT) {
-    tvmrt__release(tvmrt__value_object(&value, result_code));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, take_int, &limit));
+  if (limit < MIN_LIMIT) {
     return tvmrt__fail("RPCError: the board reports an invalid packet size.");
   }
-  s->max_bytes = (uint64_t)value.v_int64;
+  s->max_bytes = (uint64_t)limit;
   return 0;
 }
 

@@ -1,10 +1,10 @@
-/* Client side of a session, and remote values. */
+/* Client side of a session. */
 #ifndef TVMRT_PLUGINS_RPC_SESSION_H_
 #define TVMRT_PLUGINS_RPC_SESSION_H_
 
 #include "board.h"
 #include "channel.h"
-#include "sdk/modules.h"
+#include "sdk/values.h"
 #include "wire.h"
 
 /* Counted by its modules, functions, tensors and memory. Thread-safe. */
@@ -26,6 +26,9 @@ tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev);
 /* Callback that reads a reply while the session is locked. */
 typedef int tvmrt_rpc_on_reply(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx);
 
+/* Read a reply of one handle; ctx is a uint64_t. */
+tvmrt_rpc_on_reply tvmrt__rpc_take_handle;
+
 /* Send a request and read its reply. `handle`, which may be NULL, precedes the values. */
 int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                        const TVMValue* values, const int* codes, int count,
@@ -41,40 +44,9 @@ void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* 
 /* Free a remote handle; errors are ignored. */
 void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code);
 
+/* Handle of a global function of the peer; 0: it has none of that name. */
+int tvmrt__rpc_find_global(tvmrt_rpc_session* s, const char* name, uint64_t* out);
 /* Handle of the peer's ModuleGetFunction, requested once. */
 int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out);
-
-/* ---- remote values ---- */
-
-/* Remote object, freed on the peer when the ref is freed. */
-typedef struct tvmrt_rpc_ref {
-  tvmrt_rpc_session* session; /* retained */
-  uint64_t handle;
-  int code;
-} tvmrt_rpc_ref;
-
-/* *out is owned; free it with tvmrt__rpc_ref_free(). It retains the session. */
-int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rpc_ref** out);
-void tvmrt__rpc_ref_free(void* ref);
-
-/* Convert a reply (type, value) to a result; ctx is a tvmrt_rpc_result. */
-typedef struct tvmrt_rpc_result {
-  TVMValue* value;
-  int* code;
-} tvmrt_rpc_result;
-tvmrt_rpc_on_reply tvmrt__rpc_take_result;
-/* Read a reply of one handle; ctx is a uint64_t. */
-tvmrt_rpc_on_reply tvmrt__rpc_take_handle;
-
-/* Remote function, owned; NULL with the error text set. */
-tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle);
-/* Remote module, owned; takes over the ref, also on failure. */
-tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref);
-/* The ref of a remote module; NULL for other modules. */
-const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod);
-
-/* Root module of a session, whose functions are the peer's global functions. *out is owned. Takes
- * over the session, also on failure. */
-int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out);
 
 #endif

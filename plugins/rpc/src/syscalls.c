@@ -16,14 +16,14 @@
 /* Calls without a result get an answer, too, since clients count answers. */
 static int reply_null(tvmrt_rpc_endpoint* ep) {
   static const TVMValue none = {0};
-  return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
+  return tvmrt__rpc_write_return(&ep->reply, &none, kTVMNullptr);
 }
 
 /* Handles and addresses have the same wire form. */
 static int reply_handle(tvmrt_rpc_endpoint* ep, uint64_t number) {
   TVMValue value;
   value.v_int64 = (int64_t)number;
-  return tvmrt__rpc_reply_value(ep, &value, kTVMOpaqueHandle);
+  return tvmrt__rpc_write_return(&ep->reply, &value, kTVMOpaqueHandle);
 }
 
 /* Check the number and the types of a system call's arguments. */
@@ -91,7 +91,7 @@ static int get_attribute(tvmrt_rpc_endpoint* ep) {
    * needs no release */
   TVMRT_RETURN_IF_ERROR(
       tvmrt__global_call("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
-  return tvmrt__rpc_reply_value(ep, &result, code);
+  return tvmrt__rpc_write_return(&ep->reply, &result, code);
 }
 
 /* There is no device to select; only its existence is checked. */

@@ -299,6 +299,12 @@ int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* code
   return 0;
 }
 
+/* Answer of a system call. */
+int tvmrt__rpc_write_return(tvmrt_buf* out, const TVMValue* value, int code) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_RETURN));
+  return tvmrt__rpc_write_seq(out, value, &code, 1);
+}
+
 /* First packet of a session: the protocol version and the arguments of the server's session. */
 int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
   static const char version[] = TVMRT_RPC_VERSION;

@@ -5,7 +5,7 @@
 #include <tvm/runtime/c_backend_api.h>
 #include <unistd.h>
 
-#include "session.h"
+#include "remote.h"
 
 const tvmrt_rpc_limits recorded_limits = {1 << 16, 1 << 20, 64};
 

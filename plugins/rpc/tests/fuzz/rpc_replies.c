@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "rpc_records.h"
-#include "session.h"
+#include "remote.h"
 
 enum { MAX_COPY = 4096 };
 

@@ -1,111 +1,12 @@
-/* Remote modules and remote memory.
+/* Functions on remote modules, and remote memory.
  *
- * A remote module looks up its functions on the peer each time, since they may change there. The
- * root module of a session, with handle 0, contains the global functions. The memory of a session
- * is a memory device whose type contains the session's number. Blocks retain the session, tensors
- * retain blocks. */
-#include <stdlib.h>
+ * The memory of a session is a memory device whose type contains the session's number. Blocks retain
+ * the session, tensors retain blocks. */
 #include <string.h>
 #include <tvm/runtime/memory_device.h>
 
 #include "functions.h"
-#include "session.h"
-
-typedef struct remote_module {
-  tvmrt_module base;
-  tvmrt_rpc_ref* ref; /* handle 0: the session itself */
-} remote_module;
-
-/* ---- functions ---- */
-
-/* out->func stays NULL if the peer has no such function. */
-static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_lookup_result* out) {
-  static const int code = kTVMStr;
-  TVMValue arg;
-  uint64_t handle = 0;
-  arg.v_str = name;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &arg, &code, 1,
-                                           tvmrt__rpc_take_handle, &handle));
-  if (handle == 0) return 0;
-  out->func = tvmrt__rpc_function(s, handle);
-  return out->func == NULL ? -1 : 0;
-}
-
-/* Calls a global function of the peer, since the protocol has no packet for this. */
-static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_lookup_result* out) {
-  static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
-  TVMValue args[3];
-  TVMValue value;
-  int code = kTVMNullptr;
-  tvmrt_rpc_result result = {&value, &code};
-  uint64_t getter = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_module_getter(ref->session, &getter));
-  args[0].v_int64 = (int64_t)ref->handle;
-  args[1].v_str = name;
-  args[2].v_int64 = 1; /* also search its imports, which are not visible locally */
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(ref->session, TVMRT_RPC_CALL, &getter, args, codes, 3,
-                                           tvmrt__rpc_take_result, &result));
-  if (code == kTVMPackedFuncHandle) {
-    out->func = value.v_handle;
-  } else {
-    tvmrt__release(tvmrt__value_object(&value, code));
-  }
-  return 0;
-}
-
-/* Earlier calls are completed before the session closes. All other users of the session fail from
- * then on. */
-TVMRT_NATIVE(close_connection) {
-  TVMRT_ARGS("CloseRPCConnection");
-  tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session, true);
-  return 0;
-}
-
-/* Looked up again each time, since the peer's functions may change without notice. */
-static int find(tvmrt_module* self, const char* name, tvmrt_lookup_result* out) {
-  const remote_module* mod = (const remote_module*)self;
-  if (mod->ref->handle == 0 && strcmp(name, "CloseRPCConnection") == 0) {
-    out->fn = close_connection;
-    out->kind = TVMRT_FUNC_NATIVE;
-    return 0;
-  }
-  /* so that the result is not cached */
-  out->may_change = true;
-  if (mod->ref->handle == 0) return find_global(mod->ref->session, name, out);
-  return find_in_module(mod->ref, name, out);
-}
-
-static void destroy(tvmrt_module* self) { tvmrt__rpc_ref_free(((remote_module*)self)->ref); }
-
-static const tvmrt_module_type remote_type = {
-    .key = "rpc", .properties = TVMRT_MODULE_RUNNABLE, .find = find, .destroy = destroy};
-
-/* Takes over the ref, also on failure. */
-tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref) {
-  remote_module* mod = tvmrt__module_new(&remote_type, sizeof(*mod));
-  if (mod == NULL) {
-    tvmrt__rpc_session_release(ref->session);
-    free(ref);
-    return NULL;
-  }
-  mod->ref = ref;
-  return &mod->base;
-}
-
-/* Borrowed; NULL for a local module. */
-const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
-  return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
-}
-
-/* Takes over the caller's reference to the session. */
-int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out) {
-  tvmrt_rpc_ref* ref;
-  int rc = tvmrt__rpc_ref_new(s, 0, kTVMModuleHandle, &ref);
-  tvmrt__rpc_session_release(s);
-  if (rc != 0) return rc;
-  *out = tvmrt__rpc_module(ref);
-  return *out == NULL ? -1 : 0;
-}
+#include "remote.h"
 
 /* Get a remote module from the arguments. */
 static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
@@ -114,20 +15,6 @@ static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
   *out = tvmrt__rpc_ref_of_module(mod);
   if (*out != NULL) return 0;
   return tvmrt__fail_type("%s: argument %d must be a module of an RPC session.", in->callee, i);
-}
-
-/* Call a global function of the peer. It is looked up for each call: these are rare, and the
- * function may be replaced. */
-static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, int* codes,
-                       int count, TVMValue* out, int* out_code) {
-  tvmrt_lookup_result found;
-  int rc;
-  memset(&found, 0, sizeof(found));
-  TVMRT_RETURN_IF_ERROR(find_global(s, name, &found));
-  if (found.func == NULL) return tvmrt__fail("RPCError: the server has no function %s.", name);
-  rc = TVMFuncCall(found.func, args, codes, count, out, out_code);
-  tvmrt__release(&found.func->base);
-  return rc;
 }
 
 /* (module, function, device type, device id, ...): make a time evaluator on the peer. */
@@ -145,8 +32,8 @@ TVMRT_PLUGIN_NATIVE(rpc_time_evaluator) {
   if (ref->handle == 0) codes[0] = kTVMNullptr;
   /* remove the session's number from the device type */
   values[2].v_int64 %= TVMRT_RPC_SESSION_MASK;
-  return call_global(ref->session, "runtime.RPCTimeEvaluator", values, codes, num_args, out,
-                     out_code);
+  return tvmrt__rpc_call_global(ref->session, "runtime.RPCTimeEvaluator", values, codes, num_args,
+                                out, out_code);
 }
 
 /* Frontends make the session's devices from this index. */
@@ -164,8 +51,8 @@ TVMRT_PLUGIN_NATIVE(rpc_load_remote) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
-  return call_global(ref->session, "tvm.rpc.server.load_module", args + 1, type_codes + 1, 1, out,
-                     out_code);
+  return tvmrt__rpc_call_global(ref->session, "tvm.rpc.server.load_module", args + 1,
+                                type_codes + 1, 1, out, out_code);
 }
 
 /* (module, module), both of one session: import one into the other on the peer. */
@@ -174,8 +61,8 @@ TVMRT_PLUGIN_NATIVE(rpc_import_remote) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
-  return call_global(ref->session, "tvm.rpc.server.ImportModule", args, type_codes, 2, out,
-                     out_code);
+  return tvmrt__rpc_call_global(ref->session, "tvm.rpc.server.ImportModule", args, type_codes, 2,
+                                out, out_code);
 }
 
 /* ---- memory ---- */
