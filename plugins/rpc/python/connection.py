@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from tvmrt.connection import RemoteMachine
 
-LINES = ("serial:", "tcp:", "pipe:")
+LINE = "serial:"
 DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
 
 
 def is_board(rpc: str) -> bool:
     """Return whether a value of --rpc names a board's line rather than a server."""
-    return rpc == QEMU or rpc.startswith(LINES)
+    return rpc == QEMU or rpc.startswith(LINE)
 
 
 class RemoteCalls(Connection):
@@ -40,8 +40,8 @@ class RemoteCalls(Connection):
         return [
             click.Option(
                 ["--rpc"], metavar="HOST[:PORT]|LINE",
-                help="Run on this 'tvmrt rpc-server', on a board at serial:PATH[:BAUD], "
-                "tcp:HOST:PORT or pipe:PATH, or on a board emulated by QEMU: qemu.",
+                help="Run on this 'tvmrt rpc-server', on a board at serial:PATH[:BAUD], or on a "
+                "board emulated by QEMU: qemu.",
             ),
             click.Option(
                 ["--rpc-tracker"], metavar="HOST[:PORT]",

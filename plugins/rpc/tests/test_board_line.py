@@ -351,33 +351,6 @@ def test_a_serial_port_carries_it(start):
     os.close(ours)
 
 
-def test_a_socket_carries_it(start):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        place = f"tcp:127.0.0.1:{listener.getsockname()[1]}"
-        client = threading.Thread(target=lambda: sessions.append(connect_board(place)))
-        sessions = []
-        client.start()
-        connected, _ = listener.accept()
-        start(stdin=connected, stdout=connected)
-        client.join()
-        assert sessions[0].get_function("echo")(5) == 5
-        sessions[0].close()
-        connected.close()
-
-
-def test_pipes_carry_it(start, tmp_path):
-    for end in ("in", "out"):
-        os.mkfifo(tmp_path / f"line.{end}")
-    reader = os.open(tmp_path / "line.in", os.O_RDWR)
-    writer = os.open(tmp_path / "line.out", os.O_RDWR)
-    start(stdin=reader, stdout=writer)
-    session = connect_board(f"pipe:{tmp_path / 'line'}")
-    assert session.get_function("echo")(6) == 6
-    session.close()
-    os.close(reader)
-    os.close(writer)
-
-
 @pytest.mark.parametrize(
     "place, text",
     [
@@ -385,7 +358,7 @@ def test_pipes_carry_it(start, tmp_path):
         ("com1", "not a connection to a board; give serial:PATH"),
         ("serial:/dev/null", "/dev/null is not a serial port"),
         ("serial:/dev/null:12345", "the speed must be one of .*115200"),
-        ("tcp:host", "must be tcp:HOST:PORT"),
+        ("tcp:host:1", "not a connection to a board; give serial:PATH"),
     ],
 )
 def test_names_of_lines_are_checked(place, text):

@@ -64,8 +64,8 @@ def connect_board(
 
     Parameters
     ----------
-    place
-        The line, or its name: ``serial:PATH[:BAUD]``, ``tcp:HOST:PORT`` or ``pipe:PATH``.
+    address
+        The line, or its name: ``serial:PATH[:BAUD]``.
     start_seconds
         Time limit for the board to begin a session.
     answer_seconds

@@ -1,4 +1,4 @@
-"""Lines to boards: a serial port, QEMU's serial socket or pipes, or a QEMU process.
+"""Lines to boards: a serial port, or a QEMU process.
 
 Serial ports are opened with ``termios``. All POSIX systems, which the client side of remote calls
 needs, have it, so another package would only add a dependency.
@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -107,29 +106,19 @@ def open_line(address: str) -> Line:
 
     Parameters
     ----------
-    place
-        ``serial:PATH[:BAUD]``: a serial port, by default at 115200 baud. ``tcp:HOST:PORT``: a
-        socket such as QEMU's ``-serial tcp:HOST:PORT,server``. ``pipe:PATH``: the pipes PATH.in and
-        PATH.out of QEMU's ``-serial pipe:PATH``.
+    address
+        ``serial:PATH[:BAUD]``: a serial port, by default at 115200 baud.
 
     Raises
     ------
     ValueError
-        If the name has none of these forms.
+        If the name has another form.
     OSError
         If the line cannot be opened.
     """
     kind, _, argument = address.partition(":")
-    opener = {"serial": _open_serial, "tcp": _open_tcp, "pipe": _open_pipes}.get(kind)
-    if opener is None or not argument:
-        raise ValueError(
-            f"'{address}' is not a connection to a board; give serial:PATH[:BAUD], tcp:HOST:PORT "
-            "or pipe:PATH"
-        )
-    return opener(address, argument)
-
-
-def _open_serial(address: str, argument: str) -> Line:
+    if kind != "serial" or not argument:
+        raise ValueError(f"'{address}' is not a connection to a board; give serial:PATH[:BAUD]")
     path, colon, text = argument.rpartition(":")
     if not colon or not text.isdigit():
         path, text = argument, str(DEFAULT_BAUD)
@@ -159,35 +148,6 @@ def _make_raw(termios: Any, fd: int, speed: int) -> None:
     characters[termios.VMIN], characters[termios.VTIME] = 0, 0
     termios.tcsetattr(fd, termios.TCSANOW, [off, off, control, off, speed, speed, characters])
     termios.tcflush(fd, termios.TCIOFLUSH)
-
-
-def _open_tcp(address: str, argument: str) -> Line:
-    host, _, port = argument.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"'{address}' must be tcp:HOST:PORT")
-    try:
-        connected = socket.create_connection((host, int(port)), timeout=10)
-    except OSError as error:
-        raise ConnectionError(f"{address}: {error.strerror or error}") from error
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connected.setblocking(False)
-    return Line(address, connected.fileno(), connected.fileno(), connected.close)
-
-
-def _open_pipes(address: str, path: str) -> Line:
-    """Open the pipes of QEMU, which reads PATH.in and writes PATH.out."""
-    sink = os.open(f"{path}.in", os.O_RDWR | os.O_NONBLOCK)  # no end of file before QEMU opens it
-    try:
-        source = os.open(f"{path}.out", os.O_RDWR | os.O_NONBLOCK)
-    except OSError:
-        os.close(sink)
-        raise
-
-    def close() -> None:
-        os.close(sink)
-        os.close(source)
-
-    return Line(address, source, sink, close)
 
 
 def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
