@@ -16,7 +16,7 @@ import rpc_case
 
 from tvmrt import rpc
 from tvmrt.error import TVMError
-from tvmrt.rpc import client, service
+from tvmrt.rpc import client
 from tvmrt.rpc.messages import read_exactly
 
 
@@ -129,25 +129,6 @@ def test_tracker_that_is_not_there_is_named(monkeypatch):
         port = free.getsockname()[1]
         with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc-tracker"):
             client.connect_tracker("127.0.0.1", port)
-
-
-def test_silent_connections_are_dropped_for_new_ones(monkeypatch):
-    monkeypatch.setattr(service, "MAX_CONNECTIONS", 4)
-    started = rpc.Tracker(port=0)
-    word = bytes.fromhex("71f20200")
-    connections = []
-    for _ in range(12):
-        connections.append(socket.create_connection(("127.0.0.1", started.port), timeout=60))
-        connections[-1].sendall(word)
-        with contextlib.suppress(OSError):
-            read_exactly(connections[-1], 4)
-    line = Line(started.port)
-    assert line.ask("[1]") == 0
-    others = [Line(started.port) for _ in range(12)]
-    assert line.ask("[1]") == 0  # it has spoken the protocol
-    for each in (*connections, line.socket, *(one.socket for one in others)):
-        each.close()
-    started.terminate()
 
 
 def test_whole_message_has_one_timeout(tracker, monkeypatch):

@@ -153,7 +153,7 @@ class Listener:
         self._max_sessions, self._greet_seconds = max_sessions, greet_seconds
         self._idle_seconds, self._session_seconds = idle_seconds, session_seconds
         self._limits = packet_bytes, memory_bytes
-        self._socket = _listen(host, port, port_end)
+        self._socket = listen(host, port, port_end)
         self.host, self.port = host, self._socket.getsockname()[1]
         self._registration = (
             Registration(address, key, (custom_addr, self.port)) if address else None
@@ -368,7 +368,7 @@ def _address(tracker: Any) -> tuple[str, int] | None:
     return host, int(port)
 
 
-def _listen(host: str, port: int, port_end: int) -> socket.socket:
+def listen(host: str, port: int, port_end: int) -> socket.socket:
     """Listen at the first free port of a range."""
     why = ""
     for tried in range(port, max(port + 1, port_end)) if port else (0,):

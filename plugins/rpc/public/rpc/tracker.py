@@ -7,16 +7,18 @@ import itertools
 import json
 import secrets
 import struct
+import threading
 from typing import Any, Callable
 
 from . import messages
-from .service import Service
+from .server import listen
 
 __all__ = ["Tracker"]
 
 GREET_SECONDS = 10
 MESSAGE_SECONDS = 10
 """For the bytes of one message, from its length on."""
+MAX_CONNECTIONS = 1000
 MAX_WAITING = 10000
 """Requests and free servers together, of all keys."""
 
@@ -83,13 +85,9 @@ class _Connection:
     """Connection with a server or a client."""
 
     def __init__(
-        self,
-        state: _State,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        accept: Callable[[asyncio.StreamWriter], None],
+        self, state: _State, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.state, self.reader, self.writer, self.accept = state, reader, writer, accept
+        self.state, self.reader, self.writer = state, reader, writer
         self.peer: str = writer.get_extra_info("peername")[0]
         self.match_keys: set[str] = set()
         self.info: dict[str, Any] = {}
@@ -112,7 +110,6 @@ class _Connection:
                     return
                 body = await asyncio.wait_for(self.reader.readexactly(size), MESSAGE_SECONDS)
                 self.answer(json.loads(body.decode()))
-                self.accept(self.writer)
                 await self.writer.drain()
         except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError):
             return
@@ -163,7 +160,7 @@ class _Connection:
         self.send(messages.SUCCESS)
 
 
-class Tracker(Service):
+class Tracker:
     """Tracker running on its own thread.
 
     Everybody that can reach its port can register and request servers, so by default it listens at
@@ -186,23 +183,46 @@ class Tracker(Service):
         A peer that sends this key in a STOP message ends the tracker.
     """
 
-    NAME = "tracker"
-
     def __init__(
         self, host: str = "127.0.0.1", port: int = 9190, port_end: int = 9199, silent: bool = False
     ) -> None:
+        self._socket = listen(host, port, port_end)
+        self.host, self.port = host, self._socket.getsockname()[1]
         self.stop_key = f"{host}:{secrets.token_hex(8)}"
-        self._state = _State(self.stop_key, self._stop)
-        super().__init__(host, port, port_end)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        self._ready.wait()
 
-    def _stop(self) -> None:
-        self._stopped.set()
+    async def _serve(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        self._state = _State(self.stop_key, self._stopped.set)
+        server = await asyncio.start_server(self._handle, sock=self._socket)
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
+        for connection in list(self._state.connections):
+            connection.writer.close()
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one server or client."""
-        connection = _Connection(self._state, reader, writer, self.accept)
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(self._state, reader, writer)
         self._state.connections.add(connection)
         try:
-            await connection.run()
+            if len(self._state.connections) <= MAX_CONNECTIONS:
+                await connection.run()
+        except asyncio.CancelledError:  # the tracker ends, with all its connections
+            return
         finally:
             self._state.forget(connection)
+            writer.close()
+
+    def wait(self) -> None:
+        """Wait until the tracker ends."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)  # with a timeout, so that signals are handled
+
+    def terminate(self) -> None:
+        """End the tracker and its connections."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join()
