@@ -47,7 +47,7 @@ int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
 
 /* ---- sockets ---- */
 
-/* Make a channel over any bidirectional descriptor, which the channel does not close. */
+/* Make a channel over a connected socket, which the channel does not close. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
 /* Limit the total time of all sends and receives from now on. `seconds` <= 0: no limit, neither in
  * total nor per system call. */

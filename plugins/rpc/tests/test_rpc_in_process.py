@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import struct
 import sys
@@ -199,15 +198,6 @@ def test_invalid_options(options, text):
         Listener(**{"port": 0, **options})
 
 
-def test_uploads_that_are_too_large_are_refused():
-    with listening(memory_bytes=1 << 20) as (listener, _):
-        remote = rpc.connect("127.0.0.1", listener.port, KEY)
-        with pytest.raises(TVMError, match="would exceed the session's upload limit"):
-            remote.upload(bytes(5 << 20), "long")
-        assert remote.listdir() == []
-        remote.close()
-
-
 def test_words_of_a_key():
     """A sufficient timeout, and a word that this server does not know."""
     with listening(session_seconds=50) as (listener, lines):
@@ -237,19 +227,6 @@ def test_ports_in_use():
             rpc.connect("127.0.0.1", 1)
 
 
-def test_range_of_ports_in_use():
-    for _ in range(20):
-        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
-            first = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port = first.getsockname()[1]
-            taken.enter_context(socket.create_server(("127.0.0.1", port + 1)))
-            text = f"cannot listen at any port of 127.0.0.1 from {port} to {port + 1}"
-            with pytest.raises(OSError, match=text):
-                Listener(port=port, port_end=port + 2)
-            return
-    pytest.fail("there are no two adjacent free ports")
-
-
 def test_a_tracker_that_refuses():
     """It replies -1 to the server's registration; the key is escaped as JSON."""
     with socket.create_server(("127.0.0.1", 0)) as tracker:
@@ -264,14 +241,6 @@ def test_a_tracker_that_refuses():
             wait_for(lambda: lines)
             line.close()
             assert lines == ["the tracker does not answer; it is tried again"]
-
-
-def test_result_returned_through_a_pipe():
-    out, into = os.pipe()
-    tvmrt.get_global_func("rpc.ReturnException")(into, "bad")
-    assert os.read(out, 100)[-3:] == b"bad"
-    for end in (out, into):
-        os.close(end)
 
 
 def test_server_loops_over_connected_sockets():

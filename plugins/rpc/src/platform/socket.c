@@ -65,7 +65,6 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
     int error = allow_call(ch);
     ssize_t sent = error != 0 ? -1 : sendmsg(ch->fd, &message, MSG_NOSIGNAL);
     int i;
-    if (error == 0 && sent < 0 && errno == ENOTSOCK) sent = writev(ch->fd, parts, 2); /* a pipe */
     if (error == 0 && sent < 0) error = errno;
     if (error == EINTR) continue;
     if (error != 0) return fail_io("sending to the other side", error);
