@@ -2,8 +2,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rpc_records.h"
 #include "remote.h"
+#include "rpc_records.h"
 
 enum { MAX_COPY = 4096 };
 
