@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import onnx
 import pytest
 from any_size_case import loaded, results
 from dynamic_networks import FLOAT, INT64, Draft
@@ -190,6 +191,34 @@ def judged_operator(case, n, m):
     except Exception:  # some operators raise an error without elements
         session = onnxruntime.InferenceSession(model.SerializeToString())
         return session.run(None, operands(shapes, n, m))
+
+
+# An exporter's GroupNorm after a window: the shape of its last Reshape is that of the window's
+# result, whose extent may be 0 as far as the compiler knows.
+GROUP_NORM = """
+    <ir_version: 9, opset_import: ["" : 18]>
+    g (float[batch,2,samples] x) => (float[batch,2,frames] y) {
+        w = AveragePool<kernel_shape=[127], strides=[64]>(x)
+        f = Constant<value_ints=[0,1,-1]>() flat = Reshape(w, f)
+        one = Constant<value_floats=[1.0]>() none = Constant<value_floats=[0.0]>()
+        n = InstanceNormalization(flat, one, none)
+        s = Shape(w) back = Reshape(n, s)
+        p = MaxPool<kernel_shape=[7], strides=[3]>(back)
+        size = Shape<start=2, end=3>(x) k = Constant<value_ints=[-511]>()
+        by = Constant<value_ints=[192]>() m = Add(size, k) d = Div(m, by)
+        i = Constant<value_int=0>() l = Squeeze(d) e = Constant<value_int=1>() t = Add(l, e)
+        r = Range(i, t, e) c = Cast<to=1>(r)
+        y = Add(p, c) }"""
+
+
+def test_a_reshape_to_an_extent_that_the_input_is_a_multiple_of():
+    model = onnx.parser.parse_model(GROUP_NORM)
+    network = tvmrt.load(model, cache=False)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for batch, samples in ((1, 511), (3, 900), (2, 4001)):
+        x = np.random.default_rng(0).uniform(-1, 1, (batch, 2, samples)).astype(np.float32)
+        (expected,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(network({"x": x})["y"], expected, 1e-4, 1e-4)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, lower_bound, sym_max, symbols_of
+from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, exact_quotient, lower_bound, sym_max, symbols_of
 from tvmrt.compiler.ir.extent_bounds import all_sizes
 
 
@@ -28,8 +28,9 @@ def resolve_zero_extents(
     zero = {
         i: sym_max(1 - n, 0)  # 1 if the extent is 0, else 0
         for i, n in enumerate(shape)
-        if i != free and i < len(input_extents) and n != input_extents[i] and can_be_zero(n)
-    }
+        if i != free and i < len(input_extents) and can_be_zero(n)
+        and n != input_extents[i] and exact_quotient(input_extents[i], n) is None
+    }  # fmt: skip
     result = list(shape)
     if not zero:
         return result
