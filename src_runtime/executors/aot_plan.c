@@ -180,9 +180,9 @@ static int fail_sizes(const tvmrt_aot_executor* e, double elements, uint64_t byt
 
 /* ---- planning ---- */
 
-static int check_counts(const tvmrt_aot_executor* e, int32_t num_counts, double minimum) {
+static int check_counts(const tvmrt_aot_executor* e, int32_t first, int32_t end, double minimum) {
   int32_t i;
-  for (i = 0; i < num_counts; ++i) {
+  for (i = first; i < end; ++i) {
     const double count = e->memory->estimates[i];
     /* also for a NaN; a run may find negative sizes */
     if (!(count >= minimum && count <= INT32_MAX)) return fail_sizes(e, count, 0);
@@ -190,17 +190,34 @@ static int check_counts(const tvmrt_aot_executor* e, int32_t num_counts, double 
   return 0;
 }
 
+/* Counts of a phase, and those that only phase 0 checks, must not be negative. Those of later phases
+ * are computed from found sizes of 0 until then, and are not used. */
+static int check_phase(const tvmrt_aot_executor* e, int32_t number) {
+  const tvmrt_run_plan* plan = e->memory->plan;
+  int32_t first = number == 0 ? plan->num_buffers : plan->num_tensors;
+  int32_t end = plan->num_tensors;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(check_counts(e, first_of(e->memory, number), plan->phase_ends[number], 0));
+  TVMRT_RETURN_IF_ERROR(check_counts(e, first, end, 0));
+  for (i = 0; i < e->base.outputs.count; ++i) {
+    first = end;
+    end += e->base.outputs.items[i].bound->dl.ndim;
+    if (plan->output_phases[i] == number) TVMRT_RETURN_IF_ERROR(check_counts(e, first, end, 0));
+  }
+  return 0;
+}
+
 /* Exact counts may only be computed if they do not overflow, which the estimates show. An estimate
  * is not rounded as the exact value is, so that it may be below 0 where that is 0. */
-static int count(const tvmrt_aot_executor* e) {
+static int count(const tvmrt_aot_executor* e, int32_t number) {
   tvmrt_run_memory* m = e->memory;
   const int32_t num_counts = m->plan->num_tensors + m->plan->num_extents;
   int32_t i;
   m->plan->estimate(m->sizes, m->estimates);
-  TVMRT_RETURN_IF_ERROR(check_counts(e, num_counts, -(double)INT32_MAX));
+  TVMRT_RETURN_IF_ERROR(check_counts(e, 0, num_counts, -(double)INT32_MAX));
   m->plan->count(m->sizes, m->counts);
   for (i = 0; i < num_counts; ++i) m->estimates[i] = (double)m->counts[i];
-  return check_counts(e, num_counts, 0);
+  return check_phase(e, number);
 }
 
 static bool uses_own(const tvmrt_port* port) { return port->grows && port->bound == port->own; }
@@ -306,7 +323,7 @@ static int plan_sizes(tvmrt_aot_executor* e, placement* p) {
   tvmrt_run_memory* m = e->memory;
   const tvmrt_run_plan* plan = m->plan;
   memset(m->sizes + plan->num_sizes, 0, (size_t)plan->num_found * sizeof(*m->sizes));
-  TVMRT_RETURN_IF_ERROR(count(e));
+  TVMRT_RETURN_IF_ERROR(count(e, 0));
   p->used = 0;
   m->current = NULL; /* it may be this one, if later runs have failed */
   TVMRT_RETURN_IF_ERROR(measure_inputs(e));
@@ -403,7 +420,7 @@ static int32_t place_found(tvmrt_run_link* link, int32_t number, const int32_t* 
   placement* p = &m->kept[KEPT_PLACEMENTS];
   link->outputs = e->args + e->base.inputs.count;
   memcpy(m->sizes + m->plan->num_sizes, found, (size_t)m->plan->num_found * sizeof(*found));
-  TVMRT_RETURN_IF_ERROR(count(e));
+  TVMRT_RETURN_IF_ERROR(count(e, number));
   TVMRT_RETURN_IF_ERROR(place(e, number, p));
   return provide(e, number, p);
 }

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
+from operator import le
 from typing import Any
 
 from tvmrt.compiler.ir.extent import SymInt, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.undecided import statically_known_true
 
 from .c.initializers import triple
 
@@ -113,8 +115,9 @@ class Window:
         return Window(1, row, row, step, self.y_stride)
 
     def overlaps_padding(self, dim: int) -> bool:
-        """Return whether a window overlaps padding along an axis."""
-        return self.pad[dim] > 0 or self.padded_extent(dim) - self.pad[dim] > self.in_[dim]
+        """Return whether a window overlaps padding along an axis in some runs."""
+        last = self.padded_extent(dim) - self.pad[dim]
+        return self.pad[dim] > 0 or not statically_known_true(le, last, self.in_[dim])
 
     def column_segments(self) -> list[tuple[int, int]]:
         """Return (pixels, columns) for each segment of a row whose windows have the same kernel

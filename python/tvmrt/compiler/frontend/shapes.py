@@ -41,7 +41,7 @@ def infer_extent(x: Value, others: Sequence[SymInt]) -> SymInt | None:
         if n in left:
             left.remove(n)
             known = exact_quotient(known, n)
-    return _exact_quotient(prod(left), known) if known else None
+    return _exact_quotient(prod(left), known) if known != 0 else None
 
 
 def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:

@@ -12,6 +12,8 @@ from tvmrt.compiler.ir.extent import SymInt
 from .context import OperatorContext
 from .size_expressions import HALF, MAX_EXTENT, SizeExpr, bounds, cast_to, exact_extent
 
+MAX_BOUND = 1 << 24  # larger bounds of data-dependent numbers are not used
+
 
 def exact_extents(numbers: np.ndarray) -> list[SymInt] | None:
     """Return integers as extents that are exact at all sizes; None if there are none."""
@@ -45,7 +47,8 @@ def _to_extent(ctx: OperatorContext, expr: SizeExpr) -> SymInt:
     if found is not None:
         return found
     low, high = bounds(expr)  # type: ignore[misc]
-    high = min(high, MAX_EXTENT)  # each run checks it
+    if high > MAX_BOUND and any(s.is_unbounded for s in expr.symbols):
+        high = MAX_EXTENT  # has no bound either: each run checks it
     scalar = emit_expression(ctx, cast_to(expr, "int64"))
     return ctx.data_dependent_extent(scalar, low, high, "size")
 

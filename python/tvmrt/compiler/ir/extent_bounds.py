@@ -191,9 +191,9 @@ def _bounds_by_remainders(extent: Any) -> tuple[int, int] | None:
     with ``period * n + remainder`` in its place, the quotients are sums. None if there are too many
     remainders."""
     divisors: dict[Any, int] = {}
-    for quotient in _quotients(extent):
+    for quotient, divisor in _quotients(extent):
         for symbol in quotient.number.symbols():
-            divisors[symbol] = lcm(divisors.get(symbol, 1), quotient.divisor)
+            divisors[symbol] = lcm(divisors.get(symbol, 1), divisor)
     # those of the other symbols are tried for each remainder
     if not divisors or prod(divisors.values()) > MAX_PERIOD or extent.weight > MAX_EXACT_WEIGHT:
         return None
@@ -204,7 +204,7 @@ def _bounds_by_remainders(extent: Any) -> tuple[int, int] | None:
         last = (symbol.high - first) // period
         steps = replace(symbol, name=f"{symbol.name}_by_{period}", low=0, high=last, zeros=())
         part = extent.at({**others, symbol.name: period * steps.extent + first})
-        if hasattr(part, "terms") and any(steps in q.number.symbols() for q in _quotients(part)):
+        if hasattr(part, "terms") and any(steps in q.number.symbols() for q, _ in _quotients(part)):
             return None
         ends = bounds(part)
         low.append(ends[0])
@@ -253,14 +253,16 @@ def _line(number: Any) -> tuple[Any, int, int] | None:
     return (atoms[0], factor, first) if len(atoms) == 1 and not atoms[0].computed else None
 
 
-def _quotients(extent: Any) -> Iterator[Any]:
-    """Yield the quotients in an extent, and in the numbers of these."""
+def _quotients(extent: Any, outer: int = 1) -> Iterator[tuple[Any, int]]:
+    """Yield the quotients in an extent, and in the numbers of these, each with the product of its
+    divisor and those of the quotients around it."""
     for atoms, _ in extent.terms:
         for atom in atoms:
             if atom.computed:
+                divisor = outer * getattr(atom, "divisor", 1)
                 if hasattr(atom, "divisor"):
-                    yield atom
-                yield from _quotients(atom.number)
+                    yield atom, divisor
+                yield from _quotients(atom.number, divisor)
 
 
 def _bounds_at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .dtype import DType
+from .extent import sym_max
 from .op import REDUCE, Op, define
 from .traits import Trait
 
@@ -88,7 +89,7 @@ class ReduceOp(Op):
     def finish_for(self, dtype: DType, acc: str, n: int) -> str:
         """Return the C expression of the result of a reduction over ``n`` elements."""
         wide = self.accumulator(dtype)
-        result = self.finish.format(acc=acc, n=f"({wide}){max(n, 1) if dtype.is_int else n}")
+        result = self.finish.format(acc=acc, n=f"({wide}){sym_max(n, 1) if dtype.is_int else n}")
         return result if wide == dtype.c else f"({dtype.c})({result})"
 
     def start_for(self, dtype: DType) -> str:
@@ -132,7 +133,7 @@ class MeanOp(ReduceOp):
 
     def finish_for(self, dtype: DType, acc: str, n: int) -> str:
         if self.header_for(dtype):
-            return f"tvmrt_mean_end_{dtype.name}({acc}, {max(n, 1)})"
+            return f"tvmrt_mean_end_{dtype.name}({acc}, {sym_max(n, 1)})"
         return super().finish_for(dtype, acc, n)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.compiler.ir.extent import sym_max, sym_min, symbols_of, upper_bound
+from tvmrt.compiler.ir.extent import SymInt, sym_max, sym_min, symbols_of, upper_bound
 from tvmrt.compiler.ir.rounding import ceil_div, round_up
 
 from ..geometry import FLOAT, Window
@@ -31,7 +31,7 @@ class LineBuffer:
     """
 
     slots: tuple[int, int]
-    left: int
+    left: SymInt
     columns: int
     width: int
 
@@ -345,7 +345,7 @@ def row_sections(window: Window) -> tuple[tuple[int, int], ...]:
 def line_buffer_of(window: Window) -> LineBuffer:
     """Return the line buffer for the rows that a window needs."""
     width, skip = window.padded_extent(2), max(0, -window.pad[2])
-    left = min(max(0, window.pad[2]), width)
+    left = sym_min(max(0, window.pad[2]), width)
     columns = sym_max(0, sym_min(window.in_[2] - skip, width - left))
     return LineBuffer((window.window_extent(0), window.window_extent(1)), left, columns, width)
 

@@ -13,7 +13,7 @@ import numpy as np
 from tvmrt.compiler.frontend.dims import size_name
 from tvmrt.compiler.frontend.size_expressions import leaf
 from tvmrt.compiler.frontend.size_propagation import ElementEvaluator, Elements, object_array
-from tvmrt.compiler.frontend.size_tensors import extents_of
+from tvmrt.compiler.frontend.size_tensors import MAX_BOUND, extents_of
 from tvmrt.compiler.ir import Node, Trait, Value
 from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
 from tvmrt.compiler.ir.extent import INT_MAX, SymInt, as_extent, symbols_of, upper_bound
@@ -22,8 +22,6 @@ from tvmrt.compiler.ir.value_ranges import interval
 from tvmrt.option_syntax import option
 
 from .onnx_node import OnnxNode
-
-MAX_BOUND = 1 << 24  # maximum bound from interval analysis
 
 
 def evaluate_extents(ctx: OnnxNode, value: Value, bounded: bool = False) -> np.ndarray | None:

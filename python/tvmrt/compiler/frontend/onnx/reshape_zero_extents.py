@@ -12,7 +12,15 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.compiler.ir.extent import Extent, SymInt, bounds, exact_quotient, lower_bound, sym_max, symbols_of
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    SymInt,
+    bounds,
+    exact_quotient,
+    lower_bound,
+    sym_max,
+    symbols_of,
+)
 from tvmrt.compiler.ir.extent_bounds import all_sizes
 
 
