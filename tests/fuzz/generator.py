@@ -105,7 +105,7 @@ class Growing:
 
     def const(self, array: Any) -> str:
         name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.constants.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def value(self, name: str) -> np.ndarray:

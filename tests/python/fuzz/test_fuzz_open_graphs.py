@@ -61,6 +61,37 @@ def test_results_of_a_network(body, kinds, monkeypatch):
     assert found == kinds
 
 
+# Shapes of x with N = 0 rows, which the standard refuses: what tvmrt gives is judged by the 0 that
+# it keeps, or undetermined.
+EMPTY = {
+    "to [8, N]": ("e = Constant<value_ints = [8]>() t = Concat<axis = 0>(e, s)", "skipped"),
+    "to [N, 8]": ("e = Constant<value_ints = [8]>() t = Concat<axis = 0>(s, e)", "wrong"),
+    "to [8, -1, N]": ("e = Constant<value_ints = [8, -1]>() t = Concat<axis = 0>(e, s)", "skipped"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EMPTY)
+def test_shapes_with_zeros_that_the_standard_refuses(case, monkeypatch):
+    body, kind = EMPTY[case]
+    monkeypatch.setattr(open_graphs.tvmrt, "load", lambda *_, **__: _Empty())
+    model = _model(
+        f"s = Shape<end = 1>(x) {body} y = Reshape(x, t)", "float[N,2] x", "float[A,B] y"
+    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    for node in model.graph.node:
+        node.name = node.output[0]
+    runs = [({"N": 0}, {"x": np.zeros((0, 2), np.float32)})]
+    ((found, text),) = open_graphs.judged(model, runs)
+    assert found == kind and text
+
+
+class _Empty:
+    """Network that returns an empty tensor of 8 rows."""
+
+    def __call__(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"y": np.zeros((8, 0), np.float32)}
+
+
 def test_an_error_where_onnxruntime_runs_is_refused(monkeypatch):
     def load(*_: object, **__: object) -> None:
         raise ValueError("it is not supported")
