@@ -18,6 +18,8 @@
 
 enum { KEPT_PLACEMENTS = 4, ALIGN_BYTES = 64 };
 
+static const double MAX_ESTIMATE = 4611686018427387904.0; /* 2^62 */
+
 /* What a run of some sizes needs, or a phase of it. */
 typedef struct placement {
   uint64_t used; /* number of the run that used it last; 0: it has no values */
@@ -180,12 +182,13 @@ static int fail_sizes(const tvmrt_aot_executor* e, double elements, uint64_t byt
 
 /* ---- planning ---- */
 
-static int check_counts(const tvmrt_aot_executor* e, int32_t first, int32_t end, double minimum) {
+static int check_counts(const tvmrt_aot_executor* e, int32_t first, int32_t end, double minimum,
+                        double maximum) {
   int32_t i;
   for (i = first; i < end; ++i) {
     const double count = e->memory->estimates[i];
     /* also for a NaN; a run may find negative sizes */
-    if (!(count >= minimum && count <= INT32_MAX)) return fail_sizes(e, count, 0);
+    if (!(count >= minimum && count <= maximum)) return fail_sizes(e, count, 0);
   }
   return 0;
 }
@@ -197,24 +200,26 @@ static int check_phase(const tvmrt_aot_executor* e, int32_t number) {
   int32_t first = number == 0 ? plan->num_buffers : plan->num_tensors;
   int32_t end = plan->num_tensors;
   size_t i;
-  TVMRT_RETURN_IF_ERROR(check_counts(e, first_of(e->memory, number), plan->phase_ends[number], 0));
-  TVMRT_RETURN_IF_ERROR(check_counts(e, first, end, 0));
+  TVMRT_RETURN_IF_ERROR(
+      check_counts(e, first_of(e->memory, number), plan->phase_ends[number], 0, INT32_MAX));
+  TVMRT_RETURN_IF_ERROR(check_counts(e, first, end, 0, INT32_MAX));
   for (i = 0; i < e->base.outputs.count; ++i) {
     first = end;
     end += e->base.outputs.items[i].bound->dl.ndim;
-    if (plan->output_phases[i] == number) TVMRT_RETURN_IF_ERROR(check_counts(e, first, end, 0));
+    if (plan->output_phases[i] == number)
+      TVMRT_RETURN_IF_ERROR(check_counts(e, first, end, 0, INT32_MAX));
   }
   return 0;
 }
 
 /* Exact counts may only be computed if they do not overflow, which the estimates show. An estimate
- * is not rounded as the exact value is, so that it may be below 0 where that is 0. */
+ * is not rounded as the exact value is, so that it may be below 0, or far above, where that is 0. */
 static int count(const tvmrt_aot_executor* e, int32_t number) {
   tvmrt_run_memory* m = e->memory;
   const int32_t num_counts = m->plan->num_tensors + m->plan->num_extents;
   int32_t i;
   m->plan->estimate(m->sizes, m->estimates);
-  TVMRT_RETURN_IF_ERROR(check_counts(e, 0, num_counts, -(double)INT32_MAX));
+  TVMRT_RETURN_IF_ERROR(check_counts(e, 0, num_counts, -MAX_ESTIMATE, MAX_ESTIMATE));
   m->plan->count(m->sizes, m->counts);
   for (i = 0; i < num_counts; ++i) m->estimates[i] = (double)m->counts[i];
   return check_phase(e, number);

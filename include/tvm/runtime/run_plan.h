@@ -54,7 +54,7 @@ typedef struct tvmrt_run_plan {
   /*! \brief Compute approximate values: `num_tensors` element counts, then `num_extents` extents.
    * An extent that depends on data is the maximum. */
   void (*estimate)(const int32_t* sizes, double* counts);
-  /*! \brief Compute the same values exactly; only called if no estimate is above 2^31 - 1. */
+  /*! \brief Compute the same values exactly; only called if no estimate is above 2^62. */
   void (*count)(const int32_t* sizes, int64_t* counts);
   int32_t num_found;         /*!< Sizes that a run finds; in `sizes` they follow the dimensions. */
   int32_t num_phases;        /*!< 1, and one for each time that a run has found sizes. */

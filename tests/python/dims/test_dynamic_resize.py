@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from any_size_case import assert_close, loaded, results
 from dynamic_networks import FLOAT, Draft
@@ -89,3 +90,29 @@ def test_irrational_scale(tmp_path):
     y = draft.node("Resize", ["x", "", draft.constant([1, 1, 1, np.pi], "f")], mode="linear")
     model = draft.model({"x": (FLOAT, [1, 2, 3, "W"])}, {y: FLOAT})
     check(model, {"W": 60000}, [{"x": (1, 2, 3, w)} for w in (1, 7, 113, 59999, 60000)], tmp_path)
+
+
+# The shorter side of an image becomes 16 pixels, but the longer one at most 40, as in detectors.
+SHORTER_SIDE = """
+    <ir_version: 9, opset_import: ["" : 18]>
+    g (float[1,1,height,width] x) => (float[1,1,a,b] y) {
+        s = Shape<start=2>(x) f = Shape<end=2>(x)
+        least = ReduceMin<keepdims=0>(s) lf = Cast<to=1>(least) lr = Reciprocal(lf)
+        c = Constant<value_float=16.0>() d = Constant<value_float=40.0>() by = Mul(lr, c)
+        most = ReduceMax<keepdims=0>(s) mf = Cast<to=1>(most) mr = Reciprocal(mf)
+        limit = Mul(mr, d) scale = Min(by, limit)
+        sf = Cast<to=1>(s) scaled = Mul(sf, scale) whole = Floor(scaled) n = Cast<to=7>(whole)
+        sizes = Concat<axis=0>(f, n)
+        y = Resize<mode="linear", coordinate_transformation_mode="half_pixel">(x, , , sizes) }"""
+
+
+def test_open_images_are_scaled_to_their_shorter_side():
+    model = onnx.parser.parse_model(SHORTER_SIDE)
+    network = tvmrt.load(model, cache=False)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for height, width in ((32, 32), (20, 90), (7, 5), (300, 200)):
+        x = np.random.default_rng(0).uniform(-1, 1, (1, 1, height, width)).astype(np.float32)
+        (expected,) = session.run(None, {"x": x})
+        found = network({"x": x})["y"]
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-4)

@@ -41,7 +41,7 @@ def infer_extent(x: Value, others: Sequence[SymInt]) -> SymInt | None:
         if n in left:
             left.remove(n)
             known = exact_quotient(known, n)
-    return _exact_quotient(prod(left), known) if known != 0 else None
+    return _exact_quotient(prod(left), known) if known else None
 
 
 def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
@@ -61,13 +61,15 @@ def _exact_quotient(number: SymInt, divisor: SymInt) -> SymInt | None:
 
 def slice_range(extent: SymInt, start: SymInt, end: SymInt, step: int) -> tuple[SymInt, SymInt]:
     """Return the first index of a slice and the number of its elements."""
+    if step < 0:
+        # unlike in Python, a start before the first element is that element
+        first, last = (_clamp_index(n, extent, -1) for n in (start, end))
+        first = sym_max(first, 0)
+        count = sym_min(ceil_div(sym_max(first - last, 0), -step), extent)
+        return (first if upper_bound(count) else 0), count
     if not symbols_of(extent, start, end):
         found = range(extent)[start:end:step]
         return (found.start if found else 0), len(found)
-    if step < 0:
-        first, last = (_clamp_index(n, extent, -1) for n in (start, end))
-        count = ceil_div(sym_max(first - last, 0), -step)
-        return (sym_max(first, 0) if upper_bound(count) else 0), count
     first, last = (_clamp_index(n, extent) for n in (start, end))
     return first, ceil_div(sym_max(last - first, 0), step)
 

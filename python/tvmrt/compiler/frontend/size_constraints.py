@@ -99,8 +99,6 @@ def _satisfiable_conditions(conditions: Sequence[Condition]) -> tuple[Condition,
     size satisfies all conditions on a dimension."""
     kept: list[Condition] = []
     for condition in conditions:
-        if condition.counts and condition.equal:
-            continue  # the size is replaced, or the node checks it
         if is_implied_by(condition.zero, [other.zero for other in kept]):
             continue
         is_open = any(symbol.is_unbounded for symbol in condition.symbols)

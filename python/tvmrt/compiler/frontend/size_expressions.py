@@ -18,6 +18,7 @@ import numpy as np
 
 from tvmrt.compiler.ir.dtype import DTYPES
 from tvmrt.compiler.ir.extent import Extent, Quotient, Symbol, SymInt, is_unbounded, symbols_of
+from tvmrt.compiler.ir.extent import bounds as extent_bounds
 from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
 from tvmrt.compiler.ir.float_to_int import to_integers
 from tvmrt.compiler.ir.intervals import Ends, result_interval
@@ -292,7 +293,9 @@ def _extent_interval(extent: Extent, low: Sizes, high: Sizes) -> Ends:
             down, up = down * small, up * large
         lower = lower + factor * (down if factor > 0 else up)
         upper = upper + factor * (up if factor > 0 else down)
-    return np.asarray(lower), np.asarray(upper)
+    least, most = extent_bounds(extent)  # closer if terms depend on each other, as in a minimum
+    lower = np.maximum(lower, least if abs(least) <= MAX_EXACT else lower)
+    return lower, np.minimum(upper, most if abs(most) <= MAX_EXACT else upper)
 
 
 def _atom(atom: Any, low: Sizes, high: Sizes) -> Ends:

@@ -33,7 +33,7 @@ from .extent import (
     sym_max,
     symbols_of,
 )
-from .undecided import deciding_by
+from .undecided import UndecidedExtent, deciding_by
 
 MAX_REDUCTIONS = 64
 LARGE_SIZE = 1 << 20  # a question that bounds do not decide is answered as for sizes this large
@@ -229,7 +229,11 @@ def _remainder(extent: SymInt, zeros: Sequence[Extent]) -> SymInt:
     for _ in range(MAX_REDUCTIONS):
         if not isinstance(extent, Extent):
             break
-        less = next((n for zero in zeros if (n := _eliminate_term(extent, zero)) is not None), None)
+        try:
+            found = (_eliminate_term(extent, zero) for zero in zeros)
+            less = next((each for each in found if each is not None), None)
+        except UndecidedExtent:  # it is too long
+            break
         if less is None:
             break
         extent = less

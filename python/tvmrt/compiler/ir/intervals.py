@@ -16,6 +16,7 @@ from .op import Op
 
 Ends = tuple[np.ndarray, np.ndarray]  # of intervals, both included
 Compute = Callable[..., np.ndarray]  # the operator at one number of each operand
+_DIVISORS = {"div": 1, "reciprocal": 0}  # the operand at whose zeros the result has no bound
 
 
 def result_interval(op: Op, operands: Sequence[Ends], compute: Compute) -> Ends | None:
@@ -24,10 +25,16 @@ def result_interval(op: Op, operands: Sequence[Ends], compute: Compute) -> Ends 
     An end is NaN or infinite if the operator has no bound there. Rounding is monotonic: if
     ``compute`` rounds like the network, the ends bound the network's own numbers.
     """
-    rule = _RULES.get(op.name)
-    if rule is not None:
-        return rule(compute, *operands)
-    return _at_ends(compute, operands, op.monotonic) if op.monotonic else None
+    if op.name == "equal":
+        return _equal(*operands)
+    if not op.monotonic:
+        return None
+    low, high = _at_ends(compute, operands, op.monotonic)
+    if op.name not in _DIVISORS:
+        return low, high
+    least, most = operands[_DIVISORS[op.name]]
+    nonzero = (least > 0) | (most < 0)
+    return np.where(nonzero, low, -np.inf), np.where(nonzero, high, np.inf)
 
 
 def _at_ends(compute: Compute, operands: Sequence[Ends], signs: str) -> Ends:
@@ -51,15 +58,6 @@ def _ends(operands: Sequence[Ends], signs: str, is_low: bool) -> Iterator[tuple[
     return product(*choices)
 
 
-def _div(compute: Compute, a: Ends, b: Ends) -> Ends:
-    low, high = _at_ends(compute, (a, b), "**")
-    nonzero = (b[0] > 0) | (b[1] < 0)
-    return np.where(nonzero, low, -np.inf), np.where(nonzero, high, np.inf)
-
-
-def _equal(compute: Compute, a: Ends, b: Ends) -> Ends:
+def _equal(a: Ends, b: Ends) -> Ends:
     one = (a[0] == a[1]) & (b[0] == b[1]) & (a[0] == b[0])
     return one, (a[0] <= b[1]) & (b[0] <= a[1])
-
-
-_RULES = {"div": _div, "equal": _equal}

@@ -252,6 +252,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
         _trunc_div,
+        monotonic="**",
     ),
     PointwiseOp(
         "floor_mod",
@@ -413,6 +414,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "reciprocal",
         {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
         np.reciprocal,
+        monotonic="-",
     ),
     _libm("exp", np.exp, MATH),
     _libm("expm1", np.expm1, MATH),

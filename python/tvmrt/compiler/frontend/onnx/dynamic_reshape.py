@@ -69,9 +69,8 @@ def reshape_data_dependent(ctx: NodeContext, x: Value, requested: Sequence[SymIn
     None if the extents are those of x itself, or if -1 cannot be inferred.
     """
     known = [n for n in requested if n != -1]
-    if infer_extent(x, known) is not None or set(data_dependent_symbols(x.shape)) & set(
-        data_dependent_symbols(known)
-    ):
+    shared = set(data_dependent_symbols(x.shape)) & set(data_dependent_symbols(known))
+    if shared or infer_extent(x, known) is not None:
         return None
     fixed = prod(n for n in x.shape if isinstance(n, int))
     named = prod(n for n in known if isinstance(n, int))

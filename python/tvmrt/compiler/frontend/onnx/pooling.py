@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.assumptions import is_at_least
-from tvmrt.compiler.ir.extent import sym_max, sym_min, symbols_of
+from tvmrt.compiler.ir.extent import data_dependent_symbols, sym_max, sym_min, symbols_of
 from tvmrt.compiler.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -30,8 +30,9 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
         count = (ceil_div(room, s) if ceil else room // s) + 1
         if ceil:  # without a last window that would begin past the end of the data
             count = count - sym_min(sym_max((count - 1) * s - (n + b) + 1, 0), 1)
-        # with ceil_mode, some dynamic sizes give no window at all
-        if not is_at_least(count, 0 if ceil and symbols_of(count) else 1):
+        # an open size with no window at all gets a variant, so that others are not sliced
+        is_open = symbols_of(count) and not (ceil or data_dependent_symbols(count))
+        if not is_at_least(count, 1 if is_open else 0):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
         extents.append(count)
     return tuple(extents)

@@ -35,16 +35,18 @@ def resolve_zero_extents(
     """
     zero = {
         i: sym_max(1 - n, 0)  # 1 if the extent is 0, else 0
-        for i, n in enumerate(shape)
-        if i != free and i < len(input_extents) and can_be_zero(n)
-        and n != input_extents[i] and exact_quotient(input_extents[i], n) is None
-    }  # fmt: skip
+        for i, (n, own) in enumerate(zip(shape, input_extents))
+        if i != free and can_be_zero(n) and not _is_zero_with(own, n)
+    }
     result = list(shape)
     if not zero:
         return result
     copied = [n + input_extents[i] * zero[i] if i in zero else n for i, n in enumerate(shape)]
     if free is None:
-        # only a result without elements has as many elements as the input
+        # only a result without elements has as many elements as the input, which is then empty
+        # along another axis than that of the 0, or the copied extent is 0
+        empties = {i for i, n in enumerate(input_extents) if can_be_zero(n)}
+        zero = {i: is_zero for i, is_zero in zero.items() if empties - {i}}
         if not any(can_be_zero(input_extents[i] if i in zero else n) for i, n in enumerate(shape)):
             return result
         empty = sym_max(1 - prod(copied), 0)
@@ -53,6 +55,12 @@ def resolve_zero_extents(
         return result
     copied[free] = shape[free] * prod(1 - is_zero for is_zero in zero.values())
     return copied
+
+
+def _is_zero_with(own: SymInt, n: SymInt) -> bool:
+    """Return whether an extent is known to be 0 in each run with an ``n`` of 0: its multiple, or a
+    fraction of it."""
+    return own == 0 or exact_quotient(own, n) is not None or isinstance(exact_quotient(n, own), int)
 
 
 def can_be_zero(n: SymInt) -> bool:
