@@ -42,6 +42,16 @@ CASES = {
     "last elements reversed, of at least one": f"""(float[K] y) {{ {FOUND}
         s = Constant<value_ints=[-2]>() e = Constant<value_ints=[-9]>()
         a = Constant<value_ints=[0]>() y = Slice(f, s, e, a, s) }}""",
+    "Hardmax of any number": f"""(float[K] y) {{ {FOUND} y = Hardmax<axis=0>(f) }}""",
+    "Tile by a number that may be negative": """(float[K] y) {
+        n = Shape(x) ten = Constant<value_ints=[10]>() least = Min(n, ten)
+        three = Constant<value_ints=[3]>() r = Sub(least, three) y = Tile(x, r) }""",
+    "Slice to the end of many parts": f"""(float[K] y) {{ {FOUND}
+        big = Constant<value_ints=[2147483648]>() six = Constant<value_ints=[6]>()
+        by = Constant<value_ints=[3]>() first = Constant<value_ints=[0]>()
+        a = Concat<axis=0>(x, f) n = Shape(a) s = Div(n, by) b = Slice(a, s, big, first)
+        m = Shape(b) t = Div(m, by) c2 = Slice(b, t, big, first)
+        l = Shape(c2) u = Div(l, by) y = Slice(c2, u, big, first) }}""",
     "ReduceSum of integers": f"""(int64[1] y) {{ {FOUND}
         i = Cast<to=7>(f) first = Constant<value_ints=[0]>() y = ReduceSum(i, first) }}""",
     "ReduceMean of integers": f"""(int64[1] y) {{ {FOUND}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import pi, prod, sqrt
+from math import inf, pi, prod, sqrt
 from typing import NamedTuple
 
 from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import lower_bound
 from tvmrt.compiler.ir.op import normalize_axis
 
 from .context import NodeContext
@@ -167,8 +168,14 @@ def hardmax(ctx: NodeContext) -> Value:
     """Return 1 at the first of the largest elements, 0 elsewhere."""
     x = ctx.required(0)
     axis, rows = _softmax_axis(ctx, x)
-    winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
     count = rows.shape[axis]
+    if lower_bound(count) < 1:  # argmax needs an element
+        after = tuple(int(d == axis) for d in range(len(rows.shape)))
+        before, lowest = (0,) * len(after), ctx.like(-inf, rows)
+        some = ctx.emit("pad", [rows, lowest], before=before, after=after, mode="constant")
+    else:
+        some = rows
+    winner = ctx.emit("argmax", [some], axis=axis, keepdims=1, select_last=0)
     shape = [count if d == axis else 1 for d in range(len(rows.shape))]
     positions = ctx.reshape(ctx.iota(count, what="the axis"), shape)
     out = ctx.cast(ctx.emit("equal", [winner, positions]), x.dtype.name)

@@ -280,7 +280,7 @@ def expand(ctx: NodeContext) -> Value:
 @onnx_op("Tile")
 def tile(ctx: NodeContext) -> Value:
     x, repeats = ctx.required(0), ctx.int_operand(1, "the number of repeats")
-    if len(repeats) != len(x.shape) or any(lower_bound(r) < 0 for r in repeats):
+    if len(repeats) != len(x.shape) or not all(is_at_least(r, 0) for r in repeats):
         raise ValueError(f"repeats {repeats} do not fit {x.type}")
     interleaved_shape = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
     filled = ctx.expand(interleaved_shape, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
