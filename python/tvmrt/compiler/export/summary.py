@@ -79,9 +79,9 @@ class PoolSummary:
     """Memory pool.
 
     ``capacity_bytes``: null if no limit was given. ``lower_bound_bytes``: Lower bound of any plan.
-    ``kept_bytes``: Part of used_bytes that holds copied weights. ``is_external``: The caller provides this
-    memory. ``section``: Linker section. ``device``: Device that owns the memory; empty for host
-    memory.
+    ``kept_bytes``: Part of used_bytes that holds copied weights. ``is_external``: The caller
+    provides this memory. ``section``: Linker section. ``device``: Device that owns the memory;
+    empty for host memory.
     """
 
     name: str

@@ -248,8 +248,8 @@ class Step:
 class MemoryPool:
     """Memory of the target, and the planner's use of it; sizes in bytes.
 
-    Without ``capacity`` it is unlimited. The caller provides it (``is_external``), or it is part of the
-    artefact, in the linker section ``section`` or in zero-initialised memory. The first
+    Without ``capacity`` it is unlimited. The caller provides it (``is_external``), or it is part of
+    the artefact, in the linker section ``section`` or in zero-initialised memory. The first
     ``reserved_bytes`` belong to other networks and to weights that outlive a run; ``kept_bytes``
     of these are weights of this network. ``used_bytes`` includes them, and is 0 if nothing of this
     network is in it. ``lower_bound_bytes``: minimum of any plan with the same buffers in it.
