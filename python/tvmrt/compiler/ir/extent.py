@@ -281,22 +281,22 @@ class Extent:
     # Comparisons, decided by bounds.
 
     def __lt__(self, other: Any) -> bool:
-        return _is_negative(self - other, f"{self!r} < {other!r}")
+        return _is_negative(self - other, self, "<", other)
 
     def __gt__(self, other: Any) -> bool:
         if isinstance(other, Integral) and other >= INT_MAX and is_unbounded(self):
             return False
-        return _is_negative(other - self, f"{self!r} > {other!r}")
+        return _is_negative(other - self, self, ">", other)
 
     def __le__(self, other: Any) -> bool:
         if isinstance(other, Integral) and other >= INT_MAX and is_unbounded(self):
             return True  # each run checks the sizes of its tensors
-        return not _is_negative(other - self, f"{self!r} <= {other!r}")
+        return not _is_negative(other - self, self, "<=", other)
 
     def __ge__(self, other: Any) -> bool:
         if isinstance(other, Integral) and other <= -INT_MAX and is_unbounded(self):
             return True
-        return not _is_negative(self - other, f"{self!r} >= {other!r}")
+        return not _is_negative(self - other, self, ">=", other)
 
     def __abs__(self) -> SymInt:
         return self if lower_bound(self) >= 0 else sym_max(self, -self)
@@ -338,17 +338,17 @@ def is_unbounded(*values: Any) -> bool:
     return any(s.is_unbounded for v in values if not isinstance(v, int) for s in v.symbols())
 
 
-def _is_negative(difference: SymInt, words: str) -> bool:
+def _is_negative(difference: Any, a: Any, sign: str, b: Any) -> bool:
     low, high = bounds(difference)
     if high < 0:
         return True
     if low >= 0:
         return False
     decide = decider()
-    answer = None if decide is None else decide(difference)  # type: ignore[arg-type]
+    answer = None if decide is None else decide(difference)
     if answer is not None:
         return answer
-    raise UndecidedExtent(f"whether {words} {unknown_text(difference, True)}")  # type: ignore[arg-type]
+    raise UndecidedExtent(f"whether {a!r} {sign} {b!r} {unknown_text(difference, True)}")
 
 
 def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
