@@ -391,6 +391,15 @@ def test_no_warning_is_given_for_open_dimensions(tmp_path):
         tvmrt.load(PARTS, cache=tmp_path)(**arrays(x=(1, 30)))
 
 
+def test_no_warning_is_given_for_sizes_that_a_run_finds():
+    model = model_of("""g (float[ROWS] x) => (int64[pairs,2] y) {
+        s = Constant<value_ints=[-1,2]>() i = NonZero(x) y = Reshape(i, s) }""")
+    network = tvmrt.load(model, cache=False)  # a warning is an error in this file
+    assert network(np.ones(4, np.float32)).tolist() == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="multiple of 2"):
+        network(np.ones(3, np.float32))
+
+
 def test_a_burst_of_calls_keeps_few_executors(tmp_path):
     network = tvmrt.load(RELU, cache=tmp_path)
     together = threading.Barrier(12)

@@ -66,8 +66,8 @@ def narrow_sizes(constraints: SizeConstraints, assumed: Assumptions) -> SizeCons
 
 
 def warn_of_constraints(constraints: SizeConstraints, declared: Mapping[str, Declaration]) -> None:
-    """Warn that a network is valid at fewer sizes than the caller declared. Dimensions without an
-    upper bound are those that the caller did not declare."""
+    """Warn that a network is valid at fewer sizes than the caller declared. The caller did not
+    declare dimensions without an upper bound, and sizes that a run finds."""
     open_dims = {
         name
         for name, bounds in declared.items()
@@ -84,7 +84,11 @@ def warn_of_constraints(constraints: SizeConstraints, declared: Mapping[str, Dec
     ]
     for text in messages:
         warnings.warn(text, TvmrtWarning, stacklevel=3)
-    reported = [c for c in constraints.checked if not all(is_open(s.name) for s in c.symbols)]
+    reported = [
+        c
+        for c in constraints.checked
+        if not all(is_open(s.name) or s.source is not None for s in c.symbols)
+    ]
     for words, conditions in _group_by_text(reported).items():
         is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
         warnings.warn(
