@@ -227,13 +227,6 @@ static int reset_state(tvmrt_executor* base) {
   return 0;
 }
 
-/* Main receives the DLTensor inside of the NDArray; its address is stable while the port or the
- * pool retains the tensor. */
-void tvmrt__aot_set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
-  e->args[i].v_handle = &t->dl;
-  e->codes[i] = kTVMDLTensorHandle;
-}
-
 /* Update main's arguments from the ports' tensors, after each change of a port. */
 static void update_args(tvmrt_aot_executor* e) {
   const tvmrt_ports* inputs = &e->base.inputs;

@@ -36,8 +36,12 @@ void tvmrt__run_memory_free(struct tvmrt_run_memory* memory);
  * failure outputs are unchanged. */
 int tvmrt__aot_plan_run(tvmrt_aot_executor* e);
 
-/* Let main receive a tensor as argument i. */
-void tvmrt__aot_set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t);
+/* Let main receive the DLTensor inside of an NDArray as argument i; its address is stable while the
+ * port or the pool retains the tensor. */
+static inline void tvmrt__aot_set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
+  e->args[i].v_handle = &t->dl;
+  e->codes[i] = kTVMDLTensorHandle;
+}
 
 int tvmrt__aot_profile(tvmrt_executor* e, tvmrt_buf* text);
 

@@ -279,18 +279,6 @@ static int infer_all(inferred_shape* all, const tvmrt_region* region) {
   return 0;
 }
 
-/* The arrays are the runtime's own memory; they are constant only for devices. */
-void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
-  tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)tensor;
-  const size_t bytes = (size_t)t->ndim * sizeof(*shape);
-  if (bytes == 0) return;
-  memcpy(tvmrt__min_extents(t), shape, bytes);
-  /* From the copy: `shape` may be the tensor's own, and memcpy() requires that source and target do
-   * not overlap. */
-  memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__min_extents(t), bytes);
-  (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
-}
-
 /* Also unchanged given ones: dynamic dimensions become fixed by this. */
 static void set_shapes(const inferred_shape* all, const tvmrt_region* region) {
   int32_t i;

@@ -1,6 +1,6 @@
 /* A region as one oneDNN primitive: a convolution or matmul and the pointwise nodes after it. */
-#ifndef TVMRT_DEVICES_DNNL_LAYER_H_
-#define TVMRT_DEVICES_DNNL_LAYER_H_
+#ifndef TVMRT_PLUGINS_DNNL_LAYER_H_
+#define TVMRT_PLUGINS_DNNL_LAYER_H_
 
 #include <oneapi/dnnl/dnnl.h>
 #include <tvm/runtime/device.h>

@@ -1,6 +1,6 @@
 /* Differences between oneDNN 2 and oneDNN 3. Functions return a oneDNN status. */
-#ifndef TVMRT_DEVICES_DNNL_VERSIONS_H_
-#define TVMRT_DEVICES_DNNL_VERSIONS_H_
+#ifndef TVMRT_PLUGINS_DNNL_VERSIONS_H_
+#define TVMRT_PLUGINS_DNNL_VERSIONS_H_
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>

@@ -14,8 +14,8 @@
  *
  * Functions return 0, or -1 with the error text set, unless stated otherwise.
  */
-#ifndef TVMRT_DEVICES_OPENCL_OPENCL_H_
-#define TVMRT_DEVICES_OPENCL_OPENCL_H_
+#ifndef TVMRT_PLUGINS_OPENCL_OPENCL_H_
+#define TVMRT_PLUGINS_OPENCL_OPENCL_H_
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>

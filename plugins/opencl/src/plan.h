@@ -1,6 +1,6 @@
 /* Parts of a plan: attributes of kernel nodes, images, and buffers of tensors. */
-#ifndef TVMRT_DEVICES_OPENCL_PLAN_H_
-#define TVMRT_DEVICES_OPENCL_PLAN_H_
+#ifndef TVMRT_PLUGINS_OPENCL_PLAN_H_
+#define TVMRT_PLUGINS_OPENCL_PLAN_H_
 
 #include "opencl.h"
 
