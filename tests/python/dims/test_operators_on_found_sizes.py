@@ -73,7 +73,7 @@ SIZES = ((1, 0), (1, 1), (4, 2), (9, 3), (9, 9), (40, 17), (300, 300))
 
 
 def elements(size: int, found: int) -> np.ndarray:
-    """Return that many elements, of which ``found`` are positive."""
+    """Return that many elements; ``found`` of them are positive."""
     x = np.random.default_rng(size).uniform(1, 9, size).astype(np.float32)
     x[np.random.default_rng(found).permutation(size)[found:]] *= -1
     return x
