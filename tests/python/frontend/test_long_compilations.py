@@ -35,7 +35,10 @@ REFUSED = [
     ("Concat of open columns", 300, "it joins 300 tensors of open sizes; the maximum is 128"),
     ("Concat of open sizes", 2500, "it joins 2500 tensors of open sizes; the maximum is 128"),
     ("Conv nodes", 200, "expand to 102. nodes; the maximum for a network of this size is 102"),
-    ("sizes: polynomial", 16, "more than 4096 dimensions|computed at run time"),
+    pytest.param(
+        *("sizes: polynomial", 16, "more than 4096 dimensions|computed at run time"),
+        marks=pytest.mark.slow,
+    ),
     ("Concat of constants that doubles", 30, "the limit is max_memory=4294967296"),
 ]
 
@@ -62,12 +65,12 @@ def test_sixty_four_dimensions_run(kind):
     "kind, size",
     [
         ("Concat of open sizes", 30),
-        ("Split of open rows", 50),
-        ("inputs with a size each", 50),
-        ("Einsum operands", 500),
         *(
             pytest.param(kind, size, marks=pytest.mark.slow)
             for kind, size in [
+                ("Split of open rows", 50),
+                ("inputs with a size each", 50),
+                ("Einsum operands", 500),
                 ("Split of open rows", 200),
                 ("Split", 200),
                 ("inputs with a size each", 200),

@@ -140,9 +140,9 @@ def check(program: Program, folder: Path, harness: Path) -> None:
 QUICK = ("-O1", "-ffp-contract=fast")
 EVERYDAY = {
     **({"neon": Program("aarch64-linux:neon", QUICK)} if processor.machine() == "aarch64" else {}),
-    "avx2": Program("x86-64:v3", QUICK, part=0.25),
-    "avx512": Program("x86-64:v4bf16", QUICK, part=0.25),
-    "plain": Program("plain", QUICK, part=0.25),
+    "avx2": Program("x86-64:v3", QUICK, part=0.1),
+    "avx512": Program("x86-64:v4bf16", QUICK, part=0.2),
+    "plain": Program("plain", QUICK, part=0.1),
     "boards": Program("board:host", (*QUICK, *UNDEFINED), part=1.0, link=("-fsanitize=undefined",)),
 }
 
