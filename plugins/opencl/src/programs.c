@@ -150,6 +150,7 @@ int opencl_program(opencl_context* c, const program_source* text, cl_program* ou
   *out = find(c, text);
   if (*out == NULL) {
     *out = load_or_build(c, text);
+    /* lint: the list of the context owns it */
     if (*out != NULL) *out = keep(c, text, *out);
   }
   (void)pthread_mutex_unlock(&lock);
