@@ -207,7 +207,7 @@ static int read_layer(layer* l) {
   const tvmrt_region_tensor* t[4] = {NULL}; /* result, operands, bias */
   int32_t index[4] = {l->region->outputs[0], -1, -1, -1};
   for (int i = 0; i < 3 && i < node->num_inputs; ++i) index[i + 1] = node->inputs[i];
-  if (index[1] < 0 || index[2] < 0) return fail(l, "an input is missing");
+  if (index[0] < 0 || index[1] < 0 || index[2] < 0) return fail(l, "an input is missing");
   for (int i = 0; i < 4 && index[i] >= 0; ++i) t[i] = tensor_of(l, index[i]);
   l->is_conv = strcmp(node->op, "conv") == 0;
   if (!l->is_conv && strcmp(node->op, "matmul") != 0) {
