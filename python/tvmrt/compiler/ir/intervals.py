@@ -16,7 +16,6 @@ from .op import Op
 
 Ends = tuple[np.ndarray, np.ndarray]  # of intervals, both included
 Compute = Callable[..., np.ndarray]  # the operator at one number of each operand
-_DIVISORS = {"div": 1, "reciprocal": 0}  # the operand at whose zeros the result has no bound
 
 
 def result_interval(op: Op, operands: Sequence[Ends], compute: Compute) -> Ends | None:
@@ -30,9 +29,9 @@ def result_interval(op: Op, operands: Sequence[Ends], compute: Compute) -> Ends 
     if not op.monotonic:
         return None
     low, high = _at_ends(compute, operands, op.monotonic)
-    if op.name not in _DIVISORS:
+    if "/" not in op.monotonic:
         return low, high
-    least, most = operands[_DIVISORS[op.name]]
+    least, most = operands[op.monotonic.index("/")]
     nonzero = (least > 0) | (most < 0)
     return np.where(nonzero, low, -np.inf), np.where(nonzero, high, np.inf)
 
@@ -49,7 +48,7 @@ def _ends(operands: Sequence[Ends], signs: str, is_low: bool) -> Iterator[tuple[
     """Return the numbers of the operands at which the result may be lowest, or highest."""
     choices: list[Sequence[np.ndarray]] = []
     for (low, high), sign in zip(operands, signs):
-        if sign == "*":
+        if sign in "*/":
             choices.append((low, high))
         elif sign == "0":
             choices.append((low, high, np.clip(np.zeros_like(low), low, high)))

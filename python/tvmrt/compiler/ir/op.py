@@ -57,8 +57,8 @@ class Op:
     negated: str = ""  # of a comparison: the operator that is its negation, without NaN
     result_range: tuple[float, float] | None = None  # of y, for any operands
     # How y changes with each operand, a character each: "+" it never falls, "-" it never rises, "*"
-    # either, depending on the others, "0" its extremes are at the ends and nearest to 0. Empty if
-    # not stated.
+    # either, depending on the others, "/" either, without a bound at 0, "0" its extremes are at the
+    # ends and nearest to 0. Empty if not stated.
     monotonic: str = ""
     contract: Contract
 

@@ -234,7 +234,7 @@ def _comparison(
     name: str, sign: str, fn: Callable[..., np.ndarray], swapped: str, negated: str
 ) -> PointwiseOp:
     c = {"any": f"({{0}} {sign} {{1}})"}
-    monotonic = "-+" if name.startswith("less") else "+-"
+    monotonic = "-+" if sign.startswith("<") else "+-"
     row = PointwiseOp(name, c, fn, BOOL, traits=_EXACT, monotonic=monotonic)
     row.swapped, row.negated = swapped, negated
     return row
@@ -252,7 +252,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "div",
         {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
         _trunc_div,
-        monotonic="**",
+        monotonic="*/",
     ),
     PointwiseOp(
         "floor_mod",
@@ -414,7 +414,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "reciprocal",
         {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
         np.reciprocal,
-        monotonic="-",
+        monotonic="/",
     ),
     _libm("exp", np.exp, MATH),
     _libm("expm1", np.expm1, MATH),
